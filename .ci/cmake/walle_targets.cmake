@@ -1,0 +1,102 @@
+# Functions every module uses to declare its targets: one place for warnings, sanitizers and layout.
+#
+#   walle_library(NAME wire DIR wire USES base INCLUDE ..)   -> target walle-wire from DIR/*.c
+#   walle_program(NAME walle-gateway SOURCES ... USES ...)   -> bin/walle-gateway
+#   walle_tests(DIR unit/wire USES wire)                     -> one ctest per test_*.c
+
+set(WALLE_WARNINGS
+    -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wundef -Wvla -Wformat=2 -Wstrict-prototypes
+    -Wmissing-prototypes -Wpointer-arith -Wcast-align -Wimplicit-fallthrough)
+
+function(walle_compile_options target)
+    target_compile_options(${target} PRIVATE ${WALLE_WARNINGS} -fvisibility=hidden)
+    if(WALLE_WERROR)
+        target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE $<$<CONFIG:Debug>:BASE_DEBUG=1>)
+    walle_sanitize(${target})
+endfunction()
+
+# Sanitizers apply to foreign code we build too (the script VM), warnings do not.
+function(walle_sanitize target)
+    if(WALLE_SANITIZE)
+        target_compile_options(${target} PRIVATE -fsanitize=${WALLE_SANITIZE} -fno-omit-frame-pointer
+            -fno-sanitize-recover=all)
+        target_link_options(${target} PUBLIC -fsanitize=${WALLE_SANITIZE})
+    endif()
+endfunction()
+
+function(walle_uses target)
+    foreach(use ${ARGN})
+        if(TARGET walle-${use})
+            target_link_libraries(${target} PUBLIC walle-${use})
+        else()
+            target_link_libraries(${target} PUBLIC ${use})
+        endif()
+    endforeach()
+endfunction()
+
+function(walle_library)
+    cmake_parse_arguments(A "" "NAME;DIR" "USES;INCLUDE;SOURCES" ${ARGN})
+    set(target walle-${A_NAME})
+    set(sources ${A_SOURCES})
+    if(A_DIR)
+        file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/*.c)
+        list(APPEND sources ${found})
+    endif()
+    add_library(${target} STATIC ${sources})
+    foreach(dir ${A_INCLUDE})
+        target_include_directories(${target} PUBLIC ${dir})
+    endforeach()
+    walle_compile_options(${target})
+    walle_uses(${target} ${A_USES})
+endfunction()
+
+function(walle_program)
+    cmake_parse_arguments(A "" "NAME" "SOURCES;USES" ${ARGN})
+    add_executable(${A_NAME} ${A_SOURCES})
+    walle_compile_options(${A_NAME})
+    walle_uses(${A_NAME} ${A_USES})
+endfunction()
+
+# One program and one ctest entry per DIR/test_*.c, named after the file.
+function(walle_tests)
+    cmake_parse_arguments(A "" "DIR;LABEL" "USES" ${ARGN})
+    if(NOT A_LABEL)
+        set(A_LABEL unit)
+    endif()
+    file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/test_*.c)
+    foreach(source ${found})
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(${name} ${source})
+        walle_compile_options(${name})
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
+        walle_uses(${name} ${A_USES} PkgConfig::CMOCKA)
+        add_test(NAME ${name} COMMAND ${name})
+        set_tests_properties(${name} PROPERTIES LABELS "${A_LABEL}" TIMEOUT 300)
+    endforeach()
+endfunction()
+
+# One fuzz target per DIR/fuzz_*.c. With WALLE_FUZZ it is a libFuzzer program; otherwise a driver replays the
+# seeds in seeds/NAME and a fixed number of mutations of them, as an ordinary test.
+function(walle_fuzzers)
+    cmake_parse_arguments(A "" "DIR" "USES" ${ARGN})
+    file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/fuzz_*.c)
+    foreach(source ${found})
+        get_filename_component(name ${source} NAME_WE)
+        if(WALLE_FUZZ)
+            add_executable(${name} ${source})
+            target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+            target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        else()
+            add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/support/fuzz_driver.c)
+            add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/seeds/${name})
+            set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+        endif()
+        walle_compile_options(${name})
+        target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        walle_uses(${name} ${A_USES})
+    endforeach()
+endfunction()

@@ -1,0 +1,128 @@
+// libwalle-device: the device runtime. It brings ML tasks to a device, verifies, stages and
+// activates them, runs them in isolated script VMs, reports what happened, and goes back to the
+// last good version without a download.
+//
+// Shape. The core does no I/O of its own: it is driven by dev_tick and by the dev_on_* calls, and
+// acts through the table of ports in device/port.h. It keeps no globals and starts no threads; all
+// its memory is the block the caller hands to dev_init. One runtime belongs to one thread at a
+// time. The same archive runs on phones, in the Linux agent (`walle-device`) and, a million times
+// over, in the fleet simulator.
+//
+// Life. install > boot > wake > task run. dev_init prepares memory; dev_boot recovers from storage
+// (it is the only way state comes back: a kill at any instant loses nothing that was acknowledged).
+// dev_tick does what is due and says when to call again. dev_stop cancels what is under way;
+// dropping the memory without it is allowed and is what a kill does.
+//
+// Errors. Status codes; trust failures (-2xx) refuse an offer and are reported under their own
+// code.
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include "base/log.h"
+#include "base/status.h"
+#include "wire/attrs.h"
+#include "wire/digest.h"
+#include "wire/report.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEV_TASKS_MAX        64 // upper bound for dev_config.tasks_max
+#define DEV_TRUSTED_KEYS_MAX 4
+#define DEV_STATE_BYTES_MAX  (64 * 1024)
+
+struct dev_ports;
+struct dev_runtime;
+
+struct dev_config {
+    uint64_t device_id;
+    struct wire_attrs attrs; // strings must outlive the runtime
+    uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
+    uint32_t trusted_key_count;
+    uint32_t signature_threshold; // distinct trusted keys that must sign; 0 takes 1
+    uint32_t tasks_max;           // task slots; 0 takes 8
+    uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
+    uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it
+    uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
+    uint32_t backoff_base_ms;    // 0 takes 1,000
+    uint32_t backoff_cap_ms;     // 0 takes 300,000
+    uint32_t request_timeout_ms; // 0 takes 30,000
+    uint32_t report_delay_ms;    // coalesce outcomes this long before reporting; 0: report when the
+                                 // run ended
+    uint32_t
+        crash_limit; // starts that end in a crash before a version on trial is given up; 0 takes 1
+    bool hints;      // keep a hint stream open
+};
+
+// Counters since boot and a view of the tasks; for the embedding app, tests and the simulator's
+// ledger.
+struct dev_task_view {
+    struct base_str name;        // valid until the next call into the runtime
+    struct wire_sha256 active;   // zero: none
+    struct wire_sha256 previous; // the last good one kept; zero: none
+    uint64_t blocked_version_id;
+    uint64_t release_counter;
+    bool on_trial; // active but not yet run without failure
+};
+
+struct dev_stats {
+    uint64_t checkins;
+    uint64_t pulls;
+    uint64_t pulled_bytes;
+    uint64_t resumed_bytes; // bytes not fetched again thanks to Range
+    uint64_t activations;
+    uint64_t runs;
+    uint64_t failures;
+    uint64_t rollbacks;
+    uint64_t refused_offers;
+    uint64_t dropped_outcomes;
+    uint64_t bad_requests; // requests that ended in an error or a timeout
+};
+
+// Bytes dev_init needs for this configuration; 0 when the configuration is invalid.
+size_t dev_runtime_bytes(const struct dev_config *config);
+
+// Prepares `memory` (dev_runtime_bytes, 16-byte aligned, owned by the caller until it is done with
+// the runtime). `config` is copied; `ports` is kept and must outlive the runtime. INVALID.
+BASE_NODISCARD enum base_status dev_init(void *memory, size_t memory_bytes,
+                                         const struct dev_config *config,
+                                         const struct dev_ports *ports,
+                                         struct dev_runtime **out_runtime);
+
+// Recovers from storage: completes or undoes a half-done activation, counts a crash of a version on
+// trial, drops unverified content. CORRUPT state is set aside and the device starts anew with a new
+// epoch (returns OK). IO, FULL, NOMEM: the caller may try again.
+BASE_NODISCARD enum base_status dev_boot(struct dev_runtime *runtime);
+
+// Does what is due at `now_us` (monotonic) and returns the monotonic time of the next call,
+// UINT64_MAX when the runtime only waits for a callback. After any dev_on_* call, call dev_tick
+// again.
+uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us);
+
+// Cancels requests and runs under way. Storage is already consistent. Accepts NULL.
+void dev_stop(struct dev_runtime *runtime);
+
+// The app came to the foreground, the network came back, a hint arrived by other means: check in
+// now.
+void dev_checkin_now(struct dev_runtime *runtime);
+// A `walle-offer` header seen by the app on a business response (base64url text): push-then-pull
+// without a request of its own. INVALID when it does not parse.
+BASE_NODISCARD enum base_status dev_on_offer_header(struct dev_runtime *runtime,
+                                                    struct base_str text);
+// Value for the request header `walle-profile` of business requests (no NUL). TOO_LARGE past
+// `capacity`.
+BASE_NODISCARD enum base_status dev_profile_header(const struct dev_runtime *runtime, char *out,
+                                                   size_t capacity, size_t *out_size);
+
+// True while nothing is under way or queued: the runtime may be dropped and booted again later at
+// no loss.
+bool dev_is_idle(const struct dev_runtime *runtime);
+void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats);
+uint32_t dev_task_count(const struct dev_runtime *runtime);
+// NOT_FOUND past the count.
+BASE_NODISCARD enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index,
+                                              struct dev_task_view *out_view);
+// Checks every invariant of the runtime; for tests and debug builds.
+bool dev_validate(const struct dev_runtime *runtime);
+
+#endif

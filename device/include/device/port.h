@@ -1,0 +1,166 @@
+// The device runtime's ports: everything it may do to the outside world. Implementations: `posix`
+// (sockets, TLS, LMDB), `mem` (tests), `sim` (the fleet simulator).
+//
+// Contract, in words that may not be softened: 0 (BASE_OK) from a start means "under way, the
+// callback will come, exactly once, never from inside the start call"; a negative status means "not
+// started, no callback". A disconnect is never reported as success. Callbacks arrive on the
+// runtime's own thread.
+#ifndef DEVICE_PORT_H
+#define DEVICE_PORT_H
+
+#include "base/log.h"
+#include "base/ports.h"
+#include "base/str.h"
+#include "device/device.h"
+#include "wire/manifest.h"
+
+// ---- HTTP exchanges: request out, head / body / end back in
+// -------------------------------------------------------
+
+enum dev_method {
+    DEV_METHOD_GET,
+    DEV_METHOD_POST,
+};
+
+struct dev_request {
+    enum dev_method method;
+    struct base_str path;    // "/v1/checkin"
+    struct base_str device;  // header walle-device
+    struct base_str profile; // header walle-profile; empty: none
+    uint64_t range_from;     // > 0: "range: bytes=N-"
+    const uint8_t *body;     // POST; copied by the port before start returns
+    size_t body_bytes;
+    bool stream; // long-lived response (hint stream): no response timeout
+};
+
+struct dev_response_head {
+    int status;
+    uint64_t content_bytes; // of this response; UINT64_MAX: not said
+    uint64_t range_from;    // from content-range; 0 otherwise
+    uint32_t retry_after_s; // 0: none
+};
+
+struct dev_http_port {
+    void *ctx;
+    // Starts an exchange named `exchange` (unique per runtime). Strings are valid during the call.
+    enum base_status (*start)(void *ctx, uint32_t exchange, const struct dev_request *request);
+    // No callback comes after cancel returns.
+    void (*cancel)(void *ctx, uint32_t exchange);
+};
+
+// Called by the transport. Unknown exchanges are ignored. `status` of end: OK when the response was
+// complete.
+void dev_on_head(struct dev_runtime *runtime, uint32_t exchange,
+                 const struct dev_response_head *head);
+void dev_on_body(struct dev_runtime *runtime, uint32_t exchange, const uint8_t *bytes, size_t size);
+void dev_on_end(struct dev_runtime *runtime, uint32_t exchange, enum base_status status);
+
+// ---- Storage
+// ------------------------------------------------------------------------------------------------------
+
+// Small state is one record, replaced atomically: after a crash it is either the old or the new
+// one. Blobs are named by SHA-256, written front to back, and are complete only after seal. Errors:
+// IO, FULL, CORRUPT, NOT_FOUND.
+struct dev_storage_port {
+    void *ctx;
+    // TOO_LARGE when the record does not fit; NOT_FOUND on a fresh device.
+    enum base_status (*state_load)(void *ctx, uint8_t *out, size_t capacity, size_t *out_size);
+    enum base_status (*state_save)(void *ctx, const uint8_t *bytes, size_t size); // durable on OK
+    // Bytes present and whether sealed. NOT_FOUND: nothing there.
+    enum base_status (*blob_stat)(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
+                                  bool *out_sealed);
+    // Appends at `offset`, which must be the present size. Not durable before seal.
+    enum base_status (*blob_append)(void *ctx, const struct wire_sha256 *name, uint64_t offset,
+                                    const uint8_t *bytes, size_t size);
+    enum base_status (*blob_seal)(void *ctx, const struct wire_sha256 *name); // durable on OK
+    // Borrowed bytes of a blob (sealed or partial) until blob_unmap.
+    enum base_status (*blob_map)(void *ctx, const struct wire_sha256 *name,
+                                 const uint8_t **out_bytes, size_t *out_size);
+    void (*blob_unmap)(void *ctx, const struct wire_sha256 *name, const uint8_t *bytes,
+                       size_t size);
+    enum base_status (*blob_delete)(void *ctx, const struct wire_sha256 *name);
+    // Calls `visit` for every blob present; for garbage collection at boot. May be NULL (no
+    // collection).
+    enum base_status (*blob_each)(void *ctx,
+                                  void (*visit)(void *visit_ctx, const struct wire_sha256 *name),
+                                  void *visit_ctx);
+};
+
+// ---- Cryptography
+// -------------------------------------------------------------------------------------------------
+
+struct dev_hash_state {
+    uint64_t opaque[24]; // storage for a streaming SHA-256 in the port's own form
+};
+
+struct dev_crypto_port {
+    void *ctx;
+    // `expected` is a hint: the digest the caller hopes for. The result must not depend on it.
+    void (*hash_begin)(void *ctx, struct dev_hash_state *state, const struct wire_sha256 *expected);
+    void (*hash_update)(void *ctx, struct dev_hash_state *state, const uint8_t *bytes, size_t size);
+    void (*hash_end)(void *ctx, struct dev_hash_state *state, struct wire_sha256 *out_digest);
+    // Ed25519. OK or SIGNATURE.
+    enum base_status (*verify)(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                               const uint8_t *message, size_t size,
+                               const uint8_t signature[WIRE_SIGNATURE_BYTES]);
+};
+
+// The OpenSSL implementation (device/port/crypto). Static, stateless, thread-safe.
+const struct dev_crypto_port *dev_crypto_openssl(void);
+
+// ---- Task runs
+// ----------------------------------------------------------------------------------------------------
+
+struct dev_task_file {
+    enum wire_file_kind kind;
+    struct base_str name;
+    const uint8_t *bytes; // immutable, mapped until the run's end was reported
+    size_t size;
+    struct wire_sha256 digest; // verified
+};
+
+struct dev_task_job {
+    uint64_t device_id;
+    const struct wire_attrs *attrs;
+    const struct wire_manifest *manifest; // valid until the run's end was reported
+    struct wire_sha256 version;
+    const struct dev_task_file *files;
+    uint32_t file_count;
+    uint64_t run_index; // 0 for the first run of this version on this device since activation
+};
+
+struct dev_task_end {
+    enum wire_outcome_kind outcome; // RAN or a FAIL_*
+    uint64_t duration_us;
+    uint64_t fingerprint;
+    struct base_str detail; // "ValueError: bad price (features.py:41)"; valid during the call
+    struct base_str result; // JSON text the script gave; valid during the call
+};
+
+struct dev_task_port {
+    void *ctx;
+    enum base_status (*start)(void *ctx, uint32_t run, const struct dev_task_job *job);
+    void (*cancel)(
+        void *ctx,
+        uint32_t run); // returns when the job's memory is no longer used; no callback follows
+};
+
+void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev_task_end *end);
+
+// ---- The table
+// ----------------------------------------------------------------------------------------------------
+
+struct dev_ports {
+    struct base_clock_port clock;
+    struct base_random_port random;
+    struct dev_http_port http;
+    struct dev_storage_port storage;
+    struct dev_crypto_port crypto;
+    struct dev_task_port task;
+    const struct base_log *log; // NULL: silence
+    void *app;                  // for `on_result`
+    // A run ended: for the embedding app. May be NULL. The view is valid during the call.
+    void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
+};
+
+#endif

@@ -1,0 +1,92 @@
+// HTTP/2 client connection on nghttp2 over a libevent loop, clear or TLS: under the device's posix
+// port, under the fleet simulator's carrier and dedicated connections, and under the load generator
+// of the benchmarks.
+//
+// One connection carries many exchanges (streams). Everything happens on the thread that runs
+// `base`. Callbacks are never made from inside h2_client_request. Bounded: requests past the peer's
+// stream limit wait in the connection in order (h2_client_waiting tells how many).
+#ifndef H2_CLIENT_H
+#define H2_CLIENT_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+struct event_base;
+struct h2_client;
+struct h2_tls; // shared TLS client context (sessions are kept for resumption)
+
+struct h2_header {
+    struct base_str name; // lower case
+    struct base_str value;
+};
+
+struct h2_request {
+    struct base_str method; // "GET"
+    struct base_str path;
+    const struct h2_header *headers; // besides the pseudo headers
+    uint32_t header_count;
+    const uint8_t *body; // copied
+    size_t body_bytes;
+};
+
+// Values of response headers the callers here care for; everything else is skipped unless on_header
+// is set.
+struct h2_head {
+    int status;
+    uint64_t content_bytes; // UINT64_MAX: not said
+    uint64_t range_from;    // from content-range
+    uint32_t retry_after_s;
+    struct base_str offer; // walle-offer; valid during the call
+};
+
+// `user` is the value given with the request.
+struct h2_events {
+    void (*head)(void *ctx, void *user, const struct h2_head *head);
+    void (*body)(void *ctx, void *user, const uint8_t *bytes, size_t size);
+    // Exactly once per request that was accepted and not cancelled. OK: complete. CLOSED, TIMEOUT,
+    // IO otherwise.
+    void (*end)(void *ctx, void *user, enum base_status status);
+    // The connection can carry requests (OK), or is gone (negative; after every `end`). May be
+    // NULL.
+    void (*state)(void *ctx, struct h2_client *client, enum base_status status);
+    void *ctx;
+};
+
+struct h2_options {
+    struct base_str host; // numeric address or name; also SNI and :authority host
+    uint16_t port;
+    struct h2_tls *tls;             // NULL: clear text with prior knowledge
+    struct base_str source_address; // local address to bind; empty: any
+    uint32_t window_bytes;          // per-stream receive window; 0: 65,535
+    uint32_t connect_timeout_ms;    // 0 takes 10,000
+    bool small;                     // shrink buffers: for thousands of connections
+};
+
+// `ca_pem_path` NULL: the peer is not verified (development certificates in tests and simulations
+// only).
+BASE_NODISCARD enum base_status h2_tls_new(const char *ca_pem_path, struct h2_tls **out_tls);
+void h2_tls_free(struct h2_tls *tls);
+
+// Starts connecting; `state` is called later. IO, NOMEM, INVALID. `events` is copied.
+BASE_NODISCARD enum base_status h2_client_new(struct event_base *base,
+                                              const struct h2_options *options,
+                                              const struct h2_events *events,
+                                              struct h2_client **out_client);
+// Ends every exchange with CLOSED (callbacks run before this returns) and frees. Accepts NULL. Not
+// from a callback.
+void h2_client_free(struct h2_client *client);
+// CLOSED when the connection is gone or draining (GOAWAY), NOMEM. *out_stream names it for cancel.
+BASE_NODISCARD enum base_status h2_client_request(struct h2_client *client,
+                                                  const struct h2_request *request, void *user,
+                                                  int32_t *out_stream);
+// RST_STREAM(CANCEL); no callback follows for it.
+void h2_client_cancel(struct h2_client *client, int32_t stream);
+bool h2_client_usable(const struct h2_client *client);
+uint32_t h2_client_open_streams(const struct h2_client *client);
+uint32_t h2_client_waiting(const struct h2_client *client);
+// Bytes read and written on the socket so far.
+void h2_client_traffic(const struct h2_client *client, uint64_t *out_read, uint64_t *out_written);
+
+#endif

@@ -1,0 +1,92 @@
+// The script VM: MicroPython with all its state in one structure, one interpreter per thread, no
+// lock between them.
+//
+// A struct dev_vm owns one heap and belongs to one thread at a time. Each run starts from an empty
+// interpreter and leaves nothing behind: tasks cannot see each other. Only .mpy bytecode is loaded
+// (there is no compiler on a device). There is no file or network access. A run always ends: by
+// itself, by its budgets, or by an uncaught exception, which comes back as a value and is never
+// printed.
+#ifndef DEV_VM_H
+#define DEV_VM_H
+
+#include "base/status.h"
+#include "base/str.h"
+#include "wire/attrs.h"
+
+#include <stdint.h>
+
+#define DEV_VM_HEAP_KIB_DEFAULT 256
+#define DEV_VM_HEAP_KIB_MAX     (64 * 1024)
+#define DEV_VM_TIME_MS_DEFAULT  1000
+#define DEV_VM_STACK_KIB        64 // C stack a script may use
+#define DEV_VM_OUTPUT_MAX       (16 * 1024)
+#define DEV_VM_RESULT_MAX       (16 * 1024)
+#define DEV_VM_TYPE_MAX         48
+#define DEV_VM_MESSAGE_MAX      160
+#define DEV_VM_FILE_MAX         64
+#define DEV_VM_MODULES_MAX      256
+
+struct dev_vm_module {
+    struct base_str name; // "features" or "pkg/features", without suffix
+    const uint8_t *mpy;   // immutable, may be shared by any number of VMs
+    size_t size;
+};
+
+struct dev_vm_job {
+    const struct dev_vm_module *modules;
+    uint32_t module_count;
+    struct base_str entry;          // module run as __main__
+    struct base_str config;         // JSON: walle.config; empty: {}
+    struct base_str input;          // JSON: walle.input; empty: None
+    uint64_t device_id;             // walle.device["id"], 16 hex digits
+    const struct wire_attrs *attrs; // walle.device[...]; NULL: none
+    uint64_t instruction_max; // jumps and calls executed before the run is stopped; 0: no limit
+    uint32_t time_ms;         // wall time before the run is stopped; 0: default
+};
+
+enum dev_vm_end {
+    DEV_VM_FINISHED,  // the script ran to its end
+    DEV_VM_LOAD,      // bytecode damaged, of another version, or entry missing
+    DEV_VM_EXCEPTION, // uncaught exception
+    DEV_VM_BUDGET,    // instruction or time budget used up
+    DEV_VM_MEMORY,    // heap limit
+    DEV_VM_STACK,     // recursion beyond the C stack limit
+    DEV_VM_END_COUNT
+};
+
+struct dev_vm_result {
+    enum dev_vm_end end;
+    char type[DEV_VM_TYPE_MAX];       // "ValueError"; empty when finished
+    char message[DEV_VM_MESSAGE_MAX]; // text of the exception
+    char file[DEV_VM_FILE_MAX];       // innermost script frame
+    uint32_t line;
+    uint64_t instructions; // budget units used
+    uint64_t duration_us;
+    uint32_t heap_peak_bytes;
+    bool output_cut;        // more was printed than DEV_VM_OUTPUT_MAX
+    struct base_str output; // print() and walle.log(); valid until the VM's next run or free
+    struct base_str result; // JSON of walle.result(...); empty: none given; valid as output
+};
+
+struct dev_vm;
+
+// Heap of `heap_kib` (0: default). NOMEM, TOO_LARGE.
+BASE_NODISCARD enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm);
+void dev_vm_free(struct dev_vm *vm);
+// Runs a job to its end on the calling thread, which must have DEV_VM_STACK_KIB + 64 KiB of stack
+// left. INVALID for a job that is malformed; anything the script does is a result, not an error.
+BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                                           struct dev_vm_result *out_result);
+// Stops the run under way on another thread as if its budget were used up. The one call allowed
+// from outside the owning thread.
+void dev_vm_interrupt(struct dev_vm *vm);
+const char *dev_vm_end_name(enum dev_vm_end end);
+
+// Build tool only (walle-compiler library, never linked into a device): compiles source to .mpy
+// bytes, which the caller frees. INVALID with line and text in `error`.
+struct base_error;
+BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
+                                               uint8_t **out_mpy, size_t *out_size,
+                                               struct base_error *error);
+
+#endif

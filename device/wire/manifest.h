@@ -1,0 +1,55 @@
+// The manifest: the immutable content of a version, listing every file by hash. Its SHA-256 names
+// the version.
+//
+//   manifest := "WLM1", u8 task_name_size, task_name, u8 version_size, version (semantic), u16
+//   runtime_abi,
+//               u8 entry_size, entry module, u32 heap_kib, u32 time_ms, u32 every_s, varint
+//               config_size, config (JSON), varint file_count, count x { u8 kind, u8 name_size,
+//               name, varint bytes, sha256[32] }
+#ifndef WIRE_MANIFEST_H
+#define WIRE_MANIFEST_H
+
+#include "base/cursor.h"
+#include "wire/digest.h"
+
+#define WIRE_MANIFEST_BYTES_MAX  (256 * 1024)
+#define WIRE_MANIFEST_FILES_MAX  256
+#define WIRE_MANIFEST_CONFIG_MAX (16 * 1024)
+#define WIRE_FILE_NAME_MAX       96 // relative, [A-Za-z0-9._/-], no empty, "." or ".." parts
+#define WIRE_FILE_BYTES_MAX      (1024ull * 1024 * 1024)
+#define WIRE_RUNTIME_ABI         1
+
+enum wire_file_kind {
+    WIRE_FILE_SCRIPT = 1, // .mpy bytecode, importable under its name without suffix
+    WIRE_FILE_MODEL = 2,
+    WIRE_FILE_DATA = 3,
+};
+
+struct wire_manifest_file {
+    enum wire_file_kind kind;
+    struct base_str name; // borrowed
+    uint64_t bytes;
+    struct wire_sha256 digest;
+};
+
+struct wire_manifest {
+    struct base_str task_name;
+    struct base_str version; // semantic version, for people
+    uint16_t runtime_abi;
+    struct base_str entry;  // name of the script file that runs, without suffix
+    uint32_t heap_kib;      // VM heap; 0: default
+    uint32_t time_ms;       // wall budget of a run; 0: default
+    uint32_t every_s;       // run again this often; 0: once after activation
+    struct base_str config; // JSON object given to the script; may be empty
+    uint32_t file_count;
+    struct wire_manifest_file files[WIRE_MANIFEST_FILES_MAX];
+};
+
+BASE_NODISCARD enum base_status wire_manifest_encode(const struct wire_manifest *manifest,
+                                                     uint8_t *out, size_t capacity,
+                                                     size_t *out_size);
+// INVALID: names, doubled files, entry that is no script; UNSUPPORTED: magic.
+BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size,
+                                                    struct wire_manifest *out);
+
+#endif

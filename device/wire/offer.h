@@ -1,0 +1,34 @@
+// Offers: the gateway's answer to a check-in (body, application/octet-stream) and, in base64url,
+// the response header `walle-offer` on ordinary business responses.
+//
+//   offers := u8 version(1), u8 flags, varint next_checkin_s, varint count, count x { varint size,
+//   envelope }
+#ifndef WIRE_OFFER_H
+#define WIRE_OFFER_H
+
+#include "base/cursor.h"
+#include "wire/statement.h"
+
+#define WIRE_OFFER_VERSION        1
+#define WIRE_OFFER_FLAG_ASK_PAIRS 0x01u // send the pairs at the next check-in, now
+#define WIRE_OFFER_FLAG_MORE      0x02u // more than fits here: check in
+#define WIRE_OFFERS_MAX           32
+#define WIRE_OFFERS_BYTES_MAX     (32 * 1024)
+#define WIRE_OFFERS_HEADER_MAX    3072 // bytes before base64 in a header
+
+struct wire_offers {
+    uint8_t flags;
+    uint32_t next_checkin_s; // 0: as configured
+    uint32_t count;
+    struct {
+        const uint8_t *envelope; // borrowed
+        size_t envelope_bytes;
+    } items[WIRE_OFFERS_MAX];
+};
+
+BASE_NODISCARD enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out,
+                                                   size_t capacity, size_t *out_size);
+BASE_NODISCARD enum base_status wire_offers_parse(const uint8_t *bytes, size_t size,
+                                                  struct wire_offers *out);
+
+#endif

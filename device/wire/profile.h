@@ -1,0 +1,60 @@
+// The profile: what a device says it has, in the request header `walle-profile` (base64url of the
+// bytes below).
+//
+//   profile := u8 version(1), u8 flags, varint task_count, u64 digest, varint attrs_size, attrs,
+//              [flags & PAIRS: task_count x pair]
+//   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint release_counter
+//
+// `digest` is an order-free set hash of (task_id, version_id) and of blocked versions; it is all
+// the gateway needs in the common case. Pairs are sent when there are few of them
+// (WIRE_PROFILE_INLINE_PAIRS) or when the last answer asked for them.
+#ifndef WIRE_PROFILE_H
+#define WIRE_PROFILE_H
+
+#include "wire/attrs.h"
+#include "wire/digest.h"
+
+#define WIRE_PROFILE_VERSION      1
+#define WIRE_PROFILE_FLAG_PAIRS   0x01u
+#define WIRE_PROFILE_TASKS_MAX    256
+#define WIRE_PROFILE_INLINE_PAIRS 8
+#define WIRE_PROFILE_BYTES_MAX    8192
+#define WIRE_PROFILE_TEXT_MAX     BASE_B64_ENCODED(WIRE_PROFILE_BYTES_MAX)
+
+struct wire_profile_pair {
+    uint64_t task_id;
+    uint64_t version_id;         // active version; 0: none
+    uint64_t blocked_version_id; // version this device refuses because it failed here; 0: none
+    uint64_t release_counter;    // highest accepted for the task
+};
+
+struct wire_profile {
+    uint8_t flags;
+    uint32_t task_count;
+    uint64_t digest;
+    const uint8_t
+        *attrs; // raw attribute block, borrowed: hash it to find the cohort without parsing it
+    size_t attrs_bytes;
+    const uint8_t
+        *pairs; // raw pairs, borrowed; read with wire_profile_pair_next; NULL without PAIRS
+    size_t pairs_bytes;
+};
+
+// Contribution of one task to the set digest; contributions add (mod 2^64), the empty set is 0.
+uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id);
+
+// `pairs` NULL leaves them out; the digest is computed by the caller from all tasks. TOO_LARGE,
+// INVALID.
+BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *profile,
+                                                    const struct wire_profile_pair *pairs,
+                                                    uint8_t *out, size_t capacity,
+                                                    size_t *out_size);
+// Checks the frame (sizes, flags, pair count); attributes are left raw. UNSUPPORTED version,
+// INVALID, TRUNCATED.
+BASE_NODISCARD enum base_status wire_profile_parse(const uint8_t *bytes, size_t size,
+                                                   struct wire_profile *out);
+// Iterates; `reader` initialised over pairs. INVALID/TRUNCATED on damage.
+BASE_NODISCARD enum base_status wire_profile_pair_next(struct base_reader *reader,
+                                                       struct wire_profile_pair *out);
+
+#endif

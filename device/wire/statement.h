@@ -1,0 +1,71 @@
+// The release statement: signed permission for a version to run in one stage, and its envelope.
+//
+//   envelope := "WLS1", u8 type, varint payload_size, payload, u8 signature_count, count x {
+//   key_id[32], signature[64] } signed bytes := "walle-meta-v1\0", u8 type, payload           (the
+//   raw bytes received; verify before parsing) key_id = SHA-256 of the 32-byte public key; each key
+//   id counts once. payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter,
+//   manifest[32], varint manifest_bytes,
+//                       u64 rollout_id, u64 salt, u16 max_bucket, u8 stage_kind, u64 issued_s, u64
+//                       expires_s
+#ifndef WIRE_STATEMENT_H
+#define WIRE_STATEMENT_H
+
+#include "base/cursor.h"
+#include "wire/digest.h"
+
+#define WIRE_STATEMENT_BYTES_MAX   1024
+#define WIRE_STATEMENT_SIGNATURES  8
+#define WIRE_STATEMENT_DOMAIN      "walle-meta-v1" // signed with its NUL
+#define WIRE_ENVELOPE_TYPE_RELEASE 1
+
+enum wire_release_kind {
+    WIRE_RELEASE_INSTALL = 1, // run this version
+    WIRE_RELEASE_REVERT = 2,  // go back to this (older) version, with a higher counter
+    WIRE_RELEASE_REMOVE = 3,  // stop running the task (no earlier version exists)
+};
+
+struct wire_release {
+    enum wire_release_kind kind;
+    struct base_str task_name; // borrowed from the payload
+    uint64_t release_counter;  // strictly increasing per task
+    struct wire_sha256 manifest;
+    uint64_t manifest_bytes;
+    uint64_t rollout_id;
+    uint64_t salt;       // of the rollout: the device computes its bucket with it
+    uint16_t max_bucket; // 1..10000
+    uint8_t stage_kind;  // enum pol_stage_kind
+    uint64_t issued_s;   // Unix seconds
+    uint64_t expires_s;
+};
+
+struct wire_signature {
+    uint8_t key_id[WIRE_SHA256_BYTES];
+    uint8_t bytes[WIRE_SIGNATURE_BYTES];
+};
+
+struct wire_envelope {
+    uint8_t type;
+    const uint8_t *payload; // borrowed
+    size_t payload_bytes;
+    struct wire_signature signatures[WIRE_STATEMENT_SIGNATURES];
+    uint32_t signature_count;
+};
+
+// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket).
+BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
+                                                    uint8_t *out, size_t capacity,
+                                                    size_t *out_size);
+BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_t size,
+                                                   struct wire_release *out);
+// Duplicate key ids, zero or too many signatures, trailing bytes: INVALID.
+BASE_NODISCARD enum base_status wire_envelope_encode(const struct wire_envelope *envelope,
+                                                     uint8_t *out, size_t capacity,
+                                                     size_t *out_size);
+BASE_NODISCARD enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size,
+                                                    struct wire_envelope *out);
+// The bytes a signature is over: domain, type, payload. TOO_LARGE past `capacity`.
+BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
+                                                           size_t payload_bytes, uint8_t *out,
+                                                           size_t capacity, size_t *out_size);
+
+#endif

@@ -1,0 +1,137 @@
+// The gateway's core: check-in, offers, blobs, hints, reports, rollouts and the operator API,
+// without sockets.
+//
+// Threads. A `gw_core` is shared by all workers of a process. Each worker has a `gw_worker`: its
+// own read view (an immutable plan of what every device should have, a cohort cache, counters) used
+// by one thread only. Mutations and rollout decisions happen on the control thread; durable writes
+// on the store's writer thread, which commits in groups. Results come back to the worker by message
+// through the `post` port; nothing here blocks a worker.
+//
+// Lifetimes. process > worker > exchange. The plan a worker holds is replaced by message; an
+// exchange never keeps a pointer into it across an asynchronous step.
+#ifndef GW_CORE_H
+#define GW_CORE_H
+
+#include "base/error.h"
+#include "base/hist.h"
+#include "base/log.h"
+#include "base/ports.h"
+#include "svc/exchange.h"
+
+struct gw_core;
+struct gw_worker;
+
+#define GW_WORKERS_MAX 64
+
+// A message: `run(message)` is called once on the thread of the worker it was posted to. Intrusive;
+// the poster fills it, the runner frees it.
+struct gw_message {
+    struct gw_message *next;
+    void (*run)(struct gw_message *self);
+};
+
+struct gw_core_options {
+    const char *dir;             // data directory; created when absent
+    uint64_t map_bytes_max;      // upper bound of the store's growth; 0 takes 64 GiB
+    uint32_t commit_delay_us;    // how long the writer waits to gather a group; 0 takes 2,000
+    uint32_t tick_ms;            // rollout controller; 0 takes 500
+    uint32_t checkin_interval_s; // told to devices; 0 takes 300
+    uint32_t hint_spread_ms;     // devices spread their check-in after a hint; 0: at once
+    uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
+    bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
+    struct base_str admin_token; // bearer token for /api/v1; empty: only loopback may use it
+    struct base_clock_port clock;
+    const struct base_log *log;
+};
+
+// Opens the store, loads releases and devices, starts the writer (and control) thread. On failure
+// `error` says what and where. The options' strings are copied.
+BASE_NODISCARD enum base_status gw_core_new(const struct gw_core_options *options,
+                                            struct gw_core **out_core, struct base_error *error);
+// Workers must be gone. Commits what was accepted, closes the store. Accepts NULL.
+void gw_core_free(struct gw_core *core);
+
+// One rollout-controller step, when control_thread is false. Returns true when something changed.
+bool gw_core_tick(struct gw_core *core);
+
+// `post` hands a message to the worker's thread; it is called from any thread, must not fail and
+// not block.
+BASE_NODISCARD enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
+                                              void (*post)(void *post_ctx,
+                                                           struct gw_message *message),
+                                              struct gw_worker **out_worker);
+// No exchange of this worker may be unfinished, no message pending.
+void gw_worker_free(struct gw_worker *worker);
+
+// Routes and answers one request (see exchange.h). Called on the worker's thread; `finish` may run
+// before it returns.
+void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+
+// Is this a path the core answers itself (true), or one for the reverse proxy (false)?
+bool gw_core_owns_path(struct base_str path);
+
+// Value for `walle-offer` on a proxied business response to a request that carried walle-device and
+// walle-profile: base64url text in the arena, empty when there is no news. Fast path, no I/O.
+struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
+                                       struct base_str device, struct base_str profile);
+
+// ---- Hint streams
+// -------------------------------------------------------------------------------------------------
+
+// What the core keeps of one open hint stream; embedded by the transport in its stream, 48 bytes or
+// less.
+struct gw_hint {
+    struct gw_hint *next;
+    struct gw_hint **prev;
+    uint64_t device_id;
+    uint64_t digest; // of the profile the device had when it subscribed, or was last hinted about
+    uint32_t cohort; // worker-local cohort index
+    uint32_t plan_seen; // plan generation already hinted
+};
+
+// Called by the core on the worker's thread when this stream should be told something now: `text`
+// is a complete server-sent event, valid during the call. False: the transport could not take it
+// (buffer full); the core tries again later.
+typedef bool (*gw_hint_fn)(void *ctx, struct gw_hint *hint, struct base_str text);
+
+// The transport registers its writer once per worker.
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx);
+// After a GW_REPLY_STREAM reply the transport subscribes the stream, and unsubscribes it when it
+// closes.
+void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exchange,
+                         struct gw_hint *hint);
+void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint);
+uint64_t gw_worker_hint_count(const struct gw_worker *worker);
+
+// ---- Blobs for the transport
+// ----------------------------------------------------------------------------------------
+
+// Bytes of a blob reply from absolute offset `at` (within blob_from .. blob_from+blob_bytes):
+// borrowed until the blob is released (immutable content, memory or file mapping). NULL past the
+// end.
+const uint8_t *gw_blob_bytes(const struct gw_blob *blob, uint64_t at, size_t *out_size);
+void gw_blob_release(struct gw_blob *blob); // any thread; accepts NULL
+
+// ---- Introspection
+// --------------------------------------------------------------------------------------------------
+
+// Transport figures the core shows in /metrics; each worker writes its own, the reader sums
+// (relaxed atomics).
+struct gw_transport_stats {
+    uint64_t connections_open;
+    uint64_t connections_total;
+    uint64_t streams_open;
+    uint64_t requests_total;
+    uint64_t rejected_total; // by a limit
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t tls_handshakes;
+    uint64_t tls_resumed;
+};
+struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
+void gw_worker_latency(struct gw_worker *worker,
+                       uint64_t latency_us); // request received to reply handed over
+// Readiness for /readyz: false while draining.
+void gw_core_set_ready(struct gw_core *core, bool ready);
+
+#endif

@@ -1,0 +1,90 @@
+// One request and its reply, between whatever speaks HTTP (gateway/http, or the simulator and tests
+// directly) and the gateway's socket-free core.
+//
+// The transport fills `request`, gives the exchange an arena that lives as long as the stream, and
+// calls gw_core_handle on the worker that owns the stream. The core answers at once, or keeps the
+// exchange and answers later; either way it calls `finish` exactly once, on the owning worker.
+// After `abandon` (the stream is gone) the core still calls finish, which then only releases
+// memory.
+#ifndef GW_EXCHANGE_H
+#define GW_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+#define GW_REPLY_HEADERS_MAX 12
+
+enum gw_method {
+    GW_METHOD_GET,
+    GW_METHOD_HEAD,
+    GW_METHOD_POST,
+    GW_METHOD_PUT,
+    GW_METHOD_PATCH,
+    GW_METHOD_DELETE,
+    GW_METHOD_OTHER,
+    GW_METHOD_COUNT
+};
+
+// Borrowed from the stream's arena. Empty when the header was not there.
+struct gw_request {
+    enum gw_method method;
+    struct base_str path;            // without query, percent-encoding untouched
+    struct base_str query;           // behind '?', without it
+    struct base_str device;          // walle-device
+    struct base_str profile;         // walle-profile
+    struct base_str accept_encoding; // accept-encoding
+    struct base_str range;
+    struct base_str if_none_match;
+    struct base_str if_range;
+    struct base_str authorization;
+    struct base_str content_type;
+    struct base_str idempotency_key;
+    const uint8_t *body;
+    size_t body_bytes;
+    bool loopback; // the peer is on this machine
+};
+
+struct gw_header {
+    struct base_str name; // lower case; static or in the arena
+    struct base_str value;
+};
+
+enum gw_reply_kind {
+    GW_REPLY_BYTES,  // status, headers, body in memory
+    GW_REPLY_BLOB,   // body is a byte range of a stored blob, streamed by the transport through
+                     // gw_blob_read
+    GW_REPLY_STREAM, // stays open: a hint stream; the transport writes what gw_worker_hints
+                     // produces
+    GW_REPLY_KIND_COUNT
+};
+
+struct gw_blob; // reference to stored content, see svc/blob.h
+
+struct gw_reply {
+    enum gw_reply_kind kind;
+    int status;
+    struct gw_header headers[GW_REPLY_HEADERS_MAX]; // besides :status and content-length
+    uint32_t header_count;
+    const uint8_t *body; // arena or static
+    size_t body_bytes;
+    struct gw_blob *blob; // owned by the exchange until finish
+    uint64_t blob_from;
+    uint64_t blob_bytes;
+};
+
+struct gw_exchange {
+    struct base_arena *arena;
+    struct gw_request request;
+    struct gw_reply reply;
+    void *owner;                              // the transport's stream
+    void (*finish)(struct gw_exchange *self); // set by the transport
+    bool abandoned; // set by the transport; read by the core on the owning worker only
+};
+
+// Adds a header; silently ignored past GW_REPLY_HEADERS_MAX (a bug caught by base_assert in debug
+// builds).
+void gw_reply_header(struct gw_reply *reply, struct base_str name, struct base_str value);
+
+#endif

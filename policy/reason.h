@@ -1,0 +1,49 @@
+// Reasons: every answer of the policy module carries one, so that every decision can be explained
+// afterwards.
+#ifndef POL_REASON_H
+#define POL_REASON_H
+
+// X(name, text)
+#define POL_REASON_MAP(X)                                                                          \
+    X(NONE, "no reason")                                                                           \
+    X(MATCHED, "all conditions hold")                                                              \
+    X(NO_CONDITIONS, "no conditions: everybody matches")                                           \
+    X(ATTRIBUTE_MISSING, "the device does not have the attribute")                                 \
+    X(TYPE_MISMATCH, "attribute and operand have different types")                                 \
+    X(CONDITION_FALSE, "a condition does not hold")                                                \
+    X(TOO_MANY_CONDITIONS, "more conditions than the limit")                                       \
+    X(NO_OPERAND, "a condition lacks its operand")                                                 \
+    X(BAD_OPERATOR, "operator not defined for this type")                                          \
+    X(IN_STAGE, "inside an open stage")                                                            \
+    X(OUTSIDE_BUCKET, "bucket beyond the open stages")                                             \
+    X(OUTSIDE_AUDIENCE, "not in the audience of an open stage")                                    \
+    X(NOT_TARGETED, "rollout does not target this device")                                         \
+    X(ROLLOUT_NOT_STARTED, "rollout has not started")                                              \
+    X(ROLLOUT_PAUSED, "rollout is paused: no new offers")                                          \
+    X(ROLLOUT_ROLLED_BACK, "rollout was rolled back")                                              \
+    X(DWELL_NOT_REACHED, "stage has not dwelt long enough")                                        \
+    X(SAMPLE_TOO_SMALL, "too few devices completed for a verdict")                                 \
+    X(NO_COMPLETIONS, "no device completed yet")                                                   \
+    X(FAILURES_OVER_LIMIT, "failure ratio over the gate")                                          \
+    X(FAILURES_WITHIN_LIMIT, "failure ratio within the gate")                                      \
+    X(SIMULATION_PENDING, "simulation has not reported")                                           \
+    X(LAST_STAGE_PASSED, "the last stage passed")                                                  \
+    X(OPERATOR, "an operator asked for it")                                                        \
+    X(WRONG_STATE, "command not allowed in this state")                                            \
+    X(STAGE_FAILED, "the stage failed: resume needs accepted risk")                                \
+    X(ROLLBACK_COMPLETE, "every device that could be reached is back")                             \
+    X(ROLLBACK_RUNNING, "devices still have to go back")                                           \
+    X(STAGES_INVALID, "stages are empty, too many, or shrink")
+
+enum pol_reason {
+#define POL_REASON_ENUM(name, text) POL_REASON_##name,
+    POL_REASON_MAP(POL_REASON_ENUM)
+#undef POL_REASON_ENUM
+        POL_REASON_COUNT
+};
+
+// Static text and static lower-case name ("dwell_not_reached"), never NULL.
+const char *pol_reason_text(enum pol_reason reason);
+const char *pol_reason_name(enum pol_reason reason);
+
+#endif

@@ -1,0 +1,21 @@
+// Semantic versions (semver.org 2.0.0), lenient where the field is: "9", "9.2" and a leading "v"
+// are accepted (missing numbers are 0); build metadata is ignored; pre-releases order below their
+// release.
+#ifndef POL_SEMVER_H
+#define POL_SEMVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pol_semver {
+    uint32_t numbers[4]; // major, minor, patch, and a fourth as used by some app stores
+    const char *pre;     // borrowed from the parsed text; NULL when there is none
+    uint32_t pre_size;
+};
+
+// False when `text` is not a version; *out is then untouched.
+bool pol_semver_parse(const char *text, uint32_t size, struct pol_semver *out);
+// <0, 0, >0.
+int pol_semver_compare(const struct pol_semver *a, const struct pol_semver *b);
+
+#endif
