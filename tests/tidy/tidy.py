@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""The style and architecture of the tree as a failing test.
+
+    tidy.py --root DIR              checks the sources
+    tidy.py --root DIR --lib DIR    also checks the undefined symbols of the core archives there
+    tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
+
+Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
+include, header guards, formatting, words that may not be in the repository, symbols of the sans-I/O cores.
+Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+FILE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 70
+LINE_COLUMNS_MAX = 120
+
+# Module of a file: the longest matching prefix wins.
+MODULES = {
+    "engine/base": "base",
+    "engine": "engine",
+    "policy": "policy",
+    "device/wire": "wire",
+    "device/include": "device",
+    "device/core": "device",
+    "device/vm": "vm",
+    "device/port/h2": "h2",
+    "device/port": "port",
+    "device/agent": "agent",
+    "device/examples": "agent",
+    "gateway/store": "store",
+    "gateway/svc": "svc",
+    "gateway/api": "api",
+    "gateway/http": "http",
+    "gateway/cli": "cli",
+    "gateway/console": "api",
+    "fleet-sim": "fleet",
+    "bench": "bench",
+    "tests": "tests",
+}
+
+# What each module may include besides itself. Nothing includes http, fleet, bench, tests.
+USES = {
+    "base": [],
+    "policy": [],
+    "wire": ["base"],
+    "engine": ["base"],
+    "device": ["base", "wire", "engine", "policy"],  # policy: a device computes its own bucket
+    "vm": ["base", "wire", "engine"],
+    "h2": ["base"],
+    "port": ["base", "wire", "device", "vm", "h2"],
+    "agent": ["base", "wire", "device", "vm", "h2", "port"],
+    "store": ["base", "wire", "policy"],
+    "svc": ["base", "wire", "policy", "store", "engine"],
+    "api": ["base", "wire", "policy", "store", "svc"],
+    "http": ["base", "wire", "policy", "svc", "api"],
+    "cli": ["base", "wire", "policy", "vm"],
+    "fleet": ["base", "wire", "policy", "device", "vm", "h2", "port", "store", "svc", "api"],
+    "bench": None,  # anything
+    "tests": None,
+}
+
+# One door per library: a header and the folders that may include it (bench and tests may anything).
+DOORS = [
+    (r"lmdb\.h", ["gateway/store", "device/port/posix"]),
+    (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
+    (r"nghttp2/", ["gateway/http", "device/port/h2"]),
+    (r"jansson\.h", ["gateway/api", "gateway/cli", "fleet-sim"]),
+    (r"zstd\.h", ["gateway/svc/codec", "device/core/codec"]),
+    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/svc/content_hash", "gateway/store/content_hash", "device/port"]),
+    (r"curl/", ["gateway/cli"]),
+    (r"cblas\.h", ["engine/backend/cpu"]),
+    (r"cuda", ["engine/backend/cuda"]),
+    (r"py/", ["device/vm"]),
+    (r"roaring/", ["gateway/svc"]),
+    (r"xxhash\.h", ["engine/base"]),
+    (r"sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h", ["gateway/http", "device/port", "fleet-sim"]),
+]
+
+BANNED = [
+    (r"\b(strcpy|strcat|sprintf|vsprintf|gets)\s*\(", "unbounded: use snprintf or base/buffer.h"),
+    (r"\bstrtok\s*\(", "use struct base_str"),
+    (r"\b(atoi|atol|atoll|strtol|strtoul|strtoll|strtoull|sscanf)\s*\(", "use base_str_u64 / base_str_i64"),
+    (r"\b(rand|srand|random|drand48)\s*\(", "use base/prng.h"),
+    (r"(?<![\w.>])time\s*\(\s*(NULL|0|&)", "use base/clock.h or a clock port"),
+    (r"\balloca\s*\(", "use an arena"),
+    (r"\babort\s*\(", "use base_check"),
+]
+BANNED_EXEMPT = {"engine/base/check.c": "abort"}
+CLOCK_CALLS = (r"\b(clock_gettime|gettimeofday|getrandom)\s*\(", ["engine/base", "bench", "tests"])
+
+# Words that speak of something else than the product.
+FORBIDDEN = [
+    (r"https?://[^ ]*(debian|npmjs|pypi)[^ ]*", "names a package host"),
+    (r"(?<![\w.])/work/", "a path of one machine"),
+    (r"\b(TODO|FIXME|XXX|HACK)\b", "do it, or leave it out"),
+]
+FORBIDDEN_EXEMPT = ("tests/tidy/tidy.py",)
+
+# Core archives: no I/O, no clocks, no threads. Archive -> (file of allowed symbols, other archives whose symbols are fine)
+CORES = {
+    "libwalle-policy.a": [],
+    "libwalle-wire.a": ["libwalle-base.a"],
+    "libwalle-device-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a"],
+    "libwalle-gateway-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
+}
+# Pieces of base that are the outside world: a core may not reach for them.
+REAL_WORLD = re.compile(r"^base_(clock_mono_us|clock_wall_us|clock_real|entropy_u64|alloc_heap|log_stderr)$")
+SANITIZER = re.compile(r"^(__asan|__ubsan|__tsan|__sanitizer|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__odr_asan)")
+
+
+def module_of(path):
+    best = None
+    for prefix, module in MODULES.items():
+        if path.startswith(prefix + "/") and (best is None or len(prefix) > len(best[0])):
+            best = (prefix, module)
+    return best[1] if best else None
+
+
+class Tidy:
+    def __init__(self, root):
+        self.root = root
+        self.findings = []
+        self.files = self.list_files()
+        self.sources = [f for f in self.files if f.endswith((".c", ".h", ".cu", ".cuh"))]
+
+    def list_files(self):
+        git = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"],
+                             capture_output=True, text=True)
+        if git.returncode == 0 and git.stdout:
+            names = git.stdout.splitlines()
+        else:
+            names = []
+            for folder, folders, files in os.walk(self.root):
+                folders[:] = [d for d in folders if d not in (".git", "build", "out")]
+                names += [os.path.relpath(os.path.join(folder, f), self.root) for f in files]
+        return sorted(n for n in names if os.path.isfile(os.path.join(self.root, n)))
+
+    def read(self, name):
+        with open(os.path.join(self.root, name), encoding="utf-8", errors="replace") as file:
+            return file.read().split("\n")
+
+    def report(self, name, line, rule, text):
+        self.findings.append(f"{name}:{line}: {rule}: {text}")
+
+    # ---- rules over one file ---------------------------------------------------------------------------------
+
+    def resolve(self, name, include):
+        roots = [os.path.dirname(name), "", "engine", "engine/include", "device", "device/include", "device/port",
+                 "device/port/h2", "gateway", "fleet-sim", "bench", "tests/support"]
+        for root in roots:
+            path = os.path.normpath(os.path.join(root, include))
+            if os.path.isfile(os.path.join(self.root, path)):
+                return path
+        return None
+
+    def check_includes(self, name, lines):
+        module = module_of(name)
+        if module is None:
+            return
+        allowed = USES[module]
+        for number, line in enumerate(lines, 1):
+            found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if not found:
+                continue
+            header = found.group(2)
+            target = self.resolve(name, header)
+            if target:
+                other = module_of(target)
+                if allowed is not None and other and other != module and other not in allowed:
+                    self.report(name, number, "dependency",
+                                f"{module} may not use {other} ({header}); it may use: {', '.join(allowed) or 'nothing'}")
+                continue
+            if module in ("bench", "tests"):
+                continue
+            for pattern, doors in DOORS:
+                if re.match(pattern, header) and not any(name.startswith(d) for d in doors):
+                    self.report(name, number, "door", f"<{header}> belongs behind {', '.join(doors)}")
+
+    def check_cmake(self, name, lines):
+        """Link lines obey the same rules as includes."""
+        text = "\n".join(lines)
+        names = {"device-core": "device", "device-crypto": "port", "device-mem": "port", "device-posix": "port",
+                 "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http"}
+        for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
+            module = names.get(found.group(1), found.group(1))
+            uses = re.search(r"USES\s+([^)]*?)(?:INCLUDE|SOURCES|DIR|$)", found.group(2), re.S)
+            if module not in USES or USES[module] is None or not uses:
+                continue
+            for use in uses.group(1).split():
+                other = names.get(use, use)
+                if other in USES and other != module and other not in USES[module]:
+                    line = text[:found.start()].count("\n") + 1
+                    self.report(name, line, "dependency", f"{module} may not link {other}")
+
+    def check_sizes(self, name, lines):
+        if len(lines) - 1 > FILE_LINES_MAX:
+            self.report(name, FILE_LINES_MAX, "size", f"{len(lines) - 1} lines; at most {FILE_LINES_MAX}: find the seam")
+        start = None
+        for number, line in enumerate(lines, 1):
+            if len(line) > LINE_COLUMNS_MAX:
+                self.report(name, number, "size", f"{len(line)} columns; at most {LINE_COLUMNS_MAX}")
+            if line == "{" and number > 1:
+                start = number
+            elif line == "}" and start is not None:
+                if name.endswith((".c", ".cu")) and number - start - 1 > FUNCTION_LINES_MAX:
+                    self.report(name, start, "size",
+                                f"function of {number - start - 1} lines; at most {FUNCTION_LINES_MAX}")
+                start = None
+
+    def check_banned(self, name, lines):
+        if module_of(name) in (None, "tests"):
+            return
+        in_comment = False
+        for number, line in enumerate(lines, 1):
+            code, in_comment = strip_comment(line, in_comment)
+            for pattern, instead in BANNED:
+                found = re.search(pattern, code)
+                if found and BANNED_EXEMPT.get(name, "-") not in found.group(0):
+                    self.report(name, number, "banned", f"{found.group(0).strip()}: {instead}")
+            if re.search(CLOCK_CALLS[0], code) and not any(name.startswith(d) for d in CLOCK_CALLS[1]):
+                self.report(name, number, "banned", "real clocks and entropy live in engine/base: use a port")
+
+    def check_shape(self, name, lines):
+        text = "\n".join(lines)
+        base = os.path.basename(name)
+        if name.endswith(".h"):
+            if not re.search(r"^#ifndef (\w+_H)\n#define \1$", text, re.M) and "#pragma once" not in text:
+                self.report(name, 1, "shape", "no header guard NAME_H")
+        if name.endswith(".c") and module_of(name) not in ("tests", "bench"):
+            own = base[:-2] + ".h"
+            first = re.search(r'^#include\s+["<]([^">]+)[">]', text, re.M)
+            exists = any(os.path.basename(f) == own for f in self.sources)
+            if first and exists and os.path.basename(first.group(1)) != own:
+                self.report(name, text[:first.start()].count("\n") + 1, "shape", f"first include is not its own {own}")
+            if not text.startswith("//"):
+                self.report(name, 1, "shape", "no opening comment: what lives here, who calls it, on which thread")
+        if "\t" in text:
+            self.report(name, text[: text.index("\t")].count("\n") + 1, "shape", "tab: use spaces")
+
+    def check_words(self, name, lines):
+        if name in FORBIDDEN_EXEMPT:
+            return
+        for number, line in enumerate(lines, 1):
+            for pattern, why in FORBIDDEN:
+                if re.search(pattern, line):
+                    self.report(name, number, "words", why)
+
+    # ---- rules over the tree ---------------------------------------------------------------------------------
+
+    def check_names(self):
+        seen = {}
+        for name in self.sources:
+            base = os.path.basename(name)
+            if base in seen:
+                self.report(name, 1, "names", f"file name also at {seen[base]}: names are unique in the tree")
+            seen[base] = name
+
+    def check_format(self):
+        config = os.path.join(self.root, ".clang-format")
+        if not self.sources or not os.path.isfile(config):
+            return
+        paths = [os.path.join(self.root, s) for s in self.sources if not s.endswith((".cu", ".cuh"))]
+        run = subprocess.run(["clang-format", "--dry-run", f"--style=file:{config}"] + paths,
+                             capture_output=True, text=True)
+        seen = set()
+        for found in re.finditer(r"^(.*?):(\d+):\d+: warning: code should be clang-formatted", run.stderr, re.M):
+            name = os.path.relpath(found.group(1), self.root)
+            if name not in seen:
+                seen.add(name)
+                self.report(name, int(found.group(2)), "format", "run clang-format -i")
+
+    def check_symbols(self, lib):
+        with open(os.path.join(self.root, "tests/tidy/core_symbols"), encoding="utf-8") as file:
+            allowed = {line.split("#")[0].strip() for line in file} - {""}
+        for archive, friends in CORES.items():
+            path = os.path.join(lib, archive)
+            if not os.path.isfile(path):
+                self.report(path, 0, "symbols", "archive is missing: build it first")
+                continue
+            own = symbols(path, "--defined-only")
+            known = set().union(*(symbols(os.path.join(lib, f), "--defined-only") for f in friends)) if friends else set()
+            for symbol in sorted(symbols(path, "--undefined-only") - own):
+                if SANITIZER.match(symbol):
+                    continue
+                if REAL_WORLD.match(symbol):
+                    self.report(archive, 0, "symbols", f"{symbol}: the core reaches for the outside world; take a port")
+                elif symbol not in known and f"{archive[9:-2]} {symbol}" not in allowed and symbol not in allowed:
+                    self.report(archive, 0, "symbols", f"{symbol} is not in tests/tidy/core_symbols")
+
+    def run(self, lib=None, formatting=True):
+        for name in self.files:
+            if name.endswith((".c", ".h", ".cu", ".cuh")):
+                lines = self.read(name)
+                self.check_includes(name, lines)
+                self.check_sizes(name, lines)
+                self.check_banned(name, lines)
+                self.check_shape(name, lines)
+                self.check_words(name, lines)
+            elif name.endswith("CMakeLists.txt"):
+                self.check_cmake(name, self.read(name))
+                self.check_words(name, self.read(name))
+            elif name.endswith((".py", ".md", ".sh", ".conf", ".cmake", ".json")) or "." not in os.path.basename(name):
+                self.check_words(name, self.read(name))
+        self.check_names()
+        if formatting:
+            self.check_format()
+        if lib:
+            self.check_symbols(lib)
+        return self.findings
+
+
+def strip_comment(line, in_comment):
+    """Code of a line without comments and string contents."""
+    line = re.sub(r'"(\\.|[^"\\])*"', '""', line)
+    out = ""
+    while line:
+        if in_comment:
+            end = line.find("*/")
+            if end < 0:
+                return out, True
+            line, in_comment = line[end + 2:], False
+            continue
+        line_comment, block = line.find("//"), line.find("/*")
+        if line_comment >= 0 and (block < 0 or line_comment < block):
+            return out + line[:line_comment], False
+        if block < 0:
+            return out + line, False
+        out, line, in_comment = out + line[:block], line[block + 2:], True
+    return out, in_comment
+
+
+def symbols(path, which):
+    run = subprocess.run(["nm", "-P", which, path], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in run.stdout.splitlines() if line and not line.endswith(":")}
+
+
+# ---- self-test: each rule broken once -------------------------------------------------------------------------
+
+GOOD = '// A file.\n#include "policy/good.h"\n\nint pol_good(void)\n{\n    return 1;\n}\n'
+GOOD_H = "#ifndef POL_GOOD_H\n#define POL_GOOD_H\n\nint pol_good(void);\n\n#endif\n"
+BREAKS = [
+    ("dependency", "policy/bad.c", '// A file.\n#include "base/status.h"\n'),
+    ("dependency", "device/core/bad.c", '// A file.\n#include "http/worker.h"\n'),
+    ("dependency", "policy/CMakeLists.txt", "walle_library(NAME policy DIR . USES base)\n"),
+    ("door", "gateway/svc/bad.c", "// A file.\n#include <lmdb.h>\n"),
+    ("door", "device/core/bad.c", "// A file.\n#include <sys/socket.h>\n"),
+    ("size", "policy/bad.c", "// A file.\n" + "\n" * (FILE_LINES_MAX + 1)),
+    ("size", "policy/bad.c", "// A file.\nint f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
+    ("banned", "policy/bad.c", "// A file.\nvoid f(char *a)\n{\n    strcpy(a, a);\n}\n"),
+    ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
+    ("shape", "policy/bad.h", "int f(void);\n"),
+    ("shape", "policy/bad.c", "int f(void);\n"),
+    ("names", "policy/sub/good.c", "// A file.\n"),
+    ("words", "docs/bad.md", "see /wor" + "k/main\n"),
+]
+
+
+def self_test():
+    failures = 0
+    for rule, path, text in BREAKS:
+        with tempfile.TemporaryDirectory() as root:
+            tree = {"policy/good.c": GOOD, "policy/good.h": GOOD_H, "engine/base/status.h": GOOD_H,
+                    "gateway/http/worker.h": GOOD_H.replace("good", "worker")}
+            def write(name, content):
+                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+                    file.write(content)
+            for name, content in tree.items():
+                write(name, content)
+            clean = Tidy(root).run(formatting=False)
+            write(path, text)
+            broken = Tidy(root).run(formatting=False)
+            hit = any(f": {rule}: " in finding and finding.startswith(path) for finding in broken)
+            if clean or not hit:
+                failures += 1
+                print(f"self-test: rule {rule} on {path}: clean {clean}, broken {broken}")
+    print(f"self-test: {len(BREAKS) - failures} of {len(BREAKS)} broken trees reported")
+    return 1 if failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", default=".")
+    parser.add_argument("--lib", help="folder with the built archives")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
+        return self_test()
+    findings = Tidy(os.path.abspath(options.root)).run(options.lib)
+    for finding in findings:
+        print(finding)
+    print(f"tidy: {len(findings)} finding(s)")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
