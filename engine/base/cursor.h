@@ -23,7 +23,7 @@ struct base_writer {
     uint8_t *start;
     uint8_t *at;
     uint8_t *end;
-    enum base_status status; // first failure: TOO_LARGE
+    enum base_status status; // first failure: TOO_LARGE, or what the caller set
 };
 
 void base_reader_init(struct base_reader *reader, const void *bytes, size_t size);
@@ -48,6 +48,8 @@ BASE_NODISCARD enum base_status base_reader_finish(struct base_reader *reader);
 
 void base_writer_init(struct base_writer *writer, void *buffer, size_t capacity);
 size_t base_writer_size(const struct base_writer *writer);
+// Marks the writer failed with `status` unless it already is.
+void base_writer_fail(struct base_writer *writer, enum base_status status);
 void base_writer_u8(struct base_writer *writer, uint8_t value);
 void base_writer_u16(struct base_writer *writer, uint16_t value);
 void base_writer_u32(struct base_writer *writer, uint32_t value);

@@ -1,0 +1,96 @@
+// Names of content and things: SHA-256 values, task names and ids, device ids.
+//
+// Called by both sides from any thread; there is no state. Computing SHA-256 is not done here: each
+// side has its own port for it.
+#include "wire/digest.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+bool wire_sha256_equal(const struct wire_sha256 *a, const struct wire_sha256 *b)
+{
+    return memcmp(a->bytes, b->bytes, WIRE_SHA256_BYTES) == 0;
+}
+
+bool wire_sha256_is_zero(const struct wire_sha256 *a)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < WIRE_SHA256_BYTES; i++) {
+        any |= a->bytes[i];
+    }
+    return any == 0;
+}
+
+uint64_t wire_version_id(const struct wire_sha256 *manifest)
+{
+    uint64_t id = 0;
+    for (size_t i = 0; i < 8; i++) {
+        id |= (uint64_t)manifest->bytes[i] << (8 * i);
+    }
+    return id;
+}
+
+void wire_sha256_hex(const struct wire_sha256 *digest, char out[WIRE_SHA256_HEX + 1])
+{
+    base_hex_encode(digest->bytes, WIRE_SHA256_BYTES, out);
+    out[WIRE_SHA256_HEX] = '\0';
+}
+
+enum base_status wire_sha256_parse(struct base_str hex, struct wire_sha256 *out)
+{
+    return base_hex_decode(hex, out->bytes, WIRE_SHA256_BYTES);
+}
+
+static bool is_task_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '/' ||
+           c == '-';
+}
+
+bool wire_task_name_ok(struct base_str name)
+{
+    if (name.size == 0 || name.size > WIRE_TASK_NAME_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < name.size; i++) {
+        if (!is_task_name_char(name.data[i])) {
+            return false;
+        }
+    }
+    char first = name.data[0];
+    return first != '.' && first != '_' && first != '/' && first != '-';
+}
+
+uint64_t wire_task_id(struct base_str name)
+{
+    return base_hash64(name.data, name.size);
+}
+
+void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1])
+{
+    uint8_t bytes[8];
+    for (size_t i = 0; i < 8; i++) {
+        bytes[i] = (uint8_t)(device_id >> (56 - 8 * i));
+    }
+    base_hex_encode(bytes, sizeof bytes, out);
+    out[WIRE_DEVICE_HEX] = '\0';
+}
+
+enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id)
+{
+    uint8_t bytes[8];
+    BASE_TRY(base_hex_decode(hex, bytes, sizeof bytes));
+    // "16 lower-case hex digits": one spelling per device, so that text compares as the id does.
+    for (size_t i = 0; i < hex.size; i++) {
+        if (hex.data[i] >= 'A' && hex.data[i] <= 'F') {
+            return BASE_ERR_INVALID;
+        }
+    }
+    uint64_t id = 0;
+    for (size_t i = 0; i < 8; i++) {
+        id = id << 8 | bytes[i];
+    }
+    *out_device_id = id;
+    return BASE_OK;
+}

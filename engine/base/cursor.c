@@ -1,0 +1,227 @@
+// Byte cursors: bounds are checked here and nowhere else, so parsers above have no pointer maths.
+//
+// A cursor is a value of its caller; nothing is shared and nothing allocated. Once failed, a cursor
+// stays at its place, reads give zeros and writes do nothing.
+#include "base/cursor.h"
+
+#include <string.h>
+
+#define VARINT_BYTES_MAX 10
+
+void base_reader_init(struct base_reader *reader, const void *bytes, size_t size)
+{
+    static const uint8_t nothing[1] = {0};
+    const uint8_t *start = bytes != NULL ? bytes : nothing;
+    *reader = (struct base_reader){
+        .start = start,
+        .at = start,
+        .end = start + (bytes != NULL ? size : 0),
+        .status = BASE_OK,
+    };
+}
+
+size_t base_reader_left(const struct base_reader *reader)
+{
+    return (size_t)(reader->end - reader->at);
+}
+
+size_t base_reader_offset(const struct base_reader *reader)
+{
+    return (size_t)(reader->at - reader->start);
+}
+
+void base_reader_fail(struct base_reader *reader, enum base_status status)
+{
+    if (reader->status == BASE_OK) {
+        reader->status = status;
+    }
+}
+
+const uint8_t *base_reader_bytes(struct base_reader *reader, size_t size)
+{
+    if (reader->status != BASE_OK) {
+        return NULL;
+    }
+    if (size > base_reader_left(reader)) {
+        reader->status = BASE_ERR_TRUNCATED;
+        return NULL;
+    }
+    const uint8_t *bytes = reader->at;
+    reader->at += size;
+    return bytes;
+}
+
+uint8_t base_reader_u8(struct base_reader *reader)
+{
+    const uint8_t *b = base_reader_bytes(reader, 1);
+    return b != NULL ? b[0] : 0;
+}
+
+uint16_t base_reader_u16(struct base_reader *reader)
+{
+    const uint8_t *b = base_reader_bytes(reader, 2);
+    return b != NULL ? (uint16_t)(b[0] | b[1] << 8) : 0;
+}
+
+static uint32_t load_u32(const uint8_t *b)
+{
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+uint32_t base_reader_u32(struct base_reader *reader)
+{
+    const uint8_t *b = base_reader_bytes(reader, 4);
+    return b != NULL ? load_u32(b) : 0;
+}
+
+uint64_t base_reader_u64(struct base_reader *reader)
+{
+    const uint8_t *b = base_reader_bytes(reader, 8);
+    return b != NULL ? (uint64_t)load_u32(b) | (uint64_t)load_u32(b + 4) << 32 : 0;
+}
+
+uint64_t base_reader_varint(struct base_reader *reader)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
+        uint8_t byte = base_reader_u8(reader);
+        if (reader->status != BASE_OK) {
+            return 0;
+        }
+        // The tenth byte holds the single bit that is left of 64.
+        bool too_big = i == VARINT_BYTES_MAX - 1 && byte > 1;
+        bool too_long = i > 0 && byte == 0;
+        if (too_big || too_long) {
+            break;
+        }
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if ((byte & 0x80) == 0) {
+            return value;
+        }
+    }
+    base_reader_fail(reader, BASE_ERR_INVALID);
+    return 0;
+}
+
+uint64_t base_reader_varint_max(struct base_reader *reader, uint64_t max)
+{
+    uint64_t value = base_reader_varint(reader);
+    if (value > max) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return 0;
+    }
+    return value;
+}
+
+int64_t base_reader_zigzag(struct base_reader *reader)
+{
+    uint64_t value = base_reader_varint(reader);
+    return (int64_t)(value >> 1 ^ (0 - (value & 1)));
+}
+
+void base_reader_copy(struct base_reader *reader, void *out, size_t size)
+{
+    const uint8_t *bytes = base_reader_bytes(reader, size);
+    if (size == 0) {
+        return;
+    }
+    if (bytes == NULL) {
+        memset(out, 0, size);
+        return;
+    }
+    memcpy(out, bytes, size);
+}
+
+enum base_status base_reader_finish(struct base_reader *reader)
+{
+    if (reader->at != reader->end) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    return reader->status;
+}
+
+void base_writer_init(struct base_writer *writer, void *buffer, size_t capacity)
+{
+    static uint8_t nothing[1]; // never written: its capacity is zero
+    uint8_t *start = buffer != NULL ? buffer : nothing;
+    *writer = (struct base_writer){
+        .start = start,
+        .at = start,
+        .end = start + (buffer != NULL ? capacity : 0),
+        .status = BASE_OK,
+    };
+}
+
+size_t base_writer_size(const struct base_writer *writer)
+{
+    return (size_t)(writer->at - writer->start);
+}
+
+void base_writer_fail(struct base_writer *writer, enum base_status status)
+{
+    if (writer->status == BASE_OK) {
+        writer->status = status;
+    }
+}
+
+void base_writer_bytes(struct base_writer *writer, const void *bytes, size_t size)
+{
+    if (writer->status != BASE_OK) {
+        return;
+    }
+    if (size > (size_t)(writer->end - writer->at)) {
+        writer->status = BASE_ERR_TOO_LARGE;
+        return;
+    }
+    if (size > 0) {
+        memcpy(writer->at, bytes, size);
+        writer->at += size;
+    }
+}
+
+static void write_little_endian(struct base_writer *writer, uint64_t value, size_t size)
+{
+    uint8_t bytes[8];
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] = (uint8_t)(value >> (8 * i));
+    }
+    base_writer_bytes(writer, bytes, size);
+}
+
+void base_writer_u8(struct base_writer *writer, uint8_t value)
+{
+    base_writer_bytes(writer, &value, 1);
+}
+
+void base_writer_u16(struct base_writer *writer, uint16_t value)
+{
+    write_little_endian(writer, value, 2);
+}
+
+void base_writer_u32(struct base_writer *writer, uint32_t value)
+{
+    write_little_endian(writer, value, 4);
+}
+
+void base_writer_u64(struct base_writer *writer, uint64_t value)
+{
+    write_little_endian(writer, value, 8);
+}
+
+void base_writer_varint(struct base_writer *writer, uint64_t value)
+{
+    uint8_t bytes[VARINT_BYTES_MAX];
+    size_t size = 0;
+    while (value >= 0x80) {
+        bytes[size++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    bytes[size++] = (uint8_t)value;
+    base_writer_bytes(writer, bytes, size);
+}
+
+void base_writer_zigzag(struct base_writer *writer, int64_t value)
+{
+    uint64_t bits = (uint64_t)value;
+    base_writer_varint(writer, bits << 1 ^ (value < 0 ? UINT64_MAX : 0));
+}

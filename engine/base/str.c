@@ -1,0 +1,215 @@
+// Borrowed text, numbers in text, hex and base64url.
+//
+// Called at every border and on the check-in path (base64url of the profile header), from any
+// thread; there is no state and nothing is allocated. The decoders look characters up in a table
+// and collect errors with OR, so that the loop has no branch per character.
+#include "base/str.h"
+
+#include <string.h>
+
+struct base_str base_str_of(const char *text)
+{
+    if (text == NULL) {
+        return (struct base_str){NULL, 0};
+    }
+    return (struct base_str){text, strlen(text)};
+}
+
+bool base_str_equal(struct base_str a, struct base_str b)
+{
+    if (a.size != b.size) {
+        return false;
+    }
+    return a.size == 0 || memcmp(a.data, b.data, a.size) == 0;
+}
+
+bool base_str_starts(struct base_str text, struct base_str prefix)
+{
+    if (text.size < prefix.size) {
+        return false;
+    }
+    return prefix.size == 0 || memcmp(text.data, prefix.data, prefix.size) == 0;
+}
+
+enum base_status base_str_u64(struct base_str text, uint64_t *out_value)
+{
+    if (text.size == 0) {
+        return BASE_ERR_INVALID;
+    }
+    uint64_t value = 0;
+    bool overflow = false;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned)(unsigned char)text.data[i] - '0';
+        if (digit > 9) {
+            return BASE_ERR_INVALID;
+        }
+        overflow |= __builtin_mul_overflow(value, (uint64_t)10, &value);
+        overflow |= __builtin_add_overflow(value, (uint64_t)digit, &value);
+    }
+    if (overflow) {
+        return BASE_ERR_OVERFLOW;
+    }
+    *out_value = value;
+    return BASE_OK;
+}
+
+enum base_status base_str_i64(struct base_str text, int64_t *out_value)
+{
+    bool negative = text.size > 0 && text.data[0] == '-';
+    if (negative) {
+        text.data++;
+        text.size--;
+    }
+    uint64_t magnitude;
+    BASE_TRY(base_str_u64(text, &magnitude));
+    if (magnitude > (uint64_t)INT64_MAX + (negative ? 1 : 0)) {
+        return BASE_ERR_OVERFLOW;
+    }
+    // Negating as unsigned keeps INT64_MIN defined.
+    *out_value = (int64_t)(negative ? 0 - magnitude : magnitude);
+    return BASE_OK;
+}
+
+void base_hex_encode(const uint8_t *bytes, size_t size, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+}
+
+// 0..15, or 0xff for what is no hex digit.
+static uint8_t hex_value(char character)
+{
+    unsigned c = (unsigned char)character;
+    if (c - '0' <= 9) {
+        return (uint8_t)(c - '0');
+    }
+    c |= 0x20;
+    return c - 'a' <= 5 ? (uint8_t)(c - 'a' + 10) : 0xff;
+}
+
+enum base_status base_hex_decode(struct base_str text, uint8_t *out, size_t size)
+{
+    if (text.size % 2 != 0 || text.size / 2 != size) {
+        return BASE_ERR_INVALID;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        if (hex_value(text.data[i]) > 15) {
+            return BASE_ERR_INVALID;
+        }
+    }
+    for (size_t i = 0; i < size; i++) {
+        unsigned high = hex_value(text.data[2 * i]);
+        unsigned low = hex_value(text.data[2 * i + 1]);
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return BASE_OK;
+}
+
+static const char b64_alphabet[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+// Value of each character; BB, whose high bits no value has, marks what is not in the alphabet.
+#define BB 0xff
+// clang-format off
+static const uint8_t b64_value[256] = {
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, 62, BB, BB,
+    52, 53, 54, 55, 56, 57, 58, 59, 60, 61, BB, BB, BB, BB, BB, BB,
+    BB, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, BB, BB, BB, BB, 63,
+    BB, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40,
+    41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+    BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB, BB,
+};
+// clang-format on
+#undef BB
+
+#define B64_BAD 0xc0u
+
+size_t base_b64_encode(const uint8_t *bytes, size_t size, char *out)
+{
+    size_t at = 0;
+    size_t i = 0;
+    for (; i + 3 <= size; i += 3) {
+        uint32_t group = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        out[at] = b64_alphabet[group >> 18];
+        out[at + 1] = b64_alphabet[group >> 12 & 63];
+        out[at + 2] = b64_alphabet[group >> 6 & 63];
+        out[at + 3] = b64_alphabet[group & 63];
+        at += 4;
+    }
+    if (size - i == 1) {
+        out[at++] = b64_alphabet[bytes[i] >> 2];
+        out[at++] = b64_alphabet[(bytes[i] & 3) << 4];
+    } else if (size - i == 2) {
+        uint32_t group = (uint32_t)bytes[i] << 8 | bytes[i + 1];
+        out[at++] = b64_alphabet[group >> 10];
+        out[at++] = b64_alphabet[group >> 4 & 63];
+        out[at++] = b64_alphabet[(group & 15) << 2];
+    }
+    return at;
+}
+
+// Decodes the last 2 or 3 characters. False: bad character, or unused bits that are not zero.
+static bool b64_tail(const uint8_t *text, size_t size, uint8_t *out)
+{
+    uint32_t a = b64_value[text[0]];
+    uint32_t b = b64_value[text[1]];
+    uint32_t c = size == 3 ? b64_value[text[2]] : 0;
+    if (((a | b | c) & B64_BAD) != 0) {
+        return false;
+    }
+    out[0] = (uint8_t)(a << 2 | b >> 4);
+    if (size == 2) {
+        return (b & 15) == 0;
+    }
+    out[1] = (uint8_t)(b << 4 | c >> 2);
+    return (c & 3) == 0;
+}
+
+enum base_status base_b64_decode(struct base_str text, uint8_t *out, size_t capacity,
+                                 size_t *out_size)
+{
+    size_t tail = text.size % 4;
+    size_t whole = text.size - tail;
+    if (tail == 1) {
+        return BASE_ERR_INVALID;
+    }
+    size_t size = whole / 4 * 3 + (tail == 0 ? 0 : tail - 1);
+    if (size > capacity) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    const uint8_t *from = (const uint8_t *)text.data;
+    uint8_t *to = out;
+    uint32_t seen = 0;
+    for (size_t i = 0; i < whole; i += 4) {
+        uint32_t a = b64_value[from[i]];
+        uint32_t b = b64_value[from[i + 1]];
+        uint32_t c = b64_value[from[i + 2]];
+        uint32_t d = b64_value[from[i + 3]];
+        seen |= a | b | c | d;
+        to[0] = (uint8_t)(a << 2 | b >> 4);
+        to[1] = (uint8_t)(b << 4 | c >> 2);
+        to[2] = (uint8_t)(c << 6 | d);
+        to += 3;
+    }
+    if ((seen & B64_BAD) != 0) {
+        return BASE_ERR_INVALID;
+    }
+    if (tail != 0 && !b64_tail(from + whole, tail, to)) {
+        return BASE_ERR_INVALID;
+    }
+    *out_size = size;
+    return BASE_OK;
+}

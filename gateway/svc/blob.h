@@ -1,0 +1,37 @@
+// Blobs: immutable bytes named by their SHA-256.
+//
+// gw_blob_put and gw_blob_exists: control thread. The rest: any thread. Small blobs lie in the
+// store, large ones in files of their own; readers see one kind of reference, counted, borrowed
+// from a bounded cache.
+#ifndef GW_BLOB_H
+#define GW_BLOB_H
+
+#include "base/error.h"
+#include "svc/exchange.h"
+#include "wire/digest.h"
+
+#include <stdint.h>
+
+#define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
+#define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are
+#define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)   // larger ones too
+
+struct gw_core;
+struct gw_worker;
+
+// Checks the hash and stores; durable when it returns. HASH: the bytes have another hash (the text
+// names it); FULL, IO. *out_created false: it was there already.
+BASE_NODISCARD enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
+                                            const uint8_t *bytes, size_t size, bool *out_created,
+                                            struct base_error *error);
+bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
+
+// A counted reference to the identity bytes. NOT_FOUND, NOMEM, IO, CORRUPT.
+BASE_NODISCARD enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
+                                             struct gw_blob **out_blob);
+uint64_t gw_blob_size(const struct gw_blob *blob);
+
+// GET and HEAD /v1/blob/{sha256}.
+void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+
+#endif

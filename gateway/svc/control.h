@@ -1,0 +1,49 @@
+// The control thread and the seam to the operator API.
+//
+// Tasks, versions and rollouts have one owner: the control thread (or, with
+// gw_core_options.control_thread false, whoever calls gw_core_tick). A worker that wants something
+// from them fills a `gw_control_call`, posts it and leaves; `run` is called on the control thread,
+// where every function of catalog.h, rollouts.h, devices.h and gw_blob_put may be called and may
+// block on the disk; then `done` is called on the posting worker's thread, where the exchange is
+// answered with gw_exchange_finish.
+//
+// Memory. The call usually lives in the exchange's arena, which lives until finish; between post
+// and done the control thread alone may touch it and what it points to. A call that was accepted
+// always comes back exactly once, also when the exchange was abandoned meanwhile.
+#ifndef GW_CONTROL_H
+#define GW_CONTROL_H
+
+#include "svc/core.h"
+
+#define GW_CONTROL_QUEUE_MAX 4096u // calls waiting; beyond it gw_control_post answers BUSY
+
+struct gw_control_call {
+    struct gw_message message;    // private to the core
+    struct gw_control_call *next; // private to the core
+    struct gw_worker *worker;     // set by gw_control_post
+    struct gw_exchange *exchange; // the caller's, untouched by the core
+    void (*run)(struct gw_core *core, struct gw_control_call *self);
+    void (*done)(struct gw_worker *worker, struct gw_control_call *self);
+};
+
+// On the worker's thread. BUSY: not accepted, neither `run` nor `done` will be called; answer 503
+// with gw_reply_busy.
+BASE_NODISCARD enum base_status gw_control_post(struct gw_worker *worker,
+                                                struct gw_control_call *call);
+
+// ---- The seam to the operator API
+// -----------------------------------------------------------------------------------------------
+
+// Answers one request under /api/v1/, on the worker's thread; authorisation has been checked. Must
+// end in exactly one gw_exchange_finish, now or after a control call.
+typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
+
+// Before the first worker is made. Without it /api/v1/ answers 404.
+void gw_core_set_api(struct gw_core *core, gw_api_fn handle);
+
+struct gw_core *gw_worker_core(struct gw_worker *worker);
+const struct base_clock_port *gw_core_clock(const struct gw_core *core);
+// Seconds told to a client that is sent away.
+uint32_t gw_core_retry_after_s(const struct gw_core *core);
+
+#endif

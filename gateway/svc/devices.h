@@ -1,0 +1,64 @@
+// What is known of a device, for operators.
+//
+// Called on the control thread only. A view joins the stored record with what is newer in memory.
+#ifndef GW_DEVICES_H
+#define GW_DEVICES_H
+
+#include "base/error.h"
+#include "wire/attrs.h"
+#include "wire/report.h"
+
+#include <stdint.h>
+
+#define GW_DEVICE_OUTCOMES_MAX                                                                     \
+    32u // rollouts remembered of one device; the oldest finished go first
+
+struct gw_core;
+
+// What a device has gone through in a rollout. FAILED wins over RAN when counted.
+enum gw_outcome_bit {
+    GW_OUTCOME_OFFERED = 1u << 0,
+    GW_OUTCOME_DOWNLOADED = 1u << 1,
+    GW_OUTCOME_ACTIVATED = 1u << 2,
+    GW_OUTCOME_RAN = 1u << 3,
+    GW_OUTCOME_FAILED = 1u << 4,
+    GW_OUTCOME_ROLLED_BACK = 1u << 5,
+    GW_OUTCOME_NOT_APPLICABLE = 1u << 6,
+    GW_OUTCOME_REMOVED = 1u << 7,
+};
+
+struct gw_device_outcome {
+    uint64_t rollout_id;
+    uint64_t task_id;
+    uint64_t version_id;
+    uint64_t fingerprint; // of the last failure; 0: none
+    uint32_t offered_s;   // Unix seconds; 0: never (told by a report alone)
+    uint32_t updated_s;
+    uint8_t stage;     // the stage in which the device entered
+    uint8_t bits;      // enum gw_outcome_bit
+    uint8_t last_kind; // enum wire_outcome_kind of the last report; 0: none
+};
+
+struct gw_device_view {
+    uint64_t device_id;
+    uint64_t first_seen_s;
+    uint64_t last_seen_s;
+    uint32_t epoch;
+    uint64_t report_seq;
+    struct wire_attrs attrs; // texts borrowed from attrs_bytes below: copy the view by pointer only
+    uint8_t attrs_bytes[WIRE_ATTRS_BYTES_MAX];
+    uint32_t attrs_size;
+    uint32_t outcome_count;
+    struct gw_device_outcome outcomes[GW_DEVICE_OUTCOMES_MAX];
+};
+
+BASE_NODISCARD enum base_status gw_device_get(struct gw_core *core, uint64_t device_id,
+                                              struct gw_device_view *out);
+// In the order of device ids; `after` is exclusive, begin with has_after false. At most `limit`
+// (GW_PAGE_MAX) views into `out`.
+BASE_NODISCARD enum base_status gw_device_list(struct gw_core *core, bool has_after, uint64_t after,
+                                               uint32_t limit, struct gw_device_view *out,
+                                               uint32_t *out_count, bool *out_more);
+uint64_t gw_device_count(struct gw_core *core);
+
+#endif

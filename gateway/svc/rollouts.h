@@ -1,0 +1,170 @@
+// Rollouts: creation, commands, queries, and the controller's tick.
+//
+// Called on the control thread only (svc/control.h). A change is on disk, together with its line in
+// the log, before the function returns; then the workers get a new plan. Views are copies.
+#ifndef GW_ROLLOUTS_H
+#define GW_ROLLOUTS_H
+
+#include "base/error.h"
+#include "base/str.h"
+#include "policy/rollout.h"
+#include "svc/catalog.h"
+#include "wire/digest.h"
+#include "wire/statement.h"
+
+#define GW_STAGE_NAME_MAX         32u
+#define GW_ROLLOUTS_MAX           65536u
+#define GW_ROLLOUT_SPEC_BYTES_MAX (128u * 1024)
+#define GW_EXECUTION_TIMEOUT_S                                                                     \
+    600u // default: offered longer ago without completion counts as timed out
+#define GW_LOG_REASON_MAX       200u
+#define GW_LOG_BY_MAX           64u
+#define GW_ROLLOUT_FINGERPRINTS 8u
+#define GW_ROLLOUT_SLICES       16u
+
+struct gw_core;
+
+struct gw_stage_spec {
+    struct base_str name;     // [a-z0-9][a-z0-9_.-]*, at most GW_STAGE_NAME_MAX
+    struct pol_stage stage;   // kind, max_bucket (percent x 100), audience, gate
+    const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
+    size_t statement_bytes;
+};
+
+// Everything is borrowed during the call and copied.
+struct gw_rollout_spec {
+    uint64_t id; // not 0
+    struct base_str task;
+    struct wire_sha256 manifest;
+    uint64_t salt;
+    uint64_t release_counter; // of the INSTALL statements; the revert statement has the next one
+    struct pol_target target;
+    const struct gw_stage_spec *stages;
+    uint32_t stage_count;  // 1..POL_STAGES_MAX
+    const uint8_t *revert; // REVERT envelope to the baseline, or REMOVE without a baseline
+    size_t revert_bytes;
+    uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
+};
+
+// Devices, each counted once, in the state it is in now.
+struct gw_rollout_counts {
+    uint64_t offered;
+    uint64_t downloaded;
+    uint64_t activated;
+    uint64_t succeeded; // ran and never failed
+    uint64_t failed;
+    uint64_t timed_out; // offered longer ago than the execution timeout, not completed since
+    uint64_t not_applicable;
+    uint64_t rolled_back; // went back or removed it
+    uint64_t on_version;  // activated and not back
+};
+
+struct gw_rollout_stage_view {
+    char name[GW_STAGE_NAME_MAX + 1];
+    enum pol_stage_kind kind;
+    uint16_t max_bucket;
+    struct pol_gate gate;
+    struct gw_rollout_counts counts;
+};
+
+struct gw_rollout_fingerprint {
+    uint64_t fingerprint;
+    uint64_t devices;
+    uint8_t kind;         // enum wire_outcome_kind
+    char detail[160 + 1]; // of the first device that said it
+};
+
+// Devices that completed, by one attribute value; the worst first.
+struct gw_rollout_slice {
+    char attr[33];
+    char value[65];
+    uint64_t completed;
+    uint64_t failed;
+};
+
+struct gw_rollout_view {
+    uint64_t id;
+    char task[WIRE_TASK_NAME_MAX + 1];
+    struct wire_sha256 manifest;
+    uint64_t version_id;
+    uint64_t salt;
+    uint64_t release_counter;
+    uint64_t created_s;
+    uint64_t stage_since_s;
+    uint32_t execution_timeout_s;
+    enum pol_rollout_state state;
+    bool stage_failed;
+    uint16_t stage_index;
+    uint32_t stage_count;
+    // of the last decision
+    enum pol_verdict verdict;
+    enum pol_reason reason;
+    uint32_t failure_ppm;
+    struct gw_rollout_counts counts; // all stages
+    struct gw_rollout_stage_view stages[POL_STAGES_MAX];
+    uint32_t fingerprint_count;
+    struct gw_rollout_fingerprint fingerprints[GW_ROLLOUT_FINGERPRINTS];
+    uint32_t slice_count;
+    struct gw_rollout_slice slices[GW_ROLLOUT_SLICES];
+};
+
+enum gw_log_kind {
+    GW_LOG_CREATED = 1,
+    GW_LOG_COMMAND = 2,    // an operator's
+    GW_LOG_DECISION = 3,   // the controller's
+    GW_LOG_SIMULATION = 4, // result of the simulate stage
+};
+
+struct gw_rollout_log_view {
+    uint64_t seq; // 1.. within the rollout
+    uint64_t wall_us;
+    enum gw_log_kind kind;
+    char what[24];  // name of the command or action ("promote", "advance")
+    char state[24]; // after it
+    char verdict[16];
+    char reason_name[40]; // pol_reason_name
+    char reason_text[96]; // pol_reason_text
+    uint16_t stage_index; // after it
+    uint32_t failure_ppm;
+    struct gw_rollout_counts counts; // of the stage that was judged
+    char by[GW_LOG_BY_MAX + 1];
+    char comment[GW_LOG_REASON_MAX + 1];
+};
+
+// Who asked, and why; both optional, cut at their limits.
+struct gw_rollout_who {
+    struct base_str by;
+    struct base_str comment;
+};
+
+// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (another rollout of
+// the task is open, or the counter is not above the task's), EXISTS (id), FULL, IO.
+BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
+                                                  const struct gw_rollout_spec *spec,
+                                                  const struct gw_rollout_who *who,
+                                                  struct gw_rollout_view *out,
+                                                  struct base_error *error);
+// NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason).
+BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
+                                                   enum pol_command command,
+                                                   const struct gw_rollout_who *who,
+                                                   struct gw_rollout_view *out,
+                                                   struct base_error *error);
+// Result of the simulate stage; `failed` of `completed` virtual devices failed. Replaces an earlier
+// result. CONFLICT: the rollout's current stage is not an open simulate stage.
+BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id,
+                                                      uint64_t completed, uint64_t failed,
+                                                      const struct gw_rollout_who *who,
+                                                      struct gw_rollout_view *out,
+                                                      struct base_error *error);
+BASE_NODISCARD enum base_status gw_rollout_get(struct gw_core *core, uint64_t id,
+                                               struct gw_rollout_view *out);
+// In the order of ids; `after` 0 begins.
+void gw_rollout_list(struct gw_core *core, uint64_t after, uint32_t limit,
+                     struct gw_rollout_view *out, uint32_t *out_count, bool *out_more);
+// In the order of seq; `after` 0 begins.
+BASE_NODISCARD enum base_status gw_rollout_log(struct gw_core *core, uint64_t id, uint64_t after,
+                                               uint32_t limit, struct gw_rollout_log_view *out,
+                                               uint32_t *out_count, bool *out_more);
+
+#endif

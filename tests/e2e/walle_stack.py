@@ -1,0 +1,156 @@
+"""Real programs for end-to-end tests: a gateway in a scratch folder, the operator's command, devices and fleets.
+
+    with Stack() as stack:
+        stack.start_gateway()
+        stack.walle("task", "push", ...)
+
+The programs come from $WALLE_BIN (set by ctest). Everything started is killed and removed at the end.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+
+BIN = os.environ.get("WALLE_BIN", "build/dev/bin")
+SOURCE = os.environ.get("WALLE_SOURCE", os.getcwd())
+START_TIMEOUT_S = 60
+
+
+def program(name):
+    return os.path.join(BIN, name)
+
+
+def wait_until(condition, timeout_s=60, what="condition"):
+    """Polls until condition() is true; returns its value. The deadline is generous: it only ends a hang."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"timed out after {timeout_s} s waiting for {what}")
+        time.sleep(0.02)
+
+
+class Gateway:
+    """A running walle-gateway. `h2c` and `tls` are (host, port)."""
+
+    def __init__(self, folder, arguments=(), h2c_port=0, tls_port=0):
+        self.folder = folder
+        self.log_path = folder + ".log"
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(
+            [program("walle-gateway"), "--dir", folder, "--h2c", f"127.0.0.1:{h2c_port}",
+             "--tls", f"127.0.0.1:{tls_port}", *arguments],
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.ports = {}
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while len(self.ports) < 2:
+            line = self.process.stdout.readline()
+            if not line or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("gateway did not start: " + self.log_text())
+            found = re.match(r"listening (\w+) ([\d.]+):(\d+)", line)
+            if found:
+                self.ports[found.group(1)] = int(found.group(3))
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def _drain(self):
+        for _ in self.process.stdout:
+            pass
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.ports['h2c']}"
+
+    @property
+    def tls_url(self):
+        return f"https://127.0.0.1:{self.ports['tls']}"
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def log_text(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()[-4000:]
+
+    def kill(self, number=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.wait()
+
+    def stop(self, timeout_s=30):
+        """Graceful end; returns the exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(timeout_s)
+
+
+class Stack:
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="walle-e2e-")
+        self.gateway = None
+        self.children = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        if self.gateway:
+            self.gateway.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def start_gateway(self, *arguments, h2c_port=0, tls_port=0):
+        self.gateway = Gateway(self.path("gateway"), arguments, h2c_port, tls_port)
+        return self.gateway
+
+    def restart_gateway(self, *arguments):
+        """A new process on the same data folder and the same ports."""
+        ports = self.gateway.ports
+        return self.start_gateway(*arguments, h2c_port=ports["h2c"], tls_port=ports["tls"])
+
+    def walle(self, *arguments, check=True, timeout_s=120):
+        run = subprocess.run([program("walle"), *arguments], capture_output=True, text=True, timeout=timeout_s,
+                             stdin=subprocess.DEVNULL,
+                             env={**os.environ, "WALLE_GATEWAY": self.gateway.url if self.gateway else ""})
+        if check and run.returncode != 0:
+            raise AssertionError(f"walle {' '.join(arguments)}: exit {run.returncode}\n{run.stdout}{run.stderr}")
+        return run
+
+    def spawn(self, name, *arguments, **options):
+        child = subprocess.Popen([program(name), *arguments], stdin=subprocess.DEVNULL, **options)
+        self.children.append(child)
+        return child
+
+    def api(self, path, method="GET", body=None):
+        """A request with curl over HTTP/2; returns (status, decoded JSON or text)."""
+        command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-w", "\n%{http_code}", "--max-time", "30",
+                   self.gateway.url + path]
+        if body is not None:
+            command += ["-H", "content-type: application/json", "--data-binary", json.dumps(body)]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if run.returncode != 0:
+            raise AssertionError(f"curl {path}: {run.stderr}")
+        text, _, status = run.stdout.rpartition("\n")
+        try:
+            return int(status), json.loads(text)
+        except json.JSONDecodeError:
+            return int(status), text
+
+    @staticmethod
+    def quoted(name):
+        return urllib.parse.quote(name, safe="")
