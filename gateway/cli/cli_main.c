@@ -207,8 +207,7 @@ int main(int argc, char **argv)
 {
     static struct cli cli;
     int at = find_words(argc, argv, &cli);
-    const struct cli_command *command =
-        find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
+    const struct cli_command *command = find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
 
     parse_rest(command, argc - at - 1, argv + at + 1, &cli);
     take_format(&cli);
