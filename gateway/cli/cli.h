@@ -52,6 +52,10 @@ enum cli_exit {
     X(COMPLETED, 0, "completed", "N", "Virtual devices that completed the run")                    \
     X(FAILED, 0, "failed", "N", "Virtual devices among them that failed")                          \
     X(LIMIT, 0, "limit", "N", "At most this many (100)")                                           \
+    X(DEVICE, 0, "device", "ID", "Device id the script sees, 16 hex digits")                       \
+    X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
+    X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
+    X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")
 
 enum cli_option {
@@ -104,6 +108,7 @@ enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, dou
 enum cli_exit cli_key_new(struct cli *cli);
 enum cli_exit cli_task_init(struct cli *cli);
 enum cli_exit cli_task_build(struct cli *cli);
+enum cli_exit cli_task_run(struct cli *cli);
 enum cli_exit cli_task_push(struct cli *cli);
 enum cli_exit cli_task_list(struct cli *cli);
 enum cli_exit cli_task_get(struct cli *cli);

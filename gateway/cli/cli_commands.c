@@ -17,6 +17,12 @@ const struct cli_command cli_commands[] = {
      "  walle task build conf/tasks/ipv --out build/ipv\n"
      "  walle task build hello --out build/hello --version 1.2.0",
      CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT), 1, 1, cli_task_build},
+    {"task", "run", "BUILD",
+     "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
+     "  walle task run build/ipv\n"
+     "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json",
+     CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_run},
     {"task", "push", "BUILD", "Upload what the gateway's store lacks, then register the version.",
      "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/tls/cert.pem",
      CLI_BITS_GATEWAY, 1, 1, cli_task_push},
