@@ -147,7 +147,8 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     if (!wire_outcome_is_failure(end->outcome)) {
         task->crashes = 0;
         task->failure_mark = 0;
-        (void)dev_slot_event(task, DEV_UPDATE_ON_PASS);
+        enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
+        base_assert(passed == BASE_OK); // allowed wherever a version is active
         if (task->runs == 0) { // later successes are no news
             dev_outcome(runtime, outcome);
         }

@@ -92,8 +92,8 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
 static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (dev_update_is_pulling((enum dev_update_state)task->state) &&
-        wire_sha256_equal(&task->accepted, &task->active)) {
-        (void)dev_slot_event(task, DEV_UPDATE_ON_ABANDON);
+        wire_sha256_equal(&task->accepted, &task->active) &&
+        dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
         dev_pull_forget(runtime, task);
     }
 }
