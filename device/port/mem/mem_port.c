@@ -23,6 +23,15 @@ static uint64_t random_next(void *ctx)
     return base_mix64(port->random_state++);
 }
 
+bool mem_port_alive(struct mem_port *port)
+{
+    port->calls++;
+    if (port->kill_at > 0 && port->calls >= port->kill_at) {
+        port->killed = true;
+    }
+    return !port->killed;
+}
+
 static struct mem_exchange *exchange_of(struct mem_port *port, uint32_t id)
 {
     for (uint32_t i = 0; i < MEM_EXCHANGES_MAX; i++) {
@@ -46,6 +55,9 @@ static void text_copy(char *out, size_t capacity, struct base_str text)
 static enum base_status http_start(void *ctx, uint32_t id, const struct dev_request *request)
 {
     struct mem_port *port = ctx;
+    if (!mem_port_alive(port)) {
+        return BASE_ERR_IO;
+    }
     if (port->http.refuse != BASE_OK) {
         return port->http.refuse;
     }
@@ -97,6 +109,9 @@ static bool file_verified(const struct dev_task_file *file)
 static enum base_status task_start(void *ctx, uint32_t run, const struct dev_task_job *job)
 {
     struct mem_port *port = ctx;
+    if (!mem_port_alive(port)) {
+        return BASE_ERR_BUSY;
+    }
     if (port->task.refuse != BASE_OK) {
         return port->task.refuse;
     }
@@ -155,6 +170,8 @@ void mem_port_crash(struct mem_port *port)
 {
     memset(&port->http, 0, sizeof(port->http));
     memset(&port->task, 0, sizeof(port->task));
+    port->killed = false;
+    port->kill_at = 0;
     mem_storage_crash(&port->storage);
 }
 

@@ -85,6 +85,11 @@ struct mem_task {
 };
 
 struct mem_port {
+    // Calls that act on the outside (storage changes, requests, runs), and the one at which the
+    // process is killed: it and all later ones do nothing. 0: none.
+    uint64_t calls;
+    uint64_t kill_at;
+    bool killed;
     struct mem_clock clock;
     struct base_random_port random;
     uint64_t random_state;

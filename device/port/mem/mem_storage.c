@@ -8,8 +8,12 @@
 #include <string.h>
 
 // Counts an operation that changes storage and says whether it fails.
-static enum base_status operation(struct mem_storage *storage)
+static enum base_status operation(struct mem_port *port)
 {
+    struct mem_storage *storage = &port->storage;
+    if (!mem_port_alive(port)) {
+        return BASE_ERR_IO;
+    }
     storage->operations++;
     bool fails = storage->operations == storage->fail_at ||
                  (storage->fail_from > 0 && storage->operations >= storage->fail_from);
@@ -54,7 +58,7 @@ static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, siz
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    BASE_TRY(operation(storage));
+    BASE_TRY(operation(ctx));
     base_check(size <= sizeof(storage->state));
     memcpy(storage->state, bytes, size);
     storage->state_bytes = size;
@@ -89,7 +93,7 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
                                     const uint8_t *bytes, size_t size)
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    BASE_TRY(operation(storage));
+    BASE_TRY(operation(ctx));
     if (storage->bytes_limit > 0 && bytes_used(storage) + size > storage->bytes_limit) {
         return BASE_ERR_FULL;
     }
@@ -115,7 +119,7 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
 static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    BASE_TRY(operation(storage));
+    BASE_TRY(operation(ctx));
     struct mem_blob *blob = blob_of(storage, name);
     if (blob == NULL) {
         return BASE_ERR_NOT_FOUND;
@@ -152,7 +156,7 @@ static void blob_unmap(void *ctx, const struct wire_sha256 *name, const uint8_t 
 static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    BASE_TRY(operation(storage));
+    BASE_TRY(operation(ctx));
     struct mem_blob *blob = blob_of(storage, name);
     if (blob == NULL) {
         return BASE_ERR_NOT_FOUND;
