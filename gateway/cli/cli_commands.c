@@ -15,10 +15,15 @@ const struct cli_command cli_commands[] = {
     {"task", "build", "DIR",
      "Compile a task to bytecode, name every file by its SHA-256, write the manifest.",
      "  walle task build conf/tasks/ipv --out build/ipv\n"
-     "  walle task build hello --out build/hello --task-version 1.2.0",
+     "  walle task build hello --out build/hello --version 1.2.0",
      CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT), 1, 1, cli_task_build},
-    {"task", "push", "BUILD",
-     "Upload what the gateway's store lacks, then register the version.",
+    {"task", "run", "BUILD",
+     "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
+     "  walle task run build/ipv\n"
+     "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json",
+     CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_run},
+    {"task", "push", "BUILD", "Upload what the gateway's store lacks, then register the version.",
      "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/tls/cert.pem",
      CLI_BITS_GATEWAY, 1, 1, cli_task_push},
     {"task", "list", "", "List tasks.", "  walle task list -o json",
@@ -33,18 +38,17 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
      CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
-         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
-         CLI_BIT(BY),
+         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
+         CLI_BIT(REASON) | CLI_BIT(BY),
      1, 1, cli_rollout_start},
-    {"rollout", "status", "ID",
-     "Show a rollout; exits 1 when it failed, so that scripts can tell.",
+    {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},
     {"rollout", "list", "", "List rollouts.", "  walle rollout list --limit 20",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_rollout_list},
     {"rollout", "log", "ID", "Show every decision and command of a rollout, with its reason.",
-     "  walle rollout log 00c0ffee00c0ffee",
-     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 1, 1, cli_rollout_log},
+     "  walle rollout log 00c0ffee00c0ffee", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 1,
+     1, cli_rollout_log},
     {"rollout", "pause", "ID", "Make no new offers; devices keep what they run.",
      "  walle rollout pause 00c0ffee00c0ffee --reason 'support asks'", COMMAND_BITS, 1, 1,
      cli_rollout_pause},

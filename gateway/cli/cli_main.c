@@ -206,9 +206,10 @@ static void take_format(struct cli *cli)
 int main(int argc, char **argv)
 {
     static struct cli cli;
+
+    (void)setenv("ARGP_HELP_FMT", "rmargin=110", 0);
     int at = find_words(argc, argv, &cli);
-    const struct cli_command *command =
-        find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
+    const struct cli_command *command = find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
 
     parse_rest(command, argc - at - 1, argv + at + 1, &cli);
     take_format(&cli);
