@@ -44,8 +44,8 @@ static const char page_head[] =
 static void css_series(FILE *file)
 {
     for (uint32_t i = 0; i < SIM_SERIES_MAX; i++) {
-        (void)fprintf(file, ".line.s%u{stroke:var(--c%u)}.key.s%u{background:var(--c%u)}\n", i, i, i,
-                      i);
+        (void)fprintf(file, ".line.s%u{stroke:var(--c%u)}.key.s%u{background:var(--c%u)}\n", i, i,
+                      i, i);
     }
     (void)fputs("</style></head><body>\n", file);
 }
@@ -135,8 +135,7 @@ static void slice_section(const struct sim_run_result *r, FILE *file)
                   "</code>, of which %.1f %% failed (%llu of %llu; %llu failures on %llu devices "
                   "in all).</div>\n",
                   sim_slice_precision(&r->slice) * 100, (unsigned long long)r->slice.failed,
-                  (unsigned long long)r->slice.devices,
-                  (unsigned long long)r->slice.failed_total,
+                  (unsigned long long)r->slice.devices, (unsigned long long)r->slice.failed_total,
                   (unsigned long long)r->slice.devices_total);
 }
 
@@ -269,10 +268,10 @@ static void gateway_chart(const struct sim_run_result *r, struct columns *column
         double span_s = row->t_s - last->t_s;
         known = known || row->gateway.rss_bytes >= 0;
         columns->y[0][i] = row->gateway.rss_bytes < 0 ? -1 : row->gateway.rss_bytes / 1048576;
-        columns->y[1][i] = row->gateway.cpu_seconds < 0
-                               ? -1
-                               : 100 * per_second(row->gateway.cpu_seconds,
-                                                  last->gateway.cpu_seconds, span_s);
+        columns->y[1][i] =
+            row->gateway.cpu_seconds < 0
+                ? -1
+                : 100 * per_second(row->gateway.cpu_seconds, last->gateway.cpu_seconds, span_s);
     }
     if (!known) {
         return;
@@ -412,8 +411,7 @@ static void repeat_section(const struct sim_run_result *r, FILE *file)
                   "one device in %u does all of it for real (%llu disagreements).</p>\n</body>"
                   "</html>\n",
                   (unsigned long long)r->options->seed, r->budget.carriers, r->budget.dedicated,
-                  r->options->real_every,
-                  (unsigned long long)r->counters.memo_mismatches);
+                  r->options->real_every, (unsigned long long)r->counters.memo_mismatches);
 }
 
 enum base_status sim_report_html_write(const struct sim_run_result *result, FILE *file)

@@ -124,8 +124,7 @@ static void line(const struct sim_chart *chart, uint32_t index, double x_max, do
                           series->dashed ? " dashed" : "");
             open = true;
         }
-        (void)fprintf(file, "%.1f,%.1f ", plot_x(chart->x[i], x_max),
-                      plot_y(series->y[i], y_max));
+        (void)fprintf(file, "%.1f,%.1f ", plot_x(chart->x[i], x_max), plot_y(series->y[i], y_max));
     }
     (void)fputs(open ? "\"/>\n" : "", file);
 }
@@ -141,8 +140,8 @@ static void marks(const struct sim_chart *chart, double x_max, FILE *file)
         bool left = x > WIDTH - 150;
         (void)fprintf(file, "<line class=mark x1=%.1f x2=%.1f y1=%.1f y2=%.1f />", x, x, TOP,
                       HEIGHT - BOTTOM);
-        (void)fprintf(file, "<text class=marktext x=%.1f y=%.1f text-anchor=%s>", x + (left ? -4 : 4),
-                      TOP + 10 + level * 13, left ? "end" : "start");
+        (void)fprintf(file, "<text class=marktext x=%.1f y=%.1f text-anchor=%s>",
+                      x + (left ? -4 : 4), TOP + 10 + level * 13, left ? "end" : "start");
         sim_html_text(file, chart->mark_text[i]);
         (void)fputs("</text>\n", file);
     }

@@ -43,11 +43,11 @@ static json_t *oracles(const struct sim_run_result *result)
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "name",
-                            sim_oracle_name((enum sim_oracle)i), "text",
-                            sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
-                            "holds", (int)oracle->holds, "violations", number(oracle->violations),
-                            "of", number(oracle->population)));
+            list,
+            json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "name", sim_oracle_name((enum sim_oracle)i),
+                      "text", sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
+                      "holds", (int)oracle->holds, "violations", number(oracle->violations), "of",
+                      number(oracle->population)));
     }
     return list;
 }
@@ -77,41 +77,38 @@ static json_t *totals(const struct sim_run_result *result)
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
         number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
-        "activations", number(c->activations), "rollbacks", number(c->rollbacks),
-        "refused_offers", number(c->refused_offers), "reconnects", number(c->reconnects),
-        "shared_hash_bytes", number(c->shared_hash_bytes), "real_hash_bytes",
-        number(c->real_hash_bytes));
+        "activations", number(c->activations), "rollbacks", number(c->rollbacks), "refused_offers",
+        number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
+        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes));
 }
 
 static json_t *latencies(const struct sim_run_result *result)
 {
     const struct base_hist *kinds = result->latencies.request_us;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
-                     quantiles(&result->latencies.lag_us), "checkin_from_intended",
-                     quantiles(&result->latencies.checkin_us), "checkin",
-                     quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob",
-                     quantiles(&kinds[SIM_EXCHANGE_BLOB]), "report",
-                     quantiles(&kinds[SIM_EXCHANGE_REPORT]), "offer_to_run",
-                     quantiles(&result->offer_to_run_us));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag", quantiles(&result->latencies.lag_us),
+        "checkin_from_intended", quantiles(&result->latencies.checkin_us), "checkin",
+        quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
+        "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "offer_to_run",
+        quantiles(&result->offer_to_run_us));
 }
 
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
 {
     const struct sim_options *options = result->options;
-    json_t *root = json_pack(
-        "{s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed", (int)result->passed,
-        "ended", result->ended, "devices", number(options->devices), "carriers",
-        number(result->budget.carriers), "dedicated", number(result->budget.dedicated), "completed",
-        number(result->completed), "failed", number(result->failed), "duration_s",
-        result->duration_s, "rate", result->rate, "seed", number(options->seed), "command",
-        options->command);
-    json_t *rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-                             number(result->verdict.exposed), "exposed_back_as_before",
-                             number(result->verdict.back_as_before), "peak_rss_bytes",
-                             number(result->peak_rss_bytes), "totals", totals(result), "versions",
-                             versions(result), "oracles", oracles(result), "failing_slice",
-                             slice(result), "latency_us", latencies(result), "content_bytes",
-                             number(result->store_bytes));
+    json_t *root =
+        json_pack("{s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
+                  (int)result->passed, "ended", result->ended, "devices", number(options->devices),
+                  "carriers", number(result->budget.carriers), "dedicated",
+                  number(result->budget.dedicated), "completed", number(result->completed),
+                  "failed", number(result->failed), "duration_s", result->duration_s, "rate",
+                  result->rate, "seed", number(options->seed), "command", options->command);
+    json_t *rest = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed", number(result->verdict.exposed),
+        "exposed_back_as_before", number(result->verdict.back_as_before), "peak_rss_bytes",
+        number(result->peak_rss_bytes), "totals", totals(result), "versions", versions(result),
+        "oracles", oracles(result), "failing_slice", slice(result), "latency_us", latencies(result),
+        "content_bytes", number(result->store_bytes));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

@@ -43,6 +43,7 @@ BASE_NODISCARD enum base_status sim_run_json_write(const struct sim_run_result *
 BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_result *result,
                                                       FILE *file);
 // "2.0.0", or the first digits of the hash where the label is not known.
-void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX]);
+void sim_version_text(const struct sim_run_result *result, uint8_t version,
+                      char out[SIM_LABEL_MAX]);
 
 #endif
