@@ -5,6 +5,7 @@
 #include "api/api_call.h"
 #include "svc/reply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define API_PREFIX BASE_STR("/api/v1/")
@@ -279,9 +280,30 @@ bool gw_api_paging_id(struct gw_api_call *call)
            gw_api_fail(call, BASE_ERR_INVALID, "query: after is 16 lower-case hex digits");
 }
 
+static void release_text(void *ctx)
+{
+    free(ctx);
+}
+
+static void reply_take(struct gw_exchange *exchange, int status, json_t *root)
+{
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+
+    json_decref(root);
+    if (text != NULL && base_arena_on_done(exchange->arena, release_text, text) != BASE_OK) {
+        free(text);
+        text = NULL;
+    }
+    if (text == NULL) {
+        gw_reply_status(exchange, 503);
+        return;
+    }
+    gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
+}
+
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root)
 {
-    gw_json_reply_take(gw_api_exchange(call), status, root);
+    reply_take(gw_api_exchange(call), status, root);
 }
 
 void gw_api_page_take(struct gw_api_call *call, json_t *items, json_t *next)
