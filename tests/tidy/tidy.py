@@ -72,7 +72,7 @@ DOORS = [
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
     (r"jansson\.h", ["gateway/api", "gateway/cli", "fleet-sim"]),
     (r"zstd\.h", ["gateway/svc/codec", "device/core/codec"]),
-    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/svc/content_hash", "gateway/store/content_hash", "device/port"]),
+    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
     (r"cblas\.h", ["engine/backend/cpu"]),
     (r"cuda", ["engine/backend/cuda"]),
