@@ -179,6 +179,14 @@ static void handle_console(struct gw_exchange *exchange)
     gw_exchange_finish(exchange);
 }
 
+// A page of another origin can make a browser send plain forms here, but not this type without
+// asking first.
+static bool type_fits(const struct gw_request *request)
+{
+    return request->method != GW_METHOD_POST ||
+           base_str_starts(request->content_type, BASE_STR("application/json"));
+}
+
 // True when the call is on its way; otherwise the reply is filled.
 static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
 {
@@ -198,6 +206,10 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
         return false;
     }
     call->route = find_route(call, exchange->request.method);
+    if (call->route != NULL && !type_fits(&exchange->request)) {
+        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
+        return false;
+    }
     if (call->route == NULL || !call->route->prepare(call)) {
         return false;
     }
