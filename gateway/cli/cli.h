@@ -1,9 +1,9 @@
 // The operator's command `walle`: a table of commands, their options, and what they share.
 //
 // A command is one row of the table in cli_commands.c: its words, its options (a bit set), its
-// examples, and a function that returns the exit code. Everything runs on one thread and lives until
-// the process ends; a command owns what it allocates and releases it before it returns, so that leak
-// checks stay meaningful.
+// examples, and a function that returns the exit code. Everything runs on one thread and lives
+// until the process ends; a command owns what it allocates and releases it before it returns, so
+// that leak checks stay meaningful.
 #ifndef CLI_H
 #define CLI_H
 
@@ -21,18 +21,20 @@ enum cli_exit {
     CLI_EXIT_USAGE = 2,       // words or options that make no sense
     CLI_EXIT_UNREACHABLE = 3, // no gateway answered
     CLI_EXIT_REFUSED = 4,     // the gateway answered with an error
-    CLI_EXIT_LOCAL = 5,       // something on this machine: a file, a key, a task that does not compile
+    CLI_EXIT_LOCAL = 5,   // something on this machine: a file, a key, a task that does not compile
+    CLI_EXIT_TIMEOUT = 6, // --timeout passed before the rollout ended
 };
 
 // X(name, short key or 0, long name, argument or NULL, text)
 #define CLI_OPTION_MAP(X)                                                                          \
-    X(GATEWAY, 'g', "gateway", "URL", "Gateway to talk to (WALLE_GATEWAY; https://127.0.0.1:8443)") \
+    X(GATEWAY, 'g', "gateway", "URL",                                                              \
+      "Gateway to talk to (WALLE_GATEWAY; https://127.0.0.1:8443)")                                \
     X(CA, 0, "ca", "FILE", "Certificates to trust, PEM (WALLE_CA)")                                \
     X(INSECURE, 'k', "insecure", NULL, "Do not verify the gateway's certificate")                  \
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
-    X(VERSION, 0, "task-version", "X.Y.Z", "Version instead of the one in task.json")              \
+    X(VERSION, 0, "version", "X.Y.Z", "Version instead of the one in task.json")                   \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs the release")                                 \
@@ -51,6 +53,10 @@ enum cli_exit {
     X(COMPLETED, 0, "completed", "N", "Virtual devices that completed the run")                    \
     X(FAILED, 0, "failed", "N", "Virtual devices among them that failed")                          \
     X(LIMIT, 0, "limit", "N", "At most this many (100)")                                           \
+    X(DEVICE, 0, "device", "ID", "Device id the script sees, 16 hex digits")                       \
+    X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
+    X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
+    X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")
 
 enum cli_option {
@@ -103,6 +109,7 @@ enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, dou
 enum cli_exit cli_key_new(struct cli *cli);
 enum cli_exit cli_task_init(struct cli *cli);
 enum cli_exit cli_task_build(struct cli *cli);
+enum cli_exit cli_task_run(struct cli *cli);
 enum cli_exit cli_task_push(struct cli *cli);
 enum cli_exit cli_task_list(struct cli *cli);
 enum cli_exit cli_task_get(struct cli *cli);

@@ -16,7 +16,7 @@
 
 struct cli_call {
     const char *method;
-    const char *path; // "/api/v1/..."
+    const char *path;         // "/api/v1/..."
     const char *content_type; // NULL: no body
     const void *body;
     size_t body_bytes;

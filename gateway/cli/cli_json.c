@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGE_MAX 500
+
 void cli_json_seed(void)
 {
     // 0 would let jansson draw by itself; any other value is taken as the seed.
@@ -156,6 +158,35 @@ bool cli_path_add(char *out, size_t capacity, const char *text)
     }
     out[size] = '\0';
     return true;
+}
+
+enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out_page)
+{
+    char full[CLI_PATH_MAX];
+    uint64_t limit = 0;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_LIMIT, 100, PAGE_MAX, &limit);
+
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    (void)snprintf(full, sizeof(full), "%s?limit=%llu", path, (unsigned long long)limit);
+    if (cli_given(cli, CLI_OPTION_AFTER)) {
+        size_t size = strlen(full);
+        (void)snprintf(full + size, sizeof(full) - size, "&after=");
+        if (!cli_path_add(full, sizeof(full), cli->values[CLI_OPTION_AFTER])) {
+            return cli_fail(CLI_EXIT_USAGE, "--after: too long");
+        }
+    }
+    return cli_api_call(cli, "GET", full, NULL, out_page);
+}
+
+enum cli_exit cli_show_take(enum cli_exit code, json_t *root)
+{
+    if (code == CLI_EXIT_OK) {
+        cli_json_print(root);
+    }
+    json_decref(root);
+    return code;
 }
 
 void cli_json_print(const json_t *root)

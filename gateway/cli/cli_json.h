@@ -14,8 +14,8 @@
 // Seeds jansson's hash tables; once, before anything is parsed.
 void cli_json_seed(void);
 
-// Reads a JSON file (doubled keys are refused). IO, TOO_LARGE, INVALID; `error` says what and where.
-// The caller owns *out_root.
+// Reads a JSON file (doubled keys are refused). IO, TOO_LARGE, INVALID; `error` says what and
+// where. The caller owns *out_root.
 BASE_NODISCARD enum base_status cli_json_load(const char *path, json_t **out_root,
                                               struct base_error *error);
 // Every key of `object` must be among `names` (NULL ends the list): INVALID names the first that is
@@ -36,6 +36,11 @@ enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char 
 // it does not fit.
 bool cli_path_add(char *out, size_t capacity, const char *text);
 
+// GET of a list with the command's --limit and --after.
+enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out_page);
+
+// Prints `root` as JSON when `code` is OK; takes it (NULL allowed); returns `code`.
+enum cli_exit cli_show_take(enum cli_exit code, json_t *root);
 // Prints JSON with two-space indent and a newline.
 void cli_json_print(const json_t *root);
 // Member as text, or `fallback`; borrowed.

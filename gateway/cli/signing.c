@@ -61,9 +61,9 @@ enum base_status signing_key_load(const char *path, struct signing_key **out_key
                               "%s: no Ed25519 private key in it (walle key new makes one)", path);
     }
     enum base_status status = key_take(pkey, out_key);
-    return status == BASE_OK ? BASE_OK
-                             : base_error_set(error, status, "%s: %s", path,
-                                              base_status_text(status));
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "%s: %s", path, base_status_text(status));
 }
 
 enum base_status signing_key_save(const struct signing_key *key, const char *path,
@@ -135,10 +135,9 @@ enum base_status signing_release(const struct signing_key *key, const struct wir
     BASE_TRY(sign_bytes(key, message, message_size, envelope.signatures[0].bytes));
     envelope.payload = payload;
     envelope.payload_bytes = payload_size;
-    return wire_envelope_encode(&envelope, out,
-                                capacity < WIRE_STATEMENT_BYTES_MAX ? capacity
-                                                                    : WIRE_STATEMENT_BYTES_MAX,
-                                out_size);
+    return wire_envelope_encode(
+        &envelope, out, capacity < WIRE_STATEMENT_BYTES_MAX ? capacity : WIRE_STATEMENT_BYTES_MAX,
+        out_size);
 }
 
 enum base_status signing_sha256(const void *bytes, size_t size, struct wire_sha256 *out_digest)

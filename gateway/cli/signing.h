@@ -1,8 +1,8 @@
 // Signing of releases with Ed25519 (RFC 8032), on OpenSSL: the only place that holds a private key.
 //
-// A key file is PKCS #8 PEM, readable by its owner alone; beside it FILE.pub holds the public key as
-// 64 hex digits. The gateway never sees a private key: it stores and hands out statements that only
-// devices verify.
+// A key file is PKCS #8 PEM, readable by its owner alone; beside it FILE.pub holds the public key
+// as 64 hex digits. The gateway never sees a private key: it stores and hands out statements that
+// only devices verify.
 #ifndef SIGNING_H
 #define SIGNING_H
 
