@@ -30,7 +30,9 @@ enum pol_stage_kind {
 
 // The health gate of a stage.
 struct pol_gate {
-    uint32_t min_sample;      // completed devices needed for a verdict
+    // Completed devices needed to pass. FAIL does not wait for them once the failures would be over
+    // the limit even if the rest of the sample succeeded.
+    uint32_t min_sample;
     uint32_t max_failure_ppm; // failed / completed above this fails (parts per million)
     uint64_t min_dwell_us;    // time in the stage before it may pass
 };
@@ -109,25 +111,32 @@ struct pol_decision {
     struct pol_rollout next;
 };
 
-// 1..POL_STAGES_MAX stages, max_bucket 1..10000 and not shrinking from a gray stage to the next,
-// targets well formed. MATCHED or STAGES_INVALID.
+// 1..POL_STAGES_MAX stages, max_bucket 1..10000 (10000 in a full stage) and not shrinking from a
+// gray stage to the next, targets well formed. MATCHED or STAGES_INVALID.
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
 
 enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_counts *counts,
                                   uint64_t in_stage_us, enum pol_reason *out_reason,
                                   uint32_t *out_failure_ppm);
 
-// What time and counts decide. Call it at any rate; equal inputs give equal answers.
+// What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
+// given in every state but DRAFT, for people; it moves a RUNNING rollout only. A stage that fails
+// while PAUSED is marked (action PAUSE, stage_failed).
 struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      const struct pol_counts *counts, uint64_t now_us);
-// What an operator decides.
+// What an operator decides. START: DRAFT (action ADVANCE). PAUSE: RUNNING. RESUME: PAUSED, unless
+// the stage failed. RESUME_ACCEPT_RISK: PAUSED; a failed stage is skipped (ADVANCE, or COMPLETE
+// past the last). PROMOTE: RUNNING (ADVANCE or COMPLETE). ABORT: DRAFT, RUNNING, PAUSED
+// (ROLL_BACK). Everything else is REFUSE with WRONG_STATE or STAGE_FAILED.
 struct pol_decision pol_rollout_command(const struct pol_rollout *rollout, uint32_t stage_count,
                                         enum pol_command command, uint64_t now_us);
 
 // May this device be offered the rollout's version now? `targeted` is the answer of the rollout's
 // own target; `audience_mask` bit k is the answer of stage k's audience (both depend on attributes
-// alone and are cached by the caller). Simulate stages never admit.
+// alone and are cached by the caller). Simulate stages never admit. A match has the first open
+// stage that admits in cond_index: the stage the device counts in, and whose statement it is
+// offered. COMPLETED admits as its last stage does.
 struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
                                     const struct pol_stage *stages, uint32_t stage_count,
                                     bool targeted, uint32_t audience_mask, uint16_t bucket);

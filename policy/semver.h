@@ -1,6 +1,6 @@
 // Semantic versions (semver.org 2.0.0), lenient where the field is: "9", "9.2" and a leading "v"
-// are accepted (missing numbers are 0); build metadata is ignored; pre-releases order below their
-// release.
+// are accepted (missing numbers are 0), as are leading zeros ("2026.01"); build metadata is
+// ignored; pre-releases order below their release.
 #ifndef POL_SEMVER_H
 #define POL_SEMVER_H
 

@@ -2,8 +2,10 @@
 //
 // A target is a conjunction of typed conditions on named attributes. No conditions: everybody. An
 // absent attribute fails every condition except ABSENT (NE and NOT_IN included: what is not known
-// is not assumed). The caller owns all memory; nothing is kept. The compiled expression language of
-// a later version lowers to this evaluation interface: callers only see pol_target_match.
+// is not assumed). LT, LE, GT and GE are defined for INTEGER and VERSION only; all operands of a
+// condition have one type. The caller owns all memory; nothing is kept. The compiled expression
+// language of a later version lowers to this evaluation interface: callers only see
+// pol_target_match.
 #ifndef POL_TARGET_H
 #define POL_TARGET_H
 

@@ -3,7 +3,9 @@
 //
 //   attrs := varint count, count x { u8 code, [code 0: u8 size, name], u8 type, value }
 //   value := STRING: varint size, bytes | INTEGER: zigzag varint | BOOLEAN: u8 0/1
-// Codes 1.. name the well-known attributes in the table below, so that a profile stays small.
+// Codes 1.. name the well-known attributes in the table below, so that a profile stays small; such
+// a name is never spelled out. Strings are UTF-8 without control characters. So a set of attributes
+// has exactly one encoding.
 #ifndef WIRE_ATTRS_H
 #define WIRE_ATTRS_H
 

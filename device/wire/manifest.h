@@ -17,6 +17,7 @@
 #define WIRE_MANIFEST_CONFIG_MAX (16 * 1024)
 #define WIRE_FILE_NAME_MAX       96 // relative, [A-Za-z0-9._/-], no empty, "." or ".." parts
 #define WIRE_FILE_BYTES_MAX      (1024ull * 1024 * 1024)
+#define WIRE_VERSION_TEXT_MAX    64 // [0-9A-Za-z.+-]
 #define WIRE_RUNTIME_ABI         1
 
 enum wire_file_kind {
@@ -48,7 +49,8 @@ struct wire_manifest {
 BASE_NODISCARD enum base_status wire_manifest_encode(const struct wire_manifest *manifest,
                                                      uint8_t *out, size_t capacity,
                                                      size_t *out_size);
-// INVALID: names, doubled files, entry that is no script; UNSUPPORTED: magic.
+// INVALID: names, doubled files, a script not called *.mpy, entry that is no script; UNSUPPORTED:
+// magic; TOO_LARGE, TRUNCATED. On failure only file_count (0) of *out is defined.
 BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size,
                                                     struct wire_manifest *out);
 

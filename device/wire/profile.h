@@ -40,11 +40,12 @@ struct wire_profile {
     size_t pairs_bytes;
 };
 
-// Contribution of one task to the set digest; contributions add (mod 2^64), the empty set is 0.
+// Contribution of one task to the set digest; contributions add (mod 2^64), the empty set is 0. A
+// task with neither an active nor a blocked version contributes 0, as if it were not there.
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id);
 
-// `pairs` NULL leaves them out; the digest is computed by the caller from all tasks. TOO_LARGE,
-// INVALID.
+// `pairs` NULL leaves them out and clears the flag; the digest is computed by the caller from all
+// tasks. attrs_bytes 0 writes the empty block. TOO_LARGE, INVALID.
 BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *profile,
                                                     const struct wire_profile_pair *pairs,
                                                     uint8_t *out, size_t capacity,

@@ -5,7 +5,8 @@
 //   u64 fingerprint,
 //              u8 detail_size, detail (UTF-8 text, for people)
 //
-// Outcomes of one device are numbered without gaps: outcome i has seq first_seq + i. The gateway
+// Outcomes of one device are numbered without gaps from 1: outcome i has seq first_seq + i, and a
+// report holds at least one. The gateway
 // keeps the highest seq it has made durable per (device, epoch) and answers 204 only when all of
 // the report is durable; what it has already seen is not counted again. `epoch` is drawn anew when
 // a device lost its local state.
@@ -66,6 +67,8 @@ struct wire_report {
 bool wire_outcome_is_failure(enum wire_outcome_kind kind);
 const char *wire_outcome_name(enum wire_outcome_kind kind); // static, never NULL
 
+// TOO_LARGE, INVALID (kind, no outcome, first_seq 0 or wrapping); parse also TRUNCATED, UNSUPPORTED
+// (version). On failure only count (0) of *out is defined.
 BASE_NODISCARD enum base_status wire_report_encode(const struct wire_report *report, uint8_t *out,
                                                    size_t capacity, size_t *out_size);
 BASE_NODISCARD enum base_status wire_report_parse(const uint8_t *bytes, size_t size,

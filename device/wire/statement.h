@@ -51,13 +51,15 @@ struct wire_envelope {
     uint32_t signature_count;
 };
 
-// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket).
+// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, manifest size; only
+// REMOVE may go without a manifest).
 BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);
 BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_t size,
                                                    struct wire_release *out);
-// Duplicate key ids, zero or too many signatures, trailing bytes: INVALID.
+// Duplicate key ids, zero or too many signatures, trailing bytes: INVALID; other magic or type:
+// UNSUPPORTED.
 BASE_NODISCARD enum base_status wire_envelope_encode(const struct wire_envelope *envelope,
                                                      uint8_t *out, size_t capacity,
                                                      size_t *out_size);

@@ -60,7 +60,10 @@ uint8_t base_reader_u8(struct base_reader *reader)
 uint16_t base_reader_u16(struct base_reader *reader)
 {
     const uint8_t *b = base_reader_bytes(reader, 2);
-    return b != NULL ? (uint16_t)(b[0] | b[1] << 8) : 0;
+    if (b == NULL) {
+        return 0;
+    }
+    return (uint16_t)((unsigned)b[0] | (unsigned)b[1] << 8);
 }
 
 static uint32_t load_u32(const uint8_t *b)

@@ -52,6 +52,7 @@ static bool dump_record(void *ctx, struct gw_span key, struct gw_span value)
 static int dump(struct gw_store *store, const char *only)
 {
     bool known = only == NULL;
+    enum base_status status = BASE_OK;
     for (int i = 0; i < GW_TABLE_COUNT; i++) {
         const char *name = gw_table_name((enum gw_table)i);
         struct gw_store_read *read;
@@ -66,15 +67,18 @@ static int dump(struct gw_store *store, const char *only)
             printf("%-12s %" PRIu64 "\n", name, gw_store_read_count(read, (enum gw_table)i));
         } else {
             struct gw_key from = {.bytes = {0}, .size = 1};
-            (void)gw_store_read_scan(read, (enum gw_table)i, &from, dump_record,
-                                     (void *)(uintptr_t)name);
+            status = gw_store_read_scan(read, (enum gw_table)i, &from, dump_record,
+                                        (void *)(uintptr_t)name);
         }
         gw_store_read_end(read);
     }
     if (!known) {
         fprintf(stderr, "walle-store: no table %s\n", only);
     }
-    return known ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (status != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", base_status_text(status));
+    }
+    return known && status == BASE_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static void tell(void *ctx, const char *text)

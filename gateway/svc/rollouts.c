@@ -212,8 +212,7 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
 
 static bool tick_rollout(struct gw_core *core, struct gw_rollout *rollout)
 {
-    if (rollout->state.state != POL_ROLLOUT_RUNNING &&
-        rollout->state.state != POL_ROLLOUT_ROLLING_BACK) {
+    if (rollout->state.state == POL_ROLLOUT_DRAFT || is_closed(rollout)) {
         return false;
     }
     struct gw_rollout_counts seen;

@@ -55,7 +55,8 @@ struct h2_events {
 };
 
 struct h2_options {
-    struct base_str host; // numeric address or name; also SNI and :authority host
+    struct base_str host; // numeric address, or a name (the system resolver may then block); also
+                          // SNI and :authority
     uint16_t port;
     struct h2_tls *tls;             // NULL: clear text with prior knowledge
     struct base_str source_address; // local address to bind; empty: any
@@ -65,19 +66,21 @@ struct h2_options {
 };
 
 // `ca_pem_path` NULL: the peer is not verified (development certificates in tests and simulations
-// only).
+// only). INVALID when the file does not load. Ignores SIGPIPE unless the program decided about it.
 BASE_NODISCARD enum base_status h2_tls_new(const char *ca_pem_path, struct h2_tls **out_tls);
 void h2_tls_free(struct h2_tls *tls);
 
-// Starts connecting; `state` is called later. IO, NOMEM, INVALID. `events` is copied.
+// Starts connecting; `state` is called later. Requests may be made at once. IO, NOMEM, INVALID,
+// LIMIT (no file descriptors). `events` is copied; `tls` must outlive the client.
 BASE_NODISCARD enum base_status h2_client_new(struct event_base *base,
                                               const struct h2_options *options,
                                               const struct h2_events *events,
                                               struct h2_client **out_client);
-// Ends every exchange with CLOSED (callbacks run before this returns) and frees. Accepts NULL. Not
-// from a callback.
+// Ends every exchange with CLOSED (their `end` runs before this returns; `state` is not called) and
+// frees. Accepts NULL. Allowed from a callback: the memory then goes when the callback returned.
 void h2_client_free(struct h2_client *client);
-// CLOSED when the connection is gone or draining (GOAWAY), NOMEM. *out_stream names it for cancel.
+// CLOSED when the connection is gone or draining (GOAWAY), LIMIT, NOMEM, INVALID. *out_stream names
+// it for cancel.
 BASE_NODISCARD enum base_status h2_client_request(struct h2_client *client,
                                                   const struct h2_request *request, void *user,
                                                   int32_t *out_stream);

@@ -1,0 +1,110 @@
+// What the files of the HTTP/2 client share: the connection, its streams, and the seams between
+// socket (h2_socket.c), codec (h2_codec.c), TLS (h2_tls.c) and the public calls (h2_client.c).
+#ifndef H2_INTERNAL_H
+#define H2_INTERNAL_H
+
+#include "h2/h2_client.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
+
+#define H2_HEADERS_MAX       16          // per request, besides the pseudo headers
+#define H2_STREAMS_MAX       65536       // accepted and not ended, per connection
+#define H2_BODY_BYTES_MAX    (64u << 20) // of a request
+#define H2_POOL_MAX          1024        // stream records kept for reuse, per connection
+#define H2_OFFER_BYTES_MAX   8192        // longest walle-offer that is passed on
+#define H2_SCRATCH_BYTES     65536       // per thread, shared by all its connections
+#define H2_READS_PER_TURN    8           // then other connections get their turn
+#define H2_AUTHORITY_MAX     280
+#define H2_WINDOW_DEFAULT    65535
+#define H2_CONNECTION_WINDOW (1 << 20)
+#define H2_CONNECT_MS        10000
+#define H2_USER_TIMEOUT_MS   60000 // unacknowledged data this old ends the connection
+
+struct h2_stream {
+    struct h2_stream *next; // in the connection's list, or in its pool
+    struct h2_stream *prev;
+    void *user;
+    uint8_t *body; // owned copy of what is left to send; NULL: none
+    size_t body_bytes;
+    size_t body_sent;
+    uint64_t content_bytes;
+    uint64_t range_from;
+    uint32_t retry_after_s;
+    int32_t id;
+    int status;
+    bool sent;      // the peer knows the stream
+    bool head_done; // `head` was called
+    bool complete;  // END_STREAM seen
+    bool cancelled; // no callbacks any more
+};
+
+enum h2_phase {
+    H2_PHASE_CONNECTING,
+    H2_PHASE_TLS,
+    H2_PHASE_OPEN,
+    H2_PHASE_GONE,
+};
+
+struct h2_client {
+    struct event_base *base;
+    struct h2_events events;
+    nghttp2_session *session;
+    SSL *ssl; // NULL: clear text
+    struct h2_tls *tls;
+    struct h2_stream *streams; // accepted and not ended
+    struct h2_stream *pool;
+    struct event read_event;
+    struct event write_event; // pending only while the socket does not take more
+    struct event flush_event; // activated by hand: one flush per loop turn
+    struct event timer_event; // while connecting
+    uint8_t *backlog;         // bytes the socket did not take; NULL mostly
+    size_t backlog_bytes;
+    size_t backlog_sent;
+    char *offer; // value of walle-offer of the header block under way
+    size_t offer_bytes;
+    uint64_t bytes_read;
+    uint64_t bytes_written;
+    enum h2_phase phase;
+    int socket;
+    uint32_t accepted; // streams in the list
+    uint32_t opened;   // of these, known to the peer
+    uint32_t pooled;
+    uint32_t depth; // > 0 while callbacks may be running
+    bool draining;  // GOAWAY seen, or out of stream numbers
+    bool doomed;    // freed from a callback: memory goes when the stack is unwound
+    bool small;
+    bool flush_pending;
+    size_t authority_bytes;
+    char authority[H2_AUTHORITY_MAX];
+};
+
+// h2_codec.c
+BASE_NODISCARD enum base_status h2_codec_open(struct h2_client *client, uint32_t window_bytes);
+BASE_NODISCARD enum base_status h2_codec_submit(struct h2_client *client,
+                                                const struct h2_request *request,
+                                                struct h2_stream *stream);
+
+// h2_client.c: called by the codec and the socket.
+void h2_stream_end(struct h2_client *client, struct h2_stream *stream, enum base_status status);
+// Closes the socket, ends every exchange with `status`, then tells `state`. Once.
+void h2_client_fail(struct h2_client *client, enum base_status status);
+void h2_client_enter(struct h2_client *client);
+// False when the client was freed meanwhile: it is no more.
+bool h2_client_leave(struct h2_client *client);
+
+// h2_socket.c
+BASE_NODISCARD enum base_status h2_socket_open(struct h2_client *client,
+                                               const struct h2_options *options);
+void h2_socket_close(struct h2_client *client);
+// Sends what the codec has at the end of this turn of the loop.
+void h2_socket_flush_later(struct h2_client *client);
+
+// h2_tls.c
+BASE_NODISCARD enum base_status h2_tls_attach(struct h2_client *client,
+                                              const struct h2_options *options);
+bool h2_tls_is_h2(const struct h2_client *client);
+
+#endif

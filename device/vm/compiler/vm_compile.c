@@ -1,0 +1,161 @@
+// Source to .mpy bytecode: MicroPython's compiler behind one function. Built into the separate
+// compiler library; used by `walle task build` and by tests, on any thread.
+#include "vm/vm.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+#include "py/compile.h"
+#include "py/cstack.h"
+#include "py/gc.h"
+#include "py/mphal.h"
+#include "py/persistentcode.h"
+#include "py/runtime.h"
+#include "shared/runtime/gchelper.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COMPILE_HEAP_BYTES  (32 * 1024 * 1024) // pages are used only as the source needs them
+#define COMPILE_STACK_BYTES (1024 * 1024)
+#define COMPILE_SOURCE_MAX  (1024 * 1024)
+
+struct compile_output {
+    uint8_t *bytes;
+    size_t size;
+    size_t capacity;
+    bool failed;
+};
+
+static void output_add(void *context, const char *bytes, size_t size)
+{
+    struct compile_output *output = context;
+    if (size > output->capacity - output->size) {
+        size_t capacity = 2 * output->capacity + size;
+        uint8_t *grown = realloc(output->bytes, capacity);
+        if (grown == NULL) {
+            output->failed = true;
+            return;
+        }
+        output->bytes = grown;
+        output->capacity = capacity;
+    }
+    if (!output->failed) {
+        memcpy(output->bytes + output->size, bytes, size);
+        output->size += size;
+    }
+}
+
+struct text_output {
+    char text[BASE_ERROR_TEXT_MAX];
+    size_t size;
+};
+
+static void text_add(void *context, const char *text, size_t size)
+{
+    struct text_output *output = context;
+    size_t room = sizeof(output->text) - 1 - output->size;
+    size = size < room ? size : room;
+    memcpy(output->text + output->size, text, size);
+    output->size += size;
+    output->text[output->size] = '\0';
+}
+
+// Exceptions of the compiler carry the place as their only traceback entry.
+static enum base_status exception_report(mp_obj_t exception, struct base_error *error)
+{
+    const mp_obj_type_t *type = mp_obj_get_type(exception);
+    if (type == &mp_type_MemoryError) {
+        return base_error_set(error, BASE_ERR_NOMEM, "source needs too much memory to compile");
+    }
+    if (type == &mp_type_RuntimeError) {
+        return base_error_set(error, BASE_ERR_INVALID, "source is nested too deep");
+    }
+    struct text_output message = {.size = 0};
+    const mp_print_t print = {&message, text_add};
+    mp_obj_print_helper(&print, exception, PRINT_STR);
+    size_t count = 0;
+    size_t *trace = NULL;
+    mp_obj_exception_get_traceback(exception, &count, &trace);
+    enum base_status status =
+        base_error_set(error, BASE_ERR_INVALID, "%s: %s", qstr_str(type->name), message.text);
+    if (error != NULL && count >= 3) {
+        error->line = (uint32_t)trace[1];
+    }
+    return status;
+}
+
+static __attribute__((noinline)) enum base_status compile(struct base_str source,
+                                                          struct base_str file_name,
+                                                          struct compile_output *output,
+                                                          struct base_error *error)
+{
+    nlr_buf_t nlr;
+    if (nlr_push(&nlr) == 0) {
+        mp_init();
+        qstr name = qstr_from_strn(file_name.data, file_name.size);
+        mp_lexer_t *lexer = mp_lexer_new_from_str_len(name, source.data, source.size, 0);
+        mp_parse_tree_t tree = mp_parse(lexer, MP_PARSE_FILE_INPUT);
+        mp_module_context_t *context = m_new_obj(mp_module_context_t);
+        context->module.base.type = &mp_type_module;
+        context->module.globals = mp_globals_get();
+        mp_compiled_module_t compiled = {.context = context};
+        mp_compile_to_raw_code(&tree, name, false, &compiled);
+        mp_print_t print = {output, output_add};
+        mp_raw_code_save(&compiled, &print);
+        nlr_pop();
+        return output->failed ? base_error_set(error, BASE_ERR_NOMEM, "out of memory") : BASE_OK;
+    }
+    return exception_report(MP_OBJ_FROM_PTR(nlr.ret_val), error);
+}
+
+enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
+                                uint8_t **out_mpy, size_t *out_size, struct base_error *error)
+{
+    if (source.size > COMPILE_SOURCE_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "source is over %d bytes",
+                              COMPILE_SOURCE_MAX);
+    }
+    if (file_name.size == 0 || file_name.size >= DEV_VM_FILE_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID, "file name is empty or over %d bytes",
+                              DEV_VM_FILE_MAX - 1);
+    }
+    uint8_t *heap = malloc(COMPILE_HEAP_BYTES);
+    if (heap == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    memset(&mp_state_ctx, 0, sizeof(mp_state_ctx));
+    mp_cstack_init_with_top(__builtin_frame_address(0), COMPILE_STACK_BYTES);
+    gc_init(heap, heap + COMPILE_HEAP_BYTES);
+    struct compile_output output = {.bytes = NULL};
+    enum base_status status = compile(source, file_name, &output, error);
+    free(heap);
+    if (status != BASE_OK) {
+        free(output.bytes);
+        return status;
+    }
+    *out_mpy = output.bytes;
+    *out_size = output.size;
+    return BASE_OK;
+}
+
+// --- what MicroPython expects of a port
+
+void gc_collect(void)
+{
+    gc_collect_start();
+    gc_helper_collect_regs_and_stack();
+    gc_collect_end();
+}
+
+_Noreturn void nlr_jump_fail(void *value)
+{
+    (void)value;
+    base_check_failed(__FILE__, __LINE__, "exception outside a compilation");
+}
+
+void mp_hal_stdout_tx_strn_cooked(const char *text, size_t size)
+{
+    (void)text; // the compiler prints nothing
+    (void)size;
+}

@@ -1,0 +1,78 @@
+"""Generates the headers MicroPython needs (interned strings, module table, root pointers).
+
+Runs MicroPython's own generators in their order. Called by device/vm/CMakeLists.txt.
+
+    generate_headers.py --micropython DIR --out DIR --cc CC [--flag=FLAG ...] SOURCE...
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+
+def write_if_changed(path, data):
+    """Keeps the time of an unchanged file, so that nothing is compiled again for it."""
+    try:
+        with open(path, "rb") as old:
+            if old.read() == data:
+                return
+    except FileNotFoundError:
+        pass
+    with open(path, "wb") as new:
+        new.write(data)
+
+
+def preprocess(cc, flags, sources):
+    def one(source):
+        return subprocess.run([cc, "-E", "-DNO_QSTR", *flags, source], check=True, stdout=subprocess.PIPE).stdout
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return b"".join(pool.map(one, sources))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--micropython", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--cc", required=True)
+    parser.add_argument("--flag", action="append", default=[])
+    parser.add_argument("sources", nargs="+")
+    args = parser.parse_args()
+    genhdr = os.path.join(args.out, "genhdr")
+    os.makedirs(genhdr, exist_ok=True)
+
+    def tool(name, *arguments):
+        script = os.path.join(args.micropython, "py", name)
+        return subprocess.run([sys.executable, script, *arguments], check=True, stdout=subprocess.PIPE).stdout
+
+    preprocessed = os.path.join(genhdr, "all.i")
+    with open(preprocessed, "wb") as out:
+        out.write(preprocess(args.cc, args.flag, args.sources))
+    collected = {}
+    for kind in ("qstr", "module", "root_pointer"):
+        folder = os.path.join(genhdr, kind)
+        collected[kind] = os.path.join(genhdr, kind + ".collected")
+        tool("makeqstrdefs.py", "split", kind, preprocessed, folder, "_")
+        tool("makeqstrdefs.py", "cat", kind, "_", folder, collected[kind])
+
+    write_if_changed(os.path.join(genhdr, "moduledefs.h"), tool("makemoduledefs.py", collected["module"]))
+    write_if_changed(os.path.join(genhdr, "root_pointers.h"), tool("make_root_pointers.py", collected["root_pointer"]))
+
+    # The fixed strings are chosen by the preprocessor; quotes keep Q(...) itself from being changed by it.
+    text = b""
+    for path in (os.path.join(args.micropython, "py", "qstrdefs.h"), collected["qstr"]):
+        with open(path, "rb") as part:
+            text += re.sub(rb"(?m)^Q\(.*\)", lambda match: b'"' + match.group(0) + b'"', part.read())
+    expanded = subprocess.run(
+        [args.cc, "-E", *args.flag, "-"], input=text, check=True, stdout=subprocess.PIPE
+    ).stdout
+    final = os.path.join(genhdr, "qstrdefs.preprocessed.h")
+    with open(final, "wb") as out:
+        out.write(re.sub(rb'(?m)^"(Q\(.*\))"', rb"\1", expanded))
+    write_if_changed(os.path.join(genhdr, "qstrdefs.generated.h"), tool("makeqstrdata.py", final))
+
+
+if __name__ == "__main__":
+    main()

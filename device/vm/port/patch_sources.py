@@ -1,0 +1,93 @@
+"""Writes changed copies of the few MicroPython files that Walle needs different.
+
+    patch_sources.py MICROPYTHON_DIR OUT_DIR
+
+Run by device/vm/CMakeLists.txt at configure time. Prints the changed files, one a line. Every text
+to be replaced must be there exactly once, or the script fails: a change of MicroPython is noticed.
+"""
+import os
+import sys
+
+CHECK = "    mp_cstack_check();\n"
+
+# One entry a file: pairs of text found and text put in its place.
+PATCHES = {
+    # One interpreter per thread: the whole state is thread-local.
+    "py/mpstate.h": [
+        ("extern mp_state_ctx_t mp_state_ctx;", "extern _Thread_local mp_state_ctx_t mp_state_ctx;"),
+    ],
+    "py/mpstate.c": [
+        ("\nmp_state_ctx_t mp_state_ctx;", "\n_Thread_local mp_state_ctx_t mp_state_ctx;"),
+    ],
+    "py/runtime.c": [
+        # A constant cannot hold the address of something thread-local: `import __main__` goes.
+        (
+            "const mp_obj_module_t mp_module___main__ = {\n"
+            "    .base = { &mp_type_module },\n"
+            "    .globals = (mp_obj_dict_t *)&MP_STATE_VM(dict_main),\n"
+            "};\n"
+            "\n"
+            "MP_REGISTER_MODULE(MP_QSTR___main__, mp_module___main__);\n",
+            "",
+        ),
+        # Hashing nested tuples recurses in C.
+        (
+            "mp_obj_t mp_unary_op(mp_unary_op_t op, mp_obj_t arg) {\n",
+            "mp_obj_t mp_unary_op(mp_unary_op_t op, mp_obj_t arg) {\n" + CHECK,
+        ),
+    ],
+    # There are no files: `open` does not exist.
+    "py/modbuiltins.c": [
+        ("    { MP_ROM_QSTR(MP_QSTR_open), MP_ROM_PTR(&mp_builtin_open_obj) },\n", ""),
+    ],
+    "py/modio.c": [
+        ("    { MP_ROM_QSTR(MP_QSTR_open), MP_ROM_PTR(&mp_builtin_open_obj) },\n", ""),
+    ],
+    # Comparing nested values recurses in C.
+    "py/obj.c": [
+        ("    int pass_number = 0;\n", "    int pass_number = 0;\n" + CHECK),
+    ],
+    # Looking through a deep tree of classes recurses in C.
+    "py/objtype.c": [
+        (
+            "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n",
+            "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n" + CHECK,
+        ),
+    ],
+    # A product of long integers is one bytecode and may take seconds: each row counts as a budget unit.
+    "py/mpz.c": [
+        (
+            "    for (; klen > 0; --klen, ++idig, ++kdig) {\n",
+            "    for (; klen > 0; --klen, ++idig, ++kdig) {\n    " + CHECK,
+        ),
+    ],
+    # Deeply nested source recurses in C.
+    "py/compile.c": [
+        (
+            "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n",
+            "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n" + CHECK,
+        ),
+    ],
+}
+
+
+def main():
+    source, out = sys.argv[1:3]
+    for name, pairs in PATCHES.items():
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            text = file.read()
+        for old, new in pairs:
+            if text.count(old) != 1:
+                sys.exit(f"{source}/{name} is not the MicroPython the script VM expects: {old!r} occurs "
+                         f"{text.count(old)} times")
+            text = text.replace(old, new)
+        path = os.path.join(out, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        print(name)
+
+
+if __name__ == "__main__":
+    main()

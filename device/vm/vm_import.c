@@ -1,0 +1,84 @@
+// Import: the job's modules are all there is. MicroPython asks for paths ("features",
+// "features.mpy", "pkg", "pkg/__init__.mpy"); the answers come from the job's table, and the
+// bytecode is used where it lies. Called from the import statement, on the VM's thread.
+#include "vm/vm_state.h"
+
+#include "vm/mpy_check.h"
+
+#include "py/builtin.h"
+#include "py/mperrno.h"
+#include "py/reader.h"
+#include "py/runtime.h"
+
+#include <string.h>
+
+#define SUFFIX BASE_STR(".mpy")
+
+const struct dev_vm_module *dev_vm_module_find(const struct dev_vm_job *job, struct base_str name)
+{
+    for (uint32_t i = 0; i < job->module_count; i++) {
+        if (base_str_equal(job->modules[i].name, name)) {
+            return &job->modules[i];
+        }
+    }
+    return NULL;
+}
+
+bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module)
+{
+    struct dev_mpy_fault fault;
+    if (dev_mpy_check(module->mpy, module->size, &fault) == BASE_OK) {
+        return true;
+    }
+    struct dev_vm_result *out = vm->out;
+    out->end = DEV_VM_LOAD;
+    dev_vm_text_set(out->type, sizeof(out->type), BASE_STR("LoadError"));
+    dev_vm_text_set(out->message, sizeof(out->message), base_str_of(fault.what));
+    dev_vm_text_set(out->file, sizeof(out->file), module->name);
+    out->line = 0;
+    return false;
+}
+
+// The name without ".mpy"; empty when the path does not end so.
+static struct base_str stem_of(struct base_str path)
+{
+    struct base_str suffix = SUFFIX;
+    if (path.size <= suffix.size ||
+        memcmp(path.data + path.size - suffix.size, suffix.data, suffix.size) != 0) {
+        return (struct base_str){NULL, 0};
+    }
+    return (struct base_str){path.data, path.size - suffix.size};
+}
+
+mp_import_stat_t mp_import_stat(const char *path)
+{
+    const struct dev_vm_job *job = dev_vm_current->job;
+    struct base_str wanted = base_str_of(path);
+    struct base_str stem = stem_of(wanted);
+    if (stem.size > 0) {
+        return dev_vm_module_find(job, stem) != NULL ? MP_IMPORT_STAT_FILE
+                                                     : MP_IMPORT_STAT_NO_EXIST;
+    }
+    for (uint32_t i = 0; i < job->module_count; i++) {
+        struct base_str name = job->modules[i].name;
+        if (name.size > wanted.size && base_str_starts(name, wanted) &&
+            name.data[wanted.size] == '/') {
+            return MP_IMPORT_STAT_DIR;
+        }
+    }
+    return MP_IMPORT_STAT_NO_EXIST;
+}
+
+void mp_reader_new_file(mp_reader_t *reader, qstr filename)
+{
+    struct dev_vm *vm = dev_vm_current;
+    struct base_str stem = stem_of(base_str_of(qstr_str(filename)));
+    const struct dev_vm_module *module = dev_vm_module_find(vm->job, stem);
+    if (module == NULL) {
+        mp_raise_OSError(MP_ENOENT);
+    }
+    if (!dev_vm_module_check(vm, module)) {
+        dev_vm_stop(vm, DEV_VM_LOAD);
+    }
+    mp_reader_new_mem(reader, module->mpy, module->size, MP_READER_IS_ROM);
+}

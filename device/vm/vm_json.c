@@ -1,0 +1,116 @@
+// JSON text of a script's value: strict, unlike MicroPython's own json.dumps, which prints what it
+// does not know. Called from walle.result() on the VM's thread.
+#include "vm/vm_json.h"
+
+#include "py/cstack.h"
+#include "py/objint.h"
+#include "py/objlist.h"
+#include "py/objstr.h"
+#include "py/objtuple.h"
+#include "py/runtime.h"
+
+#include <math.h>
+#include <string.h>
+
+struct json_writer {
+    char *out;
+    size_t capacity;
+    size_t size;
+};
+
+static void json_add(void *context, const char *text, size_t size)
+{
+    struct json_writer *writer = context;
+    if (size > writer->capacity - writer->size) {
+        mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("result is over %d bytes"),
+                          (int)writer->capacity);
+    }
+    if (size > 0) {
+        memcpy(writer->out + writer->size, text, size);
+    }
+    writer->size += size;
+}
+
+static void value_write(const mp_print_t *print, mp_obj_t value);
+
+static void sequence_write(const mp_print_t *print, mp_obj_t value)
+{
+    size_t count;
+    mp_obj_t *items;
+    mp_obj_get_array(value, &count, &items);
+    mp_print_str(print, "[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            mp_print_str(print, ",");
+        }
+        value_write(print, items[i]);
+    }
+    mp_print_str(print, "]");
+}
+
+static void string_write(const mp_print_t *print, mp_obj_t value)
+{
+    size_t size;
+    const char *text = mp_obj_str_get_data(value, &size);
+    mp_str_print_json(print, (const byte *)text, size);
+}
+
+static void dict_write(const mp_print_t *print, mp_obj_t value)
+{
+    const mp_map_t *map = mp_obj_dict_get_map(value);
+    bool first = true;
+    mp_print_str(print, "{");
+    for (size_t i = 0; i < map->alloc; i++) {
+        if (!mp_map_slot_is_filled(map, i)) {
+            continue;
+        }
+        if (!mp_obj_is_str(map->table[i].key)) {
+            mp_raise_TypeError(MP_ERROR_TEXT("walle.result: keys must be str"));
+        }
+        if (!first) {
+            mp_print_str(print, ",");
+        }
+        first = false;
+        string_write(print, map->table[i].key);
+        mp_print_str(print, ":");
+        value_write(print, map->table[i].value);
+    }
+    mp_print_str(print, "}");
+}
+
+static void value_write(const mp_print_t *print, mp_obj_t value)
+{
+    mp_cstack_check();
+    const mp_obj_type_t *type = mp_obj_get_type(value);
+    if (value == mp_const_none) {
+        mp_print_str(print, "null");
+    } else if (value == mp_const_true) {
+        mp_print_str(print, "true");
+    } else if (value == mp_const_false) {
+        mp_print_str(print, "false");
+    } else if (mp_obj_is_str(value)) {
+        string_write(print, value);
+    } else if (mp_obj_is_int(value)) {
+        mp_obj_print_helper(print, value, PRINT_REPR);
+    } else if (type == &mp_type_float) {
+        if (!isfinite(mp_obj_get_float(value))) {
+            mp_raise_ValueError(MP_ERROR_TEXT("walle.result: float is not finite"));
+        }
+        mp_obj_print_helper(print, value, PRINT_REPR);
+    } else if (type == &mp_type_list || type == &mp_type_tuple) {
+        sequence_write(print, value);
+    } else if (mp_obj_is_dict_or_ordereddict(value)) {
+        dict_write(print, value);
+    } else {
+        mp_raise_msg_varg(&mp_type_TypeError, MP_ERROR_TEXT("walle.result: not JSON: %s"),
+                          mp_obj_get_type_str(value));
+    }
+}
+
+size_t dev_vm_json_write(mp_obj_t value, char *out, size_t capacity)
+{
+    struct json_writer writer = {.out = out, .capacity = capacity};
+    const mp_print_t print = {&writer, json_add};
+    value_write(&print, value);
+    return writer.size;
+}

@@ -1,0 +1,142 @@
+// The module `walle`: all a script sees of the device. log(...), result(value), and config, input
+// and device, which are made when they are first asked for. Runs on the VM's thread.
+#include "vm/vm_state.h"
+
+#include "vm/vm_json.h"
+
+#include "py/builtin.h"
+#include "py/objmodule.h"
+#include "py/runtime.h"
+
+#include <string.h>
+
+enum walle_value { WALLE_CONFIG, WALLE_INPUT, WALLE_DEVICE, WALLE_VALUE_COUNT };
+
+// Values already made in this run; MP_OBJ_NULL: not yet.
+MP_REGISTER_ROOT_POINTER(mp_obj_t dev_vm_values[3]);
+_Static_assert(WALLE_VALUE_COUNT == 3, "the size is written out above");
+
+extern const mp_obj_module_t mp_module_json;
+
+static mp_obj_t json_parse(struct base_str text)
+{
+    mp_obj_t loads = mp_load_attr(MP_OBJ_FROM_PTR(&mp_module_json), MP_QSTR_loads);
+    return mp_call_function_1(loads, mp_obj_new_str(text.data, text.size));
+}
+
+static mp_obj_t config_make(const struct dev_vm_job *job)
+{
+    if (job->config.size == 0) {
+        return mp_obj_new_dict(0);
+    }
+    mp_obj_t value = json_parse(job->config);
+    if (mp_obj_get_type(value) != &mp_type_dict) {
+        mp_raise_ValueError(MP_ERROR_TEXT("walle.config is not a JSON object"));
+    }
+    return value;
+}
+
+static mp_obj_t attr_value(const struct wire_attr *attr)
+{
+    switch (attr->type) {
+    case WIRE_ATTR_INTEGER:
+        return mp_obj_new_int_from_ll(attr->integer);
+    case WIRE_ATTR_BOOLEAN:
+        return mp_obj_new_bool(attr->integer != 0);
+    case WIRE_ATTR_STRING:
+    case WIRE_ATTR_TYPE_COUNT:
+    default:
+        return mp_obj_new_str(attr->text.data, attr->text.size);
+    }
+}
+
+static mp_obj_t device_make(const struct dev_vm_job *job)
+{
+    mp_obj_t dict = mp_obj_new_dict(0);
+    for (uint32_t i = 0; job->attrs != NULL && i < job->attrs->count; i++) {
+        const struct wire_attr *attr = &job->attrs->items[i];
+        mp_obj_dict_store(dict, mp_obj_new_str(attr->name.data, attr->name.size), attr_value(attr));
+    }
+    uint8_t bytes[sizeof(job->device_id)];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(job->device_id >> (8 * (sizeof(bytes) - 1 - i)));
+    }
+    char hex[2 * sizeof(bytes)];
+    base_hex_encode(bytes, sizeof(bytes), hex);
+    mp_obj_dict_store(dict, MP_OBJ_NEW_QSTR(MP_QSTR_id), mp_obj_new_str(hex, sizeof(hex)));
+    return dict;
+}
+
+static mp_obj_t value_make(enum walle_value which)
+{
+    const struct dev_vm_job *job = dev_vm_current->job;
+    switch (which) {
+    case WALLE_CONFIG:
+        return config_make(job);
+    case WALLE_INPUT:
+        return job->input.size == 0 ? mp_const_none : json_parse(job->input);
+    case WALLE_DEVICE:
+    case WALLE_VALUE_COUNT:
+    default:
+        return device_make(job);
+    }
+}
+
+void dev_vm_walle_attr(mp_obj_t self, qstr attr, mp_obj_t *dest);
+void dev_vm_walle_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
+{
+    (void)self;
+    enum walle_value which = WALLE_VALUE_COUNT;
+    if (attr == MP_QSTR_config) {
+        which = WALLE_CONFIG;
+    } else if (attr == MP_QSTR_input) {
+        which = WALLE_INPUT;
+    } else if (attr == MP_QSTR_device) {
+        which = WALLE_DEVICE;
+    }
+    if (which == WALLE_VALUE_COUNT || dest[0] != MP_OBJ_NULL) {
+        return; // unknown, or a store, which is refused
+    }
+    mp_obj_t *value = &MP_STATE_VM(dev_vm_values)[which];
+    if (*value == MP_OBJ_NULL) {
+        *value = value_make(which);
+    }
+    dest[0] = *value;
+}
+
+static mp_obj_t walle_log(size_t count, const mp_obj_t *args)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            mp_print_str(&mp_plat_print, " ");
+        }
+        mp_obj_print_helper(&mp_plat_print, args[i], PRINT_STR);
+    }
+    mp_print_str(&mp_plat_print, "\n");
+    return mp_const_none;
+}
+static MP_DEFINE_CONST_FUN_OBJ_VAR(walle_log_obj, 0, walle_log);
+
+static mp_obj_t walle_result(mp_obj_t value)
+{
+    struct dev_vm *vm = dev_vm_current;
+    size_t size = dev_vm_json_write(value, vm->scratch, sizeof(vm->scratch));
+    memcpy(vm->result, vm->scratch, size);
+    vm->result_size = size;
+    return mp_const_none;
+}
+static MP_DEFINE_CONST_FUN_OBJ_1(walle_result_obj, walle_result);
+
+static const mp_rom_map_elem_t walle_globals_table[] = {
+    {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_walle)},
+    {MP_ROM_QSTR(MP_QSTR_log), MP_ROM_PTR(&walle_log_obj)},
+    {MP_ROM_QSTR(MP_QSTR_result), MP_ROM_PTR(&walle_result_obj)},
+};
+static MP_DEFINE_CONST_DICT(walle_globals, walle_globals_table);
+
+const mp_obj_module_t dev_vm_module_walle = {
+    .base = {&mp_type_module},
+    .globals = (mp_obj_dict_t *)&walle_globals,
+};
+MP_REGISTER_MODULE(MP_QSTR_walle, dev_vm_module_walle);
+MP_REGISTER_MODULE_DELEGATION(dev_vm_module_walle, dev_vm_walle_attr);

@@ -1,0 +1,97 @@
+// The end of a run as a value: an uncaught exception becomes type, message, file and line. Runs on
+// the VM's thread, after the script was left.
+#include "vm/vm_state.h"
+
+#include "py/builtin.h"
+#include "py/objexcept.h"
+#include "py/runtime.h"
+
+#include <string.h>
+
+void dev_vm_text_set(char *field, size_t capacity, struct base_str text)
+{
+    size_t size = text.size;
+    if (size > capacity - 1) {
+        size = capacity - 1;
+        while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
+            size--; // not in the middle of a character
+        }
+    }
+    if (size > 0) {
+        memcpy(field, text.data, size);
+    }
+    field[size] = '\0';
+}
+
+struct message_writer {
+    char text[DEV_VM_MESSAGE_MAX + 4]; // room to see that a character is cut
+    size_t size;
+};
+
+static void message_add(void *context, const char *text, size_t size)
+{
+    struct message_writer *writer = context;
+    size_t room = sizeof(writer->text) - writer->size;
+    if (size > room) {
+        size = room;
+    }
+    if (size > 0) {
+        memcpy(writer->text + writer->size, text, size);
+    }
+    writer->size += size;
+}
+
+// Shows the exception as str() would. An exception or a used-up budget meanwhile only cuts the
+// text.
+static void message_set(struct dev_vm *vm, mp_obj_t exception)
+{
+    struct message_writer writer = {.size = 0};
+    const mp_print_t print = {&writer, message_add};
+    nlr_buf_t nlr;
+    vm->abort_target = &nlr;
+    if (nlr_push(&nlr) == 0) {
+        mp_obj_print_helper(&print, exception, PRINT_STR);
+        nlr_pop();
+    }
+    dev_vm_text_set(vm->out->message, sizeof(vm->out->message),
+                    (struct base_str){writer.text, writer.size});
+}
+
+static bool is_recursion_error(mp_obj_t exception)
+{
+    if (mp_obj_get_type(exception) != &mp_type_RuntimeError) {
+        return false;
+    }
+    return mp_obj_exception_get_value(exception) ==
+           MP_OBJ_NEW_QSTR(MP_QSTR_maximum_space_recursion_space_depth_space_exceeded);
+}
+
+void dev_vm_outcome_exception(struct dev_vm *vm, void *raised)
+{
+    mp_obj_t exception = MP_OBJ_FROM_PTR(raised);
+    struct dev_vm_result *out = vm->out;
+    const mp_obj_type_t *type = mp_obj_get_type(exception);
+    if (mp_obj_is_subclass_fast(MP_OBJ_FROM_PTR(type), MP_OBJ_FROM_PTR(&mp_type_SystemExit))) {
+        out->end = DEV_VM_FINISHED;
+        return;
+    }
+    if (type == &mp_type_MemoryError) {
+        out->end = DEV_VM_MEMORY;
+    } else if (is_recursion_error(exception)) {
+        out->end = DEV_VM_STACK;
+    } else {
+        out->end = DEV_VM_EXCEPTION;
+    }
+    message_set(vm, exception);
+    // After the message: the budget may have run out while it was made, and written its own place.
+    out->file[0] = '\0';
+    out->line = 0;
+    size_t count = 0;
+    size_t *trace = NULL;
+    mp_obj_exception_get_traceback(exception, &count, &trace);
+    if (count >= 3) { // file, line, function of the innermost frame come first
+        dev_vm_text_set(out->file, sizeof(out->file), base_str_of(qstr_str((qstr)trace[0])));
+        out->line = (uint32_t)trace[1];
+    }
+    dev_vm_text_set(out->type, sizeof(out->type), base_str_of(qstr_str(type->name)));
+}

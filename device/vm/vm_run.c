@@ -1,0 +1,199 @@
+// The script VM's handle and one run from start to end: an empty interpreter on the VM's heap, the
+// entry module loaded as __main__, executed, and its end turned into a result. Called by the device
+// core's task runner and by the fleet simulator, on any thread; a run stays on the thread it began
+// on, whose thread-local MicroPython state it owns meanwhile.
+#include "vm/vm.h"
+
+#include "vm/vm_state.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+
+#include "py/builtin.h"
+#include "py/cstack.h"
+#include "py/gc.h"
+#include "py/persistentcode.h"
+#include "py/runtime.h"
+#include "shared/runtime/gchelper.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Thread_local struct dev_vm *dev_vm_current;
+
+enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)
+{
+    if (heap_kib == 0) {
+        heap_kib = DEV_VM_HEAP_KIB_DEFAULT;
+    }
+    if (heap_kib > DEV_VM_HEAP_KIB_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (heap_kib < DEV_VM_HEAP_KIB_MIN) {
+        heap_kib = DEV_VM_HEAP_KIB_MIN;
+    }
+    struct dev_vm *vm = malloc(sizeof(*vm));
+    uint8_t *heap = malloc((size_t)heap_kib * 1024); // its pages cost nothing until a run uses them
+    if (vm == NULL || heap == NULL) {
+        free(heap);
+        free(vm);
+        return BASE_ERR_NOMEM;
+    }
+    memset(vm, 0, offsetof(struct dev_vm, output));
+    atomic_init(&vm->interrupted, false);
+    vm->heap = heap;
+    vm->heap_bytes = (size_t)heap_kib * 1024;
+    *out_vm = vm;
+    return BASE_OK;
+}
+
+void dev_vm_free(struct dev_vm *vm)
+{
+    if (vm == NULL) {
+        return;
+    }
+    base_check(dev_vm_current != vm);
+    free(vm->heap);
+    free(vm);
+}
+
+void dev_vm_interrupt(struct dev_vm *vm)
+{
+    atomic_store_explicit(&vm->interrupted, true, memory_order_relaxed);
+}
+
+const char *dev_vm_end_name(enum dev_vm_end end)
+{
+    static const char *const names[DEV_VM_END_COUNT] = {
+        [DEV_VM_FINISHED] = "finished",   [DEV_VM_LOAD] = "load",
+        [DEV_VM_EXCEPTION] = "exception", [DEV_VM_BUDGET] = "budget",
+        [DEV_VM_MEMORY] = "memory",       [DEV_VM_STACK] = "stack",
+    };
+    return (unsigned)end < DEV_VM_END_COUNT ? names[end] : "unknown";
+}
+
+static bool job_valid(const struct dev_vm_job *job)
+{
+    if (job->module_count > DEV_VM_MODULES_MAX || (job->module_count > 0 && job->modules == NULL)) {
+        return false;
+    }
+    if (job->entry.size == 0 || job->entry.data == NULL || job->entry.size >= DEV_VM_FILE_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < job->module_count; i++) {
+        const struct dev_vm_module *module = &job->modules[i];
+        if (module->name.size == 0 || module->name.size >= DEV_VM_FILE_MAX ||
+            module->name.data == NULL || module->mpy == NULL) {
+            return false;
+        }
+    }
+    return job->attrs == NULL || job->attrs->count <= WIRE_ATTRS_MAX;
+}
+
+// An empty interpreter on an empty heap. Only the allocator's table is cleared, not the heap.
+static void interpreter_start(struct dev_vm *vm, void *stack_top)
+{
+    memset(&mp_state_ctx, 0, sizeof(mp_state_ctx));
+    mp_cstack_init_with_top(stack_top, (size_t)DEV_VM_STACK_KIB * 1024);
+    gc_init(vm->heap, vm->heap + vm->heap_bytes);
+}
+
+static void heap_peak_note(struct dev_vm *vm)
+{
+    size_t used = (MP_STATE_MEM(area).gc_last_used_block + 1) * MICROPY_BYTES_PER_GC_BLOCK;
+    if (used > vm->heap_peak_bytes) {
+        vm->heap_peak_bytes = (uint32_t)used;
+    }
+}
+
+// Loads and executes the entry module. Raises what the script raises.
+static void entry_execute(const struct dev_vm_module *module)
+{
+    mp_init();
+    mp_module_context_t *context = m_new_obj(mp_module_context_t);
+    context->module.base.type = &mp_type_module;
+    context->module.globals = mp_globals_get();
+    mp_compiled_module_t compiled = {.context = context};
+    mp_reader_t reader;
+    mp_reader_new_mem(&reader, module->mpy, module->size, MP_READER_IS_ROM);
+    mp_raw_code_load(&reader, &compiled);
+    mp_obj_t main = mp_make_function_from_proto_fun(compiled.rc, context, NULL);
+    mp_call_function_0(main);
+}
+
+// In a frame of its own, below `stack_top`: what it holds in registers and on the stack is what the
+// collector scans.
+static __attribute__((noinline)) void run_script(struct dev_vm *vm,
+                                                 const struct dev_vm_module *module)
+{
+    nlr_buf_t nlr;
+    vm->abort_target = &nlr;
+    if (nlr_push(&nlr) == 0) {
+        entry_execute(module);
+        nlr_pop();
+        vm->out->end = DEV_VM_FINISHED;
+    } else if (nlr.ret_val == NULL) {
+        vm->out->end = vm->stopped;
+    } else {
+        dev_vm_outcome_exception(vm, nlr.ret_val);
+    }
+    vm->abort_target = NULL;
+}
+
+enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                            struct dev_vm_result *out_result)
+{
+    if (vm == NULL || job == NULL || out_result == NULL || !job_valid(job)) {
+        return BASE_ERR_INVALID;
+    }
+    if (dev_vm_current != NULL) {
+        return BASE_ERR_CONFLICT;
+    }
+    memset(out_result, 0, sizeof(*out_result));
+    vm->job = job;
+    vm->out = out_result;
+    vm->stopped = DEV_VM_FINISHED;
+    vm->heap_peak_bytes = 0;
+    vm->output_size = 0;
+    vm->result_size = 0;
+    dev_vm_budget_start(vm);
+
+    const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
+    if (module == NULL) {
+        out_result->end = DEV_VM_LOAD;
+        dev_vm_text_set(out_result->type, sizeof(out_result->type), BASE_STR("LoadError"));
+        dev_vm_text_set(out_result->message, sizeof(out_result->message),
+                        BASE_STR("the entry module is not among the modules"));
+        dev_vm_text_set(out_result->file, sizeof(out_result->file), job->entry);
+    } else if (dev_vm_module_check(vm, module)) {
+        dev_vm_current = vm;
+        interpreter_start(vm, __builtin_frame_address(0));
+        run_script(vm, module);
+        heap_peak_note(vm);
+        dev_vm_current = NULL;
+    }
+    out_result->instructions = dev_vm_budget_used(vm);
+    out_result->duration_us = base_clock_mono_us() - vm->started_us;
+    out_result->heap_peak_bytes = vm->heap_peak_bytes;
+    out_result->output = (struct base_str){vm->output, vm->output_size};
+    out_result->result = (struct base_str){vm->result, vm->result_size};
+    vm->job = NULL;
+    vm->out = NULL;
+    return BASE_OK;
+}
+
+// MicroPython calls this when the heap is full.
+void gc_collect(void)
+{
+    heap_peak_note(dev_vm_current);
+    gc_collect_start();
+    gc_helper_collect_regs_and_stack();
+    gc_collect_end();
+}
+
+// MicroPython calls this when something is raised outside every handler; run_script always has one.
+_Noreturn void nlr_jump_fail(void *value)
+{
+    (void)value;
+    base_check_failed(__FILE__, __LINE__, "exception outside a run");
+}

@@ -1,0 +1,65 @@
+// What the files of the script VM share: the struct behind the handle, and the thread's current
+// run.
+//
+// Lifetimes: struct dev_vm lives from dev_vm_new to dev_vm_free. Everything under "run" is valid
+// from the start of a dev_vm_run to the start of the next. MicroPython's own state is thread-local
+// and means nothing between runs.
+#ifndef DEV_VM_STATE_H
+#define DEV_VM_STATE_H
+
+#include "vm/vm.h"
+
+#include <stdatomic.h>
+
+#define DEV_VM_HEAP_KIB_MIN 16
+#define DEV_VM_UNITS_SLICE  1024 // budget units between two looks at the clock
+
+struct dev_vm {
+    uint8_t *heap;
+    size_t heap_bytes;
+    atomic_bool interrupted; // the one field another thread may touch
+
+    // Run.
+    const struct dev_vm_job *job;
+    struct dev_vm_result *out;
+    void *abort_target;      // nlr_buf_t that a stopped run jumps to
+    enum dev_vm_end stopped; // why it jumped: BUDGET or LOAD; FINISHED: it did not
+    uint64_t started_us;
+    uint64_t deadline_us;
+    uint64_t units_used;
+    uint32_t units_granted; // of the slice under way
+    uint32_t position_tries;
+    uint32_t heap_peak_bytes;
+    size_t output_size;
+    size_t result_size;
+    char output[DEV_VM_OUTPUT_MAX];
+    char result[DEV_VM_RESULT_MAX];
+    char scratch[DEV_VM_RESULT_MAX]; // a result while it is being written
+};
+
+// The VM whose run is under way on this thread; NULL: none.
+extern _Thread_local struct dev_vm *dev_vm_current;
+
+// --- vm_budget.c
+void dev_vm_budget_start(struct dev_vm *vm);
+uint64_t dev_vm_budget_used(const struct dev_vm *vm);
+// Ends the run: jumps to vm->abort_target past every handler of the script.
+_Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
+
+// --- vm_import.c
+// The job's module of this name (without suffix); NULL: none.
+const struct dev_vm_module *dev_vm_module_find(const struct dev_vm_job *job, struct base_str name);
+// Checks the structure of a module's bytecode. On damage fills the result (LOAD) and returns false.
+bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module);
+
+// --- vm_outcome.c
+// Copies text into a fixed field, cut at a character's border and NUL-terminated.
+void dev_vm_text_set(char *field, size_t capacity, struct base_str text);
+// Fills the result from an uncaught exception (an mp_obj_t). Runs script code where the script
+// defines how its exception is shown; that is within the budget.
+void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);
+
+// --- vm_output.c
+void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size);
+
+#endif

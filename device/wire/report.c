@@ -1,0 +1,135 @@
+// The report codec: what happened to versions on a device.
+//
+// Devices encode in their loop, gateways parse on their workers; nothing is allocated, details are
+// borrowed from the input.
+#include "wire/report.h"
+
+#include "base/ckd.h"
+#include "wire/wiretext.h"
+
+static bool kind_ok(unsigned kind)
+{
+    switch (kind) {
+#define CASE_KIND(name, value, text) case value:
+        WIRE_OUTCOME_MAP(CASE_KIND)
+#undef CASE_KIND
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool wire_outcome_is_failure(enum wire_outcome_kind kind)
+{
+    return kind >= WIRE_OUTCOME_FIRST_FAILURE;
+}
+
+const char *wire_outcome_name(enum wire_outcome_kind kind)
+{
+    switch (kind) {
+#define CASE_NAME(name, value, text)                                                               \
+    case WIRE_OUTCOME_##name:                                                                      \
+        return text;
+        WIRE_OUTCOME_MAP(CASE_NAME)
+#undef CASE_NAME
+    }
+    return "unknown";
+}
+
+// Sequence numbers start at 1, so that 0 can mean "nothing durable yet", and must not wrap.
+static bool numbers_ok(uint64_t first_seq, uint64_t count)
+{
+    uint64_t end;
+    return first_seq > 0 && count > 0 && base_ckd_add_u64(first_seq, count, &end);
+}
+
+static void write_outcome(struct base_writer *writer, const struct wire_outcome *outcome)
+{
+    base_writer_u8(writer, (uint8_t)outcome->kind);
+    base_writer_u64(writer, outcome->task_id);
+    base_writer_u64(writer, outcome->version_id);
+    base_writer_u64(writer, outcome->rollout_id);
+    base_writer_varint(writer, outcome->duration_us);
+    base_writer_u64(writer, outcome->fingerprint);
+    wire_text_write(writer, outcome->detail, WIRE_REPORT_DETAIL_MAX);
+}
+
+enum base_status wire_report_encode(const struct wire_report *report, uint8_t *out, size_t capacity,
+                                    size_t *out_size)
+{
+    if (report->count > WIRE_REPORT_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (!numbers_ok(report->first_seq, report->count)) {
+        return BASE_ERR_INVALID;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, out,
+                     capacity < WIRE_REPORT_BYTES_MAX ? capacity : WIRE_REPORT_BYTES_MAX);
+    base_writer_u8(&writer, WIRE_REPORT_VERSION);
+    base_writer_u64(&writer, report->device_id);
+    base_writer_u32(&writer, report->epoch);
+    base_writer_u64(&writer, report->first_seq);
+    base_writer_varint(&writer, report->count);
+    for (uint32_t i = 0; i < report->count; i++) {
+        if (!kind_ok(report->outcomes[i].kind)) {
+            return BASE_ERR_INVALID;
+        }
+        write_outcome(&writer, &report->outcomes[i]);
+    }
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+static void read_outcome(struct base_reader *reader, struct wire_outcome *outcome)
+{
+    uint8_t kind = base_reader_u8(reader);
+    if (!kind_ok(kind)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    outcome->kind = (enum wire_outcome_kind)kind;
+    outcome->task_id = base_reader_u64(reader);
+    outcome->version_id = base_reader_u64(reader);
+    outcome->rollout_id = base_reader_u64(reader);
+    outcome->duration_us = base_reader_varint(reader);
+    outcome->fingerprint = base_reader_u64(reader);
+    outcome->detail = wire_text_read(reader, WIRE_REPORT_DETAIL_MAX);
+}
+
+static enum base_status parse_into(struct base_reader *reader, struct wire_report *out)
+{
+    uint8_t version = base_reader_u8(reader);
+    BASE_TRY(reader->status);
+    if (version != WIRE_REPORT_VERSION) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    out->device_id = base_reader_u64(reader);
+    out->epoch = base_reader_u32(reader);
+    out->first_seq = base_reader_u64(reader);
+    uint64_t count = base_reader_varint(reader);
+    BASE_TRY(reader->status);
+    if (count > WIRE_REPORT_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (!numbers_ok(out->first_seq, count)) {
+        return BASE_ERR_INVALID;
+    }
+    for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
+        read_outcome(reader, &out->outcomes[i]);
+    }
+    BASE_TRY(base_reader_finish(reader));
+    out->count = (uint32_t)count;
+    return BASE_OK;
+}
+
+enum base_status wire_report_parse(const uint8_t *bytes, size_t size, struct wire_report *out)
+{
+    out->count = 0;
+    if (size > WIRE_REPORT_BYTES_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    return parse_into(&reader, out);
+}

@@ -1,0 +1,178 @@
+// Release statements and the envelope that carries their signatures.
+//
+// The command signs, the gateway stores and forwards, the device verifies and obeys. Cryptography
+// is elsewhere: here are the bytes it is over. Any thread, nothing is allocated.
+#include "wire/statement.h"
+
+#include "wire/manifest.h"
+#include "wire/wiretext.h"
+
+#include <string.h>
+
+#define ENVELOPE_MAGIC      "WLS1"
+#define ENVELOPE_MAGIC_SIZE 4
+#define BUCKETS             10000u
+
+// What holds for every release, whichever way it came. Only REMOVE needs no manifest.
+static bool release_ok(const struct wire_release *release)
+{
+    if (release->kind < WIRE_RELEASE_INSTALL || release->kind > WIRE_RELEASE_REMOVE) {
+        return false;
+    }
+    if (!wire_task_name_ok(release->task_name) || release->release_counter == 0) {
+        return false;
+    }
+    if (release->max_bucket == 0 || release->max_bucket > BUCKETS) {
+        return false;
+    }
+    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX) {
+        return false;
+    }
+    return release->kind == WIRE_RELEASE_REMOVE ||
+           (release->manifest_bytes > 0 && !wire_sha256_is_zero(&release->manifest));
+}
+
+enum base_status wire_release_encode(const struct wire_release *release, uint8_t *out,
+                                     size_t capacity, size_t *out_size)
+{
+    if (!release_ok(release)) {
+        return BASE_ERR_INVALID;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_u8(&writer, (uint8_t)release->kind);
+    wire_text_write(&writer, release->task_name, WIRE_TASK_NAME_MAX);
+    base_writer_u64(&writer, release->release_counter);
+    base_writer_bytes(&writer, release->manifest.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(&writer, release->manifest_bytes);
+    base_writer_u64(&writer, release->rollout_id);
+    base_writer_u64(&writer, release->salt);
+    base_writer_u16(&writer, release->max_bucket);
+    base_writer_u8(&writer, release->stage_kind);
+    base_writer_u64(&writer, release->issued_s);
+    base_writer_u64(&writer, release->expires_s);
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct wire_release *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, payload, size);
+    struct wire_release release = {0};
+    release.kind = (enum wire_release_kind)base_reader_u8(&reader);
+    release.task_name = wire_text_read(&reader, WIRE_TASK_NAME_MAX);
+    release.release_counter = base_reader_u64(&reader);
+    base_reader_copy(&reader, release.manifest.bytes, WIRE_SHA256_BYTES);
+    release.manifest_bytes = base_reader_varint(&reader);
+    release.rollout_id = base_reader_u64(&reader);
+    release.salt = base_reader_u64(&reader);
+    release.max_bucket = base_reader_u16(&reader);
+    release.stage_kind = base_reader_u8(&reader);
+    release.issued_s = base_reader_u64(&reader);
+    release.expires_s = base_reader_u64(&reader);
+    BASE_TRY(base_reader_finish(&reader));
+    if (!release_ok(&release)) {
+        return BASE_ERR_INVALID;
+    }
+    *out = release;
+    return BASE_OK;
+}
+
+// Each key id counts once, so it may be there once.
+static bool key_ids_differ(const struct wire_signature *signatures, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (memcmp(signatures[i].key_id, signatures[j].key_id, WIRE_SHA256_BYTES) == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum base_status envelope_check(const struct wire_envelope *envelope)
+{
+    if (envelope->type != WIRE_ENVELOPE_TYPE_RELEASE) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    if (envelope->payload_bytes == 0 || envelope->signature_count == 0 ||
+        envelope->signature_count > WIRE_STATEMENT_SIGNATURES) {
+        return BASE_ERR_INVALID;
+    }
+    return key_ids_differ(envelope->signatures, envelope->signature_count) ? BASE_OK
+                                                                           : BASE_ERR_INVALID;
+}
+
+enum base_status wire_envelope_encode(const struct wire_envelope *envelope, uint8_t *out,
+                                      size_t capacity, size_t *out_size)
+{
+    BASE_TRY(envelope_check(envelope));
+    struct base_writer writer;
+    base_writer_init(&writer, out,
+                     capacity < WIRE_STATEMENT_BYTES_MAX ? capacity : WIRE_STATEMENT_BYTES_MAX);
+    base_writer_bytes(&writer, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE);
+    base_writer_u8(&writer, envelope->type);
+    base_writer_varint(&writer, envelope->payload_bytes);
+    base_writer_bytes(&writer, envelope->payload, envelope->payload_bytes);
+    base_writer_u8(&writer, (uint8_t)envelope->signature_count);
+    for (uint32_t i = 0; i < envelope->signature_count; i++) {
+        base_writer_bytes(&writer, envelope->signatures[i].key_id, WIRE_SHA256_BYTES);
+        base_writer_bytes(&writer, envelope->signatures[i].bytes, WIRE_SIGNATURE_BYTES);
+    }
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+static void read_signatures(struct base_reader *reader, struct wire_envelope *envelope)
+{
+    envelope->signature_count = base_reader_u8(reader);
+    if (envelope->signature_count > WIRE_STATEMENT_SIGNATURES) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    for (uint32_t i = 0; i < envelope->signature_count; i++) {
+        base_reader_copy(reader, envelope->signatures[i].key_id, WIRE_SHA256_BYTES);
+        base_reader_copy(reader, envelope->signatures[i].bytes, WIRE_SIGNATURE_BYTES);
+    }
+}
+
+enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size, struct wire_envelope *out)
+{
+    if (size > WIRE_STATEMENT_BYTES_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    const uint8_t *magic = base_reader_bytes(&reader, ENVELOPE_MAGIC_SIZE);
+    BASE_TRY(reader.status);
+    if (memcmp(magic, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE) != 0) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct wire_envelope envelope = {.type = base_reader_u8(&reader)};
+    uint64_t payload_bytes = base_reader_varint_max(&reader, WIRE_STATEMENT_BYTES_MAX);
+    envelope.payload_bytes = (size_t)payload_bytes;
+    envelope.payload = base_reader_bytes(&reader, envelope.payload_bytes);
+    read_signatures(&reader, &envelope);
+    BASE_TRY(base_reader_finish(&reader));
+    BASE_TRY(envelope_check(&envelope));
+    *out = envelope;
+    return BASE_OK;
+}
+
+enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
+                                            size_t payload_bytes, uint8_t *out, size_t capacity,
+                                            size_t *out_size)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_bytes(&writer, WIRE_STATEMENT_DOMAIN, sizeof WIRE_STATEMENT_DOMAIN);
+    base_writer_u8(&writer, type);
+    base_writer_bytes(&writer, payload, payload_bytes);
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}

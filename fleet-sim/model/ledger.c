@@ -1,0 +1,239 @@
+// Ground truth of a shard's devices and the oracles over it. Written by the shard's thread, judged
+// by the coordinator after the shards have ended.
+#include "model/ledger.h"
+
+#include <string.h>
+
+enum base_status sim_ledger_init(struct sim_ledger *ledger, const struct base_alloc_port *alloc,
+                                 struct sim_versions *versions, uint32_t count)
+{
+    memset(ledger, 0, sizeof(*ledger));
+    ledger->alloc = alloc;
+    ledger->versions = versions;
+    ledger->count = count;
+    base_hist_init(&ledger->offer_to_run_us);
+    size_t bytes = sizeof(struct sim_ledger_entry) * ((size_t)count + 1);
+    ledger->entries = alloc->alloc(alloc->ctx, bytes);
+    if (ledger->entries == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(ledger->entries, 0, bytes);
+    return BASE_OK;
+}
+
+void sim_ledger_done(struct sim_ledger *ledger)
+{
+    if (ledger->alloc != NULL) {
+        ledger->alloc->release(ledger->alloc->ctx, ledger->entries);
+    }
+    memset(ledger, 0, sizeof(*ledger));
+}
+
+static uint64_t bit(uint8_t version)
+{
+    return 1ull << version;
+}
+
+// Is this version running well on the device: active, and run to a good end?
+static bool is_current(const struct sim_ledger_entry *entry)
+{
+    return entry->active != SIM_VERSION_NONE && (entry->ran_mask & bit(entry->active)) != 0 &&
+           entry->outcome == WIRE_OUTCOME_RAN;
+}
+
+void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                        uint32_t now_ms)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    if (version == SIM_VERSION_NONE || entry->offered == version) {
+        return;
+    }
+    entry->offered = version;
+    entry->offered_ms = now_ms;
+    entry->downloaded_ms = 0;
+    entry->activated_ms = 0;
+    entry->ran_ms = 0;
+    if ((entry->ran_mask & bit(version)) == 0) {
+        ledger->counters.version[version].offered++;
+    }
+}
+
+void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t now_ms)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    if (entry->offered == SIM_VERSION_NONE || entry->downloaded_ms != 0) {
+        return;
+    }
+    entry->downloaded_ms = now_ms > 0 ? now_ms : 1;
+    if ((entry->ran_mask & bit(entry->offered)) == 0) {
+        ledger->counters.version[entry->offered].downloaded++;
+    }
+}
+
+void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version, uint32_t now_ms)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    if (entry->active == version) {
+        return;
+    }
+    if (entry->active != SIM_VERSION_NONE && is_current(entry)) {
+        ledger->counters.version[entry->active].current--;
+    }
+    bool forward = version != SIM_VERSION_NONE && version == entry->offered &&
+                   (entry->ran_mask & bit(version)) == 0;
+    if (forward) {
+        if (entry->activated_ms == 0) {
+            ledger->counters.version[version].activated++;
+        }
+        sim_ledger_downloaded(ledger, device, now_ms); // all of it was there already
+        entry->activated_ms = now_ms > 0 ? now_ms : 1;
+    } else if (entry->active != SIM_VERSION_NONE) {
+        ledger->counters.version[entry->active].rolled_back++;
+    }
+    ledger->counters.bad_active -= (ledger->bad_mask >> entry->active) & 1;
+    ledger->counters.bad_active += (ledger->bad_mask >> version) & 1;
+    entry->previous = entry->active;
+    entry->active = version;
+    entry->outcome = 0;
+    if (!forward && version != SIM_VERSION_NONE && (entry->ran_mask & bit(version)) != 0 &&
+        (entry->failed_mask & bit(version)) == 0) {
+        // Back on a version that is known to run here: it counts again without another run.
+        entry->outcome = WIRE_OUTCOME_RAN;
+        ledger->counters.version[version].current++;
+    }
+}
+
+void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                            bool verified, bool permitted)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    ledger->counters.runs++;
+    ledger->counters.unverified_runs += verified ? 0 : 1;
+    ledger->counters.unpermitted_runs += permitted ? 0 : 1;
+    entry->wild = entry->wild || !verified || !permitted;
+    if (version == SIM_VERSION_NONE) {
+        return;
+    }
+    if ((ledger->bad_mask & bit(version)) != 0 && (entry->ran_mask & ledger->bad_mask) == 0) {
+        ledger->counters.exposed++;
+        entry->before = entry->previous;
+    }
+    entry->ran_mask |= bit(version);
+}
+
+void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                          enum wire_outcome_kind outcome, uint32_t now_ms)
+{
+    struct sim_ledger_entry *entry = &ledger->entries[device];
+    struct sim_version_counters *counters = &ledger->counters.version[version];
+    bool was_current = is_current(entry) && entry->active == version;
+    entry->outcome = (uint8_t)outcome;
+    if (wire_outcome_is_failure(outcome)) {
+        ledger->counters.run_failures++;
+        if (version != SIM_VERSION_NONE && (entry->failed_mask & bit(version)) == 0) {
+            entry->failed_mask |= bit(version);
+            counters->failed++;
+        }
+        counters->current -= was_current ? 1 : 0;
+        return;
+    }
+    if (version == SIM_VERSION_NONE || version != entry->active) {
+        return;
+    }
+    counters->current += was_current ? 0 : 1;
+    if (version == entry->offered && entry->ran_ms == 0) {
+        entry->ran_ms = now_ms > 0 ? now_ms : 1;
+        counters->ran++;
+        uint32_t took_ms = now_ms > entry->offered_ms ? now_ms - entry->offered_ms : 0;
+        base_hist_add(&ledger->offer_to_run_us, (uint64_t)took_ms * 1000);
+    }
+}
+
+void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from)
+{
+    // Every field is a 64-bit sum, so the structure merges as an array of them.
+    _Static_assert(sizeof(struct sim_counters) % sizeof(uint64_t) == 0, "only 64-bit sums");
+    uint64_t *to = (uint64_t *)(void *)into;
+    const uint64_t *add = (const uint64_t *)(const void *)from;
+    for (size_t i = 0; i < sizeof(*into) / sizeof(uint64_t); i++) {
+        to[i] += add[i];
+    }
+}
+
+static const char *const oracle_names[SIM_ORACLE_COUNT] = {
+    "verified", "permitted", "sealed", "exact", "recovered", "back", "exposure"};
+static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
+    "nothing unverified ran on any device",
+    "nothing ran outside its signed stage",
+    "nothing was sealed under a name that is not its hash",
+    "work shared between devices agreed with work done for real",
+    "every wake recovered from what the device had stored",
+    "every device that ran a bad version is on another one at the end",
+    "no more devices than allowed ran a bad version",
+};
+
+const char *sim_oracle_name(enum sim_oracle oracle)
+{
+    return oracle < SIM_ORACLE_COUNT ? oracle_names[oracle] : "?";
+}
+
+const char *sim_oracle_text(enum sim_oracle oracle)
+{
+    return oracle < SIM_ORACLE_COUNT ? oracle_texts[oracle] : "?";
+}
+
+static void set(struct sim_oracle_result *result, bool checked, uint64_t violations,
+                uint64_t population)
+{
+    *result = (struct sim_oracle_result){
+        .checked = checked,
+        .holds = !checked || violations == 0,
+        .violations = violations,
+        .population = population,
+    };
+}
+
+static void judge_exposed(const struct sim_ledger *ledger, struct sim_verdict *out)
+{
+    for (uint32_t i = 0; i < ledger->count; i++) {
+        const struct sim_ledger_entry *entry = &ledger->entries[i];
+        if ((entry->ran_mask & ledger->bad_mask) == 0) {
+            continue;
+        }
+        out->exposed++;
+        bool bad =
+            entry->active != SIM_VERSION_NONE && (ledger->bad_mask & bit(entry->active)) != 0;
+        out->still_bad += bad ? 1 : 0;
+        out->back_as_before += !bad && entry->active == entry->before ? 1 : 0;
+    }
+}
+
+void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
+                      uint32_t max_exposed_ppm, struct sim_verdict *out)
+{
+    struct sim_counters sum = {0};
+    uint64_t devices = 0;
+    bool any_bad = false;
+    memset(out, 0, sizeof(*out));
+    for (uint32_t i = 0; i < ledger_count; i++) {
+        sim_counters_merge(&sum, &ledgers[i]->counters);
+        judge_exposed(ledgers[i], out);
+        devices += ledgers[i]->count;
+        any_bad = any_bad || ledgers[i]->bad_mask != 0;
+    }
+    set(&out->oracle[SIM_ORACLE_VERIFIED], true, sum.unverified_runs, sum.runs);
+    set(&out->oracle[SIM_ORACLE_PERMITTED], true, sum.unpermitted_runs, sum.runs);
+    set(&out->oracle[SIM_ORACLE_SEALED], true, sum.bad_seals, sum.activations);
+    set(&out->oracle[SIM_ORACLE_EXACT], true, sum.memo_mismatches, sum.runs);
+    set(&out->oracle[SIM_ORACLE_RECOVERED], true, sum.boot_failures, sum.wakes);
+    any_bad = any_bad && released;
+    set(&out->oracle[SIM_ORACLE_BACK], any_bad, out->still_bad, out->exposed);
+    bool limited = any_bad && max_exposed_ppm != UINT32_MAX;
+    uint64_t allowed = limited ? devices * max_exposed_ppm / 1000000 : 0;
+    uint64_t over = limited && out->exposed > allowed ? out->exposed - allowed : 0;
+    set(&out->oracle[SIM_ORACLE_EXPOSURE], limited, over, devices);
+    out->holds = true;
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        out->holds = out->holds && out->oracle[i].holds;
+    }
+}

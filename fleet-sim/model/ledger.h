@@ -1,0 +1,140 @@
+// The ledger: what really happened on every virtual device, written by the simulator as it happens,
+// never taken from what devices reported. The oracles at the end are computed from it.
+//
+// One ledger per shard, owned by the shard's thread while the run lasts and read by the coordinator
+// afterwards. The counters beside it are what the live view and the timeline show; the shard
+// publishes copies of them once a second.
+#ifndef SIM_LEDGER_H
+#define SIM_LEDGER_H
+
+#include "base/hist.h"
+#include "base/ports.h"
+#include "model/versions.h"
+#include "wire/report.h"
+
+// What the ledger keeps of a device. Times are milliseconds since the start of the run, of the
+// version offered last; 0: not yet.
+struct sim_ledger_entry {
+    uint64_t ran_mask;    // bit v: version number v was started at least once
+    uint64_t failed_mask; // bit v: a run of it ended in a failure
+    uint32_t offered_ms;
+    uint32_t downloaded_ms;
+    uint32_t activated_ms;
+    uint32_t ran_ms;
+    uint8_t offered;  // version offered last
+    uint8_t active;   // version active now
+    uint8_t previous; // version active before the present one
+    uint8_t before;   // version active before the first bad one it ran
+    uint8_t outcome;  // enum wire_outcome_kind of the last run
+    bool arrived;     // came online at least once
+    bool wild;        // something unverified or not permitted ran
+};
+
+struct sim_version_counters {
+    uint64_t offered;
+    uint64_t downloaded;
+    uint64_t activated;
+    uint64_t ran;         // devices that ran it to a good end at least once
+    uint64_t failed;      // devices on which a run of it failed
+    uint64_t rolled_back; // activations undone
+    int64_t current;      // devices on which it is active and has run
+};
+
+struct sim_counters {
+    uint64_t arrived;
+    uint64_t awake; // devices in memory now
+    uint64_t wakes;
+    uint64_t skipped; // wakes put off because every awake slot was taken
+    uint64_t checkins;
+    uint64_t requests;
+    uint64_t request_errors;
+    uint64_t response_bytes;
+    uint64_t runs;
+    uint64_t run_failures;
+    uint64_t crashes; // virtual processes killed
+    uint64_t activations;
+    uint64_t rollbacks;
+    uint64_t refused_offers;
+    uint64_t links_up;
+    uint64_t reconnects;
+    uint64_t exposed;          // devices that ever ran a bad version
+    uint64_t bad_active;       // devices on which a bad version is active now
+    uint64_t unverified_runs;  // oracle: must stay 0
+    uint64_t unpermitted_runs; // oracle: must stay 0
+    uint64_t bad_seals;        // oracle: content sealed that does not match its name
+    uint64_t memo_mismatches;  // oracle: shared work disagreed with real work
+    uint64_t boot_failures;    // oracle: a recovery that failed
+    uint64_t resumed_bytes;
+    uint64_t shared_hash_bytes;
+    uint64_t real_hash_bytes;
+    struct sim_version_counters version[SIM_VERSIONS_MAX];
+};
+
+struct sim_ledger {
+    const struct base_alloc_port *alloc;
+    struct sim_versions *versions;
+    struct sim_ledger_entry *entries;
+    uint32_t count;
+    uint64_t bad_mask; // versions declared bad, by number
+    uint64_t task_id;  // the task followed; 0: the first one that is offered
+    struct sim_counters counters;
+    struct base_hist offer_to_run_us; // first offer to the end of the first good run
+};
+
+BASE_NODISCARD enum base_status sim_ledger_init(struct sim_ledger *ledger,
+                                                const struct base_alloc_port *alloc,
+                                                struct sim_versions *versions, uint32_t count);
+void sim_ledger_done(struct sim_ledger *ledger);
+
+// The device's crypto port verified a statement for it.
+void sim_ledger_offered(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                        uint32_t now_ms);
+// Everything the offered version needs is on the device. Counted once an offer.
+void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t now_ms);
+// What the runtime has active now; called when it may have changed.
+void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                       uint32_t now_ms);
+// A task run begins (`verified`, `permitted`: found by the simulator itself), then ends. A crash
+// has no end but `outcome` FAIL_CRASH.
+void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                            bool verified, bool permitted);
+void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t version,
+                          enum wire_outcome_kind outcome, uint32_t now_ms);
+
+void sim_counters_merge(struct sim_counters *into, const struct sim_counters *from);
+
+// Oracles: each says whether it holds, with the numbers it was computed from.
+enum sim_oracle {
+    SIM_ORACLE_VERIFIED,  // nothing unverified ran
+    SIM_ORACLE_PERMITTED, // nothing outside its signed stage ran
+    SIM_ORACLE_SEALED,    // nothing was sealed under a wrong name
+    SIM_ORACLE_EXACT,     // shared work agreed with real work
+    SIM_ORACLE_RECOVERED, // every wake recovered
+    SIM_ORACLE_BACK,      // every device that ran a bad version is on another one again
+    SIM_ORACLE_EXPOSURE,  // no more devices than allowed ever ran a bad version
+    SIM_ORACLE_COUNT
+};
+
+struct sim_oracle_result {
+    bool checked; // false: does not apply to this run
+    bool holds;
+    uint64_t violations;
+    uint64_t population;
+};
+
+struct sim_verdict {
+    struct sim_oracle_result oracle[SIM_ORACLE_COUNT];
+    uint64_t exposed;
+    uint64_t still_bad;      // exposed devices on a bad version at the end
+    uint64_t back_as_before; // exposed devices on the very version they came from
+    bool holds;
+};
+
+const char *sim_oracle_name(enum sim_oracle oracle);
+const char *sim_oracle_text(enum sim_oracle oracle);
+// Computes the oracles over all ledgers. `released`: the bad versions came from a gateway, so their
+// devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
+void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
+                      uint32_t max_exposed_ppm, struct sim_verdict *out);
+
+#endif

@@ -1,0 +1,156 @@
+// Table of versions and of the signed permissions seen. Called by every shard (under the lock) and
+// by the coordinator.
+#include "model/versions.h"
+
+#include "policy/bucket.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sim_versions_init(struct sim_versions *versions)
+{
+    memset(versions, 0, sizeof(*versions));
+    pthread_mutex_init(&versions->lock, NULL);
+    versions->count = 1;
+}
+
+void sim_versions_done(struct sim_versions *versions)
+{
+    pthread_mutex_destroy(&versions->lock);
+}
+
+static uint8_t intern(struct sim_versions *versions, const struct wire_sha256 *manifest)
+{
+    if (wire_sha256_is_zero(manifest)) {
+        return SIM_VERSION_NONE;
+    }
+    for (uint32_t i = 1; i < versions->count; i++) {
+        if (wire_sha256_equal(&versions->items[i].manifest, manifest)) {
+            return (uint8_t)i;
+        }
+    }
+    if (versions->count == SIM_VERSIONS_MAX) {
+        return SIM_VERSION_NONE;
+    }
+    versions->items[versions->count].manifest = *manifest;
+    return (uint8_t)versions->count++;
+}
+
+uint8_t sim_versions_intern(struct sim_versions *versions, const struct wire_sha256 *manifest)
+{
+    pthread_mutex_lock(&versions->lock);
+    uint8_t number = intern(versions, manifest);
+    pthread_mutex_unlock(&versions->lock);
+    return number;
+}
+
+static bool is_named(const struct sim_version *version, struct base_str text)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&version->manifest, hex);
+    if (text.size >= 4 && base_str_starts((struct base_str){hex, WIRE_SHA256_HEX}, text)) {
+        return true;
+    }
+    return version->label[0] != 0 && base_str_equal(base_str_of(version->label), text);
+}
+
+uint8_t sim_versions_find(struct sim_versions *versions, struct base_str text)
+{
+    uint8_t found = SIM_VERSION_NONE;
+    pthread_mutex_lock(&versions->lock);
+    for (uint32_t i = 1; i < versions->count && found == SIM_VERSION_NONE; i++) {
+        if (is_named(&versions->items[i], text)) {
+            found = (uint8_t)i;
+        }
+    }
+    pthread_mutex_unlock(&versions->lock);
+    return found;
+}
+
+bool sim_versions_mark_bad(struct sim_versions *versions, const struct wire_sha256 *manifest)
+{
+    pthread_mutex_lock(&versions->lock);
+    uint8_t number = intern(versions, manifest);
+    if (number != SIM_VERSION_NONE) {
+        versions->items[number].bad = true;
+    }
+    pthread_mutex_unlock(&versions->lock);
+    return number != SIM_VERSION_NONE;
+}
+
+void sim_versions_describe(struct sim_versions *versions, uint8_t version, struct base_str task,
+                           struct base_str label)
+{
+    if (version == SIM_VERSION_NONE) {
+        return;
+    }
+    pthread_mutex_lock(&versions->lock);
+    struct sim_version *item = &versions->items[version];
+    if (item->label[0] == 0) {
+        (void)snprintf(item->task, sizeof(item->task), "%.*s", (int)task.size, task.data);
+        (void)snprintf(item->label, sizeof(item->label), "%.*s", (int)label.size, label.data);
+        item->task_id = wire_task_id(task);
+    }
+    pthread_mutex_unlock(&versions->lock);
+}
+
+uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release)
+{
+    pthread_mutex_lock(&versions->lock);
+    uint8_t number = intern(versions, &release->manifest);
+    struct sim_grant grant = {
+        .version = number,
+        .kind = (uint8_t)release->kind,
+        .max_bucket = release->max_bucket,
+        .salt = release->salt,
+        .rollout_id = release->rollout_id,
+    };
+    bool known = release->kind == WIRE_RELEASE_REMOVE;
+    for (uint32_t i = 0; i < versions->grant_count && !known; i++) {
+        const struct sim_grant *have = &versions->grants[i];
+        known = have->version == grant.version && have->kind == grant.kind &&
+                have->max_bucket == grant.max_bucket && have->salt == grant.salt &&
+                have->rollout_id == grant.rollout_id;
+    }
+    if (!known && versions->grant_count < SIM_GRANTS_MAX) {
+        versions->grants[versions->grant_count++] = grant;
+    }
+    if (number != SIM_VERSION_NONE && versions->items[number].task[0] == 0) {
+        struct sim_version *item = &versions->items[number];
+        (void)snprintf(item->task, sizeof(item->task), "%.*s", (int)release->task_name.size,
+                       release->task_name.data);
+        item->task_id = wire_task_id(release->task_name);
+    }
+    pthread_mutex_unlock(&versions->lock);
+    return number;
+}
+
+bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id)
+{
+    bool allowed = false;
+    pthread_mutex_lock(&versions->lock);
+    for (uint32_t i = 0; i < versions->grant_count && !allowed; i++) {
+        const struct sim_grant *grant = &versions->grants[i];
+        allowed =
+            grant->version == version && (grant->max_bucket >= POL_BUCKET_COUNT ||
+                                          pol_bucket(device_id, grant->salt) < grant->max_bucket);
+    }
+    pthread_mutex_unlock(&versions->lock);
+    return allowed;
+}
+
+struct sim_version sim_versions_get(struct sim_versions *versions, uint8_t version)
+{
+    pthread_mutex_lock(&versions->lock);
+    struct sim_version copy = versions->items[version];
+    pthread_mutex_unlock(&versions->lock);
+    return copy;
+}
+
+uint32_t sim_versions_count(struct sim_versions *versions)
+{
+    pthread_mutex_lock(&versions->lock);
+    uint32_t count = versions->count;
+    pthread_mutex_unlock(&versions->lock);
+    return count;
+}

@@ -1,0 +1,67 @@
+// The versions a run has seen, numbered small so that the ledger keeps a byte instead of a hash.
+//
+// Shared by the shards: adding and authorising take a lock, and both happen a handful of times in a
+// run; the shards keep what they looked up in caches of their own.
+#ifndef SIM_VERSIONS_H
+#define SIM_VERSIONS_H
+
+#include "base/status.h"
+#include "wire/digest.h"
+#include "wire/statement.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIM_VERSIONS_MAX 64 // number 0 means none
+#define SIM_VERSION_NONE 0
+#define SIM_GRANTS_MAX   256
+#define SIM_LABEL_MAX    32
+
+// A signed permission that verified: what a device may run is what one of these says.
+struct sim_grant {
+    uint8_t version;
+    uint8_t kind; // enum wire_release_kind
+    uint16_t max_bucket;
+    uint64_t salt;
+    uint64_t rollout_id;
+};
+
+struct sim_version {
+    struct wire_sha256 manifest;
+    uint64_t task_id;
+    char task[WIRE_TASK_NAME_MAX + 1];
+    char label[SIM_LABEL_MAX]; // semantic version from the manifest; empty until it was run
+    bool bad;                  // declared bad on the command line
+};
+
+struct sim_versions {
+    pthread_mutex_t lock;
+    struct sim_version items[SIM_VERSIONS_MAX];
+    uint32_t count; // including number 0
+    struct sim_grant grants[SIM_GRANTS_MAX];
+    uint32_t grant_count;
+};
+
+void sim_versions_init(struct sim_versions *versions);
+void sim_versions_done(struct sim_versions *versions);
+// Number of a version, given one when it is new; SIM_VERSION_NONE when the table is full or the
+// manifest is zero.
+uint8_t sim_versions_intern(struct sim_versions *versions, const struct wire_sha256 *manifest);
+// Number of the version whose hash starts with `text` (hex, at least 4 digits) or whose label it
+// is; SIM_VERSION_NONE when there is none.
+uint8_t sim_versions_find(struct sim_versions *versions, struct base_str text);
+// Declares a version bad (by hash). False when the table is full.
+bool sim_versions_mark_bad(struct sim_versions *versions, const struct wire_sha256 *manifest);
+// Names from the manifest, known once the version runs somewhere.
+void sim_versions_describe(struct sim_versions *versions, uint8_t version, struct base_str task,
+                           struct base_str label);
+// Records a verified release; returns its version.
+uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release);
+// Does a verified statement allow this version on this device?
+bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id);
+// Copy for reading without the lock.
+struct sim_version sim_versions_get(struct sim_versions *versions, uint8_t version);
+uint32_t sim_versions_count(struct sim_versions *versions);
+
+#endif

@@ -1,0 +1,268 @@
+// Hash-consed content of a shard and the interned sets of it. Used by sim_storage and sim_crypto on
+// the shard's thread.
+#include "ports/content_store.h"
+
+#include "base/hash.h"
+#include "wire/manifest.h"
+
+#include <string.h>
+
+#define BLOB_SLOTS  (SIM_STORE_BLOBS_MAX * 2)
+#define IMAGE_SLOTS (SIM_STORE_IMAGES_MAX * 2)
+
+struct image {
+    uint16_t *blobs; // sorted
+    uint16_t count;
+    uint16_t complete_manifest; // blob index + 1 of the manifest last asked about; 0: never
+    bool complete;
+};
+
+struct sim_store {
+    const struct base_alloc_port *alloc;
+    const struct dev_crypto_port *crypto;
+    uint64_t bytes;
+    uint32_t blob_count;
+    uint32_t image_count;
+    struct sim_blob blobs[SIM_STORE_BLOBS_MAX];
+    uint16_t blob_slots[BLOB_SLOTS]; // index + 1
+    struct image *images;            // SIM_STORE_IMAGES_MAX
+    uint32_t *image_slots;           // IMAGE_SLOTS, index + 1
+    struct wire_manifest manifest;   // scratch of sim_image_complete
+};
+
+static void *take(struct sim_store *store, size_t size)
+{
+    return store->alloc->alloc(store->alloc->ctx, size > 0 ? size : 1);
+}
+
+static void drop(struct sim_store *store, void *memory)
+{
+    store->alloc->release(store->alloc->ctx, memory);
+}
+
+enum base_status sim_store_new(const struct base_alloc_port *alloc,
+                               const struct dev_crypto_port *crypto, struct sim_store **out_store)
+{
+    struct sim_store *store = alloc->alloc(alloc->ctx, sizeof(*store));
+    if (store == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(store, 0, sizeof(*store));
+    store->alloc = alloc;
+    store->crypto = crypto;
+    size_t images = sizeof(struct image) * SIM_STORE_IMAGES_MAX;
+    size_t slots = sizeof(uint32_t) * IMAGE_SLOTS;
+    store->images = take(store, images);
+    store->image_slots = take(store, slots);
+    if (store->images == NULL || store->image_slots == NULL) {
+        sim_store_free(store);
+        return BASE_ERR_NOMEM;
+    }
+    memset(store->images, 0, images);
+    memset(store->image_slots, 0, slots);
+    store->image_count = 1; // the empty one
+    *out_store = store;
+    return BASE_OK;
+}
+
+void sim_store_free(struct sim_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < store->blob_count; i++) {
+        drop(store, (void *)(uintptr_t)store->blobs[i].bytes);
+    }
+    for (uint32_t i = 0; store->images != NULL && i < store->image_count; i++) {
+        drop(store, store->images[i].blobs);
+    }
+    drop(store, store->images);
+    drop(store, store->image_slots);
+    drop(store, store);
+}
+
+// Slot of the name: where it is, or the free slot where it would go.
+static uint32_t blob_slot(const struct sim_store *store, const struct wire_sha256 *name)
+{
+    uint64_t hash;
+    memcpy(&hash, name->bytes, sizeof(hash));
+    uint32_t slot = (uint32_t)(hash % BLOB_SLOTS);
+    while (store->blob_slots[slot] != 0 &&
+           !wire_sha256_equal(&store->blobs[store->blob_slots[slot] - 1].name, name)) {
+        slot = (slot + 1) % BLOB_SLOTS;
+    }
+    return slot;
+}
+
+const struct sim_blob *sim_store_find(struct sim_store *store, const struct wire_sha256 *name)
+{
+    uint32_t slot = blob_slot(store, name);
+    return store->blob_slots[slot] == 0 ? NULL : &store->blobs[store->blob_slots[slot] - 1];
+}
+
+enum base_status sim_store_add(struct sim_store *store, const struct wire_sha256 *name,
+                               const uint8_t *bytes, size_t size, const struct sim_blob **out_blob)
+{
+    uint32_t slot = blob_slot(store, name);
+    if (store->blob_slots[slot] != 0) {
+        const struct sim_blob *have = &store->blobs[store->blob_slots[slot] - 1];
+        if (have->size != size || memcmp(have->bytes, bytes, size) != 0) {
+            return BASE_ERR_HASH;
+        }
+        *out_blob = have;
+        return BASE_OK;
+    }
+    struct dev_hash_state state;
+    struct wire_sha256 digest;
+    store->crypto->hash_begin(store->crypto->ctx, &state, name);
+    store->crypto->hash_update(store->crypto->ctx, &state, bytes, size);
+    store->crypto->hash_end(store->crypto->ctx, &state, &digest);
+    if (!wire_sha256_equal(&digest, name)) {
+        return BASE_ERR_HASH;
+    }
+    if (store->blob_count == SIM_STORE_BLOBS_MAX || store->bytes + size > SIM_STORE_BYTES_MAX) {
+        return BASE_ERR_FULL;
+    }
+    uint8_t *copy = take(store, size);
+    if (copy == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    if (size > 0) {
+        memcpy(copy, bytes, size);
+    }
+    struct sim_blob *blob = &store->blobs[store->blob_count];
+    *blob = (struct sim_blob){*name, copy, size, (uint16_t)store->blob_count};
+    store->blob_slots[slot] = (uint16_t)++store->blob_count;
+    store->bytes += size;
+    *out_blob = blob;
+    return BASE_OK;
+}
+
+uint64_t sim_store_bytes(const struct sim_store *store)
+{
+    return store->bytes;
+}
+
+uint32_t sim_store_blob_count(const struct sim_store *store)
+{
+    return store->blob_count;
+}
+
+uint32_t sim_store_image_count(const struct sim_store *store)
+{
+    return store->image_count;
+}
+
+bool sim_image_has(const struct sim_store *store, uint32_t image, uint16_t blob)
+{
+    const struct image *set = &store->images[image];
+    for (uint32_t i = 0; i < set->count && set->blobs[i] <= blob; i++) {
+        if (set->blobs[i] == blob) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum base_status intern(struct sim_store *store, const uint16_t *blobs, uint32_t count,
+                               uint32_t *out_image)
+{
+    if (count == 0) {
+        *out_image = SIM_IMAGE_EMPTY;
+        return BASE_OK;
+    }
+    size_t bytes = sizeof(uint16_t) * count;
+    uint32_t slot = (uint32_t)(base_hash64(blobs, bytes) % IMAGE_SLOTS);
+    for (; store->image_slots[slot] != 0; slot = (slot + 1) % IMAGE_SLOTS) {
+        const struct image *have = &store->images[store->image_slots[slot] - 1];
+        if (have->count == count && memcmp(have->blobs, blobs, bytes) == 0) {
+            *out_image = store->image_slots[slot] - 1;
+            return BASE_OK;
+        }
+    }
+    if (store->image_count == SIM_STORE_IMAGES_MAX) {
+        return BASE_ERR_FULL;
+    }
+    uint16_t *copy = take(store, bytes);
+    if (copy == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(copy, blobs, bytes);
+    store->images[store->image_count] = (struct image){.blobs = copy, .count = (uint16_t)count};
+    *out_image = store->image_count++;
+    store->image_slots[slot] = *out_image + 1;
+    return BASE_OK;
+}
+
+enum base_status sim_image_with(struct sim_store *store, uint32_t image, uint16_t blob,
+                                uint32_t *out_image)
+{
+    const struct image *set = &store->images[image];
+    if (sim_image_has(store, image, blob)) {
+        *out_image = image;
+        return BASE_OK;
+    }
+    if (set->count == SIM_IMAGE_BLOBS_MAX) {
+        return BASE_ERR_FULL;
+    }
+    uint16_t blobs[SIM_IMAGE_BLOBS_MAX + 1];
+    uint32_t count = 0;
+    uint32_t from = 0;
+    while (from < set->count && set->blobs[from] < blob) {
+        blobs[count++] = set->blobs[from++];
+    }
+    blobs[count++] = blob;
+    while (from < set->count) {
+        blobs[count++] = set->blobs[from++];
+    }
+    return intern(store, blobs, count, out_image);
+}
+
+enum base_status sim_image_without(struct sim_store *store, uint32_t image, uint16_t blob,
+                                   uint32_t *out_image)
+{
+    const struct image *set = &store->images[image];
+    uint16_t blobs[SIM_IMAGE_BLOBS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->blobs[i] != blob) {
+            blobs[count++] = set->blobs[i];
+        }
+    }
+    return intern(store, blobs, count, out_image);
+}
+
+const struct sim_blob *sim_image_blob(const struct sim_store *store, uint32_t image, uint32_t at)
+{
+    const struct image *set = &store->images[image];
+    return at < set->count ? &store->blobs[set->blobs[at]] : NULL;
+}
+
+static bool holds_all(struct sim_store *store, uint32_t image, const struct sim_blob *manifest)
+{
+    if (!sim_image_has(store, image, manifest->index) ||
+        wire_manifest_parse(manifest->bytes, manifest->size, &store->manifest) != BASE_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < store->manifest.file_count; i++) {
+        const struct sim_blob *file = sim_store_find(store, &store->manifest.files[i].digest);
+        if (file == NULL || !sim_image_has(store, image, file->index)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sim_image_complete(struct sim_store *store, uint32_t image, const struct wire_sha256 *manifest)
+{
+    const struct sim_blob *blob = sim_store_find(store, manifest);
+    if (blob == NULL) {
+        return false;
+    }
+    struct image *set = &store->images[image];
+    if (set->complete_manifest != blob->index + 1) {
+        set->complete = holds_all(store, image, blob);
+        set->complete_manifest = (uint16_t)(blob->index + 1);
+    }
+    return set->complete;
+}

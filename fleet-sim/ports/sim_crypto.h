@@ -1,0 +1,40 @@
+// The crypto port of virtual devices: pure work on immutable bytes is done once per content.
+//
+// Hashing: when the runtime hopes for the digest of content that was already verified, the bytes
+// are compared with it instead. The first byte that differs, or a length that does, sends the whole
+// of it through the real hash from the start, so the result is always what the real hash gives.
+// Signatures: the answer of the real check is kept by (key, message, signature), compared whole.
+// One memo per shard, owned by its thread.
+#ifndef SIM_SIM_CRYPTO_H
+#define SIM_SIM_CRYPTO_H
+
+#include "ports/content_store.h"
+#include "wire/statement.h"
+
+#define SIM_VERIFY_MEMO_MAX 4096
+
+struct sim_verify_memo;
+
+struct sim_crypto {
+    const struct dev_crypto_port *real;
+    struct sim_store *store;
+    const struct base_alloc_port *alloc;
+    struct sim_verify_memo *memo; // SIM_VERIFY_MEMO_MAX entries
+    uint32_t memo_count;
+    uint64_t shared_bytes; // hashed by comparison
+    uint64_t real_bytes;   // hashed for real
+    uint64_t verify_hits;
+    uint64_t verify_real;
+    uint64_t fallbacks; // comparisons that turned into real hashing
+};
+
+// NOMEM; UNSUPPORTED when the real port's hash state leaves no room for the memo's.
+BASE_NODISCARD enum base_status sim_crypto_init(struct sim_crypto *crypto,
+                                                const struct base_alloc_port *alloc,
+                                                const struct dev_crypto_port *real,
+                                                struct sim_store *store);
+void sim_crypto_done(struct sim_crypto *crypto);
+// `crypto` must stay where it is.
+struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto);
+
+#endif

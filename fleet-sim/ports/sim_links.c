@@ -1,0 +1,311 @@
+// The socket transport of a shard: carriers and dedicated connections on the HTTP/2 client. Runs on
+// the shard's thread, driven by its event loop.
+#include "ports/sim_links.h"
+
+#include "base/prng.h"
+#include "model/wheel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HEADERS_MAX 4
+
+struct sim_link {
+    struct sim_wheel_node node; // reconnect timer; first, see wheel.h
+    struct sim_links *set;
+    struct h2_client *client; // NULL: not connected and not connecting
+    uint32_t index;
+    uint32_t backoff_ms;
+    bool up;
+    bool dead; // `client` is gone and to be freed by the next tick
+};
+
+struct sim_links {
+    struct sim_links_options options;
+    struct sim_link *items; // carriers first, then dedicated
+    uint32_t count;
+    uint32_t up;
+    uint32_t carriers_up;
+    uint64_t reconnects;
+    uint64_t start_us;
+    struct sim_wheel wheel;
+    struct base_prng prng;
+    uint32_t *dead; // indexes of dead links
+    uint32_t dead_count;
+    bool closing;
+    char host[128];
+    char own_host[128];
+};
+
+static uint32_t now_ms(const struct sim_links *links)
+{
+    uint64_t now = links->options.clock.mono_us(links->options.clock.ctx);
+    return (uint32_t)((now - links->start_us) / 1000);
+}
+
+static void retry_later(struct sim_link *link)
+{
+    struct sim_links *links = link->set;
+    uint32_t wait =
+        link->backoff_ms / 2 + (uint32_t)base_prng_below(&links->prng, link->backoff_ms / 2 + 1);
+    link->backoff_ms *= 2;
+    if (link->backoff_ms > SIM_LINK_BACKOFF_MS_MAX) {
+        link->backoff_ms = SIM_LINK_BACKOFF_MS_MAX;
+    }
+    sim_wheel_set(&links->wheel, link->index, now_ms(links) + wait);
+}
+
+static void on_state(void *ctx, struct h2_client *client, enum base_status status)
+{
+    struct sim_link *link = ctx;
+    struct sim_links *links = link->set;
+    if (client != link->client) {
+        return;
+    }
+    bool carrier = link->index < links->options.carriers;
+    if (status == BASE_OK) {
+        link->up = true;
+        link->backoff_ms = SIM_LINK_BACKOFF_MS_MIN;
+        links->up++;
+        links->carriers_up += carrier ? 1 : 0;
+        return;
+    }
+    if (link->up) {
+        link->up = false;
+        links->up--;
+        links->carriers_up -= carrier ? 1 : 0;
+    }
+    if (!link->dead) {
+        link->dead = true;
+        links->dead[links->dead_count++] = link->index;
+    }
+}
+
+static void on_head(void *ctx, void *user, const struct h2_head *head)
+{
+    const struct sim_transport_events *events = &((struct sim_link *)ctx)->set->options.events;
+    struct dev_response_head translated = {
+        .status = head->status,
+        .content_bytes = head->content_bytes,
+        .range_from = head->range_from,
+        .retry_after_s = head->retry_after_s,
+    };
+    events->head(events->ctx, user, &translated);
+}
+
+static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
+{
+    const struct sim_transport_events *events = &((struct sim_link *)ctx)->set->options.events;
+    events->body(events->ctx, user, bytes, size);
+}
+
+static void on_end(void *ctx, void *user, enum base_status status)
+{
+    const struct sim_transport_events *events = &((struct sim_link *)ctx)->set->options.events;
+    events->end(events->ctx, user, status);
+}
+
+// A loopback address of its own for every connection: 127.16.0.1 and up.
+static void source_address(uint32_t number, char out[20])
+{
+    (void)snprintf(out, 20, "127.%u.%u.%u", 16 + number / 62500 % 200, number / 250 % 250,
+                   1 + number % 250);
+}
+
+static enum base_status connect_link(struct sim_link *link)
+{
+    struct sim_links *links = link->set;
+    bool own = link->index >= links->options.carriers;
+    const char *host = own ? links->own_host : links->host;
+    char source[20] = "";
+    if (strncmp(host, "127.", 4) == 0) {
+        source_address(links->options.first_source + link->index, source);
+    }
+    struct h2_options options = {
+        .host = base_str_of(host),
+        .port = own ? links->options.own_port : links->options.port,
+        .tls = own ? links->options.own_tls : links->options.tls,
+        .source_address = base_str_of(source),
+        .small = own,
+    };
+    struct h2_events events = {
+        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = link};
+    link->dead = false;
+    return h2_client_new(links->options.base, &options, &events, &link->client);
+}
+
+enum base_status sim_links_new(const struct sim_links_options *options,
+                               struct sim_links **out_links)
+{
+    const struct base_alloc_port *alloc = options->alloc;
+    struct sim_links *links = alloc->alloc(alloc->ctx, sizeof(*links));
+    if (links == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(links, 0, sizeof(*links));
+    links->options = *options;
+    links->count = options->carriers + options->dedicated;
+    links->start_us = options->clock.mono_us(options->clock.ctx);
+    base_prng_seed(&links->prng, options->seed);
+    (void)snprintf(links->host, sizeof(links->host), "%.*s", (int)options->host.size,
+                   options->host.data);
+    (void)snprintf(links->own_host, sizeof(links->own_host), "%.*s", (int)options->own_host.size,
+                   options->own_host.data);
+    links->items = alloc->alloc(alloc->ctx, sizeof(struct sim_link) * (links->count + 1));
+    links->dead = alloc->alloc(alloc->ctx, sizeof(uint32_t) * (links->count + 1));
+    if (links->items == NULL || links->dead == NULL) {
+        links->count = 0;
+        sim_links_free(links);
+        return BASE_ERR_NOMEM;
+    }
+    memset(links->items, 0, sizeof(struct sim_link) * (links->count + 1));
+    for (uint32_t i = 0; i < links->count; i++) {
+        links->items[i].set = links;
+        links->items[i].index = i;
+        links->items[i].backoff_ms = SIM_LINK_BACKOFF_MS_MIN;
+    }
+    if (sim_wheel_init(&links->wheel, alloc, links->items, sizeof(struct sim_link), links->count) !=
+        BASE_OK) {
+        sim_links_free(links);
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < options->carriers; i++) {
+        if (connect_link(&links->items[i]) != BASE_OK) {
+            retry_later(&links->items[i]);
+        }
+    }
+    *out_links = links;
+    return BASE_OK;
+}
+
+void sim_links_free(struct sim_links *links)
+{
+    if (links == NULL) {
+        return;
+    }
+    links->closing = true;
+    for (uint32_t i = 0; i < links->count; i++) {
+        struct h2_client *client = links->items[i].client;
+        links->items[i].client = NULL;
+        h2_client_free(client);
+    }
+    sim_wheel_done(&links->wheel);
+    const struct base_alloc_port *alloc = links->options.alloc;
+    alloc->release(alloc->ctx, links->items);
+    alloc->release(alloc->ctx, links->dead);
+    alloc->release(alloc->ctx, links);
+}
+
+// The connection of a device, opened when it has none; NULL when it cannot be had now.
+static struct sim_link *link_for(struct sim_links *links, uint32_t device)
+{
+    bool dedicated = device < links->options.dedicated;
+    if (!dedicated && links->options.carriers == 0) {
+        return NULL;
+    }
+    uint32_t index =
+        dedicated ? links->options.carriers + device : device % links->options.carriers;
+    struct sim_link *link = &links->items[index];
+    if (dedicated && link->client == NULL && link->node.due == SIM_WHEEL_NONE &&
+        connect_link(link) != BASE_OK) {
+        link->client = NULL;
+        retry_later(link);
+    }
+    return link->client != NULL && h2_client_usable(link->client) ? link : NULL;
+}
+
+static enum base_status start(void *ctx, struct sim_exchange *exchange,
+                              const struct dev_request *request)
+{
+    struct sim_links *links = ctx;
+    struct sim_link *link = links->closing ? NULL : link_for(links, exchange->device);
+    if (link == NULL) {
+        return BASE_ERR_CLOSED;
+    }
+    struct h2_header headers[HEADERS_MAX];
+    uint32_t count = 0;
+    char range[40];
+    headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    if (request->profile.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
+    }
+    if (request->range_from > 0) {
+        int size =
+            snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
+        headers[count++] =
+            (struct h2_header){BASE_STR("range"), {range, size > 0 ? (size_t)size : 0}};
+    }
+    struct h2_request translated = {
+        .method = request->method == DEV_METHOD_POST ? BASE_STR("POST") : BASE_STR("GET"),
+        .path = request->path,
+        .headers = headers,
+        .header_count = count,
+        .body = request->body,
+        .body_bytes = request->body_bytes,
+    };
+    BASE_TRY(h2_client_request(link->client, &translated, exchange, &exchange->stream));
+    exchange->link = link;
+    return BASE_OK;
+}
+
+static void cancel(void *ctx, struct sim_exchange *exchange)
+{
+    (void)ctx;
+    if (exchange->link != NULL && exchange->link->client != NULL) {
+        h2_client_cancel(exchange->link->client, exchange->stream);
+    }
+}
+
+struct sim_transport sim_links_transport(struct sim_links *links)
+{
+    return (struct sim_transport){.ctx = links, .start = start, .cancel = cancel};
+}
+
+static void bury_dead(struct sim_links *links)
+{
+    for (uint32_t i = 0; i < links->dead_count; i++) {
+        struct sim_link *link = &links->items[links->dead[i]];
+        struct h2_client *client = link->client;
+        link->client = NULL;
+        h2_client_free(client);
+        link->dead = false;
+        retry_later(link);
+    }
+    links->dead_count = 0;
+}
+
+uint64_t sim_links_tick(struct sim_links *links, uint64_t now_us)
+{
+    bury_dead(links);
+    uint32_t now = (uint32_t)((now_us - links->start_us) / 1000);
+    uint32_t index;
+    while ((index = sim_wheel_pop(&links->wheel, now)) != SIM_WHEEL_NONE) {
+        struct sim_link *link = &links->items[index];
+        // Dedicated connections come back when their device needs them: see link_for.
+        if (index >= links->options.carriers || link->client != NULL) {
+            continue;
+        }
+        links->reconnects++;
+        if (connect_link(link) != BASE_OK) {
+            link->client = NULL;
+            retry_later(link);
+        }
+    }
+    uint32_t next = sim_wheel_next(&links->wheel);
+    return next == SIM_WHEEL_NONE ? UINT64_MAX : links->start_us + (uint64_t)next * 1000;
+}
+
+uint32_t sim_links_up(const struct sim_links *links)
+{
+    return links->up;
+}
+
+uint64_t sim_links_reconnects(const struct sim_links *links)
+{
+    return links->reconnects;
+}
+
+uint32_t sim_links_carriers_up(const struct sim_links *links)
+{
+    return links->carriers_up;
+}

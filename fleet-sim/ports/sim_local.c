@@ -1,0 +1,228 @@
+// The in-process responder of the simulate stage. Everything happens on the shard's thread.
+#include "ports/sim_local.h"
+
+#include "base/hash.h"
+#include "wire/manifest.h"
+#include "wire/profile.h"
+#include "wire/report.h"
+
+#include <string.h>
+
+#define ROLLOUT_ID 1
+#define EXPIRES_S  253402300799u // the year 9999: a simulation does not expire
+
+const uint8_t sim_local_key[WIRE_PUBLIC_KEY_BYTES] = "simulate stage of this process";
+
+static void seal(const uint8_t *message, size_t size, uint8_t out[WIRE_SIGNATURE_BYTES])
+{
+    for (uint32_t i = 0; i < WIRE_SIGNATURE_BYTES / sizeof(uint64_t); i++) {
+        uint64_t word = base_hash64_seed(message, size, i + 1);
+        memcpy(out + i * sizeof(word), &word, sizeof(word));
+    }
+}
+
+static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                               const uint8_t *message, size_t size,
+                               const uint8_t signature[WIRE_SIGNATURE_BYTES])
+{
+    (void)ctx;
+    uint8_t expected[WIRE_SIGNATURE_BYTES];
+    seal(message, size, expected);
+    bool ours = memcmp(key, sim_local_key, WIRE_PUBLIC_KEY_BYTES) == 0;
+    return ours && memcmp(expected, signature, sizeof(expected)) == 0 ? BASE_OK
+                                                                      : BASE_ERR_SIGNATURE;
+}
+
+struct dev_crypto_port sim_local_crypto(const struct dev_crypto_port *real)
+{
+    struct dev_crypto_port port = *real;
+    port.verify = verify;
+    return port;
+}
+
+static enum base_status envelope_make(const struct wire_release *release, uint8_t *out,
+                                      size_t capacity, size_t *out_size)
+{
+    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
+    uint8_t message[WIRE_STATEMENT_BYTES_MAX + 64];
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_RELEASE, .payload = payload};
+    size_t message_bytes = 0;
+    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &envelope.payload_bytes));
+    BASE_TRY(wire_envelope_signed_bytes(envelope.type, payload, envelope.payload_bytes, message,
+                                        sizeof(message), &message_bytes));
+    struct dev_hash_state state;
+    struct wire_sha256 key_id;
+    const struct dev_crypto_port *real = dev_crypto_openssl();
+    real->hash_begin(real->ctx, &state, NULL);
+    real->hash_update(real->ctx, &state, sim_local_key, sizeof(sim_local_key));
+    real->hash_end(real->ctx, &state, &key_id);
+    memcpy(envelope.signatures[0].key_id, key_id.bytes, sizeof(key_id.bytes));
+    seal(message, message_bytes, envelope.signatures[0].bytes);
+    envelope.signature_count = 1;
+    return wire_envelope_encode(&envelope, out, capacity, out_size);
+}
+
+enum base_status sim_local_init(struct sim_local *local, struct sim_store *store,
+                                const struct wire_sha256 *manifest,
+                                const struct sim_transport_events *events)
+{
+    memset(local, 0, sizeof(*local));
+    local->events = *events;
+    local->store = store;
+    const struct sim_blob *blob = sim_store_find(store, manifest);
+    if (blob == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    BASE_TRY(wire_manifest_parse(blob->bytes, blob->size, &local->manifest));
+    struct wire_release release = {
+        .kind = WIRE_RELEASE_INSTALL,
+        .task_name = local->manifest.task_name,
+        .release_counter = 1,
+        .manifest = *manifest,
+        .manifest_bytes = blob->size,
+        .rollout_id = ROLLOUT_ID,
+        .max_bucket = 10000,
+        .expires_s = EXPIRES_S,
+    };
+    local->task_id = wire_task_id(local->manifest.task_name);
+    local->version_id = wire_version_id(manifest);
+    uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
+    struct wire_offers offers = {.count = 1};
+    BASE_TRY(envelope_make(&release, envelope, sizeof(envelope), &offers.items[0].envelope_bytes));
+    offers.items[0].envelope = envelope;
+    return wire_offers_encode(&offers, local->offer, sizeof(local->offer), &local->offer_bytes);
+}
+
+// Does the device have the version, or refuse it? Then there is nothing to offer.
+static bool has_version(const struct sim_local *local, struct base_str text)
+{
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    size_t size = 0;
+    struct wire_profile profile;
+    if (base_b64_decode(text, bytes, sizeof(bytes), &size) != BASE_OK ||
+        wire_profile_parse(bytes, size, &profile) != BASE_OK || profile.pairs == NULL) {
+        return false;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
+    for (uint32_t i = 0; i < profile.task_count; i++) {
+        struct wire_profile_pair pair;
+        if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
+            break;
+        }
+        if (pair.task_id == local->task_id && (pair.version_id == local->version_id ||
+                                               pair.blocked_version_id == local->version_id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void answer(struct sim_local *local, struct sim_exchange *exchange,
+                   const struct dev_request *request)
+{
+    exchange->status = 404;
+    exchange->body = NULL;
+    exchange->body_bytes = 0;
+    exchange->range_from = 0;
+    struct wire_sha256 name;
+    struct base_str hex = request->path;
+    switch (sim_exchange_kind_of(request->path)) {
+    case SIM_EXCHANGE_CHECKIN:
+        exchange->status = 204;
+        if (!has_version(local, request->profile)) {
+            exchange->status = 200;
+            exchange->body = local->offer;
+            exchange->body_bytes = local->offer_bytes;
+        }
+        break;
+    case SIM_EXCHANGE_REPORT:
+        exchange->status = 204;
+        local->reports++;
+        break;
+    case SIM_EXCHANGE_BLOB:
+        hex.data += sizeof("/v1/blob/") - 1;
+        hex.size -= sizeof("/v1/blob/") - 1;
+        if (wire_sha256_parse(hex, &name) == BASE_OK) {
+            const struct sim_blob *blob = sim_store_find(local->store, &name);
+            if (blob != NULL && request->range_from <= blob->size) {
+                exchange->status = request->range_from > 0 ? 206 : 200;
+                exchange->range_from = request->range_from;
+                exchange->body = blob->bytes + request->range_from;
+                exchange->body_bytes = blob->size - (size_t)request->range_from;
+            }
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static enum base_status start(void *ctx, struct sim_exchange *exchange,
+                              const struct dev_request *request)
+{
+    struct sim_local *local = ctx;
+    answer(local, exchange, request);
+    exchange->next = NULL;
+    if (local->last != NULL) {
+        local->last->next = exchange;
+    } else {
+        local->first = exchange;
+    }
+    local->last = exchange;
+    return BASE_OK;
+}
+
+static void cancel(void *ctx, struct sim_exchange *exchange)
+{
+    struct sim_local *local = ctx;
+    struct sim_exchange *previous = NULL;
+    for (struct sim_exchange *at = local->first; at != NULL; previous = at, at = at->next) {
+        if (at != exchange) {
+            continue;
+        }
+        if (previous != NULL) {
+            previous->next = at->next;
+        } else {
+            local->first = at->next;
+        }
+        if (local->last == at) {
+            local->last = previous;
+        }
+        return;
+    }
+}
+
+struct sim_transport sim_local_transport(struct sim_local *local)
+{
+    return (struct sim_transport){.ctx = local, .start = start, .cancel = cancel};
+}
+
+uint32_t sim_local_deliver(struct sim_local *local)
+{
+    uint32_t count = 0;
+    const struct sim_exchange *stop = local->last;
+    while (local->first != NULL) {
+        struct sim_exchange *exchange = local->first;
+        bool last = exchange == stop;
+        local->first = exchange->next;
+        if (local->first == NULL) {
+            local->last = NULL;
+        }
+        struct dev_response_head head = {
+            .status = exchange->status,
+            .content_bytes = exchange->body_bytes,
+            .range_from = exchange->range_from,
+        };
+        local->events.head(local->events.ctx, exchange, &head);
+        if (exchange->body_bytes > 0) {
+            local->events.body(local->events.ctx, exchange, exchange->body, exchange->body_bytes);
+        }
+        local->events.end(local->events.ctx, exchange, BASE_OK);
+        count++;
+        if (last) {
+            break;
+        }
+    }
+    return count;
+}

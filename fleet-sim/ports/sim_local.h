@@ -1,0 +1,42 @@
+// A responder in the same process for the simulate stage: it offers one version to every device
+// and serves its files, so that a version runs in the real runtime on virtual devices before any
+// gateway offers it to anybody.
+//
+// Permission here is the simulator's own: statements carry a seal of this process instead of a
+// signature, and the crypto port made here accepts that seal for its own key and nothing else. One
+// thread; answers are handed out by sim_local_deliver.
+#ifndef SIM_SIM_LOCAL_H
+#define SIM_SIM_LOCAL_H
+
+#include "ports/content_store.h"
+#include "ports/sim_transport.h"
+#include "wire/manifest.h"
+#include "wire/offer.h"
+
+struct sim_local {
+    struct sim_transport_events events;
+    struct sim_store *store;    // holds the manifest and its files
+    struct sim_exchange *first; // answers waiting, in order
+    struct sim_exchange *last;
+    uint64_t task_id;
+    uint64_t version_id;
+    uint8_t offer[WIRE_OFFERS_BYTES_MAX];
+    size_t offer_bytes;
+    uint64_t reports;
+    struct wire_manifest manifest; // of the version; strings borrow from the store
+};
+
+extern const uint8_t sim_local_key[WIRE_PUBLIC_KEY_BYTES];
+
+// `manifest` must be in `store`, and parse. INVALID, NOT_FOUND.
+BASE_NODISCARD enum base_status sim_local_init(struct sim_local *local, struct sim_store *store,
+                                               const struct wire_sha256 *manifest,
+                                               const struct sim_transport_events *events);
+struct sim_transport sim_local_transport(struct sim_local *local);
+// Hands out the answers that wait now; those that come meanwhile wait for the next call. Returns
+// how many.
+uint32_t sim_local_deliver(struct sim_local *local);
+// A crypto port that hashes as `real` does and accepts the seals of this process. Static.
+struct dev_crypto_port sim_local_crypto(const struct dev_crypto_port *real);
+
+#endif

@@ -1,0 +1,300 @@
+// Storage of virtual devices over the shared content store. Called by the device runtime on its
+// shard's thread.
+#include "ports/sim_storage.h"
+
+#include <string.h>
+
+static struct sim_partial *find(const struct sim_disk *disk, const struct wire_sha256 *name)
+{
+    struct sim_partial *partial = disk->partials;
+    while (partial != NULL && !wire_sha256_equal(&partial->name, name)) {
+        partial = partial->next;
+    }
+    return partial;
+}
+
+static void partial_free(struct sim_partial *partial, const struct base_alloc_port *alloc)
+{
+    alloc->release(alloc->ctx, partial->bytes);
+    alloc->release(alloc->ctx, partial);
+}
+
+static void unlink_partial(struct sim_storage *storage, struct sim_partial *partial)
+{
+    struct sim_partial **at = &storage->disk->partials;
+    while (*at != partial) {
+        at = &(*at)->next;
+    }
+    *at = partial->next;
+    partial_free(partial, storage->alloc);
+}
+
+// Verified content the device has under this name, NULL when it has none.
+static const struct sim_blob *installed(const struct sim_storage *storage,
+                                        const struct wire_sha256 *name)
+{
+    const struct sim_blob *blob = sim_store_find(storage->store, name);
+    return blob != NULL && sim_image_has(storage->store, storage->disk->image, blob->index) ? blob
+                                                                                            : NULL;
+}
+
+static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    const struct sim_disk *disk = ((struct sim_storage *)ctx)->disk;
+    if (disk->state == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    if (disk->state_bytes > capacity) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    memcpy(out, disk->state, disk->state_bytes);
+    *out_size = disk->state_bytes;
+    return BASE_OK;
+}
+
+static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
+{
+    struct sim_storage *storage = ctx;
+    struct sim_disk *disk = storage->disk;
+    if (size > SIM_STATE_BYTES_MAX) {
+        return BASE_ERR_FULL;
+    }
+    if (disk->state == NULL || disk->state_bytes != size) {
+        uint8_t *fresh = storage->alloc->alloc(storage->alloc->ctx, size > 0 ? size : 1);
+        if (fresh == NULL) {
+            return BASE_ERR_FULL;
+        }
+        storage->alloc->release(storage->alloc->ctx, disk->state);
+        disk->state = fresh;
+        disk->state_bytes = (uint16_t)size;
+    }
+    memcpy(disk->state, bytes, size);
+    storage->saved = true;
+    return BASE_OK;
+}
+
+static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
+                                  bool *out_sealed)
+{
+    const struct sim_storage *storage = ctx;
+    const struct sim_blob *blob = installed(storage, name);
+    if (blob != NULL) {
+        *out_bytes = blob->size;
+        *out_sealed = true;
+        return BASE_OK;
+    }
+    const struct sim_partial *partial = find(storage->disk, name);
+    if (partial == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out_bytes = partial->size;
+    *out_sealed = partial->sealed;
+    return BASE_OK;
+}
+
+// Room for `size` bytes of the device's own, keeping what is there.
+static enum base_status own(struct sim_storage *storage, struct sim_partial *partial, size_t size)
+{
+    if (partial->shared == NULL && size <= partial->capacity) {
+        return BASE_OK;
+    }
+    size_t capacity = partial->capacity * 2 > size ? partial->capacity * 2 : size;
+    uint8_t *bytes = storage->alloc->alloc(storage->alloc->ctx, capacity > 0 ? capacity : 1);
+    if (bytes == NULL) {
+        return BASE_ERR_FULL;
+    }
+    const uint8_t *from = partial->shared != NULL ? partial->shared->bytes : partial->bytes;
+    if (partial->size > 0) {
+        memcpy(bytes, from, partial->size);
+    }
+    storage->alloc->release(storage->alloc->ctx, partial->bytes);
+    partial->bytes = bytes;
+    partial->capacity = capacity;
+    partial->shared = NULL;
+    return BASE_OK;
+}
+
+static enum base_status create(struct sim_storage *storage, const struct wire_sha256 *name,
+                               struct sim_partial **out)
+{
+    struct sim_partial *partial = storage->alloc->alloc(storage->alloc->ctx, sizeof(*partial));
+    if (partial == NULL) {
+        return BASE_ERR_FULL;
+    }
+    *partial = (struct sim_partial){.next = storage->disk->partials, .name = *name};
+    partial->shared = storage->disk->real ? NULL : sim_store_find(storage->store, name);
+    storage->disk->partials = partial;
+    *out = partial;
+    return BASE_OK;
+}
+
+static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, uint64_t offset,
+                                    const uint8_t *bytes, size_t size)
+{
+    struct sim_storage *storage = ctx;
+    if (installed(storage, name) != NULL) {
+        return BASE_ERR_CONFLICT;
+    }
+    struct sim_partial *partial = find(storage->disk, name);
+    if (partial == NULL) {
+        if (offset != 0) {
+            return BASE_ERR_CONFLICT;
+        }
+        BASE_TRY(create(storage, name, &partial));
+    }
+    if (partial->sealed || partial->size != offset) {
+        return BASE_ERR_CONFLICT;
+    }
+    const struct sim_blob *shared = partial->shared;
+    bool same = shared != NULL && size <= shared->size - partial->size &&
+                memcmp(shared->bytes + partial->size, bytes, size) == 0;
+    if (!same) {
+        BASE_TRY(own(storage, partial, partial->size + size));
+        if (size > 0) {
+            memcpy(partial->bytes + partial->size, bytes, size);
+        }
+    }
+    partial->size += size;
+    return BASE_OK;
+}
+
+static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
+{
+    struct sim_storage *storage = ctx;
+    struct sim_disk *disk = storage->disk;
+    if (installed(storage, name) != NULL) {
+        return BASE_OK;
+    }
+    struct sim_partial *partial = find(disk, name);
+    if (partial == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    const struct sim_blob *blob = partial->shared;
+    if (blob == NULL || blob->size != partial->size) {
+        const uint8_t *bytes = blob != NULL ? blob->bytes : partial->bytes;
+        enum base_status status = sim_store_add(storage->store, name, bytes, partial->size, &blob);
+        if (status == BASE_ERR_HASH) {
+            // The runtime sealed what it should have refused: keep it as it is, and count it.
+            storage->bad_seals++;
+            partial->sealed = true;
+            return BASE_OK;
+        }
+        BASE_TRY(status);
+    }
+    storage->sealed = true;
+    if (disk->real) {
+        partial->sealed = true;
+        return BASE_OK;
+    }
+    BASE_TRY(sim_image_with(storage->store, disk->image, blob->index, &disk->image));
+    unlink_partial(storage, partial);
+    return BASE_OK;
+}
+
+static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
+                                 const uint8_t **out_bytes, size_t *out_size)
+{
+    const struct sim_storage *storage = ctx;
+    const struct sim_blob *blob = installed(storage, name);
+    if (blob != NULL) {
+        *out_bytes = blob->bytes;
+        *out_size = blob->size;
+        return BASE_OK;
+    }
+    const struct sim_partial *partial = find(storage->disk, name);
+    if (partial == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    *out_bytes = partial->shared != NULL ? partial->shared->bytes : partial->bytes;
+    *out_size = partial->size;
+    return BASE_OK;
+}
+
+static void blob_unmap(void *ctx, const struct wire_sha256 *name, const uint8_t *bytes, size_t size)
+{
+    // Mapped bytes stay where they are until the blob is deleted.
+    (void)ctx, (void)name, (void)bytes, (void)size;
+}
+
+static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
+{
+    struct sim_storage *storage = ctx;
+    const struct sim_blob *blob = installed(storage, name);
+    if (blob != NULL) {
+        return sim_image_without(storage->store, storage->disk->image, blob->index,
+                                 &storage->disk->image);
+    }
+    struct sim_partial *partial = find(storage->disk, name);
+    if (partial == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    unlink_partial(storage, partial);
+    return BASE_OK;
+}
+
+static enum base_status blob_each(void *ctx,
+                                  void (*visit)(void *visit_ctx, const struct wire_sha256 *name),
+                                  void *visit_ctx)
+{
+    // The visitor may delete what it is shown: an image does not change, and of the partials the
+    // next one is known before the visit.
+    const struct sim_storage *storage = ctx;
+    uint32_t image = storage->disk->image;
+    const struct sim_blob *blob;
+    for (uint32_t i = 0; (blob = sim_image_blob(storage->store, image, i)) != NULL; i++) {
+        visit(visit_ctx, &blob->name);
+    }
+    struct sim_partial *next;
+    for (struct sim_partial *at = storage->disk->partials; at != NULL; at = next) {
+        next = at->next;
+        struct wire_sha256 name = at->name;
+        visit(visit_ctx, &name);
+    }
+    return BASE_OK;
+}
+
+struct dev_storage_port sim_storage_port(struct sim_storage *storage)
+{
+    return (struct dev_storage_port){
+        .ctx = storage,
+        .state_load = state_load,
+        .state_save = state_save,
+        .blob_stat = blob_stat,
+        .blob_append = blob_append,
+        .blob_seal = blob_seal,
+        .blob_map = blob_map,
+        .blob_unmap = blob_unmap,
+        .blob_delete = blob_delete,
+        .blob_each = blob_each,
+    };
+}
+
+void sim_storage_kill(struct sim_storage *storage, uint64_t draw)
+{
+    for (struct sim_partial *at = storage->disk->partials; at != NULL; at = at->next) {
+        if (!at->sealed && at->size > 0) {
+            at->size = (size_t)(draw % (at->size + 1));
+            draw = draw * 6364136223846793005u + 1442695040888963407u;
+        }
+    }
+}
+
+void sim_disk_done(struct sim_disk *disk, const struct base_alloc_port *alloc)
+{
+    while (disk->partials != NULL) {
+        struct sim_partial *next = disk->partials->next;
+        partial_free(disk->partials, alloc);
+        disk->partials = next;
+    }
+    alloc->release(alloc->ctx, disk->state);
+    *disk = (struct sim_disk){0};
+}
+
+uint64_t sim_disk_bytes(const struct sim_disk *disk)
+{
+    uint64_t bytes = disk->state_bytes;
+    for (const struct sim_partial *at = disk->partials; at != NULL; at = at->next) {
+        bytes += sizeof(*at) + at->capacity;
+    }
+    return bytes;
+}

@@ -1,0 +1,51 @@
+// The storage port of a virtual device.
+//
+// A disk is what survives a kill: the state record, sealed blobs (as an image of the shared store)
+// and blobs still being pulled. Bytes that equal content already verified are not copied, only
+// counted; a byte that differs makes the device keep its own copy from there on, which then fails
+// verification for real. Devices of the sample that does everything for real share nothing.
+#ifndef SIM_SIM_STORAGE_H
+#define SIM_SIM_STORAGE_H
+
+#include "ports/content_store.h"
+
+#define SIM_STATE_BYTES_MAX UINT16_MAX
+
+struct sim_partial {
+    struct sim_partial *next;
+    struct wire_sha256 name;
+    const struct sim_blob *shared; // the bytes so far equal its first `size`; NULL: own bytes
+    uint8_t *bytes;
+    size_t size;
+    size_t capacity;
+    bool sealed; // only on devices that share nothing
+};
+
+// Per device; zero is a fresh one.
+struct sim_disk {
+    uint8_t *state;
+    struct sim_partial *partials;
+    uint32_t image;
+    uint16_t state_bytes;
+    bool real; // shares nothing
+};
+
+// Context of the port while a device is awake.
+struct sim_storage {
+    struct sim_store *store;
+    struct sim_disk *disk;
+    const struct base_alloc_port *alloc;
+    uint64_t bad_seals; // seals of content that is not what its name says
+    bool sealed;        // something was sealed since the caller cleared this
+    bool saved;         // the state record changed since the caller cleared this
+};
+
+// A port over `storage`, which must stay where it is.
+struct dev_storage_port sim_storage_port(struct sim_storage *storage);
+// What a kill does to bytes not yet sealed: `draw` decides how much of each survives.
+void sim_storage_kill(struct sim_storage *storage, uint64_t draw);
+// Frees what the device holds.
+void sim_disk_done(struct sim_disk *disk, const struct base_alloc_port *alloc);
+uint64_t sim_disk_bytes(const struct sim_disk *disk); // memory of its own
+
+#endif

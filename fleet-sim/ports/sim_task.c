@@ -1,0 +1,151 @@
+// Task runs on the shard's VM. Called by the shard between ticks of the runtime, never from inside
+// one.
+#include "ports/sim_task.h"
+
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sim_runner_init(struct sim_runner *runner)
+{
+    memset(runner, 0, sizeof(*runner));
+}
+
+void sim_runner_done(struct sim_runner *runner)
+{
+    for (uint32_t i = 0; i < runner->count; i++) {
+        dev_vm_free(runner->vm[i]);
+    }
+    memset(runner, 0, sizeof(*runner));
+}
+
+// The VM for this heap size; the last slot is reused when there are more sizes than slots.
+static struct dev_vm *vm_for(struct sim_runner *runner, uint32_t heap_kib)
+{
+    for (uint32_t i = 0; i < runner->count; i++) {
+        if (runner->heap_kib[i] == heap_kib) {
+            return runner->vm[i];
+        }
+    }
+    if (runner->count == SIM_VMS_MAX) {
+        dev_vm_free(runner->vm[--runner->count]);
+    }
+    struct dev_vm *vm = NULL;
+    if (dev_vm_new(heap_kib, &vm) != BASE_OK) {
+        return NULL;
+    }
+    runner->vm[runner->count] = vm;
+    runner->heap_kib[runner->count++] = heap_kib;
+    return vm;
+}
+
+void sim_task_end_set(struct sim_task_end *out, enum wire_outcome_kind outcome,
+                      uint64_t duration_us, const char *detail)
+{
+    memset(&out->end, 0, sizeof(out->end));
+    (void)snprintf(out->detail, sizeof(out->detail), "%s", detail);
+    out->end.outcome = outcome;
+    out->end.duration_us = duration_us;
+    out->end.detail = base_str_of(out->detail);
+    if (wire_outcome_is_failure(outcome)) {
+        out->end.fingerprint = base_hash64(out->detail, strlen(out->detail));
+    }
+}
+
+static enum wire_outcome_kind outcome_of(enum dev_vm_end end)
+{
+    switch (end) {
+    case DEV_VM_FINISHED:
+        return WIRE_OUTCOME_RAN;
+    case DEV_VM_LOAD:
+        return WIRE_OUTCOME_FAIL_LOAD;
+    case DEV_VM_BUDGET:
+        return WIRE_OUTCOME_FAIL_TIMEOUT;
+    case DEV_VM_MEMORY:
+        return WIRE_OUTCOME_FAIL_MEMORY;
+    default:
+        return WIRE_OUTCOME_FAIL_EXCEPTION;
+    }
+}
+
+static struct base_str without_suffix(struct base_str name)
+{
+    struct base_str suffix = BASE_STR(".mpy");
+    if (name.size > suffix.size &&
+        memcmp(name.data + name.size - suffix.size, suffix.data, suffix.size) == 0) {
+        name.size -= suffix.size;
+    }
+    return name;
+}
+
+static void end_from_result(const struct dev_vm_result *result, struct sim_task_end *out)
+{
+    char detail[SIM_TASK_DETAIL_MAX + 1] = "";
+    if (result->end != DEV_VM_FINISHED) {
+        (void)snprintf(detail, sizeof(detail), "%s: %s (%s:%u)",
+                       result->type[0] != 0 ? result->type : dev_vm_end_name(result->end),
+                       result->message, result->file, result->line);
+    }
+    sim_task_end_set(out, outcome_of(result->end), result->duration_us, detail);
+    if (result->end != DEV_VM_FINISHED) {
+        // The message may hold values; type and place are what failures have in common.
+        char place[DEV_VM_TYPE_MAX + DEV_VM_FILE_MAX + 16];
+        int size =
+            snprintf(place, sizeof(place), "%s %s:%u", result->type, result->file, result->line);
+        out->end.fingerprint = base_hash64(place, size > 0 ? (size_t)size : 0);
+    }
+    out->end.result = result->result;
+}
+
+void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
+                    struct sim_task_end *out)
+{
+    struct dev_vm *vm = vm_for(runner, job->manifest->heap_kib);
+    if (vm == NULL) {
+        sim_task_end_set(out, WIRE_OUTCOME_FAIL_MEMORY, 0, "no memory for the VM");
+        return;
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->file_count && count < DEV_VM_MODULES_MAX; i++) {
+        if (job->files[i].kind == WIRE_FILE_SCRIPT) {
+            runner->modules[count++] = (struct dev_vm_module){
+                without_suffix(job->files[i].name), job->files[i].bytes, job->files[i].size};
+        }
+    }
+    struct dev_vm_job vm_job = {
+        .modules = runner->modules,
+        .module_count = count,
+        .entry = job->manifest->entry,
+        .config = job->manifest->config,
+        .device_id = job->device_id,
+        .attrs = job->attrs,
+        .time_ms = job->manifest->time_ms,
+    };
+    struct dev_vm_result result;
+    memset(&result, 0, sizeof(result));
+    enum base_status status = dev_vm_run(vm, &vm_job, &result);
+    if (status != BASE_OK) {
+        sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, base_status_text(status));
+        return;
+    }
+    runner->vm_us += result.duration_us;
+    end_from_result(&result, out);
+}
+
+bool sim_task_verified(struct sim_store *store, const struct dev_task_job *job)
+{
+    if (sim_store_find(store, &job->version) == NULL ||
+        job->manifest->file_count != job->file_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < job->file_count; i++) {
+        const struct dev_task_file *file = &job->files[i];
+        const struct sim_blob *blob = sim_store_find(store, &job->manifest->files[i].digest);
+        if (blob == NULL || blob->size != file->size ||
+            (blob->bytes != file->bytes && memcmp(blob->bytes, file->bytes, file->size) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}

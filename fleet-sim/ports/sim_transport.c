@@ -1,0 +1,16 @@
+// What kind of exchange a path is; for latencies and counters by kind.
+#include "ports/sim_transport.h"
+
+enum sim_exchange_kind sim_exchange_kind_of(struct base_str path)
+{
+    if (base_str_equal(path, BASE_STR("/v1/checkin"))) {
+        return SIM_EXCHANGE_CHECKIN;
+    }
+    if (base_str_starts(path, BASE_STR("/v1/blob/"))) {
+        return SIM_EXCHANGE_BLOB;
+    }
+    if (base_str_equal(path, BASE_STR("/v1/report"))) {
+        return SIM_EXCHANGE_REPORT;
+    }
+    return base_str_equal(path, BASE_STR("/v1/push")) ? SIM_EXCHANGE_PUSH : SIM_EXCHANGE_OTHER;
+}

@@ -1,0 +1,57 @@
+// How the exchanges of virtual devices travel: over real sockets (sim_links) or to a responder in
+// the same process (sim_local). The device runtime sees neither, only its HTTP port.
+#ifndef SIM_SIM_TRANSPORT_H
+#define SIM_SIM_TRANSPORT_H
+
+#include "device/port.h"
+
+struct sim_link;
+struct sim_blob;
+
+enum sim_exchange_kind {
+    SIM_EXCHANGE_CHECKIN,
+    SIM_EXCHANGE_BLOB,
+    SIM_EXCHANGE_REPORT,
+    SIM_EXCHANGE_PUSH,
+    SIM_EXCHANGE_OTHER,
+    SIM_EXCHANGE_KIND_COUNT
+};
+
+// One exchange under way; embedded in the awake device, free when `open` is false.
+struct sim_exchange {
+    void *owner;         // the awake device
+    uint32_t device;     // index in the shard
+    uint32_t id;         // the runtime's name for it
+    uint64_t started_us; // when it was handed to the transport
+    enum sim_exchange_kind kind;
+    bool open;
+    // Of the socket transport.
+    struct sim_link *link;
+    int32_t stream;
+    // Of the in-process one.
+    struct sim_exchange *next;
+    int status;
+    uint64_t range_from;
+    const uint8_t *body;
+    size_t body_bytes;
+};
+
+// Where answers go. `end` is the last call for an exchange.
+struct sim_transport_events {
+    void *ctx;
+    void (*head)(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head);
+    void (*body)(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes, size_t size);
+    void (*end)(void *ctx, struct sim_exchange *exchange, enum base_status status);
+};
+
+struct sim_transport {
+    void *ctx;
+    // OK: the answer will come, never from inside the call.
+    enum base_status (*start)(void *ctx, struct sim_exchange *exchange,
+                              const struct dev_request *request);
+    void (*cancel)(void *ctx, struct sim_exchange *exchange);
+};
+
+enum sim_exchange_kind sim_exchange_kind_of(struct base_str path);
+
+#endif

@@ -1,0 +1,234 @@
+// A run of the fleet: options, shards and what they publish.
+//
+// Lifetimes. run > shard (one thread, one event loop, a share of the devices) > awake device (a
+// slot with the runtime's memory, from wake to sleep or kill). A dormant device is one record, its
+// ledger entry, and the bytes its runtime saved; every wake is a boot from those bytes.
+//
+// Threads. A shard's structures belong to its thread; it publishes copies of its counters once a
+// second through its mailbox. The coordinator (main thread) reads mailboxes while the run lasts and
+// everything after the threads have ended. Time comes from one clock port, random numbers from
+// counter-based draws: a shard does not care whether time is real.
+#ifndef SIM_FLEET_H
+#define SIM_FLEET_H
+
+#include "base/error.h"
+#include "base/ports.h"
+#include "base/prng.h"
+#include "device/device.h"
+#include "model/bad_release.h"
+#include "model/ledger.h"
+#include "model/population.h"
+#include "model/wheel.h"
+#include "ports/sim_crypto.h"
+#include "ports/sim_links.h"
+#include "ports/sim_local.h"
+#include "ports/sim_storage.h"
+#include "ports/sim_task.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SIM_DEVICES_MAX      30000000u
+#define SIM_THREADS_MAX      32
+#define SIM_EXCHANGES_MAX    6 // of one device at once
+#define SIM_BAD_VERSIONS_MAX 8
+#define SIM_TEXT_MAX         256
+#define SIM_AWAKE_DEFAULT    4096
+#define SIM_TURNS_MAX        64 // ticks and runs of one device before others get their turn
+#define SIM_WAKES_PER_TURN   256
+
+struct event_base;
+struct event;
+
+struct sim_options {
+    uint32_t devices;
+    uint64_t seed;
+    uint32_t threads;
+    uint32_t real_every;
+    uint32_t awake_max;  // devices in memory at once, over all threads
+    double arrival_rate; // devices a second that come online
+    uint32_t beta_per_10000;
+    struct sim_predicate where; // the fleet is drawn from devices like this
+    uint32_t kill_ppm;          // wakes that end in a kill at some moment
+    bool hints;
+    // Gateway.
+    char host[SIM_TEXT_MAX];
+    uint16_t port;
+    bool tls;
+    char own_host[SIM_TEXT_MAX]; // for dedicated connections; empty: as above
+    uint16_t own_port;
+    bool own_tls;
+    uint32_t dedicated;
+    uint32_t per_carrier;
+    uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
+    bool has_key;
+    uint32_t request_timeout_ms; // 0: the runtime's default
+    uint32_t checkin_interval_s; // 0: the runtime's default
+    // When to stop.
+    uint32_t duration_s;        // 0: no limit
+    uint32_t coverage_ppm;      // 0: not asked
+    char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
+    uint64_t until_rollout;     // 0: not asked
+    uint64_t rollout;           // shown; 0: the newest one
+    // Bad releases.
+    struct sim_bad_release bad;
+    char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];
+    uint32_t bad_version_count;
+    uint32_t max_exposed_ppm; // UINT32_MAX: no limit
+    char task[SIM_TEXT_MAX];  // followed; empty: the first one offered
+    // Simulate stage.
+    bool local;
+    char manifest[SIM_TEXT_MAX];
+    char blobs[SIM_TEXT_MAX];
+    uint32_t max_failure_ppm;
+    // Output.
+    char out[SIM_TEXT_MAX];
+    bool live;
+    char command[1024]; // to repeat the run
+};
+
+// Latencies of one second, or of the whole run.
+struct sim_latencies {
+    struct base_hist lag_us;     // wake later than intended
+    struct base_hist checkin_us; // intended wake to the answer of its check-in
+    struct base_hist request_us[SIM_EXCHANGE_KIND_COUNT]; // handed to the transport to its end
+};
+
+// What a shard has published; guarded by `lock`.
+struct sim_mailbox {
+    pthread_mutex_t lock;
+    struct sim_counters counters;
+    struct base_hist lag_us; // since the coordinator looked last
+    struct base_hist checkin_us;
+};
+
+struct sim_device {
+    struct sim_wheel_node node; // first: see wheel.h
+    uint32_t intended_ms;       // when it should have woken
+    struct sim_awake *awake;    // NULL: dormant
+    struct sim_disk disk;
+    uint32_t wakes;
+};
+
+struct sim_awake {
+    struct sim_awake *next; // in the free list or the ready queue
+    struct sim_shard *shard;
+    struct dev_runtime *runtime;
+    uint32_t device;
+    bool ready;
+    bool real;       // everything for real, nothing shared
+    bool checked_in; // the first check-in of this wake was answered
+    bool run_asked;
+    bool run_late; // an injected delay: the end is told at `end_due_ms`
+    uint32_t run;
+    uint32_t end_due_ms;
+    uint32_t kill_after; // ticks until it is killed; 0: it is not
+    uint64_t id;
+    uint64_t intended_us;
+    uint64_t activations; // as observed last
+    uint64_t rollbacks;
+    uint64_t refused;
+    struct sim_traits traits;
+    struct dev_task_job job;
+    struct sim_task_end *late_end; // while run_late
+    struct sim_storage storage;
+    struct base_prng prng;
+    struct dev_ports ports;
+    struct dev_hash_state shadow; // of a real device: the shared computation beside the real one
+    const struct dev_hash_state *shadow_of;
+    struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
+};
+
+struct sim_seen_version {
+    struct wire_sha256 manifest;
+    uint8_t number;
+    bool described;
+};
+
+struct sim_shard {
+    const struct sim_options *options;
+    struct sim_population population;
+    struct base_clock_port clock;
+    uint64_t start_us;
+    uint64_t end_us; // when the shard ended
+    uint32_t number;
+    uint32_t first; // index of its first device in the fleet
+    uint32_t count;
+    struct sim_device *devices;
+    struct sim_wheel wheel;
+    struct sim_ledger ledger;
+    struct sim_versions *versions;
+    struct sim_seen_version seen[SIM_VERSIONS_MAX];
+    uint32_t seen_count;
+    uint64_t statement_hash[SIM_GRANTS_MAX]; // statements looked into already
+    uint8_t statement_version[SIM_GRANTS_MAX];
+    uint32_t statement_count;
+    struct sim_store *store;
+    struct dev_crypto_port real_crypto;
+    struct sim_crypto crypto;
+    struct sim_runner runner;
+    struct h2_tls *tls;
+    struct sim_links *links;
+    struct sim_local local;
+    struct sim_transport transport;
+    struct event_base *base;
+    struct event *timer;
+    // Awake devices.
+    char *slots;
+    size_t slot_bytes;
+    size_t runtime_bytes;
+    uint32_t awake_max;
+    uint32_t awake_count;
+    struct sim_awake *free_slots;
+    struct sim_awake *ready_first;
+    struct sim_awake *ready_last;
+    // Wakes that found no slot, in order, linked through the wheel nodes.
+    uint32_t waiting_first;
+    uint32_t waiting_last;
+    uint32_t arrived; // devices that came online
+    uint64_t arrivals_start_us;
+    uint64_t blocked_us; // last time an arrival found no slot
+    struct sim_latencies latencies;
+    struct base_hist window_lag_us;
+    struct base_hist window_checkin_us;
+    struct sim_mailbox mailbox;
+    uint64_t publish_us;
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_bool done;
+    enum base_status status; // of setting up
+};
+
+// Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
+size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes);
+// The runtime configuration of every device, without id and attributes.
+void sim_device_config(const struct sim_options *options, struct dev_config *out);
+
+// Shard: set up on the coordinator's thread, run on its own, torn down after it ended.
+BASE_NODISCARD enum base_status sim_shard_init(struct sim_shard *shard,
+                                               const struct sim_options *options,
+                                               struct sim_versions *versions, uint32_t number,
+                                               uint32_t first, uint32_t count);
+void sim_shard_done(struct sim_shard *shard);
+void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are done when local
+// Index in the population of a shard's device: its number in the fleet, or the first one of its
+// own series that `where` holds for.
+uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
+uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
+
+// One device (fleet_device.c).
+// False when no slot is free.
+bool sim_device_wake(struct sim_shard *shard, uint32_t device, uint64_t intended_us,
+                     uint64_t now_us);
+void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us);
+void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us);
+void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
+void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
+struct sim_transport_events sim_device_events(struct sim_shard *shard);
+// fleet_ports.c: the port table of an awake device.
+void sim_awake_ports(struct sim_awake *awake);
+uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *manifest);
+void sim_shard_describe(struct sim_shard *shard, uint8_t version,
+                        const struct wire_manifest *manifest);
+
+#endif

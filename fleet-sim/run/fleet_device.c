@@ -1,0 +1,421 @@
+// One virtual device: wake (a real boot from what it saved), turns of its runtime, task runs, sleep
+// and kill. Everything runs on the shard's thread.
+//
+// A device is awake while its runtime has something under way. The runtime is ticked from the ready
+// queue only, never from inside one of its own callbacks.
+#include "run/fleet.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define REBOOT_MS_MIN     1000 // a killed app is started again by its user or by the system
+#define REBOOT_MS_SPREAD  2000
+#define BOOT_RETRY_MS     5000
+#define SLEEP_MS_DEFAULT  300000
+#define KILL_TICKS_SPREAD 12
+#define WHERE_TRIES_MAX   100000 // a predicate rarer than that is given up
+
+uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
+{
+    return (uint32_t)((now_us - shard->start_us) / 1000);
+}
+
+uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
+{
+    uint64_t index = (uint64_t)shard->first + device;
+    const struct sim_predicate *where = &shard->options->where;
+    for (uint32_t i = 0; where->cond_count > 0 && i < WHERE_TRIES_MAX; i++) {
+        struct sim_traits traits;
+        struct pol_attr items[SIM_ATTRS_COUNT];
+        struct pol_attrs attrs;
+        sim_population_draw(&shard->population, index, &traits);
+        sim_traits_policy(&traits, items, &attrs);
+        if (sim_predicate_match(where, &attrs)) {
+            break;
+        }
+        index += SIM_DEVICES_MAX;
+    }
+    return index;
+}
+
+void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
+{
+    if (awake->ready) {
+        return;
+    }
+    awake->ready = true;
+    awake->next = NULL;
+    if (shard->ready_last != NULL) {
+        shard->ready_last->next = awake;
+    } else {
+        shard->ready_first = awake;
+    }
+    shard->ready_last = awake;
+}
+
+// Gives the slot back. The runtime's memory is simply forgotten, as by a kill.
+void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
+{
+    for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
+        if (awake->exchanges[i].open) {
+            shard->transport.cancel(shard->transport.ctx, &awake->exchanges[i]);
+            awake->exchanges[i].open = false;
+        }
+    }
+    sim_wheel_cancel(&shard->wheel, awake->device);
+    shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
+    awake->late_end = NULL;
+    shard->ledger.counters.bad_seals += awake->storage.bad_seals;
+    shard->devices[awake->device].awake = NULL;
+    shard->awake_count--;
+    base_assert(!awake->ready);
+    awake->next = shard->free_slots;
+    shard->free_slots = awake;
+}
+
+static void sleep_until(struct sim_shard *shard, struct sim_awake *awake, uint32_t due_ms)
+{
+    struct sim_device *device = &shard->devices[awake->device];
+    uint32_t index = awake->device;
+    sim_device_drop(shard, awake);
+    device->intended_ms = due_ms;
+    sim_wheel_set(&shard->wheel, index, due_ms);
+}
+
+// The virtual process dies: what was not saved or sealed is lost, and it starts again a little
+// later.
+static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    uint32_t wakes = shard->devices[awake->device].wakes;
+    uint64_t index = sim_shard_index(shard, awake->device);
+    uint64_t draw = sim_draw(shard->options->seed + wakes, index, SIM_STREAM_REBOOT);
+    sim_storage_kill(&awake->storage, draw);
+    shard->ledger.counters.crashes++;
+    sleep_until(shard, awake,
+                sim_shard_ms(shard, now_us) + REBOOT_MS_MIN + (uint32_t)(draw % REBOOT_MS_SPREAD));
+}
+
+// The followed task's active version as the runtime sees it.
+static void observe_active(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    struct dev_task_view view;
+    for (uint32_t i = 0; dev_task_view(awake->runtime, i, &view) == BASE_OK; i++) {
+        if (wire_task_id(view.name) == shard->ledger.task_id) {
+            uint8_t version = sim_shard_version(shard, &view.active);
+            sim_ledger_active(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
+            return;
+        }
+    }
+    sim_ledger_active(&shard->ledger, awake->device, SIM_VERSION_NONE, sim_shard_ms(shard, now_us));
+}
+
+static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    struct sim_counters *counters = &shard->ledger.counters;
+    if (awake->storage.sealed) {
+        awake->storage.sealed = false;
+        uint8_t offered = shard->ledger.entries[awake->device].offered;
+        for (uint32_t i = 0; i < shard->seen_count; i++) {
+            if (shard->seen[i].number == offered &&
+                sim_image_complete(shard->store, awake->storage.disk->image,
+                                   &shard->seen[i].manifest)) {
+                sim_ledger_downloaded(&shard->ledger, awake->device, sim_shard_ms(shard, now_us));
+            }
+        }
+    }
+    struct dev_stats stats;
+    dev_stats(awake->runtime, &stats);
+    if (stats.activations != awake->activations || stats.rollbacks != awake->rollbacks) {
+        counters->activations += stats.activations - awake->activations;
+        counters->rollbacks += stats.rollbacks - awake->rollbacks;
+        awake->activations = stats.activations;
+        awake->rollbacks = stats.rollbacks;
+        observe_active(shard, awake, now_us);
+    }
+    counters->refused_offers += stats.refused_offers - awake->refused;
+    awake->refused = stats.refused_offers;
+}
+
+static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint32_t index)
+{
+    uint64_t number = sim_shard_index(shard, index);
+    struct sim_device *device = &shard->devices[index];
+    const struct sim_options *options = shard->options;
+    memset(awake, 0, sizeof(*awake));
+    awake->shard = shard;
+    awake->device = index;
+    awake->id = sim_population_device_id(&shard->population, number);
+    sim_population_draw(&shard->population, number, &awake->traits);
+    uint64_t draw = sim_draw(options->seed, number, SIM_STREAM_REAL);
+    awake->real = options->real_every > 0 && draw % options->real_every == 0;
+    device->disk.real = awake->real;
+    awake->storage = (struct sim_storage){
+        .store = shard->store, .disk = &device->disk, .alloc = shard->ledger.alloc};
+    base_prng_seed(&awake->prng,
+                   sim_draw(options->seed + device->wakes, number, SIM_STREAM_RUNTIME));
+    draw = sim_draw(options->seed + device->wakes, number, SIM_STREAM_KILL);
+    if ((draw >> 32) * 1000000 >> 32 < options->kill_ppm) {
+        awake->kill_after = 1 + (uint32_t)(draw % KILL_TICKS_SPREAD);
+    }
+    sim_awake_ports(awake);
+}
+
+static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
+{
+    struct dev_config config;
+    sim_device_config(shard->options, &config);
+    config.device_id = awake->id;
+    sim_traits_wire(&awake->traits, &config.attrs);
+    char *memory = (char *)awake + shard->slot_bytes - shard->runtime_bytes;
+    BASE_TRY(dev_init(memory, shard->runtime_bytes, &config, &awake->ports, &awake->runtime));
+    return dev_boot(awake->runtime);
+}
+
+bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_us, uint64_t now_us)
+{
+    struct sim_awake *awake = shard->free_slots;
+    if (awake == NULL) {
+        return false;
+    }
+    struct sim_device *device = &shard->devices[index];
+    shard->free_slots = awake->next;
+    shard->awake_count++;
+    slot_prepare(shard, awake, index);
+    awake->intended_us = intended_us;
+    device->awake = awake;
+    device->wakes++;
+    shard->ledger.counters.wakes++;
+    uint64_t lag_us = now_us > intended_us ? now_us - intended_us : 0;
+    base_hist_add(&shard->latencies.lag_us, lag_us);
+    base_hist_add(&shard->window_lag_us, lag_us);
+    if (!shard->ledger.entries[index].arrived) {
+        shard->ledger.entries[index].arrived = true;
+        shard->ledger.counters.arrived++;
+    }
+    if (boot(shard, awake) != BASE_OK) {
+        shard->ledger.counters.boot_failures++;
+        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + BOOT_RETRY_MS);
+        return true;
+    }
+    if (shard->ledger.task_id != 0 && device->wakes > 1) {
+        observe_active(shard, awake, now_us); // recovery may have gone back
+    }
+    sim_device_ready(shard, awake);
+    return true;
+}
+
+// ---- Task runs ----
+
+static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
+                     const struct sim_task_end *end, uint64_t now_us)
+{
+    uint8_t version = sim_shard_version(shard, &awake->job.version);
+    if (wire_task_id(awake->job.manifest->task_name) == shard->ledger.task_id) {
+        sim_ledger_run_ended(&shard->ledger, awake->device, version, end->end.outcome,
+                             sim_shard_ms(shard, now_us));
+    }
+    dev_on_task_end(awake->runtime, awake->run, &end->end);
+}
+
+// What an injected rule makes of a run that really happened. True when the end comes later.
+static bool injected(struct sim_awake *awake, const struct sim_bad_rule *rule,
+                     struct sim_task_end *end, uint32_t *out_delay_ms)
+{
+    uint32_t time_ms = awake->job.manifest->time_ms;
+    switch (rule->behaviour) {
+    case SIM_BEHAVIOUR_EXCEPTION:
+        sim_task_end_set(end, WIRE_OUTCOME_FAIL_EXCEPTION, end->end.duration_us,
+                         "RuntimeError: injected (bad_release:1)");
+        return false;
+    case SIM_BEHAVIOUR_WRONG:
+        sim_task_end_set(end, WIRE_OUTCOME_FAIL_OUTPUT, end->end.duration_us,
+                         "wrong output: injected");
+        return false;
+    case SIM_BEHAVIOUR_HANG:
+        *out_delay_ms = time_ms > 0 ? time_ms : DEV_VM_TIME_MS_DEFAULT;
+        sim_task_end_set(end, WIRE_OUTCOME_FAIL_TIMEOUT, (uint64_t)*out_delay_ms * 1000,
+                         "time budget used up: injected");
+        return true;
+    case SIM_BEHAVIOUR_SLOW:
+        *out_delay_ms = rule->amount;
+        end->end.duration_us += (uint64_t)rule->amount * 1000;
+        end->end.result = (struct base_str){NULL, 0}; // the VM's memory is used again by then
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_awake *awake,
+                                           uint8_t version)
+{
+    if (shard->options->bad.rule_count == 0 || (shard->ledger.bad_mask & (1ull << version)) == 0) {
+        return NULL;
+    }
+    struct pol_attr items[SIM_ATTRS_COUNT];
+    struct pol_attrs attrs;
+    sim_traits_policy(&awake->traits, items, &attrs);
+    return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
+                               sim_shard_index(shard, awake->device), &attrs, awake->job.run_index);
+}
+
+// Runs the job that the runtime asked for. False when the device was killed by it.
+static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    awake->run_asked = false;
+    uint8_t version = sim_shard_version(shard, &awake->job.version);
+    sim_shard_describe(shard, version, awake->job.manifest);
+    bool verified = sim_task_verified(shard->store, &awake->job);
+    bool permitted = sim_versions_allowed(shard->versions, version, awake->id);
+    bool followed = wire_task_id(awake->job.manifest->task_name) == shard->ledger.task_id;
+    sim_ledger_run_started(&shard->ledger, awake->device, followed ? version : SIM_VERSION_NONE,
+                           verified, permitted);
+    const struct sim_bad_rule *rule = rule_for(shard, awake, version);
+    if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
+        sim_ledger_run_ended(&shard->ledger, awake->device, version, WIRE_OUTCOME_FAIL_CRASH,
+                             sim_shard_ms(shard, now_us));
+        kill_device(shard, awake, now_us);
+        return false;
+    }
+    struct sim_task_end end;
+    sim_runner_run(&shard->runner, &awake->job, &end);
+    uint32_t delay_ms = 0;
+    if (rule != NULL && injected(awake, rule, &end, &delay_ms)) {
+        awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));
+        if (awake->late_end != NULL) {
+            *awake->late_end = end;
+            awake->late_end->end.detail = base_str_of(awake->late_end->detail);
+            awake->run_late = true;
+            awake->end_due_ms = sim_shard_ms(shard, now_us) + delay_ms;
+            return true;
+        }
+    }
+    tell_end(shard, awake, &end, now_us);
+    return true;
+}
+
+static void late_end_due(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    struct sim_task_end *end = awake->late_end;
+    awake->late_end = NULL;
+    if (awake->run_late) {
+        awake->run_late = false;
+        tell_end(shard, awake, end, now_us);
+    }
+    shard->ledger.alloc->release(shard->ledger.alloc->ctx, end);
+}
+
+// ---- Turns ----
+
+static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t next_us)
+{
+    uint32_t due = SIM_WHEEL_NONE;
+    if (next_us != UINT64_MAX) {
+        uint64_t ms = next_us > shard->start_us ? (next_us - shard->start_us + 999) / 1000 : 0;
+        due = ms < SIM_WHEEL_NONE ? (uint32_t)ms : SIM_WHEEL_NONE - 1;
+    }
+    if (awake->run_late && awake->end_due_ms < due) {
+        due = awake->end_due_ms;
+    }
+    if (due == SIM_WHEEL_NONE) {
+        sim_wheel_cancel(&shard->wheel, awake->device);
+    } else {
+        sim_wheel_set(&shard->wheel, awake->device, due);
+    }
+}
+
+void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    uint64_t next_us = 0;
+    for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
+        next_us = dev_tick(awake->runtime, now_us);
+        if (awake->kill_after > 0 && --awake->kill_after == 0) {
+            observe(shard, awake, now_us);
+            kill_device(shard, awake, now_us);
+            return;
+        }
+        if (!awake->run_asked) {
+            break;
+        }
+        observe(shard, awake, now_us);
+        if (!run_job(shard, awake, now_us)) {
+            return;
+        }
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+    }
+    observe(shard, awake, now_us);
+    if (awake->run_asked) {
+        sim_device_ready(shard, awake);
+        return;
+    }
+    if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late) {
+        uint64_t due_ms = next_us == UINT64_MAX
+                              ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
+                              : (next_us - shard->start_us) / 1000;
+        sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
+        return;
+    }
+    set_timer(shard, awake, next_us);
+}
+
+void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
+{
+    struct sim_awake *awake = shard->devices[device].awake;
+    if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
+        late_end_due(shard, awake, now_us);
+    }
+    sim_device_ready(shard, awake);
+}
+
+// ---- Answers ----
+
+static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head)
+{
+    struct sim_shard *shard = ctx;
+    struct sim_awake *awake = exchange->owner;
+    shard->ledger.counters.request_errors += head->status >= 400;
+    if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
+        shard->ledger.counters.checkins++;
+        if (!awake->checked_in) {
+            awake->checked_in = true;
+            uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+            uint64_t took_us = now_us > awake->intended_us ? now_us - awake->intended_us : 0;
+            base_hist_add(&shard->latencies.checkin_us, took_us);
+            base_hist_add(&shard->window_checkin_us, took_us);
+        }
+    }
+    dev_on_head(awake->runtime, exchange->id, head);
+    sim_device_ready(shard, awake);
+}
+
+static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes, size_t size)
+{
+    struct sim_shard *shard = ctx;
+    struct sim_awake *awake = exchange->owner;
+    shard->ledger.counters.response_bytes += size;
+    dev_on_body(awake->runtime, exchange->id, bytes, size);
+    sim_device_ready(shard, awake);
+}
+
+static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status status)
+{
+    struct sim_shard *shard = ctx;
+    struct sim_awake *awake = exchange->owner;
+    if (!exchange->open) {
+        return;
+    }
+    exchange->open = false;
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
+    shard->ledger.counters.request_errors += status != BASE_OK;
+    dev_on_end(awake->runtime, exchange->id, status);
+    sim_device_ready(shard, awake);
+}
+
+struct sim_transport_events sim_device_events(struct sim_shard *shard)
+{
+    return (struct sim_transport_events){
+        .ctx = shard, .head = on_head, .body = on_body, .end = on_end};
+}

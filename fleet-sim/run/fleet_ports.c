@@ -1,0 +1,242 @@
+// The port table of an awake device: where the real runtime meets the simulated world. Called by
+// the runtime on the shard's thread.
+//
+// The crypto port here stands in front of the shard's memo or, on devices that do everything for
+// real, the real implementation; it also sees every statement a device accepts, which is how the
+// ledger knows what was offered to whom and what anybody may run.
+#include "run/fleet.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+// ---- Versions ----
+
+uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *manifest)
+{
+    for (uint32_t i = 0; i < shard->seen_count; i++) {
+        if (wire_sha256_equal(&shard->seen[i].manifest, manifest)) {
+            return shard->seen[i].number;
+        }
+    }
+    uint8_t number = sim_versions_intern(shard->versions, manifest);
+    if (number != SIM_VERSION_NONE && shard->seen_count < SIM_VERSIONS_MAX) {
+        shard->seen[shard->seen_count++] =
+            (struct sim_seen_version){.manifest = *manifest, .number = number};
+        if (sim_versions_get(shard->versions, number).bad) {
+            shard->ledger.bad_mask |= 1ull << number;
+        }
+    }
+    return number;
+}
+
+static bool declared_bad(const struct sim_options *options, struct sim_versions *versions,
+                         uint8_t number)
+{
+    for (uint32_t i = 0; i < options->bad_version_count; i++) {
+        struct base_str text = base_str_of(options->bad_versions[i]);
+        if (base_str_equal(text, BASE_STR("*")) || sim_versions_find(versions, text) == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_shard_describe(struct sim_shard *shard, uint8_t version,
+                        const struct wire_manifest *manifest)
+{
+    for (uint32_t i = 0; i < shard->seen_count; i++) {
+        struct sim_seen_version *seen = &shard->seen[i];
+        if (seen->number != version || seen->described) {
+            continue;
+        }
+        seen->described = true;
+        sim_versions_describe(shard->versions, version, manifest->task_name, manifest->version);
+        if (declared_bad(shard->options, shard->versions, version)) {
+            (void)sim_versions_mark_bad(shard->versions, &seen->manifest);
+            shard->ledger.bad_mask |= 1ull << version;
+        }
+    }
+}
+
+// ---- Crypto ----
+
+static const struct dev_crypto_port *real_port(const struct sim_awake *awake)
+{
+    return &awake->shard->real_crypto;
+}
+
+static void hash_begin(void *ctx, struct dev_hash_state *state, const struct wire_sha256 *expected)
+{
+    struct sim_awake *awake = ctx;
+    struct dev_crypto_port memo = sim_crypto_port(&awake->shard->crypto);
+    if (!awake->real) {
+        memo.hash_begin(memo.ctx, state, expected);
+        return;
+    }
+    awake->shadow_of = state;
+    memo.hash_begin(memo.ctx, &awake->shadow, expected);
+    real_port(awake)->hash_begin(real_port(awake)->ctx, state, expected);
+}
+
+static void hash_update(void *ctx, struct dev_hash_state *state, const uint8_t *bytes, size_t size)
+{
+    struct sim_awake *awake = ctx;
+    struct dev_crypto_port memo = sim_crypto_port(&awake->shard->crypto);
+    if (!awake->real) {
+        memo.hash_update(memo.ctx, state, bytes, size);
+        return;
+    }
+    if (awake->shadow_of == state) {
+        memo.hash_update(memo.ctx, &awake->shadow, bytes, size);
+    }
+    real_port(awake)->hash_update(real_port(awake)->ctx, state, bytes, size);
+}
+
+static void hash_end(void *ctx, struct dev_hash_state *state, struct wire_sha256 *out_digest)
+{
+    struct sim_awake *awake = ctx;
+    struct dev_crypto_port memo = sim_crypto_port(&awake->shard->crypto);
+    if (!awake->real) {
+        memo.hash_end(memo.ctx, state, out_digest);
+        return;
+    }
+    real_port(awake)->hash_end(real_port(awake)->ctx, state, out_digest);
+    if (awake->shadow_of == state) {
+        struct wire_sha256 shared;
+        memo.hash_end(memo.ctx, &awake->shadow, &shared);
+        awake->shard->ledger.counters.memo_mismatches += !wire_sha256_equal(&shared, out_digest);
+        awake->shadow_of = NULL;
+    }
+}
+
+// Version a verified statement speaks of; the first time a statement is seen it is taken apart.
+static uint8_t statement_version(struct sim_shard *shard, const uint8_t *message, size_t size)
+{
+    uint64_t hash = base_hash64(message, size);
+    for (uint32_t i = 0; i < shard->statement_count; i++) {
+        if (shard->statement_hash[i] == hash) {
+            return shard->statement_version[i];
+        }
+    }
+    size_t skip = sizeof(WIRE_STATEMENT_DOMAIN) + 1;
+    struct wire_release release;
+    if (size <= skip || wire_release_parse(message + skip, size - skip, &release) != BASE_OK) {
+        return SIM_VERSION_NONE;
+    }
+    uint64_t task_id = wire_task_id(release.task_name);
+    if (shard->ledger.task_id == 0) {
+        shard->ledger.task_id = task_id;
+    }
+    uint8_t granted = sim_versions_grant(shard->versions, &release);
+    uint8_t number = SIM_VERSION_NONE;
+    if (task_id == shard->ledger.task_id && release.kind == WIRE_RELEASE_INSTALL) {
+        number = sim_shard_version(shard, &release.manifest);
+    }
+    (void)granted;
+    if (shard->statement_count < SIM_GRANTS_MAX) {
+        shard->statement_hash[shard->statement_count] = hash;
+        shard->statement_version[shard->statement_count++] = number;
+    }
+    return number;
+}
+
+static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                               const uint8_t *message, size_t size,
+                               const uint8_t signature[WIRE_SIGNATURE_BYTES])
+{
+    struct sim_awake *awake = ctx;
+    struct sim_shard *shard = awake->shard;
+    struct dev_crypto_port memo = sim_crypto_port(&shard->crypto);
+    enum base_status status = memo.verify(memo.ctx, key, message, size, signature);
+    if (awake->real) {
+        enum base_status real =
+            real_port(awake)->verify(real_port(awake)->ctx, key, message, size, signature);
+        shard->ledger.counters.memo_mismatches += real != status;
+        status = real;
+    }
+    if (status == BASE_OK) {
+        uint8_t version = statement_version(shard, message, size);
+        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        sim_ledger_offered(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
+    }
+    return status;
+}
+
+// ---- HTTP ----
+
+static enum base_status http_start(void *ctx, uint32_t id, const struct dev_request *request)
+{
+    struct sim_awake *awake = ctx;
+    struct sim_shard *shard = awake->shard;
+    struct sim_exchange *exchange = NULL;
+    for (uint32_t i = 0; i < SIM_EXCHANGES_MAX && exchange == NULL; i++) {
+        exchange = awake->exchanges[i].open ? NULL : &awake->exchanges[i];
+    }
+    if (exchange == NULL) {
+        return BASE_ERR_LIMIT;
+    }
+    *exchange = (struct sim_exchange){
+        .owner = awake,
+        .device = awake->device,
+        .id = id,
+        .started_us = shard->clock.mono_us(shard->clock.ctx),
+        .kind = sim_exchange_kind_of(request->path),
+    };
+    enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
+    shard->ledger.counters.requests++;
+    shard->ledger.counters.request_errors += status != BASE_OK;
+    exchange->open = status == BASE_OK;
+    return status;
+}
+
+static void http_cancel(void *ctx, uint32_t id)
+{
+    struct sim_awake *awake = ctx;
+    for (uint32_t i = 0; i < SIM_EXCHANGES_MAX; i++) {
+        struct sim_exchange *exchange = &awake->exchanges[i];
+        if (exchange->open && exchange->id == id) {
+            awake->shard->transport.cancel(awake->shard->transport.ctx, exchange);
+            exchange->open = false;
+        }
+    }
+}
+
+// ---- Tasks ----
+
+static enum base_status task_start(void *ctx, uint32_t run, const struct dev_task_job *job)
+{
+    struct sim_awake *awake = ctx;
+    if (awake->run_asked || awake->run_late) {
+        return BASE_ERR_BUSY;
+    }
+    awake->run_asked = true;
+    awake->run = run;
+    awake->job = *job;
+    return BASE_OK;
+}
+
+static void task_cancel(void *ctx, uint32_t run)
+{
+    struct sim_awake *awake = ctx;
+    if (awake->run == run) {
+        awake->run_asked = false;
+        awake->run_late = false;
+    }
+}
+
+void sim_awake_ports(struct sim_awake *awake)
+{
+    awake->ports = (struct dev_ports){
+        .clock = awake->shard->clock,
+        .random = base_prng_port(&awake->prng),
+        .http = {.ctx = awake, .start = http_start, .cancel = http_cancel},
+        .storage = sim_storage_port(&awake->storage),
+        .crypto = {.ctx = awake,
+                   .hash_begin = hash_begin,
+                   .hash_update = hash_update,
+                   .hash_end = hash_end,
+                   .verify = verify},
+        .task = {.ctx = awake, .start = task_start, .cancel = task_cancel},
+    };
+}

@@ -1,0 +1,446 @@
+// A shard: its share of the devices, one event loop, open-loop arrivals. sim_shard_run is the body
+// of the shard's thread.
+//
+// One turn of the loop: reconnect what is due, take wakes that are due (bounded, so that sockets
+// are served), hand out in-process answers, tick every ready device, publish once a second, then
+// wait for sockets or the next due time.
+#include "run/fleet.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WAIT_US_MAX         50000 // a stop is seen this soon
+#define CONNECT_WAIT_US     10000000
+#define PUBLISH_US          250000
+#define TASKS_PER_DEVICE    4
+#define OUTCOMES_PER_DEVICE 16
+
+void sim_device_config(const struct sim_options *options, struct dev_config *out)
+{
+    memset(out, 0, sizeof(*out));
+    memcpy(out->trusted_keys[0], options->local ? sim_local_key : options->trusted_key,
+           WIRE_PUBLIC_KEY_BYTES);
+    out->trusted_key_count = 1;
+    out->tasks_max = TASKS_PER_DEVICE;
+    out->outcomes_max = OUTCOMES_PER_DEVICE;
+    out->checkin_interval_s = options->checkin_interval_s;
+    out->request_timeout_ms = options->request_timeout_ms;
+    out->hints = options->hints;
+}
+
+size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
+{
+    struct dev_config config;
+    sim_device_config(options, &config);
+    size_t runtime = (dev_runtime_bytes(&config) + 15) & ~(size_t)15;
+    if (runtime == 0) {
+        return 0;
+    }
+    *out_runtime_bytes = runtime;
+    return ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
+}
+
+static void *take_zeroed(const struct base_alloc_port *alloc, size_t size)
+{
+    void *memory = alloc->alloc(alloc->ctx, size);
+    if (memory != NULL) {
+        memset(memory, 0, size);
+    }
+    return memory;
+}
+
+static enum base_status slots_init(struct sim_shard *shard)
+{
+    const struct base_alloc_port *alloc = shard->ledger.alloc;
+    shard->slot_bytes = sim_awake_bytes(shard->options, &shard->runtime_bytes);
+    if (shard->slot_bytes == 0) {
+        return BASE_ERR_INVALID;
+    }
+    shard->awake_max = shard->options->awake_max / shard->options->threads;
+    shard->awake_max = shard->awake_max > 0 ? shard->awake_max : 1;
+    if (shard->options->hints || shard->awake_max > shard->count) {
+        shard->awake_max = shard->count;
+    }
+    // Not touched here: a slot costs memory only once it was used.
+    shard->slots = alloc->alloc(alloc->ctx, shard->slot_bytes * ((size_t)shard->awake_max + 1));
+    if (shard->slots == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    return BASE_OK;
+}
+
+// Free slots are threaded in as they are first needed, so untouched memory stays untouched.
+static void slots_extend(struct sim_shard *shard)
+{
+    if (shard->free_slots == NULL && shard->awake_count < shard->awake_max) {
+        struct sim_awake *slot =
+            (struct sim_awake *)(void *)(shard->slots + shard->slot_bytes * shard->awake_count);
+        slot->next = NULL;
+        shard->free_slots = slot;
+    }
+}
+
+static uint32_t share(uint32_t total, uint32_t parts, uint32_t part)
+{
+    return total / parts + (part < total % parts ? 1 : 0);
+}
+
+static enum base_status network_init(struct sim_shard *shard)
+{
+    const struct sim_options *options = shard->options;
+    bool own = options->own_host[0] != 0;
+    bool own_tls = own ? options->own_tls : options->tls;
+    if (options->tls || own_tls) {
+        BASE_TRY(h2_tls_new(NULL, &shard->tls));
+    }
+    uint32_t dedicated = share(options->dedicated, options->threads, shard->number);
+    dedicated = dedicated < shard->count ? dedicated : shard->count;
+    uint32_t others = shard->count - dedicated;
+    uint32_t carriers = (others + options->per_carrier - 1) / options->per_carrier;
+    struct sim_links_options links = {
+        .base = shard->base,
+        .alloc = shard->ledger.alloc,
+        .clock = shard->clock,
+        .host = base_str_of(options->host),
+        .port = options->port,
+        .tls = options->tls ? shard->tls : NULL,
+        .own_host = base_str_of(own ? options->own_host : options->host),
+        .own_port = own ? options->own_port : options->port,
+        .own_tls = own_tls ? shard->tls : NULL,
+        .carriers = carriers,
+        .dedicated = dedicated,
+        .first_source = shard->number * 400000,
+        .seed = options->seed + shard->number,
+        .events = sim_device_events(shard),
+    };
+    BASE_TRY(sim_links_new(&links, &shard->links));
+    shard->transport = sim_links_transport(shard->links);
+    return BASE_OK;
+}
+
+static void on_timer(evutil_socket_t socket, short what, void *ctx)
+{
+    (void)socket, (void)what, (void)ctx; // only ends the wait
+}
+
+static enum base_status shard_setup(struct sim_shard *shard)
+{
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    BASE_TRY(sim_ledger_init(&shard->ledger, alloc, shard->versions, shard->count));
+    if (shard->options->task[0] != 0) {
+        shard->ledger.task_id = wire_task_id(base_str_of(shard->options->task));
+    }
+    shard->devices = take_zeroed(alloc, sizeof(struct sim_device) * ((size_t)shard->count + 1));
+    if (shard->devices == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(sim_wheel_init(&shard->wheel, alloc, shard->devices, sizeof(struct sim_device),
+                            shard->count));
+    BASE_TRY(slots_init(shard));
+    BASE_TRY(sim_store_new(alloc, dev_crypto_openssl(), &shard->store));
+    shard->real_crypto = *dev_crypto_openssl();
+    if (shard->options->local) {
+        shard->real_crypto = sim_local_crypto(dev_crypto_openssl());
+    }
+    BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store));
+    sim_runner_init(&shard->runner);
+    shard->base = event_base_new();
+    shard->timer = shard->base != NULL ? evtimer_new(shard->base, on_timer, NULL) : NULL;
+    if (shard->timer == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    return shard->options->local ? BASE_OK : network_init(shard);
+}
+
+enum base_status sim_shard_init(struct sim_shard *shard, const struct sim_options *options,
+                                struct sim_versions *versions, uint32_t number, uint32_t first,
+                                uint32_t count)
+{
+    memset(shard, 0, sizeof(*shard));
+    shard->options = options;
+    shard->population = (struct sim_population){options->seed, options->beta_per_10000};
+    shard->clock = *base_clock_real();
+    shard->start_us = shard->clock.mono_us(shard->clock.ctx);
+    shard->versions = versions;
+    shard->number = number;
+    shard->first = first;
+    shard->count = count;
+    shard->waiting_first = SIM_WHEEL_NONE;
+    shard->waiting_last = SIM_WHEEL_NONE;
+    base_hist_init(&shard->latencies.lag_us);
+    base_hist_init(&shard->latencies.checkin_us);
+    for (uint32_t i = 0; i < SIM_EXCHANGE_KIND_COUNT; i++) {
+        base_hist_init(&shard->latencies.request_us[i]);
+    }
+    base_hist_init(&shard->window_lag_us);
+    base_hist_init(&shard->window_checkin_us);
+    pthread_mutex_init(&shard->mailbox.lock, NULL);
+    base_hist_init(&shard->mailbox.lag_us);
+    base_hist_init(&shard->mailbox.checkin_us);
+    shard->status = shard_setup(shard);
+    return shard->status;
+}
+
+void sim_shard_done(struct sim_shard *shard)
+{
+    sim_links_free(shard->links);
+    h2_tls_free(shard->tls);
+    if (shard->timer != NULL) {
+        event_free(shard->timer);
+    }
+    if (shard->base != NULL) {
+        event_base_free(shard->base);
+    }
+    sim_runner_done(&shard->runner);
+    sim_crypto_done(&shard->crypto);
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    for (uint32_t i = 0; shard->devices != NULL && i < shard->count; i++) {
+        sim_disk_done(&shard->devices[i].disk, alloc);
+    }
+    sim_store_free(shard->store);
+    sim_wheel_done(&shard->wheel);
+    alloc->release(alloc->ctx, shard->devices);
+    alloc->release(alloc->ctx, shard->slots);
+    sim_ledger_done(&shard->ledger);
+    pthread_mutex_destroy(&shard->mailbox.lock);
+}
+
+// ---- Wakes ----
+
+// A due wake without a free slot waits in order; its time stays the intended one.
+static void put_off(struct sim_shard *shard, uint32_t device)
+{
+    shard->ledger.counters.skipped++;
+    shard->devices[device].node.next = SIM_WHEEL_NONE;
+    if (shard->waiting_last != SIM_WHEEL_NONE) {
+        shard->devices[shard->waiting_last].node.next = device;
+    } else {
+        shard->waiting_first = device;
+    }
+    shard->waiting_last = device;
+}
+
+static uint64_t intended_us(const struct sim_shard *shard, uint32_t device)
+{
+    return shard->start_us + (uint64_t)shard->devices[device].intended_ms * 1000;
+}
+
+static bool wake(struct sim_shard *shard, uint32_t device, uint64_t when_us, uint64_t now_us)
+{
+    slots_extend(shard);
+    return sim_device_wake(shard, device, when_us, now_us);
+}
+
+static uint32_t wake_waiting(struct sim_shard *shard, uint64_t now_us, uint32_t budget)
+{
+    uint32_t woken = 0;
+    while (shard->waiting_first != SIM_WHEEL_NONE && woken < budget) {
+        uint32_t device = shard->waiting_first;
+        uint32_t next = shard->devices[device].node.next;
+        if (!wake(shard, device, intended_us(shard, device), now_us)) {
+            break;
+        }
+        shard->waiting_first = next;
+        if (next == SIM_WHEEL_NONE) {
+            shard->waiting_last = SIM_WHEEL_NONE;
+        }
+        woken++;
+    }
+    return woken;
+}
+
+static void wake_due(struct sim_shard *shard, uint64_t now_us)
+{
+    uint32_t now_ms = sim_shard_ms(shard, now_us);
+    uint32_t device;
+    while ((device = sim_wheel_pop(&shard->wheel, now_ms)) != SIM_WHEEL_NONE) {
+        if (shard->devices[device].awake != NULL) {
+            sim_device_timer(shard, device, now_us);
+        } else if (shard->waiting_first != SIM_WHEEL_NONE ||
+                   !wake(shard, device, intended_us(shard, device), now_us)) {
+            put_off(shard, device);
+        }
+    }
+}
+
+// Intended time of the arrival of a shard's device: evenly spaced with a seeded jitter of one gap.
+static uint64_t arrival_us(const struct sim_shard *shard, uint32_t device)
+{
+    double rate = shard->options->arrival_rate / shard->options->threads;
+    uint64_t draw =
+        sim_draw(shard->options->seed, (uint64_t)shard->first + device, SIM_STREAM_ARRIVAL);
+    double jitter = (double)(draw >> 32) / 4294967296.0;
+    return shard->arrivals_start_us + (uint64_t)(((double)device + jitter) / rate * 1e6);
+}
+
+static void wake_arrivals(struct sim_shard *shard, uint64_t now_us, uint32_t budget)
+{
+    while (shard->arrived < shard->count && budget > 0) {
+        uint64_t when_us = arrival_us(shard, shard->arrived);
+        if (when_us > now_us) {
+            break;
+        }
+        if (shard->waiting_first != SIM_WHEEL_NONE ||
+            !wake(shard, shard->arrived, when_us, now_us)) {
+            shard->blocked_us = now_us;
+            break;
+        }
+        shard->ledger.counters.skipped += when_us <= shard->blocked_us;
+        shard->arrived++;
+        budget--;
+    }
+}
+
+// ---- The loop ----
+
+static void publish(struct sim_shard *shard, uint64_t now_us)
+{
+    struct sim_counters *counters = &shard->ledger.counters;
+    counters->awake = shard->awake_count;
+    counters->shared_hash_bytes = shard->crypto.shared_bytes;
+    counters->real_hash_bytes = shard->crypto.real_bytes;
+    if (shard->links != NULL) {
+        counters->links_up = sim_links_up(shard->links);
+        counters->reconnects = sim_links_reconnects(shard->links);
+    }
+    pthread_mutex_lock(&shard->mailbox.lock);
+    shard->mailbox.counters = *counters;
+    base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);
+    base_hist_merge(&shard->mailbox.checkin_us, &shard->window_checkin_us);
+    pthread_mutex_unlock(&shard->mailbox.lock);
+    base_hist_init(&shard->window_lag_us);
+    base_hist_init(&shard->window_checkin_us);
+    shard->publish_us = now_us + PUBLISH_US;
+}
+
+static void serve_ready(struct sim_shard *shard)
+{
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    struct sim_awake *last = shard->ready_last;
+    while (shard->ready_first != NULL) {
+        struct sim_awake *awake = shard->ready_first;
+        shard->ready_first = awake->next;
+        if (shard->ready_first == NULL) {
+            shard->ready_last = NULL;
+        }
+        awake->ready = false;
+        sim_device_turn(shard, awake, now_us);
+        if (awake == last) {
+            break;
+        }
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+    }
+}
+
+// Time until something is due here, at most WAIT_US_MAX.
+static uint64_t wait_us(const struct sim_shard *shard, uint64_t now_us, uint64_t links_us)
+{
+    if (shard->ready_first != NULL || shard->local.first != NULL) {
+        return 0;
+    }
+    uint64_t due_us = now_us + WAIT_US_MAX;
+    uint32_t next_ms = sim_wheel_next(&shard->wheel);
+    if (next_ms != SIM_WHEEL_NONE) {
+        uint64_t next_us = shard->start_us + (uint64_t)next_ms * 1000;
+        due_us = next_us < due_us ? next_us : due_us;
+    }
+    bool slot = shard->awake_count < shard->awake_max;
+    if (slot && shard->waiting_first != SIM_WHEEL_NONE) {
+        return 0;
+    }
+    if (slot && shard->arrived < shard->count) {
+        uint64_t next_us = arrival_us(shard, shard->arrived);
+        due_us = next_us < due_us ? next_us : due_us;
+    }
+    due_us = links_us < due_us ? links_us : due_us;
+    return due_us > now_us ? due_us - now_us : 0;
+}
+
+static void wait_events(struct sim_shard *shard, uint64_t us)
+{
+    if (us == 0) {
+        (void)event_base_loop(shard->base, EVLOOP_NONBLOCK);
+        return;
+    }
+    struct timeval span = {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
+    (void)evtimer_add(shard->timer, &span);
+    (void)event_base_loop(shard->base, EVLOOP_ONCE);
+    (void)evtimer_del(shard->timer);
+}
+
+// Carriers are connected before the first device comes online, unless that takes too long.
+static void connect_first(struct sim_shard *shard)
+{
+    uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+    uint64_t until_us = now_us + CONNECT_WAIT_US;
+    uint32_t wanted = 0;
+    if (shard->links != NULL) {
+        uint32_t dedicated =
+            share(shard->options->dedicated, shard->options->threads, shard->number);
+        uint32_t others = shard->count > dedicated ? shard->count - dedicated : 0;
+        wanted = (others + shard->options->per_carrier - 1) / shard->options->per_carrier;
+    }
+    while (shard->links != NULL && sim_links_carriers_up(shard->links) < wanted &&
+           now_us < until_us && !atomic_load(&shard->stop)) {
+        (void)sim_links_tick(shard->links, now_us);
+        wait_events(shard, 1000);
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+    }
+    shard->arrivals_start_us = now_us;
+}
+
+// In the simulate stage nothing more happens once every device has come and has gone to sleep.
+static bool all_done(const struct sim_shard *shard, uint32_t now_ms)
+{
+    if (!shard->options->local || shard->arrived < shard->count || shard->awake_count > 0 ||
+        shard->waiting_first != SIM_WHEEL_NONE) {
+        return false;
+    }
+    // Killed devices start again soon; everybody else sleeps for minutes.
+    uint32_t next = sim_wheel_next(&shard->wheel);
+    return next == SIM_WHEEL_NONE || next > now_ms + 10000;
+}
+
+void sim_shard_run(struct sim_shard *shard)
+{
+    connect_first(shard);
+    uint64_t links_us = UINT64_MAX;
+    while (!atomic_load_explicit(&shard->stop, memory_order_relaxed)) {
+        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        if (shard->links != NULL) {
+            links_us = sim_links_tick(shard->links, now_us);
+        }
+        uint32_t budget = SIM_WAKES_PER_TURN;
+        budget -= wake_waiting(shard, now_us, budget);
+        wake_due(shard, now_us);
+        wake_arrivals(shard, now_us, budget);
+        if (shard->options->local) {
+            (void)sim_local_deliver(&shard->local);
+        }
+        serve_ready(shard);
+        now_us = shard->clock.mono_us(shard->clock.ctx);
+        if (now_us >= shard->publish_us) {
+            publish(shard, now_us);
+        }
+        if (all_done(shard, sim_shard_ms(shard, now_us))) {
+            break;
+        }
+        wait_events(shard, wait_us(shard, now_us, links_us));
+    }
+    while (shard->ready_first != NULL) {
+        shard->ready_first->ready = false;
+        shard->ready_first = shard->ready_first->next;
+    }
+    for (uint32_t i = 0; i < shard->count; i++) {
+        if (shard->devices[i].awake != NULL) {
+            sim_device_drop(shard, shard->devices[i].awake);
+        }
+    }
+    shard->end_us = shard->clock.mono_us(shard->clock.ctx);
+    publish(shard, shard->end_us);
+    atomic_store(&shard->done, true);
+}

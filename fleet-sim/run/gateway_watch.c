@@ -1,0 +1,146 @@
+// Asking the gateway about itself. See gateway_watch_json.c for the answers. Coordinator's thread.
+#include "run/gateway_watch.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+#include "h2/h2_client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum question { QUESTION_ROLLOUT, QUESTION_METRICS, QUESTION_COUNT };
+
+struct answer {
+    struct sim_watch *watch;
+    enum question question;
+    bool open;
+    int status;
+    struct base_buffer body;
+};
+
+struct sim_watch {
+    struct sim_watch_options options;
+    struct h2_client *client;
+    bool dead;
+    struct answer answers[QUESTION_COUNT];
+    struct sim_watch_view view;
+};
+
+static void on_head(void *ctx, void *user, const struct h2_head *head)
+{
+    (void)ctx;
+    ((struct answer *)user)->status = head->status;
+}
+
+static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
+{
+    (void)ctx;
+    struct answer *answer = user;
+    if (base_buffer_add(&answer->body, bytes, size) != BASE_OK) {
+        answer->status = 0; // longer than anything expected: not used
+    }
+}
+
+static void on_end(void *ctx, void *user, enum base_status status)
+{
+    struct sim_watch *watch = ctx;
+    struct answer *answer = user;
+    answer->open = false;
+    if (status != BASE_OK || answer->status != 200 || answer->body.size == 0) {
+        return;
+    }
+    const char *text = (const char *)answer->body.data;
+    if (answer->question == QUESTION_METRICS) {
+        sim_watch_parse_metrics(text, answer->body.size, &watch->view.load);
+    } else {
+        (void)sim_watch_parse_rollout(text, answer->body.size, &watch->view);
+    }
+}
+
+static void on_state(void *ctx, struct h2_client *client, enum base_status status)
+{
+    (void)client;
+    ((struct sim_watch *)ctx)->dead = status != BASE_OK;
+}
+
+enum base_status sim_watch_new(const struct sim_watch_options *options,
+                               struct sim_watch **out_watch)
+{
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    struct sim_watch *watch = alloc->alloc(alloc->ctx, sizeof(*watch));
+    if (watch == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(watch, 0, sizeof(*watch));
+    watch->options = *options;
+    watch->view.load =
+        (struct sim_gateway_load){SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
+                                  SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
+    for (uint32_t i = 0; i < QUESTION_COUNT; i++) {
+        watch->answers[i].watch = watch;
+        watch->answers[i].question = (enum question)i;
+        base_buffer_init(&watch->answers[i].body, alloc, SIM_WATCH_BODY_MAX);
+    }
+    *out_watch = watch;
+    return BASE_OK;
+}
+
+void sim_watch_free(struct sim_watch *watch)
+{
+    if (watch == NULL) {
+        return;
+    }
+    h2_client_free(watch->client);
+    for (uint32_t i = 0; i < QUESTION_COUNT; i++) {
+        base_buffer_done(&watch->answers[i].body);
+    }
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    alloc->release(alloc->ctx, watch);
+}
+
+static void ask(struct sim_watch *watch, enum question question, const char *path)
+{
+    struct answer *answer = &watch->answers[question];
+    if (answer->open || watch->client == NULL) {
+        return;
+    }
+    base_buffer_clear(&answer->body);
+    answer->status = 0;
+    struct h2_request request = {.method = BASE_STR("GET"), .path = base_str_of(path)};
+    int32_t stream;
+    answer->open = h2_client_request(watch->client, &request, answer, &stream) == BASE_OK;
+}
+
+void sim_watch_ask(struct sim_watch *watch)
+{
+    if (watch->client != NULL && (watch->dead || !h2_client_usable(watch->client))) {
+        h2_client_free(watch->client);
+        watch->client = NULL;
+    }
+    if (watch->client == NULL) {
+        struct h2_options options = {.host = watch->options.host,
+                                     .port = watch->options.port,
+                                     .tls = watch->options.tls,
+                                     .window_bytes = 1 << 20};
+        struct h2_events events = {
+            .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = watch};
+        watch->dead = false;
+        if (h2_client_new(watch->options.base, &options, &events, &watch->client) != BASE_OK) {
+            watch->client = NULL;
+            return;
+        }
+    }
+    char path[96] = "/api/v1/rollouts?limit=100";
+    if (watch->options.rollout != 0) {
+        (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64, watch->options.rollout);
+    }
+    ask(watch, QUESTION_ROLLOUT, path);
+    ask(watch, QUESTION_METRICS, "/metrics");
+}
+
+const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch)
+{
+    return &watch->view;
+}

@@ -1,0 +1,60 @@
+// What the gateway says about a run, asked once a second over a connection of its own: the rollout
+// (for the live view, for stage marks, and to know when it ended) and the load figures.
+//
+// Owned by the coordinator's thread, driven by its event loop. A gateway that does not answer
+// leaves the view as it was; the connection is opened anew.
+#ifndef SIM_GATEWAY_WATCH_H
+#define SIM_GATEWAY_WATCH_H
+
+#include "base/ports.h"
+#include "base/str.h"
+#include "report/timeline.h"
+
+#define SIM_WATCH_TEXT     64
+#define SIM_WATCH_BODY_MAX (1024 * 1024)
+
+struct event_base;
+struct h2_tls;
+struct sim_watch;
+
+struct sim_watch_view {
+    bool known;
+    uint64_t rollout;
+    char task[SIM_WATCH_TEXT];
+    char version[SIM_WATCH_TEXT];
+    char state[SIM_WATCH_TEXT];
+    char stage[SIM_WATCH_TEXT];
+    char verdict[SIM_WATCH_TEXT];
+    char reason[160];
+    double percent;
+    double failure_ratio;
+    uint64_t offered;
+    uint64_t succeeded;
+    uint64_t failed;
+    uint64_t rolled_back;
+    uint64_t on_version;
+    struct sim_gateway_load load;
+};
+
+struct sim_watch_options {
+    struct event_base *base;
+    struct base_str host;
+    uint16_t port;
+    struct h2_tls *tls;
+    uint64_t rollout; // 0: the newest one
+};
+
+// NOMEM.
+BASE_NODISCARD enum base_status sim_watch_new(const struct sim_watch_options *options,
+                                              struct sim_watch **out_watch);
+void sim_watch_free(struct sim_watch *watch);
+// Sends the next questions, unless the last ones are unanswered.
+void sim_watch_ask(struct sim_watch *watch);
+const struct sim_watch_view *sim_watch_view(const struct sim_watch *watch);
+
+// Parsers, apart for tests. `bytes` is one rollout object or a page of them (the one not ended and
+// otherwise the newest is taken). False: not understood, the view is as before.
+bool sim_watch_parse_rollout(const char *bytes, size_t size, struct sim_watch_view *view);
+void sim_watch_parse_metrics(const char *bytes, size_t size, struct sim_gateway_load *load);
+
+#endif

@@ -1,0 +1,136 @@
+// Drawing of the live view. Called once a second by the coordinator.
+#include "run/live_view.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_EVERY_S 5.0
+#define BAR_WIDTH    40
+
+void sim_live_init(struct sim_live *live, FILE *file, bool allowed)
+{
+    memset(live, 0, sizeof(*live));
+    live->file = file;
+    live->terminal = allowed && isatty(fileno(file)) == 1;
+}
+
+static double rate(double now, double before, double span_s)
+{
+    return span_s > 0 ? (now - before) / span_s : 0;
+}
+
+static void bar(FILE *file, double share)
+{
+    uint32_t filled = share > 0 ? (uint32_t)(share * BAR_WIDTH + 0.5) : 0;
+    for (uint32_t i = 0; i < BAR_WIDTH; i++) {
+        (void)fputs(i < filled ? "#" : "-", file);
+    }
+}
+
+static uint32_t draw_versions(struct sim_live *live, const struct sim_options *options,
+                              const struct sim_row *row, struct sim_versions *versions)
+{
+    uint32_t count = sim_versions_count(versions);
+    uint32_t lines = 0;
+    double span_s = row->t_s - live->last.t_s;
+    for (uint32_t v = 1; v < count && v < SIM_ROW_VERSIONS; v++) {
+        struct sim_version version = sim_versions_get(versions, (uint8_t)v);
+        const struct sim_version_counters *c = &row->version[v];
+        if (c->offered == 0) {
+            continue;
+        }
+        double share = c->current > 0 ? (double)c->current / options->devices : 0;
+        (void)fprintf(live->file, "  %-10.10s [", version.label[0] != 0 ? version.label : "?");
+        bar(live->file, share);
+        (void)fprintf(live->file,
+                      "] %6.2f %%  %llu run it, %llu ran, %.0f/s, %llu failed, %llu back%s\033[K\n",
+                      share * 100, (unsigned long long)(c->current > 0 ? c->current : 0),
+                      (unsigned long long)c->ran,
+                      rate((double)c->ran, (double)live->last.version[v].ran, span_s),
+                      (unsigned long long)c->failed, (unsigned long long)c->rolled_back,
+                      version.bad ? "  (bad)" : "");
+        lines++;
+    }
+    return lines;
+}
+
+static void draw_terminal(struct sim_live *live, const struct sim_options *options,
+                          const struct sim_row *row, const struct sim_watch_view *watch,
+                          struct sim_versions *versions)
+{
+    if (live->lines > 0) {
+        (void)fprintf(live->file, "\033[%uA", live->lines);
+    }
+    double span_s = row->t_s - live->last.t_s;
+    (void)fprintf(live->file, "%6.0f s  online %llu of %u, %llu awake, %llu connections\033[K\n",
+                  row->t_s, (unsigned long long)row->arrived, options->devices,
+                  (unsigned long long)row->awake, (unsigned long long)row->links_up);
+    uint32_t lines = 1;
+    if (watch != NULL && watch->known) {
+        (void)fprintf(live->file, "  %s %s: %s, stage %s (%.4g %%), %s, failures %.2f %%\033[K\n",
+                      watch->task, watch->version, watch->state, watch->stage, watch->percent,
+                      watch->verdict, watch->failure_ratio * 100);
+        lines++;
+    }
+    lines += draw_versions(live, options, row, versions);
+    (void)fprintf(live->file,
+                  "  check-ins %.0f/s, requests %.0f/s, errors %.0f/s   check-in p50 %.1f ms p99 "
+                  "%.1f ms   lag p99 %.1f ms\033[K\n",
+                  rate((double)row->checkins, (double)live->last.checkins, span_s),
+                  rate((double)row->requests, (double)live->last.requests, span_s),
+                  rate((double)row->request_errors, (double)live->last.request_errors, span_s),
+                  (double)row->checkin_p50_us / 1000, (double)row->checkin_p99_us / 1000,
+                  (double)row->lag_p99_us / 1000);
+    lines++;
+    if (row->gateway.requests_total >= 0) {
+        (void)fprintf(live->file, "  gateway: %.0f requests/s, %.0f connections, %.0f MiB\033[K\n",
+                      rate(row->gateway.requests_total, live->last.gateway.requests_total, span_s),
+                      row->gateway.connections, row->gateway.rss_bytes / 1048576);
+        lines++;
+    }
+    // A line fewer than last time would leave an old one behind.
+    (void)fputs("\033[J", live->file);
+    live->lines = lines;
+}
+
+static void draw_line(struct sim_live *live, const struct sim_row *row,
+                      const struct sim_watch_view *watch, struct sim_versions *versions)
+{
+    (void)fprintf(live->file, "%.0f s: online %llu, awake %llu", row->t_s,
+                  (unsigned long long)row->arrived, (unsigned long long)row->awake);
+    uint32_t count = sim_versions_count(versions);
+    for (uint32_t v = 1; v < count && v < SIM_ROW_VERSIONS; v++) {
+        const struct sim_version_counters *c = &row->version[v];
+        struct sim_version version = sim_versions_get(versions, (uint8_t)v);
+        if (c->offered > 0) {
+            (void)fprintf(live->file, ", %s: %lld run it, %llu failed",
+                          version.label[0] != 0 ? version.label : "?", (long long)c->current,
+                          (unsigned long long)c->failed);
+        }
+    }
+    if (watch != NULL && watch->known) {
+        (void)fprintf(live->file, ", rollout %s at %s", watch->state, watch->stage);
+    }
+    (void)fprintf(live->file, ", check-in p99 %.1f ms, lag p99 %.1f ms, errors %llu\n",
+                  (double)row->checkin_p99_us / 1000, (double)row->lag_p99_us / 1000,
+                  (unsigned long long)row->request_errors);
+}
+
+void sim_live_draw(struct sim_live *live, const struct sim_options *options,
+                   const struct sim_row *row, const struct sim_watch_view *watch,
+                   struct sim_versions *versions)
+{
+    if (live->terminal) {
+        draw_terminal(live, options, row, watch, versions);
+    } else if (row->t_s >= live->next_line_s) {
+        live->next_line_s = row->t_s + LINE_EVERY_S;
+        draw_line(live, row, watch, versions);
+    }
+    (void)fflush(live->file);
+    live->last = *row;
+}
+
+void sim_live_done(struct sim_live *live)
+{
+    (void)fflush(live->file);
+}

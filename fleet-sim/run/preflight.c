@@ -1,0 +1,113 @@
+// The budget of a run. Called once by the coordinator before anything is started.
+#include "run/preflight.h"
+
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define FILES_RESERVED       64 // libraries, logs, reports, the coordinator
+#define STATE_BYTES_EXPECTED 320
+#define CARRIER_BYTES        (256 * 1024) // session, records and buffers of a carrier under load
+#define DEDICATED_BYTES      (20 * 1024)
+#define DEDICATED_TLS_BYTES  (30 * 1024)
+#define KERNEL_SOCKET_BYTES  (12 * 1024)
+#define FIXED_BYTES          (64ull * 1024 * 1024)
+#define MIB                  (1024.0 * 1024.0)
+
+void sim_machine_read(struct sim_machine *out)
+{
+    struct rlimit files = {0, 0};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    out->open_files_max = files.rlim_cur;
+    out->memory_bytes = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        struct base_str text = base_str_of(line);
+        if (base_str_starts(text, BASE_STR("MemAvailable:"))) {
+            size_t from = strcspn(line, "0123456789");
+            size_t size = strspn(line + from, "0123456789");
+            uint64_t kib = 0;
+            if (base_str_u64((struct base_str){line + from, size}, &kib) == BASE_OK) {
+                out->memory_bytes = kib * 1024;
+            }
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    if (out->memory_bytes == 0) {
+        long pages = sysconf(_SC_PHYS_PAGES);
+        long page = sysconf(_SC_PAGESIZE);
+        out->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    }
+}
+
+static void compute(const struct sim_options *options, struct sim_budget *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (!options->local) {
+        out->dedicated =
+            options->dedicated < options->devices ? options->dedicated : options->devices;
+        uint32_t others = options->devices - out->dedicated;
+        out->carriers = (others + options->per_carrier - 1) / options->per_carrier;
+    }
+    out->sockets = (uint64_t)out->carriers + out->dedicated + (options->local ? 0 : 1);
+    out->open_files = out->sockets + FILES_RESERVED;
+    out->source_addresses = out->sockets;
+    size_t runtime = 0;
+    uint64_t slots = options->hints || options->awake_max > options->devices ? options->devices
+                                                                             : options->awake_max;
+    out->awake_bytes = slots * sim_awake_bytes(options, &runtime);
+    out->record_bytes =
+        (uint64_t)options->devices *
+        (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED);
+    uint64_t dedicated_bytes = options->tls ? DEDICATED_TLS_BYTES : DEDICATED_BYTES;
+    out->connection_bytes =
+        (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
+    out->kernel_bytes = out->sockets * 2 * KERNEL_SOCKET_BYTES;
+    out->memory_bytes = out->awake_bytes + out->record_bytes + out->connection_bytes +
+                        out->kernel_bytes + FIXED_BYTES;
+    out->ramp_s = options->arrival_rate > 0 ? options->devices / options->arrival_rate : 0;
+}
+
+enum base_status sim_preflight(const struct sim_options *options, const struct sim_machine *machine,
+                               struct sim_budget *out, struct base_error *error)
+{
+    compute(options, out);
+    if (out->open_files > machine->open_files_max) {
+        return base_error_set(
+            error, BASE_ERR_LIMIT,
+            "%llu open files needed, the limit is %llu: fewer --dedicated connections or more "
+            "devices --per-carrier, or raise the limit (ulimit -n)",
+            (unsigned long long)out->open_files, (unsigned long long)machine->open_files_max);
+    }
+    if (out->memory_bytes > machine->memory_bytes / 10 * 9) {
+        return base_error_set(error, BASE_ERR_LIMIT,
+                              "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
+                              "--dedicated connections, or a smaller --awake",
+                              (double)out->memory_bytes / MIB, (double)machine->memory_bytes / MIB);
+    }
+    return BASE_OK;
+}
+
+void sim_budget_print(const struct sim_budget *budget, const struct sim_options *options,
+                      const struct sim_machine *machine, FILE *file)
+{
+    (void)fprintf(file,
+                  "preflight: %u devices, %u on %u carriers, %u with a connection of their own\n",
+                  options->devices, options->devices - budget->dedicated, budget->carriers,
+                  budget->dedicated);
+    (void)fprintf(file, "  sockets     %llu from %llu source addresses, %llu of %llu open files\n",
+                  (unsigned long long)budget->sockets, (unsigned long long)budget->source_addresses,
+                  (unsigned long long)budget->open_files,
+                  (unsigned long long)machine->open_files_max);
+    (void)fprintf(file,
+                  "  memory      %.0f MiB of %.0f (devices %.0f, awake %.0f, connections %.0f, "
+                  "kernel %.0f)\n",
+                  (double)budget->memory_bytes / MIB, (double)machine->memory_bytes / MIB,
+                  (double)budget->record_bytes / MIB, (double)budget->awake_bytes / MIB,
+                  (double)budget->connection_bytes / MIB, (double)budget->kernel_bytes / MIB);
+    (void)fprintf(file, "  ramp        %.0f devices/s, the last one online after %.0f s\n",
+                  options->arrival_rate, budget->ramp_s);
+}

@@ -1,0 +1,95 @@
+// One request of the operator API on its way: worker, control thread, worker. Private to
+// gateway/api.
+#ifndef GW_API_CALL_H
+#define GW_API_CALL_H
+
+#include "api/api.h"
+#include "api/api_json.h"
+#include "api/rollout_body.h"
+
+struct gw_api_route;
+
+// Lives in the exchange's arena, zeroed.
+struct gw_api_call {
+    struct gw_control_call control; // first: the core hands this back
+    const struct gw_api_route *route;
+    struct base_str segments[GW_API_SEGMENTS_MAX]; // decoded, behind /api/v1/
+    uint32_t segment_count;
+    // Filled by `prepare` of the route.
+    struct gw_rollout_body rollout;
+    struct gw_rollout_who who;
+    struct wire_sha256 digest;
+    uint64_t id;
+    uint64_t completed;
+    uint64_t failed;
+    struct base_str text; // task name
+    enum pol_command command;
+    // Paging.
+    uint32_t limit;
+    struct base_str after; // as given
+    uint64_t after_id;
+    struct wire_sha256 after_digest;
+};
+
+struct gw_api_route {
+    enum gw_method method;
+    const char *pattern; // "tasks/*/versions"
+    // On the worker: checks the request. False: the reply is filled and nothing is to be done.
+    bool (*prepare)(struct gw_api_call *call);
+    // On the control thread: fills the reply.
+    void (*work)(struct gw_core *core, struct gw_api_call *call);
+};
+
+static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call)
+{
+    return call->control.exchange;
+}
+
+// ---- Helpers of `prepare`: false after filling the reply with what is wrong
+bool gw_api_fail(struct gw_api_call *call, enum base_status status, const char *detail);
+bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits into `id`
+// ?limit= and ?after=; other parameters are refused. `after` stays text.
+bool gw_api_paging(struct gw_api_call *call);
+bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
+bool gw_api_no_query(struct gw_api_call *call);
+
+// ---- Helpers of `work`
+void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root); // takes root
+// {"items": [...], "next": key or null}; takes both, `next` NULL is null.
+void gw_api_page_take(struct gw_api_call *call, json_t *items, json_t *next);
+// Problem for a failed call of the core; `error` may hold the text.
+void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
+                   const struct base_error *error, const char *what);
+
+// ---- Handlers, by file
+bool gw_api_blob_prepare(struct gw_api_call *call);
+void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_task_prepare(struct gw_api_call *call);
+void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
+void gw_api_task_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_task_list(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_version_prepare(struct gw_api_call *call);
+void gw_api_version_add(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_version_page(struct gw_api_call *call);
+void gw_api_version_list(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_version_path(struct gw_api_call *call);
+void gw_api_version_get(struct gw_core *core, struct gw_api_call *call);
+
+bool gw_api_rollout_prepare(struct gw_api_call *call);
+void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call);
+void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_log_prepare(struct gw_api_call *call);
+void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_command_prepare(struct gw_api_call *call);
+void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_simulation_prepare(struct gw_api_call *call);
+void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
+
+void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
+
+// The console page and its headers; answers GET and HEAD of `/`.
+void gw_api_console(struct gw_exchange *exchange);
+
+#endif

@@ -1,0 +1,244 @@
+// Handlers of blobs, tasks and versions. `prepare` on the worker, the rest on the control thread.
+#include "api/api_call.h"
+#include "api/api_views.h"
+
+#include "base/alloc.h"
+#include "svc/blob.h"
+#include "svc/catalog.h"
+#include "svc/reply.h"
+
+#include <string.h>
+
+// ---- Blobs
+
+bool gw_api_blob_prepare(struct gw_api_call *call)
+{
+    if (wire_sha256_parse(call->segments[1], &call->digest) != BASE_OK) {
+        return gw_api_fail(call, BASE_ERR_INVALID, "path: a blob is named by its SHA-256 in hex");
+    }
+    return gw_api_no_query(call);
+}
+
+void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct gw_request *request = &gw_api_exchange(call)->request;
+    struct base_error error = {0};
+    bool created = false;
+    enum base_status status =
+        gw_blob_put(core, &call->digest, request->body, request->body_bytes, &created, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "blob");
+        return;
+    }
+    gw_api_answer_take(call, created ? 201 : 200,
+                       json_pack("{s:s%, s:I}", "sha256", call->segments[1].data,
+                                 call->segments[1].size, "bytes", (json_int_t)request->body_bytes));
+}
+
+// ---- Tasks
+
+bool gw_api_task_prepare(struct gw_api_call *call)
+{
+    static const char *const names[] = {"name", NULL};
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_error error = {0};
+    struct gw_json_at root;
+    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
+                                            exchange->arena, &root, &error);
+
+    if (status == BASE_OK) {
+        status = gw_json_only(&root, names, &error);
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "name", true, WIRE_TASK_NAME_MAX, &call->text, &error);
+    }
+    if (status == BASE_OK && !wire_task_name_ok(call->text)) {
+        status = base_error_set(&error, BASE_ERR_INVALID,
+                                "name: a task name is 1 to %d of a-z 0-9 . _ / - and starts with a "
+                                "letter or digit",
+                                WIRE_TASK_NAME_MAX);
+    }
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+void gw_api_task_create(struct gw_core *core, struct gw_api_call *call)
+{
+    struct base_error error = {0};
+    struct gw_task_view view;
+    bool created = false;
+    enum base_status status = gw_catalog_task_create(core, call->text, &view, &created, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "task");
+        return;
+    }
+    gw_api_answer_take(call, created ? 201 : 200, gw_view_task(&view));
+}
+
+void gw_api_task_get(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_task_view view;
+    enum base_status status = gw_catalog_task_get(core, call->segments[1], &view);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "no such task");
+        return;
+    }
+    gw_api_answer_take(call, 200, gw_view_task(&view));
+}
+
+void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_task_view views[GW_API_VIEWS_BATCH];
+    json_t *items = json_array();
+    uint64_t after = call->after_id;
+    uint32_t left = call->limit;
+    bool more = true;
+
+    while (left > 0 && more) {
+        uint32_t count = 0;
+        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        gw_catalog_task_list(core, after, ask, views, &count, &more);
+        for (uint32_t i = 0; i < count; ++i) {
+            (void)json_array_append_new(items, gw_view_task(&views[i]));
+            after = views[i].task_id;
+        }
+        if (count == 0) {
+            break;
+        }
+        left -= count;
+    }
+    gw_api_page_take(call, items, more ? gw_json_hex(after) : NULL);
+}
+
+// ---- Versions
+
+bool gw_api_version_prepare(struct gw_api_call *call)
+{
+    static const char *const names[] = {"manifest", NULL};
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_error error = {0};
+    struct gw_json_at root;
+    struct base_str manifest = {NULL, 0};
+    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
+                                            exchange->arena, &root, &error);
+
+    if (status == BASE_OK) {
+        status = gw_json_only(&root, names, &error);
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
+    }
+    if (status == BASE_OK && wire_sha256_parse(manifest, &call->digest) != BASE_OK) {
+        status = base_error_set(&error, BASE_ERR_INVALID, "manifest: not a SHA-256 in hex");
+    }
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+// 409 that names the blobs to put first.
+static void answer_missing(struct gw_api_call *call, const struct wire_sha256 *missing,
+                           uint32_t count)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < count; ++i) {
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&missing[i], hex);
+        (void)json_array_append_new(list, json_string(hex));
+    }
+    gw_api_answer_take(call, 409,
+                       json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title",
+                                 gw_status_title(409), "status", 409, "detail",
+                                 "blobs are missing: put them, then register the version again",
+                                 "missing", list));
+    gw_api_exchange(call)->reply.headers[0].value = BASE_STR("application/problem+json");
+}
+
+void gw_api_version_add(struct gw_core *core, struct gw_api_call *call)
+{
+    struct wire_sha256 missing[GW_API_MISSING_MAX];
+    struct base_error error = {0};
+    struct gw_version_view view;
+    uint32_t missing_count = 0;
+    bool created = false;
+    enum base_status status =
+        gw_catalog_version_add(core, call->segments[1], &call->digest, &view, &created, missing,
+                               GW_API_MISSING_MAX, &missing_count, &error);
+
+    if (status == BASE_ERR_CONFLICT && missing_count > 0) {
+        answer_missing(call, missing, missing_count);
+    } else if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "version");
+    } else {
+        gw_api_answer_take(call, created ? 201 : 200, gw_view_version(&view));
+    }
+}
+
+bool gw_api_version_page(struct gw_api_call *call)
+{
+    if (!gw_api_paging(call)) {
+        return false;
+    }
+    return call->after.size == 0 ||
+           wire_sha256_parse(call->after, &call->after_digest) == BASE_OK ||
+           gw_api_fail(call, BASE_ERR_INVALID, "query: after is a SHA-256 in hex");
+}
+
+void gw_api_version_list(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_version_view views[GW_API_VIEWS_BATCH];
+    const struct wire_sha256 *after = call->after.size > 0 ? &call->after_digest : NULL;
+    json_t *items = json_array();
+    json_t *next = NULL;
+    uint32_t left = call->limit;
+    bool more = true;
+
+    while (left > 0 && more) {
+        uint32_t count = 0;
+        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        enum base_status status =
+            gw_catalog_version_list(core, call->segments[1], after, ask, views, &count, &more);
+        if (status != BASE_OK) {
+            json_decref(items);
+            gw_api_failed(core, call, status, NULL, "no such task");
+            return;
+        }
+        for (uint32_t i = 0; i < count; ++i) {
+            (void)json_array_append_new(items, gw_view_version(&views[i]));
+        }
+        if (count == 0) {
+            break;
+        }
+        call->after_digest = views[count - 1].manifest;
+        after = &call->after_digest;
+        left -= count;
+    }
+    if (more && after != NULL) {
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(after, hex);
+        next = json_string(hex);
+    }
+    gw_api_page_take(call, items, next);
+}
+
+bool gw_api_version_path(struct gw_api_call *call)
+{
+    if (wire_sha256_parse(call->segments[3], &call->digest) != BASE_OK) {
+        return gw_api_fail(call, BASE_ERR_INVALID,
+                           "path: a version is named by its manifest's SHA-256 in hex");
+    }
+    return gw_api_no_query(call);
+}
+
+void gw_api_version_get(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_version_view view;
+    enum base_status status = gw_catalog_version_get(core, call->segments[1], &call->digest, &view);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "no such task or version");
+        return;
+    }
+    gw_api_answer_take(call, 200, gw_view_version(&view));
+}

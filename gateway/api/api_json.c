@@ -1,0 +1,251 @@
+// Bounded JSON on jansson: what the handlers parse with and answer with. Worker and control
+// threads.
+#include "api/api_json.h"
+
+#include "api/api.h"
+#include "wire/digest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void release_document(void *ctx)
+{
+    json_decref(ctx);
+}
+
+// Depth is bounded before the library sees the text: its parser recurses.
+static enum base_status check_depth(const uint8_t *bytes, size_t size, struct base_error *error)
+{
+    uint32_t depth = 0;
+    uint32_t line = 1;
+    size_t line_start = 0;
+    bool in_string = false;
+
+    for (size_t i = 0; i < size; ++i) {
+        uint8_t c = bytes[i];
+        if (c == '\n') {
+            line++;
+            line_start = i + 1;
+        }
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > GW_API_DEPTH_MAX) {
+                (void)base_error_set(error, BASE_ERR_INVALID,
+                                     "line %u, column %zu: more than %u nested levels", line,
+                                     i - line_start + 1, GW_API_DEPTH_MAX);
+                if (error != NULL) {
+                    error->line = line;
+                    error->column = (uint32_t)(i - line_start + 1);
+                }
+                return BASE_ERR_INVALID;
+            }
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_json_parse(const uint8_t *bytes, size_t size, struct base_arena *arena,
+                               struct gw_json_at *out_root, struct base_error *error)
+{
+    json_error_t where;
+
+    if (size > GW_API_BODY_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "body of %zu bytes; at most %u", size,
+                              GW_API_BODY_MAX);
+    }
+    BASE_TRY(check_depth(bytes, size, error));
+    json_t *root =
+        json_loadb(bytes != NULL ? (const char *)bytes : "", size, JSON_REJECT_DUPLICATES, &where);
+    if (root == NULL) {
+        (void)base_error_set(error, BASE_ERR_INVALID, "line %d, column %d: %s", where.line,
+                             where.column, where.text);
+        if (error != NULL) {
+            error->line = where.line > 0 ? (uint32_t)where.line : 0;
+            error->column = where.column > 0 ? (uint32_t)where.column : 0;
+        }
+        return BASE_ERR_INVALID;
+    }
+    if (base_arena_on_done(arena, release_document, root) != BASE_OK) {
+        json_decref(root);
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    if (!json_is_object(root)) {
+        return base_error_set(error, BASE_ERR_INVALID, "line 1: the body is not an object");
+    }
+    out_root->object = root;
+    out_root->path[0] = '\0';
+    return BASE_OK;
+}
+
+enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key, size_t index,
+                               const json_t *value, struct gw_json_at *out,
+                               struct base_error *error)
+{
+    struct gw_json_at at = {.object = value};
+
+    // Cut at GW_API_WHERE_MAX: paths of the known documents are far shorter.
+    (void)snprintf(at.path, sizeof(at.path), "%.64s%s[%zu].", parent->path, key, index);
+    if (!json_is_object(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%.64s%s[%zu]: not an object", parent->path,
+                              key, index);
+    }
+    *out = at;
+    return BASE_OK;
+}
+
+enum base_status gw_json_only(const struct gw_json_at *at, const char *const *names,
+                              struct base_error *error)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)at->object, key, value)
+    {
+        const char *const *name = names;
+        while (*name != NULL && strcmp(*name, key) != 0) {
+            name++;
+        }
+        if (*name == NULL) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s%.40s: unknown field", at->path, key);
+        }
+    }
+    return BASE_OK;
+}
+
+// The value at `key`, NULL when absent or null; a missing required field is said in `error`.
+static enum base_status field(const struct gw_json_at *at, const char *key, bool required,
+                              const json_t **out, struct base_error *error)
+{
+    const json_t *value = json_object_get(at->object, key);
+
+    if (value == NULL || json_is_null(value)) {
+        *out = NULL;
+        return required ? base_error_set(error, BASE_ERR_INVALID, "%s%s: missing", at->path, key)
+                        : BASE_OK;
+    }
+    *out = value;
+    return BASE_OK;
+}
+
+enum base_status gw_json_text(const struct gw_json_at *at, const char *key, bool required,
+                              size_t max, struct base_str *out, struct base_error *error)
+{
+    const json_t *value;
+
+    BASE_TRY(field(at, key, required, &value, error));
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_string(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a text", at->path, key);
+    }
+    size_t size = json_string_length(value);
+    if (size > max) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu bytes; at most %zu", at->path,
+                              key, size, max);
+    }
+    *out = (struct base_str){json_string_value(value), size};
+    return BASE_OK;
+}
+
+enum base_status gw_json_u64(const struct gw_json_at *at, const char *key, bool required,
+                             uint64_t max, uint64_t *out, struct base_error *error)
+{
+    const json_t *value;
+
+    BASE_TRY(field(at, key, required, &value, error));
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0 || (uint64_t)number > max) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a whole number from 0 to %llu",
+                              at->path, key, (unsigned long long)max);
+    }
+    *out = (uint64_t)number;
+    return BASE_OK;
+}
+
+enum base_status gw_json_real(const struct gw_json_at *at, const char *key, bool required,
+                              double min, double max, double *out, struct base_error *error)
+{
+    const json_t *value;
+
+    BASE_TRY(field(at, key, required, &value, error));
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number >= min && number <= max)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a number from %g to %g", at->path,
+                              key, min, max);
+    }
+    *out = number;
+    return BASE_OK;
+}
+
+enum base_status gw_json_bool(const struct gw_json_at *at, const char *key, bool *out,
+                              struct base_error *error)
+{
+    const json_t *value;
+
+    BASE_TRY(field(at, key, false, &value, error));
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_boolean(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not true or false", at->path, key);
+    }
+    *out = json_is_true(value);
+    return BASE_OK;
+}
+
+enum base_status gw_json_id(const struct gw_json_at *at, const char *key, uint64_t *out,
+                            struct base_error *error)
+{
+    struct base_str text = {NULL, 0};
+    uint64_t id = 0;
+
+    BASE_TRY(gw_json_text(at, key, true, WIRE_DEVICE_HEX, &text, error));
+    if (wire_device_parse(text, &id) != BASE_OK || id == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not 16 lower-case hex digits above 0",
+                              at->path, key);
+    }
+    *out = id;
+    return BASE_OK;
+}
+
+enum base_status gw_json_array(const struct gw_json_at *at, const char *key, bool required,
+                               size_t max, const json_t **out, struct base_error *error)
+{
+    const json_t *value;
+
+    BASE_TRY(field(at, key, required, &value, error));
+    if (value != NULL && !json_is_array(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: not a list", at->path, key);
+    }
+    if (value != NULL && json_array_size(value) > max) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s%s: %zu items; at most %zu", at->path,
+                              key, json_array_size(value), max);
+    }
+    *out = value;
+    return BASE_OK;
+}
+
+json_t *gw_json_hex(uint64_t id)
+{
+    char text[WIRE_DEVICE_HEX + 1];
+
+    wire_device_hex(id, text);
+    return json_string(text);
+}

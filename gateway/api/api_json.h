@@ -1,0 +1,59 @@
+// Bounded JSON for the operator API: parsing with positions, checked fields.
+//
+// A parsed document belongs to the arena it was parsed into and dies with it; texts taken from it
+// are borrowed as long. Errors name the field by its path ("stages[2].percent").
+#ifndef GW_API_JSON_H
+#define GW_API_JSON_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#include <jansson.h>
+
+#define GW_API_WHERE_MAX 96u
+
+// A place in a document: an object and how to name it in errors ("" for the root).
+struct gw_json_at {
+    const json_t *object;
+    char path[GW_API_WHERE_MAX];
+};
+
+// TOO_LARGE (GW_API_BODY_MAX), INVALID with line and column in `error`, NOMEM. Doubled keys, depth
+// beyond GW_API_DEPTH_MAX and a root that is no object are refused.
+BASE_NODISCARD enum base_status gw_json_parse(const uint8_t *bytes, size_t size,
+                                              struct base_arena *arena, struct gw_json_at *out_root,
+                                              struct base_error *error);
+
+// The object at `parent.key[index]` as a place. INVALID when `value` is no object.
+BASE_NODISCARD enum base_status gw_json_enter(const struct gw_json_at *parent, const char *key,
+                                              size_t index, const json_t *value,
+                                              struct gw_json_at *out, struct base_error *error);
+// Refuses keys that are not among `names` (NULL ends the list).
+BASE_NODISCARD enum base_status gw_json_only(const struct gw_json_at *at, const char *const *names,
+                                             struct base_error *error);
+
+// Fields. `required` false: an absent (or null) field leaves *out as it is. INVALID, TOO_LARGE.
+BASE_NODISCARD enum base_status gw_json_text(const struct gw_json_at *at, const char *key,
+                                             bool required, size_t max, struct base_str *out,
+                                             struct base_error *error);
+BASE_NODISCARD enum base_status gw_json_u64(const struct gw_json_at *at, const char *key,
+                                            bool required, uint64_t max, uint64_t *out,
+                                            struct base_error *error);
+BASE_NODISCARD enum base_status gw_json_real(const struct gw_json_at *at, const char *key,
+                                             bool required, double min, double max, double *out,
+                                             struct base_error *error);
+BASE_NODISCARD enum base_status gw_json_bool(const struct gw_json_at *at, const char *key,
+                                             bool *out, struct base_error *error);
+// 16 lower-case hex digits as a number that is not 0.
+BASE_NODISCARD enum base_status gw_json_id(const struct gw_json_at *at, const char *key,
+                                           uint64_t *out, struct base_error *error);
+// The array at `key`, at most `max` items; absent (when not required) leaves *out NULL.
+BASE_NODISCARD enum base_status gw_json_array(const struct gw_json_at *at, const char *key,
+                                              bool required, size_t max, const json_t **out,
+                                              struct base_error *error);
+
+// Text of a number the way ids are written; borrowed nowhere.
+json_t *gw_json_hex(uint64_t id);
+
+#endif

@@ -1,0 +1,257 @@
+// Handlers of rollouts: creation, commands, the simulate stage's result, queries, the log.
+// `prepare` on the worker, the rest on the control thread.
+#include "api/api_call.h"
+#include "api/api_views.h"
+
+#include "base/alloc.h"
+#include "svc/reply.h"
+#include "svc/rollouts.h"
+
+#include <string.h>
+
+bool gw_api_rollout_prepare(struct gw_api_call *call)
+{
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_error error = {0};
+    enum base_status status =
+        gw_rollout_body_parse(exchange->request.body, exchange->request.body_bytes, exchange->arena,
+                              &call->rollout, &error);
+
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+// The rollout with its version's text, as the answer.
+static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int status,
+                           const struct gw_rollout_view *view)
+{
+    struct gw_version_view version;
+    bool known =
+        gw_catalog_version_get(core, base_str_of(view->task), &view->manifest, &version) == BASE_OK;
+
+    gw_api_answer_take(call, status, gw_view_rollout(view, known ? version.version : NULL));
+}
+
+void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum base_status status =
+        gw_rollout_create(core, &call->rollout.spec, &call->rollout.who, &view, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "rollout");
+        return;
+    }
+    answer_rollout(core, call, 201, &view);
+}
+
+void gw_api_rollout_get(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    enum base_status status = gw_rollout_get(core, call->id, &view);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "no such rollout");
+        return;
+    }
+    answer_rollout(core, call, 200, &view);
+}
+
+static json_t *rollout_item(struct gw_core *core, const struct gw_rollout_view *view)
+{
+    struct gw_version_view version;
+    bool known =
+        gw_catalog_version_get(core, base_str_of(view->task), &view->manifest, &version) == BASE_OK;
+
+    return gw_view_rollout(view, known ? version.version : NULL);
+}
+
+void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    struct gw_rollout_view *views = heap->alloc(heap->ctx, GW_API_VIEWS_BATCH * sizeof(*views));
+    uint64_t after = call->after_id;
+    uint32_t left = call->limit;
+    bool more = true;
+
+    if (views == NULL) {
+        gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+        return;
+    }
+    json_t *items = json_array();
+    while (left > 0 && more) {
+        uint32_t count = 0;
+        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        gw_rollout_list(core, after, ask, views, &count, &more);
+        for (uint32_t i = 0; i < count; ++i) {
+            (void)json_array_append_new(items, rollout_item(core, &views[i]));
+            after = views[i].id;
+        }
+        if (count == 0) {
+            break;
+        }
+        left -= count;
+    }
+    heap->release(heap->ctx, views);
+    gw_api_page_take(call, items, more ? gw_json_hex(after) : NULL);
+}
+
+// ---- Log
+
+bool gw_api_log_prepare(struct gw_api_call *call)
+{
+    if (wire_device_parse(call->segments[1], &call->id) != BASE_OK) {
+        return gw_api_fail(call, BASE_ERR_INVALID, "path: an id is 16 lower-case hex digits");
+    }
+    if (!gw_api_paging(call)) {
+        return false;
+    }
+    return call->after.size == 0 || base_str_u64(call->after, &call->after_id) == BASE_OK ||
+           gw_api_fail(call, BASE_ERR_INVALID, "query: after is the number of a log line");
+}
+
+void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_log_view views[GW_API_VIEWS_BATCH];
+    json_t *items = json_array();
+    uint64_t after = call->after_id;
+    uint32_t left = call->limit;
+    bool more = true;
+
+    while (left > 0 && more) {
+        uint32_t count = 0;
+        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
+        enum base_status status = gw_rollout_log(core, call->id, after, ask, views, &count, &more);
+        if (status != BASE_OK) {
+            json_decref(items);
+            gw_api_failed(core, call, status, NULL, "no such rollout");
+            return;
+        }
+        for (uint32_t i = 0; i < count; ++i) {
+            (void)json_array_append_new(items, gw_view_log(&views[i]));
+            after = views[i].seq;
+        }
+        if (count == 0) {
+            break;
+        }
+        left -= count;
+    }
+    gw_api_page_take(call, items, more ? json_integer((json_int_t)after) : NULL);
+}
+
+// ---- Commands
+
+// An empty body is an empty object.
+static enum base_status parse_optional(struct gw_api_call *call, struct gw_json_at *out_root,
+                                       struct base_error *error)
+{
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    const struct gw_request *request = &exchange->request;
+
+    if (request->body_bytes == 0) {
+        return gw_json_parse((const uint8_t *)"{}", 2, exchange->arena, out_root, error);
+    }
+    return gw_json_parse(request->body, request->body_bytes, exchange->arena, out_root, error);
+}
+
+static enum base_status parse_who(struct gw_api_call *call, const struct gw_json_at *root,
+                                  struct base_error *error)
+{
+    BASE_TRY(gw_json_text(root, "reason", false, GW_LOG_REASON_MAX, &call->who.comment, error));
+    return gw_json_text(root, "by", false, GW_LOG_BY_MAX, &call->who.by, error);
+}
+
+static enum base_status parse_command(struct gw_api_call *call, struct base_error *error)
+{
+    static const char *const names[] = {"reason", "by", "accept_risk", NULL};
+    struct gw_json_at root;
+    bool accept_risk = false;
+
+    BASE_TRY(parse_optional(call, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(parse_who(call, &root, error));
+    BASE_TRY(gw_json_bool(&root, "accept_risk", &accept_risk, error));
+    for (unsigned i = 0; i < POL_COMMAND_COUNT; ++i) {
+        if (base_str_equal(call->segments[2], base_str_of(pol_command_name((enum pol_command)i)))) {
+            call->command = (enum pol_command)i;
+        }
+    }
+    if (!accept_risk) {
+        return BASE_OK;
+    }
+    if (call->command != POL_COMMAND_RESUME) {
+        return base_error_set(error, BASE_ERR_INVALID, "accept_risk: only resume takes it");
+    }
+    if (call->who.comment.size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "reason: accept_risk needs one");
+    }
+    call->command = POL_COMMAND_RESUME_ACCEPT_RISK;
+    return BASE_OK;
+}
+
+bool gw_api_command_prepare(struct gw_api_call *call)
+{
+    struct base_error error = {0};
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = parse_command(call, &error);
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum base_status status =
+        gw_rollout_command(core, call->id, call->command, &call->who, &view, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error,
+                      status == BASE_ERR_NOT_FOUND ? "no such rollout" : "command");
+        return;
+    }
+    answer_rollout(core, call, 200, &view);
+}
+
+static enum base_status parse_simulation(struct gw_api_call *call, struct base_error *error)
+{
+    static const char *const names[] = {"completed", "failed", "reason", "by", NULL};
+    struct gw_json_at root;
+
+    BASE_TRY(parse_optional(call, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(gw_json_u64(&root, "completed", true, UINT32_MAX, &call->completed, error));
+    BASE_TRY(gw_json_u64(&root, "failed", true, UINT32_MAX, &call->failed, error));
+    if (call->failed > call->completed) {
+        return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
+    }
+    return parse_who(call, &root, error);
+}
+
+bool gw_api_simulation_prepare(struct gw_api_call *call)
+{
+    struct base_error error = {0};
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = parse_simulation(call, &error);
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum base_status status = gw_rollout_simulation(core, call->id, call->completed, call->failed,
+                                                    &call->who, &view, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error,
+                      status == BASE_ERR_NOT_FOUND ? "no such rollout" : "simulation");
+        return;
+    }
+    answer_rollout(core, call, 200, &view);
+}

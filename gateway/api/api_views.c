@@ -1,0 +1,264 @@
+// Views of the core as JSON documents; docs/API.md describes every member. Control thread.
+#include "api/api_views.h"
+
+#include "api/api_json.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define TIME_TEXT_MAX 32
+
+static json_t *hex_or_null(uint64_t id)
+{
+    return id != 0 ? gw_json_hex(id) : json_null();
+}
+
+static json_t *digest_text(const struct wire_sha256 *digest)
+{
+    char text[WIRE_SHA256_HEX + 1];
+
+    wire_sha256_hex(digest, text);
+    return json_string(text);
+}
+
+// Text that came from outside may be cut inside a character: what is not UTF-8 becomes "?".
+static json_t *safe_text(const char *text)
+{
+    json_t *value = json_string(text);
+
+    if (value == NULL) {
+        char ascii[256];
+        size_t size = 0;
+        for (const char *at = text; *at != '\0' && size + 1 < sizeof(ascii); ++at) {
+            ascii[size++] = (unsigned char)*at < 0x80 ? *at : '?';
+        }
+        value = json_stringn(ascii, size);
+    }
+    return value;
+}
+
+static json_t *time_text(uint64_t wall_us)
+{
+    char text[TIME_TEXT_MAX];
+    time_t seconds = (time_t)(wall_us / 1000000);
+    struct tm parts;
+
+    if (gmtime_r(&seconds, &parts) == NULL) {
+        return json_null();
+    }
+    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+    int more =
+        snprintf(text + size, sizeof(text) - size, ".%03uZ", (unsigned)(wall_us / 1000 % 1000));
+    return more > 0 ? json_string(text) : json_null();
+}
+
+json_t *gw_view_task(const struct gw_task_view *view)
+{
+    json_t *baseline = json_null();
+
+    if (view->baseline_rollout != 0) {
+        baseline =
+            json_pack("{s:o, s:o, s:s}", "rollout", gw_json_hex(view->baseline_rollout), "manifest",
+                      digest_text(&view->baseline_manifest), "version", view->baseline_version);
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "name", view->name, "id",
+                     gw_json_hex(view->task_id), "release_counter",
+                     (json_int_t)view->release_counter, "created_s", (json_int_t)view->created_s,
+                     "open_rollout", hex_or_null(view->open_rollout), "baseline", baseline);
+}
+
+json_t *gw_view_version(const struct gw_version_view *view)
+{
+    return json_pack(
+        "{s:o, s:s, s:o, s:I, s:I, s:I, s:I}", "manifest", digest_text(&view->manifest), "version",
+        view->version, "version_id", gw_json_hex(view->version_id), "manifest_bytes",
+        (json_int_t)view->manifest_bytes, "files", (json_int_t)view->file_count, "files_bytes",
+        (json_int_t)view->files_bytes, "created_s", (json_int_t)view->created_s);
+}
+
+static json_t *counts_object(const struct gw_rollout_counts *counts)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "offered",
+                     (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
+                     "activated", (json_int_t)counts->activated, "succeeded",
+                     (json_int_t)counts->succeeded, "failed", (json_int_t)counts->failed,
+                     "timed_out", (json_int_t)counts->timed_out, "not_applicable",
+                     (json_int_t)counts->not_applicable, "rolled_back",
+                     (json_int_t)counts->rolled_back, "on_version", (json_int_t)counts->on_version);
+}
+
+static json_t *stage_object(const struct gw_rollout_stage_view *stage)
+{
+    return json_pack("{s:s, s:s, s:f, s:I, s:f, s:f, s:o}", "name", stage->name, "kind",
+                     pol_stage_kind_name(stage->kind), "percent", stage->max_bucket / 100.0,
+                     "min_sample", (json_int_t)stage->gate.min_sample, "min_dwell_s",
+                     (double)stage->gate.min_dwell_us / 1e6, "max_failure",
+                     stage->gate.max_failure_ppm / 1e6, "counts", counts_object(&stage->counts));
+}
+
+// {"index","name","kind","percent"} of the stage that is open, or was last.
+static json_t *current_stage(const struct gw_rollout_view *view)
+{
+    if (view->stage_index >= view->stage_count || view->stage_index >= POL_STAGES_MAX) {
+        return json_null();
+    }
+    const struct gw_rollout_stage_view *stage = &view->stages[view->stage_index];
+    return json_pack("{s:i, s:s, s:s, s:f, s:I}", "index", (int)view->stage_index, "name",
+                     stage->name, "kind", pol_stage_kind_name(stage->kind), "percent",
+                     stage->max_bucket / 100.0, "since_s", (json_int_t)view->stage_since_s);
+}
+
+static json_t *stage_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->stage_count && i < POL_STAGES_MAX; ++i) {
+        (void)json_array_append_new(list, stage_object(&view->stages[i]));
+    }
+    return list;
+}
+
+static json_t *fingerprint_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->fingerprint_count && i < GW_ROLLOUT_FINGERPRINTS; ++i) {
+        const struct gw_rollout_fingerprint *item = &view->fingerprints[i];
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:o, s:s, s:I, s:o}", "fingerprint", gw_json_hex(item->fingerprint), "kind",
+                      wire_outcome_name((enum wire_outcome_kind)item->kind), "devices",
+                      (json_int_t)item->devices, "detail", safe_text(item->detail)));
+    }
+    return list;
+}
+
+static json_t *slice_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->slice_count && i < GW_ROLLOUT_SLICES; ++i) {
+        const struct gw_rollout_slice *slice = &view->slices[i];
+        (void)json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:I}", "attr", slice->attr,
+                                                    "value", safe_text(slice->value), "completed",
+                                                    (json_int_t)slice->completed, "failed",
+                                                    (json_int_t)slice->failed));
+    }
+    return list;
+}
+
+json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
+{
+    json_t *root = json_pack(
+        "{s:o, s:s, s:o, s:s?, s:o, s:o, s:I, s:I, s:i, s:s, s:b}", "id", gw_json_hex(view->id),
+        "task", view->task, "manifest", digest_text(&view->manifest), "version", version,
+        "version_id", gw_json_hex(view->version_id), "salt", gw_json_hex(view->salt),
+        "release_counter", (json_int_t)view->release_counter, "created_s",
+        (json_int_t)view->created_s, "execution_timeout_s", (int)view->execution_timeout_s, "state",
+        pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
+    json_t *rest = json_pack(
+        "{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "stage", current_stage(view), "verdict",
+        pol_verdict_name(view->verdict), "reason", pol_reason_name(view->reason), "reason_text",
+        pol_reason_text(view->reason), "failure_ratio", view->failure_ppm / 1e6, "counts",
+        counts_object(&view->counts), "stages", stage_list(view), "fingerprints",
+        fingerprint_list(view), "slices", slice_list(view));
+
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+static const char *log_kind_name(enum gw_log_kind kind)
+{
+    switch (kind) {
+    case GW_LOG_CREATED:
+        return "created";
+    case GW_LOG_COMMAND:
+        return "command";
+    case GW_LOG_DECISION:
+        return "decision";
+    case GW_LOG_SIMULATION:
+        return "simulation";
+    }
+    return "unknown";
+}
+
+json_t *gw_view_log(const struct gw_rollout_log_view *view)
+{
+    return json_pack("{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
+                     (json_int_t)view->seq, "time", time_text(view->wall_us), "kind",
+                     log_kind_name(view->kind), "what", view->what, "state", view->state,
+                     "stage_index", (int)view->stage_index, "verdict", view->verdict, "reason",
+                     view->reason_name, "reason_text", view->reason_text, "failure_ratio",
+                     view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "by",
+                     safe_text(view->by), "comment", safe_text(view->comment));
+}
+
+static json_t *attribute(const struct wire_attr *attr)
+{
+    switch (attr->type) {
+    case WIRE_ATTR_STRING: {
+        json_t *text =
+            json_stringn(attr->text.data != NULL ? attr->text.data : "", attr->text.size);
+        return text != NULL ? text : json_string("?");
+    }
+    case WIRE_ATTR_INTEGER:
+        return json_integer(attr->integer);
+    case WIRE_ATTR_BOOLEAN:
+        return json_boolean(attr->integer != 0);
+    case WIRE_ATTR_TYPE_COUNT:
+        break;
+    }
+    return json_null();
+}
+
+json_t *gw_view_device(const struct gw_device_view *view)
+{
+    json_t *attrs = json_object();
+
+    for (uint32_t i = 0; i < view->attrs.count && i < WIRE_ATTRS_MAX; ++i) {
+        const struct wire_attr *attr = &view->attrs.items[i];
+        char name[WIRE_ATTR_NAME_MAX + 1];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)attr->name.size, attr->name.data);
+        (void)json_object_set_new(attrs, name, attribute(attr));
+    }
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id),
+                     "first_seen_s", (json_int_t)view->first_seen_s, "last_seen_s",
+                     (json_int_t)view->last_seen_s, "epoch", (json_int_t)view->epoch, "report_seq",
+                     (json_int_t)view->report_seq, "attrs", attrs);
+}
+
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } bits[] = {
+        {GW_OUTCOME_OFFERED, "offered"},
+        {GW_OUTCOME_DOWNLOADED, "downloaded"},
+        {GW_OUTCOME_ACTIVATED, "activated"},
+        {GW_OUTCOME_RAN, "ran"},
+        {GW_OUTCOME_FAILED, "failed"},
+        {GW_OUTCOME_ROLLED_BACK, "rolled_back"},
+        {GW_OUTCOME_NOT_APPLICABLE, "not_applicable"},
+        {GW_OUTCOME_REMOVED, "removed"},
+    };
+    json_t *states = json_array();
+
+    for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); ++i) {
+        if ((outcome->bits & bits[i].bit) != 0) {
+            (void)json_array_append_new(states, json_string(bits[i].name));
+        }
+    }
+    const char *last = outcome->last_kind != 0
+                           ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
+                           : NULL;
+    return json_pack("{s:s?, s:o, s:o, s:o, s:i, s:o, s:s?, s:o, s:I, s:I}", "task", task,
+                     "task_id", gw_json_hex(outcome->task_id), "version_id",
+                     gw_json_hex(outcome->version_id), "rollout", hex_or_null(outcome->rollout_id),
+                     "stage", (int)outcome->stage, "states", states, "last", last, "fingerprint",
+                     hex_or_null(outcome->fingerprint), "offered_s", (json_int_t)outcome->offered_s,
+                     "updated_s", (json_int_t)outcome->updated_s);
+}

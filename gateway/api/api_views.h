@@ -1,0 +1,19 @@
+// Views of the core as JSON. Each function returns a new reference, NULL when memory ran out.
+#ifndef GW_API_VIEWS_H
+#define GW_API_VIEWS_H
+
+#include "svc/devices.h"
+#include "svc/rollouts.h"
+
+#include <jansson.h>
+
+json_t *gw_view_task(const struct gw_task_view *view);
+json_t *gw_view_version(const struct gw_version_view *view);
+// `version` is the semantic version's text, NULL when not known.
+json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version);
+json_t *gw_view_log(const struct gw_rollout_log_view *view);
+json_t *gw_view_device(const struct gw_device_view *view);
+// `task` NULL when not known.
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task);
+
+#endif

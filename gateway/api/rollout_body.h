@@ -1,0 +1,26 @@
+// The body of POST /api/v1/rollouts, parsed into what the core takes.
+#ifndef GW_ROLLOUT_BODY_H
+#define GW_ROLLOUT_BODY_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "svc/rollouts.h"
+
+#define GW_API_OPERAND_TEXT_MAX 128u
+#define GW_API_DWELL_S_MAX      (30.0 * 24 * 3600)
+#define GW_API_EXECUTION_S_MAX  (7u * 24 * 3600)
+
+struct gw_rollout_body {
+    struct gw_rollout_spec spec; // points into the arena
+    struct gw_rollout_who who;
+};
+
+// Bytes to specification: syntax, types, unknown fields, every limit. Whether the pieces agree with
+// each other and with the catalog is the core's business. INVALID and TOO_LARGE with the field's
+// path in `error`; NOMEM.
+BASE_NODISCARD enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size,
+                                                      struct base_arena *arena,
+                                                      struct gw_rollout_body *out,
+                                                      struct base_error *error);
+
+#endif

@@ -1,0 +1,68 @@
+// What every command shares: how it fails, and how it reads its options. Called by the commands, on
+// the one thread there is.
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const option_names[CLI_OPTION_COUNT] = {
+#define CLI_OPTION_NAME(name, key, text, argument, doc) text,
+    CLI_OPTION_MAP(CLI_OPTION_NAME)
+#undef CLI_OPTION_NAME
+};
+
+enum cli_exit cli_fail(enum cli_exit code, const char *format, ...)
+{
+    va_list list;
+
+    fputs("walle: ", stderr);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fputc('\n', stderr);
+    return code;
+}
+
+bool cli_given(const struct cli *cli, enum cli_option option)
+{
+    return cli->values[option] != NULL;
+}
+
+const char *cli_option_name(enum cli_option option)
+{
+    return option_names[option];
+}
+
+enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint64_t fallback,
+                             uint64_t max, uint64_t *out_value)
+{
+    const char *text = cli->values[option];
+    uint64_t value = fallback;
+
+    if (text != NULL && (base_str_u64(base_str_of(text), &value) != BASE_OK || value > max)) {
+        return cli_fail(CLI_EXIT_USAGE, "--%s takes a whole number from 0 to %llu, not '%s'",
+                        option_names[option], (unsigned long long)max, text);
+    }
+    *out_value = value;
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, double fallback,
+                              double max, double *out_value)
+{
+    const char *text = cli->values[option];
+    double value = fallback;
+
+    if (text != NULL) {
+        char *end = NULL;
+        value = strtod(text, &end);
+        if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > max) {
+            return cli_fail(CLI_EXIT_USAGE, "--%s takes a number from 0 to %g, not '%s'",
+                            option_names[option], max, text);
+        }
+    }
+    *out_value = value;
+    return CLI_EXIT_OK;
+}

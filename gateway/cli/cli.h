@@ -1,0 +1,129 @@
+// The operator's command `walle`: a table of commands, their options, and what they share.
+//
+// A command is one row of the table in cli_commands.c: its words, its options (a bit set), its
+// examples, and a function that returns the exit code. Everything runs on one thread and lives
+// until the process ends; a command owns what it allocates and releases it before it returns, so
+// that leak checks stay meaningful.
+#ifndef CLI_H
+#define CLI_H
+
+#include "base/status.h"
+#include "base/str.h"
+
+#include <stdint.h>
+
+#define CLI_ARGS_MAX 8
+
+// Exit codes, the same for every command; docs/API.md lists them.
+enum cli_exit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_FAILED = 1,      // the rollout's verdict is FAIL, or it was rolled back
+    CLI_EXIT_USAGE = 2,       // words or options that make no sense
+    CLI_EXIT_UNREACHABLE = 3, // no gateway answered
+    CLI_EXIT_REFUSED = 4,     // the gateway answered with an error
+    CLI_EXIT_LOCAL = 5,   // something on this machine: a file, a key, a task that does not compile
+    CLI_EXIT_TIMEOUT = 6, // --timeout passed before the rollout ended
+};
+
+// X(name, short key or 0, long name, argument or NULL, text)
+#define CLI_OPTION_MAP(X)                                                                          \
+    X(GATEWAY, 'g', "gateway", "URL",                                                              \
+      "Gateway to talk to (WALLE_GATEWAY; https://127.0.0.1:8443)")                                \
+    X(CA, 0, "ca", "FILE", "Certificates to trust, PEM (WALLE_CA)")                                \
+    X(INSECURE, 'k', "insecure", NULL, "Do not verify the gateway's certificate")                  \
+    X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
+    X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
+    X(OUT, 0, "out", "PATH", "Where to write")                                                     \
+    X(VERSION, 0, "version", "X.Y.Z", "Version instead of the one in task.json")                   \
+    X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
+    X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
+    X(KEY, 0, "key", "FILE", "Private key that signs the release")                                 \
+    X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
+    X(TARGET, 0, "target", "FILE", "Conditions (JSON list) a device must meet")                    \
+    X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
+    X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage")                            \
+    X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
+    X(EXPIRES, 0, "expires", "DAYS", "Signed statements are good this long (90)")                  \
+    X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
+    X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \
+    X(TIMEOUT, 0, "timeout", "SECONDS", "With --watch: give up after this long")                   \
+    X(REASON, 0, "reason", "TEXT", "Why; kept in the rollout's log")                               \
+    X(BY, 0, "by", "NAME", "Who; kept in the rollout's log (USER)")                                \
+    X(ACCEPT_RISK, 0, "accept-risk", NULL, "Resume past a failed stage; needs --reason")           \
+    X(COMPLETED, 0, "completed", "N", "Virtual devices that completed the run")                    \
+    X(FAILED, 0, "failed", "N", "Virtual devices among them that failed")                          \
+    X(LIMIT, 0, "limit", "N", "At most this many (100)")                                           \
+    X(DEVICE, 0, "device", "ID", "Device id the script sees, 16 hex digits")                       \
+    X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
+    X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
+    X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
+    X(AFTER, 0, "after", "KEY", "Continue behind this key")
+
+enum cli_option {
+#define CLI_OPTION_ENUM(name, key, text, argument, doc) CLI_OPTION_##name,
+    CLI_OPTION_MAP(CLI_OPTION_ENUM)
+#undef CLI_OPTION_ENUM
+        CLI_OPTION_COUNT
+};
+
+#define CLI_BIT(name) (UINT64_C(1) << CLI_OPTION_##name)
+// What every command that talks to a gateway takes.
+#define CLI_BITS_GATEWAY                                                                           \
+    (CLI_BIT(GATEWAY) | CLI_BIT(CA) | CLI_BIT(INSECURE) | CLI_BIT(TOKEN) | CLI_BIT(FORMAT))
+
+struct cli {
+    const char *values[CLI_OPTION_COUNT]; // NULL: not given; "" for an option without argument
+    const char *args[CLI_ARGS_MAX];
+    int arg_count;
+    bool json; // -o json
+};
+
+struct cli_command {
+    const char *group;
+    const char *name;
+    const char *arguments; // "TASK", for the usage line
+    const char *summary;
+    const char *examples; // indented lines
+    uint64_t options;
+    int args_min;
+    int args_max;
+    enum cli_exit (*run)(struct cli *cli);
+};
+
+extern const struct cli_command cli_commands[];
+extern const unsigned cli_command_count;
+
+// Prints "walle: text" on standard error and returns `code`.
+enum cli_exit cli_fail(enum cli_exit code, const char *format, ...) BASE_PRINTF(2, 3);
+
+bool cli_given(const struct cli *cli, enum cli_option option);
+const char *cli_option_name(enum cli_option option);
+// Value of a numeric option, `fallback` when it was not given. A bad number is a usage error, said
+// on standard error.
+enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint64_t fallback,
+                             uint64_t max, uint64_t *out_value);
+enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, double fallback,
+                              double max, double *out_value);
+
+// Commands, by file.
+enum cli_exit cli_key_new(struct cli *cli);
+enum cli_exit cli_task_init(struct cli *cli);
+enum cli_exit cli_task_build(struct cli *cli);
+enum cli_exit cli_task_run(struct cli *cli);
+enum cli_exit cli_task_push(struct cli *cli);
+enum cli_exit cli_task_list(struct cli *cli);
+enum cli_exit cli_task_get(struct cli *cli);
+enum cli_exit cli_rollout_plan(struct cli *cli);
+enum cli_exit cli_rollout_start(struct cli *cli);
+enum cli_exit cli_rollout_status(struct cli *cli);
+enum cli_exit cli_rollout_list(struct cli *cli);
+enum cli_exit cli_rollout_log(struct cli *cli);
+enum cli_exit cli_rollout_pause(struct cli *cli);
+enum cli_exit cli_rollout_resume(struct cli *cli);
+enum cli_exit cli_rollout_promote(struct cli *cli);
+enum cli_exit cli_rollout_abort(struct cli *cli);
+enum cli_exit cli_rollout_simulation(struct cli *cli);
+enum cli_exit cli_device_get(struct cli *cli);
+enum cli_exit cli_device_list(struct cli *cli);
+
+#endif

@@ -1,0 +1,75 @@
+// The table of commands: adding one is a row here and a function. Read by cli_main.c.
+#include "cli/cli.h"
+
+#define COMMAND_BITS (CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY))
+#define PLAN_BITS                                                                                  \
+    (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
+     CLI_BIT(MAX_FAILURE))
+
+const struct cli_command cli_commands[] = {
+    {"key", "new", "", "Draw an Ed25519 key pair for signing releases.",
+     "  walle key new --out release.key     also writes release.key.pub and prints the public key",
+     CLI_BIT(OUT) | CLI_BIT(FORMAT), 0, 0, cli_key_new},
+    {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
+     "  walle task init hello", 0, 1, 1, cli_task_init},
+    {"task", "build", "DIR",
+     "Compile a task to bytecode, name every file by its SHA-256, write the manifest.",
+     "  walle task build conf/tasks/ipv --out build/ipv\n"
+     "  walle task build hello --out build/hello --version 1.2.0",
+     CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT), 1, 1, cli_task_build},
+    {"task", "run", "BUILD",
+     "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
+     "  walle task run build/ipv\n"
+     "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json",
+     CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_run},
+    {"task", "push", "BUILD", "Upload what the gateway's store lacks, then register the version.",
+     "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/cert.pem",
+     CLI_BITS_GATEWAY, 1, 1, cli_task_push},
+    {"task", "list", "", "List tasks.", "  walle task list -o json",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
+    {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
+     CLI_BITS_GATEWAY, 1, 1, cli_task_get},
+    {"rollout", "plan", "", "Show the stages a rollout would go through, without a gateway.",
+     "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500",
+     PLAN_BITS | CLI_BIT(FORMAT), 0, 0, cli_rollout_plan},
+    {"rollout", "start", "TASK",
+     "Sign one statement a stage and the way back, create the rollout and start it.",
+     "  walle rollout start ipv --build build/ipv --key release.key\n"
+     "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
+     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
+         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
+         CLI_BIT(REASON) | CLI_BIT(BY),
+     1, 1, cli_rollout_start},
+    {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
+     "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
+     CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},
+    {"rollout", "list", "", "List rollouts.", "  walle rollout list --limit 20",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_rollout_list},
+    {"rollout", "log", "ID", "Show every decision and command of a rollout, with its reason.",
+     "  walle rollout log 00c0ffee00c0ffee", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 1,
+     1, cli_rollout_log},
+    {"rollout", "pause", "ID", "Make no new offers; devices keep what they run.",
+     "  walle rollout pause 00c0ffee00c0ffee --reason 'support asks'", COMMAND_BITS, 1, 1,
+     cli_rollout_pause},
+    {"rollout", "resume", "ID", "Go on after a pause.",
+     "  walle rollout resume 00c0ffee00c0ffee\n"
+     "  walle rollout resume 00c0ffee00c0ffee --accept-risk --reason 'known bad batch'",
+     COMMAND_BITS | CLI_BIT(ACCEPT_RISK), 1, 1, cli_rollout_resume},
+    {"rollout", "promote", "ID", "Open the next stage now: dwell and sample are waived.",
+     "  walle rollout promote 00c0ffee00c0ffee --reason 'hotfix'", COMMAND_BITS, 1, 1,
+     cli_rollout_promote},
+    {"rollout", "abort", "ID", "Stop, and take every updated device back.",
+     "  walle rollout abort 00c0ffee00c0ffee --reason 'wrong model'", COMMAND_BITS, 1, 1,
+     cli_rollout_abort},
+    {"rollout", "simulation", "ID", "Post the result of the simulate stage.",
+     "  walle rollout simulation 00c0ffee00c0ffee --completed 200 --failed 0",
+     COMMAND_BITS | CLI_BIT(COMPLETED) | CLI_BIT(FAILED), 1, 1, cli_rollout_simulation},
+    {"device", "get", "ID", "Show a device: attributes, last seen, outcomes by task.",
+     "  walle device get 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_get},
+    {"device", "list", "", "List devices, ordered by id.",
+     "  walle device list --limit 10 --after 0123456789abcdef",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list},
+};
+
+const unsigned cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);

@@ -1,0 +1,107 @@
+// Files of the command. One thread.
+#include "cli/cli_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILES_PATH_MAX 1024
+#define READ_FIRST     (64u * 1024)
+
+static enum base_status read_all(FILE *file, const char *path, size_t max, uint8_t **out_bytes,
+                                 size_t *out_size, struct base_error *error)
+{
+    size_t capacity = READ_FIRST;
+    size_t size = 0;
+    uint8_t *bytes = malloc(capacity + 1);
+
+    while (bytes != NULL) {
+        size += fread(bytes + size, 1, capacity - size, file);
+        if (ferror(file) != 0 || size > max) {
+            enum base_status status = size > max ? BASE_ERR_TOO_LARGE : BASE_ERR_IO;
+            free(bytes);
+            return status == BASE_ERR_IO
+                       ? base_error_set(error, status, "%s: %s", path, strerror(errno))
+                       : base_error_set(error, status, "%s: more than %zu bytes", path, max);
+        }
+        if (size < capacity) {
+            bytes[size] = 0;
+            *out_bytes = bytes;
+            *out_size = size;
+            return BASE_OK;
+        }
+        capacity *= 2;
+        uint8_t *larger = realloc(bytes, capacity + 1);
+        if (larger == NULL) {
+            free(bytes);
+        }
+        bytes = larger;
+    }
+    return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", path);
+}
+
+enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes, size_t *out_size,
+                               struct base_error *error)
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
+    fclose(file);
+    return status;
+}
+
+enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
+                                struct base_error *error)
+{
+    char beside[FILES_PATH_MAX];
+    int written = snprintf(beside, sizeof(beside), "%s.%ld.tmp", path, (long)getpid());
+
+    if (written < 0 || written >= FILES_PATH_MAX) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", path);
+    }
+    FILE *file = fopen(beside, "we");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    bool whole = fwrite(bytes, 1, size, file) == size;
+    whole = fclose(file) == 0 && whole;
+    if (!whole || rename(beside, path) != 0) {
+        int reason = errno;
+        (void)unlink(beside);
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(reason));
+    }
+    return BASE_OK;
+}
+
+enum base_status cli_folder_make(const char *path, struct base_error *error)
+{
+    char part[FILES_PATH_MAX];
+    size_t size = strlen(path);
+
+    if (size == 0 || size >= sizeof(part)) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: no usable folder name", path);
+    }
+    memcpy(part, path, size + 1);
+    for (size_t i = 1; i <= size; ++i) {
+        if (part[i] != '/' && part[i] != '\0') {
+            continue;
+        }
+        char kept = part[i];
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
+        }
+        part[i] = kept;
+    }
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return base_error_set(error, BASE_ERR_IO, "%s: not a folder", path);
+    }
+    return BASE_OK;
+}

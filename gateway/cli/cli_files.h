@@ -1,0 +1,20 @@
+// Files of the command: whole reads with a limit, whole writes that are never seen half done.
+#ifndef CLI_FILES_H
+#define CLI_FILES_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Reads at most `max` bytes; the caller frees *out_bytes (a NUL stands behind them). IO, TOO_LARGE,
+// NOMEM; `error` names the file.
+BASE_NODISCARD enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes,
+                                              size_t *out_size, struct base_error *error);
+// Writes beside `path`, then renames. IO.
+BASE_NODISCARD enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
+                                               struct base_error *error);
+// Makes the folder and those above it. IO.
+BASE_NODISCARD enum base_status cli_folder_make(const char *path, struct base_error *error);
+
+#endif

@@ -1,0 +1,55 @@
+// Command `walle key new`. One thread.
+#include "cli/cli.h"
+#include "cli/cli_files.h"
+#include "cli/cli_json.h"
+#include "cli/signing.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static enum cli_exit save_pair(const struct signing_key *key, const char *path, const char *hex)
+{
+    char public_path[CLI_PATH_MAX];
+    char line[2 * WIRE_PUBLIC_KEY_BYTES + 2];
+    struct base_error error = {0};
+
+    if (snprintf(public_path, sizeof(public_path), "%s.pub", path) >= CLI_PATH_MAX) {
+        return cli_fail(CLI_EXIT_USAGE, "--out: path too long");
+    }
+    int size = snprintf(line, sizeof(line), "%s\n", hex);
+    if (signing_key_save(key, path, &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    if (cli_file_write(public_path, line, (size_t)size, &error) != BASE_OK) {
+        (void)unlink(path);
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_key_new(struct cli *cli)
+{
+    const char *path = cli->values[CLI_OPTION_OUT];
+    uint8_t public_key[WIRE_PUBLIC_KEY_BYTES];
+    char hex[2 * WIRE_PUBLIC_KEY_BYTES + 1] = "";
+    struct signing_key *key = NULL;
+
+    if (path == NULL || path[0] == '\0') {
+        return cli_fail(CLI_EXIT_USAGE, "--out FILE is missing: where the private key goes");
+    }
+    if (signing_key_new(&key) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "cannot draw a key");
+    }
+    signing_key_public(key, public_key);
+    base_hex_encode(public_key, sizeof(public_key), hex);
+    enum cli_exit code = save_pair(key, path, hex);
+    signing_key_free(key);
+    if (code == CLI_EXIT_OK && cli->json) {
+        json_t *root = json_pack("{s:s, s:s}", "public_key", hex, "file", path);
+        cli_json_print(root);
+        json_decref(root);
+    } else if (code == CLI_EXIT_OK) {
+        printf("%s\n", hex);
+    }
+    return code;
+}

@@ -1,0 +1,224 @@
+// Program `walle`: finds the command in the table, parses its options with argp, runs it, and exits
+// with its code. One thread.
+//
+// Parsing happens twice: a first pass finds where the command's words start (options every command
+// takes may stand before them), the second reads the rest with exactly the options of that command.
+#include "cli/cli.h"
+#include "cli/cli_http.h"
+#include "cli/cli_json.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_BASE  0x100 // options without a short key
+#define DOC_BYTES 8192
+
+static const struct argp_option all_options[CLI_OPTION_COUNT] = {
+#define CLI_OPTION_ROW(name, key, text, argument, doc)                                             \
+    {text, (key) != 0 ? (key) : KEY_BASE + CLI_OPTION_##name, argument, 0, doc, 0},
+    CLI_OPTION_MAP(CLI_OPTION_ROW)
+#undef CLI_OPTION_ROW
+};
+
+struct parse {
+    struct cli *cli;
+    const struct cli_command *command; // NULL in the first pass
+    int words_at;                      // first pass: index of the command's first word, 0: none
+    bool help;
+};
+
+static bool take_option(struct cli *cli, int key, const char *text)
+{
+    for (unsigned i = 0; i < CLI_OPTION_COUNT; ++i) {
+        if (all_options[i].key == key) {
+            cli->values[i] = text != NULL ? text : "";
+            return true;
+        }
+    }
+    return false;
+}
+
+static error_t parse_first(int key, char *text, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+
+    if (key == ARGP_KEY_ARG) {
+        parse->words_at = state->next - 1;
+        state->next = state->argc;
+        return 0;
+    }
+    return take_option(parse->cli, key, text) ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static error_t parse_command(int key, char *text, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    struct cli *cli = parse->cli;
+
+    if (key == ARGP_KEY_ARG) {
+        if (cli->arg_count >= parse->command->args_max || cli->arg_count >= CLI_ARGS_MAX) {
+            argp_error(state, "'%s' is one argument too many", text);
+            return EINVAL;
+        }
+        cli->args[cli->arg_count++] = text;
+        return 0;
+    }
+    if (key == ARGP_KEY_END) {
+        if (cli->arg_count < parse->command->args_min) {
+            argp_error(state, "%s is missing", parse->command->arguments);
+            return EINVAL;
+        }
+        return 0;
+    }
+    return take_option(cli, key, text) ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static uint32_t options_of(uint64_t bits, struct argp_option out[CLI_OPTION_COUNT + 1])
+{
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < CLI_OPTION_COUNT; ++i) {
+        if ((bits >> i & 1) != 0) {
+            out[count++] = all_options[i];
+        }
+    }
+    memset(&out[count], 0, sizeof(out[count]));
+    return count;
+}
+
+// Lines "  group name ARGUMENTS   summary" of one group, or of all.
+static void list_commands(FILE *file, const char *group)
+{
+    for (unsigned i = 0; i < cli_command_count; ++i) {
+        const struct cli_command *command = &cli_commands[i];
+        if (group == NULL || strcmp(group, command->group) == 0) {
+            char words[64];
+            snprintf(words, sizeof(words), "%s %s %s", command->group, command->name,
+                     command->arguments);
+            fprintf(file, "  %-24s %s\n", words, command->summary);
+        }
+    }
+}
+
+static char *top_help(int key, const char *text, void *input)
+{
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC) {
+        return (char *)(uintptr_t)text;
+    }
+    char *out = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&out, &size);
+    if (file == NULL) {
+        return NULL;
+    }
+    fputs("Commands:\n", file);
+    list_commands(file, NULL);
+    fputs("\n'walle GROUP COMMAND --help' shows the options and examples of one.\n"
+          "Exit codes: 0 done; 1 the rollout failed or was rolled back; 2 usage; 3 no gateway "
+          "reached;\n4 refused by the gateway; 5 a local file, key or task is at fault; 6 "
+          "--timeout passed.",
+          file);
+    fclose(file);
+    return out; // argp frees it
+}
+
+static int find_words(int argc, char **argv, struct cli *cli)
+{
+    struct argp_option options[CLI_OPTION_COUNT + 1];
+    const struct argp argp = {options,
+                              parse_first,
+                              "GROUP COMMAND [ARGUMENTS]",
+                              "walle -- releases ML tasks to devices in stages.\v",
+                              NULL,
+                              top_help,
+                              NULL};
+    struct parse parse = {.cli = cli};
+
+    options_of(CLI_BITS_GATEWAY, options);
+    argp_err_exit_status = CLI_EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parse) != 0) {
+        exit(CLI_EXIT_USAGE);
+    }
+    if (parse.words_at == 0) {
+        fputs("walle: which command?\n", stderr);
+        list_commands(stderr, NULL);
+        exit(CLI_EXIT_USAGE);
+    }
+    return parse.words_at;
+}
+
+static const struct cli_command *find_command(const char *group, const char *name)
+{
+    bool known = false;
+
+    for (unsigned i = 0; i < cli_command_count; ++i) {
+        if (strcmp(cli_commands[i].group, group) == 0) {
+            known = true;
+            if (name != NULL && strcmp(cli_commands[i].name, name) == 0) {
+                return &cli_commands[i];
+            }
+        }
+    }
+    if (known && name != NULL && strcmp(name, "--help") == 0) {
+        list_commands(stdout, group);
+        exit(CLI_EXIT_OK);
+    }
+    fprintf(stderr, "walle: no command '%s%s%s'; there are:\n", group, name != NULL ? " " : "",
+            name != NULL ? name : "");
+    list_commands(stderr, known ? group : NULL);
+    exit(CLI_EXIT_USAGE);
+}
+
+static void parse_rest(const struct cli_command *command, int argc, char **argv, struct cli *cli)
+{
+    static char doc[DOC_BYTES];
+    static char program[64];
+    struct argp_option options[CLI_OPTION_COUNT + 1];
+    const struct argp argp = {options, parse_command, command->arguments, doc, NULL, NULL, NULL};
+    struct parse parse = {.cli = cli, .command = command};
+
+    snprintf(doc, sizeof(doc), "%s\vExamples:\n%s", command->summary, command->examples);
+    snprintf(program, sizeof(program), "walle %s %s", command->group, command->name);
+    options_of(command->options, options);
+    argv[0] = program;
+    program_invocation_name = program;
+    program_invocation_short_name = program;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &parse) != 0) {
+        exit(CLI_EXIT_USAGE);
+    }
+}
+
+static void take_format(struct cli *cli)
+{
+    const char *format = cli->values[CLI_OPTION_FORMAT];
+
+    if (format == NULL || strcmp(format, "text") == 0) {
+        return;
+    }
+    if (strcmp(format, "json") != 0) {
+        exit(cli_fail(CLI_EXIT_USAGE, "--output is text or json, not '%s'", format));
+    }
+    cli->json = true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct cli cli;
+
+    (void)setenv("ARGP_HELP_FMT", "rmargin=110", 0);
+    int at = find_words(argc, argv, &cli);
+    const struct cli_command *command = find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
+
+    parse_rest(command, argc - at - 1, argv + at + 1, &cli);
+    take_format(&cli);
+    cli_json_seed();
+    enum cli_exit code = command->run(&cli);
+    cli_http_done();
+    if (fflush(stdout) != 0 && code == CLI_EXIT_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "standard output: cannot write");
+    }
+    return (int)code;
+}

@@ -1,0 +1,195 @@
+// Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
+#include "cli/cli.h"
+#include "cli/cli_json.h"
+#include "cli/rollout_show.h"
+#include "cli/rollout_watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum cli_exit rollout_path(const struct cli *cli, const char *tail, char out[CLI_PATH_MAX])
+{
+    (void)snprintf(out, CLI_PATH_MAX, "/api/v1/rollouts/");
+    if (!cli_path_add(out, CLI_PATH_MAX - 32, cli->args[0])) {
+        return cli_fail(CLI_EXIT_USAGE, "rollout id too long");
+    }
+    (void)snprintf(out + strlen(out), CLI_PATH_MAX - strlen(out), "%s", tail);
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_rollout_status(struct cli *cli)
+{
+    char path[CLI_PATH_MAX];
+    json_t *rollout = NULL;
+
+    if (cli_given(cli, CLI_OPTION_WATCH)) {
+        return rollout_watch(cli, cli->args[0]);
+    }
+    enum cli_exit code = rollout_path(cli, "", path);
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "GET", path, NULL, &rollout);
+    }
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    if (cli->json) {
+        cli_json_print(rollout);
+    } else {
+        (void)rollout_show(stdout, rollout);
+    }
+    code = rollout_exit(rollout);
+    json_decref(rollout);
+    return code;
+}
+
+enum cli_exit cli_rollout_list(struct cli *cli)
+{
+    json_t *page = NULL;
+    size_t index;
+    json_t *rollout;
+    enum cli_exit code = cli_api_page(cli, "/api/v1/rollouts", &page);
+
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, page);
+    }
+    json_array_foreach(json_object_get(page, "items"), index, rollout)
+    {
+        printf("%-20s %-10s ", cli_json_text(rollout, "task", "?"),
+               cli_json_text(rollout, "version", "-"));
+        rollout_show_line(stdout, rollout);
+    }
+    const char *next = cli_json_text(page, "next", NULL);
+    if (next != NULL) {
+        printf("more: --after %s\n", next);
+    }
+    json_decref(page);
+    return CLI_EXIT_OK;
+}
+
+static void print_log_line(const json_t *item)
+{
+    const char *by = cli_json_text(item, "by", "");
+    const char *comment = cli_json_text(item, "comment", "");
+    const json_t *counts = json_object_get(item, "counts");
+
+    printf("%4llu %s %-10s %-16s -> %-12s stage %llu  %s %s (%.2f %% of %llu failed)",
+           (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
+           cli_json_text(item, "kind", "?"), cli_json_text(item, "what", "?"),
+           cli_json_text(item, "state", "?"), (unsigned long long)cli_json_u64(item, "stage_index"),
+           cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"),
+           100 * json_number_value(json_object_get(item, "failure_ratio")),
+           (unsigned long long)(cli_json_u64(counts, "succeeded") + cli_json_u64(counts, "failed") +
+                                cli_json_u64(counts, "timed_out")));
+    if (by[0] != '\0' || comment[0] != '\0') {
+        printf("  by %s: %s", by[0] != '\0' ? by : "-", comment);
+    }
+    putchar('\n');
+}
+
+enum cli_exit cli_rollout_log(struct cli *cli)
+{
+    char path[CLI_PATH_MAX];
+    json_t *page = NULL;
+    size_t index;
+    json_t *item;
+    enum cli_exit code = rollout_path(cli, "/log", path);
+
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_page(cli, path, &page);
+    }
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, page);
+    }
+    json_array_foreach(json_object_get(page, "items"), index, item)
+    {
+        print_log_line(item);
+    }
+    json_decref(page);
+    return CLI_EXIT_OK;
+}
+
+// ---- Commands
+
+static void add_who(const struct cli *cli, json_t *body)
+{
+    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : getenv("USER");
+
+    if (by != NULL && by[0] != '\0') {
+        (void)json_object_set_new(body, "by", json_string(by));
+    }
+    if (cli_given(cli, CLI_OPTION_REASON)) {
+        (void)json_object_set_new(body, "reason", json_string(cli->values[CLI_OPTION_REASON]));
+    }
+}
+
+// Posts `body` (taken) and shows the rollout as it is then.
+static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
+{
+    char path[CLI_PATH_MAX];
+    json_t *rollout = NULL;
+    enum cli_exit code = rollout_path(cli, tail, path);
+
+    add_who(cli, body);
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "POST", path, body, &rollout);
+    }
+    json_decref(body);
+    if (code == CLI_EXIT_OK && !cli->json) {
+        rollout_show_line(stdout, rollout);
+        json_decref(rollout);
+        return code;
+    }
+    return cli_show_take(code, rollout);
+}
+
+enum cli_exit cli_rollout_pause(struct cli *cli)
+{
+    return post_take(cli, "/pause", json_object());
+}
+
+enum cli_exit cli_rollout_promote(struct cli *cli)
+{
+    return post_take(cli, "/promote", json_object());
+}
+
+enum cli_exit cli_rollout_abort(struct cli *cli)
+{
+    return post_take(cli, "/abort", json_object());
+}
+
+enum cli_exit cli_rollout_resume(struct cli *cli)
+{
+    json_t *body = json_object();
+
+    if (cli_given(cli, CLI_OPTION_ACCEPT_RISK)) {
+        if (!cli_given(cli, CLI_OPTION_REASON)) {
+            json_decref(body);
+            return cli_fail(CLI_EXIT_USAGE, "--accept-risk needs --reason TEXT: it is kept");
+        }
+        (void)json_object_set_new(body, "accept_risk", json_true());
+    }
+    return post_take(cli, "/resume", body);
+}
+
+enum cli_exit cli_rollout_simulation(struct cli *cli)
+{
+    uint64_t completed = 0;
+    uint64_t failed = 0;
+    enum cli_exit code;
+
+    if (!cli_given(cli, CLI_OPTION_COMPLETED) || !cli_given(cli, CLI_OPTION_FAILED)) {
+        return cli_fail(CLI_EXIT_USAGE, "--completed N and --failed M are both needed");
+    }
+    if ((code = cli_option_u64(cli, CLI_OPTION_COMPLETED, 0, UINT32_MAX, &completed)) !=
+            CLI_EXIT_OK ||
+        (code = cli_option_u64(cli, CLI_OPTION_FAILED, 0, UINT32_MAX, &failed)) != CLI_EXIT_OK) {
+        return code;
+    }
+    if (failed > completed) {
+        return cli_fail(CLI_EXIT_USAGE, "--failed is more than --completed");
+    }
+    return post_take(
+        cli, "/simulation",
+        json_pack("{s:I, s:I}", "completed", (json_int_t)completed, "failed", (json_int_t)failed));
+}

@@ -1,0 +1,208 @@
+// Command `walle task run`: a built version in the device's own script VM, on this machine. One
+// thread (the process's first, whose stack is large enough).
+#include "cli/cli.h"
+#include "cli/cli_files.h"
+#include "cli/cli_json.h"
+#include "cli/signing.h"
+#include "cli/task_build.h"
+#include "vm/vm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_REPEAT_MAX 1000000
+
+struct run {
+    struct task_build build;
+    struct dev_vm_module modules[WIRE_MANIFEST_FILES_MAX];
+    uint8_t *bytes[WIRE_MANIFEST_FILES_MAX];
+    json_t *attrs_root;
+    struct wire_attrs attrs;
+    char *input;
+    size_t input_bytes;
+    struct dev_vm_job job;
+};
+
+static enum base_status load_file(struct run *run, const char *folder,
+                                  const struct wire_manifest_file *file, uint32_t index,
+                                  struct base_error *error)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[CLI_PATH_MAX];
+    size_t size = 0;
+    struct wire_sha256 digest;
+
+    wire_sha256_hex(&file->digest, hex);
+    if (snprintf(path, sizeof(path), "%s/blobs/%s", folder, hex) >= CLI_PATH_MAX) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
+    }
+    BASE_TRY(cli_file_read(path, TASK_BUILD_FILE_MAX, &run->bytes[index], &size, error));
+    BASE_TRY(signing_sha256(run->bytes[index], size, &digest));
+    if (!wire_sha256_equal(&digest, &file->digest)) {
+        return base_error_set(error, BASE_ERR_HASH, "%s: content does not match its name", path);
+    }
+    run->modules[index] =
+        (struct dev_vm_module){.name = {file->name.data, file->name.size - (sizeof(".mpy") - 1)},
+                               .mpy = run->bytes[index],
+                               .size = size};
+    return BASE_OK;
+}
+
+static enum base_status load_version(struct run *run, const char *folder, struct base_error *error)
+{
+    BASE_TRY(task_build_load(folder, &run->build, error));
+    const struct wire_manifest *manifest = &run->build.manifest;
+    for (uint32_t i = 0; i < manifest->file_count; ++i) {
+        if (manifest->files[i].kind == WIRE_FILE_SCRIPT) {
+            BASE_TRY(load_file(run, folder, &manifest->files[i], run->job.module_count, error));
+            run->job.module_count++;
+        }
+    }
+    run->job.modules = run->modules;
+    run->job.entry = manifest->entry;
+    run->job.config = manifest->config;
+    run->job.time_ms = manifest->time_ms;
+    return BASE_OK;
+}
+
+// --attrs FILE: a JSON object of texts, whole numbers and booleans.
+static enum base_status load_attrs(struct run *run, const char *path, struct base_error *error)
+{
+    const char *key;
+    json_t *value;
+
+    BASE_TRY(cli_json_load(path, &run->attrs_root, error));
+    if (!json_is_object(run->attrs_root) || json_object_size(run->attrs_root) > WIRE_ATTRS_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: not an object of at most %d attributes",
+                              path, WIRE_ATTRS_MAX);
+    }
+    json_object_foreach(run->attrs_root, key, value)
+    {
+        struct wire_attr *attr = &run->attrs.items[run->attrs.count++];
+        attr->name = base_str_of(key);
+        if (json_is_string(value)) {
+            attr->type = WIRE_ATTR_STRING;
+            attr->text = base_str_of(json_string_value(value));
+        } else if (json_is_integer(value) || json_is_boolean(value)) {
+            attr->type = json_is_integer(value) ? WIRE_ATTR_INTEGER : WIRE_ATTR_BOOLEAN;
+            attr->integer =
+                json_is_integer(value) ? json_integer_value(value) : (json_is_true(value) ? 1 : 0);
+        } else {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "%s: \"%.40s\" is no text, whole number or boolean", path, key);
+        }
+    }
+    run->job.attrs = &run->attrs;
+    return BASE_OK;
+}
+
+static enum base_status load_all(const struct cli *cli, struct run *run, struct base_error *error)
+{
+    const char *device = cli->values[CLI_OPTION_DEVICE];
+
+    BASE_TRY(load_version(run, cli->args[0], error));
+    run->job.device_id = 1;
+    if (device != NULL && wire_device_parse(base_str_of(device), &run->job.device_id) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "--device takes 16 hex digits");
+    }
+    if (cli_given(cli, CLI_OPTION_ATTRS)) {
+        BASE_TRY(load_attrs(run, cli->values[CLI_OPTION_ATTRS], error));
+    }
+    if (cli_given(cli, CLI_OPTION_INPUT)) {
+        uint8_t *bytes = NULL;
+        BASE_TRY(cli_file_read(cli->values[CLI_OPTION_INPUT], CLI_JSON_FILE_MAX, &bytes,
+                               &run->input_bytes, error));
+        run->input = (char *)bytes;
+        run->job.input = (struct base_str){run->input, run->input_bytes};
+    }
+    return BASE_OK;
+}
+
+static void show_result(const struct cli *cli, const struct dev_vm_result *result)
+{
+    if (cli->json) {
+        json_t *root = json_pack(
+            "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:o}", "end",
+            dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
+            result->file, "line", (int)result->line, "duration_us", (json_int_t)result->duration_us,
+            "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
+            (json_int_t)result->heap_peak_bytes, "output",
+            json_stringn(result->output.data != NULL ? result->output.data : "",
+                         result->output.size),
+            "result",
+            result->result.size > 0
+                ? json_loadb(result->result.data, result->result.size, JSON_DECODE_ANY, NULL)
+                : json_null());
+        cli_json_print(root);
+        json_decref(root);
+        return;
+    }
+    if (result->output.size > 0) {
+        printf("%.*s", (int)result->output.size, result->output.data);
+    }
+    if (result->end != DEV_VM_FINISHED) {
+        printf("%s: %s: %s (%s:%u)\n", dev_vm_end_name(result->end), result->type, result->message,
+               result->file, result->line);
+    }
+    if (result->result.size > 0) {
+        printf("result: %.*s\n", (int)result->result.size, result->result.data);
+    }
+    printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
+           result->heap_peak_bytes);
+}
+
+static enum cli_exit run_version(const struct cli *cli, struct run *run)
+{
+    struct dev_vm *vm = NULL;
+    struct dev_vm_result result;
+    uint64_t repeat = 1;
+    uint64_t best_us = UINT64_MAX;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_REPEAT, 1, RUN_REPEAT_MAX, &repeat);
+
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    if (dev_vm_new(run->build.manifest.heap_kib, &vm) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "no memory for the script VM");
+    }
+    memset(&result, 0, sizeof(result));
+    enum base_status status = BASE_OK;
+    for (uint64_t i = 0; i < (repeat > 0 ? repeat : 1) && status == BASE_OK; ++i) {
+        status = dev_vm_run(vm, &run->job, &result);
+        best_us = result.duration_us < best_us ? result.duration_us : best_us;
+    }
+    if (status != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "the VM refuses the job: %s", base_status_text(status));
+    } else {
+        result.duration_us = best_us;
+        show_result(cli, &result);
+        code = result.end == DEV_VM_FINISHED ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    }
+    dev_vm_free(vm);
+    return code;
+}
+
+enum cli_exit cli_task_run(struct cli *cli)
+{
+    struct base_error error = {0};
+    struct run *run = calloc(1, sizeof(*run));
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (run == NULL) {
+        return cli_fail(CLI_EXIT_LOCAL, "out of memory");
+    }
+    if (load_all(cli, run, &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    } else {
+        code = run_version(cli, run);
+    }
+    for (uint32_t i = 0; i < WIRE_MANIFEST_FILES_MAX; ++i) {
+        free(run->bytes[i]);
+    }
+    json_decref(run->attrs_root);
+    free(run->input);
+    task_build_done(&run->build);
+    free(run);
+    return code;
+}

@@ -1,0 +1,148 @@
+// Stages of a rollout. Called by `rollout plan` and `rollout start`; one thread.
+#include "cli/ladder.h"
+
+#include "cli/cli_json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static json_t *default_ladder(void)
+{
+    return json_pack(
+        "[{s:s, s:s}, {s:s, s:s, s:[{s:s, s:s, s:s}]}, {s:s, s:s, s:f}, {s:s, s:s, s:f}, "
+        "{s:s, s:s, s:f}, {s:s, s:s}]",
+        "name", "simulate", "kind", "simulate", //
+        "name", "beta", "kind", "beta", "audience", "attr", "channel", "op", "==", "value", "beta",
+        "name", "gray-1", "kind", "gray", "percent", 1.0,   //
+        "name", "gray-10", "kind", "gray", "percent", 10.0, //
+        "name", "gray-50", "kind", "gray", "percent", 50.0, //
+        "name", "full", "kind", "full");
+}
+
+enum pol_stage_kind ladder_kind(const json_t *stage)
+{
+    const char *text = cli_json_text(stage, "kind", "");
+
+    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
+        if (strcmp(text, pol_stage_kind_name((enum pol_stage_kind)i)) == 0) {
+            return (enum pol_stage_kind)i;
+        }
+    }
+    return POL_STAGE_KIND_COUNT;
+}
+
+uint16_t ladder_max_bucket(const json_t *stage)
+{
+    return (uint16_t)lround(json_number_value(json_object_get(stage, "percent")) * 100);
+}
+
+static enum cli_exit check_stage(const json_t *stage, size_t index)
+{
+    const json_t *percent = json_object_get(stage, "percent");
+    double number = json_number_value(percent);
+
+    if (cli_json_text(stage, "name", "")[0] == '\0') {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"name\" is missing", index);
+    }
+    if (ladder_kind(stage) == POL_STAGE_KIND_COUNT) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"kind\" is simulate, beta, gray or full",
+                        index);
+    }
+    if (percent == NULL && ladder_kind(stage) == POL_STAGE_GRAY) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: a gray stage needs \"percent\"", index);
+    }
+    if (percent != NULL && !(json_is_number(percent) && number >= 0.01 && number <= 100)) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"percent\" is 0.01 to 100", index);
+    }
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
+{
+    uint64_t min_sample = 0;
+    double min_dwell = 0;
+    double max_failure = 0;
+    size_t index;
+    json_t *stage;
+    enum cli_exit code;
+
+    if ((code = cli_option_u64(cli, CLI_OPTION_MIN_SAMPLE, LADDER_MIN_SAMPLE, UINT32_MAX,
+                               &min_sample)) != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_MIN_DWELL, LADDER_MIN_DWELL_S, 30.0 * 24 * 3600,
+                                &min_dwell)) != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_MAX_FAILURE, LADDER_MAX_FAILURE, 1,
+                                &max_failure)) != CLI_EXIT_OK) {
+        return code;
+    }
+    json_array_foreach(stages, index, stage)
+    {
+        code = check_stage(stage, index);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+        json_t *defaults =
+            json_pack("{s:I, s:f, s:f, s:f}", "min_sample", (json_int_t)min_sample, "min_dwell_s",
+                      min_dwell, "max_failure", max_failure, "percent", 100.0);
+        int added = json_object_update_missing(stage, defaults);
+        json_decref(defaults);
+        if (added != 0) {
+            return cli_fail(CLI_EXIT_LOCAL, "stages[%zu]: not an object", index);
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+// The array in a JSON file: the root itself, or its member `key`.
+static enum cli_exit load_list(const char *path, const char *key, json_t **out)
+{
+    struct base_error error = {0};
+    json_t *root = NULL;
+
+    if (cli_json_load(path, &root, &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    json_t *list = json_is_array(root) ? root : json_object_get(root, key);
+    json_t *copy = json_is_array(list) ? json_deep_copy(list) : NULL;
+    json_decref(root);
+    if (copy == NULL) {
+        return cli_fail(CLI_EXIT_USAGE, "%s: neither a list nor an object with \"%s\"", path, key);
+    }
+    *out = copy;
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
+{
+    json_t *stages = NULL;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (cli_given(cli, CLI_OPTION_STAGES)) {
+        code = load_list(cli->values[CLI_OPTION_STAGES], "stages", &stages);
+    } else {
+        stages = default_ladder();
+    }
+    if (code == CLI_EXIT_OK &&
+        (json_array_size(stages) == 0 || json_array_size(stages) > POL_STAGES_MAX)) {
+        code = cli_fail(CLI_EXIT_USAGE, "a rollout has 1 to %u stages, not %zu", POL_STAGES_MAX,
+                        json_array_size(stages));
+    }
+    if (code == CLI_EXIT_OK) {
+        code = fill_stages(cli, stages);
+    }
+    if (code != CLI_EXIT_OK) {
+        json_decref(stages);
+        return code;
+    }
+    *out_stages = stages;
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit ladder_target(const struct cli *cli, json_t **out_target)
+{
+    if (cli_given(cli, CLI_OPTION_TARGET)) {
+        return load_list(cli->values[CLI_OPTION_TARGET], "target", out_target);
+    }
+    *out_target = json_array();
+    return CLI_EXIT_OK;
+}

@@ -1,0 +1,26 @@
+// The stages a rollout goes through: the default ladder or a file, with the command's options on
+// top, as the JSON the gateway takes. Statements are added later by the signer.
+#ifndef LADDER_H
+#define LADDER_H
+
+#include "cli/cli.h"
+
+#include "policy/rollout.h"
+
+#include <jansson.h>
+
+#define LADDER_MIN_SAMPLE  20
+#define LADDER_MIN_DWELL_S 0.0
+#define LADDER_MAX_FAILURE 0.02
+
+// Stages as an array owned by the caller. --stages FILE (a list, or {"stages": [...]}) replaces the
+// default ladder; --min-sample, --min-dwell and --max-failure fill what a stage leaves open.
+enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages);
+// The conditions of --target FILE; an empty array without it.
+enum cli_exit ladder_target(const struct cli *cli, json_t **out_target);
+
+// What a statement for this stage says; `stage` was made by ladder_stages.
+enum pol_stage_kind ladder_kind(const json_t *stage);
+uint16_t ladder_max_bucket(const json_t *stage);
+
+#endif

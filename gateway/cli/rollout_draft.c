@@ -1,0 +1,105 @@
+// Signing of a whole rollout. Called by `rollout start`, and by tests; one thread.
+#include "cli/rollout_draft.h"
+
+#include "cli/ladder.h"
+
+static json_t *hex_text(uint64_t id)
+{
+    char text[WIRE_DEVICE_HEX + 1];
+
+    wire_device_hex(id, text);
+    return json_string(text);
+}
+
+// One signed statement as base64url text.
+static enum base_status sign_text(const struct signing_key *key, const struct wire_release *release,
+                                  json_t **out_text)
+{
+    uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
+    char text[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)];
+    size_t size = 0;
+
+    BASE_TRY(signing_release(key, release, envelope, sizeof(envelope), &size));
+    json_t *value = json_stringn(text, base_b64_encode(envelope, size, text));
+    if (value == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    *out_text = value;
+    return BASE_OK;
+}
+
+static struct wire_release common(const struct rollout_draft *draft)
+{
+    return (struct wire_release){.task_name = base_str_of(draft->task),
+                                 .rollout_id = draft->id,
+                                 .salt = draft->salt,
+                                 .issued_s = draft->issued_s,
+                                 .expires_s = draft->expires_s};
+}
+
+static enum base_status sign_stage(const struct rollout_draft *draft, const struct signing_key *key,
+                                   json_t *stage)
+{
+    struct wire_release release = common(draft);
+    json_t *text = NULL;
+
+    release.kind = WIRE_RELEASE_INSTALL;
+    release.release_counter = draft->release_counter;
+    release.manifest = draft->manifest;
+    release.manifest_bytes = draft->manifest_bytes;
+    release.max_bucket = ladder_max_bucket(stage);
+    release.stage_kind = (uint8_t)ladder_kind(stage);
+    BASE_TRY(sign_text(key, &release, &text));
+    return json_object_set_new(stage, "statement", text) == 0 ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+static enum base_status sign_way_back(const struct rollout_draft *draft,
+                                      const struct signing_key *key, json_t **out_text)
+{
+    struct wire_release release = common(draft);
+
+    release.kind = draft->has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
+    release.release_counter = draft->release_counter + 1;
+    if (draft->has_baseline) {
+        release.manifest = draft->baseline;
+        release.manifest_bytes = draft->baseline_bytes;
+    }
+    release.max_bucket = 10000;
+    release.stage_kind = POL_STAGE_FULL;
+    return sign_text(key, &release, out_text);
+}
+
+enum base_status rollout_draft_body(const struct rollout_draft *draft,
+                                    const struct signing_key *key, json_t *stages, json_t *target,
+                                    json_t **out_body, struct base_error *error)
+{
+    char manifest[WIRE_SHA256_HEX + 1];
+    json_t *way_back = NULL;
+    enum base_status status = BASE_OK;
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach(stages, index, stage)
+    {
+        if (status == BASE_OK && ladder_kind(stage) != POL_STAGE_SIMULATE) {
+            status = sign_stage(draft, key, stage);
+        }
+    }
+    if (status == BASE_OK) {
+        status = sign_way_back(draft, key, &way_back);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "cannot sign the statements: %s",
+                              base_status_text(status));
+    }
+    wire_sha256_hex(&draft->manifest, manifest);
+    json_t *body = json_pack(
+        "{s:o, s:s, s:s, s:o, s:I, s:O, s:O, s:o}", "id", hex_text(draft->id), "task", draft->task,
+        "manifest", manifest, "salt", hex_text(draft->salt), "release_counter",
+        (json_int_t)draft->release_counter, "target", target, "stages", stages, "revert", way_back);
+    if (body == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    *out_body = body;
+    return BASE_OK;
+}

@@ -1,0 +1,154 @@
+// Rollouts as text. Called by the rollout commands; one thread.
+#include "cli/rollout_show.h"
+
+#include "cli/cli_json.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BAR_WIDTH 24
+
+static unsigned long long count(const json_t *counts, const char *key)
+{
+    return (unsigned long long)cli_json_u64(counts, key);
+}
+
+static double ratio_of(const json_t *rollout)
+{
+    return json_number_value(json_object_get(rollout, "failure_ratio"));
+}
+
+// '=' succeeded, 'x' failed or silent, '.' offered and not there yet; empty when nobody was
+// offered.
+static void make_bar(const json_t *counts, char out[BAR_WIDTH + 1])
+{
+    double offered = (double)count(counts, "offered");
+    double good = (double)count(counts, "succeeded");
+    double bad = (double)(count(counts, "failed") + count(counts, "timed_out"));
+
+    memset(out, ' ', BAR_WIDTH);
+    out[BAR_WIDTH] = '\0';
+    if (offered < good + bad) {
+        offered = good + bad;
+    }
+    if (offered <= 0) {
+        return;
+    }
+    int good_width = (int)floor(good / offered * BAR_WIDTH);
+    int bad_width = bad > 0 ? (int)fmax(1, floor(bad / offered * BAR_WIDTH)) : 0;
+    for (int i = 0; i < BAR_WIDTH; ++i) {
+        out[i] = '.';
+    }
+    for (int i = 0; i < good_width; ++i) {
+        out[i] = '=';
+    }
+    for (int i = 0; i < bad_width; ++i) {
+        out[BAR_WIDTH - 1 - i] = 'x';
+    }
+}
+
+static int64_t open_stage(const json_t *rollout)
+{
+    const json_t *index = json_object_get(json_object_get(rollout, "stage"), "index");
+
+    return json_is_integer(index) ? json_integer_value(index) : -1;
+}
+
+static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, size_t index)
+{
+    char bar[BAR_WIDTH + 1];
+    char share[24] = "";
+    const json_t *counts = json_object_get(stage, "counts");
+    int64_t open = open_stage(rollout);
+    const char *state = cli_json_text(rollout, "state", "");
+    bool over = strcmp(state, "completed") == 0;
+    char mark = over || (int64_t)index < open ? '+' : (int64_t)index == open ? '>' : ' ';
+
+    if (strcmp(cli_json_text(stage, "kind", ""), "gray") == 0) {
+        snprintf(share, sizeof(share), "%g %%",
+                 json_number_value(json_object_get(stage, "percent")));
+    }
+    make_bar(counts, bar);
+    fprintf(file, "  %c %-10.10s %7s [%s] %llu offered, %llu ok, %llu failed, %llu silent\n", mark,
+            cli_json_text(stage, "name", "?"), share, bar, count(counts, "offered"),
+            count(counts, "succeeded"), count(counts, "failed"), count(counts, "timed_out"));
+}
+
+static unsigned show_causes(FILE *file, const json_t *rollout)
+{
+    size_t index;
+    json_t *item;
+    unsigned lines = 0;
+
+    json_array_foreach(json_object_get(rollout, "fingerprints"), index, item)
+    {
+        if (lines < 3) {
+            fprintf(file, "  %llu devices: %s %s\n", count(item, "devices"),
+                    cli_json_text(item, "kind", "?"), cli_json_text(item, "detail", ""));
+            lines++;
+        }
+    }
+    json_array_foreach(json_object_get(rollout, "slices"), index, item)
+    {
+        if (lines < 6 && count(item, "failed") > 0) {
+            fprintf(file, "  slice %s = %s: %llu of %llu failed\n",
+                    cli_json_text(item, "attr", "?"), cli_json_text(item, "value", "?"),
+                    count(item, "failed"), count(item, "completed"));
+            lines++;
+        }
+    }
+    return lines;
+}
+
+unsigned rollout_show(FILE *file, const json_t *rollout)
+{
+    const json_t *counts = json_object_get(rollout, "counts");
+    unsigned lines = 3;
+    size_t index;
+    json_t *stage;
+
+    fprintf(file, "rollout %s  %s %s  %s\n", cli_json_text(rollout, "id", "?"),
+            cli_json_text(rollout, "task", "?"), cli_json_text(rollout, "version", ""),
+            cli_json_text(rollout, "state", "?"));
+    json_array_foreach(json_object_get(rollout, "stages"), index, stage)
+    {
+        show_stage(file, rollout, stage, index);
+        lines++;
+    }
+    fprintf(file, "  verdict %s: %s; %.2f %% failed\n", cli_json_text(rollout, "verdict", "?"),
+            cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
+    fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
+            count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),
+            count(counts, "failed"), count(counts, "rolled_back"));
+    return lines + show_causes(file, rollout);
+}
+
+void rollout_show_line(FILE *file, const json_t *rollout)
+{
+    const json_t *counts = json_object_get(rollout, "counts");
+
+    fprintf(file,
+            "%s %s %-8s %s: %s; %llu offered, %llu ok, %llu failed, %llu silent, %llu back, "
+            "%.2f %% failed\n",
+            cli_json_text(rollout, "id", "?"), cli_json_text(rollout, "state", "?"),
+            cli_json_text(json_object_get(rollout, "stage"), "name", "-"),
+            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
+            count(counts, "offered"), count(counts, "succeeded"), count(counts, "failed"),
+            count(counts, "timed_out"), count(counts, "rolled_back"), 100 * ratio_of(rollout));
+}
+
+bool rollout_is_over(const json_t *rollout)
+{
+    const char *state = cli_json_text(rollout, "state", "");
+
+    return strcmp(state, "completed") == 0 || strcmp(state, "rolled_back") == 0;
+}
+
+enum cli_exit rollout_exit(const json_t *rollout)
+{
+    const char *state = cli_json_text(rollout, "state", "");
+    bool failed = json_is_true(json_object_get(rollout, "stage_failed")) ||
+                  strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0;
+
+    return failed && strcmp(state, "completed") != 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}

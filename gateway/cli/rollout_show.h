@@ -1,0 +1,20 @@
+// A rollout on the terminal: stages as lines with bars, counts, the verdict and why.
+#ifndef ROLLOUT_SHOW_H
+#define ROLLOUT_SHOW_H
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+// Prints the whole picture; returns the number of lines.
+unsigned rollout_show(FILE *file, const json_t *rollout);
+// One line with the essence; for logs of what changes.
+void rollout_show_line(FILE *file, const json_t *rollout);
+
+// Has it come to an end (completed, rolled back)?
+bool rollout_is_over(const json_t *rollout);
+// OK, or FAILED for a failed stage, a rollback under way or done.
+enum cli_exit rollout_exit(const json_t *rollout);
+
+#endif

@@ -1,0 +1,12 @@
+// Following a rollout until it ends.
+#ifndef ROLLOUT_WATCH_H
+#define ROLLOUT_WATCH_H
+
+#include "cli/cli.h"
+
+// Redraws the picture on a terminal; prints a line whenever something changed elsewhere; with -o
+// json prints the last state. Ends when the rollout does: OK when it completed, FAILED when it was
+// rolled back, TIMEOUT after --timeout SECONDS.
+enum cli_exit rollout_watch(const struct cli *cli, const char *id);
+
+#endif

@@ -1,0 +1,35 @@
+// Signing of releases with Ed25519 (RFC 8032), on OpenSSL: the only place that holds a private key.
+//
+// A key file is PKCS #8 PEM, readable by its owner alone; beside it FILE.pub holds the public key
+// as 64 hex digits. The gateway never sees a private key: it stores and hands out statements that
+// only devices verify.
+#ifndef SIGNING_H
+#define SIGNING_H
+
+#include "base/error.h"
+#include "wire/statement.h"
+
+struct signing_key; // an opened private key
+
+// Draws a key pair. IO when the system gives no randomness, NOMEM.
+BASE_NODISCARD enum base_status signing_key_new(struct signing_key **out_key);
+// Reads a PEM file. IO: cannot read; INVALID: no Ed25519 private key in it. `error` says which.
+BASE_NODISCARD enum base_status signing_key_load(const char *path, struct signing_key **out_key,
+                                                 struct base_error *error);
+// Writes PEM, mode 0600; never replaces a file. EXISTS, IO.
+BASE_NODISCARD enum base_status signing_key_save(const struct signing_key *key, const char *path,
+                                                 struct base_error *error);
+void signing_key_free(struct signing_key *key); // accepts NULL
+void signing_key_public(const struct signing_key *key, uint8_t out[WIRE_PUBLIC_KEY_BYTES]);
+
+// Envelope of `release` with one signature by `key`. INVALID, TOO_LARGE (past `capacity` or
+// WIRE_STATEMENT_BYTES_MAX), NOMEM.
+BASE_NODISCARD enum base_status signing_release(const struct signing_key *key,
+                                                const struct wire_release *release, uint8_t *out,
+                                                size_t capacity, size_t *out_size);
+
+// SHA-256 of bytes. NOMEM.
+BASE_NODISCARD enum base_status signing_sha256(const void *bytes, size_t size,
+                                               struct wire_sha256 *out_digest);
+
+#endif

@@ -1,0 +1,34 @@
+// A built version on disk, and how a source becomes one.
+//
+//   BUILD/manifest            the manifest's bytes (device/wire/manifest.h)
+//   BUILD/blobs/SHA256        every file of the version, and the manifest itself
+//   BUILD/build.json          the same in words, for people and scripts
+//
+// The same source always gives the same bytes.
+#ifndef TASK_BUILD_H
+#define TASK_BUILD_H
+
+#include "base/error.h"
+#include "wire/manifest.h"
+
+#define TASK_BUILD_SOURCE_MAX (1024u * 1024)       // one Python file
+#define TASK_BUILD_FILE_MAX   (256u * 1024 * 1024) // one model or data file
+
+struct task_build {
+    uint8_t *manifest_bytes; // malloc
+    size_t manifest_size;
+    struct wire_sha256 manifest_digest;
+    struct wire_manifest manifest; // borrowed from manifest_bytes
+};
+
+// Compiles and writes. `version` NULL takes the one in task.json. IO, INVALID, TOO_LARGE, NOMEM;
+// `error` says the file, the line and what is wrong.
+BASE_NODISCARD enum base_status task_build_make(const char *folder, const char *out_folder,
+                                                const char *version, struct task_build *out,
+                                                struct base_error *error);
+// Reads BUILD/manifest. IO, INVALID.
+BASE_NODISCARD enum base_status task_build_load(const char *folder, struct task_build *out,
+                                                struct base_error *error);
+void task_build_done(struct task_build *build); // accepts NULL and zeroed builds
+
+#endif

@@ -1,0 +1,45 @@
+// A task's source folder: task.json, read and checked.
+//
+//   { "name": "ipv", "version": "1.0.0", "entry": "ipv",          required
+//     "heap_kib": 64, "time_ms": 200, "every_s": 0,               limits of a run, and how often
+//     "config": { ... },                                          given to the script as it is
+//     "files": [ "ipv.py", {"name": "model.onnx", "path": "../models/a.onnx", "kind": "model"} ] }
+//
+// A .py file becomes bytecode and is imported under its name without suffix. Kinds: script (.py),
+// model (.onnx), data (anything else). `path` is relative to the folder.
+#ifndef TASK_SOURCE_H
+#define TASK_SOURCE_H
+
+#include "base/error.h"
+#include "wire/manifest.h"
+
+#include <jansson.h>
+
+#define TASK_SOURCE_PATH_MAX 1024
+
+struct task_source_file {
+    enum wire_file_kind kind;
+    const char *name; // as listed: "ipv.py"; borrowed from the document
+    char path[TASK_SOURCE_PATH_MAX];
+};
+
+// Zero-initialise; release with task_source_done. Texts are borrowed from the document inside.
+struct task_source {
+    json_t *document;
+    const char *name;
+    const char *version;
+    const char *entry;
+    uint32_t heap_kib;
+    uint32_t time_ms;
+    uint32_t every_s;
+    char *config; // compact JSON with sorted keys; "" when there is none
+    uint32_t file_count;
+    struct task_source_file files[WIRE_MANIFEST_FILES_MAX];
+};
+
+// IO, INVALID, TOO_LARGE, NOMEM; `error` says the file, the field and what is wrong.
+BASE_NODISCARD enum base_status task_source_load(const char *folder, struct task_source *out,
+                                                 struct base_error *error);
+void task_source_done(struct task_source *source); // accepts NULL and half-loaded sources
+
+#endif

@@ -1,0 +1,21 @@
+// The bucket of a device in one rollout. Gateway, device and simulator call this same function.
+//
+// The salt is mixed before it meets the id, so that salts that differ in one bit place devices
+// independently; the reduction keeps the high half of a product, which needs no division.
+#include "policy/bucket.h"
+
+// Finaliser with full avalanche (the constants are those of SplitMix64). It is repeated here
+// because policy uses no other module.
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+uint16_t pol_bucket(uint64_t device_id, uint64_t salt)
+{
+    uint64_t hash = mix(device_id ^ mix(salt));
+    return (uint16_t)((unsigned __int128)hash * POL_BUCKET_COUNT >> 64);
+}

@@ -1,0 +1,105 @@
+// Names of the policy's enumerations, for logs, the API and people. Any thread.
+//
+// Switches rather than tables, so that the compiler tells when an enumerator is missing.
+#include "policy/rollout.h"
+
+const char *pol_stage_kind_name(enum pol_stage_kind kind)
+{
+    switch (kind) {
+    case POL_STAGE_SIMULATE:
+        return "simulate";
+    case POL_STAGE_BETA:
+        return "beta";
+    case POL_STAGE_GRAY:
+        return "gray";
+    case POL_STAGE_FULL:
+        return "full";
+    case POL_STAGE_KIND_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_rollout_state_name(enum pol_rollout_state state)
+{
+    switch (state) {
+    case POL_ROLLOUT_DRAFT:
+        return "draft";
+    case POL_ROLLOUT_RUNNING:
+        return "running";
+    case POL_ROLLOUT_PAUSED:
+        return "paused";
+    case POL_ROLLOUT_ROLLING_BACK:
+        return "rolling_back";
+    case POL_ROLLOUT_ROLLED_BACK:
+        return "rolled_back";
+    case POL_ROLLOUT_COMPLETED:
+        return "completed";
+    case POL_ROLLOUT_STATE_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_verdict_name(enum pol_verdict verdict)
+{
+    switch (verdict) {
+    case POL_VERDICT_NO_DATA:
+        return "no_data";
+    case POL_VERDICT_INCONCLUSIVE:
+        return "inconclusive";
+    case POL_VERDICT_PASS:
+        return "pass";
+    case POL_VERDICT_FAIL:
+        return "fail";
+    case POL_VERDICT_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_action_name(enum pol_action action)
+{
+    switch (action) {
+    case POL_ACTION_HOLD:
+        return "hold";
+    case POL_ACTION_ADVANCE:
+        return "advance";
+    case POL_ACTION_COMPLETE:
+        return "complete";
+    case POL_ACTION_PAUSE:
+        return "pause";
+    case POL_ACTION_RESUME:
+        return "resume";
+    case POL_ACTION_ROLL_BACK:
+        return "roll_back";
+    case POL_ACTION_FINISH_ROLL_BACK:
+        return "finish_roll_back";
+    case POL_ACTION_REFUSE:
+        return "refuse";
+    case POL_ACTION_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_command_name(enum pol_command command)
+{
+    switch (command) {
+    case POL_COMMAND_START:
+        return "start";
+    case POL_COMMAND_PAUSE:
+        return "pause";
+    case POL_COMMAND_RESUME:
+        return "resume";
+    case POL_COMMAND_RESUME_ACCEPT_RISK:
+        return "resume_accept_risk";
+    case POL_COMMAND_PROMOTE:
+        return "promote";
+    case POL_COMMAND_ABORT:
+        return "abort";
+    case POL_COMMAND_COUNT:
+        break;
+    }
+    return "unknown";
+}

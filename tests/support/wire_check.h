@@ -1,0 +1,134 @@
+// What must hold for any bytes given to a parser of device/wire, valid or not: no crash, and what
+// is accepted encodes back to the very same bytes. Used by the property tests and by the fuzz
+// targets.
+#ifndef WIRE_CHECK_H
+#define WIRE_CHECK_H
+
+#include "base/check.h"
+#include "wire/attrs.h"
+#include "wire/manifest.h"
+#include "wire/offer.h"
+#include "wire/profile.h"
+#include "wire/report.h"
+#include "wire/statement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum base_status (*wire_check_fn)(const uint8_t *bytes, size_t size);
+
+static inline void wire_check_same(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    base_check(a_size == b_size);
+    base_check(memcmp(a, b, a_size) == 0);
+}
+
+static inline enum base_status wire_check_attrs(const uint8_t *bytes, size_t size)
+{
+    struct wire_attrs attrs;
+    enum base_status status = wire_attrs_parse(bytes, size, &attrs);
+    if (status != BASE_OK) {
+        base_check(attrs.count == 0);
+        return status;
+    }
+    uint8_t again[WIRE_ATTRS_BYTES_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, again, sizeof again);
+    wire_attrs_write(&writer, &attrs);
+    base_check(writer.status == BASE_OK);
+    wire_check_same(bytes, size, again, base_writer_size(&writer));
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_profile(const uint8_t *bytes, size_t size)
+{
+    struct wire_profile profile;
+    BASE_TRY(wire_profile_parse(bytes, size, &profile));
+    (void)wire_check_attrs(profile.attrs, profile.attrs_bytes);
+    struct wire_profile_pair pairs[WIRE_PROFILE_TASKS_MAX];
+    bool with_pairs = (profile.flags & WIRE_PROFILE_FLAG_PAIRS) != 0;
+    base_check(with_pairs == (profile.pairs != NULL));
+    if (with_pairs) {
+        struct base_reader reader;
+        base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
+        for (uint32_t i = 0; i < profile.task_count; i++) {
+            base_check(wire_profile_pair_next(&reader, &pairs[i]) == BASE_OK);
+        }
+        base_check(base_reader_finish(&reader) == BASE_OK);
+    }
+    static uint8_t again[WIRE_PROFILE_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_profile_encode(&profile, with_pairs ? pairs : NULL, again, sizeof again,
+                                   &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_release(const uint8_t *bytes, size_t size)
+{
+    struct wire_release release;
+    BASE_TRY(wire_release_parse(bytes, size, &release));
+    uint8_t again[WIRE_STATEMENT_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_release_encode(&release, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_envelope(const uint8_t *bytes, size_t size)
+{
+    struct wire_envelope envelope;
+    BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
+    (void)wire_check_release(envelope.payload, envelope.payload_bytes);
+    uint8_t again[WIRE_STATEMENT_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_envelope_encode(&envelope, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_offers(const uint8_t *bytes, size_t size)
+{
+    struct wire_offers offers;
+    BASE_TRY(wire_offers_parse(bytes, size, &offers));
+    for (uint32_t i = 0; i < offers.count; i++) {
+        (void)wire_check_envelope(offers.items[i].envelope, offers.items[i].envelope_bytes);
+    }
+    static uint8_t again[WIRE_OFFERS_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_offers_encode(&offers, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_manifest(const uint8_t *bytes, size_t size)
+{
+    struct wire_manifest manifest;
+    enum base_status status = wire_manifest_parse(bytes, size, &manifest);
+    if (status != BASE_OK) {
+        base_check(manifest.file_count == 0);
+        return status;
+    }
+    static uint8_t again[WIRE_MANIFEST_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_manifest_encode(&manifest, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_report(const uint8_t *bytes, size_t size)
+{
+    struct wire_report report;
+    enum base_status status = wire_report_parse(bytes, size, &report);
+    if (status != BASE_OK) {
+        base_check(report.count == 0);
+        return status;
+    }
+    static uint8_t again[WIRE_REPORT_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_report_encode(&report, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+#endif

@@ -1,0 +1,440 @@
+// Runs of the script VM: how each kind of end comes back, what a script can reach, and that runs
+// leave nothing behind.
+#include "vm_kit.h"
+
+static int setup(void **state)
+{
+    static struct vm_kit kit;
+    kit_init(&kit, 0);
+    *state = &kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_done(*state);
+    return 0;
+}
+
+static void test_finished(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit,
+                   "import walle\nprint('hello', 1 + 2)\nwalle.result({'a': [1, 2.5, None]})\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "hello 3\n");
+    kit_text_is(kit->result.result, "{\"a\":[1,2.5,null]}");
+    assert_string_equal(kit->result.type, "");
+    assert_true(kit->result.heap_peak_bytes > 0);
+    assert_true(kit->result.heap_peak_bytes < DEV_VM_HEAP_KIB_DEFAULT * 1024);
+    assert_false(kit->result.output_cut);
+}
+
+static void test_exception(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "def inner(x):\n"
+                        "    return 1 // x\n"
+                        "\n"
+                        "def outer():\n"
+                        "    inner(0)\n"
+                        "outer()\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.type, "ZeroDivisionError");
+    assert_string_equal(kit->result.message, "divide by zero");
+    assert_string_equal(kit->result.file, "main.py");
+    assert_int_equal(kit->result.line, 2);
+    kit_text_is(kit->result.output, "");
+}
+
+static void test_exception_of_the_script(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "class Odd(ValueError):\n"
+                        "    def __str__(self):\n"
+                        "        return 'odd ' + str(self.args[0])\n"
+                        "raise Odd(7)\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.type, "Odd");
+    assert_int_equal(kit->result.line, 4);
+}
+
+static void test_exception_that_cannot_be_shown(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit->job.instruction_max = 100000;
+    kit_run_source(kit, "class Endless:\n"
+                        "    def __repr__(self):\n"
+                        "        while True: pass\n"
+                        "class Broken:\n"
+                        "    def __repr__(self):\n"
+                        "        raise OSError(5)\n"
+                        "import walle\n"
+                        "raise ValueError(Endless() if walle.input else Broken(), 1)\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.type, "ValueError");
+    kit->job.input = BASE_STR("1");
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.type, "ValueError");
+    assert_int_equal(kit->result.line, 8);
+}
+
+static void test_long_message_is_cut_at_a_character(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "raise ValueError('x' + '\\u00e4' * 200)\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_int_equal(strlen(kit->result.message), DEV_VM_MESSAGE_MAX - 1);
+    kit_run_source(kit, "raise ValueError('\\u00e4' * 200)\n");
+    assert_int_equal(strlen(kit->result.message), DEV_VM_MESSAGE_MAX - 2);
+}
+
+static void test_system_exit_is_an_end(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import sys\nprint('a')\nsys.exit(3)\nprint('b')\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "a\n");
+}
+
+static void test_endless_loops(void **state)
+{
+    static const char *const sources[] = {
+        "while True: pass\n",
+        "while True:\n    try:\n        while True: pass\n    except: pass\n",
+        "while True:\n    try:\n        while True: pass\n    finally:\n        while True: pass\n",
+        "def f():\n    while True:\n        try:\n            yield 1\n        except: pass\n"
+        "for x in f(): pass\n",
+        "class A:\n    def __del__(self): pass\n"
+        "    def __exit__(self, *a): return True\n    def __enter__(self): pass\n"
+        "while True:\n    with A():\n        while True: pass\n",
+        "def g():\n    while True: yield 1\nsum(g())\n",
+        "max(map(lambda x: x, range(10 ** 18)))\n",
+        "sum(range(10 ** 18))\n",
+        "10 ** 10 in iter(range(10 ** 18))\n",
+        "import re\nre.match('(a|aa)+b', 'a' * 45)\n",
+        "all(range(1, 10 ** 18))\n",
+        "x = 3\nwhile True: x = x * x % (7 ** 3000)\n",
+    };
+    struct vm_kit *kit = *state;
+    kit->job.time_ms = 50;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        print_message("%s\n", sources[i]);
+        kit_run_source(kit, sources[i]);
+        kit_ended(kit, DEV_VM_BUDGET);
+        assert_string_equal(kit->result.type, "BudgetError");
+        assert_string_equal(kit->result.message, "time budget of 50 ms used up");
+    }
+}
+
+static void test_instruction_budget(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit->job.instruction_max = 5000;
+    kit_run_source(kit, "import walle\nx = 0\n"
+                        "while True:\n"
+                        "    x += 1\n"
+                        "    walle.result(x)\n");
+    kit_ended(kit, DEV_VM_BUDGET);
+    assert_string_equal(kit->result.message, "instruction budget of 5000 used up");
+    assert_string_equal(kit->result.file, "main.py");
+    assert_in_range(kit->result.line, 3, 5);
+    assert_in_range(kit->result.instructions, 5000, 5064);
+    struct base_str first = kit->result.result;
+    char kept[32];
+    assert_in_range(first.size, 1, sizeof(kept));
+    memcpy(kept, first.data, first.size);
+    kit_run(kit); // the same again: units are counted, not time
+    kit_ended(kit, DEV_VM_BUDGET);
+    assert_memory_equal(kept, kit->result.result.data, kit->result.result.size);
+    kit->job.instruction_max = 7;
+    kit_run_source(kit, "for x in range(3): pass\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_run_source(kit, "for x in range(30): pass\n");
+    kit_ended(kit, DEV_VM_BUDGET);
+}
+
+static void test_memory(void **state)
+{
+    static const char *const sources[] = {
+        "x = bytearray(1 << 30)\n",
+        "x = 'a' * (1 << 30)\n",
+        "x = []\nwhile True: x.append('%d' % len(x))\n",
+        "x = 1\nwhile True: x <<= 1000\n",
+        "x = {}\nfor i in range(10 ** 9): x[i] = i\n",
+        "x = list(range(10 ** 12))\n",
+    };
+    struct vm_kit *kit = *state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        kit_run_source(kit, sources[i]);
+        kit_ended(kit, DEV_VM_MEMORY);
+        assert_string_equal(kit->result.type, "MemoryError");
+        assert_string_equal(kit->result.file, "main.py");
+        assert_in_range(kit->result.line, 1, 2);
+    }
+    // A script may catch it and go on with less.
+    kit_run_source(kit, "try:\n    bytearray(1 << 30)\nexcept MemoryError:\n    print('less')\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "less\n");
+}
+
+static void test_stack(void **state)
+{
+    static const char *const sources[] = {
+        "def f(n):\n    return f(n + 1) if n < 100000 else 0\nf(0)\n",
+        "x = ()\nfor i in range(3000): x = (x,)\nhash(x)\n",
+        "x = []\ny = []\nfor i in range(2000):\n    x = [x]\n    y = [y]\nx == y\n",
+        "x = []\nx.append(x)\nrepr(x)\n",
+        "x = iter([1])\nfor i in range(3000): x = zip(x)\nnext(x)\n",
+        "def g(n):\n    yield from g(n + 1)\nnext(g(0))\n",
+        "import walle\nx = []\nfor i in range(3000): x = [x]\nwalle.result(x)\n",
+        "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\nA().a\n",
+    };
+    struct vm_kit *kit = *state;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        print_message("%s\n", sources[i]);
+        kit_run_source(kit, sources[i]);
+        kit_ended(kit, DEV_VM_STACK);
+        assert_string_equal(kit->result.type, "RuntimeError");
+    }
+    kit_run_source(kit, "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(f(60))\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+}
+
+static void test_load(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "print(1)\n");
+    kit->job.entry = BASE_STR("other");
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_LOAD);
+    assert_string_equal(kit->result.file, "other");
+    kit->job.entry = BASE_STR("main");
+    uint8_t *bytes = kit->owned[0];
+    static const struct {
+        size_t at;
+        uint8_t value;
+        const char *message;
+    } damages[] = {
+        {0, 'X', "not bytecode"},
+        {1, 5, "bytecode of another version"},
+        {2, 2 << 2, "native code in bytecode"},
+        {3, 127, "bytecode for a machine with longer words"},
+    };
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        uint8_t kept = bytes[damages[i].at];
+        bytes[damages[i].at] = damages[i].value;
+        kit_run(kit);
+        kit_ended(kit, DEV_VM_LOAD);
+        assert_string_equal(kit->result.message, damages[i].message);
+        bytes[damages[i].at] = kept;
+    }
+    size_t size = kit->modules[0].size;
+    for (size_t cut = 0; cut < size; cut++) {
+        kit->modules[0].size = cut;
+        kit_run(kit);
+        kit_ended(kit, DEV_VM_LOAD);
+    }
+    kit->modules[0].size = size;
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_FINISHED);
+}
+
+static void test_import(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_add(kit, "main",
+            "import features\nfrom pkg.scores import score\nimport pkg\n"
+            "from features import VIEWS as v\n"
+            "print(features.count([1, 2]), score(3), pkg.NAME, v, __name__, features.__name__)\n");
+    kit_add(kit, "features", "VIEWS = 5\ndef count(x):\n    return len(x)\n");
+    kit_add(kit, "pkg/__init__", "NAME = 'pkg'\n");
+    kit_add(kit, "pkg/scores", "from . import base\ndef score(x):\n    return x * base.FACTOR\n");
+    kit_add(kit, "pkg/base", "FACTOR = 7\n");
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "2 21 pkg 5 __main__ features\n");
+}
+
+static void test_import_fails(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "\nimport nothing\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.type, "ImportError");
+    assert_string_equal(kit->result.message, "no module named 'nothing'");
+    assert_int_equal(kit->result.line, 2);
+
+    kit_modules_drop(kit);
+    kit_add(kit, "main",
+            "try:\n    import bad\nexcept Exception:\n    pass\nprint('still here')\n");
+    kit_add(kit, "bad", "x = 1\n");
+    kit->modules[1].size -= 3;
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_LOAD); // a damaged module ends the run, whatever the script catches
+    assert_string_equal(kit->result.file, "bad");
+    kit_text_is(kit->result.output, "");
+
+    kit_modules_drop(kit);
+    kit_add(kit, "main", "import broken\n");
+    kit_add(kit, "broken", "x = 1\n\nraise ValueError('at import')\n");
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    assert_string_equal(kit->result.file, "broken.py");
+    assert_int_equal(kit->result.line, 3);
+}
+
+static void test_nothing_to_reach(void **state)
+{
+    static const char *const names[] = {"open",     "eval",  "exec", "compile",
+                                        "execfile", "input", "help"};
+    static const char *const modules[] = {"os",      "socket",      "_thread", "time",
+                                          "machine", "micropython", "uctypes", "select",
+                                          "asyncio", "__main__x",   "vfs",     "random"};
+    struct vm_kit *kit = *state;
+    char source[128];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(source, sizeof(source), "import builtins\nprint(hasattr(builtins, '%s'))\n",
+                       names[i]);
+        kit_run_source(kit, source);
+        kit_text_is(kit->result.output, "False\n");
+    }
+    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+        (void)snprintf(source, sizeof(source), "import %s\n", modules[i]);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_EXCEPTION);
+        assert_string_equal(kit->result.type, "ImportError");
+    }
+    kit_run_source(kit, "import io\nprint(hasattr(io, 'open'), hasattr(io, 'FileIO'))\n");
+    kit_text_is(kit->result.output, "False False\n");
+}
+
+static void test_library(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(
+        kit, "import json, math, struct, collections, array, re, binascii, heapq, gc, sys, io\n"
+             "print(json.dumps(json.loads('{\"a\": [1, 2.5, \"x\"]}')))\n"
+             "print(math.floor(math.pi * 100), 2 ** 100, 0.1 + 0.2)\n"
+             "print(struct.unpack('<HI', struct.pack('<HI', 7, 9)))\n"
+             "d = collections.OrderedDict(); d['z'] = 1; d['a'] = 2; print(list(d))\n"
+             "print(sum(array.array('d', [1.5, 2.5])), re.match('a(b+)', 'abbc').group(1))\n"
+             "print(f'{3:04d}', 'x{:>5}'.format('y'), sorted([3, 1, 2], reverse=True))\n"
+             "gc.collect(); print(sys.maxsize == 2 ** 63 - 1)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "{\"a\": [1, 2.5, \"x\"]}\n"
+                                    "314 1267650600228229401496703205376 0.3\n"
+                                    "(7, 9)\n"
+                                    "['z', 'a']\n"
+                                    "4.0 bb\n"
+                                    "0003 x    y [3, 2, 1]\n"
+                                    "True\n");
+}
+
+static void test_collector_keeps_what_is_used(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle\n"
+                        "walle.config['a'].append(5)\n"
+                        "keep = [str(i) * 3 for i in range(200)]\n"
+                        "for i in range(20000):\n"
+                        "    x = [str(i), {'k': i}]\n"
+                        "print(keep[7], len(keep), walle.config)\n");
+    kit_ended(kit, DEV_VM_EXCEPTION); // no config given
+    assert_string_equal(kit->result.type, "KeyError");
+    kit->job.config = BASE_STR("{\"a\": [1]}");
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "777 200 {'a': [1, 5]}\n");
+}
+
+static void test_runs_leave_nothing_behind(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import builtins, json\nsecret = 'secret'\nbuiltins.secret = 1\n"
+                        "import walle\nwalle.result(1)\nprint('x')\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_run_source(kit,
+                   "import builtins\nprint('secret' in globals(), hasattr(builtins, 'secret'))\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "False False\n");
+    kit_text_is(kit->result.result, "");
+}
+
+static void test_many_runs(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle\nx = [str(i) for i in range(50)]\nwalle.result(len(x))\n");
+    uint32_t peak = kit->result.heap_peak_bytes;
+    uint64_t units = kit->result.instructions;
+    for (int i = 0; i < 10000; i++) {
+        kit_run(kit);
+        kit_ended(kit, DEV_VM_FINISHED);
+        assert_int_equal(kit->result.heap_peak_bytes, peak);
+        assert_int_equal(kit->result.instructions, units);
+    }
+}
+
+static void test_bad_jobs(void **state)
+{
+    struct vm_kit *kit = *state;
+    struct dev_vm *vm = NULL;
+    assert_int_equal(dev_vm_new(DEV_VM_HEAP_KIB_MAX + 1, &vm), BASE_ERR_TOO_LARGE);
+    assert_null(vm);
+    kit_run_source(kit, "pass\n");
+    struct dev_vm_job good = kit->job;
+    kit->job.entry = (struct base_str){NULL, 0};
+    assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_ERR_INVALID);
+    kit->job = good;
+    kit->modules[0].mpy = NULL;
+    assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_ERR_INVALID);
+    kit->modules[0].mpy = kit->owned[0];
+    kit->job.module_count = DEV_VM_MODULES_MAX + 1;
+    assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_ERR_INVALID);
+    kit->job = good;
+    kit_run(kit);
+    kit_ended(kit, DEV_VM_FINISHED);
+    dev_vm_free(NULL);
+}
+
+static void test_smallest_heap(void **state)
+{
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, 1);
+    kit_run_source(&kit, "print('fits')\n");
+    kit_ended(&kit, DEV_VM_FINISHED);
+    kit_run_source(&kit, "x = [0] * 10000\n");
+    kit_ended(&kit, DEV_VM_MEMORY);
+    kit_done(&kit);
+}
+
+#define VM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        VM_TEST(test_finished),
+        VM_TEST(test_exception),
+        VM_TEST(test_exception_of_the_script),
+        VM_TEST(test_exception_that_cannot_be_shown),
+        VM_TEST(test_long_message_is_cut_at_a_character),
+        VM_TEST(test_system_exit_is_an_end),
+        VM_TEST(test_endless_loops),
+        VM_TEST(test_instruction_budget),
+        VM_TEST(test_memory),
+        VM_TEST(test_stack),
+        VM_TEST(test_load),
+        VM_TEST(test_import),
+        VM_TEST(test_import_fails),
+        VM_TEST(test_nothing_to_reach),
+        VM_TEST(test_library),
+        VM_TEST(test_collector_keeps_what_is_used),
+        VM_TEST(test_runs_leave_nothing_behind),
+        VM_TEST(test_many_runs),
+        VM_TEST(test_bad_jobs),
+        cmocka_unit_test(test_smallest_heap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

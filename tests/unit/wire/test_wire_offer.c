@@ -1,0 +1,120 @@
+// Offers: layout, limits, damage.
+#include "wire_damage.h"
+#include "wire_samples.h"
+
+static void bytes_are_as_documented(void **state)
+{
+    (void)state;
+    struct wire_offers offers = {.flags = WIRE_OFFER_FLAG_MORE, .next_checkin_s = 300, .count = 2};
+    offers.items[0].envelope = (const uint8_t *)"ab";
+    offers.items[0].envelope_bytes = 2;
+    offers.items[1].envelope = (const uint8_t *)"c";
+    offers.items[1].envelope_bytes = 1;
+    static const uint8_t wanted[] = {1, 2, 0xac, 2, 2, 2, 'a', 'b', 1, 'c'};
+    uint8_t bytes[64];
+    size_t size = 0;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, sizeof wanted);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+    assert_int_equal(wire_offers_encode(&offers, bytes, size - 1, &size), BASE_ERR_TOO_LARGE);
+    struct wire_offers back;
+    assert_int_equal(wire_offers_parse(wanted, sizeof wanted, &back), BASE_OK);
+    assert_int_equal(back.flags, WIRE_OFFER_FLAG_MORE);
+    assert_int_equal(back.next_checkin_s, 300);
+    assert_int_equal(back.count, 2);
+    assert_int_equal(back.items[0].envelope_bytes, 2);
+    assert_memory_equal(back.items[1].envelope, "c", 1);
+}
+
+static void limits_hold(void **state)
+{
+    (void)state;
+    static uint8_t bytes[2 * WIRE_OFFERS_BYTES_MAX];
+    size_t size = 0;
+    struct wire_offers offers = {.count = WIRE_OFFERS_MAX + 1};
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
+    offers.count = 1;
+    offers.items[0].envelope = bytes;
+    offers.items[0].envelope_bytes = 0;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    offers.items[0].envelope_bytes = WIRE_STATEMENT_BYTES_MAX + 1;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
+    offers.count = 0;
+    offers.flags = 4;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+
+    // All envelopes at their largest do not fit the whole: 32 * 1,026 + 4 bytes.
+    static const uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
+    offers = (struct wire_offers){.count = WIRE_OFFERS_MAX};
+    for (uint32_t i = 0; i < WIRE_OFFERS_MAX; i++) {
+        offers.items[i].envelope = envelope;
+        offers.items[i].envelope_bytes = sizeof envelope;
+    }
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
+
+    static const struct {
+        size_t size;
+        uint8_t bytes[12];
+        enum base_status status;
+    } rows[] = {
+        {0, {0}, BASE_ERR_TRUNCATED},
+        {4, {1, 0, 0, 0}, BASE_OK},
+        {4, {2, 0, 0, 0}, BASE_ERR_UNSUPPORTED},
+        {4, {1, 4, 0, 0}, BASE_ERR_INVALID},
+        {4, {1, 0, 0, 33}, BASE_ERR_TOO_LARGE},
+        {5, {1, 0, 0, 1, 0}, BASE_ERR_INVALID},
+        {6, {1, 0, 0, 1, 0x81, 8}, BASE_ERR_TOO_LARGE},
+        {5, {1, 0, 0, 0, 0}, BASE_ERR_INVALID},
+        {8, {1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0}, BASE_OK},
+        {8, {1, 0, 0xff, 0xff, 0xff, 0xff, 0x1f, 0}, BASE_ERR_INVALID},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct wire_offers out;
+        assert_int_equal(wire_offers_parse(rows[i].bytes, rows[i].size, &out), rows[i].status);
+    }
+    struct wire_offers out;
+    assert_int_equal(wire_offers_parse(bytes, WIRE_OFFERS_BYTES_MAX + 1, &out), BASE_ERR_TOO_LARGE);
+}
+
+static void random_offers_round_trip_and_survive_damage(void **state)
+{
+    (void)state;
+    static uint8_t envelopes[WIRE_OFFERS_MAX][WIRE_STATEMENT_BYTES_MAX];
+    static uint8_t bytes[WIRE_OFFERS_BYTES_MAX];
+    struct base_prng prng;
+    test_seed(&prng);
+    for (unsigned round = 0; round < 20; round++) {
+        struct wire_offers offers = {
+            .flags = (uint8_t)base_prng_below(&prng, 4),
+            .next_checkin_s = (uint32_t)wire_sample_u64(&prng),
+            .count = round < 4 ? round : (uint32_t)base_prng_below(&prng, WIRE_OFFERS_MAX + 1)};
+        for (uint32_t i = 0; i < offers.count; i++) {
+            offers.items[i].envelope = envelopes[i];
+            offers.items[i].envelope_bytes = wire_sample_envelope(
+                &prng, envelopes[i], sizeof envelopes[i], 1 + (uint32_t)base_prng_below(&prng, 3));
+        }
+        size_t size = 0;
+        assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+        struct wire_offers back;
+        assert_int_equal(wire_offers_parse(bytes, size, &back), BASE_OK);
+        assert_int_equal(back.count, offers.count);
+        for (uint32_t i = 0; i < offers.count; i++) {
+            assert_int_equal(back.items[i].envelope_bytes, offers.items[i].envelope_bytes);
+            assert_memory_equal(back.items[i].envelope, envelopes[i],
+                                offers.items[i].envelope_bytes);
+        }
+        if (round < 4) {
+            wire_damage(&prng, bytes, size, wire_check_offers);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_as_documented),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(random_offers_round_trip_and_survive_damage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+// Release statements and envelopes: layout, what is refused, signed bytes.
+#include "wire_damage.h"
+#include "wire_samples.h"
+
+static struct wire_release plain_release(void)
+{
+    struct wire_release release = {
+        .kind = WIRE_RELEASE_INSTALL,
+        .task_name = BASE_STR("abc"),
+        .release_counter = 5,
+        .manifest_bytes = 200,
+        .rollout_id = 6,
+        .salt = 7,
+        .max_bucket = 100,
+        .stage_kind = 2,
+        .issued_s = 8,
+        .expires_s = 9,
+    };
+    memset(release.manifest.bytes, 0xee, sizeof release.manifest.bytes);
+    return release;
+}
+
+static void release_bytes_are_as_documented(void **state)
+{
+    (void)state;
+    struct wire_release release = plain_release();
+    uint8_t bytes[256];
+    size_t size = 0;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, 1 + 4 + 8 + 32 + 2 + 8 + 8 + 2 + 1 + 8 + 8);
+    static const uint8_t head[] = {1, 3, 'a', 'b', 'c', 5, 0, 0, 0, 0, 0, 0, 0, 0xee};
+    static const uint8_t tail[] = {0xee, 0xc8, 1, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
+                                   100,  0,    2, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0};
+    assert_memory_equal(bytes, head, sizeof head);
+    assert_memory_equal(bytes + size - sizeof tail, tail, sizeof tail);
+    size_t short_size = 0;
+    assert_int_equal(wire_release_encode(&release, bytes, size - 1, &short_size),
+                     BASE_ERR_TOO_LARGE);
+}
+
+enum spoil {
+    SPOIL_KIND_LOW,
+    SPOIL_KIND_HIGH,
+    SPOIL_NAME,
+    SPOIL_COUNTER,
+    SPOIL_BUCKET_LOW,
+    SPOIL_BUCKET_HIGH,
+    SPOIL_BYTES_LOW,
+    SPOIL_BYTES_HIGH,
+    SPOIL_MANIFEST,
+    SPOIL_COUNT
+};
+
+static void spoil(struct wire_release *release, enum spoil how)
+{
+    switch (how) {
+    case SPOIL_KIND_LOW:
+        release->kind = (enum wire_release_kind)0;
+        break;
+    case SPOIL_KIND_HIGH:
+        release->kind = (enum wire_release_kind)4;
+        break;
+    case SPOIL_NAME:
+        release->task_name = BASE_STR("Abc");
+        break;
+    case SPOIL_COUNTER:
+        release->release_counter = 0;
+        break;
+    case SPOIL_BUCKET_LOW:
+        release->max_bucket = 0;
+        break;
+    case SPOIL_BUCKET_HIGH:
+        release->max_bucket = 10001;
+        break;
+    case SPOIL_BYTES_LOW:
+        release->manifest_bytes = 0;
+        break;
+    case SPOIL_BYTES_HIGH:
+        release->manifest_bytes = WIRE_MANIFEST_BYTES_MAX + 1;
+        break;
+    case SPOIL_MANIFEST:
+        memset(release->manifest.bytes, 0, sizeof release->manifest.bytes);
+        break;
+    case SPOIL_COUNT:
+        break;
+    }
+}
+
+static void bad_releases_are_neither_written_nor_read(void **state)
+{
+    (void)state;
+    // Where each spoiled field is in the bytes of plain_release, and what makes it bad there.
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } patches[SPOIL_COUNT] = {
+        [SPOIL_KIND_LOW] = {0, 0},      [SPOIL_KIND_HIGH] = {0, 4},
+        [SPOIL_NAME] = {2, 'A'},        [SPOIL_COUNTER] = {5, 0},
+        [SPOIL_BUCKET_LOW] = {63, 0},   [SPOIL_BUCKET_HIGH] = {64, 0x28},
+        [SPOIL_BYTES_LOW] = {45, 0x80}, // then a varint in the long form
+    };
+    for (unsigned how = 0; how < SPOIL_COUNT; how++) {
+        struct wire_release release = plain_release();
+        uint8_t bytes[256];
+        size_t size = 0;
+        assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
+        if (patches[how].at != 0 || how <= SPOIL_KIND_HIGH) {
+            bytes[patches[how].at] = patches[how].value;
+            if (how == SPOIL_BYTES_LOW) {
+                bytes[46] = 0;
+            }
+            struct wire_release out;
+            assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
+        }
+        spoil(&release, (enum spoil)how);
+        assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size),
+                         BASE_ERR_INVALID);
+        release = plain_release();
+        release.kind = WIRE_RELEASE_REMOVE; // may go without a manifest, nothing else
+        spoil(&release, (enum spoil)how);
+        bool fine = how == SPOIL_BYTES_LOW || how == SPOIL_MANIFEST;
+        assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size),
+                         fine ? BASE_OK : BASE_ERR_INVALID);
+    }
+}
+
+static void random_releases_round_trip_and_survive_damage(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    for (unsigned round = 0; round < 300; round++) {
+        struct wire_sample_release sample;
+        wire_sample_release(&prng, &sample);
+        uint8_t bytes[256];
+        size_t size = 0;
+        assert_int_equal(wire_release_encode(&sample.release, bytes, sizeof bytes, &size), BASE_OK);
+        struct wire_release back;
+        assert_int_equal(wire_release_parse(bytes, size, &back), BASE_OK);
+        assert_true(base_str_equal(back.task_name, sample.release.task_name));
+        back.task_name = sample.release.task_name;
+        assert_int_equal(back.kind, sample.release.kind);
+        assert_true(back.release_counter == sample.release.release_counter);
+        assert_true(wire_sha256_equal(&back.manifest, &sample.release.manifest));
+        assert_true(back.manifest_bytes == sample.release.manifest_bytes);
+        assert_true(back.rollout_id == sample.release.rollout_id);
+        assert_true(back.salt == sample.release.salt);
+        assert_int_equal(back.max_bucket, sample.release.max_bucket);
+        assert_int_equal(back.stage_kind, sample.release.stage_kind);
+        assert_true(back.issued_s == sample.release.issued_s);
+        assert_true(back.expires_s == sample.release.expires_s);
+        if (round < 15) {
+            wire_damage(&prng, bytes, size, wire_check_release);
+        }
+    }
+}
+
+static void envelopes_round_trip_and_survive_damage(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    for (uint32_t signatures = 1; signatures <= WIRE_STATEMENT_SIGNATURES; signatures++) {
+        uint8_t bytes[WIRE_STATEMENT_BYTES_MAX];
+        size_t size = wire_sample_envelope(&prng, bytes, sizeof bytes, signatures);
+        struct wire_envelope envelope;
+        assert_int_equal(wire_envelope_parse(bytes, size, &envelope), BASE_OK);
+        assert_int_equal(envelope.signature_count, signatures);
+        assert_int_equal(envelope.type, WIRE_ENVELOPE_TYPE_RELEASE);
+        for (uint32_t i = 0; i < signatures; i++) {
+            assert_int_equal(envelope.signatures[i].bytes[63], i);
+        }
+        wire_damage(&prng, bytes, size, wire_check_envelope);
+    }
+}
+
+static void bad_envelopes_are_refused(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    uint8_t bytes[WIRE_STATEMENT_BYTES_MAX];
+    size_t size = wire_sample_envelope(&prng, bytes, sizeof bytes, 2);
+    struct wire_envelope good;
+    struct wire_envelope out;
+    assert_int_equal(wire_envelope_parse(bytes, size, &good), BASE_OK);
+    uint8_t again[WIRE_STATEMENT_BYTES_MAX];
+    size_t again_size;
+
+    struct wire_envelope bad = good;
+    bad.signatures[1] = bad.signatures[0]; // a key id counts once
+    assert_int_equal(wire_envelope_encode(&bad, again, sizeof again, &again_size),
+                     BASE_ERR_INVALID);
+    bad = good;
+    bad.signature_count = 0;
+    assert_int_equal(wire_envelope_encode(&bad, again, sizeof again, &again_size),
+                     BASE_ERR_INVALID);
+    bad.signature_count = WIRE_STATEMENT_SIGNATURES + 1;
+    assert_int_equal(wire_envelope_encode(&bad, again, sizeof again, &again_size),
+                     BASE_ERR_INVALID);
+    bad = good;
+    bad.payload_bytes = 0;
+    assert_int_equal(wire_envelope_encode(&bad, again, sizeof again, &again_size),
+                     BASE_ERR_INVALID);
+    bad = good;
+    bad.type = 2;
+    assert_int_equal(wire_envelope_encode(&bad, again, sizeof again, &again_size),
+                     BASE_ERR_UNSUPPORTED);
+
+    // The same on the way in: duplicate key, type, magic, size.
+    size_t signature = WIRE_SHA256_BYTES + WIRE_SIGNATURE_BYTES;
+    memcpy(bytes + size - signature, bytes + size - 2 * signature, WIRE_SHA256_BYTES);
+    assert_int_equal(wire_envelope_parse(bytes, size, &out), BASE_ERR_INVALID);
+    size = wire_sample_envelope(&prng, bytes, sizeof bytes, 1);
+    bytes[4] = 9;
+    assert_int_equal(wire_envelope_parse(bytes, size, &out), BASE_ERR_UNSUPPORTED);
+    bytes[4] = 1;
+    bytes[3] = '2';
+    assert_int_equal(wire_envelope_parse(bytes, size, &out), BASE_ERR_UNSUPPORTED);
+    assert_int_equal(wire_envelope_parse(bytes, WIRE_STATEMENT_BYTES_MAX + 1, &out),
+                     BASE_ERR_TOO_LARGE);
+    static const uint8_t unsigned_one[] = {'W', 'L', 'S', '1', 1, 1, 'x', 0};
+    assert_int_equal(wire_envelope_parse(unsigned_one, sizeof unsigned_one, &out),
+                     BASE_ERR_INVALID);
+    static const uint8_t empty[] = {'W', 'L', 'S', '1', 1, 0, 1};
+    assert_int_equal(wire_envelope_parse(empty, sizeof empty, &out), BASE_ERR_TRUNCATED);
+}
+
+static void signed_bytes_carry_domain_and_type(void **state)
+{
+    (void)state;
+    uint8_t out[32];
+    size_t size = 0;
+    assert_int_equal(
+        wire_envelope_signed_bytes(1, (const uint8_t *)"pay", 3, out, sizeof out, &size), BASE_OK);
+    assert_int_equal(size, 18);
+    assert_memory_equal(out, "walle-meta-v1\0\001pay", 18);
+    assert_int_equal(wire_envelope_signed_bytes(1, (const uint8_t *)"pay", 3, out, 17, &size),
+                     BASE_ERR_TOO_LARGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(release_bytes_are_as_documented),
+        cmocka_unit_test(bad_releases_are_neither_written_nor_read),
+        cmocka_unit_test(random_releases_round_trip_and_survive_damage),
+        cmocka_unit_test(envelopes_round_trip_and_survive_damage),
+        cmocka_unit_test(bad_envelopes_are_refused),
+        cmocka_unit_test(signed_bytes_carry_domain_and_type),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
