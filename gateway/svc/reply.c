@@ -44,7 +44,7 @@ void gw_reply_body(struct gw_exchange *exchange, int status, struct base_str con
     exchange->reply.body_bytes = size;
 }
 
-const char *gw_reply_title(int status)
+const char *gw_status_title(int status)
 {
     static const struct {
         int status;
@@ -119,7 +119,7 @@ void gw_reply_problem(struct gw_exchange *exchange, int status, const char *deta
     wrote =
         snprintf(body, capacity,
                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.*s\"}",
-                 gw_reply_title(status), status, (int)size, escaped);
+                 gw_status_title(status), status, (int)size, escaped);
     base_assert(wrote > 0 && (size_t)wrote < capacity);
     gw_reply_body(exchange, status, BASE_STR("application/problem+json"), body, (size_t)wrote);
 }

@@ -28,6 +28,6 @@ void gw_reply_busy(struct gw_exchange *exchange, uint32_t retry_after_s);
 void gw_reply_method(struct gw_exchange *exchange, const char *allow);
 
 // Static reason phrase of a status, used as a problem's title; never NULL.
-const char *gw_reply_title(int status);
+const char *gw_status_title(int status);
 
 #endif
