@@ -5,6 +5,7 @@
 #include "api/api_call.h"
 #include "svc/reply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define API_PREFIX BASE_STR("/api/v1/")
@@ -178,6 +179,14 @@ static void handle_console(struct gw_exchange *exchange)
     gw_exchange_finish(exchange);
 }
 
+// A page of another origin can make a browser send plain forms here, but not this type without
+// asking first.
+static bool type_fits(const struct gw_request *request)
+{
+    return request->method != GW_METHOD_POST ||
+           base_str_starts(request->content_type, BASE_STR("application/json"));
+}
+
 // True when the call is on its way; otherwise the reply is filled.
 static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
 {
@@ -197,6 +206,10 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
         return false;
     }
     call->route = find_route(call, exchange->request.method);
+    if (call->route != NULL && !type_fits(&exchange->request)) {
+        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
+        return false;
+    }
     if (call->route == NULL || !call->route->prepare(call)) {
         return false;
     }
@@ -279,9 +292,30 @@ bool gw_api_paging_id(struct gw_api_call *call)
            gw_api_fail(call, BASE_ERR_INVALID, "query: after is 16 lower-case hex digits");
 }
 
+static void release_text(void *ctx)
+{
+    free(ctx);
+}
+
+static void reply_take(struct gw_exchange *exchange, int status, json_t *root)
+{
+    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+
+    json_decref(root);
+    if (text != NULL && base_arena_on_done(exchange->arena, release_text, text) != BASE_OK) {
+        free(text);
+        text = NULL;
+    }
+    if (text == NULL) {
+        gw_reply_status(exchange, 503);
+        return;
+    }
+    gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
+}
+
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root)
 {
-    gw_json_reply_take(gw_api_exchange(call), status, root);
+    reply_take(gw_api_exchange(call), status, root);
 }
 
 void gw_api_page_take(struct gw_api_call *call, json_t *items, json_t *next)

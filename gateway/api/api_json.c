@@ -3,7 +3,6 @@
 #include "api/api_json.h"
 
 #include "api/api.h"
-#include "svc/reply.h"
 #include "wire/digest.h"
 
 #include <stdio.h>
@@ -13,11 +12,6 @@
 static void release_document(void *ctx)
 {
     json_decref(ctx);
-}
-
-static void release_text(void *ctx)
-{
-    free(ctx);
 }
 
 // Depth is bounded before the library sees the text: its parser recurses.
@@ -246,22 +240,6 @@ enum base_status gw_json_array(const struct gw_json_at *at, const char *key, boo
     }
     *out = value;
     return BASE_OK;
-}
-
-void gw_json_reply_take(struct gw_exchange *exchange, int status, json_t *root)
-{
-    char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-
-    json_decref(root);
-    if (text != NULL && base_arena_on_done(exchange->arena, release_text, text) != BASE_OK) {
-        free(text);
-        text = NULL;
-    }
-    if (text == NULL) {
-        gw_reply_status(exchange, 503);
-        return;
-    }
-    gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
 }
 
 json_t *gw_json_hex(uint64_t id)

@@ -1,4 +1,4 @@
-// Bounded JSON for the operator API: parsing with positions, checked fields, replies.
+// Bounded JSON for the operator API: parsing with positions, checked fields.
 //
 // A parsed document belongs to the arena it was parsed into and dies with it; texts taken from it
 // are borrowed as long. Errors name the field by its path ("stages[2].percent").
@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "svc/exchange.h"
 
 #include <jansson.h>
 
@@ -53,9 +52,6 @@ BASE_NODISCARD enum base_status gw_json_id(const struct gw_json_at *at, const ch
 BASE_NODISCARD enum base_status gw_json_array(const struct gw_json_at *at, const char *key,
                                               bool required, size_t max, const json_t **out,
                                               struct base_error *error);
-
-// Fills the reply with `root` as text; takes the reference. NULL (out of memory) becomes a 503.
-void gw_json_reply_take(struct gw_exchange *exchange, int status, json_t *root);
 
 // Text of a number the way ids are written; borrowed nowhere.
 json_t *gw_json_hex(uint64_t id);

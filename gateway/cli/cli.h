@@ -21,7 +21,8 @@ enum cli_exit {
     CLI_EXIT_USAGE = 2,       // words or options that make no sense
     CLI_EXIT_UNREACHABLE = 3, // no gateway answered
     CLI_EXIT_REFUSED = 4,     // the gateway answered with an error
-    CLI_EXIT_LOCAL = 5, // something on this machine: a file, a key, a task that does not compile
+    CLI_EXIT_LOCAL = 5,   // something on this machine: a file, a key, a task that does not compile
+    CLI_EXIT_TIMEOUT = 6, // --timeout passed before the rollout ended
 };
 
 // X(name, short key or 0, long name, argument or NULL, text)

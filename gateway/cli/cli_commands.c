@@ -24,7 +24,7 @@ const struct cli_command cli_commands[] = {
      CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
      cli_task_run},
     {"task", "push", "BUILD", "Upload what the gateway's store lacks, then register the version.",
-     "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/tls/cert.pem",
+     "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/cert.pem",
      CLI_BITS_GATEWAY, 1, 1, cli_task_push},
     {"task", "list", "", "List tasks.", "  walle task list -o json",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},

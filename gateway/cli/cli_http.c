@@ -142,7 +142,7 @@ static enum cli_exit explain(const struct cli *cli, CURLcode code, const struct 
     const char *hint = "";
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         hint = "\n  --ca FILE names the certificate to trust (a gateway started for development "
-               "keeps its own\n  in its data folder); --insecure skips the check";
+               "keeps its own\n  in its data folder, cert.pem); --insecure skips the check";
     } else if (code == CURLE_COULDNT_CONNECT) {
         hint = "\n  is walle-gateway running there? --gateway or WALLE_GATEWAY names another";
     }

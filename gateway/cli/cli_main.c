@@ -118,7 +118,8 @@ static char *top_help(int key, const char *text, void *input)
     list_commands(file, NULL);
     fputs("\n'walle GROUP COMMAND --help' shows the options and examples of one.\n"
           "Exit codes: 0 done; 1 the rollout failed or was rolled back; 2 usage; 3 no gateway "
-          "reached;\n4 refused by the gateway; 5 a local file, key or task is at fault.",
+          "reached;\n4 refused by the gateway; 5 a local file, key or task is at fault; 6 "
+          "--timeout passed.",
           file);
     fclose(file);
     return out; // argp frees it

@@ -208,6 +208,21 @@ static enum cli_exit create(const struct cli *cli, const struct rollout_draft *d
     return code;
 }
 
+// A rollout that starts with a simulate stage waits for its result: say how it comes.
+static void hint_simulation(const json_t *rollout)
+{
+    const json_t *stage = json_object_get(rollout, "stage");
+
+    if (strcmp(cli_json_text(rollout, "state", ""), "running") == 0 &&
+        strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
+        fprintf(
+            stderr,
+            "the simulate stage waits for its result: run the version on virtual devices, then\n"
+            "  walle rollout simulation %s --completed N --failed M\n",
+            cli_json_text(rollout, "id", "ID"));
+    }
+}
+
 enum cli_exit cli_rollout_start(struct cli *cli)
 {
     struct rollout_draft draft = {0};
@@ -237,6 +252,7 @@ enum cli_exit cli_rollout_start(struct cli *cli)
         cli_json_print(rollout);
     } else if (!cli->json) {
         rollout_show_line(stdout, rollout);
+        hint_simulation(rollout);
     }
     json_decref(rollout);
     return watching ? rollout_watch(cli, id) : CLI_EXIT_OK;

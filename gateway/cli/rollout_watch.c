@@ -94,7 +94,7 @@ static enum cli_exit follow(const struct cli *cli, const char *path, uint64_t de
             return code;
         }
         if (base_clock_mono_us() > deadline_us) {
-            return cli_fail(CLI_EXIT_FAILED, "--timeout: the rollout has not ended yet");
+            return cli_fail(CLI_EXIT_TIMEOUT, "--timeout: the rollout has not ended yet");
         }
         pause_between();
     }

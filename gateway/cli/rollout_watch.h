@@ -6,7 +6,7 @@
 
 // Redraws the picture on a terminal; prints a line whenever something changed elsewhere; with -o
 // json prints the last state. Ends when the rollout does: OK when it completed, FAILED when it was
-// rolled back, or after --timeout SECONDS with FAILED.
+// rolled back, TIMEOUT after --timeout SECONDS.
 enum cli_exit rollout_watch(const struct cli *cli, const char *id);
 
 #endif
