@@ -4,6 +4,8 @@
 // First byte 0: the rest is a file. Otherwise it picks one of a few modules compiled at the start,
 // and the rest are changes of it, three bytes each: position (16 bits, wraps at the end) and value;
 // a last odd byte cuts the file.
+#include "fuzz_target.h"
+
 #include "base/error.h"
 #include "vm/mpy_check.h"
 #include "vm/vm_state.h"
@@ -29,8 +31,6 @@ static const char *const sources[] = {
 static uint8_t *compiled[SOURCES];
 static size_t compiled_sizes[SOURCES];
 static struct dev_vm *vm;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void start(void)
 {
