@@ -6,7 +6,8 @@
 
 set(WALLE_WARNINGS
     -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wundef -Wvla -Wformat=2 -Wstrict-prototypes
-    -Wmissing-prototypes -Wpointer-arith -Wcast-align -Wimplicit-fallthrough)
+    -Wmissing-prototypes -Wpointer-arith -Wcast-align -Wimplicit-fallthrough
+    -Wno-format-truncation) # snprintf cuts on purpose: every text has a named maximum
 
 function(walle_compile_options target)
     target_compile_options(${target} PRIVATE ${WALLE_WARNINGS} -fvisibility=hidden)

@@ -195,6 +195,5 @@ void gc_collect(void)
 _Noreturn void nlr_jump_fail(void *value)
 {
     (void)value;
-    base_check(!"exception outside a run");
-    abort();
+    base_check_failed(__FILE__, __LINE__, "exception outside a run");
 }

@@ -90,6 +90,8 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     } else if (entry->active != SIM_VERSION_NONE) {
         ledger->counters.version[entry->active].rolled_back++;
     }
+    ledger->counters.bad_active -= (ledger->bad_mask >> entry->active) & 1;
+    ledger->counters.bad_active += (ledger->bad_mask >> version) & 1;
     entry->previous = entry->active;
     entry->active = version;
     entry->outcome = 0;
@@ -199,14 +201,14 @@ static void judge_exposed(const struct sim_ledger *ledger, struct sim_verdict *o
             continue;
         }
         out->exposed++;
-        bool bad = entry->active != SIM_VERSION_NONE &&
-                   (ledger->bad_mask & bit(entry->active)) != 0;
+        bool bad =
+            entry->active != SIM_VERSION_NONE && (ledger->bad_mask & bit(entry->active)) != 0;
         out->still_bad += bad ? 1 : 0;
         out->back_as_before += !bad && entry->active == entry->before ? 1 : 0;
     }
 }
 
-void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count,
+void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
                       uint32_t max_exposed_ppm, struct sim_verdict *out)
 {
     struct sim_counters sum = {0};
@@ -224,6 +226,7 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     set(&out->oracle[SIM_ORACLE_SEALED], true, sum.bad_seals, sum.activations);
     set(&out->oracle[SIM_ORACLE_EXACT], true, sum.memo_mismatches, sum.runs);
     set(&out->oracle[SIM_ORACLE_RECOVERED], true, sum.boot_failures, sum.wakes);
+    any_bad = any_bad && released;
     set(&out->oracle[SIM_ORACLE_BACK], any_bad, out->still_bad, out->exposed);
     bool limited = any_bad && max_exposed_ppm != UINT32_MAX;
     uint64_t allowed = limited ? devices * max_exposed_ppm / 1000000 : 0;

@@ -21,13 +21,13 @@ struct sim_ledger_entry {
     uint32_t downloaded_ms;
     uint32_t activated_ms;
     uint32_t ran_ms;
-    uint8_t offered; // version offered last
-    uint8_t active;  // version active now
+    uint8_t offered;  // version offered last
+    uint8_t active;   // version active now
     uint8_t previous; // version active before the present one
     uint8_t before;   // version active before the first bad one it ran
-    uint8_t outcome; // enum wire_outcome_kind of the last run
-    bool arrived;    // came online at least once
-    bool wild;       // something unverified or not permitted ran
+    uint8_t outcome;  // enum wire_outcome_kind of the last run
+    bool arrived;     // came online at least once
+    bool wild;        // something unverified or not permitted ran
 };
 
 struct sim_version_counters {
@@ -57,12 +57,13 @@ struct sim_counters {
     uint64_t refused_offers;
     uint64_t links_up;
     uint64_t reconnects;
-    uint64_t exposed;            // devices that ever ran a bad version
-    uint64_t unverified_runs;    // oracle: must stay 0
-    uint64_t unpermitted_runs;   // oracle: must stay 0
-    uint64_t bad_seals;          // oracle: content sealed that does not match its name
-    uint64_t memo_mismatches;    // oracle: shared work disagreed with real work
-    uint64_t boot_failures;      // oracle: a recovery that failed
+    uint64_t exposed;          // devices that ever ran a bad version
+    uint64_t bad_active;       // devices on which a bad version is active now
+    uint64_t unverified_runs;  // oracle: must stay 0
+    uint64_t unpermitted_runs; // oracle: must stay 0
+    uint64_t bad_seals;        // oracle: content sealed that does not match its name
+    uint64_t memo_mismatches;  // oracle: shared work disagreed with real work
+    uint64_t boot_failures;    // oracle: a recovery that failed
     uint64_t resumed_bytes;
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
@@ -124,15 +125,16 @@ struct sim_oracle_result {
 struct sim_verdict {
     struct sim_oracle_result oracle[SIM_ORACLE_COUNT];
     uint64_t exposed;
-    uint64_t still_bad;     // exposed devices on a bad version at the end
+    uint64_t still_bad;      // exposed devices on a bad version at the end
     uint64_t back_as_before; // exposed devices on the very version they came from
     bool holds;
 };
 
 const char *sim_oracle_name(enum sim_oracle oracle);
 const char *sim_oracle_text(enum sim_oracle oracle);
-// Computes the oracles over all ledgers. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
-void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count,
+// Computes the oracles over all ledgers. `released`: the bad versions came from a gateway, so their
+// devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
+void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
                       uint32_t max_exposed_ppm, struct sim_verdict *out);
 
 #endif

@@ -29,12 +29,12 @@ static const struct choice os_values[] = {
     [OS_IOS] = {TEXT("ios"), 260, 0, 0},
 };
 static const struct choice os_version_values[] = {
-    {TEXT("10"), 80, OS_ANDROID, 0},    {TEXT("11"), 120, OS_ANDROID, 0},
-    {TEXT("12"), 170, OS_ANDROID, 0},   {TEXT("13"), 220, OS_ANDROID, 0},
-    {TEXT("14"), 260, OS_ANDROID, 0},   {TEXT("15"), 150, OS_ANDROID, 0},
-    {TEXT("3.0"), 250, OS_HARMONY, 0},  {TEXT("4.2"), 550, OS_HARMONY, 0},
-    {TEXT("5.0"), 200, OS_HARMONY, 0},  {TEXT("15.8"), 60, OS_IOS, 0},
-    {TEXT("16.7"), 140, OS_IOS, 0},     {TEXT("17.6"), 350, OS_IOS, 0},
+    {TEXT("10"), 80, OS_ANDROID, 0},   {TEXT("11"), 120, OS_ANDROID, 0},
+    {TEXT("12"), 170, OS_ANDROID, 0},  {TEXT("13"), 220, OS_ANDROID, 0},
+    {TEXT("14"), 260, OS_ANDROID, 0},  {TEXT("15"), 150, OS_ANDROID, 0},
+    {TEXT("3.0"), 250, OS_HARMONY, 0}, {TEXT("4.2"), 550, OS_HARMONY, 0},
+    {TEXT("5.0"), 200, OS_HARMONY, 0}, {TEXT("15.8"), 60, OS_IOS, 0},
+    {TEXT("16.7"), 140, OS_IOS, 0},    {TEXT("17.6"), 350, OS_IOS, 0},
     {TEXT("18.1"), 450, OS_IOS, 0},
 };
 static const struct choice app_version_values[] = {
@@ -43,12 +43,12 @@ static const struct choice app_version_values[] = {
 };
 // `integer` is the index of the model's memory in ram_values.
 static const struct choice model_values[] = {
-    {TEXT("nova-go"), 90, OS_ANDROID, 0},   {TEXT("nova-lite"), 210, OS_ANDROID, 1},
-    {TEXT("nova"), 280, OS_ANDROID, 2},     {TEXT("nova-plus"), 220, OS_ANDROID, 3},
-    {TEXT("nova-pro"), 140, OS_ANDROID, 4}, {TEXT("nova-ultra"), 60, OS_ANDROID, 5},
+    {TEXT("nova-go"), 90, OS_ANDROID, 0},    {TEXT("nova-lite"), 210, OS_ANDROID, 1},
+    {TEXT("nova"), 280, OS_ANDROID, 2},      {TEXT("nova-plus"), 220, OS_ANDROID, 3},
+    {TEXT("nova-pro"), 140, OS_ANDROID, 4},  {TEXT("nova-ultra"), 60, OS_ANDROID, 5},
     {TEXT("mate-lite"), 300, OS_HARMONY, 2}, {TEXT("mate"), 450, OS_HARMONY, 4},
     {TEXT("mate-fold"), 250, OS_HARMONY, 5}, {TEXT("phone-se"), 150, OS_IOS, 1},
-    {TEXT("phone-13"), 250, OS_IOS, 2},     {TEXT("phone-15"), 330, OS_IOS, 3},
+    {TEXT("phone-13"), 250, OS_IOS, 2},      {TEXT("phone-15"), 330, OS_IOS, 3},
     {TEXT("phone-16"), 270, OS_IOS, 4},
 };
 static const struct choice ram_values[] = {

@@ -29,8 +29,7 @@ struct sim_predicate {
 };
 
 // INVALID and TOO_LARGE with the column (1-based) in `error`.
-BASE_NODISCARD enum base_status sim_predicate_parse(struct base_str text,
-                                                    struct sim_predicate *out,
+BASE_NODISCARD enum base_status sim_predicate_parse(struct base_str text, struct sim_predicate *out,
                                                     struct base_error *error);
 bool sim_predicate_match(const struct sim_predicate *predicate, const struct pol_attrs *attrs);
 

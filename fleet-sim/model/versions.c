@@ -131,9 +131,9 @@ bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64
     pthread_mutex_lock(&versions->lock);
     for (uint32_t i = 0; i < versions->grant_count && !allowed; i++) {
         const struct sim_grant *grant = &versions->grants[i];
-        allowed = grant->version == version &&
-                  (grant->max_bucket >= POL_BUCKET_COUNT ||
-                   pol_bucket(device_id, grant->salt) < grant->max_bucket);
+        allowed =
+            grant->version == version && (grant->max_bucket >= POL_BUCKET_COUNT ||
+                                          pol_bucket(device_id, grant->salt) < grant->max_bucket);
     }
     pthread_mutex_unlock(&versions->lock);
     return allowed;

@@ -34,6 +34,7 @@ struct sim_links {
     uint32_t dead_count;
     bool closing;
     char host[128];
+    char own_host[128];
 };
 
 static uint32_t now_ms(const struct sim_links *links)
@@ -45,8 +46,8 @@ static uint32_t now_ms(const struct sim_links *links)
 static void retry_later(struct sim_link *link)
 {
     struct sim_links *links = link->set;
-    uint32_t wait = link->backoff_ms / 2 +
-                    (uint32_t)base_prng_below(&links->prng, link->backoff_ms / 2 + 1);
+    uint32_t wait =
+        link->backoff_ms / 2 + (uint32_t)base_prng_below(&links->prng, link->backoff_ms / 2 + 1);
     link->backoff_ms *= 2;
     if (link->backoff_ms > SIM_LINK_BACKOFF_MS_MAX) {
         link->backoff_ms = SIM_LINK_BACKOFF_MS_MAX;
@@ -114,16 +115,18 @@ static void source_address(uint32_t number, char out[20])
 static enum base_status connect_link(struct sim_link *link)
 {
     struct sim_links *links = link->set;
+    bool own = link->index >= links->options.carriers;
+    const char *host = own ? links->own_host : links->host;
     char source[20] = "";
-    if (strncmp(links->host, "127.", 4) == 0) {
+    if (strncmp(host, "127.", 4) == 0) {
         source_address(links->options.first_source + link->index, source);
     }
     struct h2_options options = {
-        .host = base_str_of(links->host),
-        .port = links->options.port,
-        .tls = links->options.tls,
+        .host = base_str_of(host),
+        .port = own ? links->options.own_port : links->options.port,
+        .tls = own ? links->options.own_tls : links->options.tls,
         .source_address = base_str_of(source),
-        .small = link->index >= links->options.carriers,
+        .small = own,
     };
     struct h2_events events = {
         .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = link};
@@ -131,7 +134,8 @@ static enum base_status connect_link(struct sim_link *link)
     return h2_client_new(links->options.base, &options, &events, &link->client);
 }
 
-enum base_status sim_links_new(const struct sim_links_options *options, struct sim_links **out_links)
+enum base_status sim_links_new(const struct sim_links_options *options,
+                               struct sim_links **out_links)
 {
     const struct base_alloc_port *alloc = options->alloc;
     struct sim_links *links = alloc->alloc(alloc->ctx, sizeof(*links));
@@ -145,6 +149,8 @@ enum base_status sim_links_new(const struct sim_links_options *options, struct s
     base_prng_seed(&links->prng, options->seed);
     (void)snprintf(links->host, sizeof(links->host), "%.*s", (int)options->host.size,
                    options->host.data);
+    (void)snprintf(links->own_host, sizeof(links->own_host), "%.*s", (int)options->own_host.size,
+                   options->own_host.data);
     links->items = alloc->alloc(alloc->ctx, sizeof(struct sim_link) * (links->count + 1));
     links->dead = alloc->alloc(alloc->ctx, sizeof(uint32_t) * (links->count + 1));
     if (links->items == NULL || links->dead == NULL) {
@@ -224,8 +230,8 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
     }
     if (request->range_from > 0) {
-        int size = snprintf(range, sizeof(range), "bytes=%llu-",
-                            (unsigned long long)request->range_from);
+        int size =
+            snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
         headers[count++] =
             (struct h2_header){BASE_STR("range"), {range, size > 0 ? (size_t)size : 0}};
     }

@@ -26,7 +26,10 @@ struct sim_links_options {
     struct base_clock_port clock;
     struct base_str host;
     uint16_t port;
-    struct h2_tls *tls; // NULL: clear
+    struct h2_tls *tls;       // NULL: clear
+    struct base_str own_host; // of dedicated connections
+    uint16_t own_port;
+    struct h2_tls *own_tls;
     uint32_t carriers;
     uint32_t dedicated;    // devices 0 .. dedicated-1 of the shard
     uint32_t first_source; // number of this shard's first source address

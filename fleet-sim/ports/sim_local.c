@@ -30,7 +30,7 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
     seal(message, size, expected);
     bool ours = memcmp(key, sim_local_key, WIRE_PUBLIC_KEY_BYTES) == 0;
     return ours && memcmp(expected, signature, sizeof(expected)) == 0 ? BASE_OK
-                                                                     : BASE_ERR_SIGNATURE;
+                                                                      : BASE_ERR_SIGNATURE;
 }
 
 struct dev_crypto_port sim_local_crypto(const struct dev_crypto_port *real)

@@ -15,7 +15,7 @@
 
 struct sim_local {
     struct sim_transport_events events;
-    struct sim_store *store; // holds the manifest and its files
+    struct sim_store *store;    // holds the manifest and its files
     struct sim_exchange *first; // answers waiting, in order
     struct sim_exchange *last;
     uint64_t task_id;

@@ -35,7 +35,7 @@ static const struct sim_blob *installed(const struct sim_storage *storage,
 {
     const struct sim_blob *blob = sim_store_find(storage->store, name);
     return blob != NULL && sim_image_has(storage->store, storage->disk->image, blob->index) ? blob
-                                                                                           : NULL;
+                                                                                            : NULL;
 }
 
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
@@ -172,8 +172,7 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     const struct sim_blob *blob = partial->shared;
     if (blob == NULL || blob->size != partial->size) {
         const uint8_t *bytes = blob != NULL ? blob->bytes : partial->bytes;
-        enum base_status status =
-            sim_store_add(storage->store, name, bytes, partial->size, &blob);
+        enum base_status status = sim_store_add(storage->store, name, bytes, partial->size, &blob);
         if (status == BASE_ERR_HASH) {
             // The runtime sealed what it should have refused: keep it as it is, and count it.
             storage->bad_seals++;

@@ -91,8 +91,8 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
     if (result->end != DEV_VM_FINISHED) {
         // The message may hold values; type and place are what failures have in common.
         char place[DEV_VM_TYPE_MAX + DEV_VM_FILE_MAX + 16];
-        int size = snprintf(place, sizeof(place), "%s %s:%u", result->type, result->file,
-                            result->line);
+        int size =
+            snprintf(place, sizeof(place), "%s %s:%u", result->type, result->file, result->line);
         out->end.fingerprint = base_hash64(place, size > 0 ? (size_t)size : 0);
     }
     out->end.result = result->result;

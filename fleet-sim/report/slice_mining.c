@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GROUPS_MAX   (1u << 17)
-#define CONDS_MAX    160
-#define SCORE_MIN    0.2  // below this no slice is named
-#define GAIN_MIN     0.02 // what another condition must add to the score
+#define GROUPS_MAX (1u << 17)
+#define CONDS_MAX  160
+#define SCORE_MIN  0.2  // below this no slice is named
+#define GAIN_MIN   0.02 // what another condition must add to the score
 
 struct group {
     uint64_t key; // trait values packed, + 1; 0: free
@@ -38,8 +38,7 @@ static void add_cond(struct sim_mining *mining, enum sim_trait trait, enum sim_s
                      uint32_t value)
 {
     if (mining->cond_count < CONDS_MAX) {
-        mining->conds[mining->cond_count++] =
-            (struct sim_slice_cond){trait, op, (uint8_t)value};
+        mining->conds[mining->cond_count++] = (struct sim_slice_cond){trait, op, (uint8_t)value};
     }
 }
 
@@ -203,8 +202,7 @@ static void count_pairs(struct sim_mining *mining)
 static void choose(const struct sim_mining *mining, uint32_t a, uint32_t b, double *best,
                    struct sim_slice *out)
 {
-    double score =
-        score_of(mining->pair_devices[a][b], mining->pair_failed[a][b], mining->failed);
+    double score = score_of(mining->pair_devices[a][b], mining->pair_failed[a][b], mining->failed);
     if (score <= *best) {
         return;
     }

@@ -12,11 +12,11 @@
 
 #include <stdio.h>
 
-#define SIM_ROWS_MAX          7200
-#define SIM_ROW_VERSIONS      8 // version numbers 1 .. 7
-#define SIM_MARKS_MAX         128
-#define SIM_MARK_TEXT         64
-#define SIM_GATEWAY_UNKNOWN   (-1.0)
+#define SIM_ROWS_MAX        7200
+#define SIM_ROW_VERSIONS    8 // version numbers 1 .. 7
+#define SIM_MARKS_MAX       128
+#define SIM_MARK_TEXT       64
+#define SIM_GATEWAY_UNKNOWN (-1.0)
 
 // What the gateway said about itself; SIM_GATEWAY_UNKNOWN where it did not.
 struct sim_gateway_load {

@@ -45,15 +45,19 @@ struct sim_options {
     uint64_t seed;
     uint32_t threads;
     uint32_t real_every;
-    uint32_t awake_max; // devices in memory at once, over all threads
+    uint32_t awake_max;  // devices in memory at once, over all threads
     double arrival_rate; // devices a second that come online
     uint32_t beta_per_10000;
-    uint32_t kill_ppm; // wakes that end in a kill at some moment
+    struct sim_predicate where; // the fleet is drawn from devices like this
+    uint32_t kill_ppm;          // wakes that end in a kill at some moment
     bool hints;
     // Gateway.
     char host[SIM_TEXT_MAX];
     uint16_t port;
     bool tls;
+    char own_host[SIM_TEXT_MAX]; // for dedicated connections; empty: as above
+    uint16_t own_port;
+    bool own_tls;
     uint32_t dedicated;
     uint32_t per_carrier;
     uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
@@ -61,11 +65,11 @@ struct sim_options {
     uint32_t request_timeout_ms; // 0: the runtime's default
     uint32_t checkin_interval_s; // 0: the runtime's default
     // When to stop.
-    uint32_t duration_s;      // 0: no limit
-    uint32_t coverage_ppm;    // 0: not asked
+    uint32_t duration_s;        // 0: no limit
+    uint32_t coverage_ppm;      // 0: not asked
     char version[SIM_TEXT_MAX]; // hash (or its start) or label the coverage is of
-    uint64_t until_rollout;   // 0: not asked
-    uint64_t rollout;         // shown; 0: the newest one
+    uint64_t until_rollout;     // 0: not asked
+    uint64_t rollout;           // shown; 0: the newest one
     // Bad releases.
     struct sim_bad_release bad;
     char bad_versions[SIM_BAD_VERSIONS_MAX][SIM_TEXT_MAX];
@@ -207,6 +211,9 @@ BASE_NODISCARD enum base_status sim_shard_init(struct sim_shard *shard,
                                                uint32_t first, uint32_t count);
 void sim_shard_done(struct sim_shard *shard);
 void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are done when local
+// Index in the population of a shard's device: its number in the fleet, or the first one of its
+// own series that `where` holds for.
+uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
 
 // One device (fleet_device.c).

@@ -15,15 +15,29 @@
 #define BOOT_RETRY_MS     5000
 #define SLEEP_MS_DEFAULT  300000
 #define KILL_TICKS_SPREAD 12
+#define WHERE_TRIES_MAX   100000 // a predicate rarer than that is given up
 
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
 {
     return (uint32_t)((now_us - shard->start_us) / 1000);
 }
 
-static uint64_t index_of(const struct sim_shard *shard, uint32_t device)
+uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
 {
-    return (uint64_t)shard->first + device;
+    uint64_t index = (uint64_t)shard->first + device;
+    const struct sim_predicate *where = &shard->options->where;
+    for (uint32_t i = 0; where->cond_count > 0 && i < WHERE_TRIES_MAX; i++) {
+        struct sim_traits traits;
+        struct pol_attr items[SIM_ATTRS_COUNT];
+        struct pol_attrs attrs;
+        sim_population_draw(&shard->population, index, &traits);
+        sim_traits_policy(&traits, items, &attrs);
+        if (sim_predicate_match(where, &attrs)) {
+            break;
+        }
+        index += SIM_DEVICES_MAX;
+    }
+    return index;
 }
 
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)
@@ -75,7 +89,7 @@ static void sleep_until(struct sim_shard *shard, struct sim_awake *awake, uint32
 static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     uint32_t wakes = shard->devices[awake->device].wakes;
-    uint64_t index = index_of(shard, awake->device);
+    uint64_t index = sim_shard_index(shard, awake->device);
     uint64_t draw = sim_draw(shard->options->seed + wakes, index, SIM_STREAM_REBOOT);
     sim_storage_kill(&awake->storage, draw);
     shard->ledger.counters.crashes++;
@@ -94,8 +108,7 @@ static void observe_active(struct sim_shard *shard, struct sim_awake *awake, uin
             return;
         }
     }
-    sim_ledger_active(&shard->ledger, awake->device, SIM_VERSION_NONE,
-                      sim_shard_ms(shard, now_us));
+    sim_ledger_active(&shard->ledger, awake->device, SIM_VERSION_NONE, sim_shard_ms(shard, now_us));
 }
 
 static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
@@ -127,7 +140,7 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
 
 static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint32_t index)
 {
-    uint64_t number = index_of(shard, index);
+    uint64_t number = sim_shard_index(shard, index);
     struct sim_device *device = &shard->devices[index];
     const struct sim_options *options = shard->options;
     memset(awake, 0, sizeof(*awake));
@@ -245,7 +258,7 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
     struct pol_attrs attrs;
     sim_traits_policy(&awake->traits, items, &attrs);
     return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
-                               index_of(shard, awake->device), &attrs, awake->job.run_index);
+                               sim_shard_index(shard, awake->device), &attrs, awake->job.run_index);
 }
 
 // Runs the job that the runtime asked for. False when the device was killed by it.
@@ -341,8 +354,7 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         uint64_t due_ms = next_us == UINT64_MAX
                               ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
                               : (next_us - shard->start_us) / 1000;
-        sleep_until(shard, awake,
-                    due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
+        sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
         return;
     }
     set_timer(shard, awake, next_us);

@@ -34,7 +34,8 @@ static bool declared_bad(const struct sim_options *options, struct sim_versions 
                          uint8_t number)
 {
     for (uint32_t i = 0; i < options->bad_version_count; i++) {
-        if (sim_versions_find(versions, base_str_of(options->bad_versions[i])) == number) {
+        struct base_str text = base_str_of(options->bad_versions[i]);
+        if (base_str_equal(text, BASE_STR("*")) || sim_versions_find(versions, text) == number) {
             return true;
         }
     }

@@ -7,6 +7,7 @@
 #include "run/fleet.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -91,7 +92,9 @@ static uint32_t share(uint32_t total, uint32_t parts, uint32_t part)
 static enum base_status network_init(struct sim_shard *shard)
 {
     const struct sim_options *options = shard->options;
-    if (options->tls) {
+    bool own = options->own_host[0] != 0;
+    bool own_tls = own ? options->own_tls : options->tls;
+    if (options->tls || own_tls) {
         BASE_TRY(h2_tls_new(NULL, &shard->tls));
     }
     uint32_t dedicated = share(options->dedicated, options->threads, shard->number);
@@ -104,7 +107,10 @@ static enum base_status network_init(struct sim_shard *shard)
         .clock = shard->clock,
         .host = base_str_of(options->host),
         .port = options->port,
-        .tls = shard->tls,
+        .tls = options->tls ? shard->tls : NULL,
+        .own_host = base_str_of(own ? options->own_host : options->host),
+        .own_port = own ? options->own_port : options->port,
+        .own_tls = own_tls ? shard->tls : NULL,
         .carriers = carriers,
         .dedicated = dedicated,
         .first_source = shard->number * 400000,
@@ -265,8 +271,8 @@ static void wake_due(struct sim_shard *shard, uint64_t now_us)
 static uint64_t arrival_us(const struct sim_shard *shard, uint32_t device)
 {
     double rate = shard->options->arrival_rate / shard->options->threads;
-    uint64_t draw = sim_draw(shard->options->seed, (uint64_t)shard->first + device,
-                             SIM_STREAM_ARRIVAL);
+    uint64_t draw =
+        sim_draw(shard->options->seed, (uint64_t)shard->first + device, SIM_STREAM_ARRIVAL);
     double jitter = (double)(draw >> 32) / 4294967296.0;
     return shard->arrivals_start_us + (uint64_t)(((double)device + jitter) / rate * 1e6);
 }

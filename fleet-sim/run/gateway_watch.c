@@ -65,7 +65,8 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
     ((struct sim_watch *)ctx)->dead = status != BASE_OK;
 }
 
-enum base_status sim_watch_new(const struct sim_watch_options *options, struct sim_watch **out_watch)
+enum base_status sim_watch_new(const struct sim_watch_options *options,
+                               struct sim_watch **out_watch)
 {
     const struct base_alloc_port *alloc = base_alloc_heap();
     struct sim_watch *watch = alloc->alloc(alloc->ctx, sizeof(*watch));
@@ -74,9 +75,9 @@ enum base_status sim_watch_new(const struct sim_watch_options *options, struct s
     }
     memset(watch, 0, sizeof(*watch));
     watch->options = *options;
-    watch->view.load = (struct sim_gateway_load){SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
-                                                 SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
-                                                 SIM_GATEWAY_UNKNOWN};
+    watch->view.load =
+        (struct sim_gateway_load){SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
+                                  SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
     for (uint32_t i = 0; i < QUESTION_COUNT; i++) {
         watch->answers[i].watch = watch;
         watch->answers[i].question = (enum question)i;

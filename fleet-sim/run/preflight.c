@@ -5,14 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FILES_RESERVED        64 // libraries, logs, reports, the coordinator
-#define STATE_BYTES_EXPECTED  320
-#define CARRIER_BYTES         (256 * 1024) // session, records and buffers of a carrier under load
-#define DEDICATED_BYTES       (20 * 1024)
-#define DEDICATED_TLS_BYTES   (30 * 1024)
-#define KERNEL_SOCKET_BYTES   (12 * 1024)
-#define FIXED_BYTES           (64ull * 1024 * 1024)
-#define MIB                   (1024.0 * 1024.0)
+#define FILES_RESERVED       64 // libraries, logs, reports, the coordinator
+#define STATE_BYTES_EXPECTED 320
+#define CARRIER_BYTES        (256 * 1024) // session, records and buffers of a carrier under load
+#define DEDICATED_BYTES      (20 * 1024)
+#define DEDICATED_TLS_BYTES  (30 * 1024)
+#define KERNEL_SOCKET_BYTES  (12 * 1024)
+#define FIXED_BYTES          (64ull * 1024 * 1024)
+#define MIB                  (1024.0 * 1024.0)
 
 void sim_machine_read(struct sim_machine *out)
 {
@@ -47,8 +47,8 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
 {
     memset(out, 0, sizeof(*out));
     if (!options->local) {
-        out->dedicated = options->dedicated < options->devices ? options->dedicated
-                                                               : options->devices;
+        out->dedicated =
+            options->dedicated < options->devices ? options->dedicated : options->devices;
         uint32_t others = options->devices - out->dedicated;
         out->carriers = (others + options->per_carrier - 1) / options->per_carrier;
     }
@@ -59,9 +59,9 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     uint64_t slots = options->hints || options->awake_max > options->devices ? options->devices
                                                                              : options->awake_max;
     out->awake_bytes = slots * sim_awake_bytes(options, &runtime);
-    out->record_bytes = (uint64_t)options->devices * (sizeof(struct sim_device) +
-                                                      sizeof(struct sim_ledger_entry) +
-                                                      STATE_BYTES_EXPECTED);
+    out->record_bytes =
+        (uint64_t)options->devices *
+        (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED);
     uint64_t dedicated_bytes = options->tls ? DEDICATED_TLS_BYTES : DEDICATED_BYTES;
     out->connection_bytes =
         (uint64_t)out->carriers * CARRIER_BYTES + out->dedicated * dedicated_bytes;
@@ -86,8 +86,7 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
         return base_error_set(error, BASE_ERR_LIMIT,
                               "%.0f MiB needed, %.0f MiB available: fewer --devices, fewer "
                               "--dedicated connections, or a smaller --awake",
-                              (double)out->memory_bytes / MIB,
-                              (double)machine->memory_bytes / MIB);
+                              (double)out->memory_bytes / MIB, (double)machine->memory_bytes / MIB);
     }
     return BASE_OK;
 }
@@ -95,12 +94,12 @@ enum base_status sim_preflight(const struct sim_options *options, const struct s
 void sim_budget_print(const struct sim_budget *budget, const struct sim_options *options,
                       const struct sim_machine *machine, FILE *file)
 {
-    (void)fprintf(file, "preflight: %u devices, %u on %u carriers, %u with a connection of their own\n",
+    (void)fprintf(file,
+                  "preflight: %u devices, %u on %u carriers, %u with a connection of their own\n",
                   options->devices, options->devices - budget->dedicated, budget->carriers,
                   budget->dedicated);
     (void)fprintf(file, "  sockets     %llu from %llu source addresses, %llu of %llu open files\n",
-                  (unsigned long long)budget->sockets,
-                  (unsigned long long)budget->source_addresses,
+                  (unsigned long long)budget->sockets, (unsigned long long)budget->source_addresses,
                   (unsigned long long)budget->open_files,
                   (unsigned long long)machine->open_files_max);
     (void)fprintf(file,

@@ -236,12 +236,19 @@ class Tidy:
             own = base[:-2] + ".h"
             first = re.search(r'^#include\s+["<]([^">]+)[">]', text, re.M)
             exists = any(os.path.basename(f) == own for f in self.sources)
-            if first and exists and os.path.basename(first.group(1)) != own:
+            if first and exists and not self.brings(name, first.group(1), own):
                 self.report(name, text[:first.start()].count("\n") + 1, "shape", f"first include is not its own {own}")
             if not text.startswith("//"):
                 self.report(name, 1, "shape", "no opening comment: what lives here, who calls it, on which thread")
         if "\t" in text:
             self.report(name, text[: text.index("\t")].count("\n") + 1, "shape", "tab: use spaces")
+
+    def brings(self, name, include, own):
+        """Is `include` the header `own`, or a private header that starts from it?"""
+        if os.path.basename(include) == own:
+            return True
+        target = self.resolve(name, include)
+        return target is not None and re.search(rf'#include "(.*/)?{re.escape(own)}"', "\n".join(self.read(target)))
 
     def check_words(self, name, lines):
         if name in FORBIDDEN_EXEMPT:

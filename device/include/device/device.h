@@ -36,7 +36,7 @@ struct dev_runtime;
 
 struct dev_config {
     uint64_t device_id;
-    struct wire_attrs attrs; // strings must outlive the runtime
+    struct wire_attrs attrs; // copied, texts and all
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
     uint32_t trusted_key_count;
     uint32_t signature_threshold; // distinct trusted keys that must sign; 0 takes 1

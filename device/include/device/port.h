@@ -69,18 +69,21 @@ struct dev_storage_port {
     // Bytes present and whether sealed. NOT_FOUND: nothing there.
     enum base_status (*blob_stat)(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
                                   bool *out_sealed);
-    // Appends at `offset`, which must be the present size. Not durable before seal.
+    // Appends at `offset`, which must be the present size; the first append, of 0 bytes too, makes
+    // the blob. Not durable before seal.
     enum base_status (*blob_append)(void *ctx, const struct wire_sha256 *name, uint64_t offset,
                                     const uint8_t *bytes, size_t size);
     enum base_status (*blob_seal)(void *ctx, const struct wire_sha256 *name); // durable on OK
     // Borrowed bytes of a blob (sealed or partial) until blob_unmap.
     enum base_status (*blob_map)(void *ctx, const struct wire_sha256 *name,
                                  const uint8_t **out_bytes, size_t *out_size);
+    // Undoes one blob_map of `name`. `bytes` is what map gave, or NULL when the caller did not keep
+    // it: a runtime keeps no table of the files of a run.
     void (*blob_unmap)(void *ctx, const struct wire_sha256 *name, const uint8_t *bytes,
                        size_t size);
     enum base_status (*blob_delete)(void *ctx, const struct wire_sha256 *name);
-    // Calls `visit` for every blob present; for garbage collection at boot. May be NULL (no
-    // collection).
+    // Calls `visit` for every blob present, which does not change anything; for garbage collection.
+    // May be NULL (no collection).
     enum base_status (*blob_each)(void *ctx,
                                   void (*visit)(void *visit_ctx, const struct wire_sha256 *name),
                                   void *visit_ctx);
@@ -119,10 +122,13 @@ struct dev_task_file {
     struct wire_sha256 digest; // verified
 };
 
+// The structures of a job are valid during the start call only: the port copies what it needs. What
+// their texts and `bytes` point to (the manifest and the files) stays mapped until the run's end
+// was reported or the run was cancelled; the texts of `attrs` live as long as the runtime.
 struct dev_task_job {
     uint64_t device_id;
     const struct wire_attrs *attrs;
-    const struct wire_manifest *manifest; // valid until the run's end was reported
+    const struct wire_manifest *manifest;
     struct wire_sha256 version;
     const struct dev_task_file *files;
     uint32_t file_count;
@@ -139,6 +145,8 @@ struct dev_task_end {
 
 struct dev_task_port {
     void *ctx;
+    // One run at a time. BUSY, NOMEM, LIMIT: tried again later; other codes: the version cannot run
+    // here.
     enum base_status (*start)(void *ctx, uint32_t run, const struct dev_task_job *job);
     void (*cancel)(
         void *ctx,

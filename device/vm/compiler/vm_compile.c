@@ -2,6 +2,7 @@
 // compiler library; used by `walle task build` and by tests, on any thread.
 #include "vm/vm.h"
 
+#include "base/check.h"
 #include "base/error.h"
 
 #include "py/compile.h"
@@ -150,7 +151,7 @@ void gc_collect(void)
 _Noreturn void nlr_jump_fail(void *value)
 {
     (void)value;
-    abort();
+    base_check_failed(__FILE__, __LINE__, "exception outside a compilation");
 }
 
 void mp_hal_stdout_tx_strn_cooked(const char *text, size_t size)

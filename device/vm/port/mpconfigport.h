@@ -2,8 +2,9 @@
 //
 // Two builds use it. The device build loads .mpy bytecode and has no compiler. The compiler build
 // (DEV_VM_COMPILER=1, for the build tool) turns source into .mpy and runs nothing. In both, all
-// state is in `mp_state_ctx`, which is thread-local: anything that would put mutable data elsewhere,
-// reach a file, or take an address inside the state at compile time is switched off here.
+// state is in `mp_state_ctx`, which is thread-local: anything that would put mutable data
+// elsewhere, reach a file, or take an address inside the state at compile time is switched off
+// here.
 #ifndef DEV_VM_MPCONFIGPORT_H
 #define DEV_VM_MPCONFIGPORT_H
 
@@ -22,40 +23,40 @@ typedef long mp_off_t;
 #define MP_STATE_PORT MP_STATE_VM
 
 // Code in and out.
-#define MICROPY_ENABLE_COMPILER        (DEV_VM_COMPILER)
-#define MICROPY_PERSISTENT_CODE_SAVE   (DEV_VM_COMPILER)
-#define MICROPY_PERSISTENT_CODE_LOAD   (!DEV_VM_COMPILER)
-#define MICROPY_ENABLE_EXTERNAL_IMPORT (!DEV_VM_COMPILER)
-#define MICROPY_HAS_FILE_READER        (!DEV_VM_COMPILER) // vm_import.c reads the job's modules
-#define MICROPY_PY_BUILTINS_EVAL_EXEC  (0)
-#define MICROPY_PY_BUILTINS_COMPILE    (0)
-#define MICROPY_PY_BUILTINS_EXECFILE   (0)
+#define MICROPY_ENABLE_COMPILER            (DEV_VM_COMPILER)
+#define MICROPY_PERSISTENT_CODE_SAVE       (DEV_VM_COMPILER)
+#define MICROPY_PERSISTENT_CODE_LOAD       (!DEV_VM_COMPILER)
+#define MICROPY_ENABLE_EXTERNAL_IMPORT     (!DEV_VM_COMPILER)
+#define MICROPY_HAS_FILE_READER            (!DEV_VM_COMPILER) // vm_import.c reads the job's modules
+#define MICROPY_PY_BUILTINS_EVAL_EXEC      (0)
+#define MICROPY_PY_BUILTINS_COMPILE        (0)
+#define MICROPY_PY_BUILTINS_EXECFILE       (0)
 #define MICROPY_COMP_ALLOW_TOP_LEVEL_AWAIT (0)
-#define MICROPY_ALLOC_PATH_MAX         (128)
+#define MICROPY_ALLOC_PATH_MAX             (128)
 // Bytecode, names and constant strings are used where they lie: the job's bytes are immutable and
 // outlive the run. Only the reader's shortcut is wanted, not a file system.
 #define MICROPY_VFS_ROM       (!DEV_VM_COMPILER)
 #define MICROPY_VFS_ROM_IOCTL (0)
 
 // Memory and control flow.
-#define MICROPY_ENABLE_GC                        (1)
-#define MICROPY_ENABLE_FINALISER                 (0)
-#define MICROPY_GC_CONSERVATIVE_CLEAR            (1) // no run can see what an earlier one left
-#define MICROPY_STACK_CHECK                      (1)
-#define MICROPY_STACK_CHECK_MARGIN               (0)
-#define MICROPY_ENABLE_EMERGENCY_EXCEPTION_BUF   (1)
-#define MICROPY_EMERGENCY_EXCEPTION_BUF_SIZE     (256)
-#define MICROPY_OPT_COMPUTED_GOTO                (1)
-#define MICROPY_ENABLE_SCHEDULER                 (0)
-#define MICROPY_KBD_EXCEPTION                    (0)
-#define MICROPY_ENABLE_VM_ABORT                  (0) // vm_budget.c has its own
-#define MICROPY_ENABLE_SOURCE_LINE               (1)
-#define MICROPY_ERROR_REPORTING                  (MICROPY_ERROR_REPORTING_NORMAL)
-#define MICROPY_WARNINGS                         (0)
-#define MICROPY_MODULE_BUILTIN_INIT              (0)
-#define MICROPY_MODULE_ATTR_DELEGATION           (1)
-#define MICROPY_HELPER_REPL                      (0)
-#define MICROPY_USE_INTERNAL_PRINTF              (0)
+#define MICROPY_ENABLE_GC                      (1)
+#define MICROPY_ENABLE_FINALISER               (0)
+#define MICROPY_GC_CONSERVATIVE_CLEAR          (1) // no run can see what an earlier one left
+#define MICROPY_STACK_CHECK                    (1)
+#define MICROPY_STACK_CHECK_MARGIN             (0)
+#define MICROPY_ENABLE_EMERGENCY_EXCEPTION_BUF (1)
+#define MICROPY_EMERGENCY_EXCEPTION_BUF_SIZE   (256)
+#define MICROPY_OPT_COMPUTED_GOTO              (1)
+#define MICROPY_ENABLE_SCHEDULER               (0)
+#define MICROPY_KBD_EXCEPTION                  (0)
+#define MICROPY_ENABLE_VM_ABORT                (0) // vm_budget.c has its own
+#define MICROPY_ENABLE_SOURCE_LINE             (1)
+#define MICROPY_ERROR_REPORTING                (MICROPY_ERROR_REPORTING_NORMAL)
+#define MICROPY_WARNINGS                       (0)
+#define MICROPY_MODULE_BUILTIN_INIT            (0)
+#define MICROPY_MODULE_ATTR_DELEGATION         (1)
+#define MICROPY_HELPER_REPL                    (0)
+#define MICROPY_USE_INTERNAL_PRINTF            (0)
 // The hand-written jumps are unknown to the sanitizers; setjmp is not.
 #ifdef DEV_VM_SANITIZED
 #define MICROPY_NLR_SETJMP (1)
@@ -67,44 +68,44 @@ typedef long mp_off_t;
 
 // What scripts may import: array, binascii, builtins, collections, errno, gc, heapq, io (memory
 // streams only), json, math, re, struct, sys (a small part), and walle.
-#define MICROPY_PY_GC                 (1)
-#define MICROPY_PY_IO                 (1)
-#define MICROPY_PY_IO_IOBASE          (0)
-#define MICROPY_PY_JSON               (1)
-#define MICROPY_PY_RE                 (1)
-#define MICROPY_PY_RE_SUB             (1)
-#define MICROPY_PY_HEAPQ              (1)
-#define MICROPY_PY_BINASCII           (1)
-#define MICROPY_PY_BINASCII_CRC32     (0)
-#define MICROPY_PY_SYS                (1)
-#define MICROPY_PY_SYS_PATH           (1)
-#define MICROPY_PY_SYS_ATTR_DELEGATION (1)
+#define MICROPY_PY_GC                     (1)
+#define MICROPY_PY_IO                     (1)
+#define MICROPY_PY_IO_IOBASE              (0)
+#define MICROPY_PY_JSON                   (1)
+#define MICROPY_PY_RE                     (1)
+#define MICROPY_PY_RE_SUB                 (1)
+#define MICROPY_PY_HEAPQ                  (1)
+#define MICROPY_PY_BINASCII               (1)
+#define MICROPY_PY_BINASCII_CRC32         (0)
+#define MICROPY_PY_SYS                    (1)
+#define MICROPY_PY_SYS_PATH               (1)
+#define MICROPY_PY_SYS_ATTR_DELEGATION    (1)
 #define MICROPY_PY_SYS_PATH_ARGV_DEFAULTS (1)
-#define MICROPY_PY_SYS_ARGV           (0)
-#define MICROPY_PY_SYS_MODULES        (0)
-#define MICROPY_PY_SYS_PS1_PS2        (0)
-#define MICROPY_PY_SYS_STDFILES       (0)
-#define MICROPY_PY_SYS_STDIO_BUFFER   (0)
-#define MICROPY_PY_SYS_PLATFORM       "walle"
-#define MICROPY_PY___FILE__           (1)
-#define MICROPY_PY_BUILTINS_HELP      (0)
-#define MICROPY_PY_BUILTINS_INPUT     (0)
-#define MICROPY_PY_MICROPYTHON        (0)
-#define MICROPY_PY_MICROPYTHON_MEM_INFO (0)
-#define MICROPY_PY_MICROPYTHON_RINGIO (0)
-#define MICROPY_PY_CMATH              (0)
-#define MICROPY_PY_UCTYPES            (0)
-#define MICROPY_PY_SELECT             (0)
-#define MICROPY_PY_TIME               (0)
-#define MICROPY_PY_ASYNCIO            (0)
-#define MICROPY_PY_DEFLATE            (0)
-#define MICROPY_PY_OS                 (0)
-#define MICROPY_PY_HASHLIB            (0)
-#define MICROPY_PY_RANDOM             (0)
-#define MICROPY_PY_FRAMEBUF           (0)
-#define MICROPY_PY_PLATFORM           (0)
-#define MICROPY_PY_MACHINE            (0)
-#define MICROPY_VFS                   (0)
+#define MICROPY_PY_SYS_ARGV               (0)
+#define MICROPY_PY_SYS_MODULES            (0)
+#define MICROPY_PY_SYS_PS1_PS2            (0)
+#define MICROPY_PY_SYS_STDFILES           (0)
+#define MICROPY_PY_SYS_STDIO_BUFFER       (0)
+#define MICROPY_PY_SYS_PLATFORM           "walle"
+#define MICROPY_PY___FILE__               (1)
+#define MICROPY_PY_BUILTINS_HELP          (0)
+#define MICROPY_PY_BUILTINS_INPUT         (0)
+#define MICROPY_PY_MICROPYTHON            (0)
+#define MICROPY_PY_MICROPYTHON_MEM_INFO   (0)
+#define MICROPY_PY_MICROPYTHON_RINGIO     (0)
+#define MICROPY_PY_CMATH                  (0)
+#define MICROPY_PY_UCTYPES                (0)
+#define MICROPY_PY_SELECT                 (0)
+#define MICROPY_PY_TIME                   (0)
+#define MICROPY_PY_ASYNCIO                (0)
+#define MICROPY_PY_DEFLATE                (0)
+#define MICROPY_PY_OS                     (0)
+#define MICROPY_PY_HASHLIB                (0)
+#define MICROPY_PY_RANDOM                 (0)
+#define MICROPY_PY_FRAMEBUF               (0)
+#define MICROPY_PY_PLATFORM               (0)
+#define MICROPY_PY_MACHINE                (0)
+#define MICROPY_VFS                       (0)
 
 #define MICROPY_HW_BOARD_NAME "walle"
 #define MICROPY_HW_MCU_NAME   "device"

@@ -1,5 +1,5 @@
-// What MicroPython's own files need to know of Walle's budgets: the counter in the interpreter loop.
-// Included by mpconfigport.h, so it may use nothing of MicroPython.
+// What MicroPython's own files need to know of Walle's budgets: the counter in the interpreter
+// loop. Included by mpconfigport.h, so it may use nothing of MicroPython.
 #ifndef DEV_VM_HOOKS_H
 #define DEV_VM_HOOKS_H
 

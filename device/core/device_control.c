@@ -1,0 +1,294 @@
+// Check-ins and reports: what the device says about itself and what came of its tasks. One request
+// at a time; both share the back-off, for both go to the same gateway.
+//
+// Called by the tick (step), by the transport (head, body, end), and by everything that has an
+// outcome to tell.
+#include "core/runtime.h"
+
+#include <string.h>
+
+#define PROFILE_BYTES_MAX (32 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10))
+#define PROFILE_TEXT_MAX  BASE_B64_ENCODED(PROFILE_BYTES_MAX)
+
+#define MORE_OFFERS_PAUSE_US 1000000ull // a gateway that always has more is not asked in a loop
+
+_Static_assert(PROFILE_BYTES_MAX <= WIRE_PROFILE_BYTES_MAX, "a profile fits the wire");
+
+static bool is_final(enum wire_outcome_kind kind)
+{
+    return kind != WIRE_OUTCOME_DOWNLOADED && kind != WIRE_OUTCOME_ACTIVATED;
+}
+
+void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome)
+{
+    struct dev_control *control = &runtime->control;
+    uint64_t delay_us = runtime->settings.report_delay_us;
+    runtime->stats.dropped_outcomes += dev_outcomes_add(&runtime->outcomes, outcome);
+    runtime->dirty = true;
+    if (runtime->epoch == 0) {
+        runtime->epoch = (uint32_t)(dev_random(runtime) >> 32) | 1u;
+    }
+    if (delay_us == 0 && !is_final(outcome->kind)) {
+        delay_us = DEV_REPORT_LATEST_US; // the run's end will send it
+    }
+    uint64_t due_us = dev_now_us(runtime) + delay_us;
+    if (due_us < control->report_due_us) {
+        control->report_due_us = due_us;
+    }
+}
+
+static enum base_status profile_encode(const struct dev_runtime *runtime, bool pairs_wanted,
+                                       char *text, size_t capacity, size_t *out_size)
+{
+    uint8_t bytes[PROFILE_BYTES_MAX];
+    struct wire_profile_pair pairs[DEV_TASKS_MAX];
+    struct wire_profile profile = {
+        .task_count = runtime->task_count,
+        .attrs = runtime->attrs,
+        .attrs_bytes = runtime->attrs_bytes,
+    };
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        const struct dev_task *task = &runtime->tasks[i];
+        bool active = !wire_sha256_is_zero(&task->active);
+        pairs[i] = (struct wire_profile_pair){
+            .task_id = task->id,
+            .version_id = active ? wire_version_id(&task->active) : 0,
+            .blocked_version_id = task->blocked,
+            .release_counter = task->counter,
+        };
+        profile.digest +=
+            wire_profile_term(task->id, pairs[i].version_id, pairs[i].blocked_version_id);
+    }
+    size_t size = 0;
+    BASE_TRY(
+        wire_profile_encode(&profile, pairs_wanted ? pairs : NULL, bytes, sizeof(bytes), &size));
+    if (BASE_B64_ENCODED(size) > capacity) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    *out_size = base_b64_encode(bytes, size, text);
+    return BASE_OK;
+}
+
+enum base_status dev_profile_header(const struct dev_runtime *runtime, char *out, size_t capacity,
+                                    size_t *out_size)
+{
+    bool pairs = runtime->control.pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
+    return profile_encode(runtime, pairs, out, capacity, out_size);
+}
+
+static uint64_t checkin_interval_us(struct dev_runtime *runtime, uint32_t wished_s)
+{
+    uint32_t interval_s = wished_s > 0 ? wished_s : runtime->settings.checkin_interval_s;
+    uint64_t interval_us = interval_s * 1000000ull;
+    return interval_us - interval_us / 8 + dev_random_below_us(runtime, interval_us / 4);
+}
+
+static void request_failed(struct dev_runtime *runtime)
+{
+    struct dev_control *control = &runtime->control;
+    runtime->stats.bad_requests++;
+    uint32_t wait_ms =
+        dev_backoff_next(&control->backoff, dev_random(runtime), control->retry_after_s);
+    control->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
+}
+
+static void request_start(struct dev_runtime *runtime, enum dev_control_kind kind,
+                          const struct dev_request *request, uint64_t now_us)
+{
+    struct dev_control *control = &runtime->control;
+    const struct dev_http_port *http = &runtime->ports->http;
+    control->exchange = dev_exchange_new(runtime);
+    control->kind = (uint8_t)kind;
+    control->status = 0;
+    control->retry_after_s = 0;
+    control->deadline_us = now_us + runtime->settings.request_timeout_us;
+    if (http->start(http->ctx, control->exchange, request) != BASE_OK) {
+        control->exchange = 0;
+        request_failed(runtime);
+    }
+}
+
+static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_control *control = &runtime->control;
+    char text[PROFILE_TEXT_MAX];
+    size_t size = 0;
+    control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
+    if (profile_encode(runtime, control->pairs_sent, text, sizeof(text), &size) != BASE_OK) {
+        control->checkin_due_us = UINT64_MAX; // cannot happen: the sizes are checked at init
+        return;
+    }
+    struct dev_request request = {
+        .method = DEV_METHOD_POST,
+        .path = BASE_STR("/v1/checkin"),
+        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
+        .profile = {text, size},
+    };
+    dev_offers_start(&control->offers);
+    request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
+}
+
+// Encodes the oldest outcomes that fit one report.
+static enum base_status report_encode(struct dev_runtime *runtime, uint8_t *out, size_t capacity,
+                                      size_t *out_size)
+{
+    struct wire_report report = {
+        .device_id = runtime->settings.device_id,
+        .epoch = runtime->epoch,
+        .first_seq = runtime->outcomes.first_seq,
+    };
+    struct base_reader reader;
+    dev_outcomes_reader(&runtime->outcomes, &reader);
+    while (report.count < WIRE_REPORT_MAX &&
+           dev_outcomes_next(&reader, &report.outcomes[report.count]) == BASE_OK) {
+        report.count++;
+    }
+    runtime->control.reported_seq = report.first_seq + report.count - 1;
+    return wire_report_encode(&report, out, capacity, out_size);
+}
+
+static void report_start(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_control *control = &runtime->control;
+    uint8_t body[WIRE_REPORT_BYTES_MAX];
+    size_t size = 0;
+    if (runtime->outcomes.count == 0) {
+        control->report_due_us = UINT64_MAX;
+        return;
+    }
+    if (report_encode(runtime, body, sizeof(body), &size) != BASE_OK) {
+        runtime->stats.dropped_outcomes +=
+            dev_outcomes_ack(&runtime->outcomes, control->reported_seq);
+        runtime->dirty = true; // not to be sent, ever: it must not block what comes behind
+        return;
+    }
+    struct dev_request request = {
+        .method = DEV_METHOD_POST,
+        .path = BASE_STR("/v1/report"),
+        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
+        .body = body,
+        .body_bytes = size,
+    };
+    request_start(runtime, DEV_CONTROL_REPORT, &request, now_us);
+}
+
+void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_control *control = &runtime->control;
+    if (control->exchange != 0 && now_us >= control->deadline_us) {
+        const struct dev_http_port *http = &runtime->ports->http;
+        http->cancel(http->ctx, control->exchange);
+        control->exchange = 0;
+        request_failed(runtime);
+    }
+    if (control->exchange != 0 || now_us < control->not_before_us) {
+        return;
+    }
+    if (control->more_offers && runtime->pull.phase == DEV_PULL_IDLE && runtime->run.run == 0) {
+        control->more_offers = false;
+        control->checkin_due_us = now_us + MORE_OFFERS_PAUSE_US;
+    }
+    if (now_us >= control->report_due_us && !runtime->dirty) {
+        report_start(runtime, now_us);
+    }
+    if (control->exchange == 0 && now_us >= control->checkin_due_us &&
+        now_us >= control->not_before_us) {
+        runtime->stats.checkins++;
+        checkin_start(runtime, now_us);
+    }
+}
+
+void dev_control_stop(struct dev_runtime *runtime)
+{
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (runtime->control.exchange != 0) {
+        http->cancel(http->ctx, runtime->control.exchange);
+        runtime->control.exchange = 0;
+    }
+}
+
+void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head)
+{
+    runtime->control.status = head->status;
+    runtime->control.retry_after_s = head->retry_after_s;
+}
+
+void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_control *control = &runtime->control;
+    if (control->kind != DEV_CONTROL_CHECKIN || control->status != 200) {
+        return;
+    }
+    for (size_t at = 0; at < size;) {
+        bool ready = false;
+        at += dev_offers_feed(&control->offers, bytes + at, size - at, &ready);
+        if (ready) {
+            dev_offer_take(runtime, control->offers.bytes, control->offers.size);
+        }
+    }
+}
+
+static void checkin_done(struct dev_runtime *runtime)
+{
+    struct dev_control *control = &runtime->control;
+    bool offers = control->status == 200;
+    uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    control->checkin_due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
+    control->pairs_wanted = false;
+    control->more_offers = offers && (control->offers.flags & WIRE_OFFER_FLAG_MORE) != 0;
+    if (offers && (control->offers.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0 &&
+        !control->pairs_sent) {
+        control->pairs_wanted = true;
+        control->checkin_due_us = 0;
+    }
+}
+
+static void report_done(struct dev_runtime *runtime)
+{
+    struct dev_control *control = &runtime->control;
+    (void)dev_outcomes_ack(&runtime->outcomes, control->reported_seq);
+    runtime->dirty = true;
+    control->report_due_us = runtime->outcomes.count > 0 ? 0 : UINT64_MAX;
+}
+
+// The gateway will never take these outcomes, whatever is tried: go on without them.
+static void report_refused(struct dev_runtime *runtime)
+{
+    runtime->stats.dropped_outcomes +=
+        dev_outcomes_ack(&runtime->outcomes, runtime->control.reported_seq);
+    runtime->control.reported_seq = 0;
+    report_done(runtime);
+}
+
+void dev_control_end(struct dev_runtime *runtime, enum base_status status)
+{
+    struct dev_control *control = &runtime->control;
+    int http = status == BASE_OK ? control->status : 0;
+    control->exchange = 0;
+    if (control->kind == DEV_CONTROL_CHECKIN &&
+        (http == 204 || (http == 200 && dev_offers_complete(&control->offers)))) {
+        dev_backoff_reset(&control->backoff);
+        checkin_done(runtime);
+    } else if (control->kind == DEV_CONTROL_REPORT && http == 204) {
+        dev_backoff_reset(&control->backoff);
+        report_done(runtime);
+    } else {
+        if (control->kind == DEV_CONTROL_REPORT && (http == 400 || http == 413 || http == 422)) {
+            report_refused(runtime);
+        }
+        request_failed(runtime);
+    }
+}
+
+uint64_t dev_control_due_us(const struct dev_runtime *runtime)
+{
+    const struct dev_control *control = &runtime->control;
+    if (control->exchange != 0) {
+        return control->deadline_us;
+    }
+    uint64_t due_us = control->checkin_due_us;
+    if (control->report_due_us < due_us && !runtime->dirty) {
+        due_us = control->report_due_us;
+    }
+    return due_us > control->not_before_us ? due_us : control->not_before_us;
+}

@@ -1,0 +1,75 @@
+// The hint stream: a long-lived response on which the gateway says "check in soon". Losing it costs
+// nothing but time, for check-ins go on by the clock.
+//
+// Called by the tick and by the transport.
+#include "core/runtime.h"
+
+void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_hints *hints = &runtime->hints;
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (!runtime->settings.hints || hints->exchange != 0 || now_us < hints->due_us) {
+        return;
+    }
+    char text[WIRE_PROFILE_TEXT_MAX / 2];
+    size_t size = 0;
+    if (dev_profile_header(runtime, text, sizeof(text), &size) != BASE_OK) {
+        size = 0;
+    }
+    struct dev_request request = {
+        .method = DEV_METHOD_GET,
+        .path = BASE_STR("/v1/push"),
+        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
+        .profile = {text, size},
+        .stream = true,
+    };
+    hints->exchange = dev_exchange_new(runtime);
+    hints->accepted = false;
+    dev_sse_init(&hints->sse);
+    if (http->start(http->ctx, hints->exchange, &request) != BASE_OK) {
+        dev_hints_end(runtime);
+    }
+}
+
+void dev_hints_stop(struct dev_runtime *runtime)
+{
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (runtime->hints.exchange != 0) {
+        http->cancel(http->ctx, runtime->hints.exchange);
+        runtime->hints.exchange = 0;
+    }
+}
+
+void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head)
+{
+    runtime->hints.accepted = head->status == 200;
+}
+
+void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_hints *hints = &runtime->hints;
+    if (!hints->accepted) {
+        return;
+    }
+    dev_backoff_reset(&hints->backoff); // the gateway really serves the stream
+    for (size_t at = 0; at < size;) {
+        bool hint = false;
+        uint32_t spread_ms = 0;
+        at += dev_sse_feed(&hints->sse, bytes + at, size - at, &hint, &spread_ms);
+        if (hint) {
+            uint64_t due_us =
+                dev_now_us(runtime) + dev_random_below_us(runtime, spread_ms * 1000ull);
+            if (due_us < runtime->control.checkin_due_us) {
+                runtime->control.checkin_due_us = due_us;
+            }
+        }
+    }
+}
+
+void dev_hints_end(struct dev_runtime *runtime)
+{
+    struct dev_hints *hints = &runtime->hints;
+    hints->exchange = 0;
+    hints->due_us =
+        dev_now_us(runtime) + dev_backoff_next(&hints->backoff, dev_random(runtime), 0) * 1000ull;
+}

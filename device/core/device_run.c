@@ -1,0 +1,292 @@
+// Runs: starts the active version of a task that is due, one run at a time, and judges its end.
+//
+// Before the first run of a version on trial a mark is stored; only the end of the run takes it
+// away. A boot that finds the mark knows that the version took the process down. Called by the tick
+// and by the task port (dev_on_task_end).
+#include "core/runtime.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+// When is the next run due? Runs repeat by the wall clock, so that a restart does not run them
+// again at once.
+void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task)
+{
+    task->run_due_us = UINT64_MAX;
+    if (!dev_update_has_active((enum dev_update_state)task->state)) {
+        return;
+    }
+    if (dev_update_on_trial((enum dev_update_state)task->state) || task->last_run_s == 0) {
+        task->run_due_us = 0;
+        return;
+    }
+    if (task->every_s == 0) {
+        return;
+    }
+    uint64_t wall_s = dev_wall_s(runtime);
+    uint64_t since_s = wall_s > task->last_run_s ? wall_s - task->last_run_s : 0;
+    uint64_t wait_s = since_s < task->every_s ? task->every_s - since_s : 0;
+    task->run_due_us = dev_now_us(runtime) + wait_s * 1000000;
+}
+
+static void unmap(struct dev_runtime *runtime, const struct wire_sha256 *name)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    storage->blob_unmap(storage->ctx, name, NULL, 0);
+}
+
+static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        unmap(runtime, &manifest->files[i].digest);
+    }
+}
+
+static enum base_status file_map(struct dev_runtime *runtime, const struct wire_manifest_file *file,
+                                 struct dev_task_file *out)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    uint64_t bytes = 0;
+    bool sealed = false;
+    BASE_TRY(storage->blob_stat(storage->ctx, &file->digest, &bytes, &sealed));
+    if (!sealed || bytes != file->bytes) {
+        return BASE_ERR_CORRUPT;
+    }
+    out->kind = file->kind;
+    out->name = file->name;
+    out->digest = file->digest;
+    return storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
+}
+
+static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
+                                   const struct wire_manifest *manifest)
+{
+    const struct dev_task_port *port = &runtime->ports->task;
+    struct dev_task_file files[DEV_RUN_FILES_MAX];
+    struct wire_attrs attrs;
+    enum base_status status = wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs);
+    uint32_t count = 0;
+    while (status == BASE_OK && count < manifest->file_count) {
+        status = file_map(runtime, &manifest->files[count], &files[count]);
+        count += status == BASE_OK ? 1 : 0;
+    }
+    if (status == BASE_OK) {
+        struct dev_task_job job = {
+            .device_id = runtime->settings.device_id,
+            .attrs = &attrs,
+            .manifest = manifest,
+            .version = task->active,
+            .files = files,
+            .file_count = count,
+            .run_index = task->runs,
+        };
+        status = port->start(port->ctx, runtime->run.run, &job);
+    }
+    if (status != BASE_OK) {
+        files_unmap(runtime, manifest, count);
+    }
+    return status;
+}
+
+// Maps everything and hands it to the task port. The manifest stays mapped while the run lasts.
+static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct dev_run *run = &runtime->run;
+    struct dev_manifest manifest;
+    enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
+    if (status != BASE_OK) {
+        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+    }
+    runtime->next_run = runtime->next_run + 1 != 0 ? runtime->next_run + 1 : 1;
+    run->run = runtime->next_run;
+    run->task = (uint32_t)(task - runtime->tasks);
+    run->version = task->active;
+    run->rollout = task->active_rollout;
+    run->manifest = manifest.bytes;
+    run->manifest_bytes = manifest.size;
+    run->started_us = dev_now_us(runtime);
+    status = port_start(runtime, task, &manifest.parsed);
+    if (status != BASE_OK) {
+        run->run = 0;
+        dev_manifest_close(runtime, &manifest);
+    }
+    return status;
+}
+
+static void run_unmap(struct dev_runtime *runtime)
+{
+    struct dev_run *run = &runtime->run;
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct wire_manifest manifest;
+    if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
+        files_unmap(runtime, &manifest, manifest.file_count);
+    }
+    storage->blob_unmap(storage->ctx, &run->version, run->manifest, run->manifest_bytes);
+    run->run = 0;
+}
+
+static bool failure_is_news(struct dev_task *task, const struct dev_task_end *end)
+{
+    uint64_t mark =
+        base_hash64_seed(&end->fingerprint, sizeof(end->fingerprint), (uint64_t)end->outcome);
+    bool news = task->failure_mark != mark;
+    task->failure_mark = mark;
+    return news;
+}
+
+// The active version ended a run. On trial this decides about it.
+static void judge(struct dev_runtime *runtime, struct dev_task *task,
+                  const struct dev_task_end *end, const struct wire_outcome *outcome)
+{
+    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
+    task->running = false;
+    task->last_run_s = dev_wall_s(runtime);
+    if (!wire_outcome_is_failure(end->outcome)) {
+        task->crashes = 0;
+        task->failure_mark = 0;
+        enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
+        base_assert(passed == BASE_OK); // allowed wherever a version is active
+        if (task->runs == 0) {          // later successes are no news
+            dev_outcome(runtime, outcome);
+        }
+    } else if (failure_is_news(task, end)) {
+        dev_outcome(runtime, outcome);
+    }
+    task->runs += task->runs < UINT32_MAX ? 1 : 0;
+    runtime->dirty = true;
+    dev_run_schedule(runtime, task);
+    if (trial && wire_outcome_is_failure(end->outcome)) {
+        dev_slot_give_up(runtime, task);
+    }
+}
+
+static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
+{
+    struct dev_run *run = &runtime->run;
+    struct dev_task *task = &runtime->tasks[run->task];
+    struct wire_outcome outcome = {
+        .kind = end->outcome,
+        .task_id = task->id,
+        .version_id = wire_version_id(&run->version),
+        .rollout_id = run->rollout,
+        .duration_us = end->duration_us,
+        .fingerprint = end->fingerprint,
+        .detail = end->detail,
+    };
+    runtime->stats.runs++;
+    runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
+    if (wire_sha256_equal(&task->active, &run->version)) {
+        // A new statement for the same version may have come meanwhile.
+        outcome.rollout_id = task->active_rollout;
+        judge(runtime, task, end, &outcome);
+    } else {
+        dev_outcome(runtime, &outcome); // replaced while it ran
+    }
+}
+
+void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev_task_end *end)
+{
+    if (run == 0 || run != runtime->run.run) {
+        return;
+    }
+    struct dev_task *task = &runtime->tasks[runtime->run.task];
+    if (runtime->ports->on_result != NULL) {
+        runtime->ports->on_result(runtime->ports->app, dev_task_name(task), end);
+    }
+    run_end(runtime, end);
+    run_unmap(runtime);
+    (void)dev_flush(runtime, dev_now_us(runtime));
+}
+
+// The version could not even be started.
+static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
+                         enum base_status status, uint64_t now_us)
+{
+    if (base_status_is_resource(status)) {
+        task->run_due_us = now_us + DEV_RUN_RETRY_US;
+        if (task->running) { // a kill while it waits is no crash
+            task->running = false;
+            runtime->dirty = true;
+        }
+        return;
+    }
+    struct dev_task_end end = {
+        .outcome = WIRE_OUTCOME_FAIL_LOAD,
+        .fingerprint = (uint64_t)(-(int64_t)status),
+        .detail = base_str_of(base_status_text(status)),
+    };
+    runtime->run.task = (uint32_t)(task - runtime->tasks);
+    runtime->run.version = task->active;
+    runtime->run.rollout = task->active_rollout;
+    run_end(runtime, &end);
+    if (status == BASE_ERR_CORRUPT && dev_update_has_active((enum dev_update_state)task->state) &&
+        wire_sha256_equal(&task->active, &runtime->run.version)) {
+        // Its content is damaged here, which is not the version's fault: let it be offered anew.
+        uint64_t blocked = task->blocked;
+        dev_slot_give_up(runtime, task);
+        task->blocked = blocked;
+    }
+}
+
+// The mark must be on disk before the run starts.
+static bool trial_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+{
+    if (!dev_update_on_trial((enum dev_update_state)task->state) || task->running) {
+        return true;
+    }
+    task->running = true;
+    runtime->dirty = true;
+    return dev_flush(runtime, now_us);
+}
+
+void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (runtime->run.run != 0 || runtime->dirty) {
+            return;
+        }
+        if (now_us < task->run_due_us) {
+            continue;
+        }
+        if (!trial_marked(runtime, task, now_us)) {
+            return;
+        }
+        task->run_due_us = UINT64_MAX;
+        enum base_status status = run_start(runtime, task);
+        if (status != BASE_OK) {
+            start_failed(runtime, task, status, now_us);
+        }
+    }
+}
+
+void dev_run_stop(struct dev_runtime *runtime)
+{
+    const struct dev_task_port *port = &runtime->ports->task;
+    if (runtime->run.run == 0) {
+        return;
+    }
+    port->cancel(port->ctx, runtime->run.run);
+    run_unmap(runtime);
+    struct dev_task *task = &runtime->tasks[runtime->run.task];
+    if (task->running) { // stopped by us: no crash
+        task->running = false;
+        runtime->dirty = true;
+    }
+    task->run_due_us = 0;
+}
+
+uint64_t dev_run_due_us(const struct dev_runtime *runtime)
+{
+    uint64_t due_us = UINT64_MAX;
+    if (runtime->run.run != 0 || runtime->dirty) {
+        return due_us;
+    }
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        due_us = runtime->tasks[i].run_due_us < due_us ? runtime->tasks[i].run_due_us : due_us;
+    }
+    return due_us;
+}

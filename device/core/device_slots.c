@@ -1,0 +1,256 @@
+// The versions of a task on the device: the active one, and the last good one kept beside it so
+// that going back needs no download. Also the collection of blobs that no version needs any more.
+//
+// Called by the offer, pull and run code and at boot. Changes records in memory only; dev_flush
+// makes them durable before anything is done on their strength.
+#include "core/runtime.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define COLLECT_BATCH 32 // names looked at together
+
+enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
+                                   struct dev_manifest *out)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    uint64_t size = 0;
+    bool sealed = false;
+    BASE_TRY(storage->blob_stat(storage->ctx, name, &size, &sealed));
+    if (!sealed) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    BASE_TRY(storage->blob_map(storage->ctx, name, &out->bytes, &out->size));
+    out->name = *name;
+    enum base_status status = wire_manifest_parse(out->bytes, out->size, &out->parsed);
+    if (status != BASE_OK) {
+        dev_manifest_close(runtime, out);
+    }
+    return status;
+}
+
+void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    storage->blob_unmap(storage->ctx, &manifest->name, manifest->bytes, manifest->size);
+}
+
+enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event)
+{
+    enum dev_update_state next = DEV_UPDATE_EMPTY;
+    BASE_TRY(dev_update_next((enum dev_update_state)task->state, event, &next));
+    task->state = (uint8_t)next;
+    return BASE_OK;
+}
+
+static void say(struct dev_runtime *runtime, const struct dev_task *task,
+                enum wire_outcome_kind kind, const struct wire_sha256 *version, uint64_t rollout_id)
+{
+    struct wire_outcome outcome = {
+        .kind = kind,
+        .task_id = task->id,
+        .version_id = wire_version_id(version),
+        .rollout_id = rollout_id,
+    };
+    dev_outcome(runtime, &outcome);
+}
+
+static void active_set(struct dev_task *task, const struct wire_sha256 *version,
+                       uint64_t rollout_id)
+{
+    task->active = *version;
+    task->active_rollout = rollout_id;
+    task->runs = 0;
+    task->crashes = 0;
+    task->running = false;
+    task->failure_mark = 0;
+    task->last_run_s = 0;
+    task->run_due_us = wire_sha256_is_zero(version) ? UINT64_MAX : 0;
+}
+
+static void kept_clear(struct dev_task *task)
+{
+    memset(&task->kept, 0, sizeof(task->kept));
+    task->kept_rollout = 0;
+}
+
+// The kept version becomes the active one. It has proved itself: no trial, and its first success is
+// no news.
+static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_sha256 version = task->kept;
+    uint64_t rollout_id = task->kept_rollout;
+    kept_clear(task);
+    active_set(task, &version, rollout_id);
+    task->runs = 1;
+    runtime->garbage = true;
+    runtime->dirty = true;
+}
+
+// A pull of what has just become active has nothing left to do.
+static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
+{
+    if (dev_update_is_pulling((enum dev_update_state)task->state) &&
+        wire_sha256_equal(&task->accepted, &task->active) &&
+        dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
+        dev_pull_forget(runtime, task);
+    }
+}
+
+void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct wire_manifest *manifest)
+{
+    bool settled = !dev_update_on_trial((enum dev_update_state)task->state);
+    struct wire_sha256 before = task->active;
+    if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
+        return;
+    }
+    if (settled) { // what is on trial is not good enough to keep
+        task->kept = task->active;
+        task->kept_rollout = task->active_rollout;
+    }
+    if (wire_sha256_equal(&task->kept, &task->accepted)) {
+        kept_clear(task);
+    }
+    if (task->accepted_kind == WIRE_RELEASE_REVERT) {
+        active_set(task, &task->accepted, 0); // counts for no rollout: it is the way back
+        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, task->accepted_rollout);
+        runtime->stats.rollbacks++;
+    } else {
+        active_set(task, &task->accepted, task->accepted_rollout);
+        say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
+        say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
+    }
+    task->every_s = manifest->every_s;
+    runtime->stats.activations++;
+    runtime->garbage = true;
+    runtime->dirty = true;
+}
+
+void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
+{
+    struct wire_sha256 failed = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    bool kept = !wire_sha256_is_zero(&task->kept);
+    if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
+        BASE_OK) {
+        return;
+    }
+    task->blocked = wire_version_id(&failed);
+    kept_take(runtime, task);
+    pull_settle(runtime, task);
+    say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &failed, rollout_id);
+    runtime->stats.rollbacks++;
+}
+
+void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id)
+{
+    struct wire_sha256 left = task->active;
+    base_assert(!wire_sha256_is_zero(&task->kept));
+    if (dev_slot_event(task, DEV_UPDATE_ON_REVERT) != BASE_OK) {
+        return;
+    }
+    dev_pull_forget(runtime, task);
+    kept_take(runtime, task);
+    say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &left, rollout_id);
+    runtime->stats.rollbacks++;
+}
+
+void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id)
+{
+    static const struct wire_sha256 none = {{0}};
+    struct wire_sha256 left = task->active;
+    if (dev_slot_event(task, DEV_UPDATE_ON_REMOVE) != BASE_OK) {
+        return;
+    }
+    dev_pull_forget(runtime, task);
+    kept_clear(task);
+    active_set(task, &none, 0);
+    task->every_s = 0;
+    say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
+    runtime->garbage = true;
+    runtime->dirty = true;
+}
+
+// ---- Collection
+
+struct batch {
+    struct wire_sha256 names[COLLECT_BATCH];
+    bool needed[COLLECT_BATCH];
+    uint32_t count;
+    uint32_t skip; // names before this one were looked at
+    uint32_t seen;
+};
+
+static void batch_visit(void *ctx, const struct wire_sha256 *name)
+{
+    struct batch *batch = ctx;
+    if (batch->seen++ >= batch->skip && batch->count < COLLECT_BATCH) {
+        batch->needed[batch->count] = false;
+        batch->names[batch->count++] = *name;
+    }
+}
+
+static void batch_need(struct batch *batch, const struct wire_sha256 *name)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        batch->needed[i] = batch->needed[i] || wire_sha256_equal(&batch->names[i], name);
+    }
+}
+
+static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
+                               const struct wire_sha256 *version)
+{
+    struct dev_manifest manifest;
+    if (wire_sha256_is_zero(version)) {
+        return;
+    }
+    batch_need(batch, version);
+    if (dev_manifest_open(runtime, version, &manifest) != BASE_OK) {
+        return; // not there yet: it has no files here either
+    }
+    for (uint32_t i = 0; i < manifest.parsed.file_count; i++) {
+        batch_need(batch, &manifest.parsed.files[i].digest);
+    }
+    dev_manifest_close(runtime, &manifest);
+}
+
+// Marks the names some version needs and deletes the others. Returns how many stay.
+static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    uint32_t stay = 0;
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        batch_need_version(runtime, batch, &task->active);
+        batch_need_version(runtime, batch, &task->kept);
+        if (dev_update_is_pulling((enum dev_update_state)task->state)) {
+            batch_need_version(runtime, batch, &task->accepted);
+        }
+    }
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->needed[i] || storage->blob_delete(storage->ctx, &batch->names[i]) != BASE_OK) {
+            stay++;
+        }
+    }
+    return stay;
+}
+
+void dev_slots_collect(struct dev_runtime *runtime)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct batch batch = {.skip = 0};
+    runtime->garbage = false; // stored with the next record; until then a boot collects again
+    if (storage->blob_each == NULL) {
+        return;
+    }
+    do {
+        batch.count = 0;
+        batch.seen = 0;
+        if (storage->blob_each(storage->ctx, batch_visit, &batch) != BASE_OK) {
+            return;
+        }
+        batch.skip += batch_sweep(runtime, &batch);
+    } while (batch.count == COLLECT_BATCH);
+}

@@ -1,0 +1,215 @@
+// The stored record of a device: everything that must survive a kill, in one small value that the
+// storage port replaces atomically.
+//
+//   record := "WLD1", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//             varint task_count, task_count x task,
+//             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
+//             u64 checksum (base_hash64 of all before)
+//   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
+//             4: active, 8: kept, 16: accepted follow), u8 accepted_kind, u8 crashes,
+//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs,
+//             [active[32], u64 rollout], [kept[32], u64 rollout],
+//             [accepted[32], u64 rollout, varint manifest_bytes]
+//
+// Called at boot and by dev_flush. Pure but for the runtime it fills.
+#include "core/runtime.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+#define MAGIC          "WLD1"
+#define MAGIC_BYTES    4
+#define CHECKSUM_BYTES 8
+#define FLAG_GARBAGE   1u
+#define TASK_RUNNING   1u
+#define TASK_FAILURE   2u
+#define TASK_ACTIVE    4u
+#define TASK_KEPT      8u
+#define TASK_ACCEPTED  16u
+#define TASK_FLAGS     31u
+
+_Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
+
+static uint8_t task_flags(const struct dev_task *task)
+{
+    unsigned flags = 0;
+    flags |= task->running ? TASK_RUNNING : 0;
+    flags |= task->failure_reported ? TASK_FAILURE : 0;
+    flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
+    flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
+    flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
+    return (uint8_t)flags;
+}
+
+static void task_write(struct base_writer *writer, const struct dev_task *task)
+{
+    uint8_t flags = task_flags(task);
+    base_writer_u8(writer, task->name_size);
+    base_writer_bytes(writer, task->name, task->name_size);
+    base_writer_u8(writer, task->state);
+    base_writer_u8(writer, flags);
+    base_writer_u8(writer, task->accepted_kind);
+    base_writer_u8(writer, task->crashes);
+    base_writer_varint(writer, task->counter);
+    base_writer_u64(writer, task->blocked);
+    base_writer_varint(writer, task->last_run_s);
+    base_writer_varint(writer, task->every_s);
+    base_writer_varint(writer, task->runs);
+    if ((flags & TASK_ACTIVE) != 0) {
+        base_writer_bytes(writer, task->active.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(writer, task->active_rollout);
+    }
+    if ((flags & TASK_KEPT) != 0) {
+        base_writer_bytes(writer, task->kept.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(writer, task->kept_rollout);
+    }
+    if ((flags & TASK_ACCEPTED) != 0) {
+        base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(writer, task->accepted_rollout);
+        base_writer_varint(writer, task->accepted_bytes);
+    }
+}
+
+enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out, size_t capacity,
+                                  size_t *out_size)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_bytes(&writer, MAGIC, MAGIC_BYTES);
+    base_writer_u32(&writer, runtime->epoch);
+    base_writer_u64(&writer, runtime->issued_s);
+    base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
+    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
+        base_writer_u64(&writer, runtime->refused[i]);
+    }
+    base_writer_varint(&writer, runtime->task_count);
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        task_write(&writer, &runtime->tasks[i]);
+    }
+    base_writer_u64(&writer, runtime->outcomes.first_seq);
+    base_writer_varint(&writer, runtime->outcomes.count);
+    base_writer_varint(&writer, runtime->outcomes.size);
+    base_writer_bytes(&writer, runtime->outcomes.bytes, runtime->outcomes.size);
+    uint64_t checksum = base_hash64(out, base_writer_size(&writer));
+    base_writer_u64(&writer, checksum);
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+static void task_read(struct base_reader *reader, struct dev_task *task)
+{
+    memset(task, 0, sizeof(*task));
+    task->name_size = base_reader_u8(reader);
+    if (task->name_size > WIRE_TASK_NAME_MAX) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    base_reader_copy(reader, task->name, task->name_size);
+    task->state = base_reader_u8(reader);
+    uint8_t flags = base_reader_u8(reader);
+    task->accepted_kind = base_reader_u8(reader);
+    task->crashes = base_reader_u8(reader);
+    task->counter = base_reader_varint(reader);
+    task->blocked = base_reader_u64(reader);
+    task->last_run_s = base_reader_varint(reader);
+    task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    task->running = (flags & TASK_RUNNING) != 0;
+    task->failure_reported = (flags & TASK_FAILURE) != 0;
+    if ((flags & TASK_ACTIVE) != 0) {
+        base_reader_copy(reader, task->active.bytes, WIRE_SHA256_BYTES);
+        task->active_rollout = base_reader_u64(reader);
+    }
+    if ((flags & TASK_KEPT) != 0) {
+        base_reader_copy(reader, task->kept.bytes, WIRE_SHA256_BYTES);
+        task->kept_rollout = base_reader_u64(reader);
+    }
+    if ((flags & TASK_ACCEPTED) != 0) {
+        base_reader_copy(reader, task->accepted.bytes, WIRE_SHA256_BYTES);
+        task->accepted_rollout = base_reader_u64(reader);
+        task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
+    }
+    task->id = wire_task_id((struct base_str){task->name, task->name_size});
+    task->run_due_us = UINT64_MAX;
+    if ((flags & ~TASK_FLAGS) != 0 || flags != task_flags(task) || !dev_task_valid(task)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+bool dev_task_valid(const struct dev_task *task)
+{
+    bool active = !wire_sha256_is_zero(&task->active);
+    bool kept = !wire_sha256_is_zero(&task->kept);
+    enum dev_update_state state = (enum dev_update_state)task->state;
+    if (task->state >= DEV_UPDATE_STATE_COUNT || task->name_size > WIRE_TASK_NAME_MAX ||
+        !wire_task_name_ok((struct base_str){task->name, task->name_size})) {
+        return false;
+    }
+    if (active != dev_update_has_active(state) || (kept && !active)) {
+        return false;
+    }
+    if ((task->running || task->crashes > 0) && !dev_update_on_trial(state)) {
+        return false;
+    }
+    if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->accepted) ||
+                                         wire_sha256_equal(&task->accepted, &task->active))) {
+        return false;
+    }
+    return !kept || !wire_sha256_equal(&task->kept, &task->active);
+}
+
+static void outcomes_read(struct base_reader *reader, struct dev_runtime *runtime)
+{
+    uint64_t first_seq = base_reader_u64(reader);
+    uint32_t count = (uint32_t)base_reader_varint_max(reader, WIRE_REPORT_MAX);
+    uint32_t size = (uint32_t)base_reader_varint_max(reader, DEV_STATE_BYTES_MAX);
+    const uint8_t *bytes = base_reader_bytes(reader, size);
+    if (reader->status != BASE_OK || first_seq == 0 ||
+        dev_outcomes_restore(&runtime->outcomes, bytes, size, count, first_seq) != BASE_OK) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+static void body_read(struct base_reader *reader, struct dev_runtime *runtime)
+{
+    runtime->epoch = base_reader_u32(reader);
+    runtime->issued_s = base_reader_u64(reader);
+    uint8_t flags = base_reader_u8(reader);
+    runtime->garbage = (flags & FLAG_GARBAGE) != 0;
+    if ((flags & ~FLAG_GARBAGE) != 0) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
+        runtime->refused[i] = base_reader_u64(reader);
+    }
+    uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
+    for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
+        task_read(reader, &runtime->tasks[i]);
+        for (uint32_t j = 0; j < i; j++) {
+            if (runtime->tasks[j].id == runtime->tasks[i].id) {
+                base_reader_fail(reader, BASE_ERR_INVALID);
+            }
+        }
+        runtime->task_count = i + 1;
+    }
+    outcomes_read(reader, runtime);
+}
+
+enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    if (size < MAGIC_BYTES + CHECKSUM_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
+        return BASE_ERR_CORRUPT;
+    }
+    struct base_reader tail;
+    base_reader_init(&tail, bytes + size - CHECKSUM_BYTES, CHECKSUM_BYTES);
+    if (base_reader_u64(&tail) != base_hash64(bytes, size - CHECKSUM_BYTES)) {
+        return BASE_ERR_CORRUPT;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
+    runtime->task_count = 0;
+    body_read(&reader, runtime);
+    return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}

@@ -1,0 +1,110 @@
+// The streaming reader of check-in answers. Called by the runtime for each chunk of a response and
+// for offers in headers; pure.
+#include "core/offers_stream.h"
+
+#include <string.h>
+
+void dev_offers_start(struct dev_offers_stream *stream)
+{
+    stream->number = 0;
+    stream->left = 0;
+    stream->next_checkin_s = 0;
+    stream->size = 0;
+    stream->fill = 0;
+    stream->shift = 0;
+    stream->flags = 0;
+    stream->phase = DEV_OFFERS_VERSION;
+}
+
+static void phase_set(struct dev_offers_stream *stream, enum dev_offers_phase phase)
+{
+    stream->phase = (uint8_t)phase;
+}
+
+// One byte of a LEB128 number of at most 32 bits; true when it is complete.
+static bool number_take(struct dev_offers_stream *stream, uint8_t byte)
+{
+    if (stream->shift > 28 || (byte == 0 && stream->shift > 0)) { // too long, or not the shortest
+        phase_set(stream, DEV_OFFERS_BROKEN);
+        return false;
+    }
+    stream->number |= (uint64_t)(byte & 0x7f) << stream->shift;
+    stream->shift = (uint8_t)(stream->shift + 7);
+    return (byte & 0x80) == 0;
+}
+
+static void number_done(struct dev_offers_stream *stream)
+{
+    uint64_t number = stream->number;
+    stream->number = 0;
+    stream->shift = 0;
+    switch ((enum dev_offers_phase)stream->phase) {
+    case DEV_OFFERS_NEXT_CHECKIN:
+        stream->next_checkin_s = number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
+        phase_set(stream, DEV_OFFERS_COUNT);
+        break;
+    case DEV_OFFERS_COUNT:
+        stream->left = (uint32_t)number;
+        phase_set(stream, number > WIRE_OFFERS_MAX ? DEV_OFFERS_BROKEN
+                          : number == 0            ? DEV_OFFERS_DONE
+                                                   : DEV_OFFERS_SIZE);
+        break;
+    default: // DEV_OFFERS_SIZE
+        stream->size = (uint16_t)number;
+        stream->fill = 0;
+        phase_set(stream, number == 0 || number > DEV_OFFERS_ENVELOPE_MAX ? DEV_OFFERS_BROKEN
+                                                                          : DEV_OFFERS_ENVELOPE);
+        break;
+    }
+}
+
+static void byte_take(struct dev_offers_stream *stream, uint8_t byte)
+{
+    switch ((enum dev_offers_phase)stream->phase) {
+    case DEV_OFFERS_VERSION:
+        phase_set(stream, byte == WIRE_OFFER_VERSION ? DEV_OFFERS_FLAGS : DEV_OFFERS_BROKEN);
+        break;
+    case DEV_OFFERS_FLAGS:
+        stream->flags = byte;
+        phase_set(stream, DEV_OFFERS_NEXT_CHECKIN);
+        break;
+    case DEV_OFFERS_DONE: // trailing bytes
+        phase_set(stream, DEV_OFFERS_BROKEN);
+        break;
+    default:
+        if (number_take(stream, byte)) {
+            number_done(stream);
+        }
+        break;
+    }
+}
+
+size_t dev_offers_feed(struct dev_offers_stream *stream, const uint8_t *bytes, size_t size,
+                       bool *out_ready)
+{
+    size_t at = 0;
+    *out_ready = false;
+    while (at < size && stream->phase != DEV_OFFERS_BROKEN) {
+        if (stream->phase != DEV_OFFERS_ENVELOPE) {
+            byte_take(stream, bytes[at++]);
+            continue;
+        }
+        size_t want = (size_t)(stream->size - stream->fill);
+        size_t take = want < size - at ? want : size - at;
+        memcpy(stream->bytes + stream->fill, bytes + at, take);
+        stream->fill = (uint16_t)(stream->fill + take);
+        at += take;
+        if (stream->fill == stream->size) {
+            stream->left--;
+            phase_set(stream, stream->left > 0 ? DEV_OFFERS_SIZE : DEV_OFFERS_DONE);
+            *out_ready = true;
+            return at;
+        }
+    }
+    return stream->phase == DEV_OFFERS_BROKEN ? size : at;
+}
+
+bool dev_offers_complete(const struct dev_offers_stream *stream)
+{
+    return stream->phase == DEV_OFFERS_DONE;
+}

@@ -1,0 +1,267 @@
+// The inside of a device runtime, shared by the files of device/core.
+//
+//   runtime.c         life: init, boot, tick, stop; what may be done when
+//   device_state.c    the stored record
+//   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
+//   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
+//   collect device_pull.c     brings the content of an accepted version, resuming what is there
+//   device_run.c      runs what is due
+//   device_control.c  check-ins and reports
+//   device_hints.c    the hint stream
+//
+// One rule holds them together: the runtime acts on nothing that is not stored. Whoever changes
+// what must survive a kill sets `dirty`; while it is set no report leaves, no pull and no run
+// starts, and nothing is deleted. dev_flush stores the record and clears it.
+#ifndef DEV_RUNTIME_H
+#define DEV_RUNTIME_H
+
+#include "core/backoff.h"
+#include "core/offers_stream.h"
+#include "core/outcome_queue.h"
+#include "core/sse.h"
+#include "core/update_state.h"
+#include "device/device.h"
+#include "device/port.h"
+#include "wire/profile.h"
+#include "wire/statement.h"
+
+#define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
+#define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
+#define DEV_PULL_CORRUPT_MAX   2 // whole downloads with a wrong hash, then likewise
+#define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
+#define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
+#define DEV_SAVE_RETRY_BASE_MS 200
+#define DEV_SAVE_RETRY_CAP_MS  60000
+#define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long
+#define DEV_RUN_FILES_MAX      WIRE_MANIFEST_FILES_MAX
+#define DEV_CRASHES_MAX        200
+#define DEV_TICK_PASSES        16 // of work in one tick, then others get their turn
+
+enum dev_control_kind {
+    DEV_CONTROL_NONE,
+    DEV_CONTROL_CHECKIN,
+    DEV_CONTROL_REPORT,
+};
+
+enum dev_pull_phase {
+    DEV_PULL_IDLE,
+    DEV_PULL_PICK,   // find the next blob that is missing
+    DEV_PULL_REHASH, // hash what is there of it
+    DEV_PULL_ASK,    // request the rest
+    DEV_PULL_BODY,   // response under way
+};
+
+// What the device holds of one task. All but the last two members is stored.
+struct dev_task {
+    uint64_t id;
+    uint64_t counter;            // highest accepted release counter
+    struct wire_sha256 active;   // runs
+    struct wire_sha256 kept;     // last good one beside it
+    struct wire_sha256 accepted; // named by the last accepted statement
+    uint64_t active_rollout;
+    uint64_t kept_rollout;
+    uint64_t accepted_rollout;
+    uint64_t blocked; // version id this device refuses, because it failed here
+    uint64_t last_run_s;
+    uint32_t accepted_bytes; // of the manifest
+    uint32_t every_s;        // of the active version
+    uint32_t runs;           // of the active version since its activation
+    uint8_t state;           // enum dev_update_state
+    uint8_t accepted_kind;   // enum wire_release_kind
+    uint8_t crashes;         // of the active version on trial
+    bool running;            // a run on trial was started and has not ended
+    bool failure_reported;   // of the pull of the accepted version
+    uint8_t name_size;
+    char name[WIRE_TASK_NAME_MAX];
+    uint64_t run_due_us;   // UINT64_MAX: not due
+    uint64_t failure_mark; // of the last failure reported for the active version; 0: none
+};
+
+struct dev_settings {
+    uint64_t device_id;
+    uint32_t trusted_key_count;
+    uint32_t signature_threshold;
+    uint32_t tasks_max;
+    uint32_t outcomes_max;
+    uint32_t checkin_interval_s;
+    uint32_t checkin_spread_s;
+    uint32_t backoff_base_ms;
+    uint32_t backoff_cap_ms;
+    uint64_t request_timeout_us;
+    uint64_t report_delay_us;
+    uint32_t crash_limit;
+    bool hints;
+    char device_hex[WIRE_DEVICE_HEX + 1];
+    uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
+};
+
+// The check-in or report under way, and when the next ones are due.
+struct dev_control {
+    uint64_t checkin_due_us;
+    uint64_t report_due_us; // UINT64_MAX: nothing to report
+    uint64_t not_before_us; // back-off
+    uint64_t deadline_us;
+    uint64_t reported_seq; // last number in the report under way
+    uint32_t exchange;     // 0: none
+    uint32_t retry_after_s;
+    int status; // 0: no head yet
+    uint8_t kind;
+    bool pairs_sent;
+    bool pairs_wanted;
+    bool more_offers; // check in again when the pulls are done
+    struct dev_backoff backoff;
+    struct dev_offers_stream offers;
+};
+
+struct dev_pull {
+    struct dev_hash_state hash;
+    struct wire_sha256 blob;
+    uint64_t expected; // bytes of the blob
+    uint64_t have;     // of these stored
+    uint64_t hashed;
+    uint64_t not_before_us;
+    uint64_t deadline_us; // of the next progress
+    uint32_t exchange;
+    uint32_t task;     // index
+    uint32_t file;     // files before this one are complete
+    uint32_t attempts; // since the last progress
+    uint32_t corrupt;
+    uint32_t retry_after_s;
+    int status;
+    uint8_t phase;
+    bool is_manifest;
+    bool refused; // the response under way is of no use
+    struct dev_backoff backoff;
+};
+
+struct dev_run {
+    struct wire_sha256 version;
+    const uint8_t *manifest; // mapped
+    size_t manifest_bytes;
+    uint64_t rollout;
+    uint64_t started_us;
+    uint32_t run; // 0: none
+    uint32_t task;
+};
+
+struct dev_hints {
+    uint64_t due_us;
+    uint32_t exchange;
+    bool accepted; // status 200
+    struct dev_backoff backoff;
+    struct dev_sse sse;
+};
+
+struct dev_runtime {
+    const struct dev_ports *ports;
+    struct dev_settings settings;
+    struct dev_stats stats;
+    struct dev_task *tasks; // tasks_max of them
+    struct dev_outcome_queue outcomes;
+    uint8_t *attrs; // encoded
+    uint32_t attrs_bytes;
+    uint32_t task_count;
+    uint32_t epoch; // 0: not drawn yet
+    uint32_t next_exchange;
+    uint32_t next_run;
+    uint64_t issued_s; // highest time seen in a verified statement
+    uint64_t refused[DEV_REFUSED_MAX];
+    uint64_t save_not_before_us;
+    struct dev_backoff save_backoff;
+    bool booted;
+    bool dirty;
+    bool garbage; // blobs may be there that no slot names
+    struct dev_control control;
+    struct dev_pull pull;
+    struct dev_run run;
+    struct dev_hints hints;
+};
+
+// A manifest on the stack while its bytes are mapped.
+struct dev_manifest {
+    struct wire_sha256 name;
+    const uint8_t *bytes;
+    size_t size;
+    struct wire_manifest parsed;
+};
+
+// ---- runtime.c
+uint64_t dev_now_us(const struct dev_runtime *runtime);
+// Wall clock in seconds that never goes behind what a verified statement said.
+uint64_t dev_wall_s(const struct dev_runtime *runtime);
+uint64_t dev_random(struct dev_runtime *runtime);
+uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
+uint32_t dev_exchange_new(struct dev_runtime *runtime);
+// Stores the record when `dirty`. False: it is still to be stored, and nothing may be acted upon.
+bool dev_flush(struct dev_runtime *runtime, uint64_t now_us);
+struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
+struct base_str dev_task_name(const struct dev_task *task);
+
+// ---- device_state.c
+#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 10 * 10 + 3 * WIRE_SHA256_BYTES + 8)
+#define DEV_STATE_SAVE_MAX                                                                         \
+    (128 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
+     DEV_OUTCOME_ENTRY_MAX)
+BASE_NODISCARD enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out,
+                                                 size_t capacity, size_t *out_size);
+// Fills tasks, outcomes and the rest of the stored members. CORRUPT leaves the runtime's stored
+// members in an undefined state.
+BASE_NODISCARD enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes,
+                                                 size_t size);
+// Invariants of one task's record; for the decoder and dev_validate.
+bool dev_task_valid(const struct dev_task *task);
+
+// ---- device_offer.c
+// Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
+// are reported once.
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size);
+
+// ---- device_slots.c
+BASE_NODISCARD enum base_status dev_manifest_open(struct dev_runtime *runtime,
+                                                  const struct wire_sha256 *name,
+                                                  struct dev_manifest *out);
+void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest);
+// Applies `event`; CONFLICT when the machine does not allow it, and nothing changed.
+BASE_NODISCARD enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event);
+void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
+                       const struct wire_manifest *manifest);
+// The active version failed here: refuse it from now on and go back to the kept one, or to none.
+void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
+void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
+void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
+void dev_slots_collect(struct dev_runtime *runtime);
+
+// ---- device_pull.c
+void dev_pull_step(struct dev_runtime *runtime, uint64_t now_us);
+// The accepted version of task `index` changed: what is under way for it is stopped.
+void dev_pull_forget(struct dev_runtime *runtime, const struct dev_task *task);
+void dev_pull_stop(struct dev_runtime *runtime);
+void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
+uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+
+// ---- device_run.c
+void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);
+void dev_run_stop(struct dev_runtime *runtime);
+uint64_t dev_run_due_us(const struct dev_runtime *runtime);
+void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task);
+
+// ---- device_control.c
+void dev_control_step(struct dev_runtime *runtime, uint64_t now_us);
+void dev_control_stop(struct dev_runtime *runtime);
+void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_control_end(struct dev_runtime *runtime, enum base_status status);
+uint64_t dev_control_due_us(const struct dev_runtime *runtime);
+// Queues an outcome of `task` (NULL: of no known task) for the next report.
+void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome);
+
+// ---- device_hints.c
+void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us);
+void dev_hints_stop(struct dev_runtime *runtime);
+void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_hints_end(struct dev_runtime *runtime);
+
+#endif

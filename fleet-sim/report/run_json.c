@@ -1,0 +1,121 @@
+// run.json: the run in numbers, for programs. Written once, at the end.
+#include "report/run_result.h"
+
+#include <jansson.h>
+
+static json_t *number(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *quantiles(const struct base_hist *hist)
+{
+    return json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "count", number(hist->count), "mean",
+                     base_hist_mean(hist), "p50", number(base_hist_quantile(hist, 0.5)), "p90",
+                     number(base_hist_quantile(hist, 0.9)), "p99",
+                     number(base_hist_quantile(hist, 0.99)), "p999",
+                     number(base_hist_quantile(hist, 0.999)), "max",
+                     number(hist->count > 0 ? hist->max : 0));
+}
+
+static json_t *versions(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t v = 1; v < result->version_count; v++) {
+        const struct sim_version_counters *c = &result->counters.version[v];
+        struct sim_version version = sim_versions_get(result->versions, (uint8_t)v);
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&version.manifest, hex);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "task",
+                            version.task, "version", version.label, "manifest", hex, "bad",
+                            (int)version.bad, "offered", number(c->offered), "downloaded",
+                            number(c->downloaded), "activated", number(c->activated), "ran",
+                            number(c->ran), "failed", number(c->failed), "rolled_back",
+                            number(c->rolled_back), "current", (json_int_t)c->current));
+    }
+    return list;
+}
+
+static json_t *oracles(const struct sim_run_result *result)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        const struct sim_oracle_result *oracle = &result->verdict.oracle[i];
+        (void)json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:b, s:b, s:o, s:o}", "name", sim_oracle_name((enum sim_oracle)i),
+                      "text", sim_oracle_text((enum sim_oracle)i), "checked", (int)oracle->checked,
+                      "holds", (int)oracle->holds, "violations", number(oracle->violations), "of",
+                      number(oracle->population)));
+    }
+    return list;
+}
+
+static json_t *slice(const struct sim_run_result *result)
+{
+    if (result->slice.cond_count == 0) {
+        return json_null();
+    }
+    char text[SIM_SLICE_TEXT_MAX];
+    char version[SIM_LABEL_MAX];
+    sim_slice_text(&result->slice, text);
+    sim_version_text(result, result->focus, version);
+    return json_pack("{s:s, s:s, s:f, s:f, s:o, s:o, s:o}", "version", version, "predicate", text,
+                     "precision", sim_slice_precision(&result->slice), "support",
+                     sim_slice_support(&result->slice), "devices", number(result->slice.devices),
+                     "failed", number(result->slice.failed), "failed_total",
+                     number(result->slice.failed_total));
+}
+
+static json_t *totals(const struct sim_run_result *result)
+{
+    const struct sim_counters *c = &result->counters;
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
+        "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
+        number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
+        number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
+        "activations", number(c->activations), "rollbacks", number(c->rollbacks), "refused_offers",
+        number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
+        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes));
+}
+
+static json_t *latencies(const struct sim_run_result *result)
+{
+    const struct base_hist *kinds = result->latencies.request_us;
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag", quantiles(&result->latencies.lag_us),
+        "checkin_from_intended", quantiles(&result->latencies.checkin_us), "checkin",
+        quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
+        "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "offer_to_run",
+        quantiles(&result->offer_to_run_us));
+}
+
+enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
+{
+    const struct sim_options *options = result->options;
+    json_t *root =
+        json_pack("{s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:o, s:s}", "passed",
+                  (int)result->passed, "ended", result->ended, "devices", number(options->devices),
+                  "carriers", number(result->budget.carriers), "dedicated",
+                  number(result->budget.dedicated), "completed", number(result->completed),
+                  "failed", number(result->failed), "duration_s", result->duration_s, "rate",
+                  result->rate, "seed", number(options->seed), "command", options->command);
+    json_t *rest = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed", number(result->verdict.exposed),
+        "exposed_back_as_before", number(result->verdict.back_as_before), "peak_rss_bytes",
+        number(result->peak_rss_bytes), "totals", totals(result), "versions", versions(result),
+        "oracles", oracles(result), "failing_slice", slice(result), "latency_us", latencies(result),
+        "content_bytes", number(result->store_bytes));
+    enum base_status status = BASE_ERR_NOMEM;
+    if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
+        status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF
+                     ? BASE_OK
+                     : BASE_ERR_IO;
+    }
+    json_decref(root);
+    json_decref(rest);
+    return status;
+}

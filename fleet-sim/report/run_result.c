@@ -1,0 +1,72 @@
+// Writing the reports of a run into its folder. Coordinator's thread, after the run.
+#include "report/run_result.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
+{
+    if (version == SIM_VERSION_NONE || version >= SIM_ROW_VERSIONS || timeline->count < 2) {
+        return 0;
+    }
+    double total = (double)timeline->rows[timeline->count - 1].version[version].ran;
+    double from_s = -1, from = 0, to_s = -1, to = 0;
+    for (uint32_t i = 0; i < timeline->count; i++) {
+        const struct sim_row *row = &timeline->rows[i];
+        double ran = (double)row->version[version].ran;
+        if (ran <= total * 0.05 || from_s < 0) {
+            from_s = row->t_s;
+            from = ran;
+        }
+        if (ran >= total * 0.95) {
+            to_s = row->t_s;
+            to = ran;
+            break;
+        }
+    }
+    return to_s > from_s ? (to - from) / (to_s - from_s) : 0;
+}
+
+void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX])
+{
+    struct sim_version item = sim_versions_get(result->versions, version);
+    if (item.label[0] != 0) {
+        (void)snprintf(out, SIM_LABEL_MAX, "%s", item.label);
+        return;
+    }
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&item.manifest, hex);
+    (void)snprintf(out, SIM_LABEL_MAX, "%.8s", hex);
+}
+
+static enum base_status csv_write(const struct sim_run_result *result, FILE *file)
+{
+    return sim_timeline_write(result->timeline, file, result->version_count);
+}
+
+static enum base_status write_one(const struct sim_run_result *result, const char *name,
+                                  enum base_status (*write)(const struct sim_run_result *, FILE *),
+                                  struct base_error *error)
+{
+    char path[SIM_TEXT_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/%s", result->options->out, name);
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    enum base_status status = write(result, file);
+    if (fclose(file) != 0 && status == BASE_OK) {
+        status = BASE_ERR_IO;
+    }
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "%s: %s", path, base_status_text(status));
+}
+
+enum base_status sim_result_write(const struct sim_run_result *result, struct base_error *error)
+{
+    BASE_TRY(write_one(result, "run.json", sim_run_json_write, error));
+    BASE_TRY(write_one(result, "timeline.csv", csv_write, error));
+    return write_one(result, "report.html", sim_report_html_write, error);
+}

@@ -1,0 +1,49 @@
+// Everything the reports are written from, gathered by the coordinator after the shards ended.
+#ifndef SIM_RUN_RESULT_H
+#define SIM_RUN_RESULT_H
+
+#include "report/slice_mining.h"
+#include "report/timeline.h"
+#include "run/fleet.h"
+#include "run/preflight.h"
+
+struct sim_run_result {
+    const struct sim_options *options;
+    struct sim_budget budget;
+    struct sim_counters counters;
+    struct sim_latencies latencies;
+    struct base_hist offer_to_run_us;
+    struct sim_versions *versions;
+    uint32_t version_count; // including number 0
+    const struct sim_timeline *timeline;
+    struct sim_verdict verdict;
+    uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
+    struct sim_mining *mining; // of the focus version; NULL: none
+    struct sim_slice slice;
+    double duration_s;
+    double rate;          // devices a second from offer to first run, see sim_result_rate
+    uint8_t rate_version; // the version it is of
+    uint64_t peak_rss_bytes;
+    uint64_t store_bytes;
+    uint64_t completed; // devices that ran the version of the simulate stage, well or not
+    uint64_t failed;
+    char ended[160]; // why the run ended
+    bool passed;
+};
+
+// Devices a second between the moments 5 % and 95 % of the devices that ran a version had run it.
+double sim_result_rate(const struct sim_timeline *timeline, uint8_t version);
+
+// Writes run.json, timeline.csv and report.html into options->out, which must exist. IO with what
+// and where in `error`.
+BASE_NODISCARD enum base_status sim_result_write(const struct sim_run_result *result,
+                                                 struct base_error *error);
+// One each; IO, NOMEM.
+BASE_NODISCARD enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file);
+BASE_NODISCARD enum base_status sim_report_html_write(const struct sim_run_result *result,
+                                                      FILE *file);
+// "2.0.0", or the first digits of the hash where the label is not known.
+void sim_version_text(const struct sim_run_result *result, uint8_t version,
+                      char out[SIM_LABEL_MAX]);
+
+#endif

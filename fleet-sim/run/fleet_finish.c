@@ -1,0 +1,43 @@
+// After the run: which version to explain, and who failed. Coordinator's thread; the shards'
+// threads have ended.
+#include "run/fleet_run.h"
+
+#include "base/alloc.h"
+
+uint8_t sim_focus_version(const struct sim_counters *counters)
+{
+    uint8_t focus = SIM_VERSION_NONE;
+    uint64_t most = 0;
+    for (uint8_t v = 1; v < SIM_VERSIONS_MAX; v++) {
+        const struct sim_version_counters *c = &counters->version[v];
+        if (c->failed > most || (most == 0 && c->ran > 0)) {
+            most = c->failed;
+            focus = v;
+        }
+    }
+    return focus;
+}
+
+struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
+                            struct sim_slice *out_slice)
+{
+    struct sim_mining *mining;
+    *out_slice = (struct sim_slice){.cond_count = 0};
+    if (version == SIM_VERSION_NONE || sim_mining_new(base_alloc_heap(), &mining) != BASE_OK) {
+        return NULL;
+    }
+    uint64_t bit = 1ull << version;
+    for (uint32_t s = 0; s < count; s++) {
+        const struct sim_shard *shard = shards[s];
+        for (uint32_t i = 0; i < shard->count; i++) {
+            const struct sim_ledger_entry *entry = &shard->ledger.entries[i];
+            if ((entry->ran_mask & bit) != 0) {
+                struct sim_traits traits;
+                sim_population_draw(&shard->population, sim_shard_index(shard, i), &traits);
+                sim_mining_add(mining, &traits, (entry->failed_mask & bit) != 0);
+            }
+        }
+    }
+    sim_mining_best(mining, out_slice);
+    return mining;
+}

@@ -1,0 +1,93 @@
+// Loads a built version from disk for the simulate stage. Coordinator's thread, before the shards
+// run.
+#include "run/fleet_run.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+
+#include <errno.h>
+#include <string.h>
+
+static enum base_status read_file(const char *path, size_t limit, struct base_buffer *out,
+                                  struct base_error *error)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    base_buffer_init(out, base_alloc_heap(), limit);
+    uint8_t chunk[16384];
+    enum base_status status = BASE_OK;
+    size_t size;
+    while (status == BASE_OK && (size = fread(chunk, 1, sizeof(chunk), file)) > 0) {
+        status = base_buffer_add(out, chunk, size);
+    }
+    if (status == BASE_OK && ferror(file) != 0) {
+        status = BASE_ERR_IO;
+    }
+    (void)fclose(file);
+    if (status != BASE_OK) {
+        base_buffer_done(out);
+        return base_error_set(error, status, "%s: %s", path, base_status_text(status));
+    }
+    return BASE_OK;
+}
+
+static enum base_status add_file(struct sim_store *store, const char *path,
+                                 const struct wire_sha256 *name, struct base_error *error)
+{
+    struct base_buffer bytes;
+    const struct sim_blob *blob;
+    BASE_TRY(read_file(path, (size_t)SIM_STORE_BYTES_MAX, &bytes, error));
+    enum base_status status = sim_store_add(store, name, bytes.data, bytes.size, &blob);
+    base_buffer_done(&bytes);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "%s: %s", path, base_status_text(status));
+}
+
+static struct wire_sha256 digest_of(const struct base_buffer *bytes)
+{
+    const struct dev_crypto_port *crypto = dev_crypto_openssl();
+    struct dev_hash_state state;
+    struct wire_sha256 digest;
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    crypto->hash_update(crypto->ctx, &state, bytes->data, bytes->size);
+    crypto->hash_end(crypto->ctx, &state, &digest);
+    return digest;
+}
+
+// The files of the manifest are expected under their hashes in the blob folder.
+static enum base_status add_files(struct sim_store *store, const struct wire_manifest *manifest,
+                                  const char *folder, struct base_error *error)
+{
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        char hex[WIRE_SHA256_HEX + 1];
+        char path[SIM_TEXT_MAX + WIRE_SHA256_HEX + 2];
+        wire_sha256_hex(&manifest->files[i].digest, hex);
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, hex);
+        BASE_TRY(add_file(store, path, &manifest->files[i].digest, error));
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_local_load(struct sim_shard *shard, const struct sim_options *options,
+                                struct base_error *error)
+{
+    struct base_buffer bytes;
+    BASE_TRY(read_file(options->manifest, WIRE_MANIFEST_BYTES_MAX, &bytes, error));
+    struct wire_sha256 digest = digest_of(&bytes);
+    const struct sim_blob *blob;
+    enum base_status status = sim_store_add(shard->store, &digest, bytes.data, bytes.size, &blob);
+    base_buffer_done(&bytes);
+    if (status == BASE_OK) {
+        struct sim_transport_events events = sim_device_events(shard);
+        status = sim_local_init(&shard->local, shard->store, &digest, &events);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%s: no manifest: %s", options->manifest,
+                              base_status_text(status));
+    }
+    shard->transport = sim_local_transport(&shard->local);
+    return add_files(shard->store, &shard->local.manifest, options->blobs, error);
+}

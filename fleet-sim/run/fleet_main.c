@@ -1,0 +1,37 @@
+// walle-fleet-sim: the program. Options, signals, and the run.
+#include "run/fleet_options.h"
+#include "run/fleet_run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct sim_options *options = calloc(1, sizeof(*options));
+    struct base_error error = {.status = BASE_OK};
+    if (options == NULL) {
+        return SIM_EXIT_LOCAL;
+    }
+    if (sim_options_parse(argc, argv, options, &error) != BASE_OK) {
+        (void)fprintf(stderr, "walle-fleet-sim: %s\n", error.text);
+        free(options);
+        return SIM_EXIT_USAGE;
+    }
+    struct sigaction action = {.sa_handler = on_signal};
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    (void)sigaction(SIGPIPE, &action, NULL);
+    enum sim_exit code = sim_fleet_run(options, &interrupted, stdout);
+    free(options);
+    return code;
+}

@@ -1,0 +1,447 @@
+// Options of the two commands, run and simulate: one argp table, checked word by word. Main thread,
+// once.
+#include "run/fleet_options.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PER_CARRIER_DEFAULT 1000
+#define RATE_DEFAULT        10000.0
+#define REAL_EVERY_DEFAULT  10000
+
+enum key {
+    KEY_GATEWAY = 1000,
+    KEY_GATEWAY_TLS,
+    KEY_DEDICATED,
+    KEY_PER_CARRIER,
+    KEY_SEED,
+    KEY_TRUST,
+    KEY_DURATION,
+    KEY_COVERAGE,
+    KEY_VERSION,
+    KEY_UNTIL_ROLLOUT,
+    KEY_ROLLOUT,
+    KEY_RATE,
+    KEY_BAD,
+    KEY_BAD_VERSION,
+    KEY_MAX_EXPOSED,
+    KEY_OUT,
+    KEY_REAL_EVERY,
+    KEY_THREADS,
+    KEY_NO_LIVE,
+    KEY_HINTS,
+    KEY_AWAKE,
+    KEY_BETA,
+    KEY_KILLS,
+    KEY_TASK,
+    KEY_WHERE,
+    KEY_MANIFEST,
+    KEY_BLOBS,
+    KEY_MAX_FAILURE,
+    KEY_TIMEOUT,
+    KEY_INTERVAL,
+    KEY_DEVICES = 'n',
+};
+
+static const struct argp_option table[] = {
+    {0, 0, 0, 0, "Both commands:", 1},
+    {"devices", KEY_DEVICES, "N", 0, "Virtual devices (1000)", 1},
+    {"seed", KEY_SEED, "S", 0, "Of the population and of everything drawn (1)", 1},
+    {"threads", KEY_THREADS, "T", 0, "Threads that run devices (1)", 1},
+    {"out", KEY_OUT, "DIR", 0, "Where the reports go (out/fleet)", 1},
+    {"where", KEY_WHERE, "PREDICATE", 0, "Draw only devices like this", 1},
+    {"task", KEY_TASK, "NAME|DIR", 0,
+     "run: task the ledger follows (the first one offered); simulate: folder made by walle task "
+     "build",
+     1},
+    {"bad", KEY_BAD, "RULE", 0,
+     "'PREDICATE => BEHAVIOUR @ PROBABILITY' on the bad versions; behaviours: crash, exception "
+     "[N], hang, slow [MS], wrong; may be given again",
+     1},
+    {"real-every", KEY_REAL_EVERY, "N", 0,
+     "One device in N does all work for real, nothing shared (10000; 0: none)", 1},
+    {"awake", KEY_AWAKE, "N", 0, "Devices in memory at once (4096)", 1},
+    {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", 1},
+    {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)", 1},
+    {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", 1},
+    {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
+    {0, 0, 0, 0, "run, against a gateway:", 2},
+    {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", 2},
+    {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections", 2},
+    {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", 2},
+    {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", 2},
+    {"trust", KEY_TRUST, "HEX", 0, "Public key that releases are signed with", 2},
+    {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", 2},
+    {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version", 2},
+    {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", 2},
+    {"until-rollout", KEY_UNTIL_ROLLOUT, "ID", 0, "End when the rollout is over", 2},
+    {"rollout", KEY_ROLLOUT, "ID", 0, "Rollout to show (the newest)", 2},
+    {"bad-version", KEY_BAD_VERSION, "SHA|X.Y.Z", 0,
+     "Version that is bad: who ran it was harmed; may be given again", 2},
+    {"max-exposed", KEY_MAX_EXPOSED, "SHARE", 0, "Fail when more devices ever ran a bad version",
+     2},
+    {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
+    {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
+    {"checkin-interval", KEY_INTERVAL, "SECONDS", 0, "Until the gateway says otherwise", 2},
+    {0, 0, 0, 0, "simulate, in this process:", 3},
+    {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
+    {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
+    {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
+    {0, 0, 0, 0, 0, 0},
+};
+
+struct parse {
+    struct sim_options *out;
+    struct base_error *error;
+    const char *task;
+};
+
+static error_t refuse(struct parse *parse, const char *option, const char *value, const char *what)
+{
+    (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s %.60s: %s", option, value, what);
+    return EINVAL;
+}
+
+static error_t take_text(struct parse *parse, const char *option, const char *value,
+                         char out[SIM_TEXT_MAX])
+{
+    if (strlen(value) >= SIM_TEXT_MAX) {
+        return refuse(parse, option, value, "too long");
+    }
+    (void)snprintf(out, SIM_TEXT_MAX, "%s", value);
+    return 0;
+}
+
+static error_t take_number(struct parse *parse, const char *option, const char *value, uint64_t min,
+                           uint64_t max, uint64_t *out)
+{
+    char text[96];
+    if (base_str_u64(base_str_of(value), out) != BASE_OK || *out < min || *out > max) {
+        (void)snprintf(text, sizeof(text), "a number from %llu to %llu is expected",
+                       (unsigned long long)min, (unsigned long long)max);
+        return refuse(parse, option, value, text);
+    }
+    return 0;
+}
+
+static error_t take_u32(struct parse *parse, const char *option, const char *value, uint32_t min,
+                        uint32_t max, uint32_t *out)
+{
+    uint64_t number = 0;
+    error_t failed = take_number(parse, option, value, min, max, &number);
+    if (failed == 0) {
+        *out = (uint32_t)number;
+    }
+    return failed;
+}
+
+static error_t take_share(struct parse *parse, const char *option, const char *value, uint32_t *out)
+{
+    return sim_ratio_parse(base_str_of(value), out) == BASE_OK
+               ? 0
+               : refuse(parse, option, value, "a share is expected: 0.05 or 5%");
+}
+
+static error_t take_id(struct parse *parse, const char *option, const char *value, uint64_t *out)
+{
+    return wire_device_parse(base_str_of(value), out) == BASE_OK
+               ? 0
+               : refuse(parse, option, value, "16 hex digits are expected");
+}
+
+enum base_status sim_url_parse(struct base_str text, char host[SIM_TEXT_MAX], uint16_t *out_port,
+                               bool *out_tls)
+{
+    bool tls = base_str_starts(text, BASE_STR("https://"));
+    if (!tls && !base_str_starts(text, BASE_STR("http://"))) {
+        return BASE_ERR_INVALID;
+    }
+    size_t skip = tls ? 8 : 7;
+    text.data += skip;
+    text.size -= skip;
+    if (text.size > 0 && text.data[text.size - 1] == '/') {
+        text.size--;
+    }
+    const char *colon = text.size > 0 ? memrchr(text.data, ':', text.size) : NULL;
+    uint64_t port = 0;
+    size_t host_size = colon != NULL ? (size_t)(colon - text.data) : 0;
+    if (host_size == 0 || host_size >= 128 ||
+        base_str_u64((struct base_str){colon + 1, text.size - host_size - 1}, &port) != BASE_OK ||
+        port == 0 || port > 65535) {
+        return BASE_ERR_INVALID;
+    }
+    memcpy(host, text.data, host_size);
+    host[host_size] = 0;
+    *out_port = (uint16_t)port;
+    *out_tls = tls;
+    return BASE_OK;
+}
+
+static error_t take_url(struct parse *parse, const char *option, const char *value,
+                        char host[SIM_TEXT_MAX], uint16_t *port, bool *tls)
+{
+    return sim_url_parse(base_str_of(value), host, port, tls) == BASE_OK
+               ? 0
+               : refuse(parse, option, value, "http://HOST:PORT or https://HOST:PORT is expected");
+}
+
+static error_t take_rule(struct parse *parse, const char *value)
+{
+    struct sim_bad_release *bad = &parse->out->bad;
+    struct base_error inner = {.status = BASE_OK};
+    if (bad->rule_count == SIM_BAD_RULES_MAX) {
+        return refuse(parse, "bad", value, "too many rules");
+    }
+    if (sim_bad_rule_parse(base_str_of(value), &bad->rules[bad->rule_count], &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--bad, column %u: %s", inner.column,
+                             inner.text);
+        return EINVAL;
+    }
+    bad->rule_count++;
+    return 0;
+}
+
+static error_t take_where(struct parse *parse, const char *value)
+{
+    struct base_error inner = {.status = BASE_OK};
+    if (sim_predicate_parse(base_str_of(value), &parse->out->where, &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--where, column %u: %s", inner.column,
+                             inner.text);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t take_rate(struct parse *parse, const char *value)
+{
+    char *end = NULL;
+    double rate = strtod(value, &end);
+    if (end == value || *end != 0 || !(rate > 0) || rate > 1e7) {
+        return refuse(parse, "arrival-rate", value, "devices a second, above 0");
+    }
+    parse->out->arrival_rate = rate;
+    return 0;
+}
+
+static error_t take_key(struct parse *parse, const char *value)
+{
+    if (base_hex_decode(base_str_of(value), parse->out->trusted_key, WIRE_PUBLIC_KEY_BYTES) !=
+        BASE_OK) {
+        return refuse(parse, "trust", value, "64 hex digits are expected");
+    }
+    parse->out->has_key = true;
+    return 0;
+}
+
+static error_t take_bad_version(struct parse *parse, const char *value)
+{
+    struct sim_options *o = parse->out;
+    if (o->bad_version_count == SIM_BAD_VERSIONS_MAX) {
+        return refuse(parse, "bad-version", value, "too many");
+    }
+    return take_text(parse, "bad-version", value, o->bad_versions[o->bad_version_count++]);
+}
+
+// Options that have a number, a share or a switch.
+static error_t on_plain_option(int key, const char *value, struct parse *parse)
+{
+    struct sim_options *o = parse->out;
+    uint32_t share = 0;
+    error_t failed;
+    switch (key) {
+    case KEY_DEVICES:
+        return take_u32(parse, "devices", value, 1, SIM_DEVICES_MAX, &o->devices);
+    case KEY_SEED:
+        return take_number(parse, "seed", value, 0, UINT64_MAX, &o->seed);
+    case KEY_THREADS:
+        return take_u32(parse, "threads", value, 1, SIM_THREADS_MAX, &o->threads);
+    case KEY_REAL_EVERY:
+        return take_u32(parse, "real-every", value, 0, UINT32_MAX, &o->real_every);
+    case KEY_AWAKE:
+        return take_u32(parse, "awake", value, 1, SIM_DEVICES_MAX, &o->awake_max);
+    case KEY_BETA:
+        failed = take_share(parse, "beta", value, &share);
+        o->beta_per_10000 = share / 100;
+        return failed;
+    case KEY_KILLS:
+        return take_share(parse, "kills", value, &o->kill_ppm);
+    case KEY_DEDICATED:
+        return take_u32(parse, "dedicated", value, 0, SIM_DEVICES_MAX, &o->dedicated);
+    case KEY_PER_CARRIER:
+        return take_u32(parse, "per-carrier", value, 1, 60000, &o->per_carrier);
+    case KEY_DURATION:
+        return take_u32(parse, "duration", value, 1, 1000000, &o->duration_s);
+    case KEY_COVERAGE:
+        return take_share(parse, "until-coverage", value, &o->coverage_ppm);
+    case KEY_UNTIL_ROLLOUT:
+        return take_id(parse, "until-rollout", value, &o->until_rollout);
+    case KEY_ROLLOUT:
+        return take_id(parse, "rollout", value, &o->rollout);
+    case KEY_MAX_EXPOSED:
+        return take_share(parse, "max-exposed", value, &o->max_exposed_ppm);
+    case KEY_MAX_FAILURE:
+        return take_share(parse, "max-failure", value, &o->max_failure_ppm);
+    case KEY_TIMEOUT:
+        return take_u32(parse, "request-timeout", value, 1, 3600000, &o->request_timeout_ms);
+    case KEY_INTERVAL:
+        return take_u32(parse, "checkin-interval", value, 1, 86400, &o->checkin_interval_s);
+    case KEY_NO_LIVE:
+        o->live = false;
+        return 0;
+    case KEY_HINTS:
+        o->hints = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t on_option(int key, char *value, struct argp_state *state)
+{
+    struct parse *parse = state->input;
+    struct sim_options *o = parse->out;
+    switch (key) {
+    case KEY_GATEWAY:
+        return take_url(parse, "gateway", value, o->host, &o->port, &o->tls);
+    case KEY_GATEWAY_TLS:
+        return take_url(parse, "gateway-tls", value, o->own_host, &o->own_port, &o->own_tls);
+    case KEY_TRUST:
+        return take_key(parse, value);
+    case KEY_VERSION:
+        return take_text(parse, "version", value, o->version);
+    case KEY_RATE:
+        return take_rate(parse, value);
+    case KEY_BAD:
+        return take_rule(parse, value);
+    case KEY_BAD_VERSION:
+        return take_bad_version(parse, value);
+    case KEY_OUT:
+        return take_text(parse, "out", value, o->out);
+    case KEY_TASK:
+        parse->task = value;
+        return 0;
+    case KEY_WHERE:
+        return take_where(parse, value);
+    case KEY_MANIFEST:
+        return take_text(parse, "manifest", value, o->manifest);
+    case KEY_BLOBS:
+        return take_text(parse, "blobs", value, o->blobs);
+    case ARGP_KEY_ARG:
+        return refuse(parse, "", value, "a word that is no option");
+    default:
+        return on_plain_option(key, value, parse);
+    }
+}
+
+static void defaults(struct sim_options *o)
+{
+    memset(o, 0, sizeof(*o));
+    o->devices = 1000;
+    o->seed = 1;
+    o->threads = 1;
+    o->real_every = REAL_EVERY_DEFAULT;
+    o->awake_max = SIM_AWAKE_DEFAULT;
+    o->arrival_rate = RATE_DEFAULT;
+    o->beta_per_10000 = 100;
+    o->per_carrier = PER_CARRIER_DEFAULT;
+    o->max_exposed_ppm = UINT32_MAX;
+    o->max_failure_ppm = 10000;
+    o->live = true;
+    (void)snprintf(o->out, sizeof(o->out), "out/fleet");
+}
+
+// The command line, quoted where a shell needs it.
+static void remember_command(int argc, char **argv, struct sim_options *out)
+{
+    size_t at = 0;
+    for (int i = 0; i < argc && at < sizeof(out->command); i++) {
+        const char *word = i == 0 ? "walle-fleet-sim" : argv[i];
+        const char *quote = strpbrk(word, " \t&|<>*;()$#!\"\\") != NULL ? "'" : "";
+        int size = snprintf(out->command + at, sizeof(out->command) - at, "%s%s%s%s",
+                            i > 0 ? " " : "", quote, word, quote);
+        at += size > 0 ? (size_t)size : 0;
+    }
+}
+
+static enum base_status check_local(struct parse *parse)
+{
+    struct sim_options *o = parse->out;
+    if (parse->task != NULL) {
+        int a = snprintf(o->manifest, sizeof(o->manifest), "%s/manifest", parse->task);
+        int b = snprintf(o->blobs, sizeof(o->blobs), "%s/blobs", parse->task);
+        if (a < 0 || b < 0 || (size_t)a >= sizeof(o->manifest) || (size_t)b >= sizeof(o->blobs)) {
+            return base_error_set(parse->error, BASE_ERR_INVALID, "--task: path too long");
+        }
+    }
+    if (o->manifest[0] == 0 || o->blobs[0] == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "simulate needs --task DIR, or --manifest FILE and --blobs DIR");
+    }
+    if (o->bad.rule_count > 0) {
+        // In the simulate stage there is one version, and the rules are about it.
+        (void)snprintf(o->bad_versions[0], SIM_TEXT_MAX, "*");
+        o->bad_version_count = 1;
+    }
+    o->hints = false;
+    return BASE_OK;
+}
+
+static enum base_status check_run(struct parse *parse)
+{
+    struct sim_options *o = parse->out;
+    if (parse->task != NULL && take_text(parse, "task", parse->task, o->task) != 0) {
+        return BASE_ERR_INVALID;
+    }
+    if (o->host[0] == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
+    }
+    if (!o->has_key) {
+        return base_error_set(
+            parse->error, BASE_ERR_INVALID,
+            "run needs --trust HEX: the public key that releases are signed with");
+    }
+    if (o->bad.rule_count > 0 && o->bad_version_count == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--bad needs --bad-version: the version that goes wrong");
+    }
+    if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
+        o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams
+    }
+    return BASE_OK;
+}
+
+enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
+                                   struct base_error *error)
+{
+    defaults(out);
+    remember_command(argc, argv, out);
+    if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
+        out->local = true;
+        out->arrival_rate = 1e6;
+    } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "the first word is run or simulate (see --help)");
+    }
+    static const struct argp parser = {
+        table,
+        on_option,
+        "run|simulate",
+        "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
+        "(simulate).\vExit status: 0 everything held, 1 an oracle is broken or a goal was missed, "
+        "2 usage, 3 refused by the preflight, 4 files or memory.",
+        NULL,
+        NULL,
+        NULL};
+    struct parse parse = {out, error, NULL};
+    bool help = strcmp(argv[1], "--help") == 0;
+    char **words = help ? argv : argv + 1;
+    int count = help ? argc : argc - 1;
+    if (argp_parse(&parser, count, words, ARGP_NO_ERRS & 0, NULL, &parse) != 0) {
+        if (error->status == BASE_OK) {
+            (void)base_error_set(error, BASE_ERR_INVALID, "unknown option (see --help)");
+        }
+        return BASE_ERR_INVALID;
+    }
+    return out->local ? check_local(&parse) : check_run(&parse);
+}

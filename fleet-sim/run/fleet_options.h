@@ -1,0 +1,15 @@
+// The command line of walle-fleet-sim.
+#ifndef SIM_FLEET_OPTIONS_H
+#define SIM_FLEET_OPTIONS_H
+
+#include "run/fleet.h"
+
+// Fills `out` from the words of the command line (argv[1] is the command). Ends the process for
+// --help; INVALID with a text that says what is wrong where.
+BASE_NODISCARD enum base_status sim_options_parse(int argc, char **argv, struct sim_options *out,
+                                                  struct base_error *error);
+// "https://127.0.0.1:8443". INVALID.
+BASE_NODISCARD enum base_status sim_url_parse(struct base_str text, char host[SIM_TEXT_MAX],
+                                              uint16_t *out_port, bool *out_tls);
+
+#endif

@@ -1,0 +1,477 @@
+// The coordinator. Runs on the main thread: it starts the shards, watches them and the gateway once
+// a second, decides when the run is over, and writes what came of it.
+#include "run/fleet_run.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "run/gateway_watch.h"
+#include "run/live_view.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define POLL_US         100000
+#define ROW_S           1.0
+#define SETTLE_S        2.0  // after the goal: reports under way arrive
+#define ROLL_BACK_MAX_S 60.0 // for devices to leave a bad version after the rollout ended
+
+struct sim_fleet {
+    const struct sim_options *options;
+    FILE *log;
+    struct sim_versions versions;
+    struct sim_shard *shards[SIM_THREADS_MAX];
+    uint32_t shard_count;
+    uint32_t started;
+    struct event_base *base;
+    struct h2_tls *tls;
+    struct sim_watch *watch;
+    struct sim_timeline timeline;
+    struct sim_live live;
+    uint64_t start_us;
+    struct sim_counters counters; // summed at the last row
+    double goal_s;                // when the goal was reached; negative: not yet
+    char last_stage[SIM_MARK_TEXT];
+    struct sim_run_result result;
+};
+
+static double seconds(const struct sim_fleet *fleet)
+{
+    return (double)(base_clock_mono_us() - fleet->start_us) / 1e6;
+}
+
+// ---- Start ----
+
+static enum base_status mark_bad_versions(struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    for (uint32_t i = 0; i < options->bad_version_count; i++) {
+        struct wire_sha256 digest;
+        // A label is matched once a version says that it has it.
+        if (wire_sha256_parse(base_str_of(options->bad_versions[i]), &digest) == BASE_OK &&
+            !sim_versions_mark_bad(&fleet->versions, &digest)) {
+            return BASE_ERR_LIMIT;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *error)
+{
+    const struct sim_options *options = fleet->options;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < options->threads; i++) {
+        uint32_t count =
+            options->devices / options->threads + (i < options->devices % options->threads ? 1 : 0);
+        struct sim_shard *shard = calloc(1, sizeof(*shard));
+        if (shard == NULL) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
+        fleet->shards[fleet->shard_count++] = shard;
+        enum base_status status = sim_shard_init(shard, options, &fleet->versions, i, first, count);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "cannot set up the devices: %s",
+                                  base_status_text(status));
+        }
+        if (options->local) {
+            BASE_TRY(sim_local_load(shard, options, error));
+        }
+        first += count;
+    }
+    return BASE_OK;
+}
+
+static void *shard_main(void *shard)
+{
+    sim_shard_run(shard);
+    return NULL;
+}
+
+static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
+{
+    const struct sim_options *options = fleet->options;
+    if (mkdir(options->out, 0777) != 0 && errno != EEXIST) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", options->out, strerror(errno));
+    }
+    fleet->base = event_base_new();
+    if (fleet->base == NULL || sim_timeline_init(&fleet->timeline, base_alloc_heap()) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    if (mark_bad_versions(fleet) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_LIMIT, "too many bad versions");
+    }
+    if (!options->local) {
+        if (options->tls && h2_tls_new(NULL, &fleet->tls) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "cannot set up TLS");
+        }
+        struct sim_watch_options watch = {
+            .base = fleet->base,
+            .host = base_str_of(options->host),
+            .port = options->port,
+            .tls = fleet->tls,
+            .rollout = options->until_rollout != 0 ? options->until_rollout : options->rollout,
+        };
+        if (sim_watch_new(&watch, &fleet->watch) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
+    }
+    BASE_TRY(shards_init(fleet, error));
+    fleet->start_us = base_clock_mono_us();
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        if (pthread_create(&fleet->shards[i]->thread, NULL, shard_main, fleet->shards[i]) != 0) {
+            return base_error_set(error, BASE_ERR_NOMEM, "cannot start a thread");
+        }
+        fleet->started++;
+    }
+    return BASE_OK;
+}
+
+// ---- While it runs ----
+
+static bool shards_done(const struct sim_fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        if (!atomic_load(&fleet->shards[i]->done)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void mark_stage(struct sim_fleet *fleet, const struct sim_watch_view *view, double t_s)
+{
+    char text[SIM_MARK_TEXT];
+    bool running = strcmp(view->state, "running") == 0;
+    (void)snprintf(text, sizeof(text), "%.20s %.30s", view->version,
+                   running ? view->stage : view->state);
+    if (strcmp(text, fleet->last_stage) != 0) {
+        memcpy(fleet->last_stage, text, sizeof(text));
+        sim_timeline_mark(&fleet->timeline, t_s, text);
+    }
+}
+
+static void add_row(struct sim_fleet *fleet)
+{
+    struct base_hist lag_us;
+    struct base_hist checkin_us;
+    base_hist_init(&lag_us);
+    base_hist_init(&checkin_us);
+    memset(&fleet->counters, 0, sizeof(fleet->counters));
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        struct sim_mailbox *mailbox = &fleet->shards[i]->mailbox;
+        pthread_mutex_lock(&mailbox->lock);
+        sim_counters_merge(&fleet->counters, &mailbox->counters);
+        base_hist_merge(&lag_us, &mailbox->lag_us);
+        base_hist_merge(&checkin_us, &mailbox->checkin_us);
+        base_hist_init(&mailbox->lag_us);
+        base_hist_init(&mailbox->checkin_us);
+        pthread_mutex_unlock(&mailbox->lock);
+    }
+    const struct sim_watch_view *view = fleet->watch != NULL ? sim_watch_view(fleet->watch) : NULL;
+    struct sim_gateway_load load = {SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN,
+                                    SIM_GATEWAY_UNKNOWN, SIM_GATEWAY_UNKNOWN};
+    struct sim_row row;
+    double t_s = seconds(fleet);
+    if (view != NULL) {
+        load = view->load;
+        if (view->known) {
+            mark_stage(fleet, view, t_s);
+        }
+    }
+    sim_row_fill(&row, t_s, &fleet->counters, &lag_us, &checkin_us, &load);
+    sim_timeline_add(&fleet->timeline, &row);
+    sim_live_draw(&fleet->live, fleet->options, &row, view, &fleet->versions);
+}
+
+static bool coverage_reached(struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    uint8_t version = sim_versions_find(&fleet->versions, base_str_of(options->version));
+    if (options->version[0] == 0 && sim_versions_count(&fleet->versions) > 1) {
+        version = (uint8_t)(sim_versions_count(&fleet->versions) - 1);
+    }
+    int64_t current = fleet->counters.version[version].current;
+    double needed = (double)options->devices * options->coverage_ppm / 1e6;
+    return version != SIM_VERSION_NONE && (double)current >= needed;
+}
+
+// Has the rollout ended, and (when it was rolled back) has every device left the bad version?
+static bool rollout_ended(const struct sim_fleet *fleet)
+{
+    const struct sim_watch_view *view = sim_watch_view(fleet->watch);
+    if (!view->known || view->rollout != fleet->options->until_rollout) {
+        return false;
+    }
+    bool back = strcmp(view->state, "rolled_back") == 0;
+    return back || strcmp(view->state, "completed") == 0;
+}
+
+static bool goal_reached(struct sim_fleet *fleet)
+{
+    if (fleet->options->coverage_ppm > 0 && coverage_reached(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "%.2f %% of the devices run the version",
+                       fleet->options->coverage_ppm / 1e4);
+        return true;
+    }
+    if (fleet->options->until_rollout != 0 && rollout_ended(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "the rollout is %s",
+                       sim_watch_view(fleet->watch)->state);
+        return true;
+    }
+    return false;
+}
+
+// True when the run is over; result.ended then says why.
+static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
+{
+    const struct sim_options *options = fleet->options;
+    double now_s = seconds(fleet);
+    if (*interrupted != 0) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "asked to stop");
+        return true;
+    }
+    if (shards_done(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "every device went through the version");
+        return true;
+    }
+    if (fleet->goal_s < 0 && goal_reached(fleet)) {
+        fleet->goal_s = now_s;
+    }
+    if (fleet->goal_s >= 0) {
+        bool settled = now_s - fleet->goal_s >= SETTLE_S;
+        bool clean = fleet->counters.bad_active == 0;
+        return settled && (clean || now_s - fleet->goal_s >= ROLL_BACK_MAX_S);
+    }
+    if (options->duration_s > 0 && now_s >= options->duration_s) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended), "%u s are over",
+                       options->duration_s);
+        return true;
+    }
+    return false;
+}
+
+static void on_poll(evutil_socket_t socket, short what, void *ctx)
+{
+    (void)socket, (void)what, (void)ctx; // only ends the wait
+}
+
+static void watch_run(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
+{
+    double next_row_s = 0;
+    while (!is_over(fleet, interrupted)) {
+        struct timeval span = {0, POLL_US};
+        (void)event_base_once(fleet->base, -1, EV_TIMEOUT, on_poll, NULL, &span);
+        (void)event_base_loop(fleet->base, EVLOOP_ONCE);
+        if (seconds(fleet) >= next_row_s) {
+            next_row_s = seconds(fleet) + ROW_S;
+            if (fleet->watch != NULL) {
+                sim_watch_ask(fleet->watch);
+            }
+            add_row(fleet);
+        }
+    }
+}
+
+// ---- The end ----
+
+static void stop_shards(struct sim_fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->started; i++) {
+        atomic_store(&fleet->shards[i]->stop, true);
+    }
+    for (uint32_t i = 0; i < fleet->started; i++) {
+        (void)pthread_join(fleet->shards[i]->thread, NULL);
+    }
+    fleet->started = 0;
+}
+
+static void merge_latencies(struct sim_run_result *result, const struct sim_shard *shard)
+{
+    base_hist_merge(&result->latencies.lag_us, &shard->latencies.lag_us);
+    base_hist_merge(&result->latencies.checkin_us, &shard->latencies.checkin_us);
+    for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
+        base_hist_merge(&result->latencies.request_us[k], &shard->latencies.request_us[k]);
+    }
+    base_hist_merge(&result->offer_to_run_us, &shard->ledger.offer_to_run_us);
+    result->store_bytes += sim_store_bytes(shard->store);
+}
+
+static void count_simulated(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    uint64_t bit = result->focus != SIM_VERSION_NONE ? 1ull << result->focus : 0;
+    for (uint32_t s = 0; s < fleet->shard_count; s++) {
+        const struct sim_ledger *ledger = &fleet->shards[s]->ledger;
+        for (uint32_t i = 0; i < ledger->count; i++) {
+            const struct sim_ledger_entry *entry = &ledger->entries[i];
+            bool failed = (entry->failed_mask & bit) != 0;
+            bool ran = entry->ran_ms > 0 || (entry->ran_mask & bit) != 0;
+            result->completed += failed || ran;
+            result->failed += failed;
+        }
+    }
+}
+
+static bool goal_missed(const struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    if (options->local) {
+        double allowed = (double)fleet->result.completed * options->max_failure_ppm / 1e6;
+        return fleet->result.completed == 0 || (double)fleet->result.failed > allowed;
+    }
+    return options->coverage_ppm > 0 && fleet->goal_s < 0;
+}
+
+static void gather(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    const struct sim_ledger *ledgers[SIM_THREADS_MAX];
+    base_hist_init(&result->latencies.lag_us);
+    base_hist_init(&result->latencies.checkin_us);
+    base_hist_init(&result->offer_to_run_us);
+    for (uint32_t k = 0; k < SIM_EXCHANGE_KIND_COUNT; k++) {
+        base_hist_init(&result->latencies.request_us[k]);
+    }
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        ledgers[i] = &fleet->shards[i]->ledger;
+        sim_counters_merge(&result->counters, &fleet->shards[i]->ledger.counters);
+        merge_latencies(result, fleet->shards[i]);
+    }
+    result->options = fleet->options;
+    result->versions = &fleet->versions;
+    result->version_count = sim_versions_count(&fleet->versions);
+    result->timeline = &fleet->timeline;
+    result->duration_s = seconds(fleet);
+    sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
+                     fleet->options->max_exposed_ppm, &result->verdict);
+    result->focus = sim_focus_version(&result->counters);
+    result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
+    uint64_t most = 0;
+    for (uint8_t v = 1; v < SIM_ROW_VERSIONS; v++) {
+        if (result->counters.version[v].ran > most) {
+            most = result->counters.version[v].ran;
+            result->rate_version = v;
+        }
+    }
+    result->rate = sim_result_rate(&fleet->timeline, result->rate_version);
+    count_simulated(fleet);
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) == 0) {
+        result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+    }
+    result->passed = result->verdict.holds && !goal_missed(fleet);
+}
+
+static void print_summary(const struct sim_fleet *fleet)
+{
+    const struct sim_run_result *r = &fleet->result;
+    FILE *log = fleet->log;
+    (void)fprintf(log, "\n%s after %.1f s: %s\n", r->passed ? "passed" : "FAILED", r->duration_s,
+                  r->ended);
+    (void)fprintf(log,
+                  "  devices     %llu online of %u; %u carriers, %u connections of their own\n",
+                  (unsigned long long)r->counters.arrived, fleet->options->devices,
+                  r->budget.carriers, r->budget.dedicated);
+    for (uint8_t v = 1; v < r->version_count && v < SIM_VERSIONS_MAX; v++) {
+        const struct sim_version_counters *c = &r->counters.version[v];
+        char text[SIM_LABEL_MAX];
+        sim_version_text(r, v, text);
+        (void)fprintf(log,
+                      "  %-11s %llu offered, %llu activated, %llu ran, %llu failed, %lld run it "
+                      "now%s\n",
+                      text, (unsigned long long)c->offered, (unsigned long long)c->activated,
+                      (unsigned long long)c->ran, (unsigned long long)c->failed,
+                      (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
+    }
+    if (r->slice.cond_count > 0) {
+        char text[SIM_SLICE_TEXT_MAX];
+        sim_slice_text(&r->slice, text);
+        (void)fprintf(log, "  failures    %s: %.1f %% of them, %.1f %% of its devices\n", text,
+                      sim_slice_support(&r->slice) * 100, sim_slice_precision(&r->slice) * 100);
+    }
+    if (r->verdict.oracle[SIM_ORACLE_BACK].checked) {
+        (void)fprintf(log,
+                      "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "
+                      "do, %llu are back on the version they had\n",
+                      (unsigned long long)r->verdict.exposed,
+                      100.0 * (double)r->verdict.exposed / fleet->options->devices,
+                      (unsigned long long)r->verdict.still_bad,
+                      (unsigned long long)r->verdict.back_as_before);
+    }
+    (void)fprintf(log,
+                  "  rate        %.0f devices/s from offer to first run; check-in p99 %.1f ms, lag "
+                  "p99 %.1f ms\n",
+                  r->rate, (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000,
+                  (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
+        if (oracle->checked && !oracle->holds) {
+            (void)fprintf(
+                log, "  BROKEN      %s: %llu of %llu\n", sim_oracle_text((enum sim_oracle)i),
+                (unsigned long long)oracle->violations, (unsigned long long)oracle->population);
+        }
+    }
+    (void)fprintf(log, "  memory      %.0f MiB at peak\n  report      %s/report.html\n",
+                  (double)r->peak_rss_bytes / 1048576, fleet->options->out);
+}
+
+static void fleet_free(struct sim_fleet *fleet)
+{
+    stop_shards(fleet);
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        sim_shard_done(fleet->shards[i]);
+        free(fleet->shards[i]);
+    }
+    sim_watch_free(fleet->watch);
+    h2_tls_free(fleet->tls);
+    sim_mining_free(fleet->result.mining);
+    sim_timeline_done(&fleet->timeline);
+    if (fleet->base != NULL) {
+        event_base_free(fleet->base);
+    }
+    sim_versions_done(&fleet->versions);
+    free(fleet);
+}
+
+enum sim_exit sim_fleet_run(const struct sim_options *options,
+                            const volatile sig_atomic_t *interrupted, FILE *log)
+{
+    struct base_error error = {.status = BASE_OK};
+    struct sim_machine machine;
+    struct sim_fleet *fleet = calloc(1, sizeof(*fleet));
+    if (fleet == NULL) {
+        return SIM_EXIT_LOCAL;
+    }
+    fleet->options = options;
+    fleet->log = log;
+    fleet->goal_s = -1;
+    sim_versions_init(&fleet->versions);
+    sim_live_init(&fleet->live, log, options->live);
+    sim_machine_read(&machine);
+    enum sim_exit code = SIM_EXIT_LOCAL;
+    enum base_status status = sim_preflight(options, &machine, &fleet->result.budget, &error);
+    sim_budget_print(&fleet->result.budget, options, &machine, log);
+    if (status != BASE_OK) {
+        code = SIM_EXIT_REFUSED;
+    } else if ((status = fleet_start(fleet, &error)) == BASE_OK) {
+        watch_run(fleet, interrupted);
+        stop_shards(fleet);
+        add_row(fleet);
+        sim_live_done(&fleet->live);
+        gather(fleet);
+        status = sim_result_write(&fleet->result, &error);
+        print_summary(fleet);
+        code = fleet->result.passed ? SIM_EXIT_OK : SIM_EXIT_FAILED;
+    }
+    if (status != BASE_OK) {
+        (void)fprintf(log, "walle-fleet-sim: %s\n", error.text);
+        code = code == SIM_EXIT_OK || code == SIM_EXIT_FAILED ? SIM_EXIT_LOCAL : code;
+    }
+    fleet_free(fleet);
+    return code;
+}

@@ -1,0 +1,35 @@
+// The coordinator of a run: preflight, shards, live view, timeline, verdict, reports.
+#ifndef SIM_FLEET_RUN_H
+#define SIM_FLEET_RUN_H
+
+#include "report/run_result.h"
+
+#include <signal.h>
+
+enum sim_exit {
+    SIM_EXIT_OK = 0,
+    SIM_EXIT_FAILED = 1, // an oracle is broken, a goal was not reached, or too many failures
+    SIM_EXIT_USAGE = 2,
+    SIM_EXIT_REFUSED = 3, // preflight
+    SIM_EXIT_LOCAL = 4,   // files, memory
+};
+
+// Runs to the end and writes the reports. `interrupted` becomes non-zero when the run is to end
+// early but in order. Texts for people go to `log`.
+enum sim_exit sim_fleet_run(const struct sim_options *options,
+                            const volatile sig_atomic_t *interrupted, FILE *log);
+
+// fleet_finish.c: everything after the shards' threads have ended.
+struct sim_fleet;
+struct sim_mining *sim_mine(struct sim_shard *const *shards, uint32_t count, uint8_t version,
+                            struct sim_slice *out_slice);
+// The version the report explains: the one that failed on most devices, else the last one that ran.
+uint8_t sim_focus_version(const struct sim_counters *counters);
+
+// fleet_local.c: content of the simulate stage from a build folder into a shard's store, and its
+// responder.
+BASE_NODISCARD enum base_status sim_local_load(struct sim_shard *shard,
+                                               const struct sim_options *options,
+                                               struct base_error *error);
+
+#endif

@@ -1,0 +1,579 @@
+// A connection's life on its worker: events in, frames to nghttp2, frames out, deadlines, end.
+//
+// Every event ends with gw_http_worker_flush, which flushes each connection that has something to
+// write: nghttp2's frames are gathered in the worker's output buffer and written at once. Only what
+// the socket does not take is kept with the connection; until that is gone nghttp2 is asked for no
+// more, so what one connection holds is bounded.
+#include "http/conn.h"
+
+#include "base/check.h"
+#include "http/conn_io.h"
+#include "http/stream.h"
+#include "http/worker.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READS_PER_EVENT   32
+#define LINGER_MS         1000
+#define TRIM_AFTER_MS     3000
+#define CHECK_MS          1000 // how often a connection with requests is looked at
+#define CONNECTION_WINDOW (1024 * 1024)
+#define SETTINGS_COUNT    4
+#define PING_BYTES        8
+
+static void on_event(evutil_socket_t fd, short what, void *ctx);
+
+// ---- Event registration
+
+// Registers what the connection waits for, when that has changed.
+static void watch(struct gw_conn *conn, bool want_read, bool want_write)
+{
+    short now = 0;
+    if (event_initialized(&conn->event)) {
+        now = event_get_events(&conn->event) & (EV_READ | EV_WRITE);
+    }
+    short next = (short)((want_read ? EV_READ : 0) | (want_write ? EV_WRITE : 0));
+    if (now == next) {
+        return;
+    }
+    if (now != 0) {
+        (void)event_del(&conn->event);
+    }
+    if (event_assign(&conn->event, conn->worker->base, conn->fd, (short)(next | EV_PERSIST),
+                     on_event, conn) != 0 ||
+        (next != 0 && event_add(&conn->event, NULL) != 0)) {
+        conn->failed = true;
+    }
+}
+
+// ---- Beginning and end
+
+static enum base_status start_session(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    BASE_TRY(gw_h2_memory_session_new(&worker->h2_memory, worker->callbacks, worker->option, conn,
+                                      &conn->session, &conn->lease));
+    const struct gw_limits *limits = &worker->limits;
+    const nghttp2_settings_entry settings[SETTINGS_COUNT] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->streams},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)limits->header_list_bytes},
+        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, (uint32_t)limits->header_table_bytes},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    int rv = nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE, settings, SETTINGS_COUNT);
+    if (rv == 0) {
+        rv = nghttp2_session_set_local_window_size(conn->session, NGHTTP2_FLAG_NONE, 0,
+                                                   CONNECTION_WINDOW);
+    }
+    conn->state = GW_CONN_OPEN;
+    gw_conn_mark(conn);
+    return rv == 0 ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+static enum base_status start_tls(struct gw_conn *conn)
+{
+    conn->ssl = SSL_new(conn->worker->tls);
+    if (conn->ssl == NULL || SSL_set_fd(conn->ssl, conn->fd) != 1) {
+        ERR_clear_error();
+        return BASE_ERR_NOMEM;
+    }
+    SSL_set_accept_state(conn->ssl);
+    conn->state = GW_CONN_HANDSHAKE;
+    return BASE_OK;
+}
+
+static void link_conn(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    conn->next = worker->conns;
+    conn->prev = &worker->conns;
+    if (conn->next != NULL) {
+        conn->next->prev = &conn->next;
+    }
+    worker->conns = conn;
+    gw_stat_add(&worker->stats->connections_open, 1);
+    gw_stat_add(&worker->stats->connections_total, 1);
+}
+
+enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
+                             const struct gw_peer_address *peer, bool loopback)
+{
+    struct gw_conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        gw_peer_table_give(worker->peers, peer);
+        close(fd);
+        return BASE_ERR_NOMEM;
+    }
+    conn->worker = worker;
+    conn->fd = fd;
+    conn->peer = *peer;
+    conn->loopback = loopback;
+    conn->read_ms = conn->write_ms = conn->idle_ms = worker->now_ms;
+    const struct gw_limits *limits = &worker->limits;
+    pol_ratelimit_init(
+        &conn->resets,
+        &(struct pol_ratelimit_config){limits->resets_burst, limits->resets_per_s, 1000000},
+        worker->now_us);
+    pol_ratelimit_init(&conn->controls,
+                       &(struct pol_ratelimit_config){limits->control_frames_burst,
+                                                      limits->control_frames_per_s, 1000000},
+                       worker->now_us);
+    link_conn(conn);
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    enum base_status status = tls ? start_tls(conn) : start_session(conn);
+    if (status == BASE_OK) {
+        watch(conn, true, false);
+        gw_wheel_set(&worker->wheel, &conn->timer, worker->now_ms + limits->handshake_ms);
+        status = conn->failed ? BASE_ERR_NOMEM : BASE_OK;
+    }
+    if (status != BASE_OK) {
+        gw_conn_free(conn);
+    }
+    return status;
+}
+
+static void end_streams(struct gw_conn *conn)
+{
+    while (conn->active != NULL) {
+        gw_stream_close(conn->active);
+    }
+    while (conn->hints != NULL) {
+        gw_stream_close(conn->hints);
+    }
+}
+
+static void unmark(struct gw_conn *conn)
+{
+    if (!conn->dirty) {
+        return;
+    }
+    struct gw_conn **link = &conn->worker->dirty;
+    while (*link != conn) {
+        link = &(*link)->dirty_next;
+    }
+    *link = conn->dirty_next;
+    conn->dirty = false;
+}
+
+void gw_conn_free(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    base_check(!conn->busy);
+    conn->state = GW_CONN_CLOSED;
+    if (event_initialized(&conn->event)) {
+        (void)event_del(&conn->event);
+    }
+    gw_wheel_remove(&conn->timer);
+    end_streams(conn);
+    unmark(conn);
+    nghttp2_session_del(conn->session);
+    gw_h2_memory_session_ended(&worker->h2_memory, &conn->lease);
+    SSL_free(conn->ssl);
+    close(conn->fd);
+    free(conn->rest);
+    gw_peer_table_give(worker->peers, &conn->peer);
+    *conn->prev = conn->next;
+    if (conn->next != NULL) {
+        conn->next->prev = conn->prev;
+    }
+    gw_stat_sub(&worker->stats->connections_open, 1);
+    free(conn);
+}
+
+// ---- Output
+
+void gw_conn_mark(struct gw_conn *conn)
+{
+    if (!conn->dirty) {
+        conn->dirty = true;
+        conn->dirty_next = conn->worker->dirty;
+        conn->worker->dirty = conn;
+    }
+}
+
+// Keeps what the socket did not take.
+static void keep_rest(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    base_assert(conn->rest == NULL);
+    conn->rest = malloc(size);
+    if (conn->rest == NULL) {
+        conn->failed = true;
+        return;
+    }
+    memcpy(conn->rest, bytes, size);
+    conn->rest_at = 0;
+    conn->rest_bytes = (uint32_t)size;
+    conn->write_ms = conn->worker->now_ms;
+    if (gw_h2_memory_park(&conn->worker->h2_memory, &conn->lease) != BASE_OK) {
+        conn->failed = true;
+    }
+}
+
+// Writes as much as the socket takes; returns how much that was.
+static size_t write_some(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        size_t written = 0;
+        enum base_status status = gw_conn_write(conn, bytes + done, size - done, &written);
+        if (status != BASE_OK) {
+            conn->failed = conn->failed || status != BASE_ERR_BUSY;
+            break;
+        }
+        done += written;
+    }
+    return done;
+}
+
+// The rest of an earlier flush. True when nothing of it is left.
+static bool write_rest(struct gw_conn *conn)
+{
+    if (conn->rest == NULL) {
+        return true;
+    }
+    size_t written = write_some(conn, conn->rest + conn->rest_at, conn->rest_bytes - conn->rest_at);
+    if (written > 0) {
+        conn->write_ms = conn->worker->now_ms;
+        conn->rest_at += (uint32_t)written;
+    }
+    if (conn->rest_at < conn->rest_bytes) {
+        return false;
+    }
+    free(conn->rest);
+    conn->rest = NULL;
+    gw_h2_memory_unpark(&conn->worker->h2_memory, &conn->lease);
+    return true;
+}
+
+// Fills the worker's output buffer with frames. False when nghttp2 has no more.
+static bool gather(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    while (worker->output_bytes < GW_WORKER_OUTPUT_BYTES) {
+        const uint8_t *bytes = NULL;
+        ssize_t size = nghttp2_session_mem_send(conn->session, &bytes);
+        if (size <= 0) {
+            conn->failed = conn->failed || size < 0;
+            return false;
+        }
+        base_check((size_t)size <= GW_H2_FRAME_BUFFER_BYTES);
+        memcpy(worker->output + worker->output_bytes, bytes, (size_t)size);
+        worker->output_bytes += (size_t)size;
+    }
+    return true;
+}
+
+static void write_frames(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    bool more = true;
+    while (more && !conn->failed && conn->rest == NULL) {
+        worker->output_bytes = 0;
+        conn->busy = true;
+        more = gather(conn);
+        conn->busy = false;
+        if (worker->output_bytes > 0 && !conn->failed) {
+            size_t written = write_some(conn, worker->output, worker->output_bytes);
+            if (written < worker->output_bytes && !conn->failed) {
+                keep_rest(conn, worker->output + written, worker->output_bytes - written);
+            }
+        }
+    }
+    worker->output_bytes = 0;
+}
+
+// Shuts our side and waits a moment for the peer's end: closing with unread input would make the
+// kernel take back what we have just sent.
+static void begin_linger(struct gw_conn *conn)
+{
+    end_streams(conn);
+    if (conn->ssl != NULL) {
+        ERR_clear_error();
+        (void)SSL_shutdown(conn->ssl);
+    }
+    if (shutdown(conn->fd, SHUT_WR) != 0) {
+        conn->failed = true;
+        return;
+    }
+    conn->state = GW_CONN_LINGER;
+    watch(conn, true, false);
+    gw_wheel_set(&conn->worker->wheel, &conn->timer, conn->worker->now_ms + LINGER_MS);
+}
+
+static bool input_must_wait(const struct gw_conn *conn)
+{
+    return conn->rest != NULL && nghttp2_session_get_outbound_queue_size(conn->session) >
+                                     conn->worker->limits.output_frames;
+}
+
+void gw_conn_flush(struct gw_conn *conn)
+{
+    base_assert(!conn->busy);
+    if (conn->state == GW_CONN_OPEN && !conn->failed) {
+        conn->want_write = false;
+        if (write_rest(conn)) {
+            write_frames(conn);
+        }
+    }
+    if (conn->failed) {
+        gw_conn_free(conn);
+        return;
+    }
+    if (conn->state != GW_CONN_OPEN) {
+        return;
+    }
+    bool done = conn->rest == NULL && !nghttp2_session_want_write(conn->session) &&
+                (!nghttp2_session_want_read(conn->session) ||
+                 (conn->goaway_sent && conn->stream_count == 0));
+    if (done) {
+        begin_linger(conn);
+        if (conn->failed) {
+            gw_conn_free(conn);
+        }
+        return;
+    }
+    watch(conn, !input_must_wait(conn), conn->rest != NULL || conn->want_write);
+    if (conn->failed) {
+        gw_conn_free(conn);
+    }
+}
+
+void gw_conn_terminate(struct gw_conn *conn, uint32_t error)
+{
+    if (nghttp2_session_terminate_session(conn->session, error) != 0) {
+        conn->failed = true;
+    }
+    gw_conn_mark(conn);
+}
+
+void gw_conn_drain(struct gw_conn *conn)
+{
+    if (conn->state != GW_CONN_OPEN) {
+        conn->failed = true; // not speaking HTTP/2 yet, or not any more
+        gw_conn_mark(conn);
+        return;
+    }
+    if (conn->draining) {
+        return;
+    }
+    conn->draining = true;
+    if (nghttp2_submit_shutdown_notice(conn->session) != 0) {
+        conn->failed = true;
+    }
+    for (struct gw_stream *stream = conn->hints; stream != NULL; stream = stream->next) {
+        gw_hint_stream_finish(stream);
+    }
+    gw_conn_mark(conn);
+}
+
+void gw_conn_drain_last(struct gw_conn *conn)
+{
+    if (conn->state != GW_CONN_OPEN || conn->goaway_sent) {
+        return;
+    }
+    conn->goaway_sent = true;
+    int32_t last = nghttp2_session_get_last_proc_stream_id(conn->session);
+    if (nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0) !=
+        0) {
+        conn->failed = true;
+    }
+    gw_conn_mark(conn);
+}
+
+// ---- Input
+
+static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    conn->busy = true;
+    ssize_t rv = nghttp2_session_mem_recv(conn->session, bytes, size);
+    conn->busy = false;
+    if (rv == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+        gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
+    } else if (rv == NGHTTP2_ERR_FLOODED || rv == NGHTTP2_ERR_TOO_MANY_SETTINGS) {
+        gw_conn_terminate(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else if (rv < 0) {
+        gw_conn_terminate(conn, NGHTTP2_INTERNAL_ERROR);
+    }
+    gw_conn_mark(conn);
+}
+
+static void read_frames(struct gw_conn *conn)
+{
+    struct gw_http_worker *worker = conn->worker;
+    bool emptied = false;
+    for (int i = 0; i < READS_PER_EVENT && !emptied; i++) {
+        size_t size = 0;
+        enum base_status status = gw_conn_read(conn, worker->input, GW_WORKER_INPUT_BYTES, &size);
+        if (status == BASE_ERR_BUSY) {
+            return;
+        }
+        if (status != BASE_OK) {
+            conn->failed = true;
+            return;
+        }
+        conn->read_ms = worker->now_ms;
+        conn->trimmed = false;
+        feed(conn, worker->input, size);
+        emptied = conn->failed || (conn->ssl == NULL && size < GW_WORKER_INPUT_BYTES);
+    }
+    // What OpenSSL holds already makes no socket readable: the next event must come by itself.
+    if (conn->ssl != NULL && !emptied) {
+        event_active(&conn->event, EV_READ, 0);
+    }
+}
+
+static void read_and_drop(struct gw_conn *conn)
+{
+    size_t size = 0;
+    enum base_status status = gw_conn_read(conn, conn->worker->input, GW_WORKER_INPUT_BYTES, &size);
+    conn->failed = status != BASE_OK && status != BASE_ERR_BUSY;
+}
+
+static void shake_hands(struct gw_conn *conn)
+{
+    conn->want_write = false;
+    enum base_status status = gw_conn_handshake(conn);
+    if (status == BASE_OK) {
+        status = start_session(conn);
+        if (status == BASE_OK) {
+            read_frames(conn); // the first frames may have come with the handshake
+        }
+    } else if (status == BASE_ERR_BUSY) {
+        watch(conn, true, conn->want_write);
+        return;
+    }
+    conn->failed = conn->failed || status != BASE_OK;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    struct gw_conn *conn = ctx;
+    struct gw_http_worker *worker = conn->worker;
+    gw_http_worker_now(worker);
+    switch ((enum gw_conn_state)conn->state) {
+    case GW_CONN_HANDSHAKE:
+        shake_hands(conn);
+        break;
+    case GW_CONN_OPEN:
+        if ((what & EV_READ) != 0) {
+            read_frames(conn);
+        }
+        break;
+    case GW_CONN_LINGER:
+        read_and_drop(conn);
+        break;
+    case GW_CONN_CLOSED:
+    case GW_CONN_STATE_COUNT:
+        base_check(false);
+    }
+    if (conn->failed || (what & EV_WRITE) != 0) {
+        gw_conn_mark(conn);
+    }
+    gw_http_worker_flush(worker);
+}
+
+// ---- Deadlines
+
+void gw_conn_wake_timer(struct gw_conn *conn)
+{
+    uint64_t due_ms = conn->worker->now_ms + CHECK_MS;
+    if (!gw_timer_is_set(&conn->timer) || conn->timer.due_ms > due_ms) {
+        gw_wheel_set(&conn->worker->wheel, &conn->timer, due_ms);
+    }
+}
+
+// Ends the streams whose time is over.
+static void check_streams(struct gw_conn *conn, uint64_t now_ms)
+{
+    struct gw_stream *next;
+    for (struct gw_stream *stream = conn->active; stream != NULL; stream = next) {
+        next = stream->next;
+        int status = 0;
+        if (!gw_stream_overdue(stream, now_ms, &status)) {
+            continue;
+        }
+        gw_stat_add(&conn->worker->stats->rejected_total, 1);
+        if (stream->state == GW_STREAM_HEADERS) {
+            conn->failed = true; // nothing can be said in the middle of a header block
+        } else if (status != 0) {
+            gw_stream_problem(stream, status, "the request body came too slowly");
+        } else {
+            (void)nghttp2_submit_rst_stream(conn->session, NGHTTP2_FLAG_NONE, stream->id,
+                                            NGHTTP2_CANCEL);
+            stream->moved_ms = now_ms;
+        }
+        gw_conn_mark(conn);
+    }
+}
+
+// A silent peer with open streams is asked whether it is still there.
+static void check_silence(struct gw_conn *conn, uint64_t now_ms)
+{
+    const struct gw_limits *limits = &conn->worker->limits;
+    if (now_ms - conn->read_ms < limits->ping_ms) {
+        conn->ping_sent = 0;
+    } else if (conn->ping_sent == 0) {
+        static const uint8_t opaque[PING_BYTES] = "walle";
+        conn->ping_sent = 1;
+        (void)nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, opaque);
+        gw_conn_mark(conn);
+    } else if (now_ms - conn->read_ms > limits->ping_ms + limits->write_ms) {
+        conn->failed = true;
+    }
+}
+
+static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
+{
+    const struct gw_limits *limits = &conn->worker->limits;
+    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent != 0) {
+        return now_ms + CHECK_MS;
+    }
+    if (!conn->trimmed) {
+        return now_ms + TRIM_AFTER_MS;
+    }
+    return conn->stream_count == 0 ? conn->idle_ms + limits->idle_ms
+                                   : conn->read_ms + limits->ping_ms;
+}
+
+static void check_open(struct gw_conn *conn, uint64_t now_ms)
+{
+    const struct gw_limits *limits = &conn->worker->limits;
+    check_streams(conn, now_ms);
+    if (!conn->preface_seen && now_ms - conn->idle_ms >= limits->handshake_ms) {
+        conn->failed = true;
+    } else if (conn->rest != NULL && now_ms - conn->write_ms > limits->write_ms) {
+        conn->failed = true; // reads too slowly
+    } else if (conn->stream_count == 0) {
+        if (now_ms - conn->idle_ms >= limits->idle_ms) {
+            gw_conn_terminate(conn, NGHTTP2_NO_ERROR);
+        }
+    } else {
+        check_silence(conn, now_ms);
+    }
+    if (!conn->trimmed && conn->rest == NULL && now_ms - conn->read_ms >= TRIM_AFTER_MS) {
+        gw_h2_memory_trim(&conn->lease);
+        conn->trimmed = true;
+    }
+}
+
+void gw_conn_on_timer(struct gw_conn *conn)
+{
+    uint64_t now_ms = conn->worker->now_ms;
+    if (conn->state == GW_CONN_OPEN && !conn->failed) {
+        check_open(conn, now_ms);
+        gw_wheel_set(&conn->worker->wheel, &conn->timer, next_check(conn, now_ms));
+    } else {
+        conn->failed = true; // the handshake or the lingering took too long
+    }
+    if (conn->failed) {
+        gw_conn_mark(conn);
+    }
+}

@@ -1,0 +1,96 @@
+// One connection: a socket, TLS or clear, with an nghttp2 server session on it. Idle, it holds no
+// I/O buffer: it reads into and writes from buffers of its worker.
+#ifndef GW_HTTP_CONN_H
+#define GW_HTTP_CONN_H
+
+#include "http/h2_memory.h"
+#include "http/peer_table.h"
+#include "http/timer_wheel.h"
+#include "policy/ratelimit.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
+
+struct gw_http_worker;
+struct gw_stream;
+
+enum gw_conn_state {
+    GW_CONN_HANDSHAKE, // TLS
+    GW_CONN_OPEN,      // HTTP/2
+    GW_CONN_LINGER,    // our side is shut; input is thrown away so that the last frames arrive
+    GW_CONN_CLOSED,    // about to be freed
+    GW_CONN_STATE_COUNT
+};
+
+struct gw_conn {
+    struct gw_http_worker *worker;
+    struct gw_conn *next;
+    struct gw_conn **prev;
+    struct gw_conn *dirty_next;
+    struct gw_timer timer;
+    struct event event; // read, or read and write
+    int fd;
+    uint8_t state;
+    bool dirty;
+    bool busy;         // inside nghttp2: must not be freed or flushed
+    bool loopback;     // peer is on this machine
+    bool preface_seen; // the peer's first SETTINGS came
+    bool draining;     // told to open no more streams
+    bool goaway_sent;  // with the last stream served: closes with its last stream
+    bool trimmed;      // idle memory was given back
+    bool want_read;
+    bool want_write;
+    bool failed; // to be closed at the next flush
+    uint8_t ping_sent;
+    SSL *ssl; // NULL: clear
+    nghttp2_session *session;
+    struct gw_h2_lease lease;
+    struct gw_peer_address peer;
+
+    struct gw_stream *active;  // requests and replies
+    struct gw_stream *hints;   // hint streams
+    struct gw_stream *current; // whose header block is being read
+    uint32_t stream_count;     // in both lists
+    int32_t last_stream;       // highest id opened
+    int32_t skipped_from;      // ids last skipped by the peer: never opened
+    int32_t skipped_to;
+    uint32_t block_bytes; // of the header block being read
+
+    uint8_t *rest; // unsent output
+    uint32_t rest_at;
+    uint32_t rest_bytes;
+
+    uint64_t read_ms;  // last input
+    uint64_t write_ms; // last progress of `rest`
+    uint64_t idle_ms;  // since when there is no stream
+    struct pol_ratelimit resets;
+    struct pol_ratelimit controls;
+};
+
+// Takes an accepted socket, whatever the outcome. NOMEM, IO.
+BASE_NODISCARD enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
+                                            const struct gw_peer_address *peer, bool loopback);
+// Closes at once and frees; not from inside nghttp2 (set `failed` there). Streams are ended.
+void gw_conn_free(struct gw_conn *conn);
+// There is something to write: it goes out at the end of the event.
+void gw_conn_mark(struct gw_conn *conn);
+// Writes what there is; may close and free the connection.
+void gw_conn_flush(struct gw_conn *conn);
+// Tells the peer to open no more streams, but serves those it does (RFC 9113, 6.8). Hint streams
+// are ended.
+void gw_conn_drain(struct gw_conn *conn);
+// A little later: GOAWAY with the last stream served; the connection ends with its last stream.
+void gw_conn_drain_last(struct gw_conn *conn);
+// Ends the connection with GOAWAY(error) after what is queued.
+void gw_conn_terminate(struct gw_conn *conn, uint32_t error);
+// Timer callback of the worker's wheel.
+void gw_conn_on_timer(struct gw_conn *conn);
+// A stream was added: its deadlines are looked at from now on.
+void gw_conn_wake_timer(struct gw_conn *conn);
+
+// h2_events.c: the callbacks of every session.
+void gw_h2_events_set(nghttp2_session_callbacks *callbacks);
+
+#endif

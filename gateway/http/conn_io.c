@@ -1,0 +1,100 @@
+// System calls and OpenSSL calls of a connection; called by conn.c on the worker's thread.
+#include "http/conn_io.h"
+
+#include "base/check.h"
+#include "http/conn.h"
+#include "http/worker.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static enum base_status tls_failed(struct gw_conn *conn, int rv)
+{
+    switch (SSL_get_error(conn->ssl, rv)) {
+    case SSL_ERROR_WANT_READ:
+        return BASE_ERR_BUSY;
+    case SSL_ERROR_WANT_WRITE:
+        conn->want_write = true;
+        return BASE_ERR_BUSY;
+    case SSL_ERROR_ZERO_RETURN:
+        return BASE_ERR_CLOSED;
+    default:
+        return BASE_ERR_IO;
+    }
+}
+
+static enum base_status errno_failed(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? BASE_ERR_BUSY : BASE_ERR_IO;
+}
+
+enum base_status gw_conn_read(struct gw_conn *conn, uint8_t *out, size_t room, size_t *out_size)
+{
+    if (conn->ssl != NULL) {
+        ERR_clear_error();
+        size_t size = 0;
+        int rv = SSL_read_ex(conn->ssl, out, room, &size);
+        if (rv != 1) {
+            return tls_failed(conn, rv);
+        }
+        *out_size = size;
+    } else {
+        ssize_t size = recv(conn->fd, out, room, 0);
+        if (size < 0) {
+            return errno_failed();
+        }
+        if (size == 0) {
+            return BASE_ERR_CLOSED;
+        }
+        *out_size = (size_t)size;
+    }
+    gw_stat_add(&conn->worker->stats->bytes_in, *out_size);
+    return BASE_OK;
+}
+
+enum base_status gw_conn_write(struct gw_conn *conn, const uint8_t *bytes, size_t size,
+                               size_t *out_size)
+{
+    base_assert(size > 0);
+    if (conn->ssl != NULL) {
+        ERR_clear_error();
+        size_t written = 0;
+        int rv = SSL_write_ex(conn->ssl, bytes, size, &written);
+        if (rv != 1) {
+            return tls_failed(conn, rv);
+        }
+        *out_size = written;
+    } else {
+        ssize_t written = send(conn->fd, bytes, size, MSG_NOSIGNAL);
+        if (written < 0) {
+            return errno_failed();
+        }
+        *out_size = (size_t)written;
+    }
+    gw_stat_add(&conn->worker->stats->bytes_out, *out_size);
+    return BASE_OK;
+}
+
+enum base_status gw_conn_handshake(struct gw_conn *conn)
+{
+    ERR_clear_error();
+    int rv = SSL_do_handshake(conn->ssl);
+    if (rv != 1) {
+        return tls_failed(conn, rv) == BASE_ERR_BUSY ? BASE_ERR_BUSY : BASE_ERR_IO;
+    }
+    const unsigned char *protocol = NULL;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(conn->ssl, &protocol, &size);
+    if (size != 2 || memcmp(protocol, "h2", 2) != 0) {
+        return BASE_ERR_DENIED;
+    }
+    struct gw_transport_stats *stats = conn->worker->stats;
+    gw_stat_add(&stats->tls_handshakes, 1);
+    if (SSL_session_reused(conn->ssl)) {
+        gw_stat_add(&stats->tls_resumed, 1);
+    }
+    return BASE_OK;
+}

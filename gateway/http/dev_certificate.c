@@ -1,0 +1,88 @@
+// Makes the development certificate on first start, on the main thread.
+#include "http/dev_certificate.h"
+
+#include "http/secret_file.h"
+
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+
+#define VALID_SECONDS    (10L * 365 * 24 * 3600)
+#define BACKDATE_SECONDS (-24L * 3600) // for clients whose clock is a little behind
+
+static bool add_extension(X509 *certificate, int nid, const char *value)
+{
+    X509V3_CTX context;
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, certificate, certificate, NULL, NULL, 0);
+    X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+    bool ok = extension != NULL && X509_add_ext(certificate, extension, -1) == 1;
+    X509_EXTENSION_free(extension);
+    return ok;
+}
+
+static bool set_serial(X509 *certificate)
+{
+    uint64_t serial;
+    if (RAND_bytes((unsigned char *)&serial, sizeof(serial)) != 1) {
+        return false;
+    }
+    return ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1;
+}
+
+static bool fill(X509 *certificate, EVP_PKEY *key)
+{
+    X509_NAME *name = X509_get_subject_name(certificate);
+    bool ok = X509_set_version(certificate, 2) == 1 && set_serial(certificate) &&
+              X509_gmtime_adj(X509_getm_notBefore(certificate), BACKDATE_SECONDS) != NULL &&
+              X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_SECONDS) != NULL &&
+              X509_set_pubkey(certificate, key) == 1 &&
+              X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                         (const unsigned char *)"walle-gateway development", -1, -1,
+                                         0) == 1 &&
+              X509_set_issuer_name(certificate, name) == 1;
+    return ok && add_extension(certificate, NID_basic_constraints, "critical,CA:TRUE") &&
+           add_extension(certificate, NID_subject_alt_name,
+                         "DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1") &&
+           add_extension(certificate, NID_subject_key_identifier, "hash") &&
+           X509_sign(certificate, key, EVP_sha256()) > 0;
+}
+
+// What was written to a memory BIO goes to a file.
+static enum base_status save(BIO *bio, const char *path, struct base_error *error)
+{
+    char *text = NULL;
+    long size = BIO_get_mem_data(bio, &text);
+    return gw_secret_file_write(path, text, (size_t)size, error);
+}
+
+enum base_status gw_dev_certificate_make(const char *certificate_path, const char *key_path,
+                                         struct base_error *error)
+{
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = X509_new();
+    BIO *key_text = BIO_new(BIO_s_mem());
+    BIO *certificate_text = BIO_new(BIO_s_mem());
+    enum base_status status;
+    bool made = key != NULL && certificate != NULL && key_text != NULL &&
+                certificate_text != NULL && fill(certificate, key) &&
+                PEM_write_bio_PrivateKey(key_text, key, NULL, NULL, 0, NULL, NULL) == 1 &&
+                PEM_write_bio_X509(certificate_text, certificate) == 1;
+    if (!made) {
+        status = base_error_set(error, BASE_ERR_NOMEM, "%s: cannot make a certificate",
+                                certificate_path);
+    } else {
+        status = save(key_text, key_path, error);
+        if (status == BASE_OK) {
+            status = save(certificate_text, certificate_path, error);
+        }
+    }
+    BIO_free(certificate_text);
+    BIO_free(key_text);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    return status;
+}

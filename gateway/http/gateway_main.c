@@ -1,0 +1,341 @@
+// walle-gateway: command line, configuration, signals. Builds the core and the server and waits:
+// SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
+// exits at once.
+#include "base/clock.h"
+#include "base/log.h"
+#include "http/http_config.h"
+#include "http/server.h"
+#include "svc/core.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OVERRIDES_MAX   64
+#define TOKEN_BYTES_MAX 512
+#define FORCED_STOP_MS  3000 // after the drain's end: the core's last answers
+#define EXIT_USAGE      64
+
+const char *argp_program_version = "walle-gateway 0.1.0";
+
+// A setting from the command line, applied over the file at start and at every reload.
+struct override {
+    const char *name;
+    const char *value;
+};
+
+struct arguments {
+    const char *dir;
+    const char *config_path; // NULL: defaults only
+    struct override overrides[OVERRIDES_MAX];
+    uint32_t override_count;
+};
+
+enum option_key {
+    OPTION_DIR = 'd',
+    OPTION_CONFIG = 'c',
+    OPTION_SET = 's',
+    OPTION_TLS = 0x100,
+    OPTION_H2C,
+    OPTION_WORKERS,
+    OPTION_UPSTREAM,
+    OPTION_LOG,
+};
+
+static const struct argp_option options[] = {
+    {"dir", OPTION_DIR, "DIR", 0, "data directory, made when absent (default ./walle-data)", 0},
+    {"tls", OPTION_TLS, "ADDR:PORT", 0,
+     "HTTP/2 over TLS (default 127.0.0.1:8443; port 0: a free one; none: off)", 0},
+    {"h2c", OPTION_H2C, "ADDR:PORT", 0,
+     "clear HTTP/2 on loopback (default 127.0.0.1:8080; port 0: a free one; none: off)", 0},
+    {"config", OPTION_CONFIG, "FILE", 0, "settings; conf/gateway.conf shows them all", 0},
+    {"workers", OPTION_WORKERS, "N", 0, "event loops (default: one per core)", 0},
+    {"upstream", OPTION_UPSTREAM, "URL", 0, "http://HOST:PORT behind every other path", 0},
+    {"log", OPTION_LOG, "LEVEL", 0, "error, warn, info or debug", 0},
+    {"set", OPTION_SET, "KEY=VALUE", 0, "any setting of the configuration file", 0},
+    {0},
+};
+
+static const char doc[] =
+    "Cloud side of Walle: answers device check-ins, serves task files, keeps hint streams, runs "
+    "rollouts, and forwards every other path to an upstream."
+    "\vWhen it is ready it prints one line for each listener:\n"
+    "  listening tls ADDR:PORT\n  listening h2c ADDR:PORT\n\n"
+    "Signals: HUP reloads certificates and settings; TERM and INT finish what is open and exit, a "
+    "second one exits at once.\n\nTry it: curl --http2-prior-knowledge "
+    "http://127.0.0.1:8080/healthz";
+
+static void add_override(struct arguments *arguments, struct argp_state *state, const char *name,
+                         const char *value)
+{
+    if (arguments->override_count == OVERRIDES_MAX) {
+        argp_error(state, "more than %d settings", OVERRIDES_MAX);
+        return;
+    }
+    arguments->overrides[arguments->override_count++] = (struct override){name, value};
+}
+
+static error_t parse_option(int key, char *value, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case OPTION_DIR:
+        arguments->dir = value;
+        return 0;
+    case OPTION_CONFIG:
+        arguments->config_path = value;
+        return 0;
+    case OPTION_TLS:
+        add_override(arguments, state, "listen.tls", value);
+        return 0;
+    case OPTION_H2C:
+        add_override(arguments, state, "listen.h2c", value);
+        return 0;
+    case OPTION_WORKERS:
+        add_override(arguments, state, "workers", value);
+        return 0;
+    case OPTION_UPSTREAM:
+        add_override(arguments, state, "proxy.upstream", value);
+        return 0;
+    case OPTION_LOG:
+        add_override(arguments, state, "log.level", value);
+        return 0;
+    case OPTION_SET: {
+        char *equals = strchr(value, '=');
+        if (equals == NULL) {
+            argp_error(state, "--set '%s' is not KEY=VALUE", value);
+            return EINVAL;
+        }
+        *equals = '\0';
+        add_override(arguments, state, value, equals + 1);
+        return 0;
+    }
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", value);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+// ---- Settings
+
+// File, then command line. Says what is wrong on standard error.
+static bool read_config(const struct arguments *arguments, struct gw_http_config *out,
+                        enum base_log_level *out_level)
+{
+    struct base_error error = {0};
+    struct gw_http_config config;
+    gw_http_config_defaults(&config);
+    if (arguments->config_path != NULL &&
+        gw_http_config_load(&config, arguments->config_path, &error) != BASE_OK) {
+        if (error.line != 0) {
+            fprintf(stderr, "%s:%u: %s\n", arguments->config_path, error.line, error.text);
+        } else {
+            fprintf(stderr, "%s: %s\n", arguments->config_path, error.text);
+        }
+        return false;
+    }
+    for (uint32_t i = 0; i < arguments->override_count; i++) {
+        const struct override *override = &arguments->overrides[i];
+        if (gw_http_config_set(&config, base_str_of(override->name), base_str_of(override->value),
+                               &error) != BASE_OK) {
+            fprintf(stderr, "command line: %s\n", error.text);
+            return false;
+        }
+    }
+    if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
+        fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
+        return false;
+    }
+    *out = config;
+    return true;
+}
+
+// First line of the token file, without its end.
+static bool read_token(const char *path, char *out)
+{
+    out[0] = '\0';
+    if (path[0] == '\0') {
+        return true;
+    }
+    FILE *file = fopen(path, "re");
+    bool ok = file != NULL && fgets(out, TOKEN_BYTES_MAX, file) != NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    out[strcspn(out, "\r\n")] = '\0';
+    if (!ok || out[0] == '\0') {
+        fprintf(stderr, "admin.token_file: %s: %s\n", path, ok ? "empty" : strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+static enum base_status open_core(const char *dir, const struct gw_http_config *config,
+                                  const char *token, const struct base_log *log,
+                                  struct gw_core **out_core, struct base_error *error)
+{
+    const struct gw_core_options core_options = {
+        .dir = dir,
+        .map_bytes_max = config->map_bytes_max,
+        .commit_delay_us = (uint32_t)config->commit_delay_us,
+        .tick_ms = (uint32_t)config->tick_ms,
+        .checkin_interval_s = (uint32_t)config->checkin_interval_s,
+        .hint_spread_ms = (uint32_t)config->hint_spread_ms,
+        .retry_after_s = (uint32_t)config->retry_after_s,
+        .control_thread = true,
+        .admin_token = base_str_of(token),
+        .clock = *base_clock_real(),
+        .log = log,
+    };
+    return gw_core_new(&core_options, out_core, error);
+}
+
+// ---- Running
+
+static void reload(const struct arguments *arguments, struct gw_server *server,
+                   struct base_log *log)
+{
+    struct gw_http_config config;
+    struct base_error error = {0};
+    enum base_log_level level;
+    if (!read_config(arguments, &config, &level)) {
+        base_log_error(log, "gateway", "reload refused: settings stay as they were");
+    } else if (gw_server_reload(server, &config, &error) != BASE_OK) {
+        base_log_error(log, "gateway", "reload refused: %s", error.text);
+    } else {
+        base_log_info(log, "gateway", "reloaded");
+    }
+}
+
+// Returns the exit status.
+static int serve(const struct arguments *arguments, struct gw_server *server,
+                 const struct gw_http_config *config, struct base_log *log, int signals)
+{
+    struct pollfd waits[2] = {{.fd = signals, .events = POLLIN},
+                              {.fd = gw_server_stopped_fd(server), .events = POLLIN}};
+    bool stopping = false;
+    for (;;) {
+        int timeout_ms = stopping ? (int)config->limits.drain_ms + FORCED_STOP_MS : -1;
+        int ready = poll(waits, 2, timeout_ms);
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        if (ready == 0) {
+            base_log_error(log, "gateway", "not all work ended in time");
+            return EXIT_FAILURE;
+        }
+        if ((waits[1].revents & POLLIN) != 0) {
+            return EXIT_SUCCESS;
+        }
+        struct signalfd_siginfo info;
+        if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+            continue;
+        }
+        if (info.ssi_signo == SIGHUP) {
+            reload(arguments, server, log);
+        } else if (!stopping) {
+            stopping = true;
+            base_log_info(log, "gateway", "draining");
+            gw_server_stop(server, config->limits.drain_ms);
+        } else {
+            _exit(EXIT_SUCCESS); // everything acknowledged is on disk already
+        }
+    }
+}
+
+static int catch_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) {
+        return -1;
+    }
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static void announce(const struct gw_server *server)
+{
+    const char *tls = gw_server_tls_address(server);
+    const char *h2c = gw_server_h2c_address(server);
+    if (tls[0] != '\0') {
+        printf("listening tls %s\n", tls);
+    }
+    if (h2c[0] != '\0') {
+        printf("listening h2c %s\n", h2c);
+    }
+    (void)fflush(stdout);
+}
+
+static bool make_dir(const char *dir)
+{
+    if (mkdir(dir, 0700) == 0 || errno == EEXIST) {
+        return true;
+    }
+    fprintf(stderr, "%s: %s\n", dir, strerror(errno));
+    return false;
+}
+
+static int run(const struct arguments *arguments, const struct gw_http_config *config,
+               struct base_log *log)
+{
+    char token[TOKEN_BYTES_MAX];
+    int signals = catch_signals();
+    if (signals < 0 || !make_dir(arguments->dir) || !read_token(config->admin_token_file, token)) {
+        return EXIT_FAILURE;
+    }
+    struct base_error error = {0};
+    struct gw_core *core = NULL;
+    struct gw_server *server = NULL;
+    int status = EXIT_FAILURE;
+    if (open_core(arguments->dir, config, token, log, &core, &error) != BASE_OK) {
+        fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
+    } else {
+        const struct gw_server_options server_options = {
+            .dir = arguments->dir, .config = config, .core = core, .log = log};
+        if (gw_server_new(&server_options, &server, &error) != BASE_OK) {
+            fprintf(stderr, "%s\n", error.text);
+        } else {
+            announce(server);
+            status = serve(arguments, server, config, log, signals);
+        }
+    }
+    if (status == EXIT_FAILURE && server != NULL) {
+        _exit(status); // workers that do not stop cannot be joined
+    }
+    gw_server_free(server);
+    gw_core_free(core);
+    close(signals);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
+    struct arguments arguments = {.dir = "walle-data"};
+    argp_err_exit_status = EXIT_USAGE;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &arguments) != 0) {
+        return EXIT_USAGE;
+    }
+    struct gw_http_config config;
+    enum base_log_level level;
+    if (!read_config(&arguments, &config, &level)) {
+        return EXIT_USAGE;
+    }
+    struct base_log log;
+    base_log_stderr(&log, level);
+    return run(&arguments, &config, &log);
+}

@@ -1,0 +1,224 @@
+// nghttp2's callbacks: from frames to streams, and the counting of frames a peer might flood us
+// with. Called from inside nghttp2_session_mem_recv and _mem_send (conn.c), on the worker's thread.
+// Nothing here may free the connection or write to the socket.
+#include "http/conn.h"
+
+#include "base/check.h"
+#include "http/stream.h"
+#include "http/worker.h"
+
+#include <string.h>
+
+// ---- Floods
+
+static bool take(struct pol_ratelimit *limit, uint64_t burst, uint64_t per_s, uint64_t now_us)
+{
+    struct pol_ratelimit_config config = {.burst = burst, .refill = per_s, .interval_us = 1000000};
+    return pol_ratelimit_take(limit, &config, 1, now_us);
+}
+
+static int enhance_your_calm(struct gw_conn *conn)
+{
+    gw_stat_add(&conn->worker->stats->rejected_total, 1);
+    gw_conn_terminate(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+    return 0;
+}
+
+static int count_control(struct gw_conn *conn)
+{
+    const struct gw_limits *limits = &conn->worker->limits;
+    if (take(&conn->controls, limits->control_frames_burst, limits->control_frames_per_s,
+             conn->worker->now_us)) {
+        return 0;
+    }
+    return enhance_your_calm(conn);
+}
+
+// A HEADERS frame opens a stream, or is trailers of one that was open. On an id that the peer
+// passed over it is neither: RFC 9113, 5.1.1 makes that a connection error, nghttp2 lets it pass.
+static int check_headers_frame(struct gw_conn *conn, const nghttp2_frame_hd *hd)
+{
+    conn->block_bytes = 0;
+    if (hd->stream_id > conn->last_stream) {
+        if (hd->stream_id > conn->last_stream + 2) {
+            conn->skipped_from = conn->last_stream + 1;
+            conn->skipped_to = hd->stream_id - 1;
+        }
+        conn->last_stream = hd->stream_id;
+    } else if (hd->stream_id >= conn->skipped_from && hd->stream_id <= conn->skipped_to) {
+        gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
+    }
+    return 0;
+}
+
+// A header block may not be larger than what it may decode to.
+static int count_block(struct gw_conn *conn, size_t bytes)
+{
+    uint64_t limit = 2 * conn->worker->limits.header_list_bytes;
+    if (bytes > limit || conn->block_bytes > limit - bytes) {
+        return enhance_your_calm(conn);
+    }
+    conn->block_bytes += (uint32_t)bytes;
+    return 0;
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
+{
+    (void)session;
+    struct gw_conn *conn = user;
+    switch (hd->type) {
+    case NGHTTP2_HEADERS:
+        (void)check_headers_frame(conn, hd);
+        return count_block(conn, hd->length);
+    case NGHTTP2_CONTINUATION:
+        return count_block(conn, hd->length);
+    case NGHTTP2_DATA:
+        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0 ? count_control(conn)
+                                                                             : 0;
+    case NGHTTP2_RST_STREAM: // counted when it ends a stream
+    case NGHTTP2_WINDOW_UPDATE:
+        return 0;
+    default:
+        return count_control(conn);
+    }
+}
+
+// ---- Streams
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct gw_conn *conn = user;
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+        conn->current = NULL; // trailers are read and dropped
+        return 0;
+    }
+    struct gw_stream *stream = gw_stream_new(conn, frame->hd.stream_id);
+    if (stream == NULL) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream);
+    conn->current = stream;
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+                     void *user)
+{
+    (void)session;
+    (void)frame;
+    (void)flags;
+    struct gw_conn *conn = user;
+    if (conn->current != NULL && name_size > 0) {
+        gw_stream_header(conn->current, (struct base_str){(const char *)name, name_size},
+                         (struct base_str){(const char *)value, value_size});
+    }
+    return 0;
+}
+
+static void on_headers_complete(nghttp2_session *session, struct gw_conn *conn,
+                                const nghttp2_frame *frame)
+{
+    struct gw_stream *stream = conn->current;
+    conn->current = NULL;
+    bool done = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    if (stream == NULL) { // trailers
+        stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    } else {
+        stream->request_done = done;
+        gw_stream_headers_done(stream);
+    }
+    if (stream != NULL && done) {
+        gw_stream_request_done(stream);
+    }
+}
+
+static void on_reset(struct gw_conn *conn)
+{
+    const struct gw_limits *limits = &conn->worker->limits;
+    if (!take(&conn->resets, limits->resets_burst, limits->resets_per_s, conn->worker->now_us)) {
+        (void)enhance_your_calm(conn);
+    }
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    struct gw_conn *conn = user;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        on_headers_complete(session, conn, frame);
+        break;
+    case NGHTTP2_DATA:
+        if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
+            struct gw_stream *stream =
+                nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+            if (stream != NULL) {
+                gw_stream_request_done(stream);
+            }
+        }
+        break;
+    case NGHTTP2_RST_STREAM:
+        on_reset(conn);
+        break;
+    case NGHTTP2_SETTINGS:
+        conn->preface_seen = true;
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
+                         size_t size, void *user)
+{
+    (void)flags;
+    (void)user;
+    // The connection's window is given back at once: a slow stream stops itself alone.
+    (void)nghttp2_session_consume_connection(session, size);
+    struct gw_stream *stream = nghttp2_session_get_stream_user_data(session, id);
+    if (stream != NULL) {
+        gw_stream_body(stream, bytes, size);
+    } else {
+        (void)nghttp2_session_consume_stream(session, id, size);
+    }
+    return 0;
+}
+
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    (void)user;
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0 ||
+        (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS)) {
+        return 0;
+    }
+    struct gw_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (stream != NULL && stream->reset_after && !stream->request_done) {
+        // RFC 9113, 8.1: a complete reply, and no wish for the rest of the request.
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
+    }
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error, void *user)
+{
+    (void)error;
+    (void)user;
+    struct gw_stream *stream = nghttp2_session_get_stream_user_data(session, id);
+    if (stream != NULL) {
+        (void)nghttp2_session_set_stream_user_data(session, id, NULL);
+        gw_stream_close(stream);
+    }
+    return 0;
+}
+
+void gw_h2_events_set(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+}

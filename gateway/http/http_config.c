@@ -1,0 +1,306 @@
+// The settings table and the reader of gateway.conf. Used by the main thread at start and on
+// reload.
+#include "http/http_config.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB      UINT64_C(1024)
+#define MIB      (1024 * KIB)
+#define GIB      (1024 * MIB)
+#define DAY_MS   UINT64_C(86400000)
+#define ROWS_MAX 64
+
+#define NUMBER(name, field, min, max, number, reloadable, help)                                    \
+    {                                                                                              \
+        name, GW_CONFIG_NUMBER, offsetof(struct gw_http_config, field), min, max, number, NULL,    \
+            reloadable, help                                                                       \
+    }
+#define TEXT(name, field, text, reloadable, help)                                                  \
+    {                                                                                              \
+        name, GW_CONFIG_TEXT, offsetof(struct gw_http_config, field), 0, GW_CONFIG_TEXT_MAX - 1,   \
+            0, text, reloadable, help                                                              \
+    }
+#define FIXED  false
+#define RELOAD true
+
+static const struct gw_config_row rows[] = {
+    TEXT("listen.tls", listen_tls, "127.0.0.1:8443", FIXED,
+         "HTTP/2 over TLS 1.3; none: not at all"),
+    TEXT("listen.h2c", listen_h2c, "127.0.0.1:8080", FIXED,
+         "clear HTTP/2, loopback addresses only"),
+    NUMBER("workers", workers, 0, 64, 0, FIXED, "event loops; 0: one per core"),
+    TEXT("tls.certificate", certificate, "", RELOAD,
+         "PEM chain; empty: DIR/cert.pem, made if absent"),
+    TEXT("tls.key", key, "", RELOAD, "PEM private key; empty: DIR/key.pem"),
+    TEXT("proxy.upstream", upstream, "", FIXED, "http://HOST:PORT behind every other path"),
+    NUMBER("proxy.connections", proxy.connections, 1, 10000, 64, RELOAD,
+           "to the upstream, per worker"),
+    NUMBER("proxy.waiting", proxy.waiting, 0, 100000, 1024, RELOAD, "requests that wait for one"),
+    NUMBER("proxy.connect_ms", proxy.connect_ms, 1, DAY_MS, 3000, RELOAD, "to connect, or 502"),
+    NUMBER("proxy.reply_ms", proxy.reply_ms, 1, DAY_MS, 60000, RELOAD, "without progress, or 504"),
+    TEXT("log.level", log_level, "info", FIXED, "error, warn, info or debug"),
+    TEXT("admin.token_file", admin_token_file, "", FIXED,
+         "bearer token of /api/v1; empty: loopback only"),
+    NUMBER("store.map_bytes_max", map_bytes_max, 64 * MIB, 1024 * GIB, 64 * GIB, FIXED,
+           "growth bound"),
+    NUMBER("store.commit_delay_us", commit_delay_us, 1, 1000000, 2000, FIXED, "to gather a group"),
+    NUMBER("rollout.tick_ms", tick_ms, 10, 60000, 500, FIXED, "rollout controller's step"),
+    NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, FIXED,
+           "told to devices"),
+    NUMBER("device.hint_spread_ms", hint_spread_ms, 0, DAY_MS, 0, FIXED, "check-ins after a hint"),
+    NUMBER("device.retry_after_s", retry_after_s, 1, 86400, 5, FIXED, "with 429 and 503"),
+    NUMBER("limits.header_list_bytes", limits.header_list_bytes, 1 * KIB, 60 * KIB, 32 * KIB,
+           RELOAD, "request header names and values, 32 a field added; above: 431"),
+    NUMBER("limits.header_table_bytes", limits.header_table_bytes, 0, 64 * KIB, 4 * KIB, RELOAD,
+           "HPACK table a peer may fill; new connections"),
+    NUMBER("limits.body_bytes", limits.body_bytes, 1 * KIB, 1 * GIB, 1 * MIB, RELOAD,
+           "request body; above: 413"),
+    NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
+           "request body of PUT /api/v1/blobs/"),
+    NUMBER("limits.body_bytes_total", limits.body_bytes_total, 1 * MIB, 64 * GIB, 1 * GIB, RELOAD,
+           "request bodies held at once, per worker; above: 503"),
+    NUMBER("limits.body_rate_bytes", limits.body_rate_bytes, 1, 1 * GIB, 1 * KIB, RELOAD,
+           "bytes a second a body must come with, after timeouts.body_ms"),
+    NUMBER("limits.streams", limits.streams, 1, 100000, 2048, RELOAD,
+           "open at once on a connection; new connections"),
+    NUMBER("limits.connections", limits.connections, 1, 1000000, 65536, RELOAD,
+           "open, all workers"),
+    NUMBER("limits.connections_per_address", limits.connections_per_address, 1, 1000000, 16384,
+           RELOAD, "open from one address, all workers"),
+    NUMBER("limits.resets_per_s", limits.resets_per_s, 1, 100000, 100, RELOAD,
+           "streams a peer may reset, per connection"),
+    NUMBER("limits.resets_burst", limits.resets_burst, 1, 1000000, 500, RELOAD,
+           "the same, at once"),
+    NUMBER("limits.control_frames_per_s", limits.control_frames_per_s, 1, 1000000, 200, RELOAD,
+           "SETTINGS, PING, PRIORITY, empty DATA and unknown frames, per connection"),
+    NUMBER("limits.control_frames_burst", limits.control_frames_burst, 1, 1000000, 2000, RELOAD,
+           "the same, at once"),
+    NUMBER("limits.continuations", limits.continuations, 1, 1000, 8, RELOAD,
+           "CONTINUATION frames of one header block; new connections"),
+    NUMBER("limits.output_frames", limits.output_frames, 16, 1000000, 8192, RELOAD,
+           "frames queued for a peer that does not read; above: its input waits"),
+    NUMBER("timeouts.handshake_ms", limits.handshake_ms, 10, DAY_MS, 10000, RELOAD,
+           "TLS and the HTTP/2 preface"),
+    NUMBER("timeouts.header_ms", limits.header_ms, 10, DAY_MS, 10000, RELOAD, "one header block"),
+    NUMBER("timeouts.body_ms", limits.body_ms, 10, DAY_MS, 30000, RELOAD,
+           "request body; grows with limits.body_rate_bytes"),
+    NUMBER("timeouts.idle_ms", limits.idle_ms, 10, 7 * DAY_MS, 900000, RELOAD,
+           "connection without a stream"),
+    NUMBER("timeouts.write_ms", limits.write_ms, 10, DAY_MS, 30000, RELOAD,
+           "reply without progress; also the answer to a PING"),
+    NUMBER("timeouts.ping_ms", limits.ping_ms, 10, DAY_MS, 180000, RELOAD,
+           "silence on a connection with streams, then a PING"),
+    NUMBER("timeouts.drain_ms", limits.drain_ms, 0, DAY_MS, 10000, RELOAD,
+           "for open streams to finish at the end"),
+};
+
+#define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
+_Static_assert(ROW_COUNT <= ROWS_MAX, "the seen-set of the parser is one word");
+
+const struct gw_config_row *gw_http_config_rows(size_t *out_count)
+{
+    *out_count = ROW_COUNT;
+    return rows;
+}
+
+static uint64_t *number_of(struct gw_http_config *config, const struct gw_config_row *row)
+{
+    return (uint64_t *)(void *)((char *)config + row->offset);
+}
+
+static char *text_of(struct gw_http_config *config, const struct gw_config_row *row)
+{
+    return (char *)config + row->offset;
+}
+
+void gw_http_config_defaults(struct gw_http_config *config)
+{
+    memset(config, 0, sizeof(*config));
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (rows[i].kind == GW_CONFIG_NUMBER) {
+            *number_of(config, &rows[i]) = rows[i].number;
+        } else {
+            memcpy(text_of(config, &rows[i]), rows[i].text, strlen(rows[i].text) + 1);
+        }
+    }
+}
+
+static const struct gw_config_row *find_row(struct base_str name)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (base_str_equal(name, base_str_of(rows[i].name))) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+// How much of a text from outside goes into an error line.
+static int shown(struct base_str text)
+{
+    return text.size < 40 ? (int)text.size : 40;
+}
+
+static enum base_status set_row(struct gw_http_config *config, const struct gw_config_row *row,
+                                struct base_str value, struct base_error *error)
+{
+    if (row->kind == GW_CONFIG_TEXT) {
+        if (value.size >= GW_CONFIG_TEXT_MAX || memchr(value.data, 0, value.size) != NULL) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s: longer than %d bytes", row->name,
+                                  GW_CONFIG_TEXT_MAX - 1);
+        }
+        char *text = text_of(config, row);
+        memcpy(text, value.data, value.size);
+        text[value.size] = '\0';
+        return BASE_OK;
+    }
+    uint64_t number;
+    if (base_str_u64(value, &number) != BASE_OK || number < row->min || number > row->max) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "%s: '%.*s' is not a number between %" PRIu64 " and %" PRIu64,
+                              row->name, shown(value), value.data, row->min, row->max);
+    }
+    *number_of(config, row) = number;
+    return BASE_OK;
+}
+
+enum base_status gw_http_config_set(struct gw_http_config *config, struct base_str name,
+                                    struct base_str value, struct base_error *error)
+{
+    const struct gw_config_row *row = find_row(name);
+    if (row == NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "unknown setting '%.*s'", shown(name),
+                              name.data);
+    }
+    if (value.data == NULL) {
+        value = BASE_STR("");
+    }
+    return set_row(config, row, value, error);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static struct base_str trim(struct base_str text)
+{
+    while (text.size > 0 && is_blank(text.data[0])) {
+        text.data++;
+        text.size--;
+    }
+    while (text.size > 0 && is_blank(text.data[text.size - 1])) {
+        text.size--;
+    }
+    return text;
+}
+
+// The line without its comment.
+static struct base_str strip_comment(struct base_str line)
+{
+    for (size_t i = 0; i < line.size; i++) {
+        if (line.data[i] == '#' && (i == 0 || is_blank(line.data[i - 1]))) {
+            line.size = i;
+        }
+    }
+    return line;
+}
+
+static enum base_status parse_line(struct gw_http_config *config, struct base_str line,
+                                   uint64_t *seen, struct base_error *error)
+{
+    const char *equals = memchr(line.data, '=', line.size);
+    if (equals == NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "'%.*s' is not a line 'key = value'",
+                              shown(line), line.data);
+    }
+    size_t name_size = (size_t)(equals - line.data);
+    struct base_str name = trim((struct base_str){line.data, name_size});
+    struct base_str value = trim((struct base_str){equals + 1, line.size - name_size - 1});
+    const struct gw_config_row *row = find_row(name);
+    if (row != NULL) {
+        uint64_t bit = UINT64_C(1) << (row - rows);
+        if ((*seen & bit) != 0) {
+            return base_error_set(error, BASE_ERR_INVALID, "%s is set twice", row->name);
+        }
+        *seen |= bit;
+    }
+    return gw_http_config_set(config, name, value, error);
+}
+
+enum base_status gw_http_config_parse(struct gw_http_config *config, struct base_str text,
+                                      struct base_error *error)
+{
+    uint64_t seen = 0;
+    uint32_t number = 0;
+    while (text.size > 0) {
+        const char *newline = memchr(text.data, '\n', text.size);
+        size_t size = newline != NULL ? (size_t)(newline - text.data) : text.size;
+        struct base_str line = trim(strip_comment((struct base_str){text.data, size}));
+        size_t step = newline != NULL ? size + 1 : size;
+        text.data += step;
+        text.size -= step;
+        number++;
+        if (line.size == 0) {
+            continue;
+        }
+        enum base_status status = parse_line(config, line, &seen, error);
+        if (status != BASE_OK) {
+            if (error != NULL) {
+                error->line = number;
+            }
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_http_config_load(struct gw_http_config *config, const char *path,
+                                     struct base_error *error)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s", strerror(errno));
+    }
+    char *text = malloc(GW_CONFIG_FILE_MAX);
+    size_t size = text != NULL ? fread(text, 1, GW_CONFIG_FILE_MAX, file) : 0;
+    bool failed = ferror(file) != 0;
+    (void)fclose(file);
+    enum base_status status;
+    if (text == NULL) {
+        status = base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    } else if (failed) {
+        status = base_error_set(error, BASE_ERR_IO, "cannot be read");
+    } else if (size == GW_CONFIG_FILE_MAX) {
+        status = base_error_set(error, BASE_ERR_TOO_LARGE, "larger than %d bytes",
+                                GW_CONFIG_FILE_MAX - 1);
+    } else {
+        status = gw_http_config_parse(config, (struct base_str){text, size}, error);
+    }
+    free(text);
+    return status;
+}
+
+const char *gw_http_config_fixed_change(const struct gw_http_config *a,
+                                        const struct gw_http_config *b)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (rows[i].reloadable) {
+            continue;
+        }
+        const char *left = (const char *)a + rows[i].offset;
+        const char *right = (const char *)b + rows[i].offset;
+        bool same = rows[i].kind == GW_CONFIG_TEXT ? strcmp(left, right) == 0
+                                                   : memcmp(left, right, sizeof(uint64_t)) == 0;
+        if (!same) {
+            return rows[i].name;
+        }
+    }
+    return NULL;
+}

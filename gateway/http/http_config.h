@@ -1,0 +1,104 @@
+// Every setting and every limit of the gateway in one table: name, range, default, whether a reload
+// may change it, and what it is for. The file conf/gateway.conf shows each row with its default; a
+// test compares the two.
+//
+// File format: lines `key = value`; '#' starts a comment at the start of a line or after a blank;
+// a later line wins over an earlier one only by being an error (each key once).
+#ifndef GW_HTTP_CONFIG_H
+#define GW_HTTP_CONFIG_H
+
+#include "base/error.h"
+#include "base/str.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GW_CONFIG_TEXT_MAX 512
+#define GW_CONFIG_FILE_MAX (256 * 1024)
+
+// Limits and deadlines. Each worker has a copy of its own, replaced by message on reload.
+struct gw_limits {
+    uint64_t header_list_bytes;
+    uint64_t header_table_bytes;
+    uint64_t body_bytes;
+    uint64_t upload_bytes;
+    uint64_t body_bytes_total;
+    uint64_t body_rate_bytes;
+    uint64_t streams;
+    uint64_t connections;
+    uint64_t connections_per_address;
+    uint64_t resets_per_s;
+    uint64_t resets_burst;
+    uint64_t control_frames_per_s;
+    uint64_t control_frames_burst;
+    uint64_t continuations;
+    uint64_t output_frames;
+    uint64_t handshake_ms;
+    uint64_t header_ms;
+    uint64_t body_ms;
+    uint64_t idle_ms;
+    uint64_t write_ms;
+    uint64_t ping_ms;
+    uint64_t drain_ms;
+};
+
+struct gw_proxy_config {
+    uint64_t connections; // per worker
+    uint64_t waiting;     // requests waiting for a connection, per worker
+    uint64_t connect_ms;
+    uint64_t reply_ms;
+};
+
+struct gw_http_config {
+    char listen_tls[GW_CONFIG_TEXT_MAX]; // "ADDR:PORT", "" or "none": not at all
+    char listen_h2c[GW_CONFIG_TEXT_MAX];
+    uint64_t workers;                     // 0: one per core
+    char certificate[GW_CONFIG_TEXT_MAX]; // "": DIR/cert.pem, made when absent
+    char key[GW_CONFIG_TEXT_MAX];
+    char upstream[GW_CONFIG_TEXT_MAX]; // "http://HOST:PORT", "": none
+    char log_level[GW_CONFIG_TEXT_MAX];
+    char admin_token_file[GW_CONFIG_TEXT_MAX];
+    uint64_t map_bytes_max;
+    uint64_t commit_delay_us;
+    uint64_t tick_ms;
+    uint64_t checkin_interval_s;
+    uint64_t hint_spread_ms;
+    uint64_t retry_after_s;
+    struct gw_proxy_config proxy;
+    struct gw_limits limits;
+};
+
+enum gw_config_kind { GW_CONFIG_NUMBER, GW_CONFIG_TEXT, GW_CONFIG_KIND_COUNT };
+
+struct gw_config_row {
+    const char *name;
+    enum gw_config_kind kind;
+    size_t offset; // in gw_http_config
+    uint64_t min;
+    uint64_t max;
+    uint64_t number;  // default of a number
+    const char *text; // default of a text
+    bool reloadable;
+    const char *help;
+};
+
+// The table; *out_count rows. Static.
+const struct gw_config_row *gw_http_config_rows(size_t *out_count);
+void gw_http_config_defaults(struct gw_http_config *config);
+// One setting; used by the file and by the command line. INVALID with the exact reason, without a
+// position.
+BASE_NODISCARD enum base_status gw_http_config_set(struct gw_http_config *config,
+                                                   struct base_str name, struct base_str value,
+                                                   struct base_error *error);
+// A whole file's text over what `config` holds. INVALID with line and reason; `config` is then
+// partly changed: parse into a copy.
+BASE_NODISCARD enum base_status
+gw_http_config_parse(struct gw_http_config *config, struct base_str text, struct base_error *error);
+// Reads and parses `path`. IO, TOO_LARGE, INVALID.
+BASE_NODISCARD enum base_status gw_http_config_load(struct gw_http_config *config, const char *path,
+                                                    struct base_error *error);
+// Name of the first setting that differs and that a reload cannot change; NULL: none.
+const char *gw_http_config_fixed_change(const struct gw_http_config *a,
+                                        const struct gw_http_config *b);
+
+#endif

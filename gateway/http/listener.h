@@ -1,0 +1,28 @@
+// A listening socket of one worker (SO_REUSEPORT: each worker has its own for the same address).
+#ifndef GW_HTTP_LISTENER_H
+#define GW_HTTP_LISTENER_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct gw_http_worker;
+struct gw_listener;
+
+#define GW_ADDRESS_TEXT_MAX 64
+
+// Parses "ADDR:PORT" ("127.0.0.1:8080", "[::1]:0", "localhost:0" stands for 127.0.0.1), binds with
+// SO_REUSEPORT and listens. *out_fd is non-blocking. `out_text` (GW_ADDRESS_TEXT_MAX) gets the
+// bound address with its real port. INVALID, DENIED (`loopback_only` and it is not), IO.
+BASE_NODISCARD enum base_status gw_listener_bind(const char *address, bool loopback_only,
+                                                 int *out_fd, char *out_text,
+                                                 struct base_error *error);
+// Accepts on the worker's loop. Takes `fd`, whatever the outcome. NOMEM.
+BASE_NODISCARD enum base_status gw_listener_new(struct gw_http_worker *worker, int fd, bool tls,
+                                                struct gw_listener **out_listener);
+// Closes the socket. Accepts NULL.
+void gw_listener_free(struct gw_listener *listener);
+// Accepting goes on after it was paused for want of descriptors.
+void gw_listener_resume(struct gw_listener *listener);
+
+#endif

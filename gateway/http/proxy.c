@@ -1,0 +1,657 @@
+// Reverse proxy: a pool of HTTP/1.1 connections to one upstream, and the exchanges that use or wait
+// for them. Called by stream.c, by nghttp2's writer (body source) and by libevent, on the worker's
+// thread. An exchange lives until its stream ends; it has a connection only from the moment it gets
+// one to the end of the upstream's message.
+#include "http/proxy.h"
+
+#include "base/check.h"
+#include "http/conn.h"
+#include "http/h1_response.h"
+#include "http/proxy_request.h"
+#include "http/stream.h"
+#include "http/worker.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define IDLE_MS    30000 // an unused connection is kept so long
+#define FIELDS_MAX (GW_H1_FIELDS_MAX + 2)
+#define HOST_MAX   256
+
+struct upstream_conn {
+    struct upstream_conn *next; // in the idle list
+    struct gw_proxy *proxy;
+    struct gw_proxy_exchange *exchange; // NULL: idle
+    struct bufferevent *bev;
+    uint64_t idle_ms;
+    bool reused;
+    bool connected;
+};
+
+struct gw_proxy_exchange {
+    struct gw_proxy_exchange *next; // all of the proxy's
+    struct gw_proxy_exchange **prev;
+    struct gw_proxy_exchange *waiting_next;
+    struct gw_proxy *proxy;
+    struct gw_stream_work *work;
+    struct upstream_conn *conn; // NULL: waiting, or the upstream has ended
+    struct evbuffer *request;   // head and body not handed to a connection yet
+    struct evbuffer *reply;     // body not taken by the client yet
+    struct gw_h1_response response;
+    uint64_t moved_ms; // last progress on the upstream's side
+    size_t unconsumed; // request body bytes whose window was not given back
+    bool waiting;
+    bool paused;  // the reply buffer is full: the upstream is not read
+    bool chunked; // request body
+    bool body_done;
+    bool sent_body; // some request body went out
+    bool answered;  // upstream's head, or a problem of ours, was submitted
+    bool complete;  // the upstream's message is whole
+    bool broken;    // it will never be
+    bool retried;
+};
+
+struct gw_proxy {
+    struct gw_http_worker *worker;
+    struct gw_proxy_config config;
+    struct sockaddr_storage address;
+    socklen_t address_size;
+    char host[HOST_MAX];
+    struct upstream_conn *idle;
+    uint32_t conn_count;
+    struct gw_proxy_exchange *exchanges;
+    struct gw_proxy_exchange *waiting_first;
+    struct gw_proxy_exchange **waiting_last;
+    uint32_t waiting_count;
+};
+
+static void attach_next(struct gw_proxy *proxy);
+static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange);
+
+// ---- Connections
+
+static void conn_free(struct upstream_conn *conn)
+{
+    struct gw_proxy *proxy = conn->proxy;
+    if (conn->exchange != NULL) {
+        conn->exchange->conn = NULL;
+    } else {
+        struct upstream_conn **link = &proxy->idle;
+        while (*link != NULL && *link != conn) {
+            link = &(*link)->next;
+        }
+        if (*link == conn) {
+            *link = conn->next;
+        }
+    }
+    bufferevent_free(conn->bev);
+    proxy->conn_count--;
+    free(conn);
+}
+
+// The upstream's message ended: the connection goes back to the pool or away.
+static void release_conn(struct gw_proxy_exchange *exchange, bool reusable)
+{
+    struct upstream_conn *conn = exchange->conn;
+    struct gw_proxy *proxy = exchange->proxy;
+    if (conn == NULL) {
+        return;
+    }
+    reusable = reusable && exchange->body_done &&
+               evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
+               evbuffer_get_length(bufferevent_get_input(conn->bev)) == 0;
+    if (!reusable) {
+        conn_free(conn);
+    } else {
+        exchange->conn = NULL;
+        conn->exchange = NULL;
+        conn->reused = true;
+        conn->idle_ms = proxy->worker->now_ms;
+        conn->next = proxy->idle;
+        proxy->idle = conn;
+        (void)bufferevent_enable(conn->bev, EV_READ);
+    }
+    attach_next(proxy);
+}
+
+// ---- Replies
+
+static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
+                          uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    (void)session;
+    (void)id;
+    (void)user;
+    struct gw_stream *stream = source->ptr;
+    struct gw_proxy_exchange *exchange = stream->work->proxy;
+    int got = evbuffer_remove(exchange->reply, out, room);
+    if (got < 0) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
+    size_t left = evbuffer_get_length(exchange->reply);
+    if (got > 0) {
+        stream->moved_ms = exchange->proxy->worker->now_ms;
+    }
+    if (exchange->paused && left < GW_PROXY_BUFFER_BYTES / 2 && exchange->conn != NULL) {
+        exchange->paused = false;
+        exchange->moved_ms = exchange->proxy->worker->now_ms;
+        (void)bufferevent_enable(exchange->conn->bev, EV_READ);
+        // What is in its buffer already is looked at from the loop, not from inside nghttp2.
+        bufferevent_trigger(exchange->conn->bev, EV_READ,
+                            BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+    }
+    if (left == 0 && exchange->complete) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    } else if (got == 0) {
+        return exchange->broken ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : NGHTTP2_ERR_DEFERRED;
+    }
+    return got;
+}
+
+static void resume_reply(struct gw_proxy_exchange *exchange)
+{
+    struct gw_stream *stream = exchange->work->stream;
+    (void)nghttp2_session_resume_data(stream->conn->session, stream->id);
+    gw_conn_mark(stream->conn);
+}
+
+bool gw_proxy_has_output(const struct gw_proxy_exchange *exchange)
+{
+    return evbuffer_get_length(exchange->reply) > 0;
+}
+
+static void fail(struct gw_proxy_exchange *exchange, int status, const char *detail)
+{
+    struct gw_stream *stream = exchange->work->stream;
+    exchange->broken = true;
+    if (exchange->conn != NULL) {
+        release_conn(exchange, false);
+    }
+    if (exchange->answered) {
+        resume_reply(exchange); // read_reply ends the stream with an error
+        return;
+    }
+    exchange->answered = true;
+    gw_stream_problem(stream, status, detail);
+}
+
+static void submit_head(struct gw_proxy_exchange *exchange)
+{
+    struct gw_stream_work *work = exchange->work;
+    const struct gw_request *request = &work->exchange.request;
+    nghttp2_nv fields[FIELDS_MAX];
+    struct base_str offer = {0};
+    if (request->device.size > 0 && request->profile.size > 0) {
+        offer = gw_worker_offer_header(exchange->proxy->worker->core, &work->arena, request->device,
+                                       request->profile);
+    }
+    size_t count = gw_proxy_reply_fields(&exchange->response, work->status_text, offer, fields);
+    base_check(count <= FIELDS_MAX);
+    exchange->answered = true;
+    bool empty = exchange->response.state == GW_H1_DONE;
+    exchange->complete = empty;
+    gw_stream_commit_body(work->stream, fields, count, empty ? NULL : read_reply);
+}
+
+// Feeds the parser with what the upstream has sent. False when the exchange has lost its
+// connection.
+static bool parse_input(struct gw_proxy_exchange *exchange)
+{
+    struct evbuffer *input = bufferevent_get_input(exchange->conn->bev);
+    for (;;) {
+        if (evbuffer_get_length(exchange->reply) >= GW_PROXY_BUFFER_BYTES) {
+            exchange->paused = true;
+            (void)bufferevent_disable(exchange->conn->bev, EV_READ);
+            return true;
+        }
+        struct evbuffer_iovec piece = {0};
+        int pieces = evbuffer_peek(input, -1, NULL, &piece, 1);
+        size_t used = 0;
+        struct base_str body = {0};
+        enum gw_h1_event event = gw_h1_response_feed(&exchange->response, piece.iov_base,
+                                                     pieces > 0 ? piece.iov_len : 0, &used, &body);
+        if (event == GW_H1_BODY && evbuffer_add(exchange->reply, body.data, body.size) != 0) {
+            event = GW_H1_BAD;
+        }
+        if (used > 0) {
+            (void)evbuffer_drain(input, used);
+        }
+        switch (event) {
+        case GW_H1_MORE:
+            if (evbuffer_get_length(input) == 0) {
+                return true;
+            }
+            break;
+        case GW_H1_HEAD:
+            submit_head(exchange);
+            break;
+        case GW_H1_BODY:
+            resume_reply(exchange);
+            break;
+        case GW_H1_END:
+            exchange->complete = true;
+            release_conn(exchange, exchange->response.keep_alive);
+            resume_reply(exchange);
+            return false;
+        default:
+            fail(exchange, 502, "the upstream's answer is not HTTP/1.1");
+            return false;
+        }
+    }
+}
+
+// ---- Events of a connection
+
+static void on_read(struct bufferevent *bev, void *ctx)
+{
+    (void)bev;
+    struct upstream_conn *conn = ctx;
+    struct gw_http_worker *worker = conn->proxy->worker;
+    gw_http_worker_now(worker);
+    if (conn->exchange == NULL) {
+        conn_free(conn); // bytes nobody asked for
+    } else {
+        conn->exchange->moved_ms = worker->now_ms;
+        (void)parse_input(conn->exchange);
+    }
+    gw_http_worker_flush(worker);
+}
+
+static void give_window_back(struct gw_proxy_exchange *exchange)
+{
+    struct gw_stream *stream = exchange->work->stream;
+    if (exchange->unconsumed > 0 && stream != NULL) {
+        (void)nghttp2_session_consume_stream(stream->conn->session, stream->id,
+                                             exchange->unconsumed);
+        exchange->unconsumed = 0;
+        gw_conn_mark(stream->conn);
+    }
+}
+
+// Everything was written to the upstream.
+static void on_written(struct bufferevent *bev, void *ctx)
+{
+    (void)bev;
+    struct upstream_conn *conn = ctx;
+    struct gw_http_worker *worker = conn->proxy->worker;
+    gw_http_worker_now(worker);
+    if (conn->exchange != NULL) {
+        conn->exchange->moved_ms = worker->now_ms;
+        give_window_back(conn->exchange);
+    }
+    gw_http_worker_flush(worker);
+}
+
+// A kept connection may have been closed just as we used it: once more on a new one, when doing it
+// twice does no harm.
+static bool retry(struct gw_proxy_exchange *exchange, bool was_reused)
+{
+    enum gw_method method = exchange->work->exchange.request.method;
+    bool safe = method == GW_METHOD_GET || method == GW_METHOD_HEAD;
+    if (!was_reused || !safe || exchange->retried || exchange->sent_body ||
+        exchange->response.head_bytes > 0) {
+        return false;
+    }
+    exchange->retried = true;
+    if (gw_proxy_request_head(exchange->work, exchange->proxy->host, exchange->body_done,
+                              exchange->request) != BASE_OK) {
+        return false;
+    }
+    conn_free(exchange->conn);
+    return start_on_connection(exchange->proxy, exchange);
+}
+
+static void on_closed(struct upstream_conn *conn, bool timed_out)
+{
+    struct gw_proxy_exchange *exchange = conn->exchange;
+    if (exchange == NULL) {
+        conn_free(conn);
+        return;
+    }
+    bool was_connected = conn->connected;
+    if (was_connected && retry(exchange, conn->reused)) {
+        return;
+    }
+    if (was_connected && gw_h1_response_closed(&exchange->response) && !exchange->complete) {
+        exchange->complete = true;
+        release_conn(exchange, false);
+        resume_reply(exchange);
+        return;
+    }
+    fail(exchange, timed_out ? 504 : 502,
+         was_connected ? "the upstream closed the connection" : "the upstream cannot be reached");
+}
+
+static void on_event(struct bufferevent *bev, short what, void *ctx)
+{
+    struct upstream_conn *conn = ctx;
+    struct gw_http_worker *worker = conn->proxy->worker;
+    gw_http_worker_now(worker);
+    if ((what & BEV_EVENT_CONNECTED) != 0) {
+        conn->connected = true;
+        if (conn->exchange != NULL) {
+            conn->exchange->moved_ms = worker->now_ms;
+        }
+    } else if (conn->exchange != NULL && (what & BEV_EVENT_EOF) != 0 &&
+               evbuffer_get_length(bufferevent_get_input(bev)) > 0 &&
+               !parse_input(conn->exchange)) {
+        conn = NULL; // that was the end of it
+    } else {
+        on_closed(conn, false);
+    }
+    gw_http_worker_flush(worker);
+}
+
+static struct upstream_conn *conn_new(struct gw_proxy *proxy)
+{
+    struct upstream_conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->proxy = proxy;
+    conn->bev = bufferevent_socket_new(proxy->worker->base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (conn->bev == NULL) {
+        free(conn);
+        return NULL;
+    }
+    proxy->conn_count++;
+    bufferevent_setcb(conn->bev, on_read, on_written, on_event, conn);
+    bufferevent_setwatermark(conn->bev, EV_READ, 0, GW_PROXY_BUFFER_BYTES / 2);
+    (void)bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
+    return conn;
+}
+
+// An idle or a new connection for the exchange. False when that failed and nothing was changed.
+static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
+{
+    struct upstream_conn *conn = exchange->retried ? NULL : proxy->idle;
+    bool fresh = conn == NULL;
+    if (fresh) {
+        conn = conn_new(proxy);
+        if (conn == NULL) {
+            return false;
+        }
+    } else {
+        proxy->idle = conn->next;
+    }
+    conn->exchange = exchange;
+    exchange->conn = conn;
+    exchange->moved_ms = proxy->worker->now_ms;
+    (void)bufferevent_write_buffer(conn->bev, exchange->request);
+    if (fresh && bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->address,
+                                            (int)proxy->address_size) != 0) {
+        conn_free(conn);
+        return false;
+    }
+    return true;
+}
+
+// ---- Exchanges
+
+static void add_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
+{
+    exchange->waiting = true;
+    exchange->waiting_next = NULL;
+    *proxy->waiting_last = exchange;
+    proxy->waiting_last = &exchange->waiting_next;
+    proxy->waiting_count++;
+}
+
+static void remove_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
+{
+    if (!exchange->waiting) {
+        return;
+    }
+    struct gw_proxy_exchange **link = &proxy->waiting_first;
+    while (*link != exchange) {
+        link = &(*link)->waiting_next;
+    }
+    *link = exchange->waiting_next;
+    if (proxy->waiting_last == &exchange->waiting_next) {
+        proxy->waiting_last = link;
+    }
+    exchange->waiting = false;
+    proxy->waiting_count--;
+}
+
+static bool has_room(const struct gw_proxy *proxy)
+{
+    return proxy->idle != NULL || proxy->conn_count < proxy->config.connections;
+}
+
+static void attach_next(struct gw_proxy *proxy)
+{
+    while (proxy->waiting_first != NULL && has_room(proxy)) {
+        struct gw_proxy_exchange *exchange = proxy->waiting_first;
+        remove_waiting(proxy, exchange);
+        if (!start_on_connection(proxy, exchange)) {
+            fail(exchange, 502, "the upstream cannot be reached");
+        }
+    }
+}
+
+static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_stream *stream)
+{
+    struct gw_proxy_exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->request = evbuffer_new();
+    exchange->reply = evbuffer_new();
+    if (exchange->request == NULL || exchange->reply == NULL ||
+        gw_h1_response_init(&exchange->response, &stream->work->arena, stream->head) != BASE_OK) {
+        evbuffer_free(exchange->request);
+        evbuffer_free(exchange->reply);
+        free(exchange);
+        return NULL;
+    }
+    exchange->proxy = proxy;
+    exchange->work = stream->work;
+    exchange->moved_ms = proxy->worker->now_ms;
+    exchange->next = proxy->exchanges;
+    exchange->prev = &proxy->exchanges;
+    if (exchange->next != NULL) {
+        exchange->next->prev = &exchange->next;
+    }
+    proxy->exchanges = exchange;
+    return exchange;
+}
+
+void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream)
+{
+    struct gw_stream_work *work = stream->work;
+    if (!gw_proxy_request_valid(work)) {
+        gw_stream_problem(stream, 400, "the path or the authority has characters it must not have");
+        return;
+    }
+    struct gw_proxy_exchange *exchange = exchange_new(proxy, stream);
+    if (exchange == NULL) {
+        gw_stream_problem(stream, 503, "out of memory");
+        return;
+    }
+    work->proxy = exchange;
+    exchange->body_done = stream->request_done;
+    exchange->chunked = !stream->request_done && !gw_proxy_request_has_length(work);
+    if (gw_proxy_request_head(work, proxy->host, exchange->body_done, exchange->request) !=
+        BASE_OK) {
+        fail(exchange, 503, "out of memory");
+    } else if (has_room(proxy)) {
+        if (!start_on_connection(proxy, exchange)) {
+            fail(exchange, 502, "the upstream cannot be reached");
+        }
+    } else if (proxy->waiting_count < proxy->config.waiting) {
+        add_waiting(proxy, exchange);
+    } else {
+        fail(exchange, 503, "too many requests wait for the upstream");
+    }
+}
+
+static struct evbuffer *request_sink(struct gw_proxy_exchange *exchange)
+{
+    return exchange->conn != NULL ? bufferevent_get_output(exchange->conn->bev) : exchange->request;
+}
+
+void gw_proxy_body(struct gw_proxy_exchange *exchange, const uint8_t *bytes, size_t size)
+{
+    exchange->unconsumed += size;
+    if (size == 0 || exchange->broken || exchange->complete) {
+        give_window_back(exchange); // nobody wants it any more
+        return;
+    }
+    exchange->sent_body = true;
+    struct evbuffer *sink = request_sink(exchange);
+    int rv = 0;
+    if (exchange->chunked) {
+        rv |= evbuffer_add_printf(sink, "%zx\r\n", size) < 0;
+    }
+    rv |= evbuffer_add(sink, bytes, size);
+    if (exchange->chunked) {
+        rv |= evbuffer_add(sink, "\r\n", 2);
+    }
+    if (rv != 0) {
+        fail(exchange, 503, "out of memory");
+    }
+}
+
+void gw_proxy_body_done(struct gw_proxy_exchange *exchange)
+{
+    if (exchange->body_done || exchange->broken || exchange->complete) {
+        return;
+    }
+    exchange->body_done = true;
+    if (exchange->chunked && evbuffer_add(request_sink(exchange), "0\r\n\r\n", 5) != 0) {
+        fail(exchange, 503, "out of memory");
+    }
+}
+
+void gw_proxy_cancel(struct gw_proxy_exchange *exchange)
+{
+    struct gw_proxy *proxy = exchange->proxy;
+    remove_waiting(proxy, exchange);
+    exchange->work->proxy = NULL;
+    if (exchange->conn != NULL) {
+        conn_free(exchange->conn); // in the middle of a message: of no use to others
+    }
+    *exchange->prev = exchange->next;
+    if (exchange->next != NULL) {
+        exchange->next->prev = exchange->prev;
+    }
+    evbuffer_free(exchange->request);
+    evbuffer_free(exchange->reply);
+    free(exchange);
+    attach_next(proxy);
+}
+
+// ---- Deadlines
+
+static void check_exchange(struct gw_proxy_exchange *exchange, uint64_t now_ms)
+{
+    const struct gw_proxy_config *config = &exchange->proxy->config;
+    uint64_t age = now_ms - exchange->moved_ms;
+    bool upstream_owes = (exchange->conn != NULL && !exchange->paused) || exchange->waiting;
+    if (exchange->broken || exchange->complete || !upstream_owes) {
+        return;
+    }
+    if (exchange->conn != NULL && !exchange->conn->connected && age > config->connect_ms) {
+        fail(exchange, 502, "the upstream cannot be reached in time");
+    } else if (age > config->reply_ms) {
+        remove_waiting(exchange->proxy, exchange);
+        fail(exchange, 504, "the upstream does not answer in time");
+    }
+}
+
+void gw_proxy_tick(struct gw_proxy *proxy)
+{
+    uint64_t now_ms = proxy->worker->now_ms;
+    struct gw_proxy_exchange *next;
+    for (struct gw_proxy_exchange *exchange = proxy->exchanges; exchange != NULL; exchange = next) {
+        next = exchange->next;
+        check_exchange(exchange, now_ms);
+    }
+    struct upstream_conn *next_conn;
+    for (struct upstream_conn *conn = proxy->idle; conn != NULL; conn = next_conn) {
+        next_conn = conn->next;
+        if (now_ms - conn->idle_ms > IDLE_MS) {
+            conn_free(conn);
+        }
+    }
+}
+
+// ---- Set-up
+
+// Takes "http://HOST[:PORT]" apart and looks the host up.
+static enum base_status resolve(struct gw_proxy *proxy, const char *url, struct base_error *error)
+{
+    struct base_str text = base_str_of(url);
+    if (!base_str_starts(text, BASE_STR("http://")) || text.size - 7 >= HOST_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "proxy.upstream: '%.80s' is not http://HOST:PORT", url);
+    }
+    memcpy(proxy->host, url + 7, text.size - 7 + 1);
+    size_t host_size = strlen(proxy->host);
+    if (host_size > 0 && proxy->host[host_size - 1] == '/') {
+        proxy->host[--host_size] = '\0';
+    }
+    char name[HOST_MAX];
+    memcpy(name, proxy->host, host_size + 1);
+    char *port = strrchr(name, ':');
+    if (port != NULL) {
+        *port++ = '\0';
+    }
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int rv = name[0] != '\0' && strchr(name, '/') == NULL
+                 ? getaddrinfo(name, port != NULL ? port : "80", &hints, &found)
+                 : EAI_NONAME;
+    if (rv != 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "proxy.upstream: '%.80s': %s", url,
+                              gai_strerror(rv));
+    }
+    memcpy(&proxy->address, found->ai_addr, found->ai_addrlen);
+    proxy->address_size = found->ai_addrlen;
+    freeaddrinfo(found);
+    return BASE_OK;
+}
+
+enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
+                              const struct gw_proxy_config *config, struct gw_proxy **out_proxy,
+                              struct base_error *error)
+{
+    struct gw_proxy *proxy = calloc(1, sizeof(*proxy));
+    if (proxy == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the proxy");
+    }
+    proxy->worker = worker;
+    proxy->config = *config;
+    proxy->waiting_last = &proxy->waiting_first;
+    enum base_status status = resolve(proxy, url, error);
+    if (status != BASE_OK) {
+        free(proxy);
+        return status;
+    }
+    *out_proxy = proxy;
+    return BASE_OK;
+}
+
+void gw_proxy_configure(struct gw_proxy *proxy, const struct gw_proxy_config *config)
+{
+    proxy->config = *config;
+    attach_next(proxy);
+}
+
+void gw_proxy_free(struct gw_proxy *proxy)
+{
+    if (proxy == NULL) {
+        return;
+    }
+    base_assert(proxy->exchanges == NULL);
+    while (proxy->idle != NULL) {
+        conn_free(proxy->idle);
+    }
+    free(proxy);
+}

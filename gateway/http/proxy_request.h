@@ -1,0 +1,27 @@
+// What is said on either side of the reverse proxy: the HTTP/1.1 request head made from a stream's
+// headers, and the HTTP/2 fields made from the upstream's response head.
+#ifndef GW_HTTP_PROXY_REQUEST_H
+#define GW_HTTP_PROXY_REQUEST_H
+
+#include "base/str.h"
+#include "http/h1_response.h"
+
+#include <nghttp2/nghttp2.h>
+
+struct evbuffer;
+struct gw_stream_work;
+
+// Could the path and the authority stand in an HTTP/1.1 request line and Host field?
+bool gw_proxy_request_valid(const struct gw_stream_work *work);
+bool gw_proxy_request_has_length(const struct gw_stream_work *work);
+// Writes request line and fields: hop-by-hop fields left out, x-forwarded-for and -proto added.
+// NOMEM.
+BASE_NODISCARD enum base_status gw_proxy_request_head(const struct gw_stream_work *work,
+                                                      const char *upstream_host, bool no_body,
+                                                      struct evbuffer *out);
+// Fills `out` (GW_H1_FIELDS_MAX + 2 places): status, the response's end-to-end fields, the offer
+// when it is not empty. Texts are borrowed; `status_text` has 4 bytes.
+size_t gw_proxy_reply_fields(const struct gw_h1_response *response, char *status_text,
+                             struct base_str offer, nghttp2_nv *out);
+
+#endif

@@ -1,0 +1,17 @@
+// Small files with secrets (TLS ticket key, private key): written with mode 0600 and whole or not
+// at all.
+#ifndef GW_SECRET_FILE_H
+#define GW_SECRET_FILE_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+// Writes through a temporary name and renames. IO with the path and the system's reason.
+BASE_NODISCARD enum base_status gw_secret_file_write(const char *path, const void *bytes,
+                                                     size_t size, struct base_error *error);
+// Exactly `size` bytes; INVALID when the file is shorter or longer, or others may read it.
+BASE_NODISCARD enum base_status gw_secret_file_read(const char *path, void *out, size_t size,
+                                                    struct base_error *error);
+
+#endif

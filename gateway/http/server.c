@@ -1,0 +1,276 @@
+// Puts workers, listeners and TLS together; called by the main thread. Shared with the workers'
+// threads: the count of those that have stopped (atomic) and an eventfd.
+#include "http/server.h"
+
+#include "base/check.h"
+#include "http/listener.h"
+#include "http/peer_table.h"
+#include "http/tls_context.h"
+#include "http/worker.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define FILES_RESERVED 256u // descriptors that are not connections
+
+struct gw_server {
+    struct gw_http_config config;
+    char dir[PATH_MAX];
+    struct gw_core *core;
+    const struct base_log *log;
+    SSL_CTX *tls;
+    struct gw_peer_table *peers;
+    struct gw_http_worker *workers[GW_WORKERS_MAX];
+    uint32_t worker_count;
+    uint32_t started_count;
+    atomic_uint stopped_count;
+    int stopped_fd;
+    char tls_address[GW_ADDRESS_TEXT_MAX];
+    char h2c_address[GW_ADDRESS_TEXT_MAX];
+};
+
+const char *gw_server_tls_address(const struct gw_server *server)
+{
+    return server->tls_address;
+}
+
+const char *gw_server_h2c_address(const struct gw_server *server)
+{
+    return server->h2c_address;
+}
+
+int gw_server_stopped_fd(const struct gw_server *server)
+{
+    return server->stopped_fd;
+}
+
+static bool listens(const char *address)
+{
+    return address[0] != '\0' && strcmp(address, "none") != 0;
+}
+
+// ---- TLS
+
+static enum base_status load_tls(const struct gw_server *server,
+                                 const struct gw_http_config *config, SSL_CTX **out_tls,
+                                 struct base_error *error)
+{
+    char certificate[PATH_MAX + 16];
+    char key[PATH_MAX + 16];
+    char ticket_key[PATH_MAX + 16];
+    (void)snprintf(certificate, sizeof(certificate), "%s/cert.pem", server->dir);
+    (void)snprintf(key, sizeof(key), "%s/key.pem", server->dir);
+    (void)snprintf(ticket_key, sizeof(ticket_key), "%s/ticket.key", server->dir);
+    bool own = config->certificate[0] != '\0' || config->key[0] != '\0';
+    if (own && (config->certificate[0] == '\0' || config->key[0] == '\0')) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "tls.certificate and tls.key must be set together");
+    }
+    const struct gw_tls_files files = {
+        .certificate = own ? config->certificate : certificate,
+        .key = own ? config->key : key,
+        .ticket_key = ticket_key,
+        .make_certificate = !own,
+    };
+    return gw_tls_context_new(&files, server->log, out_tls, error);
+}
+
+// ---- Start
+
+static void on_stopped(void *ctx, struct gw_http_worker *worker)
+{
+    (void)worker;
+    struct gw_server *server = ctx;
+    if (atomic_fetch_add(&server->stopped_count, 1) + 1 == server->started_count) {
+        uint64_t one = 1;
+        ssize_t written = write(server->stopped_fd, &one, sizeof(one));
+        (void)written; // an eventfd takes a 1
+    }
+}
+
+// One socket per worker on the same address; the first bind chooses the port.
+static enum base_status listen_all(struct gw_server *server, const char *address, bool tls,
+                                   char *out_text, struct base_error *error)
+{
+    if (!listens(address)) {
+        return BASE_OK;
+    }
+    const char *where = address;
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        int fd;
+        char text[GW_ADDRESS_TEXT_MAX];
+        BASE_TRY(gw_listener_bind(where, !tls, &fd, text, error));
+        memcpy(out_text, text, sizeof(text));
+        where = out_text;
+        enum base_status status = gw_http_worker_listen(server->workers[i], fd, tls);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "%.60s: %s", where, base_status_text(status));
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status make_workers(struct gw_server *server, struct base_error *error)
+{
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        const struct gw_http_worker_options options = {
+            .index = i,
+            .core = server->core,
+            .peers = server->peers,
+            .config = &server->config,
+            .tls = server->tls,
+            .log = server->log,
+            .stopped = on_stopped,
+            .stopped_ctx = server,
+        };
+        BASE_TRY(gw_http_worker_new(&options, &server->workers[i], error));
+    }
+    BASE_TRY(listen_all(server, server->config.listen_tls, true, server->tls_address, error));
+    BASE_TRY(listen_all(server, server->config.listen_h2c, false, server->h2c_address, error));
+    server->started_count = server->worker_count;
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        if (gw_http_worker_start(server->workers[i]) != BASE_OK) {
+            server->started_count = i;
+            return base_error_set(error, BASE_ERR_NOMEM, "cannot start worker %u", i);
+        }
+    }
+    return BASE_OK;
+}
+
+// Connections cannot be more than descriptors: the limit follows, and says so.
+static void fit_connections(struct gw_server *server)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+        return;
+    }
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    uint64_t room =
+        files.rlim_cur > 2 * FILES_RESERVED ? files.rlim_cur - FILES_RESERVED : files.rlim_cur / 2;
+    if (server->config.limits.connections > room) {
+        base_log_info(server->log, "server",
+                      "limits.connections %llu does not fit %llu files: %llu",
+                      (unsigned long long)server->config.limits.connections,
+                      (unsigned long long)files.rlim_cur, (unsigned long long)room);
+        server->config.limits.connections = room;
+    }
+}
+
+static uint32_t worker_count(const struct gw_http_config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t count = config->workers != 0 ? config->workers : (cores > 0 ? (uint64_t)cores : 1);
+    return count < GW_WORKERS_MAX ? (uint32_t)count : GW_WORKERS_MAX;
+}
+
+static enum base_status set_up(struct gw_server *server, struct base_error *error)
+{
+    server->stopped_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (server->stopped_fd < 0) {
+        return base_error_set(error, BASE_ERR_IO, "no descriptor for the server");
+    }
+    fit_connections(server);
+    enum base_status status =
+        gw_peer_table_new((uint32_t)server->config.limits.connections, &server->peers);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "no memory for the table of peers");
+    }
+    if (!listens(server->config.listen_tls) && !listens(server->config.listen_h2c)) {
+        return base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
+    }
+    if (listens(server->config.listen_tls)) {
+        BASE_TRY(load_tls(server, &server->config, &server->tls, error));
+    }
+    return make_workers(server, error);
+}
+
+enum base_status gw_server_new(const struct gw_server_options *options,
+                               struct gw_server **out_server, struct base_error *error)
+{
+    struct gw_server *server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the server");
+    }
+    size_t size = strlen(options->dir);
+    if (size >= sizeof(server->dir)) {
+        free(server);
+        return base_error_set(error, BASE_ERR_INVALID, "the data directory's name is too long");
+    }
+    memcpy(server->dir, options->dir, size + 1);
+    server->config = *options->config;
+    server->core = options->core;
+    server->log = options->log;
+    server->stopped_fd = -1;
+    atomic_init(&server->stopped_count, 0);
+    server->worker_count = worker_count(options->config);
+    enum base_status status = set_up(server, error);
+    if (status != BASE_OK) {
+        gw_server_free(server);
+        return status;
+    }
+    gw_core_set_ready(server->core, true);
+    *out_server = server;
+    return BASE_OK;
+}
+
+// ---- Reload and stop
+
+enum base_status gw_server_reload(struct gw_server *server, const struct gw_http_config *config,
+                                  struct base_error *error)
+{
+    const char *fixed = gw_http_config_fixed_change(&server->config, config);
+    if (fixed != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s cannot change without a restart", fixed);
+    }
+    SSL_CTX *tls = NULL;
+    if (server->tls != NULL) {
+        BASE_TRY(load_tls(server, config, &tls, error));
+        SSL_CTX_free(server->tls);
+        server->tls = tls;
+    }
+    server->config = *config;
+    fit_connections(server);
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        enum base_status status = gw_http_worker_reload(server->workers[i], &server->config, tls);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "worker %u: %s", i, base_status_text(status));
+        }
+    }
+    return BASE_OK;
+}
+
+void gw_server_stop(struct gw_server *server, uint64_t drain_ms)
+{
+    gw_core_set_ready(server->core, false);
+    for (uint32_t i = 0; i < server->started_count; i++) {
+        while (gw_http_worker_stop(server->workers[i], drain_ms) != BASE_OK) {
+            usleep(1000); // out of memory for a moment
+        }
+    }
+}
+
+void gw_server_free(struct gw_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    if (server->started_count > 0 && atomic_load(&server->stopped_count) < server->started_count) {
+        gw_server_stop(server, 0);
+    }
+    for (uint32_t i = 0; i < server->worker_count; i++) {
+        gw_http_worker_free(server->workers[i]);
+    }
+    gw_peer_table_free(server->peers);
+    SSL_CTX_free(server->tls);
+    if (server->stopped_fd >= 0) {
+        close(server->stopped_fd);
+    }
+    free(server);
+}

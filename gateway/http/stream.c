@@ -1,0 +1,353 @@
+// Life of a stream: made when a header block begins, fed by nghttp2's callbacks (h2_events.c),
+// handed to the core or to the proxy once, answered once (stream_reply.c), ended by nghttp2 or with
+// its connection. Worker's thread. This file is the one to read first in gateway/http.
+#include "http/stream.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "http/conn.h"
+#include "http/proxy.h"
+#include "http/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Which state may follow which; row: from, bit: to.
+#define TO(state) (1u << GW_STREAM_##state)
+static const uint32_t next_states[GW_STREAM_STATE_COUNT] = {
+    [GW_STREAM_HEADERS] = TO(BODY) | TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
+    [GW_STREAM_BODY] = TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
+    [GW_STREAM_HANDLING] = TO(REPLYING) | TO(HINTS) | TO(CLOSED),
+    [GW_STREAM_REPLYING] = TO(CLOSED),
+    [GW_STREAM_HINTS] = TO(CLOSED),
+    [GW_STREAM_CLOSED] = 0,
+};
+#undef TO
+
+const char *gw_stream_state_name(enum gw_stream_state state)
+{
+    static const char *const names[GW_STREAM_STATE_COUNT] = {
+        [GW_STREAM_HEADERS] = "headers",   [GW_STREAM_BODY] = "body",
+        [GW_STREAM_HANDLING] = "handling", [GW_STREAM_REPLYING] = "replying",
+        [GW_STREAM_HINTS] = "hints",       [GW_STREAM_CLOSED] = "closed",
+    };
+    return (unsigned)state < GW_STREAM_STATE_COUNT ? names[state] : "?";
+}
+
+void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state)
+{
+    base_check(state < GW_STREAM_STATE_COUNT);
+    base_check((next_states[stream->state] & (1u << state)) != 0);
+    stream->state = (uint8_t)state;
+    stream->moved_ms = stream->conn->worker->now_ms;
+}
+
+// ---- Pools
+
+static struct gw_stream_work *work_new(struct gw_http_worker *worker)
+{
+    struct gw_stream_work *work = worker->work_pool;
+    if (work != NULL) {
+        worker->work_pool = work->next;
+        worker->work_pool_count--;
+    } else {
+        work = malloc(sizeof(*work));
+        if (work == NULL) {
+            return NULL;
+        }
+        base_arena_init(&work->arena, base_alloc_heap(), GW_STREAM_CHUNK_BYTES,
+                        GW_STREAM_ARENA_MAX);
+    }
+    // Everything but the arena (kept warm) and the reply's header table, which is only read as far
+    // as it was written.
+    struct gw_exchange *exchange = &work->exchange;
+    memset(&exchange->request, 0, sizeof(exchange->request));
+    exchange->reply.kind = GW_REPLY_BYTES;
+    exchange->reply.status = 0;
+    exchange->reply.header_count = 0;
+    exchange->reply.body = NULL;
+    exchange->reply.body_bytes = 0;
+    exchange->reply.blob = NULL;
+    exchange->reply.blob_from = 0;
+    exchange->reply.blob_bytes = 0;
+    exchange->arena = &work->arena;
+    exchange->owner = work;
+    exchange->finish = NULL;
+    exchange->abandoned = false;
+    work->worker = worker;
+    work->next = NULL;
+    base_buffer_init(&work->body, base_alloc_heap(), 0);
+    work->body_counted = 0;
+    work->body_max = 0;
+    work->sent = 0;
+    work->header_bytes = 0;
+    work->refuse_status = 0;
+    work->forward = false;
+    work->path_seen = false;
+    work->authority = (struct base_str){0};
+    work->headers = NULL;
+    work->header_count = 0;
+    work->proxy = NULL;
+    return work;
+}
+
+void gw_stream_work_release(struct gw_stream_work *work)
+{
+    struct gw_http_worker *worker = work->worker;
+    base_assert(work->proxy == NULL);
+    if (work->stream != NULL) {
+        work->stream->work = NULL;
+        work->stream = NULL;
+    }
+    gw_blob_release(work->exchange.reply.blob);
+    work->exchange.reply.blob = NULL;
+    base_check(worker->body_bytes >= work->body_counted);
+    worker->body_bytes -= work->body_counted;
+    base_buffer_done(&work->body);
+    if (worker->work_pool_count >= GW_WORKER_POOL_MAX) {
+        base_arena_done(&work->arena);
+        free(work);
+        return;
+    }
+    base_arena_reset(&work->arena);
+    work->next = worker->work_pool;
+    worker->work_pool = work;
+    worker->work_pool_count++;
+}
+
+static struct gw_stream *stream_alloc(struct gw_http_worker *worker)
+{
+    struct gw_stream *stream = worker->stream_pool;
+    if (stream != NULL) {
+        worker->stream_pool = stream->next;
+        worker->stream_pool_count--;
+    } else {
+        stream = malloc(sizeof(*stream));
+    }
+    if (stream != NULL) {
+        memset(stream, 0, sizeof(*stream));
+    }
+    return stream;
+}
+
+static void stream_release(struct gw_http_worker *worker, struct gw_stream *stream)
+{
+    if (worker->stream_pool_count >= GW_WORKER_POOL_MAX) {
+        free(stream);
+        return;
+    }
+    stream->next = worker->stream_pool;
+    worker->stream_pool = stream;
+    worker->stream_pool_count++;
+}
+
+// ---- Life
+
+struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id)
+{
+    struct gw_http_worker *worker = conn->worker;
+    struct gw_stream *stream = stream_alloc(worker);
+    if (stream == NULL) {
+        return NULL;
+    }
+    stream->work = work_new(worker);
+    if (stream->work == NULL) {
+        stream_release(worker, stream);
+        return NULL;
+    }
+    stream->work->stream = stream;
+    stream->work->began_us = worker->now_us;
+    stream->conn = conn;
+    stream->id = id;
+    stream->state = GW_STREAM_HEADERS;
+    stream->moved_ms = worker->now_ms;
+    stream->next = conn->active;
+    stream->prev = &conn->active;
+    if (stream->next != NULL) {
+        stream->next->prev = &stream->next;
+    }
+    conn->active = stream;
+    conn->stream_count++;
+    gw_stat_add(&worker->stats->streams_open, 1);
+    gw_conn_wake_timer(conn);
+    return stream;
+}
+
+static void let_go_of_work(struct gw_stream *stream, bool core_has_it)
+{
+    struct gw_stream_work *work = stream->work;
+    if (work == NULL) {
+        return;
+    }
+    if (work->proxy != NULL) {
+        gw_proxy_cancel(work->proxy);
+        base_assert(work->proxy == NULL);
+    }
+    if (core_has_it) {
+        work->exchange.abandoned = true;
+        work->stream = NULL;
+        stream->work = NULL;
+        return; // finish() releases it
+    }
+    gw_stream_work_release(work);
+}
+
+void gw_stream_close(struct gw_stream *stream)
+{
+    struct gw_conn *conn = stream->conn;
+    struct gw_http_worker *worker = conn->worker;
+    bool core_has_it =
+        stream->state == GW_STREAM_HANDLING && stream->work != NULL && !stream->work->forward;
+    gw_stream_set_state(stream, GW_STREAM_CLOSED);
+    gw_hint_stream_close(stream);
+    let_go_of_work(stream, core_has_it);
+    *stream->prev = stream->next;
+    if (stream->next != NULL) {
+        stream->next->prev = stream->prev;
+    }
+    if (conn->current == stream) {
+        conn->current = NULL;
+    }
+    base_check(conn->stream_count > 0);
+    conn->stream_count--;
+    conn->idle_ms = worker->now_ms;
+    gw_stat_sub(&worker->stats->streams_open, 1);
+    stream_release(worker, stream);
+}
+
+// ---- Request
+
+static void finish(struct gw_exchange *exchange)
+{
+    struct gw_stream_work *work = exchange->owner;
+    struct gw_http_worker *worker = work->worker;
+    base_check(worker->unfinished > 0);
+    worker->unfinished--;
+    if (exchange->abandoned) {
+        gw_stream_work_release(work);
+        return;
+    }
+    struct gw_stream *stream = work->stream;
+    base_check(stream != NULL);
+    base_check(stream->state == GW_STREAM_HANDLING);
+    gw_worker_latency(worker->core, base_clock_mono_us() - work->began_us);
+    gw_stream_commit(stream);
+    gw_conn_mark(stream->conn);
+}
+
+static void hand_over(struct gw_stream *stream)
+{
+    struct gw_stream_work *work = stream->work;
+    struct gw_http_worker *worker = stream->conn->worker;
+    gw_stream_set_state(stream, GW_STREAM_HANDLING);
+    if (work->forward) {
+        gw_proxy_start(worker->proxy, stream);
+        return;
+    }
+    work->exchange.request.body = work->body.data;
+    work->exchange.request.body_bytes = work->body.size;
+    work->exchange.request.loopback = stream->conn->loopback;
+    work->exchange.finish = finish;
+    worker->unfinished++;
+    gw_core_handle(worker->core, &work->exchange);
+}
+
+void gw_stream_headers_done(struct gw_stream *stream)
+{
+    struct gw_stream_work *work = stream->work;
+    struct gw_http_worker *worker = stream->conn->worker;
+    base_assert(stream->state == GW_STREAM_HEADERS);
+    gw_stat_add(&worker->stats->requests_total, 1);
+    if (work->refuse_status != 0) {
+        gw_stat_add(&worker->stats->rejected_total, 1);
+        gw_stream_problem(stream, work->refuse_status, "request headers are over a limit");
+        return;
+    }
+    if (work->forward && worker->proxy == NULL) {
+        gw_stream_problem(stream, 404, "no such resource, and no upstream is configured");
+        return;
+    }
+    const struct gw_request *request = &work->exchange.request;
+    bool upload = request->method == GW_METHOD_PUT &&
+                  base_str_starts(request->path, BASE_STR("/api/v1/blobs/"));
+    work->body_max = upload ? worker->limits.upload_bytes : worker->limits.body_bytes;
+    if (work->forward) {
+        hand_over(stream); // the upstream gets the body as it comes
+    } else if (!stream->request_done) {
+        gw_stream_set_state(stream, GW_STREAM_BODY);
+    }
+}
+
+// The body is not wanted any more: what still comes is thrown away.
+static void refuse_body(struct gw_stream *stream, int status, const char *detail)
+{
+    gw_stat_add(&stream->conn->worker->stats->rejected_total, 1);
+    base_buffer_done(&stream->work->body);
+    gw_stream_problem(stream, status, detail);
+}
+
+void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
+{
+    struct gw_stream_work *work = stream->work;
+    struct gw_http_worker *worker = stream->conn->worker;
+    if (work != NULL && work->proxy != NULL) {
+        stream->moved_ms = worker->now_ms;
+        gw_proxy_body(work->proxy, bytes, size);
+        return;
+    }
+    (void)nghttp2_session_consume_stream(stream->conn->session, stream->id, size);
+    if (stream->state != GW_STREAM_BODY) {
+        return; // answered already
+    }
+    if (size > work->body_max || work->body.size > work->body_max - size) {
+        refuse_body(stream, 413, "request body is over limits.body_bytes");
+        return;
+    }
+    if (size > worker->limits.body_bytes_total ||
+        worker->body_bytes > worker->limits.body_bytes_total - size) {
+        refuse_body(stream, 503, "too many request bodies at once");
+        return;
+    }
+    if (base_buffer_add(&work->body, bytes, size) != BASE_OK) {
+        refuse_body(stream, 503, "out of memory");
+        return;
+    }
+    worker->body_bytes += size;
+    work->body_counted += size;
+}
+
+void gw_stream_request_done(struct gw_stream *stream)
+{
+    stream->request_done = true;
+    if (stream->work != NULL && stream->work->proxy != NULL) {
+        gw_proxy_body_done(stream->work->proxy);
+    } else if (stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY) {
+        hand_over(stream);
+    }
+}
+
+// ---- Deadlines
+
+bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out_status)
+{
+    const struct gw_limits *limits = &stream->conn->worker->limits;
+    uint64_t age = now_ms - stream->moved_ms;
+    *out_status = 0;
+    switch ((enum gw_stream_state)stream->state) {
+    case GW_STREAM_HEADERS:
+        return age > limits->header_ms;
+    case GW_STREAM_BODY:
+        *out_status = 408;
+        return age > limits->body_ms + stream->work->body.size * 1000 / limits->body_rate_bytes;
+    case GW_STREAM_REPLYING:
+        return age > limits->write_ms &&
+               (stream->work->proxy == NULL || gw_proxy_has_output(stream->work->proxy));
+    case GW_STREAM_HANDLING: // the core and the proxy have deadlines of their own
+    case GW_STREAM_HINTS:
+    case GW_STREAM_CLOSED:
+    case GW_STREAM_STATE_COUNT:
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,125 @@
+// One HTTP/2 stream: a request, its way through the core or the proxy, and its reply.
+//
+//   HEADERS -> BODY -> HANDLING -> REPLYING -> CLOSED
+//                         \-----> HINTS ----/         (a hint stream stays open)
+//   any -> CLOSED when the peer or the connection goes away
+//
+// A reply is committed exactly once. What a request needs besides (arena, exchange, body) is a
+// `gw_stream_work`, given back when the stream becomes a hint stream, so that 200,000 of those cost
+// little. When the stream goes while the core still has the exchange, the work lives on, marked
+// abandoned, until the core calls finish.
+#ifndef GW_HTTP_STREAM_H
+#define GW_HTTP_STREAM_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "svc/core.h"
+
+#include <nghttp2/nghttp2.h>
+
+struct gw_conn;
+struct gw_http_worker;
+struct gw_proxy_exchange;
+struct gw_hint_stream;
+struct gw_hint_text;
+
+#define GW_STREAM_FORWARD_HEADERS_MAX 100
+#define GW_STREAM_CHUNK_BYTES         2048
+#define GW_STREAM_ARENA_MAX           (256 * 1024)
+
+enum gw_stream_state {
+    GW_STREAM_HEADERS,  // header block is being read
+    GW_STREAM_BODY,     // request body is being read
+    GW_STREAM_HANDLING, // the core or the proxy works on it
+    GW_STREAM_REPLYING, // reply submitted
+    GW_STREAM_HINTS,    // reply submitted, stays open
+    GW_STREAM_CLOSED,
+    GW_STREAM_STATE_COUNT
+};
+
+struct gw_stream {
+    struct gw_conn *conn;
+    struct gw_stream *next; // in one of the connection's lists; or in the worker's pool
+    struct gw_stream **prev;
+    struct gw_stream_work *work;  // NULL once it is a hint stream
+    struct gw_hint_stream *hints; // NULL unless it is a hint stream
+    uint64_t moved_ms;            // last progress: what its deadline counts from
+    int32_t id;
+    uint8_t state;
+    bool committed;    // a reply was submitted
+    bool request_done; // END_STREAM seen
+    bool head;         // HEAD: no body goes out
+    bool reset_after;  // RST_STREAM(NO_ERROR) when the reply is out: the body was not wanted
+};
+
+// A header that is forwarded to the upstream.
+struct gw_forward_header {
+    struct base_str name;
+    struct base_str value;
+};
+
+struct gw_stream_work {
+    struct gw_stream *stream; // NULL: abandoned
+    struct gw_http_worker *worker;
+    struct gw_stream_work *next; // in the worker's pool
+    struct base_arena arena;
+    struct base_buffer body;
+    uint64_t body_counted; // bytes counted in the worker's total
+    uint64_t body_max;
+    uint64_t began_us;
+    uint64_t sent; // reply body bytes given to nghttp2
+    uint32_t header_bytes;
+    int refuse_status; // a limit was crossed: the answer, once headers are complete; 0: none
+    bool forward;      // the path belongs to the upstream
+    bool path_seen;
+    struct base_str authority;
+    struct gw_forward_header *headers; // forwarded ones, GW_STREAM_FORWARD_HEADERS_MAX
+    uint32_t header_count;
+    struct gw_proxy_exchange *proxy;
+    char status_text[4];
+    char length_text[24];
+    struct gw_exchange exchange;
+};
+
+// Called from nghttp2's callbacks.
+struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id); // NULL: out of memory
+// The header block is complete.
+void gw_stream_headers_done(struct gw_stream *stream);
+void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
+void gw_stream_request_done(struct gw_stream *stream);
+// The stream is gone (closed by nghttp2, or with its connection); frees it.
+void gw_stream_close(struct gw_stream *stream);
+// True when `now_ms` is past the stream's deadline; *out_status gets the reply for it when one can
+// still be sent, else 0.
+bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out_status);
+
+// stream_headers.c: one request header. Values that matter are copied to the arena.
+void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value);
+
+// stream_reply.c: submits the work's reply (exchange.reply).
+void gw_stream_commit(struct gw_stream *stream);
+// Submits a problem document (RFC 9457) as the reply.
+void gw_stream_problem(struct gw_stream *stream, int status, const char *detail);
+// Submits a reply whose body comes from `read`; header values must live as long as the work.
+void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *headers, size_t count,
+                           nghttp2_data_source_read_callback read);
+const char *gw_status_title(int status);
+
+void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state);
+const char *gw_stream_state_name(enum gw_stream_state state);
+// The work goes back to its pool; its stream, if any, forgets it.
+void gw_stream_work_release(struct gw_stream_work *work);
+
+// hint_stream.c
+BASE_NODISCARD enum base_status gw_hint_stream_open(struct gw_stream *stream);
+void gw_hint_stream_close(struct gw_stream *stream);
+// Ends the stream after what is pending.
+void gw_hint_stream_finish(struct gw_stream *stream);
+// Body source of a hint stream.
+ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
+                            uint32_t *flags, nghttp2_data_source *source, void *user);
+// gw_hint_fn of every worker.
+bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text);
+void gw_hint_text_unref(struct gw_hint_text *text); // accepts NULL
+
+#endif

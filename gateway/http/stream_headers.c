@@ -1,0 +1,152 @@
+// Request headers: the few that the core reads are copied to the stream's arena; all of them are
+// when the path belongs to the upstream. Called by h2_events.c for every header field, so names are
+// told apart by length first.
+#include "http/stream.h"
+
+#include "base/check.h"
+#include "http/conn.h"
+#include "http/worker.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define FIELD_OVERHEAD 32u // RFC 9113, 6.5.2: what a field counts besides its bytes
+
+static enum gw_method method_of(struct base_str text)
+{
+    static const struct {
+        struct base_str name;
+        enum gw_method method;
+    } methods[] = {
+        {{"GET", 3}, GW_METHOD_GET},     {{"POST", 4}, GW_METHOD_POST},
+        {{"HEAD", 4}, GW_METHOD_HEAD},   {{"PUT", 3}, GW_METHOD_PUT},
+        {{"PATCH", 5}, GW_METHOD_PATCH}, {{"DELETE", 6}, GW_METHOD_DELETE},
+    };
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (base_str_equal(text, methods[i].name)) {
+            return methods[i].method;
+        }
+    }
+    return GW_METHOD_OTHER;
+}
+
+static bool is(struct base_str name, const char *text)
+{
+    return memcmp(name.data, text, name.size) == 0;
+}
+
+// Where the core wants this header; NULL: nowhere. One memcmp at most.
+static struct base_str *place_of(struct gw_request *request, struct base_str name)
+{
+    switch (name.size) {
+    case 5:
+        return is(name, "range") ? &request->range : NULL;
+    case 8:
+        return is(name, "if-range") ? &request->if_range : NULL;
+    case 12:
+        if (is(name, "walle-device")) {
+            return &request->device;
+        }
+        return is(name, "content-type") ? &request->content_type : NULL;
+    case 13:
+        if (is(name, "walle-profile")) {
+            return &request->profile;
+        }
+        if (is(name, "authorization")) {
+            return &request->authorization;
+        }
+        return is(name, "if-none-match") ? &request->if_none_match : NULL;
+    case 15:
+        if (is(name, "accept-encoding")) {
+            return &request->accept_encoding;
+        }
+        return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
+    default:
+        return NULL;
+    }
+}
+
+// A copy in the arena; the empty text and a mark when there is no room.
+static struct base_str keep(struct gw_stream_work *work, struct base_str text)
+{
+    if (text.size == 0) {
+        return (struct base_str){"", 0};
+    }
+    char *copy = base_arena_copy(&work->arena, text.data, text.size);
+    if (copy == NULL) {
+        work->refuse_status = 431;
+        return (struct base_str){0};
+    }
+    return (struct base_str){copy, text.size};
+}
+
+static void set_path(struct gw_stream_work *work, struct base_str value)
+{
+    struct gw_request *request = &work->exchange.request;
+    struct base_str whole = keep(work, value);
+    const char *mark = whole.size > 0 ? memchr(whole.data, '?', whole.size) : NULL;
+    request->path = whole;
+    if (mark != NULL) {
+        request->path.size = (size_t)(mark - whole.data);
+        request->query = (struct base_str){mark + 1, whole.size - request->path.size - 1};
+    }
+    work->path_seen = true;
+    work->forward = !gw_core_owns_path(request->path);
+}
+
+static void forward(struct gw_stream_work *work, struct base_str name, struct base_str value)
+{
+    if (work->headers == NULL) {
+        work->headers =
+            base_arena_alloc(&work->arena, GW_STREAM_FORWARD_HEADERS_MAX * sizeof(*work->headers));
+    }
+    if (work->headers == NULL || work->header_count == GW_STREAM_FORWARD_HEADERS_MAX) {
+        work->refuse_status = 431;
+        return;
+    }
+    work->headers[work->header_count].name = keep(work, name);
+    work->headers[work->header_count].value = keep(work, value);
+    work->header_count++;
+}
+
+static void pseudo_header(struct gw_stream *stream, struct base_str name, struct base_str value)
+{
+    struct gw_stream_work *work = stream->work;
+    if (name.size == 5) { // :path
+        set_path(work, value);
+    } else if (name.data[1] == 'm') { // :method
+        work->exchange.request.method = method_of(value);
+        stream->head = work->exchange.request.method == GW_METHOD_HEAD;
+        if (work->exchange.request.method == GW_METHOD_OTHER) {
+            work->refuse_status = 501;
+        }
+    } else if (name.data[1] == 'a') { // :authority
+        work->authority = keep(work, value);
+    }
+}
+
+void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value)
+{
+    struct gw_stream_work *work = stream->work;
+    size_t bytes = name.size + value.size + FIELD_OVERHEAD;
+    if (work->refuse_status != 0) {
+        return;
+    }
+    if (work->header_bytes + bytes > stream->conn->worker->limits.header_list_bytes) {
+        work->refuse_status = 431;
+        return;
+    }
+    work->header_bytes += (uint32_t)bytes;
+    if (name.data[0] == ':') {
+        pseudo_header(stream, name, value);
+        return;
+    }
+    // nghttp2 has seen to it that the pseudo headers came first (RFC 9113, 8.3).
+    struct base_str *place = place_of(&work->exchange.request, name);
+    if (place != NULL && place->data == NULL) {
+        *place = keep(work, value);
+    }
+    if (work->forward) {
+        forward(work, name, value);
+    }
+}

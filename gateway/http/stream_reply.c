@@ -1,0 +1,237 @@
+// Replies: turns an exchange's reply into nghttp2 headers and a body source. Names and values are
+// static or in the stream's arena, so nghttp2 copies none of them. Called by stream.c, proxy.c and
+// nghttp2's writer, on the worker's thread.
+#include "http/stream.h"
+
+#include "base/check.h"
+#include "http/conn.h"
+#include "http/worker.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REPLY_FIELDS_MAX (GW_REPLY_HEADERS_MAX + 3) // :status, content-length, date
+#define NO_COPY          (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
+
+static nghttp2_nv field(struct base_str name, struct base_str value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name.data, (uint8_t *)(uintptr_t)value.data,
+                        name.size, value.size, NO_COPY};
+}
+
+const char *gw_status_title(int status)
+{
+    switch (status) {
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 501:
+        return "Not Implemented";
+    case 502:
+        return "Bad Gateway";
+    case 503:
+        return "Service Unavailable";
+    case 504:
+        return "Gateway Timeout";
+    default:
+        return "Error";
+    }
+}
+
+// ---- Body sources. Each is called when nghttp2 can send; `source->ptr` is the stream, which lives
+// until its close callback, after which nghttp2 asks no more.
+
+static ssize_t give(struct gw_stream *stream, const uint8_t *from, size_t have, uint64_t total,
+                    uint8_t *out, size_t room, uint32_t *flags)
+{
+    struct gw_stream_work *work = stream->work;
+    size_t size = have < room ? have : room;
+    memcpy(out, from, size);
+    work->sent += size;
+    stream->moved_ms = stream->conn->worker->now_ms;
+    if (work->sent == total) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    }
+    return (ssize_t)size;
+}
+
+static ssize_t read_bytes(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
+                          uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    (void)session;
+    (void)id;
+    (void)user;
+    struct gw_stream *stream = source->ptr;
+    const struct gw_reply *reply = &stream->work->exchange.reply;
+    return give(stream, reply->body + stream->work->sent, reply->body_bytes - stream->work->sent,
+                reply->body_bytes, out, room, flags);
+}
+
+static ssize_t read_blob(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
+                         uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+    (void)session;
+    (void)id;
+    (void)user;
+    struct gw_stream *stream = source->ptr;
+    const struct gw_reply *reply = &stream->work->exchange.reply;
+    uint64_t left = reply->blob_bytes - stream->work->sent;
+    size_t have = 0;
+    const uint8_t *bytes = gw_blob_bytes(reply->blob, reply->blob_from + stream->work->sent, &have);
+    if (bytes == NULL || have == 0) {
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // the store lost it: RST_STREAM
+    }
+    if (have > left) {
+        have = (size_t)left;
+    }
+    return give(stream, bytes, have, reply->blob_bytes, out, room, flags);
+}
+
+// ---- Submitting
+
+static void submit(struct gw_stream *stream, const nghttp2_nv *fields, size_t count,
+                   nghttp2_data_source_read_callback read)
+{
+    base_check(!stream->committed);
+    stream->committed = true;
+    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = read};
+    int rv = nghttp2_submit_response(stream->conn->session, stream->id, fields, count,
+                                     read != NULL ? &provider : NULL);
+    if (rv != 0) {
+        // Out of memory: the peer learns that nothing was done here.
+        (void)nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id,
+                                        NGHTTP2_INTERNAL_ERROR);
+    }
+    stream->reset_after = !stream->request_done;
+    gw_conn_mark(stream->conn);
+}
+
+void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *fields, size_t count,
+                           nghttp2_data_source_read_callback read)
+{
+    gw_stream_set_state(stream, GW_STREAM_REPLYING);
+    submit(stream, fields, count, stream->head ? NULL : read);
+}
+
+static struct base_str status_text(struct gw_stream_work *work, int status)
+{
+    base_check(status >= 100 && status <= 599);
+    work->status_text[0] = (char)('0' + status / 100);
+    work->status_text[1] = (char)('0' + status / 10 % 10);
+    work->status_text[2] = (char)('0' + status % 10);
+    return (struct base_str){work->status_text, 3};
+}
+
+static struct base_str length_text(struct gw_stream_work *work, uint64_t bytes)
+{
+    int size = snprintf(work->length_text, sizeof(work->length_text), "%" PRIu64, bytes);
+    return (struct base_str){work->length_text, (size_t)size};
+}
+
+static bool has_body(int status)
+{
+    return status >= 200 && status != 204 && status != 304;
+}
+
+// The commonest reply, without any work.
+static bool commit_empty(struct gw_stream *stream, const struct gw_reply *reply)
+{
+    static const nghttp2_nv no_content = {(uint8_t *)(uintptr_t) ":status",
+                                          (uint8_t *)(uintptr_t) "204", 7, 3, NO_COPY};
+    if (reply->status != 204 || reply->header_count != 0 || reply->kind != GW_REPLY_BYTES) {
+        return false;
+    }
+    gw_stream_set_state(stream, GW_STREAM_REPLYING);
+    submit(stream, &no_content, 1, NULL);
+    return true;
+}
+
+static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply,
+                          nghttp2_nv *fields)
+{
+    struct gw_stream_work *work = stream->work;
+    size_t count = 0;
+    fields[count++] = field(BASE_STR(":status"), status_text(work, reply->status));
+    for (uint32_t i = 0; i < reply->header_count; i++) {
+        fields[count++] = field(reply->headers[i].name, reply->headers[i].value);
+    }
+    if (has_body(reply->status)) {
+        fields[count++] = field(BASE_STR("date"), gw_http_worker_date(stream->conn->worker));
+        if (reply->kind != GW_REPLY_STREAM) {
+            uint64_t bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes;
+            fields[count++] = field(BASE_STR("content-length"), length_text(work, bytes));
+        }
+    }
+    base_check(count <= REPLY_FIELDS_MAX);
+    return count;
+}
+
+// Opens the hint stream; nghttp2 has copied the fields, the work goes.
+static void commit_hints(struct gw_stream *stream, nghttp2_nv *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fields[i].flags = NGHTTP2_NV_FLAG_NONE; // the arena does not stay
+    }
+    if (stream->head || gw_hint_stream_open(stream) != BASE_OK) {
+        gw_stream_set_state(stream, GW_STREAM_REPLYING);
+        submit(stream, fields, count, NULL);
+        return;
+    }
+    gw_stream_set_state(stream, GW_STREAM_HINTS);
+    submit(stream, fields, count, gw_hint_stream_read);
+    gw_stream_work_release(stream->work);
+}
+
+void gw_stream_commit(struct gw_stream *stream)
+{
+    const struct gw_reply *reply = &stream->work->exchange.reply;
+    base_check(reply->header_count <= GW_REPLY_HEADERS_MAX);
+    if (commit_empty(stream, reply)) {
+        return;
+    }
+    nghttp2_nv fields[REPLY_FIELDS_MAX];
+    size_t count = fill_fields(stream, reply, fields);
+    nghttp2_data_source_read_callback read = NULL;
+    if (reply->kind == GW_REPLY_STREAM) {
+        commit_hints(stream, fields, count);
+        return;
+    }
+    if (has_body(reply->status) && reply->kind == GW_REPLY_BLOB && reply->blob_bytes > 0) {
+        read = read_blob;
+    } else if (has_body(reply->status) && reply->kind == GW_REPLY_BYTES && reply->body_bytes > 0) {
+        read = read_bytes;
+    }
+    gw_stream_commit_body(stream, fields, count, read);
+}
+
+void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
+{
+    struct gw_stream_work *work = stream->work;
+    struct gw_reply *reply = &work->exchange.reply;
+    char text[256];
+    int size =
+        snprintf(text, sizeof(text),
+                 "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}",
+                 gw_status_title(status), status, detail);
+    base_assert(size > 0 && (size_t)size < sizeof(text));
+    reply->kind = GW_REPLY_BYTES;
+    reply->status = status;
+    reply->header_count = 0;
+    reply->headers[reply->header_count++] =
+        (struct gw_header){BASE_STR("content-type"), BASE_STR("application/problem+json")};
+    if (status == 503) {
+        reply->headers[reply->header_count++] =
+            (struct gw_header){BASE_STR("retry-after"), BASE_STR("5")};
+    }
+    reply->body = base_arena_copy(&work->arena, text, (size_t)size);
+    reply->body_bytes = reply->body != NULL ? (size_t)size : 0;
+    gw_stream_commit(stream);
+}

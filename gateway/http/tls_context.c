@@ -1,0 +1,122 @@
+// Builds the SSL_CTX of the gateway. Called by the main thread at start and on reload; the result
+// is handed to every worker by message.
+#include "http/tls_context.h"
+
+#include "http/dev_certificate.h"
+#include "http/secret_file.h"
+
+#include <openssl/err.h>
+#include <openssl/rand.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALPN_H2_BYTES         3
+#define TICKETS_PER_HANDSHAKE 1
+
+static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size,
+                       const unsigned char *in, unsigned int in_size, void *ctx)
+{
+    static const unsigned char h2[ALPN_H2_BYTES] = {2, 'h', '2'};
+    (void)ssl;
+    (void)ctx;
+    unsigned char *found = NULL;
+    if (SSL_select_next_proto(&found, out_size, h2, sizeof(h2), in, in_size) !=
+        OPENSSL_NPN_NEGOTIATED) {
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+    *out = found;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+// The oldest error of OpenSSL's queue as text; the queue is emptied.
+static enum base_status openssl_failed(struct base_error *error, const char *what, const char *file)
+{
+    char reason[128] = "no reason given";
+    unsigned long code = ERR_get_error();
+    if (code != 0) {
+        ERR_error_string_n(code, reason, sizeof(reason));
+    }
+    ERR_clear_error();
+    return base_error_set(error, BASE_ERR_INVALID, "%s: %s: %s", file, what, reason);
+}
+
+static enum base_status make_files(const struct gw_tls_files *files, const struct base_log *log,
+                                   struct base_error *error)
+{
+    // The certificate is written last: without it a key is the rest of a start that was cut off.
+    if (files->make_certificate && access(files->certificate, F_OK) != 0) {
+        BASE_TRY(gw_dev_certificate_make(files->certificate, files->key, error));
+        base_log_info(log, "tls", "made a self-signed development certificate: %s",
+                      files->certificate);
+    }
+    if (access(files->ticket_key, F_OK) != 0) {
+        unsigned char key[GW_TLS_TICKET_KEY_BYTES];
+        if (RAND_bytes(key, sizeof(key)) != 1) {
+            return openssl_failed(error, "no random bytes", files->ticket_key);
+        }
+        BASE_TRY(gw_secret_file_write(files->ticket_key, key, sizeof(key), error));
+    }
+    return BASE_OK;
+}
+
+static enum base_status use_ticket_key(SSL_CTX *context, const char *path, struct base_error *error)
+{
+    unsigned char key[GW_TLS_TICKET_KEY_BYTES];
+    BASE_TRY(gw_secret_file_read(path, key, sizeof(key), error));
+    long rv = SSL_CTX_set_tlsext_ticket_keys(context, key, sizeof(key));
+    OPENSSL_cleanse(key, sizeof(key));
+    return rv == 1 ? BASE_OK : openssl_failed(error, "ticket key refused", path);
+}
+
+static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *files,
+                                  struct base_error *error)
+{
+    ERR_clear_error();
+    if (SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1) {
+        return openssl_failed(error, "not a PEM certificate chain", files->certificate);
+    }
+    if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1) {
+        return openssl_failed(error, "not a PEM private key", files->key);
+    }
+    if (SSL_CTX_check_private_key(context) != 1) {
+        return openssl_failed(error, "does not belong to the certificate", files->key);
+    }
+    return use_ticket_key(context, files->ticket_key, error);
+}
+
+static void set_options(SSL_CTX *context)
+{
+    SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+    SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
+    // Idle connections hold no record buffers, and a write may continue from moved memory.
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                                      "TLS_CHACHA20_POLY1305_SHA256");
+    SSL_CTX_set1_groups_list(context, "X25519:P-256");
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); // tickets hold the state
+    SSL_CTX_set_num_tickets(context, TICKETS_PER_HANDSHAKE);
+    SSL_CTX_set_session_id_context(context, (const unsigned char *)"walle", 5);
+    SSL_CTX_set_read_ahead(context, 1); // one read per batch of records, not two per record
+    SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
+}
+
+enum base_status gw_tls_context_new(const struct gw_tls_files *files, const struct base_log *log,
+                                    SSL_CTX **out_context, struct base_error *error)
+{
+    BASE_TRY(make_files(files, log, error));
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (context == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a TLS context");
+    }
+    set_options(context);
+    enum base_status status = use_files(context, files, error);
+    if (status != BASE_OK) {
+        SSL_CTX_free(context);
+        return status;
+    }
+    *out_context = context;
+    return BASE_OK;
+}

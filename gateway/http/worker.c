@@ -1,0 +1,428 @@
+// A worker's set-up, its thread, and what reaches it from other threads (stop, reload, the core's
+// messages). Everything between start and the end of the thread happens on that thread.
+#include "http/worker.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "http/conn.h"
+#include "http/listener.h"
+#include "http/proxy.h"
+#include "http/stream.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SESSIONS_RESERVED_MAX 65536u // more than these work, a little dearer
+#define DRAIN_NOTICE_MS       200    // between "open no more" and the last word
+#define US_PER_MS             1000u
+
+// A message to a worker from the main thread.
+struct control {
+    struct gw_message message; // first
+    struct gw_http_worker *worker;
+    uint64_t drain_ms;
+    struct gw_http_config config;
+    SSL_CTX *tls;
+};
+
+// ---- Per event
+
+void gw_http_worker_now(struct gw_http_worker *worker)
+{
+    worker->now_us = base_clock_mono_us();
+    worker->now_ms = worker->now_us / US_PER_MS;
+}
+
+void gw_http_worker_flush(struct gw_http_worker *worker)
+{
+    while (worker->dirty != NULL) {
+        struct gw_conn *conn = worker->dirty;
+        worker->dirty = conn->dirty_next;
+        conn->dirty = false;
+        gw_conn_flush(conn);
+    }
+}
+
+struct base_str gw_http_worker_date(struct gw_http_worker *worker)
+{
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    // The wall clock is read once a second; a step of it shows a second late.
+    uint64_t second = worker->now_ms / 1000;
+    if (second != worker->date_s || worker->date[0] == '\0') {
+        time_t now = (time_t)(base_clock_wall_us() / 1000000);
+        struct tm parts;
+        if (gmtime_r(&now, &parts) != NULL) {
+            char text[64];
+            (void)snprintf(text, sizeof(text), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                           days[parts.tm_wday], parts.tm_mday, months[parts.tm_mon],
+                           parts.tm_year + 1900, parts.tm_hour, parts.tm_min, parts.tm_sec);
+            memcpy(worker->date, text, sizeof(worker->date) - 1);
+        }
+        worker->date_s = second;
+    }
+    return (struct base_str){worker->date, strlen(worker->date)};
+}
+
+// ---- Stopping
+
+static void close_listeners(struct gw_http_worker *worker)
+{
+    for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
+        gw_listener_free(worker->listeners[i]);
+        worker->listeners[i] = NULL;
+    }
+}
+
+static void close_connections(struct gw_http_worker *worker)
+{
+    while (worker->conns != NULL) {
+        gw_conn_free(worker->conns);
+    }
+    worker->dirty = NULL;
+}
+
+void gw_http_worker_maybe_stopped(struct gw_http_worker *worker)
+{
+    if (worker->state == GW_WORKER_DRAINING &&
+        (worker->conns == NULL || worker->now_ms >= worker->drain_until_ms)) {
+        close_connections(worker);
+        worker->state = GW_WORKER_STOPPING;
+    }
+    if (worker->state == GW_WORKER_STOPPING && worker->unfinished == 0) {
+        worker->state = GW_WORKER_STOPPED;
+        (void)event_base_loopbreak(worker->base);
+    }
+}
+
+static void drain(struct gw_http_worker *worker, uint64_t drain_ms)
+{
+    if (worker->state == GW_WORKER_RUNNING) {
+        worker->state = GW_WORKER_DRAINING;
+        close_listeners(worker);
+        for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
+            gw_conn_drain(conn);
+        }
+        worker->drain_from_ms = worker->now_ms;
+    }
+    worker->drain_until_ms = worker->now_ms + drain_ms;
+    gw_http_worker_flush(worker);
+    gw_http_worker_maybe_stopped(worker);
+}
+
+static void drain_tick(struct gw_http_worker *worker)
+{
+    if (worker->state == GW_WORKER_DRAINING &&
+        worker->now_ms - worker->drain_from_ms >= DRAIN_NOTICE_MS) {
+        for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
+            gw_conn_drain_last(conn);
+        }
+        gw_http_worker_flush(worker);
+    }
+    gw_http_worker_maybe_stopped(worker);
+}
+
+// ---- Events
+
+static void on_mailbox(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct gw_http_worker *worker = ctx;
+    gw_http_worker_now(worker);
+    (void)gw_mailbox_run(&worker->mailbox);
+    gw_http_worker_flush(worker);
+    gw_http_worker_maybe_stopped(worker);
+}
+
+static void on_timer(void *ctx, struct gw_timer *timer)
+{
+    (void)ctx;
+    gw_conn_on_timer((struct gw_conn *)(void *)((char *)timer - offsetof(struct gw_conn, timer)));
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct gw_http_worker *worker = ctx;
+    gw_http_worker_now(worker);
+    gw_wheel_advance(&worker->wheel, worker->now_ms, on_timer, NULL);
+    for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
+        if (worker->listeners[i] != NULL) {
+            gw_listener_resume(worker->listeners[i]);
+        }
+    }
+    if (worker->proxy != NULL) {
+        gw_proxy_tick(worker->proxy);
+    }
+    gw_http_worker_flush(worker);
+    drain_tick(worker);
+}
+
+// ---- Messages
+
+static void post(void *ctx, struct gw_message *message)
+{
+    struct gw_http_worker *worker = ctx;
+    gw_mailbox_post(&worker->mailbox, message);
+}
+
+static void run_stop(struct gw_message *message)
+{
+    struct control *control = (struct control *)message;
+    drain(control->worker, control->drain_ms);
+    free(control);
+}
+
+static void set_options(struct gw_http_worker *worker)
+{
+    nghttp2_option *option = worker->option;
+    nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
+    nghttp2_option_set_max_continuations(option, worker->limits.continuations);
+    // Ours counts first (h2_events.c); nghttp2's own would answer INTERNAL_ERROR.
+    nghttp2_option_set_stream_reset_rate_limit(option, 2 * worker->limits.resets_burst,
+                                               2 * worker->limits.resets_per_s);
+}
+
+static void run_reload(struct gw_message *message)
+{
+    struct control *control = (struct control *)message;
+    struct gw_http_worker *worker = control->worker;
+    worker->limits = control->config.limits;
+    set_options(worker);
+    if (worker->proxy != NULL) {
+        gw_proxy_configure(worker->proxy, &control->config.proxy);
+    }
+    if (control->tls != NULL) {
+        SSL_CTX_free(worker->tls);
+        worker->tls = control->tls;
+    }
+    free(control);
+}
+
+static struct control *control_new(struct gw_http_worker *worker,
+                                   void (*run)(struct gw_message *message))
+{
+    struct control *control = calloc(1, sizeof(*control));
+    if (control != NULL) {
+        control->message.run = run;
+        control->worker = worker;
+    }
+    return control;
+}
+
+enum base_status gw_http_worker_stop(struct gw_http_worker *worker, uint64_t drain_ms)
+{
+    struct control *control = control_new(worker, run_stop);
+    if (control == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    control->drain_ms = drain_ms;
+    gw_mailbox_post(&worker->mailbox, &control->message);
+    return BASE_OK;
+}
+
+enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
+                                       const struct gw_http_config *config, SSL_CTX *tls)
+{
+    struct control *control = control_new(worker, run_reload);
+    if (control == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    control->config = *config;
+    if (tls != NULL && worker->has_tls) {
+        SSL_CTX_up_ref(tls);
+        control->tls = tls;
+    }
+    gw_mailbox_post(&worker->mailbox, &control->message);
+    return BASE_OK;
+}
+
+// ---- Set-up
+
+static enum base_status make_loop(struct gw_http_worker *worker)
+{
+    struct event_config *config = event_config_new();
+    if (config == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    // One thread, and our own clock is read once per event.
+    (void)event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+    worker->base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (worker->base == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(gw_mailbox_init(&worker->mailbox));
+    worker->mailbox_event =
+        event_new(worker->base, worker->mailbox.wake_fd, EV_READ | EV_PERSIST, on_mailbox, worker);
+    worker->tick_event = event_new(worker->base, -1, EV_PERSIST, on_tick, worker);
+    const struct timeval tick = {.tv_usec = GW_WORKER_TICK_MS * US_PER_MS};
+    if (worker->mailbox_event == NULL || worker->tick_event == NULL ||
+        event_add(worker->mailbox_event, NULL) != 0 || event_add(worker->tick_event, &tick) != 0) {
+        return BASE_ERR_NOMEM;
+    }
+    return BASE_OK;
+}
+
+static enum base_status make_memory(struct gw_http_worker *worker)
+{
+    worker->input = malloc(GW_WORKER_INPUT_BYTES);
+    worker->output = malloc(GW_WORKER_OUTPUT_BYTES + GW_H2_FRAME_BUFFER_BYTES);
+    if (worker->input == NULL || worker->output == NULL ||
+        nghttp2_session_callbacks_new(&worker->callbacks) != 0 ||
+        nghttp2_option_new(&worker->option) != 0) {
+        return BASE_ERR_NOMEM;
+    }
+    gw_h2_events_set(worker->callbacks);
+    set_options(worker);
+    uint64_t sessions = worker->limits.connections;
+    return gw_h2_memory_init(&worker->h2_memory, sessions < SESSIONS_RESERVED_MAX
+                                                     ? (uint32_t)sessions
+                                                     : SESSIONS_RESERVED_MAX);
+}
+
+static enum base_status set_up(struct gw_http_worker *worker,
+                               const struct gw_http_worker_options *options,
+                               struct base_error *error)
+{
+    enum base_status status = make_loop(worker);
+    if (status == BASE_OK) {
+        status = make_memory(worker);
+    }
+    if (status == BASE_OK) {
+        status = gw_worker_new(options->core, worker, post, &worker->core);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "worker %u: %s", options->index,
+                              base_status_text(status));
+    }
+    worker->stats = gw_worker_transport_stats(worker->core);
+    gw_worker_on_hint(worker->core, gw_hint_stream_write, worker);
+    if (options->config->upstream[0] != '\0') {
+        return gw_proxy_new(worker, options->config->upstream, &options->config->proxy,
+                            &worker->proxy, error);
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_http_worker_new(const struct gw_http_worker_options *options,
+                                    struct gw_http_worker **out_worker, struct base_error *error)
+{
+    struct gw_http_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for a worker");
+    }
+    worker->index = options->index;
+    worker->peers = options->peers;
+    worker->log = options->log;
+    worker->stopped = options->stopped;
+    worker->stopped_ctx = options->stopped_ctx;
+    worker->limits = options->config->limits;
+    worker->mailbox.wake_fd = -1;
+    if (options->tls != NULL) {
+        SSL_CTX_up_ref(options->tls);
+        worker->tls = options->tls;
+        worker->has_tls = true;
+    }
+    gw_http_worker_now(worker);
+    gw_wheel_init(&worker->wheel, worker->now_ms);
+    enum base_status status = set_up(worker, options, error);
+    if (status != BASE_OK) {
+        gw_http_worker_free(worker);
+        return status;
+    }
+    *out_worker = worker;
+    return BASE_OK;
+}
+
+enum base_status gw_http_worker_listen(struct gw_http_worker *worker, int fd, bool tls)
+{
+    for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
+        if (worker->listeners[i] == NULL) {
+            return gw_listener_new(worker, fd, tls, &worker->listeners[i]);
+        }
+    }
+    return BASE_ERR_LIMIT;
+}
+
+static void *run_thread(void *ctx)
+{
+    struct gw_http_worker *worker = ctx;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "walle-http-%u", worker->index % 1000);
+    (void)pthread_setname_np(pthread_self(), name);
+    (void)event_base_loop(worker->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    worker->stopped(worker->stopped_ctx, worker);
+    return NULL;
+}
+
+enum base_status gw_http_worker_start(struct gw_http_worker *worker)
+{
+    if (pthread_create(&worker->thread, NULL, run_thread, worker) != 0) {
+        return BASE_ERR_NOMEM;
+    }
+    worker->started = true;
+    return BASE_OK;
+}
+
+// ---- The end
+
+static void free_pools(struct gw_http_worker *worker)
+{
+    while (worker->stream_pool != NULL) {
+        struct gw_stream *next = worker->stream_pool->next;
+        free(worker->stream_pool);
+        worker->stream_pool = next;
+    }
+    while (worker->work_pool != NULL) {
+        struct gw_stream_work *next = worker->work_pool->next;
+        base_arena_done(&worker->work_pool->arena);
+        free(worker->work_pool);
+        worker->work_pool = next;
+    }
+    gw_hint_text_unref(worker->last_hint);
+}
+
+void gw_http_worker_free(struct gw_http_worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    if (worker->started) {
+        (void)pthread_join(worker->thread, NULL);
+    }
+    close_listeners(worker);
+    close_connections(worker);
+    gw_proxy_free(worker->proxy);
+    if (worker->mailbox.wake_fd >= 0) {
+        (void)gw_mailbox_run(&worker->mailbox); // a reload that came last
+    }
+    gw_worker_free(worker->core);
+    if (worker->mailbox_event != NULL) {
+        event_free(worker->mailbox_event);
+    }
+    if (worker->tick_event != NULL) {
+        event_free(worker->tick_event);
+    }
+    gw_mailbox_done(&worker->mailbox);
+    free_pools(worker);
+    nghttp2_session_callbacks_del(worker->callbacks);
+    nghttp2_option_del(worker->option);
+    gw_h2_memory_done(&worker->h2_memory);
+    if (worker->base != NULL) {
+        event_base_free(worker->base);
+    }
+    SSL_CTX_free(worker->tls);
+    free(worker->input);
+    free(worker->output);
+    free(worker);
+}

@@ -1,0 +1,146 @@
+// One worker: a thread with an event base, its listeners, its connections and its view of the core.
+// Everything in here belongs to that thread; others reach it through the mailbox only.
+//
+// Lifetimes: process (gw_server) > worker > connection (conn.h) > stream (stream.h).
+#ifndef GW_HTTP_WORKER_H
+#define GW_HTTP_WORKER_H
+
+#include "base/log.h"
+#include "http/h2_memory.h"
+#include "http/http_config.h"
+#include "http/mailbox.h"
+#include "http/peer_table.h"
+#include "http/timer_wheel.h"
+#include "svc/core.h"
+
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+struct event;
+struct event_base;
+struct gw_conn;
+struct gw_hint_text;
+struct gw_listener;
+struct gw_proxy;
+struct gw_stream;
+struct gw_stream_work;
+
+#define GW_WORKER_INPUT_BYTES  (64 * 1024)
+#define GW_WORKER_OUTPUT_BYTES (64 * 1024) // written at once when there is that much
+#define GW_WORKER_LISTENERS    2
+#define GW_WORKER_POOL_MAX     1024 // stream objects kept for reuse
+#define GW_WORKER_TICK_MS      100
+
+enum gw_worker_state {
+    GW_WORKER_RUNNING,
+    GW_WORKER_DRAINING, // no new connections; open streams may finish
+    GW_WORKER_STOPPING, // every connection is closed; waiting for the core's last answers
+    GW_WORKER_STOPPED,
+    GW_WORKER_STATE_COUNT
+};
+
+struct gw_http_worker {
+    // Fixed for the worker's life.
+    uint32_t index;
+    pthread_t thread;
+    bool started; // the thread was; it is joined in free
+    bool has_tls;
+    struct gw_worker *core;
+    struct gw_transport_stats *stats;
+    struct gw_peer_table *peers; // shared by all workers
+    const struct base_log *log;
+    void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
+    void *stopped_ctx;
+
+    struct event_base *base;
+    struct gw_mailbox mailbox;
+    struct event *mailbox_event;
+    struct event *tick_event;
+    struct gw_listener *listeners[GW_WORKER_LISTENERS];
+    struct gw_proxy *proxy; // NULL: no upstream
+
+    // Replaced by message.
+    struct gw_limits limits;
+    SSL_CTX *tls; // NULL: no TLS listener
+    enum gw_worker_state state;
+    uint64_t drain_from_ms;
+    uint64_t drain_until_ms;
+
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    struct gw_h2_memory h2_memory;
+    struct gw_wheel wheel;
+    uint64_t now_us; // of the current event
+    uint64_t now_ms;
+
+    struct gw_conn *conns;
+    struct gw_conn *dirty; // have something to write
+    uint64_t body_bytes;   // request bodies held
+    uint64_t unfinished;   // exchanges the core has
+    struct gw_stream *stream_pool;
+    uint32_t stream_pool_count;
+    struct gw_stream_work *work_pool;
+    uint32_t work_pool_count;
+    struct gw_hint_text *last_hint; // shared by the streams that were told the same
+    char date[32];                  // IMF-fixdate of date_s
+    uint64_t date_s;
+
+    uint8_t *input;      // GW_WORKER_INPUT_BYTES, shared by all connections
+    uint8_t *output;     // GW_WORKER_OUTPUT_BYTES + one frame
+    size_t output_bytes; // filled
+};
+
+struct gw_http_worker_options {
+    uint32_t index;
+    struct gw_core *core;
+    struct gw_peer_table *peers;
+    const struct gw_http_config *config;
+    SSL_CTX *tls; // a reference is taken
+    const struct base_log *log;
+    void (*stopped)(void *ctx, struct gw_http_worker *worker);
+    void *stopped_ctx;
+};
+
+// Builds the worker; its thread does not run yet. NOMEM, IO.
+BASE_NODISCARD enum base_status gw_http_worker_new(const struct gw_http_worker_options *options,
+                                                   struct gw_http_worker **out_worker,
+                                                   struct base_error *error);
+// The worker takes the listening socket. Before start only.
+BASE_NODISCARD enum base_status gw_http_worker_listen(struct gw_http_worker *worker, int fd,
+                                                      bool tls);
+BASE_NODISCARD enum base_status gw_http_worker_start(struct gw_http_worker *worker);
+// Any thread: finish what is open within `drain_ms` (0: close everything now), then end the thread.
+// NOMEM: nothing was done.
+BASE_NODISCARD enum base_status gw_http_worker_stop(struct gw_http_worker *worker,
+                                                    uint64_t drain_ms);
+// Any thread: new limits and, when not NULL, a new TLS context (a reference is taken).
+BASE_NODISCARD enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
+                                                      const struct gw_http_config *config,
+                                                      SSL_CTX *tls);
+// The thread must have ended, or never started. Accepts NULL.
+void gw_http_worker_free(struct gw_http_worker *worker);
+
+// ---- For what runs on the worker's thread
+
+// Reads the clock: at the start of every event.
+void gw_http_worker_now(struct gw_http_worker *worker);
+// Writes out what the event has produced: at the end of every event.
+void gw_http_worker_flush(struct gw_http_worker *worker);
+// Ends the loop when a stopping worker has nothing left.
+void gw_http_worker_maybe_stopped(struct gw_http_worker *worker);
+// The date header's value: valid for the worker's life, brought up to date in place.
+struct base_str gw_http_worker_date(struct gw_http_worker *worker);
+
+// Single writer (this worker), read from other threads.
+static inline void gw_stat_add(uint64_t *figure, uint64_t amount)
+{
+    __atomic_store_n(figure, *figure + amount, __ATOMIC_RELAXED);
+}
+
+static inline void gw_stat_sub(uint64_t *figure, uint64_t amount)
+{
+    __atomic_store_n(figure, *figure - amount, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,129 @@
+// A device runtime on the memory port, and a small gateway that answers it: signed offers, blobs by
+// range, reports kept in a ledger. Knobs make the gateway and the content misbehave.
+#ifndef DEVICE_RIG_H
+#define DEVICE_RIG_H
+
+#include "device/device.h"
+#include "mem/mem_port.h"
+#include "wire/offer.h"
+
+#include <openssl/evp.h>
+
+#define RIG_VERSIONS_MAX 6
+#define RIG_FILES_MAX    4
+#define RIG_FILE_MAX     200000
+#define RIG_OFFERS_MAX   8
+#define RIG_KEYS_MAX     3
+#define RIG_LEDGER_MAX   512
+
+struct rig_file {
+    uint8_t *bytes;
+    size_t size;
+    struct wire_sha256 digest;
+};
+
+struct rig_version {
+    struct wire_sha256 manifest;
+    uint8_t bytes[2048];
+    size_t size;
+    struct rig_file files[RIG_FILES_MAX];
+    uint32_t file_count;
+    enum wire_outcome_kind ends; // how its runs end
+    uint32_t runs;               // really ended, not killed
+};
+
+struct rig_envelope {
+    uint8_t bytes[WIRE_STATEMENT_BYTES_MAX];
+    size_t size;
+};
+
+struct rig_statement {
+    enum wire_release_kind kind;
+    const char *task;
+    uint32_t version; // index
+    uint64_t counter;
+    uint64_t rollout_id;
+    uint64_t salt;
+    uint16_t max_bucket; // 0 takes 10000
+    uint64_t issued_s;   // 0 takes the wall clock
+    uint64_t expires_s;  // 0 takes one day later
+    uint32_t signers;    // bit mask of keys; 0 takes the first
+    bool key_twice;      // the first key signs twice (frame built by hand)
+};
+
+struct rig_outcome {
+    uint32_t epoch;
+    uint64_t seq;
+    struct wire_outcome outcome;
+    char detail[WIRE_REPORT_DETAIL_MAX + 1];
+};
+
+struct rig {
+    struct mem_port port;
+    struct dev_ports ports;
+    struct dev_config config;
+    void *memory;
+    struct dev_runtime *runtime;
+    EVP_PKEY *keys[RIG_KEYS_MAX];
+    struct rig_version versions[RIG_VERSIONS_MAX];
+    uint32_t version_count;
+    struct rig_envelope offers[RIG_OFFERS_MAX];
+    uint32_t offer_count;
+    uint8_t offer_flags;
+    // Misbehaviour, counted down where it is a number.
+    int corrupt_bodies;  // so many blob bodies get a flipped byte
+    int truncate_bodies; // so many end after half, with OK
+    int break_bodies;    // so many end after half, with CLOSED
+    int endless_bodies;  // so many go on past their length
+    int ignore_ranges;   // so many get a 200 although a range was asked for
+    int refuse_ranges;   // so many ranges get a 416
+    int wrong_ranges;    // so many get a 206 from elsewhere
+    int stall_bodies;    // so many never end
+    int blob_status;     // answer all blobs with this status
+    int checkin_status;  // answer check-ins with this status
+    int report_status;   // answer reports with this status
+    uint32_t retry_after_s;
+    bool say_no_length;
+    size_t chunk; // bytes per body callback; 0: all at once
+    bool hold_runs;
+    // What the gateway saw.
+    struct rig_outcome ledger[RIG_LEDGER_MAX];
+    uint32_t ledger_count;
+    uint32_t doubled; // outcomes that came again, and were recognised
+    uint32_t checkins;
+    uint32_t blob_requests;
+    uint32_t range_requests;
+    uint64_t blob_bytes;
+    bool ran_unverified;
+    char profile[1024];
+};
+
+// Device id 0x0123456789abcdef, two trusted keys of three, tasks_max 4, outcomes_max 16,
+// crash_limit 3. Change rig->config before rig_boot.
+void rig_init(struct rig *rig);
+void rig_done(struct rig *rig);
+// Adds a version of "demo/score" with `file_count` files of about `file_bytes` bytes.
+uint32_t rig_version_add(struct rig *rig, const char *task, uint32_t file_count, size_t file_bytes,
+                         uint16_t abi, uint32_t every_s);
+void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig_envelope *out);
+// Replaces what check-ins are answered with.
+void rig_offer(struct rig *rig, const struct rig_statement *statement);
+void rig_offer_add(struct rig *rig, const struct rig_statement *statement);
+void rig_offer_none(struct rig *rig);
+
+// Makes a fresh runtime over what storage holds.
+void rig_boot(struct rig *rig);
+enum base_status rig_try_boot(struct rig *rig);
+// The process dies: only what is durable stays.
+void rig_kill(struct rig *rig);
+// Serves the runtime until it is idle, was killed by the port, or `us` of virtual time have gone.
+void rig_run(struct rig *rig, uint64_t us);
+void rig_checkin(struct rig *rig); // asks for a check-in now, then rig_run for 10 minutes
+
+// Views for assertions.
+int rig_active(const struct rig *rig, const char *task); // version index, -1: none
+int rig_kept(const struct rig *rig, const char *task);
+uint32_t rig_count(const struct rig *rig, enum wire_outcome_kind kind);
+const struct rig_outcome *rig_last(const struct rig *rig, enum wire_outcome_kind kind);
+
+#endif

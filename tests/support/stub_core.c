@@ -1,0 +1,244 @@
+// A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
+// blob on /v1/blob/SIZE, an echo of the body's size elsewhere. Paths under /up/ belong to the
+// upstream. Answers to /v1/later come from a thread of their own, as the store's do.
+#include "svc/core.h"
+
+#include "base/check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_core {
+    bool ready;
+};
+
+struct gw_worker {
+    void *post_ctx;
+    void (*post)(void *post_ctx, struct gw_message *message);
+    gw_hint_fn write;
+    void *write_ctx;
+    struct gw_hint *hints;
+    uint64_t hint_count;
+    struct gw_transport_stats stats;
+};
+
+struct gw_blob {
+    uint64_t bytes;
+    uint8_t piece[4096];
+};
+
+struct later {
+    struct gw_message message;
+    struct gw_exchange *exchange;
+    struct gw_worker *worker;
+};
+
+enum base_status gw_core_new(const struct gw_core_options *options, struct gw_core **out_core,
+                             struct base_error *error)
+{
+    (void)options;
+    (void)error;
+    *out_core = calloc(1, sizeof(**out_core));
+    return *out_core != NULL ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+void gw_core_free(struct gw_core *core)
+{
+    free(core);
+}
+
+void gw_core_set_ready(struct gw_core *core, bool ready)
+{
+    core->ready = ready;
+}
+
+enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
+                               void (*post)(void *post_ctx, struct gw_message *message),
+                               struct gw_worker **out_worker)
+{
+    (void)core;
+    struct gw_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    worker->post_ctx = post_ctx;
+    worker->post = post;
+    *out_worker = worker;
+    return BASE_OK;
+}
+
+void gw_worker_free(struct gw_worker *worker)
+{
+    base_check(worker == NULL || worker->hint_count == 0);
+    free(worker);
+}
+
+bool gw_core_owns_path(struct base_str path)
+{
+    return !base_str_starts(path, BASE_STR("/up/"));
+}
+
+static void header(struct gw_reply *reply, struct base_str name, struct base_str value)
+{
+    reply->headers[reply->header_count++] = (struct gw_header){name, value};
+}
+
+static void answer_later(struct gw_message *message)
+{
+    struct later *later = (struct later *)message;
+    later->exchange->reply.status = 204;
+    later->exchange->finish(later->exchange);
+    free(later);
+}
+
+static void *run_later(void *ctx)
+{
+    struct later *later = ctx;
+    later->worker->post(later->worker->post_ctx, &later->message);
+    return NULL;
+}
+
+static void handle_later(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct later *later = calloc(1, sizeof(*later));
+    base_check(later != NULL);
+    later->message.run = answer_later;
+    later->exchange = exchange;
+    later->worker = worker;
+    pthread_t thread;
+    base_check(pthread_create(&thread, NULL, run_later, later) == 0);
+    (void)pthread_detach(thread);
+}
+
+static void handle_blob(struct gw_exchange *exchange, struct base_str size)
+{
+    uint64_t bytes = 0;
+    struct gw_reply *reply = &exchange->reply;
+    if (base_str_u64(size, &bytes) != BASE_OK) {
+        reply->status = 404;
+        return;
+    }
+    struct gw_blob *blob = malloc(sizeof(*blob));
+    base_check(blob != NULL);
+    blob->bytes = bytes;
+    memset(blob->piece, 'b', sizeof(blob->piece));
+    reply->kind = GW_REPLY_BLOB;
+    reply->status = 200;
+    reply->blob = blob;
+    reply->blob_bytes = bytes;
+}
+
+static void hint_all(struct gw_worker *worker)
+{
+    for (struct gw_hint *hint = worker->hints; hint != NULL; hint = hint->next) {
+        (void)worker->write(worker->write_ctx, hint,
+                            BASE_STR("event: hint\ndata: {\"spread_ms\":0}\n\n"));
+    }
+}
+
+void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    static const char hundred[101] = "0123456789012345678901234567890123456789012345678901234567890"
+                                     "123456789012345678901234567890123456789";
+    const struct gw_request *request = &exchange->request;
+    struct gw_reply *reply = &exchange->reply;
+    if (base_str_equal(request->path, BASE_STR("/v1/checkin"))) {
+        reply->status = 204;
+    } else if (base_str_equal(request->path, BASE_STR("/v1/later"))) {
+        handle_later(worker, exchange);
+        return;
+    } else if (base_str_equal(request->path, BASE_STR("/v1/push"))) {
+        reply->kind = GW_REPLY_STREAM;
+        reply->status = 200;
+        header(reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
+        reply->body = (const uint8_t *)"event: hello\ndata: {}\n\n";
+        reply->body_bytes = 23;
+    } else if (base_str_equal(request->path, BASE_STR("/test/hint"))) {
+        hint_all(worker);
+        reply->status = 204;
+    } else if (base_str_starts(request->path, BASE_STR("/v1/blob/"))) {
+        handle_blob(exchange, (struct base_str){request->path.data + 9, request->path.size - 9});
+    } else if (request->body_bytes > 0) {
+        char *text = base_arena_alloc(exchange->arena, 32);
+        reply->status = 200;
+        reply->body = (const uint8_t *)text;
+        reply->body_bytes = (size_t)snprintf(text, 32, "%zu bytes", request->body_bytes);
+    } else {
+        reply->status = 200;
+        header(reply, BASE_STR("content-type"), BASE_STR("text/plain"));
+        reply->body = (const uint8_t *)hundred;
+        reply->body_bytes = 100;
+    }
+    exchange->finish(exchange);
+}
+
+struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
+                                       struct base_str device, struct base_str profile)
+{
+    (void)worker;
+    (void)arena;
+    (void)device;
+    (void)profile;
+    return BASE_STR("b2ZmZXI");
+}
+
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)
+{
+    worker->write = write;
+    worker->write_ctx = ctx;
+}
+
+void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exchange,
+                         struct gw_hint *hint)
+{
+    (void)exchange;
+    hint->next = worker->hints;
+    hint->prev = &worker->hints;
+    if (hint->next != NULL) {
+        hint->next->prev = &hint->next;
+    }
+    worker->hints = hint;
+    worker->hint_count++;
+}
+
+void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
+{
+    *hint->prev = hint->next;
+    if (hint->next != NULL) {
+        hint->next->prev = hint->prev;
+    }
+    worker->hint_count--;
+}
+
+uint64_t gw_worker_hint_count(const struct gw_worker *worker)
+{
+    return worker->hint_count;
+}
+
+const uint8_t *gw_blob_bytes(const struct gw_blob *blob, uint64_t at, size_t *out_size)
+{
+    if (at >= blob->bytes) {
+        return NULL;
+    }
+    uint64_t left = blob->bytes - at;
+    *out_size = left < sizeof(blob->piece) ? (size_t)left : sizeof(blob->piece);
+    return blob->piece;
+}
+
+void gw_blob_release(struct gw_blob *blob)
+{
+    free(blob);
+}
+
+struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker)
+{
+    return &worker->stats;
+}
+
+void gw_worker_latency(struct gw_worker *worker, uint64_t latency_us)
+{
+    (void)worker;
+    (void)latency_us;
+}

@@ -1,0 +1,179 @@
+// The module `walle` as a script sees it: config, input, device, log and result.
+#include "vm_kit.h"
+
+static int setup(void **state)
+{
+    static struct vm_kit kit;
+    kit_init(&kit, 0);
+    *state = &kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_done(*state);
+    return 0;
+}
+
+static void test_defaults(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle\nprint(walle.config, walle.input, walle.device)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "{} None {'id': '0123456789abcdef'}\n");
+    kit_text_is(kit->result.result, "");
+}
+
+static void test_round_trip(void **state)
+{
+    static const char json[] =
+        "{\"a\":[1,-2.5,\"x\\u00e4\\n\",true,false,null,{\"b\":[]}],\"big\":123456789012345678901}";
+    struct vm_kit *kit = *state;
+    kit->job.config = BASE_STR(json);
+    kit->job.input = BASE_STR(json);
+    kit_run_source(kit, "import walle\nfrom walle import config, input\n"
+                        "assert walle.config == walle.input and walle.config is config\n"
+                        "walle.result(walle.config['a'])\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.result, "[1,-2.5,\"x\xc3\xa4\\n\",true,false,null,{\"b\":[]}]");
+    kit_run_source(kit, "import walle\nwalle.result(walle.input['big'])\n");
+    kit_text_is(kit->result.result, "123456789012345678901");
+}
+
+static void test_device(void **state)
+{
+    struct vm_kit *kit = *state;
+    struct wire_attrs attrs = {.count = 3};
+    attrs.items[0] = (struct wire_attr){
+        .name = BASE_STR("os"), .type = WIRE_ATTR_STRING, .text = BASE_STR("android")};
+    attrs.items[1] =
+        (struct wire_attr){.name = BASE_STR("ram_mb"), .type = WIRE_ATTR_INTEGER, .integer = -3};
+    attrs.items[2] =
+        (struct wire_attr){.name = BASE_STR("rooted"), .type = WIRE_ATTR_BOOLEAN, .integer = 1};
+    kit->job.attrs = &attrs;
+    kit_run_source(kit, "import walle\nd = walle.device\nd['os'] += '!'\n"
+                        "walle.result([d['os'], walle.device['ram_mb'], d['rooted'], d['id']])\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.result, "[\"android!\",-3,true,\"0123456789abcdef\"]");
+    kit->job.attrs = NULL;
+}
+
+static void test_bad_json(void **state)
+{
+    static const struct {
+        struct base_str config;
+        const char *type;
+    } cases[] = {
+        {BASE_STR("{\"a\": nope}"), "ValueError"},
+        {BASE_STR("[1]"), "ValueError"},
+        {BASE_STR("\xff\xfe"), "UnicodeError"},
+    };
+    struct vm_kit *kit = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kit->job.config = cases[i].config;
+        kit_run_source(kit, "import walle\n\nwalle.config\n");
+        kit_ended(kit, DEV_VM_EXCEPTION);
+        assert_string_equal(kit->result.type, cases[i].type);
+        assert_int_equal(kit->result.line, 3);
+        kit_run_source(kit, "import walle\n"); // made only when asked for
+        kit_ended(kit, DEV_VM_FINISHED);
+    }
+}
+
+static void test_last_result_wins(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle\nwalle.result(1)\nwalle.result({'b': (2, 3.0)})\n"
+                        "try:\n    walle.result(object())\nexcept TypeError as e:\n    print(e)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.result, "{\"b\":[2,3.0]}");
+    kit_text_is(kit->result.output, "walle.result: not JSON: object\n");
+}
+
+static void test_result_is_strict_json(void **state)
+{
+    static const struct {
+        const char *value;
+        const char *type;
+    } cases[] = {
+        {"b'x'", "TypeError"},         {"{1: 2}", "TypeError"},
+        {"{'a': {2}}", "TypeError"},   {"float('nan')", "ValueError"},
+        {"1e999", "ValueError"},       {"[lambda: 1]", "TypeError"},
+        {"1j", "TypeError"},           {"range(3)", "TypeError"},
+        {"'x' * 16383", "ValueError"}, {"[0] * 9000", "ValueError"},
+        {"Exception", "TypeError"},
+    };
+    struct vm_kit *kit = *state;
+    char source[128];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void)snprintf(source, sizeof(source), "import walle\nwalle.result(%s)\n", cases[i].value);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_EXCEPTION);
+        assert_string_equal(kit->result.type, cases[i].type);
+        kit_text_is(kit->result.result, "");
+    }
+    kit_run_source(kit, "import walle\nwalle.result('x' * 16382)\n"); // two quotes: just fits
+    kit_ended(kit, DEV_VM_FINISHED);
+    assert_int_equal(kit->result.result.size, DEV_VM_RESULT_MAX);
+    kit_run_source(kit,
+                   "import walle\nwalle.result([1e300, 1e-7, -0.0, True, '\\x00\"\\\\', {}])\n");
+    kit_text_is(kit->result.result, "[1e+300,1e-07,-0.0,true,\"\\u0000\\\"\\\\\",{}]");
+}
+
+static void test_log_and_print_share_the_output(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit,
+                   "import walle\nwalle.log('a', 1, [2.0])\nprint('b', end='')\nwalle.log()\n");
+    kit_text_is(kit->result.output, "a 1 [2.0]\nb\n");
+}
+
+static void test_output_is_bounded(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "for i in range(10000): print('0123456789')\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    assert_true(kit->result.output_cut);
+    assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX);
+    assert_memory_equal(kit->result.output.data, "0123456789\n0123", 15);
+    kit_run_source(kit, "print('x' + '\\u20ac' * 10000)\n");
+    assert_true(kit->result.output_cut);
+    assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX); // 1 + 3 * 5461
+    kit_run_source(kit, "print('\\u20ac' * 10000)\n");
+    assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX - 1);
+    kit_run_source(kit, "print(1)\n");
+    assert_false(kit->result.output_cut);
+}
+
+static void test_module_is_read_only(void **state)
+{
+    static const char *const statements[] = {"walle.config = 1", "walle.log = print",
+                                             "del walle.device", "walle.other = 1",
+                                             "walle.nothing"};
+    struct vm_kit *kit = *state;
+    char source[128];
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        (void)snprintf(source, sizeof(source), "import walle\n%s\n", statements[i]);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_EXCEPTION);
+        assert_string_equal(kit->result.type, "AttributeError");
+    }
+}
+
+#define VM_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        VM_TEST(test_defaults),
+        VM_TEST(test_round_trip),
+        VM_TEST(test_device),
+        VM_TEST(test_bad_json),
+        VM_TEST(test_last_result_wins),
+        VM_TEST(test_result_is_strict_json),
+        VM_TEST(test_log_and_print_share_the_output),
+        VM_TEST(test_output_is_bounded),
+        VM_TEST(test_module_is_read_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
