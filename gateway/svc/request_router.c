@@ -11,7 +11,7 @@
 bool gw_core_owns_path(struct base_str path)
 {
     return base_str_starts(path, BASE_STR("/v1/")) || base_str_starts(path, BASE_STR("/api/")) ||
-           base_str_equal(path, BASE_STR("/metrics")) ||
+           base_str_equal(path, BASE_STR("/")) || base_str_equal(path, BASE_STR("/metrics")) ||
            base_str_equal(path, BASE_STR("/healthz")) || base_str_equal(path, BASE_STR("/readyz"));
 }
 
@@ -122,6 +122,10 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
             gw_reply_method(exchange, route->get ? "GET, HEAD" : "POST");
             gw_exchange_finish(exchange);
         }
+        return;
+    }
+    if (base_str_equal(request->path, BASE_STR("/")) && worker->core->api != NULL) {
+        worker->core->api(worker, exchange); // the console page holds no data: it needs no token
         return;
     }
     if (base_str_starts(request->path, BASE_STR(API_PREFIX))) {
