@@ -483,6 +483,9 @@ void rig_run(struct rig *rig, uint64_t us)
             return;
         }
         if (due_us > end_us) {
+            if (end_us > rig->port.clock.mono_us) {
+                mem_clock_advance(&rig->port, end_us - rig->port.clock.mono_us);
+            }
             return;
         }
         if (due_us > rig->port.clock.mono_us) {

@@ -14,7 +14,7 @@
 #define RIG_FILE_MAX     200000
 #define RIG_OFFERS_MAX   8
 #define RIG_KEYS_MAX     3
-#define RIG_LEDGER_MAX   512
+#define RIG_LEDGER_MAX   4096
 
 struct rig_file {
     uint8_t *bytes;
