@@ -108,7 +108,8 @@ struct dev_control {
     uint8_t kind;
     bool pairs_sent;
     bool pairs_wanted;
-    bool more_offers; // check in again when the pulls are done
+    bool more_offers;   // check in again when the pulls are done
+    bool checkin_first; // the last report failed: it must not keep the device from checking in
     struct dev_backoff backoff;
     struct dev_offers_stream offers;
 };

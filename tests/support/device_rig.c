@@ -479,7 +479,7 @@ void rig_run(struct rig *rig, uint64_t us)
         if (serve_one(rig) || finish_run(rig)) {
             continue;
         }
-        if (dev_is_idle(rig->runtime) && rig->checkins > 0) {
+        if (!rig->run_on && dev_is_idle(rig->runtime) && rig->checkins > 0) {
             return;
         }
         if (due_us > end_us) {
