@@ -86,7 +86,7 @@ struct rig {
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once
     bool hold_runs;
-    bool run_on; // rig_run goes on for its whole time, even when the device is idle
+    bool run_on;           // rig_run goes on for its whole time, even when the device is idle
     const uint8_t *script; // first file of versions added from now on; NULL: made up
     size_t script_bytes;
     // What the gateway saw.
