@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCRIPT_SUFFIX_SIZE 4     // ".mpy"
-#define CANCEL_REPEAT_US   5000u // an interrupt before the run began is repeated
+#define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
+#define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
 
 enum work {
@@ -241,8 +241,8 @@ static void wait_end(struct posix_task *task)
     }
     while (task->work == WORK_RUNNING) {
         uint64_t until_us = base_clock_mono_us() + CANCEL_REPEAT_US;
-        struct timespec until = {.tv_sec = (time_t)(until_us / 1000000u),
-                                 .tv_nsec = (long)(until_us % 1000000u * 1000u)};
+        struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                 .tv_nsec = (long)(until_us % 1000000) * 1000};
         if (task->vm != NULL) {
             dev_vm_interrupt(task->vm);
         }
