@@ -193,7 +193,6 @@ void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
     }
     if (control->exchange == 0 && now_us >= control->checkin_due_us &&
         now_us >= control->not_before_us) {
-        runtime->stats.checkins++;
         checkin_start(runtime, now_us);
     }
 }
@@ -233,6 +232,7 @@ static void checkin_done(struct dev_runtime *runtime)
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    runtime->stats.checkins++;
     control->checkin_due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
     control->pairs_wanted = false;
     control->more_offers = offers && (control->offers.flags & WIRE_OFFER_FLAG_MORE) != 0;

@@ -2,6 +2,8 @@
 // is loaded, on the VM's thread; pure.
 #include "vm/mpy_check.h"
 
+#include "vm/vm_text.h"
+
 #include "py/persistentcode.h"
 #include "py/qstr.h"
 #include "py/smallint.h"
@@ -43,40 +45,6 @@ static void fault(struct check *check, enum base_status status, const char *what
 static bool going(const struct check *check)
 {
     return check->fault == NULL && check->reader.status == BASE_OK;
-}
-
-// Shortest form, no surrogates, up to U+10FFFF (RFC 3629).
-static size_t utf8_step(const uint8_t *text, size_t left)
-{
-    uint8_t lead = text[0];
-    if (lead < 0x80) {
-        return 1;
-    }
-    size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-    if (lead < 0xC2 || lead > 0xF4 || more >= left) {
-        return 0;
-    }
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool wrong = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] > 0x9F) ||
-                 (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] > 0x8F);
-    return wrong ? 0 : more + 1;
-}
-
-static bool utf8_valid(const uint8_t *text, size_t size)
-{
-    size_t at = 0;
-    while (at < size) {
-        size_t step = utf8_step(text + at, size - at);
-        if (step == 0) {
-            return false;
-        }
-        at += step;
-    }
-    return true;
 }
 
 // Bytes followed by a NUL that is not counted. NULL after a fault.
@@ -123,7 +91,7 @@ static void name_check(struct check *check)
         return;
     }
     const uint8_t *text = terminated(check, value);
-    if (text != NULL && !utf8_valid(text, value)) {
+    if (text != NULL && !dev_text_valid(text, value)) {
         fault(check, BASE_ERR_INVALID, "bytecode: name is not UTF-8");
     }
 }
@@ -168,7 +136,7 @@ static void constant_check(struct check *check, unsigned depth)
         }
     } else if (type == MP_PERSISTENT_OBJ_STR || type == MP_PERSISTENT_OBJ_BYTES) {
         const uint8_t *text = terminated(check, size);
-        if (type == MP_PERSISTENT_OBJ_STR && text != NULL && !utf8_valid(text, size)) {
+        if (type == MP_PERSISTENT_OBJ_STR && text != NULL && !dev_text_valid(text, size)) {
             fault(check, BASE_ERR_INVALID, "bytecode: text is not UTF-8");
         }
     } else {

@@ -4,6 +4,7 @@
 // keep itself alive. The C stack check lives here too, since it is called at every call and at
 // every step of the loops that MicroPython runs in C. Runs on the VM's thread.
 #include "vm/vm_state.h"
+#include "vm/vm_text.h"
 
 #include "base/clock.h"
 
@@ -69,7 +70,7 @@ static void position_set(struct dev_vm *vm, const struct _mp_code_state_t *code_
     qstr file = code_state->fun_bc->context->constants.qstr_table[0];
     size_t line =
         mp_bytecode_get_source_line(ip, line_info_top, (size_t)(code_state->ip - opcodes));
-    dev_vm_text_set(vm->out->file, sizeof(vm->out->file), base_str_of(qstr_str(file)));
+    dev_text_set(vm->out->file, sizeof(vm->out->file), base_str_of(qstr_str(file)));
     vm->out->line = (uint32_t)line;
 }
 #pragma GCC diagnostic pop
@@ -113,8 +114,8 @@ void dev_vm_budget_spent(const struct _mp_code_state_t *code_state)
         dev_vm_units_left = 1;
         return;
     }
-    dev_vm_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("BudgetError"));
-    dev_vm_text_set(vm->out->message, sizeof(vm->out->message), base_str_of(message));
+    dev_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("BudgetError"));
+    dev_text_set(vm->out->message, sizeof(vm->out->message), base_str_of(message));
     if (code_state != NULL) {
         position_set(vm, code_state);
     }

@@ -2,6 +2,7 @@
 // "features.mpy", "pkg", "pkg/__init__.mpy"); the answers come from the job's table, and the
 // bytecode is used where it lies. Called from the import statement, on the VM's thread.
 #include "vm/vm_state.h"
+#include "vm/vm_text.h"
 
 #include "vm/mpy_check.h"
 
@@ -32,9 +33,9 @@ bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module)
     }
     struct dev_vm_result *out = vm->out;
     out->end = DEV_VM_LOAD;
-    dev_vm_text_set(out->type, sizeof(out->type), BASE_STR("LoadError"));
-    dev_vm_text_set(out->message, sizeof(out->message), base_str_of(fault.what));
-    dev_vm_text_set(out->file, sizeof(out->file), module->name);
+    dev_text_set(out->type, sizeof(out->type), BASE_STR("LoadError"));
+    dev_text_set(out->message, sizeof(out->message), base_str_of(fault.what));
+    dev_text_set(out->file, sizeof(out->file), module->name);
     out->line = 0;
     return false;
 }

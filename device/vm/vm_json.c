@@ -2,6 +2,8 @@
 // does not know. Called from walle.result() on the VM's thread.
 #include "vm/vm_json.h"
 
+#include "vm/vm_text.h"
+
 #include "py/cstack.h"
 #include "py/objint.h"
 #include "py/objlist.h"
@@ -112,5 +114,8 @@ size_t dev_vm_json_write(mp_obj_t value, char *out, size_t capacity)
     struct json_writer writer = {.out = out, .capacity = capacity};
     const mp_print_t print = {&writer, json_add};
     value_write(&print, value);
+    if (!dev_text_valid((const uint8_t *)out, writer.size)) {
+        mp_raise_msg(&mp_type_UnicodeError, MP_ERROR_TEXT("walle.result: text is not UTF-8"));
+    }
     return writer.size;
 }

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 // Writes `value` (None, bool, int, finite float, str, and lists, tuples and dicts with str keys of
-// such) and returns the size. Raises TypeError or ValueError for what JSON cannot hold or what does
-// not fit, RuntimeError for values nested too deep.
+// such) and returns the size. Raises TypeError, ValueError or UnicodeError for what JSON cannot
+// hold or what does not fit, RuntimeError for values nested too deep.
 size_t dev_vm_json_write(mp_obj_t value, char *out, size_t capacity);
 
 #endif

@@ -2,26 +2,13 @@
 // the VM's thread, after the script was left.
 #include "vm/vm_state.h"
 
+#include "vm/vm_text.h"
+
 #include "py/builtin.h"
 #include "py/objexcept.h"
 #include "py/runtime.h"
 
 #include <string.h>
-
-void dev_vm_text_set(char *field, size_t capacity, struct base_str text)
-{
-    size_t size = text.size;
-    if (size > capacity - 1) {
-        size = capacity - 1;
-        while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
-            size--; // not in the middle of a character
-        }
-    }
-    if (size > 0) {
-        memcpy(field, text.data, size);
-    }
-    field[size] = '\0';
-}
 
 struct message_writer {
     char text[DEV_VM_MESSAGE_MAX + 4]; // room to see that a character is cut
@@ -53,8 +40,8 @@ static void message_set(struct dev_vm *vm, mp_obj_t exception)
         mp_obj_print_helper(&print, exception, PRINT_STR);
         nlr_pop();
     }
-    dev_vm_text_set(vm->out->message, sizeof(vm->out->message),
-                    (struct base_str){writer.text, writer.size});
+    dev_text_set(vm->out->message, sizeof(vm->out->message),
+                 (struct base_str){writer.text, writer.size});
 }
 
 static bool is_recursion_error(mp_obj_t exception)
@@ -90,8 +77,8 @@ void dev_vm_outcome_exception(struct dev_vm *vm, void *raised)
     size_t *trace = NULL;
     mp_obj_exception_get_traceback(exception, &count, &trace);
     if (count >= 3) { // file, line, function of the innermost frame come first
-        dev_vm_text_set(out->file, sizeof(out->file), base_str_of(qstr_str((qstr)trace[0])));
+        dev_text_set(out->file, sizeof(out->file), base_str_of(qstr_str((qstr)trace[0])));
         out->line = (uint32_t)trace[1];
     }
-    dev_vm_text_set(out->type, sizeof(out->type), base_str_of(qstr_str(type->name)));
+    dev_text_set(out->type, sizeof(out->type), base_str_of(qstr_str(type->name)));
 }

@@ -1,6 +1,7 @@
 // Output of a script: print() and walle.log() land in a bounded buffer of the VM. Called by
 // MicroPython's printing, on the VM's thread.
 #include "vm/vm_state.h"
+#include "vm/vm_text.h"
 
 #include "py/mphal.h"
 
@@ -11,16 +12,10 @@ void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size)
     if (vm->out->output_cut) {
         return;
     }
-    size_t room = DEV_VM_OUTPUT_MAX - vm->output_size;
-    if (size > room) {
-        vm->out->output_cut = true;
-        size = room;
-        while (size > 0 && ((uint8_t)text[size] & 0xC0) == 0x80) {
-            size--; // not in the middle of a character
-        }
-    }
-    memcpy(vm->output + vm->output_size, text, size);
-    vm->output_size += size;
+    size_t fits = dev_text_fit((struct base_str){text, size}, DEV_VM_OUTPUT_MAX - vm->output_size);
+    vm->out->output_cut = fits < size;
+    memcpy(vm->output + vm->output_size, text, fits);
+    vm->output_size += fits;
 }
 
 void mp_hal_stdout_tx_strn_cooked(const char *text, size_t size)

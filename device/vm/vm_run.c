@@ -5,6 +5,7 @@
 #include "vm/vm.h"
 
 #include "vm/vm_state.h"
+#include "vm/vm_text.h"
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -107,8 +108,9 @@ static void heap_peak_note(struct dev_vm *vm)
 }
 
 // Loads and executes the entry module. Raises what the script raises.
-static void entry_execute(const struct dev_vm_module *module)
+static void entry_execute(struct dev_vm *vm, const struct dev_vm_module *module)
 {
+    vm->loading = true;
     mp_init();
     mp_module_context_t *context = m_new_obj(mp_module_context_t);
     context->module.base.type = &mp_type_module;
@@ -118,7 +120,10 @@ static void entry_execute(const struct dev_vm_module *module)
     mp_reader_new_mem(&reader, module->mpy, module->size, MP_READER_IS_ROM);
     mp_raw_code_load(&reader, &compiled);
     mp_obj_t main = mp_make_function_from_proto_fun(compiled.rc, context, NULL);
-    mp_call_function_0(main);
+    vm->loading = false;
+    if (!vm->load_only) {
+        mp_call_function_0(main);
+    }
 }
 
 // In a frame of its own, below `stack_top`: what it holds in registers and on the stack is what the
@@ -129,19 +134,22 @@ static __attribute__((noinline)) void run_script(struct dev_vm *vm,
     nlr_buf_t nlr;
     vm->abort_target = &nlr;
     if (nlr_push(&nlr) == 0) {
-        entry_execute(module);
+        entry_execute(vm, module);
         nlr_pop();
         vm->out->end = DEV_VM_FINISHED;
     } else if (nlr.ret_val == NULL) {
         vm->out->end = vm->stopped;
     } else {
         dev_vm_outcome_exception(vm, nlr.ret_val);
+        if (vm->loading && vm->out->end == DEV_VM_EXCEPTION) {
+            vm->out->end = DEV_VM_LOAD;
+        }
     }
     vm->abort_target = NULL;
 }
 
-enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
-                            struct dev_vm_result *out_result)
+static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job, bool load_only,
+                                struct dev_vm_result *out_result)
 {
     if (vm == NULL || job == NULL || out_result == NULL || !job_valid(job)) {
         return BASE_ERR_INVALID;
@@ -153,6 +161,7 @@ enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
     vm->job = job;
     vm->out = out_result;
     vm->stopped = DEV_VM_FINISHED;
+    vm->load_only = load_only;
     vm->heap_peak_bytes = 0;
     vm->output_size = 0;
     vm->result_size = 0;
@@ -161,10 +170,10 @@ enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
     const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
     if (module == NULL) {
         out_result->end = DEV_VM_LOAD;
-        dev_vm_text_set(out_result->type, sizeof(out_result->type), BASE_STR("LoadError"));
-        dev_vm_text_set(out_result->message, sizeof(out_result->message),
-                        BASE_STR("the entry module is not among the modules"));
-        dev_vm_text_set(out_result->file, sizeof(out_result->file), job->entry);
+        dev_text_set(out_result->type, sizeof(out_result->type), BASE_STR("LoadError"));
+        dev_text_set(out_result->message, sizeof(out_result->message),
+                     BASE_STR("the entry module is not among the modules"));
+        dev_text_set(out_result->file, sizeof(out_result->file), job->entry);
     } else if (dev_vm_module_check(vm, module)) {
         dev_vm_current = vm;
         interpreter_start(vm, __builtin_frame_address(0));
@@ -172,6 +181,7 @@ enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
         heap_peak_note(vm);
         dev_vm_current = NULL;
     }
+    dev_text_clean(vm->output, vm->output_size);
     out_result->instructions = dev_vm_budget_used(vm);
     out_result->duration_us = base_clock_mono_us() - vm->started_us;
     out_result->heap_peak_bytes = vm->heap_peak_bytes;
@@ -180,6 +190,18 @@ enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
     vm->job = NULL;
     vm->out = NULL;
     return BASE_OK;
+}
+
+enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
+                            struct dev_vm_result *out_result)
+{
+    return job_run(vm, job, false, out_result);
+}
+
+enum base_status dev_vm_load(struct dev_vm *vm, const struct dev_vm_job *job,
+                             struct dev_vm_result *out_result)
+{
+    return job_run(vm, job, true, out_result);
 }
 
 // MicroPython calls this when the heap is full.

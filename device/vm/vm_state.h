@@ -29,6 +29,8 @@ struct dev_vm {
     uint64_t units_used;
     uint32_t units_granted; // of the slice under way
     uint32_t position_tries;
+    bool load_only;
+    bool loading; // the entry module is being loaded
     uint32_t heap_peak_bytes;
     size_t output_size;
     size_t result_size;
@@ -36,6 +38,11 @@ struct dev_vm {
     char result[DEV_VM_RESULT_MAX];
     char scratch[DEV_VM_RESULT_MAX]; // a result while it is being written
 };
+
+// Loads the job's entry module as dev_vm_run does but does not execute it: what a build tool asks
+// of its output, and what the loader is tested with. Same results.
+BASE_NODISCARD enum base_status dev_vm_load(struct dev_vm *vm, const struct dev_vm_job *job,
+                                            struct dev_vm_result *out_result);
 
 // The VM whose run is under way on this thread; NULL: none.
 extern _Thread_local struct dev_vm *dev_vm_current;
@@ -53,8 +60,6 @@ const struct dev_vm_module *dev_vm_module_find(const struct dev_vm_job *job, str
 bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module);
 
 // --- vm_outcome.c
-// Copies text into a fixed field, cut at a character's border and NUL-terminated.
-void dev_vm_text_set(char *field, size_t capacity, struct base_str text);
 // Fills the result from an uncaught exception (an mp_obj_t). Runs script code where the script
 // defines how its exception is shown; that is within the budget.
 void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);

@@ -2,6 +2,9 @@
 // compiler library; used by `walle task build` and by tests, on any thread.
 #include "vm/vm.h"
 
+#include "vm/mpy_check.h"
+#include "vm/vm_text.h"
+
 #include "base/check.h"
 #include "base/error.h"
 
@@ -120,6 +123,9 @@ enum base_status dev_vm_compile(struct base_str source, struct base_str file_nam
         return base_error_set(error, BASE_ERR_INVALID, "file name is empty or over %d bytes",
                               DEV_VM_FILE_MAX - 1);
     }
+    if (!dev_text_valid((const uint8_t *)source.data, source.size)) {
+        return base_error_set(error, BASE_ERR_INVALID, "source is not UTF-8");
+    }
     uint8_t *heap = malloc(COMPILE_HEAP_BYTES);
     if (heap == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -130,6 +136,11 @@ enum base_status dev_vm_compile(struct base_str source, struct base_str file_nam
     struct compile_output output = {.bytes = NULL};
     enum base_status status = compile(source, file_name, &output, error);
     free(heap);
+    struct dev_mpy_fault fault;
+    if (status == BASE_OK && dev_mpy_check(output.bytes, output.size, &fault) != BASE_OK) {
+        status =
+            base_error_set(error, BASE_ERR_INVALID, "a device would refuse it: %s", fault.what);
+    }
     if (status != BASE_OK) {
         free(output.bytes);
         return status;

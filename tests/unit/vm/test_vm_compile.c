@@ -45,6 +45,24 @@ static void test_errors_have_a_line(void **state)
     }
 }
 
+static void test_what_compiles_loads(void **state)
+{
+    static const struct {
+        const char *source;
+        const char *text;
+    } cases[] = {
+        {"x = '\xe4'\n", "source is not UTF-8"},
+        {"x = '\\ud800 a long text, so that it is no name'\n",
+         "a device would refuse it: bytecode: text is not UTF-8"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct base_error error;
+        assert_int_equal(compile(cases[i].source, &error), BASE_ERR_INVALID);
+        assert_string_equal(error.text, cases[i].text);
+    }
+}
+
 static char *repeated(const char *part, size_t times, const char *tail)
 {
     size_t size = strlen(part);
@@ -109,9 +127,8 @@ static void test_same_source_same_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errors_have_a_line),
-        cmocka_unit_test(test_hostile_source),
-        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_errors_have_a_line),     cmocka_unit_test(test_what_compiles_loads),
+        cmocka_unit_test(test_hostile_source),         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_same_source_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,6 +145,17 @@ static void test_output_is_bounded(void **state)
     assert_false(kit->result.output_cut);
 }
 
+static void test_text_that_leaves_is_utf8(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import walle\nx = chr(0xd800)\nprint('a' + x + 'b')\n"
+                        "try:\n    walle.result(x)\nexcept UnicodeError as e:\n    print(e)\n"
+                        "raise ValueError('x' + x + 'y')\n");
+    kit_ended(kit, DEV_VM_EXCEPTION);
+    kit_text_is(kit->result.output, "a???b\nwalle.result: text is not UTF-8\n");
+    assert_string_equal(kit->result.message, "x???y");
+}
+
 static void test_module_is_read_only(void **state)
 {
     static const char *const statements[] = {"walle.config = 1", "walle.log = print",
@@ -173,6 +184,7 @@ int main(void)
         VM_TEST(test_result_is_strict_json),
         VM_TEST(test_log_and_print_share_the_output),
         VM_TEST(test_output_is_bounded),
+        VM_TEST(test_text_that_leaves_is_utf8),
         VM_TEST(test_module_is_read_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

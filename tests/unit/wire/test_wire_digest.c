@@ -70,6 +70,19 @@ static void device_ids(void **state)
         assert_int_equal(wire_device_parse(base_str_of(bad[i]), &id), BASE_ERR_INVALID);
     }
     assert_true(id == 0x0123456789abcdefu);
+    // Every byte in every place: taken exactly when it is a digit or a to f.
+    for (unsigned c = 0; c < 256; c++) {
+        for (size_t at = 0; at < WIRE_DEVICE_HEX; at++) {
+            (void)memset(text, '7', WIRE_DEVICE_HEX);
+            text[at] = (char)c;
+            bool known = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+            struct base_str view = {text, WIRE_DEVICE_HEX};
+            assert_int_equal(wire_device_parse(view, &id), known ? BASE_OK : BASE_ERR_INVALID);
+            char again[WIRE_DEVICE_HEX + 1];
+            wire_device_hex(id, again);
+            assert_true(!known || memcmp(again, text, WIRE_DEVICE_HEX) == 0);
+        }
+    }
 }
 
 int main(void)

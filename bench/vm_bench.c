@@ -1,0 +1,204 @@
+// Measures the script VM and prints one line of JSON. Started by bench/vm_bench.py, which measures
+// the peer and writes the result.
+//
+//   vm_bench start RUNS             median time of a whole run of an empty module
+//   vm_bench task RUNS FILE         median time of a run of FILE
+//   vm_bench threads MS ROUNDS FILE runs of FILE in one thread and in two, in turns of MS each
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "vm/vm.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SOURCE_MAX (64 * 1024)
+#define RUNS_MAX   1000000
+#define HEAP_KIB   64
+#define ROUNDS_MAX 1000
+
+struct turn {
+    struct dev_vm_module module;
+    atomic_bool *stop;
+    uint64_t runs;
+};
+
+static void die(const char *what)
+{
+    (void)fprintf(stderr, "vm_bench: %s\n", what);
+    exit(1);
+}
+
+static struct dev_vm_module module_compile(struct base_str source)
+{
+    uint8_t *mpy = NULL;
+    size_t size = 0;
+    struct base_error error;
+    if (dev_vm_compile(source, BASE_STR("bench.py"), &mpy, &size, &error) != BASE_OK) {
+        die(error.text);
+    }
+    return (struct dev_vm_module){BASE_STR("main"), mpy, size};
+}
+
+static struct dev_vm_module module_read(const char *path)
+{
+    static char source[SOURCE_MAX];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        die("cannot open the script");
+    }
+    size_t size = fread(source, 1, sizeof(source), file);
+    (void)fclose(file);
+    return module_compile((struct base_str){source, size});
+}
+
+static void run_once(struct dev_vm *vm, const struct dev_vm_module *module)
+{
+    struct dev_vm_job job = {
+        .modules = module, .module_count = 1, .entry = BASE_STR("main"), .time_ms = 60000};
+    struct dev_vm_result result;
+    if (dev_vm_run(vm, &job, &result) != BASE_OK || result.end != DEV_VM_FINISHED) {
+        die("the script did not finish");
+    }
+}
+
+static struct dev_vm *vm_make(void)
+{
+    struct dev_vm *vm = NULL;
+    if (dev_vm_new(HEAP_KIB, &vm) != BASE_OK) {
+        die("no memory");
+    }
+    return vm;
+}
+
+static int double_order(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double clock_us(clockid_t id)
+{
+    struct timespec now;
+    (void)clock_gettime(id, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static void measure_runs(struct dev_vm_module module, size_t runs)
+{
+    struct dev_vm *vm = vm_make();
+    double *times = malloc(runs * sizeof(*times));
+    if (times == NULL) {
+        die("no memory");
+    }
+    double cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID);
+    double wall = clock_us(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < runs; i++) {
+        double start = clock_us(CLOCK_MONOTONIC);
+        run_once(vm, &module);
+        times[i] = clock_us(CLOCK_MONOTONIC) - start;
+    }
+    cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    wall = clock_us(CLOCK_MONOTONIC) - wall;
+    qsort(times, runs, sizeof(*times), double_order);
+    (void)printf(
+        "{\"median_us\":%.2f,\"p99_us\":%.2f,\"runs\":%zu,\"wall_s\":%.4f,\"cpu_s\":%.4f}\n",
+        times[runs / 2], times[runs * 99 / 100], runs, wall / 1e6, cpu / 1e6);
+    free(times);
+    dev_vm_free(vm);
+}
+
+static void *turn_main(void *argument)
+{
+    struct turn *turn = argument;
+    struct dev_vm *vm = vm_make();
+    while (!atomic_load_explicit(turn->stop, memory_order_relaxed)) {
+        run_once(vm, &turn->module);
+        turn->runs++;
+    }
+    dev_vm_free(vm);
+    return NULL;
+}
+
+struct totals {
+    double wall_us;
+    double cpu_us;
+    uint64_t runs;
+};
+
+static double turn_measure(const struct dev_vm_module *module, int threads, long ms,
+                           struct totals *totals)
+{
+    pthread_t ids[2];
+    struct turn turns[2];
+    atomic_bool stop = false;
+    double cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID);
+    double wall = clock_us(CLOCK_MONOTONIC);
+    for (int i = 0; i < threads; i++) {
+        turns[i] = (struct turn){.module = *module, .stop = &stop};
+        if (pthread_create(&ids[i], NULL, turn_main, &turns[i]) != 0) {
+            die("no thread");
+        }
+    }
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    (void)nanosleep(&pause, NULL);
+    atomic_store(&stop, true);
+    uint64_t runs = 0;
+    for (int i = 0; i < threads; i++) {
+        (void)pthread_join(ids[i], NULL);
+        runs += turns[i].runs;
+    }
+    wall = clock_us(CLOCK_MONOTONIC) - wall;
+    totals->wall_us += wall;
+    totals->cpu_us += clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+    totals->runs += runs;
+    return (double)runs / wall;
+}
+
+static void measure_threads(struct dev_vm_module module, long ms, size_t rounds)
+{
+    static double ratios[ROUNDS_MAX];
+    struct totals one = {0};
+    struct totals two = {0};
+    (void)turn_measure(&module, 2, 50, &(struct totals){0}); // warm up
+    for (size_t i = 0; i < rounds; i++) {
+        double single = turn_measure(&module, 1, ms, &one);
+        ratios[i] = turn_measure(&module, 2, ms, &two) / single;
+    }
+    qsort(ratios, rounds, sizeof(ratios[0]), double_order);
+    (void)printf("{\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f,\"one_runs\":%" PRIu64
+                 ",\"one_wall_s\":%.4f,\"one_cpu_s\":%.4f,\"two_runs\":%" PRIu64
+                 ",\"two_wall_s\":%.4f,\"two_cpu_s\":%.4f}\n",
+                 ratios[rounds / 2], ratios[0], ratios[rounds - 1], one.runs, one.wall_us / 1e6,
+                 one.cpu_us / 1e6, two.runs, two.wall_us / 1e6, two.cpu_us / 1e6);
+}
+
+static size_t number(const char *text, size_t max)
+{
+    uint64_t value = 0;
+    if (base_str_u64(base_str_of(text), &value) != BASE_OK || value == 0 || value > max) {
+        die("a number is wrong");
+    }
+    return (size_t)value;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "start") == 0) {
+        measure_runs(module_compile(BASE_STR("pass\n")), number(argv[2], RUNS_MAX));
+    } else if (argc == 4 && strcmp(argv[1], "task") == 0) {
+        measure_runs(module_read(argv[3]), number(argv[2], RUNS_MAX));
+    } else if (argc == 5 && strcmp(argv[1], "threads") == 0) {
+        measure_threads(module_read(argv[4]), (long)number(argv[2], 60000),
+                        number(argv[3], ROUNDS_MAX));
+    } else {
+        die("usage: vm_bench start RUNS | task RUNS FILE | threads MS ROUNDS FILE");
+    }
+    return 0;
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Benchmarks of the script VM against CPython. Appends JSON lines to bench/out/vm.jsonl and prints them.
+
+    vm_bench.py --build DIR [--quick]
+
+vm.two_threads  throughput of two VM threads over one, same script; peer: CPython threads. CPU time beside wall.
+vm.start_us     a whole run of an empty module in a fresh interpreter; peer: CPython subinterpreter that does the same.
+vm.task_us      a run of bench/vm_task.py in a fresh interpreter; peer: CPython exec of compiled code in fresh globals,
+                which isolates nothing: the interpreter and its modules are shared.
+`ratio` is ours / theirs.
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def ours(build, *arguments):
+    program = os.path.join(build, "bin", "vm_bench")
+    out = subprocess.run([program, *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(out)
+
+
+def load(name):
+    path = os.path.join(HERE, name)
+    with open(path, encoding="utf-8") as file:
+        return compile(file.read(), path, "exec")
+
+
+def median_us(action, runs):
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        action()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times)
+
+
+def subinterpreter():
+    import _xxsubinterpreters as interpreters
+
+    one = interpreters.create()
+    interpreters.run_string(one, "pass")
+    interpreters.destroy(one)
+
+
+def python_turn(code, threads, seconds):
+    stop = threading.Event()
+    counts = [0] * threads
+
+    def work(which):
+        while not stop.is_set():
+            exec(code, {})
+            counts[which] += 1
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
+    start = time.perf_counter()
+    cpu = time.process_time()
+    for worker in workers:
+        worker.start()
+    time.sleep(seconds)
+    stop.set()
+    for worker in workers:
+        worker.join()
+    return sum(counts), time.perf_counter() - start, time.process_time() - cpu
+
+
+def python_threads(code, seconds, rounds):
+    ratios = []
+    totals = {"one": [0, 0.0, 0.0], "two": [0, 0.0, 0.0]}
+    for _ in range(rounds):
+        rates = []
+        for name, threads in (("one", 1), ("two", 2)):
+            turn = python_turn(code, threads, seconds)
+            rates.append(turn[0] / turn[1])
+            totals[name] = [total + part for total, part in zip(totals[name], turn)]
+        ratios.append(rates[1] / rates[0])
+    result = {"ratio": statistics.median(ratios)}
+    for name, (runs, wall, cpu) in totals.items():
+        result.update({name + "_runs": runs, name + "_wall_s": round(wall, 4), name + "_cpu_s": round(cpu, 4)})
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, help="build folder, as build/release")
+    parser.add_argument("--quick", action="store_true", help="a few rounds only")
+    args = parser.parse_args()
+    rounds, turn_ms, runs = (3, 200, 500) if args.quick else (9, 500, 5000)
+    python = "CPython " + platform.python_version()
+    out = []
+
+    def add(bench, mine, peer, theirs, unit, better, detail):
+        out.append({"bench": bench, "ours": round(mine, 3), "peer": peer, "theirs": round(theirs, 3), "unit": unit,
+                    "ratio": round(mine / theirs, 5), "better": better, "detail": detail})
+
+    mine = ours(args.build, "threads", turn_ms, rounds, os.path.join(HERE, "vm_work.py"))
+    theirs = python_threads(load("vm_work.py"), turn_ms / 1000, rounds)
+    # What the ratio would be with both cores to itself: work done per second of CPU time, twice.
+    per_cpu = [mine[name + "_runs"] / mine[name + "_cpu_s"] for name in ("one", "two")]
+    mine["ratio_by_cpu_time"] = round(2 * per_cpu[1] / per_cpu[0], 4)
+    add("vm.two_threads", mine["ratio"], python + ", two threads", theirs["ratio"], "times the runs of one thread",
+        "higher", {"ours": mine, "theirs": theirs})
+
+    mine = ours(args.build, "start", runs)
+    theirs = median_us(subinterpreter, max(20, runs // 100))
+    add("vm.start_us", mine["median_us"], python + ", subinterpreter", theirs, "us", "lower", {"ours": mine})
+
+    task = load("vm_task.py")
+    mine = ours(args.build, "task", runs, os.path.join(HERE, "vm_task.py"))
+    theirs = median_us(lambda: exec(task, {}), runs)
+    add("vm.task_us", mine["median_us"], python + ", exec in fresh globals", theirs, "us", "lower", {"ours": mine})
+
+    os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
+    with open(os.path.join(HERE, "out", "vm.jsonl"), "a", encoding="utf-8") as file:
+        for line in out:
+            text = json.dumps(line)
+            print(text)
+            file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

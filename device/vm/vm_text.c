@@ -1,0 +1,73 @@
+// UTF-8 checks and copies for names, messages and output. Called everywhere in the script VM; pure.
+#include "vm/vm_text.h"
+
+#include <string.h>
+
+// Bytes of the character at the start of `text`; 0: there is none.
+static size_t character_size(const uint8_t *text, size_t left)
+{
+    uint8_t lead = text[0];
+    if (lead < 0x80) {
+        return 1;
+    }
+    size_t more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    if (lead < 0xC2 || lead > 0xF4 || more >= left) {
+        return 0;
+    }
+    for (size_t i = 1; i <= more; i++) {
+        if ((text[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    bool wrong = (lead == 0xE0 && text[1] < 0xA0) || (lead == 0xED && text[1] > 0x9F) ||
+                 (lead == 0xF0 && text[1] < 0x90) || (lead == 0xF4 && text[1] > 0x8F);
+    return wrong ? 0 : more + 1;
+}
+
+bool dev_text_valid(const uint8_t *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        size_t step = character_size(text + at, size - at);
+        if (step == 0) {
+            return false;
+        }
+        at += step;
+    }
+    return true;
+}
+
+void dev_text_clean(char *text, size_t size)
+{
+    size_t at = 0;
+    while (at < size) {
+        size_t step = character_size((const uint8_t *)text + at, size - at);
+        if (step == 0) {
+            text[at] = '?';
+            step = 1;
+        }
+        at += step;
+    }
+}
+
+size_t dev_text_fit(struct base_str text, size_t room)
+{
+    if (text.size <= room) {
+        return text.size;
+    }
+    size_t size = room;
+    while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
+        size--;
+    }
+    return size;
+}
+
+void dev_text_set(char *field, size_t capacity, struct base_str text)
+{
+    size_t size = dev_text_fit(text, capacity - 1);
+    if (size > 0) {
+        memcpy(field, text.data, size);
+    }
+    field[size] = '\0';
+    dev_text_clean(field, size);
+}
