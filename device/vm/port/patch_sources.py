@@ -62,7 +62,7 @@ PATCHES = {
         ),
         ("    while (*num_len > den_len) {\n", "    while (*num_len > den_len) {\n    " + CHECK),
         (
-            "    for (; cur < top; ++cur) { // XXX UTF8 next char\n",
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n",
             "    for (; cur < top; ++cur) { // XXX UTF8 next char\n    " + CHECK,
         ),
         (
