@@ -63,7 +63,7 @@ PATCHES = {
         ("    while (*num_len > den_len) {\n", "    while (*num_len > den_len) {\n    " + CHECK),
         (
             "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n",
-            "    for (; cur < top; ++cur) { // XXX UTF8 next char\n    " + CHECK,
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n    " + CHECK,
         ),
         (
             "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n",
