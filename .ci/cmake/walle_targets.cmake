@@ -20,6 +20,9 @@ endfunction()
 
 # Sanitizers apply to foreign code we build too (the script VM), warnings do not.
 function(walle_sanitize target)
+    if(WALLE_FUZZ) # coverage of the libraries is what guides the fuzzer
+        target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
     if(WALLE_SANITIZE)
         target_compile_options(${target} PRIVATE -fsanitize=${WALLE_SANITIZE} -fno-omit-frame-pointer
             -fno-sanitize-recover=all)

@@ -107,6 +107,9 @@ static void set_options(const struct cli *cli, const struct cli_call *call, cons
     curl_easy_setopt(kept, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(kept, CURLOPT_HTTP_VERSION,
                      (long)(clear ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS));
+    // libcurl 7.88 cannot reuse a clear-text HTTP/2 connection made with prior knowledge (curl
+    // issue 10634): such a call has a connection of its own.
+    curl_easy_setopt(kept, CURLOPT_FORBID_REUSE, clear ? 1L : 0L);
     curl_easy_setopt(kept, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(kept, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(kept, CURLOPT_NOSIGNAL, 1L);

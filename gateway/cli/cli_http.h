@@ -1,6 +1,7 @@
 // The command's HTTP client: libcurl over HTTP/2, TLS or clear text with prior knowledge.
 //
-// One connection is kept for the life of the process and reused by every call. Answers are bounded.
+// A TLS connection is kept for the life of the process and reused by every call. Answers are
+// bounded.
 #ifndef CLI_HTTP_H
 #define CLI_HTTP_H
 

@@ -189,6 +189,18 @@ enum cli_exit cli_show_take(enum cli_exit code, json_t *root)
     return code;
 }
 
+void cli_add_who(const struct cli *cli, json_t *body)
+{
+    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : getenv("USER");
+
+    if (by != NULL && by[0] != '\0') {
+        (void)json_object_set_new(body, "by", json_string(by));
+    }
+    if (cli_given(cli, CLI_OPTION_REASON)) {
+        (void)json_object_set_new(body, "reason", json_string(cli->values[CLI_OPTION_REASON]));
+    }
+}
+
 void cli_json_print(const json_t *root)
 {
     (void)json_dumpf(root, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);

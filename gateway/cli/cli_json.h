@@ -41,6 +41,9 @@ enum cli_exit cli_api_page(const struct cli *cli, const char *path, json_t **out
 
 // Prints `root` as JSON when `code` is OK; takes it (NULL allowed); returns `code`.
 enum cli_exit cli_show_take(enum cli_exit code, json_t *root);
+// Adds "by" (--by, or USER) and "reason" (--reason) to a request's body.
+void cli_add_who(const struct cli *cli, json_t *body);
+
 // Prints JSON with two-space indent and a newline.
 void cli_json_print(const json_t *root);
 // Member as text, or `fallback`; borrowed.

@@ -12,7 +12,6 @@
 #include "base/prng.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void print_plan(const json_t *stages)
@@ -175,18 +174,6 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     return code;
 }
 
-static void add_reason(const struct cli *cli, json_t *body)
-{
-    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : getenv("USER");
-
-    if (by != NULL && by[0] != '\0') {
-        (void)json_object_set_new(body, "by", json_string(by));
-    }
-    if (cli_given(cli, CLI_OPTION_REASON)) {
-        (void)json_object_set_new(body, "reason", json_string(cli->values[CLI_OPTION_REASON]));
-    }
-}
-
 // Creates the rollout and, unless --no-start, starts it.
 static enum cli_exit create(const struct cli *cli, const struct rollout_draft *draft,
                             const json_t *body, json_t **out_rollout)
@@ -198,7 +185,7 @@ static enum cli_exit create(const struct cli *cli, const struct rollout_draft *d
 
     wire_device_hex(draft->id, hex);
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%s/start", hex);
-    add_reason(cli, who);
+    cli_add_who(cli, who);
     if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_NO_START)) {
         json_decref(*out_rollout);
         *out_rollout = NULL;
@@ -238,7 +225,7 @@ enum cli_exit cli_rollout_start(struct cli *cli)
         code = make_body(cli, &draft, &body);
     }
     if (code == CLI_EXIT_OK) {
-        add_reason(cli, body);
+        cli_add_who(cli, body);
         code = create(cli, &draft, body, &rollout);
     }
     json_decref(body);

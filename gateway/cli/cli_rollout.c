@@ -5,7 +5,6 @@
 #include "cli/rollout_watch.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static enum cli_exit rollout_path(const struct cli *cli, const char *tail, char out[CLI_PATH_MAX])
@@ -111,18 +110,6 @@ enum cli_exit cli_rollout_log(struct cli *cli)
 
 // ---- Commands
 
-static void add_who(const struct cli *cli, json_t *body)
-{
-    const char *by = cli_given(cli, CLI_OPTION_BY) ? cli->values[CLI_OPTION_BY] : getenv("USER");
-
-    if (by != NULL && by[0] != '\0') {
-        (void)json_object_set_new(body, "by", json_string(by));
-    }
-    if (cli_given(cli, CLI_OPTION_REASON)) {
-        (void)json_object_set_new(body, "reason", json_string(cli->values[CLI_OPTION_REASON]));
-    }
-}
-
 // Posts `body` (taken) and shows the rollout as it is then.
 static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
 {
@@ -130,7 +117,7 @@ static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
     json_t *rollout = NULL;
     enum cli_exit code = rollout_path(cli, tail, path);
 
-    add_who(cli, body);
+    cli_add_who(cli, body);
     if (code == CLI_EXIT_OK) {
         code = cli_api_call(cli, "POST", path, body, &rollout);
     }

@@ -1,6 +1,7 @@
 // walle-gateway: command line, configuration, signals. Builds the core and the server and waits:
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
+#include "api/api.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "http/http_config.h"
@@ -197,7 +198,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .clock = *base_clock_real(),
         .log = log,
     };
-    return gw_core_new(&core_options, out_core, error);
+    BASE_TRY(gw_core_new(&core_options, out_core, error));
+    gw_api_install(*out_core);
+    return BASE_OK;
 }
 
 // ---- Running

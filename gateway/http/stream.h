@@ -103,7 +103,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
 // Submits a reply whose body comes from `read`; header values must live as long as the work.
 void gw_stream_commit_body(struct gw_stream *stream, const nghttp2_nv *headers, size_t count,
                            nghttp2_data_source_read_callback read);
-const char *gw_status_title(int status);
+const char *gw_stream_title(int status);
 
 void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state);
 const char *gw_stream_state_name(enum gw_stream_state state);

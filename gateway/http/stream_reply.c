@@ -20,7 +20,7 @@ static nghttp2_nv field(struct base_str name, struct base_str value)
                         name.size, value.size, NO_COPY};
 }
 
-const char *gw_status_title(int status)
+const char *gw_stream_title(int status)
 {
     switch (status) {
     case 400:
@@ -220,7 +220,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     int size =
         snprintf(text, sizeof(text),
                  "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%s\"}",
-                 gw_status_title(status), status, detail);
+                 gw_stream_title(status), status, detail);
     base_assert(size > 0 && (size_t)size < sizeof(text));
     reply->kind = GW_REPLY_BYTES;
     reply->status = status;

@@ -89,11 +89,13 @@ uint32_t rig_version_add(struct rig *rig, const char *task, uint32_t file_count,
     version->ends = WIRE_OUTCOME_RAN;
     for (uint32_t i = 0; i < file_count; i++) {
         struct rig_file *file = &version->files[i];
-        file->size = file_bytes + i;
+        bool script = i == 0 && rig->script != NULL;
+        file->size = script ? rig->script_bytes : file_bytes + i;
         file->bytes = malloc(file->size + 1);
         must(file->bytes != NULL, "memory");
         for (size_t j = 0; j < file->size; j++) {
-            file->bytes[j] = (uint8_t)(j * 31 + j / 255 + i * 7 + index * 13);
+            file->bytes[j] =
+                script ? rig->script[j] : (uint8_t)(j * 31 + j / 255 + i * 7 + index * 13);
         }
         file->digest = sha256(file->bytes, file->size);
         manifest.files[i] = (struct wire_manifest_file){
@@ -301,10 +303,10 @@ static void serve_report(struct rig *rig, struct mem_exchange *exchange)
     answer_status(rig, exchange, 204);
 }
 
-static bool content_find(const struct rig *rig, const char *hex, const uint8_t **out, size_t *size)
+bool rig_content(const struct rig *rig, struct base_str hex, const uint8_t **out, size_t *size)
 {
     struct wire_sha256 name;
-    must(wire_sha256_parse(base_str_of(hex), &name) == BASE_OK, "blob name");
+    must(wire_sha256_parse(hex, &name) == BASE_OK, "blob name");
     for (uint32_t i = 0; i < rig->version_count; i++) {
         const struct rig_version *version = &rig->versions[i];
         if (wire_sha256_equal(&version->manifest, &name)) {
@@ -364,7 +366,7 @@ static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, rig->blob_status);
         return;
     }
-    if (!content_find(rig, exchange->path + strlen("/v1/blob/"), &content, &size)) {
+    if (!rig_content(rig, base_str_of(exchange->path + strlen("/v1/blob/")), &content, &size)) {
         answer_status(rig, exchange, 404);
         return;
     }
@@ -477,10 +479,13 @@ void rig_run(struct rig *rig, uint64_t us)
         if (serve_one(rig) || finish_run(rig)) {
             continue;
         }
-        if (dev_is_idle(rig->runtime) && rig->checkins > 0) {
+        if (!rig->run_on && dev_is_idle(rig->runtime) && rig->checkins > 0) {
             return;
         }
         if (due_us > end_us) {
+            if (end_us > rig->port.clock.mono_us) {
+                mem_clock_advance(&rig->port, end_us - rig->port.clock.mono_us);
+            }
             return;
         }
         if (due_us > rig->port.clock.mono_us) {

@@ -14,7 +14,7 @@
 #define RIG_FILE_MAX     200000
 #define RIG_OFFERS_MAX   8
 #define RIG_KEYS_MAX     3
-#define RIG_LEDGER_MAX   512
+#define RIG_LEDGER_MAX   4096
 
 struct rig_file {
     uint8_t *bytes;
@@ -86,6 +86,9 @@ struct rig {
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once
     bool hold_runs;
+    bool run_on;           // rig_run goes on for its whole time, even when the device is idle
+    const uint8_t *script; // first file of versions added from now on; NULL: made up
+    size_t script_bytes;
     // What the gateway saw.
     struct rig_outcome ledger[RIG_LEDGER_MAX];
     uint32_t ledger_count;
@@ -119,6 +122,10 @@ void rig_kill(struct rig *rig);
 // Serves the runtime until it is idle, was killed by the port, or `us` of virtual time have gone.
 void rig_run(struct rig *rig, uint64_t us);
 void rig_checkin(struct rig *rig); // asks for a check-in now, then rig_run for 10 minutes
+
+// Content by its name in hex, of any version; false: there is none.
+bool rig_content(const struct rig *rig, struct base_str hex, const uint8_t **out_bytes,
+                 size_t *out_size);
 
 // Views for assertions.
 int rig_active(const struct rig *rig, const char *task); // version index, -1: none

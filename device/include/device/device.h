@@ -66,7 +66,7 @@ struct dev_task_view {
 };
 
 struct dev_stats {
-    uint64_t checkins;
+    uint64_t checkins; // answered
     uint64_t pulls;
     uint64_t pulled_bytes;
     uint64_t resumed_bytes; // bytes not fetched again thanks to Range

@@ -3,8 +3,7 @@
 #include "api/rollout_body.h"
 #include "base/alloc.h"
 #include "base/check.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -45,6 +45,15 @@ static void task_names(void **state)
     assert_true(wire_task_name_ok((struct base_str){longest, WIRE_TASK_NAME_MAX}));
     assert_false(wire_task_name_ok((struct base_str){longest, WIRE_TASK_NAME_MAX + 1}));
     assert_false(wire_task_name_ok((struct base_str){"a\0b", 3}));
+    for (unsigned c = 1; c < 256; c++) {
+        bool first = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        bool inner = first || strchr("._/-", (int)c) != NULL;
+        char name[2] = {(char)c, 'a'};
+        assert_int_equal(wire_task_name_ok((struct base_str){name, 2}), first);
+        name[0] = 'a';
+        name[1] = (char)c;
+        assert_int_equal(wire_task_name_ok((struct base_str){name, 2}), inner);
+    }
 }
 
 // XXH3 of no bytes is a published vector; a task id never changes.
@@ -70,6 +79,19 @@ static void device_ids(void **state)
         assert_int_equal(wire_device_parse(base_str_of(bad[i]), &id), BASE_ERR_INVALID);
     }
     assert_true(id == 0x0123456789abcdefu);
+    // Every byte in every place: taken exactly when it is a digit or a to f.
+    for (unsigned c = 0; c < 256; c++) {
+        for (size_t at = 0; at < WIRE_DEVICE_HEX; at++) {
+            (void)memset(text, '7', WIRE_DEVICE_HEX);
+            text[at] = (char)c;
+            bool known = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+            struct base_str view = {text, WIRE_DEVICE_HEX};
+            assert_int_equal(wire_device_parse(view, &id), known ? BASE_OK : BASE_ERR_INVALID);
+            char again[WIRE_DEVICE_HEX + 1];
+            wire_device_hex(id, again);
+            assert_true(!known || memcmp(again, text, WIRE_DEVICE_HEX) == 0);
+        }
+    }
 }
 
 int main(void)

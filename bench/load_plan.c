@@ -1,0 +1,142 @@
+// Encodes the requests of a load run with nghttp2's HPACK encoder: what a real client would send,
+// without its dynamic table.
+#include "load_plan.h"
+
+#include "base/buffer.h"
+#include "base/alloc.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROFILES_MAX      4096u
+#define PROFILE_TEXT_MAX  12288u
+#define BLOCK_BYTES_MAX   16384u
+#define REQUEST_BYTES_MAX (UINT64_C(3) << 30)
+
+struct profiles {
+    char *text;
+    struct base_str lines[PROFILES_MAX];
+    uint32_t count;
+};
+
+static enum base_status read_profiles(const char *path, struct profiles *out,
+                                      struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    if (path == NULL) {
+        return BASE_OK;
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s cannot be opened", path);
+    }
+    const size_t room = PROFILES_MAX * 1024u;
+    out->text = malloc(room);
+    size_t size = out->text != NULL ? fread(out->text, 1, room, file) : 0;
+    (void)fclose(file);
+    if (out->text == NULL || size == room) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s is too large", path);
+    }
+    size_t at = 0;
+    while (at < size && out->count < PROFILES_MAX) {
+        const char *end = memchr(out->text + at, '\n', size - at);
+        size_t length = end != NULL ? (size_t)(end - out->text) - at : size - at;
+        if (length > 0) {
+            out->lines[out->count++] = (struct base_str){out->text + at, length};
+        }
+        at += length + 1;
+    }
+    return out->count > 0 ? BASE_OK
+                          : base_error_set(error, BASE_ERR_INVALID, "%s holds no profile", path);
+}
+
+static nghttp2_nv field(const char *name, struct base_str value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.data, strlen(name),
+                        value.size, NGHTTP2_NV_FLAG_NONE};
+}
+
+static ssize_t encode(const struct load_plan *plan, nghttp2_hd_deflater *deflater,
+                      const struct profiles *profiles, uint64_t index, uint8_t *out)
+{
+    char device[17];
+    (void)snprintf(device, sizeof(device), "%016llx",
+                   (unsigned long long)(plan->first_device + index));
+    nghttp2_nv fields[6];
+    size_t count = 0;
+    fields[count++] = field(":method", base_str_of(plan->method));
+    fields[count++] = field(":scheme", plan->tls ? BASE_STR("https") : BASE_STR("http"));
+    fields[count++] = field(":authority", base_str_of(plan->authority));
+    fields[count++] = field(":path", base_str_of(plan->path));
+    if (plan->devices > 0) {
+        fields[count++] = field("walle-device", (struct base_str){device, 16});
+    }
+    if (profiles->count > 0) {
+        fields[count++] = field("walle-profile", profiles->lines[index % profiles->count]);
+    }
+    return nghttp2_hd_deflate_hd(deflater, out, BLOCK_BYTES_MAX, fields, count);
+}
+
+static enum base_status encode_all(const struct load_plan *plan, const struct profiles *profiles,
+                                   struct load_requests *out, struct base_error *error)
+{
+    nghttp2_hd_deflater *deflater = NULL;
+    struct base_buffer buffer;
+    base_buffer_init(&buffer, base_alloc_heap(), REQUEST_BYTES_MAX);
+    uint8_t *block = malloc(BLOCK_BYTES_MAX);
+    bool ok = block != NULL && nghttp2_hd_deflate_new(&deflater, 0) == 0;
+    for (uint32_t i = 0; ok && i < out->count; i++) {
+        ssize_t size = encode(plan, deflater, profiles, i, block);
+        // The encoder's first block announces the table size; none of the others may.
+        size_t skip = i == 0 && size > 0 && (block[0] & 0xe0) == 0x20 ? 1 : 0;
+        out->offsets[i] = (uint32_t)buffer.size;
+        ok = size > 0 && buffer.size < UINT32_MAX - BLOCK_BYTES_MAX &&
+             base_buffer_add(&buffer, block + skip, (size_t)size - skip) == BASE_OK;
+    }
+    free(block);
+    if (deflater != NULL) {
+        nghttp2_hd_deflate_del(deflater);
+    }
+    out->offsets[out->count] = (uint32_t)buffer.size;
+    size_t size = 0;
+    out->bytes = base_buffer_steal(&buffer, &size);
+    base_buffer_done(&buffer);
+    return ok ? BASE_OK : base_error_set(error, BASE_ERR_NOMEM, "no memory for the requests");
+}
+
+enum base_status load_requests_make(const struct load_plan *plan, struct load_requests *out,
+                                    struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    out->count = plan->devices == 0                  ? 1
+                 : plan->devices < LOAD_REQUESTS_MAX ? (uint32_t)plan->devices
+                                                     : LOAD_REQUESTS_MAX;
+    out->offsets = calloc(out->count + 1, sizeof(*out->offsets));
+    struct profiles *profiles = calloc(1, sizeof(*profiles));
+    enum base_status status;
+    if (out->offsets == NULL || profiles == NULL) {
+        status = base_error_set(error, BASE_ERR_NOMEM, "no memory for the requests");
+    } else {
+        status = read_profiles(plan->profiles_path, profiles, error);
+    }
+    if (status == BASE_OK) {
+        status = encode_all(plan, profiles, out, error);
+    }
+    if (profiles != NULL) {
+        free(profiles->text);
+    }
+    free(profiles);
+    if (status != BASE_OK) {
+        load_requests_done(out);
+    }
+    return status;
+}
+
+void load_requests_done(struct load_requests *requests)
+{
+    free(requests->bytes);
+    free(requests->offsets);
+    memset(requests, 0, sizeof(*requests));
+}

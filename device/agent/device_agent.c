@@ -1,0 +1,382 @@
+// walle-device: the device runtime as a Linux program, on the posix port.
+//
+// One process is one device. It prints a line per task result on standard output and logs to
+// standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
+// scripts, which have a worker of their own (device/port/posix/posix_task.c).
+#include "posix/posix_port.h"
+
+#include <argp.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define URL_HOST_MAX  200
+#define KEY_TEXT_MAX  256
+#define DEFAULT_PORT  8443
+#define CRASH_LIMIT   3 // a kill from outside during a trial run looks like a crash of the version
+#define EXIT_BAD_ARGS 2
+
+enum {
+    OPTION_CA = 256,
+    OPTION_INSECURE,
+    OPTION_DIR,
+    OPTION_ID,
+    OPTION_ATTR,
+    OPTION_TRUST,
+    OPTION_THRESHOLD,
+    OPTION_INTERVAL,
+    OPTION_ONCE,
+    OPTION_HINTS,
+};
+
+struct agent {
+    struct posix_options options;
+    char host[URL_HOST_MAX];
+    bool have_gateway;
+    bool have_id;
+    bool insecure;
+    bool once;
+    bool verbose;
+    struct event_base *base;
+    struct base_log log;
+    struct posix_port *port;
+};
+
+static const struct argp_option options[] = {
+    {"gateway", 'g', "URL", 0, "gateway, as in https://127.0.0.1:8443", 0},
+    {"ca", OPTION_CA, "FILE", 0, "certificate (PEM) the gateway's is verified with", 0},
+    {"insecure", OPTION_INSECURE, NULL, 0, "do not verify the gateway's certificate", 0},
+    {"dir", OPTION_DIR, "DIR", 0, "folder of this device's state and content", 0},
+    {"id", OPTION_ID, "HEX16", 0, "device id, 16 hex digits", 0},
+    {"attr", OPTION_ATTR, "NAME=VALUE", 0, "attribute, as in os=android; repeat for more", 0},
+    {"trust", OPTION_TRUST, "KEY", 0, "trusted release key: 64 hex digits or a file with them", 0},
+    {"threshold", OPTION_THRESHOLD, "N", 0, "trusted keys that must sign (1)", 0},
+    {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
+    {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
+    {"once", OPTION_ONCE, NULL, 0, "end when a check-in was answered and nothing is left to do", 0},
+    {"verbose", 'v', NULL, 0, "log details", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+// ---- Arguments
+
+static uint64_t number_or_die(struct argp_state *state, const char *name, const char *text,
+                              uint64_t max)
+{
+    uint64_t value = 0;
+    if (base_str_u64(base_str_of(text), &value) != BASE_OK || value == 0 || value > max) {
+        argp_error(state, "--%s: '%s' is not a number from 1 to %llu", name, text,
+                   (unsigned long long)max);
+    }
+    return value;
+}
+
+static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    struct base_str url = base_str_of(text);
+    const struct base_str https = BASE_STR("https://");
+    const struct base_str http = BASE_STR("http://");
+    agent->options.tls = base_str_starts(url, https);
+    if (!agent->options.tls && !base_str_starts(url, http)) {
+        argp_error(state, "--gateway: '%s' must start with https:// or http://", text);
+        return;
+    }
+    size_t skip = agent->options.tls ? https.size : http.size;
+    struct base_str rest = {url.data + skip, url.size - skip};
+    if (rest.size > 0 && rest.data[rest.size - 1] == '/') {
+        rest.size--;
+    }
+    const char *colon = rest.size > 0 ? memrchr(rest.data, ':', rest.size) : NULL;
+    uint64_t port = DEFAULT_PORT;
+    struct base_str host = rest;
+    if (colon != NULL) {
+        host.size = (size_t)(colon - rest.data);
+        struct base_str digits = {colon + 1, rest.size - host.size - 1};
+        if (base_str_u64(digits, &port) != BASE_OK || port == 0 || port > UINT16_MAX) {
+            argp_error(state, "--gateway: '%s' has no valid port", text);
+        }
+    }
+    if (host.size == 0 || host.size >= sizeof(agent->host)) {
+        argp_error(state, "--gateway: '%s' has no valid host", text);
+        return;
+    }
+    memcpy(agent->host, host.data, host.size);
+    agent->options.host = (struct base_str){agent->host, host.size};
+    agent->options.port = (uint16_t)port;
+    agent->have_gateway = true;
+}
+
+// These are text even when they look like numbers: "14" is a version of an operating system.
+static bool is_text_attr(struct base_str name)
+{
+    static const char *const text[] = {"app_version", "channel",    "locale", "model",  "network",
+                                       "os",          "os_version", "region", "runtime"};
+    for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+        if (base_str_equal(name, base_str_of(text[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void attr_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    struct wire_attrs *attrs = &agent->options.config.attrs;
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) {
+        argp_error(state, "--attr: '%s' is not NAME=VALUE", text);
+        return;
+    }
+    if (attrs->count == WIRE_ATTRS_MAX) {
+        argp_error(state, "--attr: more than %d attributes", WIRE_ATTRS_MAX);
+        return;
+    }
+    struct base_str value = base_str_of(equals + 1);
+    struct wire_attr *attr = &attrs->items[attrs->count++];
+    *attr = (struct wire_attr){.name = {text, (size_t)(equals - text)}};
+    if (is_text_attr(attr->name)) {
+        attr->type = WIRE_ATTR_STRING;
+        attr->text = value;
+    } else if (base_str_equal(value, BASE_STR("true")) ||
+               base_str_equal(value, BASE_STR("false"))) {
+        attr->type = WIRE_ATTR_BOOLEAN;
+        attr->integer = value.data[0] == 't';
+    } else if (base_str_i64(value, &attr->integer) == BASE_OK) {
+        attr->type = WIRE_ATTR_INTEGER;
+    } else {
+        attr->type = WIRE_ATTR_STRING;
+        attr->text = value;
+    }
+}
+
+static bool key_of_text(struct base_str text, uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    while (text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == ' ')) {
+        text.size--;
+    }
+    return base_hex_decode(text, key, WIRE_PUBLIC_KEY_BYTES) == BASE_OK;
+}
+
+static void trust_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    struct dev_config *config = &agent->options.config;
+    char content[KEY_TEXT_MAX];
+    if (config->trusted_key_count == DEV_TRUSTED_KEYS_MAX) {
+        argp_error(state, "--trust: more than %d keys", DEV_TRUSTED_KEYS_MAX);
+        return;
+    }
+    uint8_t *key = config->trusted_keys[config->trusted_key_count];
+    if (!key_of_text(base_str_of(text), key)) {
+        FILE *file = fopen(text, "re");
+        if (file == NULL) {
+            argp_error(state, "--trust: '%s' is neither 64 hex digits nor a readable file", text);
+            return;
+        }
+        size_t size = fread(content, 1, sizeof(content), file);
+        (void)fclose(file);
+        if (!key_of_text((struct base_str){content, size}, key)) {
+            argp_error(state, "--trust: %s does not hold a public key of 64 hex digits", text);
+        }
+    }
+    config->trusted_key_count++;
+}
+
+static void arguments_check(struct argp_state *state, const struct agent *agent)
+{
+    if (!agent->have_gateway || !agent->have_id || agent->options.dir == NULL) {
+        argp_error(state, "--gateway, --dir and --id are needed");
+    }
+    if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
+        argp_error(state, "with https, --ca or --insecure is needed");
+    }
+    if (agent->options.config.trusted_key_count == 0) {
+        argp_error(state, "--trust is needed: without a release key no task could ever run");
+    }
+}
+
+static error_t argument_parse(int key, char *text, struct argp_state *state)
+{
+    struct agent *agent = state->input;
+    struct dev_config *config = &agent->options.config;
+    switch (key) {
+    case 'g':
+        gateway_parse(state, agent, text);
+        break;
+    case OPTION_CA:
+        agent->options.ca_pem_path = text;
+        break;
+    case OPTION_INSECURE:
+        agent->insecure = true;
+        break;
+    case OPTION_DIR:
+        agent->options.dir = text;
+        break;
+    case OPTION_ID:
+        if (wire_device_parse(base_str_of(text), &config->device_id) != BASE_OK) {
+            argp_error(state, "--id: '%s' is not 16 lower-case hex digits", text);
+        }
+        agent->have_id = true;
+        break;
+    case OPTION_ATTR:
+        attr_parse(state, agent, text);
+        break;
+    case OPTION_TRUST:
+        trust_parse(state, agent, text);
+        break;
+    case OPTION_THRESHOLD:
+        config->signature_threshold =
+            (uint32_t)number_or_die(state, "threshold", text, DEV_TRUSTED_KEYS_MAX);
+        break;
+    case OPTION_INTERVAL:
+        config->checkin_interval_s =
+            (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
+        break;
+    case OPTION_HINTS:
+        config->hints = true;
+        break;
+    case OPTION_ONCE:
+        agent->once = true;
+        break;
+    case 'v':
+        agent->verbose = true;
+        break;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is not expected", text);
+        break;
+    case ARGP_KEY_END:
+        arguments_check(state, agent);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+// ---- The run
+
+static struct wire_sha256 active_of(struct agent *agent, struct base_str task)
+{
+    struct dev_runtime *runtime = posix_port_runtime(agent->port);
+    struct dev_task_view view = {0};
+    for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
+        if (base_str_equal(view.name, task)) {
+            return view.active;
+        }
+    }
+    return (struct wire_sha256){{0}};
+}
+
+static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
+{
+    struct agent *agent = app;
+    char hex[WIRE_SHA256_HEX + 1];
+    struct wire_sha256 version = active_of(agent, task);
+    struct base_str text = end->outcome == WIRE_OUTCOME_RAN ? end->result : end->detail;
+    wire_sha256_hex(&version, hex);
+    printf("task %.*s %s %s %llu us %.*s\n", (int)task.size, task.data, hex,
+           wire_outcome_name(end->outcome), (unsigned long long)end->duration_us, (int)text.size,
+           text.size > 0 ? text.data : "");
+    (void)fflush(stdout);
+}
+
+static void on_tick(void *app, struct dev_runtime *runtime)
+{
+    struct agent *agent = app;
+    struct dev_stats stats;
+    dev_stats(runtime, &stats);
+    if (agent->once && stats.checkins > 0 && dev_is_idle(runtime)) {
+        event_base_loopbreak(agent->base);
+    }
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+    (void)number;
+    (void)what;
+    event_base_loopbreak(((struct agent *)arg)->base);
+}
+
+static void tasks_print(struct agent *agent)
+{
+    struct dev_task_view view;
+    struct dev_runtime *runtime = posix_port_runtime(agent->port);
+    for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
+        char active[WIRE_SHA256_HEX + 1];
+        char previous[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&view.active, active);
+        wire_sha256_hex(&view.previous, previous);
+        printf("state %.*s active %s previous %s%s\n", (int)view.name.size, view.name.data, active,
+               previous, view.on_trial ? " on-trial" : "");
+    }
+}
+
+static void stats_print(struct agent *agent)
+{
+    struct dev_stats stats;
+    dev_stats(posix_port_runtime(agent->port), &stats);
+    base_log_info(
+        &agent->log, "device",
+        "check-ins %llu, pulls %llu (%llu bytes, %llu resumed), runs %llu, failures %llu, "
+        "rollbacks %llu, refused offers %llu",
+        (unsigned long long)stats.checkins, (unsigned long long)stats.pulls,
+        (unsigned long long)stats.pulled_bytes, (unsigned long long)stats.resumed_bytes,
+        (unsigned long long)stats.runs, (unsigned long long)stats.failures,
+        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers);
+}
+
+static int agent_run(struct agent *agent)
+{
+    struct base_error error = {0};
+    struct event *terminate = evsignal_new(agent->base, SIGTERM, on_signal, agent);
+    struct event *interrupt = evsignal_new(agent->base, SIGINT, on_signal, agent);
+    int result = EXIT_FAILURE;
+    if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
+        event_add(interrupt, NULL) == 0) {
+        if (posix_port_new(agent->base, &agent->options, &agent->port, &error) == BASE_OK) {
+            (void)event_base_dispatch(agent->base);
+            tasks_print(agent);
+            stats_print(agent);
+            posix_port_free(agent->port);
+            result = EXIT_SUCCESS;
+        } else {
+            base_log_error(&agent->log, "device", "%s", error.text);
+        }
+    }
+    if (terminate != NULL) {
+        event_free(terminate);
+    }
+    if (interrupt != NULL) {
+        event_free(interrupt);
+    }
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    static struct agent agent;
+    const struct argp argp = {
+        .options = options,
+        .parser = argument_parse,
+        .doc = "Runs one device: checks in, brings and verifies tasks, runs them and reports.",
+    };
+    argp_err_exit_status = EXIT_BAD_ARGS;
+    agent.options.config.crash_limit = CRASH_LIMIT;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
+        return EXIT_BAD_ARGS;
+    }
+    base_log_stderr(&agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
+    agent.base = event_base_new();
+    if (agent.base == NULL) {
+        base_log_error(&agent.log, "device", "no event loop");
+        return EXIT_FAILURE;
+    }
+    agent.options.log = &agent.log;
+    agent.options.app = &agent;
+    agent.options.on_result = on_result;
+    agent.options.on_tick = on_tick;
+    int result = agent_run(&agent);
+    event_base_free(agent.base);
+    return result;
+}

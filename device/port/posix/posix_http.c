@@ -1,0 +1,197 @@
+// Requests of the runtime over one HTTP/2 connection to the gateway, opened when it is needed.
+//
+// There is no reconnect logic here: when a connection fails its exchanges end, the runtime backs
+// off, and its next request opens a new one. A connection that drains (GOAWAY) keeps its streams
+// while a new one takes over. On the thread of the event base.
+#include "posix/posix_internal.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXCHANGES_MAX 8
+#define HOST_MAX      256
+#define HEADERS_MAX   3
+#define RANGE_MAX     40
+
+struct exchange {
+    struct h2_client *client; // NULL: free
+    uint32_t id;
+    int32_t stream;
+};
+
+struct posix_http {
+    struct posix_http_options options;
+    char host[HOST_MAX];
+    struct dev_runtime *runtime;
+    struct h2_client *client;   // takes new requests; NULL: none
+    struct h2_client *draining; // had GOAWAY, finishes its streams; NULL: none
+    struct exchange exchanges[EXCHANGES_MAX];
+    bool freeing;
+};
+
+static void on_head(void *ctx, void *user, const struct h2_head *head)
+{
+    struct posix_http *http = ctx;
+    const struct exchange *exchange = user;
+    struct dev_response_head out = {
+        .status = head->status,
+        .content_bytes = head->content_bytes,
+        .range_from = head->range_from,
+        .retry_after_s = head->retry_after_s,
+    };
+    dev_on_head(http->runtime, exchange->id, &out);
+    if (head->offer.size > 0 && dev_on_offer_header(http->runtime, head->offer) != BASE_OK) {
+        base_log_debug(http->options.log, "device", "offer header does not parse");
+    }
+}
+
+static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
+{
+    struct posix_http *http = ctx;
+    const struct exchange *exchange = user;
+    uint32_t id = exchange->id;
+    dev_on_body(http->runtime, id, bytes, size);
+    http->options.woke(http->options.ctx);
+}
+
+static void on_end(void *ctx, void *user, enum base_status status)
+{
+    struct posix_http *http = ctx;
+    struct exchange *exchange = user;
+    uint32_t id = exchange->id;
+    exchange->client = NULL;
+    if (!http->freeing) {
+        dev_on_end(http->runtime, id, status);
+        http->options.woke(http->options.ctx);
+    }
+}
+
+static void on_state(void *ctx, struct h2_client *client, enum base_status status)
+{
+    struct posix_http *http = ctx;
+    if (status == BASE_OK) {
+        base_log_debug(http->options.log, "device", "connected to %s", http->host);
+        return;
+    }
+    base_log_debug(http->options.log, "device", "connection to %s ended: %s", http->host,
+                   base_status_text(status));
+    if (http->client == client) {
+        http->client = NULL;
+    }
+    if (http->draining == client) {
+        http->draining = NULL;
+    }
+    h2_client_free(client);
+}
+
+static enum base_status client_ready(struct posix_http *http)
+{
+    if (http->client != NULL && h2_client_usable(http->client)) {
+        return BASE_OK;
+    }
+    if (http->client != NULL) {
+        h2_client_free(http->draining); // of two that drain the older one has had its time
+        http->draining = http->client;
+        http->client = NULL;
+    }
+    struct h2_events events = {on_head, on_body, on_end, on_state, http};
+    struct h2_options options = {
+        .host = base_str_of(http->host), .port = http->options.port, .tls = http->options.tls};
+    return h2_client_new(http->options.base, &options, &events, &http->client);
+}
+
+static struct exchange *exchange_free_one(struct posix_http *http)
+{
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        if (http->exchanges[i].client == NULL) {
+            return &http->exchanges[i];
+        }
+    }
+    return NULL;
+}
+
+static enum base_status start(void *ctx, uint32_t id, const struct dev_request *request)
+{
+    struct posix_http *http = ctx;
+    struct exchange *exchange = exchange_free_one(http);
+    struct h2_header headers[HEADERS_MAX];
+    char range[RANGE_MAX];
+    uint32_t count = 0;
+    if (exchange == NULL) {
+        return BASE_ERR_LIMIT;
+    }
+    BASE_TRY(client_ready(http));
+    headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    if (request->profile.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
+    }
+    if (request->range_from > 0) {
+        int size =
+            snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
+        headers[count++] = (struct h2_header){BASE_STR("range"), {range, (size_t)size}};
+    }
+    struct h2_request out = {
+        .method = request->method == DEV_METHOD_POST ? BASE_STR("POST") : BASE_STR("GET"),
+        .path = request->path,
+        .headers = headers,
+        .header_count = count,
+        .body = request->body,
+        .body_bytes = request->body_bytes,
+    };
+    exchange->id = id;
+    BASE_TRY(h2_client_request(http->client, &out, exchange, &exchange->stream));
+    exchange->client = http->client;
+    return BASE_OK;
+}
+
+static void cancel(void *ctx, uint32_t id)
+{
+    struct posix_http *http = ctx;
+    for (uint32_t i = 0; i < EXCHANGES_MAX; i++) {
+        struct exchange *exchange = &http->exchanges[i];
+        if (exchange->client != NULL && exchange->id == id) {
+            h2_client_cancel(exchange->client, exchange->stream);
+            exchange->client = NULL;
+        }
+    }
+}
+
+enum base_status posix_http_new(const struct posix_http_options *options,
+                                struct posix_http **out_http)
+{
+    if (options->host.size == 0 || options->host.size >= HOST_MAX) {
+        return BASE_ERR_INVALID;
+    }
+    struct posix_http *http = calloc(1, sizeof(*http));
+    if (http == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    http->options = *options;
+    memcpy(http->host, options->host.data, options->host.size);
+    *out_http = http;
+    return BASE_OK;
+}
+
+void posix_http_free(struct posix_http *http)
+{
+    if (http == NULL) {
+        return;
+    }
+    http->freeing = true;
+    h2_client_free(http->draining);
+    h2_client_free(http->client);
+    free(http);
+}
+
+void posix_http_attach(struct posix_http *http, struct dev_runtime *runtime)
+{
+    http->runtime = runtime;
+}
+
+struct dev_http_port posix_http_table(struct posix_http *http)
+{
+    return (struct dev_http_port){.ctx = http, .start = start, .cancel = cancel};
+}

@@ -1,0 +1,167 @@
+// The posix port put together: storage, HTTP/2, task worker, real clocks and entropy, and the loop
+// that ticks the runtime. On the thread of the event base.
+#include "posix/posix_internal.h"
+
+#include "base/clock.h"
+#include "base/prng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MAX_US (3600 * 1000000ull) // look again at least this often
+
+struct posix_port {
+    struct posix_options options;
+    struct posix_storage *storage;
+    struct posix_http *http;
+    struct posix_task *task;
+    struct h2_tls *tls;
+    struct event *tick_event;
+    struct base_prng prng;
+    struct dev_ports ports;
+    void *memory;
+    struct dev_runtime *runtime;
+};
+
+static void woke(void *ctx)
+{
+    struct posix_port *port = ctx;
+    event_active(port->tick_event, EV_TIMEOUT, 0);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct posix_port *port = arg;
+    uint64_t now_us = base_clock_mono_us();
+    uint64_t due_us = dev_tick(port->runtime, now_us);
+    uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
+    wait_us = wait_us < TICK_MAX_US ? wait_us : TICK_MAX_US;
+    struct timeval wait = {.tv_sec = (time_t)(wait_us / 1000000),
+                           .tv_usec = (suseconds_t)(wait_us % 1000000)};
+    event_add(port->tick_event, &wait);
+    if (port->options.on_tick != NULL) {
+        port->options.on_tick(port->options.app, port->runtime);
+    }
+}
+
+static enum base_status network_open(struct posix_port *port, struct event_base *base,
+                                     struct base_error *error)
+{
+    const struct posix_options *options = &port->options;
+    if (options->tls) {
+        enum base_status status = h2_tls_new(options->ca_pem_path, &port->tls);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "%s: no usable certificates",
+                                  options->ca_pem_path != NULL ? options->ca_pem_path : "TLS");
+        }
+    }
+    struct posix_http_options http = {
+        .base = base,
+        .host = options->host,
+        .port = options->port,
+        .tls = port->tls,
+        .log = options->log,
+        .ctx = port,
+        .woke = woke,
+    };
+    enum base_status status = posix_http_new(&http, &port->http);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "gateway address: %s", base_status_text(status));
+    }
+    status = posix_task_new(base, port, woke, &port->task);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "task worker: %s", base_status_text(status));
+    }
+    return BASE_OK;
+}
+
+static enum base_status runtime_open(struct posix_port *port, struct base_error *error)
+{
+    size_t size = dev_runtime_bytes(&port->options.config);
+    if (size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "device configuration is not valid");
+    }
+    port->memory = aligned_alloc(16, size);
+    if (port->memory == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    base_prng_seed(&port->prng, base_entropy_u64());
+    port->ports = (struct dev_ports){
+        .clock = *base_clock_real(),
+        .random = base_prng_port(&port->prng),
+        .http = posix_http_table(port->http),
+        .storage = posix_storage_table(port->storage),
+        .crypto = *dev_crypto_openssl(),
+        .task = posix_task_table(port->task),
+        .log = port->options.log,
+        .app = port->options.app,
+        .on_result = port->options.on_result,
+    };
+    enum base_status status =
+        dev_init(port->memory, size, &port->options.config, &port->ports, &port->runtime);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "device attributes are not valid");
+    }
+    posix_http_attach(port->http, port->runtime);
+    posix_task_attach(port->task, port->runtime);
+    status = dev_boot(port->runtime);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "boot: %s", base_status_text(status));
+    }
+    return BASE_OK;
+}
+
+static enum base_status port_open(struct posix_port *port, struct event_base *base,
+                                  struct base_error *error)
+{
+    port->tick_event = event_new(base, -1, EV_TIMEOUT, on_tick, port);
+    if (port->tick_event == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    BASE_TRY(posix_storage_new(port->options.dir, port->options.log, &port->storage, error));
+    BASE_TRY(network_open(port, base, error));
+    BASE_TRY(runtime_open(port, error));
+    woke(port);
+    return BASE_OK;
+}
+
+enum base_status posix_port_new(struct event_base *base, const struct posix_options *options,
+                                struct posix_port **out_port, struct base_error *error)
+{
+    struct posix_port *port = calloc(1, sizeof(*port));
+    if (port == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    port->options = *options;
+    enum base_status status = port_open(port, base, error);
+    if (status != BASE_OK) {
+        posix_port_free(port);
+        return status;
+    }
+    *out_port = port;
+    return BASE_OK;
+}
+
+void posix_port_free(struct posix_port *port)
+{
+    if (port == NULL) {
+        return;
+    }
+    dev_stop(port->runtime);
+    posix_http_free(port->http);
+    posix_task_free(port->task);
+    posix_storage_free(port->storage);
+    h2_tls_free(port->tls);
+    if (port->tick_event != NULL) {
+        event_free(port->tick_event);
+    }
+    free(port->memory);
+    free(port);
+}
+
+struct dev_runtime *posix_port_runtime(struct posix_port *port)
+{
+    return port->runtime;
+}

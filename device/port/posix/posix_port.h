@@ -1,0 +1,46 @@
+// The posix port of the device runtime: LMDB and files for storage, HTTP/2 over TLS for requests, a
+// worker thread for task runs, and a libevent loop that drives the tick.
+//
+// A directory holds everything of one device and belongs to one process at a time:
+//   state/         LMDB environment with the one small record
+//   blobs/HEX      sealed content, named by its SHA-256
+//   partial/HEX    content still being pulled
+//   lock           held while a process uses the directory
+// The port owns a runtime over itself: posix_port_new boots it, the event base then drives it, and
+// posix_port_free stops it. All calls on the thread of the event base; only task runs are
+// elsewhere.
+#ifndef POSIX_PORT_H
+#define POSIX_PORT_H
+
+#include "base/error.h"
+#include "device/device.h"
+#include "device/port.h"
+
+struct event_base;
+struct posix_port;
+
+struct posix_options {
+    const char *dir;
+    struct base_str host; // of the gateway
+    uint16_t port;
+    bool tls;
+    const char *ca_pem_path; // NULL with tls: the gateway is not verified
+    struct dev_config config;
+    const struct base_log *log;
+    void *app;
+    void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
+    // Called after every tick. May be NULL.
+    void (*on_tick)(void *app, struct dev_runtime *runtime);
+};
+
+// INVALID (configuration, address, certificates), BUSY (another process has the directory), IO,
+// FULL, NOMEM; `error` says what and where.
+BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
+                                               const struct posix_options *options,
+                                               struct posix_port **out_port,
+                                               struct base_error *error);
+// Stops the runtime (a run under way is interrupted) and closes everything. Accepts NULL.
+void posix_port_free(struct posix_port *port);
+struct dev_runtime *posix_port_runtime(struct posix_port *port);
+
+#endif

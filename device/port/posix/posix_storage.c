@@ -1,0 +1,472 @@
+// Storage of the posix port: the state record in LMDB, blobs as files named by their SHA-256.
+//
+// A blob grows under partial/, is flushed and renamed to blobs/ when sealed, and the folder is
+// flushed after it; so a name in blobs/ always stands for whole, verified content. LMDB's commit
+// flushes before it returns, and replaces the record atomically. One thread.
+#include "posix/posix_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STATE_MAP_BYTES (1024 * 1024)
+#define STATE_KEY       "state/1"
+#define BLOB_MODE       0600
+#define DIR_MODE        0700
+
+struct mapping {
+    struct mapping *next;
+    struct wire_sha256 name;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+struct posix_storage {
+    const struct base_log *log;
+    int dir; // file descriptors of the folders
+    int blobs;
+    int partial;
+    int lock;
+    int writing; // the partial blob being appended to; -1: none
+    struct wire_sha256 writing_name;
+    uint64_t writing_bytes;
+    struct mapping *mappings;
+    MDB_env *state;
+    MDB_dbi state_dbi;
+};
+
+static enum base_status status_of_errno(int error)
+{
+    switch (error) {
+    case ENOENT:
+        return BASE_ERR_NOT_FOUND;
+    case ENOSPC:
+    case EDQUOT:
+        return BASE_ERR_FULL;
+    case ENOMEM:
+        return BASE_ERR_NOMEM;
+    default:
+        return BASE_ERR_IO;
+    }
+}
+
+static enum base_status status_of_mdb(int result)
+{
+    switch (result) {
+    case MDB_SUCCESS:
+        return BASE_OK;
+    case MDB_NOTFOUND:
+        return BASE_ERR_NOT_FOUND;
+    case MDB_MAP_FULL:
+        return BASE_ERR_FULL;
+    case MDB_CORRUPTED:
+    case MDB_INVALID:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_VERSION_MISMATCH:
+        return BASE_ERR_CORRUPT;
+    default:
+        return status_of_errno(result);
+    }
+}
+
+// ---- The state record
+
+static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct posix_storage *storage = ctx;
+    MDB_txn *txn = NULL;
+    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
+    MDB_val value = {0, NULL};
+    BASE_TRY(status_of_mdb(mdb_txn_begin(storage->state, NULL, MDB_RDONLY, &txn)));
+    enum base_status status = status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
+    if (status == BASE_OK && value.mv_size > capacity) {
+        status = BASE_ERR_TOO_LARGE;
+    }
+    if (status == BASE_OK) {
+        memcpy(out, value.mv_data, value.mv_size);
+        *out_size = value.mv_size;
+    }
+    mdb_txn_abort(txn);
+    return status;
+}
+
+static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
+{
+    struct posix_storage *storage = ctx;
+    MDB_txn *txn = NULL;
+    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
+    MDB_val value = {size, (void *)(uintptr_t)bytes}; // only read
+    BASE_TRY(status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn)));
+    enum base_status status = status_of_mdb(mdb_put(txn, storage->state_dbi, &key, &value, 0));
+    if (status != BASE_OK) {
+        mdb_txn_abort(txn);
+        return status;
+    }
+    return status_of_mdb(mdb_txn_commit(txn));
+}
+
+static enum base_status state_open_once(struct posix_storage *storage, const char *path)
+{
+    MDB_txn *txn = NULL;
+    BASE_TRY(status_of_mdb(mdb_env_create(&storage->state)));
+    enum base_status status = status_of_mdb(mdb_env_set_mapsize(storage->state, STATE_MAP_BYTES));
+    if (status == BASE_OK) {
+        status = status_of_mdb(mdb_env_open(storage->state, path, 0, BLOB_MODE));
+    }
+    if (status == BASE_OK) {
+        status = status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn));
+    }
+    if (status == BASE_OK) {
+        status = status_of_mdb(mdb_dbi_open(txn, NULL, 0, &storage->state_dbi));
+        if (status == BASE_OK) {
+            status = status_of_mdb(mdb_txn_commit(txn));
+        } else {
+            mdb_txn_abort(txn);
+        }
+    }
+    if (status != BASE_OK) {
+        mdb_env_close(storage->state);
+        storage->state = NULL;
+    }
+    return status;
+}
+
+// A damaged environment is set aside: the device starts anew rather than not at all.
+static enum base_status state_open(struct posix_storage *storage, const char *dir)
+{
+    char path[4096];
+    if (snprintf(path, sizeof(path), "%s/state", dir) >= (int)sizeof(path)) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (mkdirat(storage->dir, "state", DIR_MODE) != 0 && errno != EEXIST) {
+        return status_of_errno(errno);
+    }
+    enum base_status status = state_open_once(storage, path);
+    if (status != BASE_ERR_CORRUPT) {
+        return status;
+    }
+    base_log_warn(storage->log, "device", "stored state is damaged: set aside as state.damaged");
+    (void)unlinkat(storage->dir, "state.damaged/data.mdb", 0);
+    (void)unlinkat(storage->dir, "state.damaged/lock.mdb", 0);
+    (void)unlinkat(storage->dir, "state.damaged", AT_REMOVEDIR);
+    if (renameat(storage->dir, "state", storage->dir, "state.damaged") != 0 ||
+        mkdirat(storage->dir, "state", DIR_MODE) != 0) {
+        return status_of_errno(errno);
+    }
+    return state_open_once(storage, path);
+}
+
+// ---- Blobs
+
+static const char *hex_of(const struct wire_sha256 *name, char out[WIRE_SHA256_HEX + 1])
+{
+    wire_sha256_hex(name, out);
+    return out;
+}
+
+static void writing_close(struct posix_storage *storage)
+{
+    if (storage->writing >= 0) {
+        (void)close(storage->writing);
+        storage->writing = -1;
+    }
+}
+
+static bool is_writing(const struct posix_storage *storage, const struct wire_sha256 *name)
+{
+    return storage->writing >= 0 && wire_sha256_equal(&storage->writing_name, name);
+}
+
+static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uint64_t *out_bytes,
+                                  bool *out_sealed)
+{
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    bool sealed = fstatat(storage->blobs, hex_of(name, hex), &info, 0) == 0;
+    if (!sealed && fstatat(storage->partial, hex, &info, 0) != 0) {
+        return status_of_errno(errno);
+    }
+    *out_bytes = (uint64_t)info.st_size;
+    *out_sealed = sealed;
+    return BASE_OK;
+}
+
+static enum base_status writing_open(struct posix_storage *storage, const struct wire_sha256 *name)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    if (is_writing(storage, name)) {
+        return BASE_OK;
+    }
+    writing_close(storage);
+    storage->writing = openat(storage->partial, hex_of(name, hex),
+                              O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, BLOB_MODE);
+    if (storage->writing < 0 || fstat(storage->writing, &info) != 0) {
+        return status_of_errno(errno);
+    }
+    storage->writing_name = *name;
+    storage->writing_bytes = (uint64_t)info.st_size;
+    return BASE_OK;
+}
+
+static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, uint64_t offset,
+                                    const uint8_t *bytes, size_t size)
+{
+    struct posix_storage *storage = ctx;
+    BASE_TRY(writing_open(storage, name));
+    if (offset != storage->writing_bytes) {
+        return BASE_ERR_INVALID;
+    }
+    size_t done = 0;
+    while (done < size) {
+        ssize_t step = pwrite(storage->writing, bytes + done, size - done, (off_t)(offset + done));
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step <= 0) {
+            enum base_status status = step < 0 ? status_of_errno(errno) : BASE_ERR_FULL;
+            writing_close(storage); // its size is looked up again next time
+            return status;
+        }
+        done += (size_t)step;
+    }
+    storage->writing_bytes += size;
+    return BASE_OK;
+}
+
+static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
+{
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    BASE_TRY(writing_open(storage, name));
+    if (fsync(storage->writing) != 0) {
+        return status_of_errno(errno);
+    }
+    writing_close(storage);
+    hex_of(name, hex);
+    if (renameat(storage->partial, hex, storage->blobs, hex) != 0 || fsync(storage->blobs) != 0) {
+        return status_of_errno(errno);
+    }
+    return BASE_OK;
+}
+
+static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
+                                    const uint8_t *bytes, size_t size)
+{
+    struct mapping *mapping = malloc(sizeof(*mapping));
+    if (mapping == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    *mapping = (struct mapping){storage->mappings, *name, bytes, size};
+    storage->mappings = mapping;
+    return BASE_OK;
+}
+
+static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
+                                 const uint8_t **out_bytes, size_t *out_size)
+{
+    static const uint8_t empty[1] = {0};
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        fd = openat(storage->partial, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (fd < 0) {
+        return status_of_errno(errno);
+    }
+    const uint8_t *bytes = empty;
+    size_t size = 0;
+    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : status_of_errno(errno);
+    if (status == BASE_OK && info.st_size > 0) {
+        size = (size_t)info.st_size;
+        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        status = mapped != MAP_FAILED ? BASE_OK : status_of_errno(errno);
+        bytes = mapped;
+    }
+    (void)close(fd);
+    BASE_TRY(status);
+    status = mapping_add(storage, name, bytes, size);
+    if (status != BASE_OK) {
+        if (size > 0) {
+            (void)munmap((void *)(uintptr_t)bytes, size);
+        }
+        return status;
+    }
+    *out_bytes = bytes;
+    *out_size = size;
+    return BASE_OK;
+}
+
+static void blob_unmap(void *ctx, const struct wire_sha256 *name, const uint8_t *bytes, size_t size)
+{
+    struct posix_storage *storage = ctx;
+    (void)size;
+    for (struct mapping **link = &storage->mappings; *link != NULL; link = &(*link)->next) {
+        struct mapping *mapping = *link;
+        if (wire_sha256_equal(&mapping->name, name) && (bytes == NULL || bytes == mapping->bytes)) {
+            *link = mapping->next;
+            if (mapping->size > 0) {
+                (void)munmap((void *)(uintptr_t)mapping->bytes, mapping->size);
+            }
+            free(mapping);
+            return;
+        }
+    }
+}
+
+static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
+{
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    hex_of(name, hex);
+    if (is_writing(storage, name)) {
+        writing_close(storage);
+    }
+    bool sealed = unlinkat(storage->blobs, hex, 0) == 0;
+    bool partial = unlinkat(storage->partial, hex, 0) == 0;
+    return sealed || partial ? BASE_OK : status_of_errno(errno);
+}
+
+static enum base_status folder_each(int folder,
+                                    void (*visit)(void *visit_ctx, const struct wire_sha256 *name),
+                                    void *visit_ctx)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        enum base_status status = status_of_errno(errno);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return status;
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        struct wire_sha256 name;
+        if (wire_sha256_parse(base_str_of(entry->d_name), &name) == BASE_OK) {
+            visit(visit_ctx, &name);
+        }
+    }
+    (void)closedir(dir);
+    return BASE_OK;
+}
+
+static enum base_status blob_each(void *ctx,
+                                  void (*visit)(void *visit_ctx, const struct wire_sha256 *name),
+                                  void *visit_ctx)
+{
+    struct posix_storage *storage = ctx;
+    BASE_TRY(folder_each(storage->blobs, visit, visit_ctx));
+    return folder_each(storage->partial, visit, visit_ctx);
+}
+
+// ---- Life
+
+static enum base_status folder_open(int parent, const char *name, int *out_fd)
+{
+    if (mkdirat(parent, name, DIR_MODE) != 0 && errno != EEXIST) {
+        return status_of_errno(errno);
+    }
+    *out_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *out_fd >= 0 ? BASE_OK : status_of_errno(errno);
+}
+
+static enum base_status storage_open(struct posix_storage *storage, const char *dir,
+                                     struct base_error *error)
+{
+    enum base_status status = folder_open(AT_FDCWD, dir, &storage->dir);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%s: cannot open the folder: %s", dir,
+                              base_status_text(status));
+    }
+    storage->lock = openat(storage->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, BLOB_MODE);
+    if (storage->lock < 0) {
+        return base_error_set(error, status_of_errno(errno), "%s/lock: cannot open", dir);
+    }
+    if (flock(storage->lock, LOCK_EX | LOCK_NB) != 0) {
+        return base_error_set(error, BASE_ERR_BUSY, "%s: another process uses this folder", dir);
+    }
+    status = folder_open(storage->dir, "blobs", &storage->blobs);
+    if (status == BASE_OK) {
+        status = folder_open(storage->dir, "partial", &storage->partial);
+    }
+    if (status == BASE_OK) {
+        status = state_open(storage, dir);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "%s: cannot open the store: %s", dir,
+                              base_status_text(status));
+    }
+    return BASE_OK;
+}
+
+enum base_status posix_storage_new(const char *dir, const struct base_log *log,
+                                   struct posix_storage **out_storage, struct base_error *error)
+{
+    struct posix_storage *storage = calloc(1, sizeof(*storage));
+    if (storage == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    storage->log = log;
+    storage->dir = storage->blobs = storage->partial = storage->lock = storage->writing = -1;
+    enum base_status status = storage_open(storage, dir, error);
+    if (status != BASE_OK) {
+        posix_storage_free(storage);
+        return status;
+    }
+    *out_storage = storage;
+    return BASE_OK;
+}
+
+static void fd_close(int fd)
+{
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+void posix_storage_free(struct posix_storage *storage)
+{
+    if (storage == NULL) {
+        return;
+    }
+    while (storage->mappings != NULL) {
+        struct mapping *mapping = storage->mappings;
+        blob_unmap(storage, &mapping->name, mapping->bytes, mapping->size);
+    }
+    writing_close(storage);
+    if (storage->state != NULL) {
+        mdb_env_close(storage->state);
+    }
+    fd_close(storage->blobs);
+    fd_close(storage->partial);
+    fd_close(storage->lock);
+    fd_close(storage->dir);
+    free(storage);
+}
+
+struct dev_storage_port posix_storage_table(struct posix_storage *storage)
+{
+    return (struct dev_storage_port){
+        .ctx = storage,
+        .state_load = state_load,
+        .state_save = state_save,
+        .blob_stat = blob_stat,
+        .blob_append = blob_append,
+        .blob_seal = blob_seal,
+        .blob_map = blob_map,
+        .blob_unmap = blob_unmap,
+        .blob_delete = blob_delete,
+        .blob_each = blob_each,
+    };
+}

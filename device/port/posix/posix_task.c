@@ -1,0 +1,342 @@
+// Task runs of the posix port: one worker thread, one run at a time, each in a fresh interpreter.
+//
+// The loop's thread and the worker share struct posix_task under its mutex; the job's files are
+// immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
+// called on its own thread.
+#include "posix/posix_internal.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "vm/vm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
+#define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
+#define WORKER_STACK_BYTES (1024 * 1024)
+
+enum work {
+    WORK_IDLE,
+    WORK_WAITING, // a job is set, the worker has not taken it
+    WORK_RUNNING,
+    WORK_DONE, // the end is set, the loop has not taken it
+};
+
+struct job {
+    struct dev_vm_module modules[DEV_VM_MODULES_MAX];
+    struct wire_attrs attrs;
+    struct dev_vm_job vm;
+    uint32_t heap_kib;
+};
+
+struct end {
+    enum wire_outcome_kind outcome;
+    uint64_t duration_us;
+    uint64_t fingerprint;
+    char detail[WIRE_REPORT_DETAIL_MAX + 1];
+    char result[DEV_VM_RESULT_MAX];
+    size_t result_bytes;
+};
+
+struct posix_task {
+    struct event *done_event;
+    void *ctx;
+    void (*woke)(void *ctx);
+    struct dev_runtime *runtime;
+    int done_fd;
+    bool thread_started;
+    pthread_t thread;
+    pthread_mutex_t mutex; // guards what follows
+    pthread_cond_t changed;
+    enum work work;
+    uint32_t run;
+    bool stopping;
+    struct dev_vm *vm; // set while running, for interrupts
+    struct job job;
+    struct end end;
+};
+
+static enum wire_outcome_kind outcome_of(enum dev_vm_end end)
+{
+    switch (end) {
+    case DEV_VM_FINISHED:
+        return WIRE_OUTCOME_RAN;
+    case DEV_VM_LOAD:
+        return WIRE_OUTCOME_FAIL_LOAD;
+    case DEV_VM_BUDGET:
+        return WIRE_OUTCOME_FAIL_TIMEOUT;
+    case DEV_VM_MEMORY:
+        return WIRE_OUTCOME_FAIL_MEMORY;
+    case DEV_VM_EXCEPTION:
+    case DEV_VM_STACK:
+    case DEV_VM_END_COUNT:
+        break;
+    }
+    return WIRE_OUTCOME_FAIL_EXCEPTION;
+}
+
+// Worker: what a run came to, in the words of the runtime.
+static void end_fill(struct end *end, const struct dev_vm_result *result)
+{
+    end->outcome = outcome_of(result->end);
+    end->duration_us = result->duration_us;
+    end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
+    if (end->result_bytes > 0) {
+        memcpy(end->result, result->result.data, end->result_bytes);
+    }
+    if (result->end == DEV_VM_FINISHED) {
+        return;
+    }
+    int size = snprintf(end->detail, sizeof(end->detail), "%s:%s:%u", result->type, result->file,
+                        (unsigned)result->line);
+    end->fingerprint = base_hash64(end->detail, size > 0 ? strlen(end->detail) : 0);
+    const char *type = result->type[0] != '\0' ? result->type : dev_vm_end_name(result->end);
+    if (result->file[0] != '\0') {
+        (void)snprintf(end->detail, sizeof(end->detail), "%s: %.80s (%s:%u)", type, result->message,
+                       result->file, (unsigned)result->line);
+    } else {
+        (void)snprintf(end->detail, sizeof(end->detail), "%s: %.100s", type, result->message);
+    }
+}
+
+static void end_of_status(struct end *end, enum base_status status)
+{
+    end->outcome = status == BASE_ERR_NOMEM ? WIRE_OUTCOME_FAIL_MEMORY : WIRE_OUTCOME_FAIL_LOAD;
+    end->fingerprint = (uint64_t)(-(int64_t)status);
+    (void)snprintf(end->detail, sizeof(end->detail), "%s", base_status_text(status));
+}
+
+// Worker, with the mutex held; it is released while the script runs.
+static void run_job(struct posix_task *task)
+{
+    struct dev_vm *vm = NULL;
+    struct dev_vm_result result;
+    memset(&task->end, 0, sizeof(task->end));
+    pthread_mutex_unlock(&task->mutex);
+    enum base_status status = dev_vm_new(task->job.heap_kib, &vm);
+    pthread_mutex_lock(&task->mutex);
+    if (status == BASE_OK) {
+        task->vm = vm;
+        pthread_mutex_unlock(&task->mutex);
+        status = dev_vm_run(vm, &task->job.vm, &result);
+        pthread_mutex_lock(&task->mutex);
+        task->vm = NULL;
+    }
+    if (status == BASE_OK) {
+        end_fill(&task->end, &result);
+    } else {
+        end_of_status(&task->end, status);
+    }
+    dev_vm_free(vm);
+}
+
+static void *worker(void *arg)
+{
+    struct posix_task *task = arg;
+    uint64_t one = 1;
+    pthread_mutex_lock(&task->mutex);
+    while (!task->stopping) {
+        if (task->work != WORK_WAITING) {
+            pthread_cond_wait(&task->changed, &task->mutex);
+            continue;
+        }
+        task->work = WORK_RUNNING;
+        run_job(task);
+        task->work = WORK_DONE;
+        pthread_cond_broadcast(&task->changed);
+        ssize_t written = write(task->done_fd, &one, sizeof(one));
+        (void)written; // an eventfd with this counter cannot be full
+    }
+    pthread_mutex_unlock(&task->mutex);
+    return NULL;
+}
+
+static void on_done(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct posix_task *task = arg;
+    uint64_t count = 0;
+    if (read((int)fd, &count, sizeof(count)) != sizeof(count)) {
+        return;
+    }
+    pthread_mutex_lock(&task->mutex);
+    bool done = task->work == WORK_DONE;
+    uint32_t run = task->run;
+    task->work = done ? WORK_IDLE : task->work;
+    pthread_mutex_unlock(&task->mutex);
+    if (!done) { // cancelled meanwhile
+        return;
+    }
+    struct dev_task_end end = {
+        .outcome = task->end.outcome,
+        .duration_us = task->end.duration_us,
+        .fingerprint = task->end.fingerprint,
+        .detail = base_str_of(task->end.detail),
+        .result = {task->end.result, task->end.result_bytes},
+    };
+    dev_on_task_end(task->runtime, run, &end);
+    task->woke(task->ctx);
+}
+
+static bool job_fill(struct job *job, const struct dev_task_job *from)
+{
+    uint32_t count = 0;
+    memset(&job->vm, 0, sizeof(job->vm));
+    for (uint32_t i = 0; i < from->file_count; i++) {
+        const struct dev_task_file *file = &from->files[i];
+        if (file->kind != WIRE_FILE_SCRIPT) {
+            continue;
+        }
+        if (count == DEV_VM_MODULES_MAX || file->name.size <= SCRIPT_SUFFIX_SIZE) {
+            return false;
+        }
+        job->modules[count++] = (struct dev_vm_module){
+            .name = {file->name.data, file->name.size - SCRIPT_SUFFIX_SIZE},
+            .mpy = file->bytes,
+            .size = file->size,
+        };
+    }
+    job->attrs = *from->attrs;
+    job->heap_kib = from->manifest->heap_kib;
+    job->vm.modules = job->modules;
+    job->vm.module_count = count;
+    job->vm.entry = from->manifest->entry;
+    job->vm.config = from->manifest->config;
+    job->vm.device_id = from->device_id;
+    job->vm.attrs = &job->attrs;
+    job->vm.time_ms = from->manifest->time_ms;
+    return true;
+}
+
+static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job *job)
+{
+    struct posix_task *task = ctx;
+    enum base_status status = BASE_OK;
+    pthread_mutex_lock(&task->mutex);
+    if (task->work != WORK_IDLE) {
+        status = BASE_ERR_BUSY;
+    } else if (!job_fill(&task->job, job)) {
+        status = BASE_ERR_INVALID;
+    } else {
+        task->run = run;
+        task->work = WORK_WAITING;
+        pthread_cond_broadcast(&task->changed);
+    }
+    pthread_mutex_unlock(&task->mutex);
+    return status;
+}
+
+// With the mutex held: interrupts until the worker let go of the job.
+static void wait_end(struct posix_task *task)
+{
+    if (task->work == WORK_WAITING) { // not taken yet: take it back
+        task->work = WORK_IDLE;
+    }
+    while (task->work == WORK_RUNNING) {
+        uint64_t until_us = base_clock_mono_us() + CANCEL_REPEAT_US;
+        struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                 .tv_nsec = (long)(until_us % 1000000) * 1000};
+        if (task->vm != NULL) {
+            dev_vm_interrupt(task->vm);
+        }
+        (void)pthread_cond_timedwait(&task->changed, &task->mutex, &until);
+    }
+    task->work = WORK_IDLE;
+}
+
+static void cancel(void *ctx, uint32_t run)
+{
+    struct posix_task *task = ctx;
+    pthread_mutex_lock(&task->mutex);
+    if (task->run == run) {
+        wait_end(task);
+    }
+    pthread_mutex_unlock(&task->mutex);
+}
+
+static void sync_init(struct posix_task *task)
+{
+    pthread_condattr_t attributes;
+    pthread_mutex_init(&task->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&task->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+static enum base_status thread_start(struct posix_task *task)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
+    task->thread_started = pthread_create(&task->thread, &attributes, worker, task) == 0;
+    pthread_attr_destroy(&attributes);
+    return task->thread_started ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+enum base_status posix_task_new(struct event_base *base, void *ctx, void (*woke)(void *ctx),
+                                struct posix_task **out_task)
+{
+    struct posix_task *task = calloc(1, sizeof(*task));
+    if (task == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    task->ctx = ctx;
+    task->woke = woke;
+    sync_init(task);
+    task->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    enum base_status status = BASE_ERR_NOMEM;
+    if (task->done_fd >= 0) {
+        task->done_event = event_new(base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
+        if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
+            status = thread_start(task);
+        }
+    }
+    if (status != BASE_OK) {
+        posix_task_free(task);
+        return status;
+    }
+    *out_task = task;
+    return BASE_OK;
+}
+
+void posix_task_free(struct posix_task *task)
+{
+    if (task == NULL) {
+        return;
+    }
+    if (task->thread_started) {
+        pthread_mutex_lock(&task->mutex);
+        task->stopping = true;
+        wait_end(task);
+        pthread_cond_broadcast(&task->changed);
+        pthread_mutex_unlock(&task->mutex);
+        pthread_join(task->thread, NULL);
+    }
+    if (task->done_event != NULL) {
+        event_free(task->done_event);
+    }
+    if (task->done_fd >= 0) {
+        (void)close(task->done_fd);
+    }
+    pthread_cond_destroy(&task->changed);
+    pthread_mutex_destroy(&task->mutex);
+    free(task);
+}
+
+void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime)
+{
+    task->runtime = runtime;
+}
+
+struct dev_task_port posix_task_table(struct posix_task *task)
+{
+    return (struct dev_task_port){.ctx = task, .start = start, .cancel = cancel};
+}

@@ -1,0 +1,197 @@
+// The gateway's store: one LMDB environment, a writer thread that commits in groups, and files for
+// large blobs. The only module that knows LMDB.
+//
+// Reading. A `gw_store_read` is a read transaction taken from a pool: begin renews it, end resets
+// it, so that a sleeping reader never pins old pages. What it returns is borrowed until end: copy
+// it out.
+//
+// Writing. Everybody posts `gw_store_op`s. The writer thread takes what has gathered, applies it in
+// the order of sort keys (equal keys in the order of posting) in one write transaction, commits
+// with fsync, and only then calls each `done` with the outcome. So "done with BASE_OK" means
+// durable. An `apply` must check before its first put: a status it returns from checking fails that
+// op alone, while a put that fails ends the whole group. `apply` may run again, when the map had to
+// grow: it writes its own results afresh each time.
+//
+// Growth. The map doubles by itself up to a maximum, when no transaction is open. A full map or
+// disk is BASE_ERR_FULL to whoever posted; what was committed stays whole.
+//
+// Threads: gw_store_submit, the read functions and the blob readers from any thread; `apply` and
+// `done` run on the writer thread.
+#ifndef GW_STORE_H
+#define GW_STORE_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "wire/digest.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GW_STORE_SCHEMA          1u
+#define GW_STORE_KEY_VERSION     1u
+#define GW_STORE_KEY_MAX         96u
+#define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
+#define GW_STORE_GROUP_MAX       8192u  // operations of one commit
+#define GW_STORE_MAP_FIRST       (UINT64_C(64) << 20)
+#define GW_STORE_MAP_MAX         (UINT64_C(64) << 30)
+#define GW_STORE_BLOB_INLINE     (64u * 1024) // larger ones become files
+#define GW_STORE_READERS_MAX     256u
+#define GW_STORE_COMMIT_DELAY_US 2000u
+
+// X(name, text)
+#define GW_TABLE_MAP(X)                                                                            \
+    X(META, "meta")                                                                                \
+    X(TASKS, "tasks")                                                                              \
+    X(VERSIONS, "versions")                                                                        \
+    X(BLOBS, "blobs")                                                                              \
+    X(ROLLOUTS, "rollouts")                                                                        \
+    X(ROLLOUT_LOG, "rollout_log")                                                                  \
+    X(DEVICES, "devices")                                                                          \
+    X(OUTCOMES, "outcomes")
+
+enum gw_table {
+#define GW_TABLE_ENUM(name, text) GW_TABLE_##name,
+    GW_TABLE_MAP(GW_TABLE_ENUM)
+#undef GW_TABLE_ENUM
+        GW_TABLE_COUNT
+};
+
+const char *gw_table_name(enum gw_table table);
+
+// ---- Keys: a version byte, then numbers in big-endian order, so that keys sort as numbers do.
+
+struct gw_key {
+    uint8_t bytes[GW_STORE_KEY_MAX];
+    size_t size;
+};
+
+struct gw_key gw_key_u64(uint64_t id);
+struct gw_key gw_key_u64_u64(uint64_t a, uint64_t b);
+struct gw_key gw_key_sha(const struct wire_sha256 *digest);
+struct gw_key gw_key_u64_sha(uint64_t a, const struct wire_sha256 *digest);
+struct gw_key gw_key_text(const char *text);
+// The n-th u64 of a key made above; false when the key is shorter or of another version.
+bool gw_key_read_u64(const uint8_t *key, size_t size, uint32_t index, uint64_t *out);
+
+struct gw_span {
+    const uint8_t *data;
+    size_t size;
+};
+
+// ---- Environment
+
+struct gw_store;
+struct gw_store_read;
+struct gw_store_txn;
+
+struct gw_store_options {
+    const char *dir;
+    uint64_t map_bytes_first; // 0 takes GW_STORE_MAP_FIRST
+    uint64_t map_bytes_max;   // 0 takes GW_STORE_MAP_MAX
+    uint32_t commit_delay_us; // 0 takes GW_STORE_COMMIT_DELAY_US
+    bool read_only;           // no writer, no lock: for the offline tool
+    const struct base_log *log;
+};
+
+// Creates the directory, takes its lock, opens the environment, checks the schema number, starts
+// the writer. BUSY: another process has the directory; UNSUPPORTED: another schema; IO, FULL,
+// NOMEM, CORRUPT.
+BASE_NODISCARD enum base_status gw_store_open(const struct gw_store_options *options,
+                                              struct gw_store **out_store,
+                                              struct base_error *error);
+// Commits what was accepted. No reader may be open. Accepts NULL.
+void gw_store_close(struct gw_store *store);
+
+// ---- Reading
+
+BASE_NODISCARD enum base_status gw_store_read_begin(struct gw_store *store,
+                                                    struct gw_store_read **out_read);
+void gw_store_read_end(struct gw_store_read *read);
+// NOT_FOUND, IO, CORRUPT.
+BASE_NODISCARD enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
+                                                  const struct gw_key *key, struct gw_span *out);
+// Calls `visit` in key order for keys >= `from` until it returns false or the table ends.
+typedef bool (*gw_store_visit_fn)(void *ctx, struct gw_span key, struct gw_span value);
+BASE_NODISCARD enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
+                                                   const struct gw_key *from,
+                                                   gw_store_visit_fn visit, void *ctx);
+uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table);
+
+// ---- Writing
+
+struct gw_store_op {
+    struct gw_store_op *next; // private
+    uint64_t order;           // private
+    uint64_t sort_key;        // for example a device id: neighbours share pages
+    bool urgent;              // commit without waiting for company
+    enum base_status status;  // private until done
+    enum base_status (*apply)(struct gw_store_txn *txn, struct gw_store_op *self);
+    void (*done)(struct gw_store_op *self, enum base_status status);
+};
+
+// BUSY: the queue is full, neither apply nor done will be called; CLOSED after close began.
+BASE_NODISCARD enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op);
+// Submits, and waits for the outcome; `done` is not used. Not from the writer thread.
+BASE_NODISCARD enum base_status gw_store_submit_wait(struct gw_store *store,
+                                                     struct gw_store_op *op);
+
+// Within apply. Borrowed until the next put of the transaction.
+BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
+                                                 const struct gw_key *key, struct gw_span *out);
+BASE_NODISCARD enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
+                                                 const struct gw_key *key, const void *value,
+                                                 size_t size);
+// OK also when there was nothing.
+BASE_NODISCARD enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,
+                                                    const struct gw_key *key);
+
+// ---- Blobs
+
+// Bytes of a blob: copied to the heap (inline) or a private read-only mapping of its file.
+struct gw_store_bytes {
+    const uint8_t *data;
+    size_t size;
+    void *heap; // one of the two
+    void *map;
+};
+
+// Stores content that was checked against its digest; blocks until durable. *out_created false: it
+// was there. TOO_LARGE, FULL, IO, BUSY. Not on the writer thread.
+BASE_NODISCARD enum base_status gw_store_blob_put(struct gw_store *store,
+                                                  const struct wire_sha256 *digest,
+                                                  const uint8_t *bytes, size_t size,
+                                                  bool *out_created);
+// NOT_FOUND, IO, NOMEM, CORRUPT.
+BASE_NODISCARD enum base_status gw_store_blob_load(struct gw_store *store,
+                                                   const struct wire_sha256 *digest,
+                                                   struct gw_store_bytes *out);
+void gw_store_bytes_done(struct gw_store_bytes *bytes);
+// NOT_FOUND or the size.
+BASE_NODISCARD enum base_status
+gw_store_blob_stat(struct gw_store *store, const struct wire_sha256 *digest, uint64_t *out_size);
+
+void gw_sha256(const void *bytes, size_t size, struct wire_sha256 *out);
+
+// ---- Introspection
+
+struct gw_store_stats {
+    uint64_t commits;
+    uint64_t operations;
+    uint64_t failed_groups;
+    uint64_t growths;
+    uint64_t map_bytes;
+    uint64_t used_bytes; // pages in use
+    uint64_t queue;
+    uint64_t group_max; // largest group so far
+};
+void gw_store_stats(struct gw_store *store, struct gw_store_stats *out);
+
+// Walks every table and blob file and checks that records can be read, blobs have the bytes their
+// names promise, and keys have the known version. Each finding is told to `tell`; returns how many.
+uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const char *text),
+                        void *ctx);
+// Writes a compacted copy of the environment into `dir` (which must exist and be empty).
+BASE_NODISCARD enum base_status gw_store_compact(struct gw_store *store, const char *dir,
+                                                 struct base_error *error);
+
+#endif

@@ -1,0 +1,284 @@
+// Blobs: small ones are rows of the blobs table, large ones files named by their hash, written to
+// tmp/, synced and renamed before their row is committed. So a row always has its bytes; a file
+// without a row is left over from an interrupted put and harmless. Readers from any thread.
+//
+//   row := u8 version(1), u8 place (0: bytes follow, 1: file), u64 size, [bytes]
+#include "store/store_private.h"
+
+#include "base/cursor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROW_VERSION    1
+#define ROW_HEAD_BYTES 10
+#define PLACE_ROW      0
+#define PLACE_FILE     1
+
+struct blob_row {
+    uint8_t place;
+    uint64_t size;
+    const uint8_t *bytes;
+};
+
+static enum base_status parse_row(struct gw_span row, struct blob_row *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, row.data, row.size);
+    uint8_t version = base_reader_u8(&reader);
+    out->place = base_reader_u8(&reader);
+    out->size = base_reader_u64(&reader);
+    out->bytes = NULL;
+    if (version != ROW_VERSION || out->place > PLACE_FILE) {
+        return BASE_ERR_CORRUPT;
+    }
+    if (out->place == PLACE_ROW) {
+        if (out->size > GW_STORE_BLOB_INLINE) {
+            return BASE_ERR_CORRUPT;
+        }
+        out->bytes = base_reader_bytes(&reader, (size_t)out->size);
+    }
+    return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+static bool file_path(const struct gw_store *store, const struct wire_sha256 *digest, char *out,
+                      size_t capacity)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(digest, hex);
+    return gw_store_path(store, out, capacity, "blobs/%.2s/%s", hex, hex);
+}
+
+enum base_status gw_store_files_open(struct gw_store *store, struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    static const char *const folders[] = {"blobs", "tmp"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        if (!gw_store_path(store, path, sizeof(path), "%s", folders[i]) ||
+            (mkdir(path, 0700) != 0 && errno != EEXIST)) {
+            return base_error_set(error, gw_store_status(errno), "cannot make %.100s: %s", path,
+                                  strerror(errno));
+        }
+    }
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        return base_error_set(error, gw_store_status(errno), "cannot read %.100s: %s", path,
+                              strerror(errno));
+    }
+    struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        }
+    }
+    closedir(dir);
+    return BASE_OK;
+}
+
+static enum base_status write_all(int fd, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t wrote = write(fd, bytes, size);
+        if (wrote < 0 && errno == EINTR) {
+            continue;
+        }
+        if (wrote < 0) {
+            return gw_store_status(errno);
+        }
+        bytes += wrote;
+        size -= (size_t)wrote;
+    }
+    return fsync(fd) == 0 ? BASE_OK : gw_store_status(errno);
+}
+
+static enum base_status sync_dir(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return gw_store_status(errno);
+    }
+    int rc = fsync(fd);
+    int saved = errno;
+    close(fd);
+    return rc == 0 ? BASE_OK : gw_store_status(saved);
+}
+
+// The file under its final name, durable.
+static enum base_status write_file(struct gw_store *store, const struct wire_sha256 *digest,
+                                   const uint8_t *bytes, size_t size)
+{
+    char temp[GW_STORE_PATH_MAX];
+    char path[GW_STORE_PATH_MAX];
+    char folder[GW_STORE_PATH_MAX];
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(digest, hex);
+    unsigned long number =
+        (unsigned long)atomic_fetch_add_explicit(&store->temp_counter, 1, memory_order_relaxed);
+    if (!gw_store_path(store, temp, sizeof(temp), "tmp/%s.%lu", hex, number) ||
+        !gw_store_path(store, folder, sizeof(folder), "blobs/%.2s", hex) ||
+        !file_path(store, digest, path, sizeof(path))) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return gw_store_status(errno);
+    }
+    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return gw_store_status(errno);
+    }
+    enum base_status status = write_all(fd, bytes, size);
+    close(fd);
+    if (status == BASE_OK && rename(temp, path) != 0) {
+        status = gw_store_status(errno);
+    }
+    if (status != BASE_OK) {
+        (void)unlink(temp);
+        return status;
+    }
+    BASE_TRY(sync_dir(folder));
+    char blobs[GW_STORE_PATH_MAX];
+    return gw_store_path(store, blobs, sizeof(blobs), "blobs") ? sync_dir(blobs)
+                                                               : BASE_ERR_TOO_LARGE;
+}
+
+struct put_op {
+    struct gw_store_op op;
+    const struct wire_sha256 *digest;
+    const uint8_t *row;
+    size_t row_bytes;
+};
+
+static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct put_op *put = (struct put_op *)self;
+    struct gw_key key = gw_key_sha(put->digest);
+    return gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes);
+}
+
+enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha256 *digest,
+                                   const uint8_t *bytes, size_t size, bool *out_created)
+{
+    uint64_t known;
+    if (gw_store_blob_stat(store, digest, &known) == BASE_OK) {
+        *out_created = false;
+        return BASE_OK;
+    }
+    bool in_row = size <= GW_STORE_BLOB_INLINE;
+    size_t capacity = ROW_HEAD_BYTES + (in_row ? size : 0);
+    uint8_t *row = malloc(capacity);
+    if (row == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, row, capacity);
+    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u8(&writer, in_row ? PLACE_ROW : PLACE_FILE);
+    base_writer_u64(&writer, size);
+    enum base_status status = BASE_OK;
+    if (in_row) {
+        base_writer_bytes(&writer, bytes, size);
+    } else {
+        status = write_file(store, digest, bytes, size);
+    }
+    if (status == BASE_OK) {
+        struct put_op put = {.digest = digest, .row = row, .row_bytes = base_writer_size(&writer)};
+        put.op.apply = put_apply;
+        status = gw_store_submit_wait(store, &put.op);
+    }
+    free(row);
+    if (status == BASE_OK) {
+        *out_created = true;
+    }
+    return status;
+}
+
+static enum base_status map_file(struct gw_store *store, const struct wire_sha256 *digest,
+                                 uint64_t size, struct gw_store_bytes *out)
+{
+    char path[GW_STORE_PATH_MAX];
+    if (!file_path(store, digest, path, sizeof(path))) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? BASE_ERR_CORRUPT : gw_store_status(errno);
+    }
+    struct stat stat;
+    enum base_status status = BASE_OK;
+    if (fstat(fd, &stat) != 0 || stat.st_size < 0 || (uint64_t)stat.st_size != size) {
+        status = BASE_ERR_CORRUPT;
+    } else {
+        void *map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) {
+            status = gw_store_status(errno);
+        } else {
+            *out = (struct gw_store_bytes){.data = map, .size = (size_t)size, .map = map};
+        }
+    }
+    close(fd);
+    return status;
+}
+
+static enum base_status read_row(struct gw_store *store, const struct wire_sha256 *digest,
+                                 struct blob_row *out, struct gw_store_bytes *out_bytes)
+{
+    struct gw_store_read *read;
+    BASE_TRY(gw_store_read_begin(store, &read));
+    struct gw_key key = gw_key_sha(digest);
+    struct gw_span row;
+    enum base_status status = gw_store_read_get(read, GW_TABLE_BLOBS, &key, &row);
+    if (status == BASE_OK) {
+        status = parse_row(row, out);
+    }
+    if (status == BASE_OK && out_bytes != NULL && out->place == PLACE_ROW) {
+        uint8_t *copy = malloc(out->size > 0 ? (size_t)out->size : 1);
+        if (copy == NULL) {
+            status = BASE_ERR_NOMEM;
+        } else {
+            memcpy(copy, out->bytes, (size_t)out->size);
+            *out_bytes =
+                (struct gw_store_bytes){.data = copy, .size = (size_t)out->size, .heap = copy};
+        }
+    }
+    out->bytes = NULL;
+    gw_store_read_end(read);
+    return status;
+}
+
+enum base_status gw_store_blob_load(struct gw_store *store, const struct wire_sha256 *digest,
+                                    struct gw_store_bytes *out)
+{
+    struct blob_row row;
+    struct gw_store_bytes bytes = {0};
+    BASE_TRY(read_row(store, digest, &row, &bytes));
+    if (row.place == PLACE_FILE) {
+        BASE_TRY(map_file(store, digest, row.size, &bytes));
+    }
+    *out = bytes;
+    return BASE_OK;
+}
+
+enum base_status gw_store_blob_stat(struct gw_store *store, const struct wire_sha256 *digest,
+                                    uint64_t *out_size)
+{
+    struct blob_row row;
+    BASE_TRY(read_row(store, digest, &row, NULL));
+    *out_size = row.size;
+    return BASE_OK;
+}
+
+void gw_store_bytes_done(struct gw_store_bytes *bytes)
+{
+    if (bytes->map != NULL) {
+        munmap(bytes->map, bytes->size);
+    }
+    free(bytes->heap);
+    *bytes = (struct gw_store_bytes){0};
+}

@@ -1,0 +1,141 @@
+// Offline care of a store: check and compact. Called by walle-store and by tests.
+#include "store/store_private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TEXT_MAX 256
+
+struct check {
+    struct gw_store *store;
+    void (*tell)(void *ctx, const char *text);
+    void *ctx;
+    enum gw_table table;
+    uint64_t findings;
+};
+
+BASE_PRINTF(2, 3)
+static void find(struct check *check, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    check->findings++;
+    if (check->tell != NULL) {
+        check->tell(check->ctx, text);
+    }
+}
+
+static bool check_key(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct check *check = ctx;
+    if (key.size == 0 || key.data[0] != GW_STORE_KEY_VERSION) {
+        find(check, "%s: a key of unknown version", gw_table_name(check->table));
+    } else if (value.size == 0) {
+        find(check, "%s: an empty record", gw_table_name(check->table));
+    }
+    return true;
+}
+
+struct blob_walk {
+    struct wire_sha256 digest;
+    bool found;
+    struct gw_key after;
+};
+
+static bool next_blob(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct blob_walk *walk = ctx;
+    (void)value;
+    if (key.size != 1 + WIRE_SHA256_BYTES) {
+        return true; // told by check_key or below by its count
+    }
+    if (key.size == walk->after.size && memcmp(key.data, walk->after.bytes, key.size) == 0) {
+        return true;
+    }
+    memcpy(walk->digest.bytes, key.data + 1, WIRE_SHA256_BYTES);
+    walk->found = true;
+    return false;
+}
+
+// Blob by blob, each in a short transaction, since loading takes one of its own.
+static void check_blobs(struct check *check)
+{
+    struct blob_walk walk = {.after = gw_key_text("")};
+    for (;;) {
+        struct gw_store_read *read;
+        walk.found = false;
+        if (gw_store_read_begin(check->store, &read) != BASE_OK) {
+            find(check, "blobs: cannot read");
+            return;
+        }
+        enum base_status status =
+            gw_store_read_scan(read, GW_TABLE_BLOBS, &walk.after, next_blob, &walk);
+        gw_store_read_end(read);
+        if (status != BASE_OK || !walk.found) {
+            return;
+        }
+        walk.after = gw_key_sha(&walk.digest);
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&walk.digest, hex);
+        struct gw_store_bytes bytes;
+        status = gw_store_blob_load(check->store, &walk.digest, &bytes);
+        if (status != BASE_OK) {
+            find(check, "blob %s: %s", hex, base_status_text(status));
+            continue;
+        }
+        struct wire_sha256 real;
+        gw_sha256(bytes.data, bytes.size, &real);
+        if (!wire_sha256_equal(&real, &walk.digest)) {
+            find(check, "blob %s: the bytes have another hash", hex);
+        }
+        gw_store_bytes_done(&bytes);
+    }
+}
+
+uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const char *text),
+                        void *ctx)
+{
+    struct check check = {.store = store, .tell = tell, .ctx = ctx};
+    struct gw_key from = {.bytes = {0}, .size = 1};
+    for (int i = 0; i < GW_TABLE_COUNT; i++) {
+        struct gw_store_read *read;
+        check.table = (enum gw_table)i;
+        if (gw_store_read_begin(store, &read) != BASE_OK) {
+            find(&check, "%s: cannot read", gw_table_name(check.table));
+            continue;
+        }
+        enum base_status status = gw_store_read_scan(read, check.table, &from, check_key, &check);
+        gw_store_read_end(read);
+        if (status != BASE_OK) {
+            find(&check, "%s: %s", gw_table_name(check.table), base_status_text(status));
+        }
+    }
+    check_blobs(&check);
+    return check.findings;
+}
+
+enum base_status gw_store_compact(struct gw_store *store, const char *dir, struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    int size = snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    if (size < 0 || (size_t)size >= sizeof(path)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long");
+    }
+    struct stat stat_out;
+    if (stat(path, &stat_out) == 0) {
+        return base_error_set(error, BASE_ERR_EXISTS, "%.120s is there already", path);
+    }
+    int rc = mdb_env_copy2(store->env, path, MDB_CP_COMPACT);
+    if (rc != 0) {
+        return base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", path,
+                              mdb_strerror(rc));
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,359 @@
+// Opening, reading and closing the LMDB environment. The writer thread is in store_writer.c, blob
+// files in store_blob.c. Readers come from any thread.
+#include "store/store_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define META_SCHEMA_KEY "schema"
+
+enum base_status gw_store_status(int rc)
+{
+    switch (rc) {
+    case MDB_SUCCESS:
+        return BASE_OK;
+    case MDB_NOTFOUND:
+        return BASE_ERR_NOT_FOUND;
+    case MDB_MAP_FULL:
+    case MDB_TXN_FULL:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return BASE_ERR_FULL;
+    case ENOMEM:
+        return BASE_ERR_NOMEM;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID:
+    case MDB_PANIC:
+        return BASE_ERR_CORRUPT;
+    case MDB_VERSION_MISMATCH:
+        return BASE_ERR_UNSUPPORTED;
+    case MDB_READERS_FULL:
+        return BASE_ERR_LIMIT;
+    case MDB_BAD_VALSIZE:
+        return BASE_ERR_TOO_LARGE;
+    case EACCES:
+    case EPERM:
+        return BASE_ERR_DENIED;
+    default:
+        return BASE_ERR_IO;
+    }
+}
+
+bool gw_store_path(const struct gw_store *store, char *out, size_t capacity, const char *format,
+                   ...)
+{
+    int head = snprintf(out, capacity, "%s/", store->dir);
+    if (head < 0 || (size_t)head >= capacity) {
+        return false;
+    }
+    va_list args;
+    va_start(args, format);
+    int tail = vsnprintf(out + head, capacity - (size_t)head, format, args);
+    va_end(args);
+    return tail >= 0 && (size_t)(head + tail) < capacity;
+}
+
+// Makes the directory and those above it.
+static enum base_status make_dir(const char *dir, struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    size_t size = strnlen(dir, sizeof(path));
+    if (size == 0 || size >= sizeof(path) - 64) {
+        return base_error_set(error, BASE_ERR_INVALID, "data directory: path empty or too long");
+    }
+    memcpy(path, dir, size + 1);
+    for (size_t i = 1; i <= size; i++) {
+        if (path[i] != '/' && path[i] != 0) {
+            continue;
+        }
+        char keep = path[i];
+        path[i] = 0;
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+            return base_error_set(error, gw_store_status(errno), "cannot make directory %.100s: %s",
+                                  path, strerror(errno));
+        }
+        path[i] = keep;
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_lock(struct gw_store *store, struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    if (!gw_store_path(store, path, sizeof(path), "gateway.lock")) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
+    }
+    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_fd < 0) {
+        return base_error_set(error, gw_store_status(errno), "cannot open %.100s: %s", path,
+                              strerror(errno));
+    }
+    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        return base_error_set(error, BASE_ERR_BUSY, "another process uses %.100s", store->dir);
+    }
+    return BASE_OK;
+}
+
+static enum base_status open_env(struct gw_store *store, uint64_t map_bytes,
+                                 struct base_error *error)
+{
+    int rc = mdb_env_create(&store->env);
+    if (rc == 0) {
+        rc = mdb_env_set_maxdbs(store->env, GW_TABLE_COUNT);
+    }
+    if (rc == 0) {
+        rc = mdb_env_set_maxreaders(store->env, GW_STORE_READERS_MAX);
+    }
+    if (rc == 0) {
+        rc = mdb_env_set_mapsize(store->env, (size_t)map_bytes);
+    }
+    if (rc == 0) {
+        unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (store->read_only ? MDB_RDONLY : 0u);
+        char path[GW_STORE_PATH_MAX];
+        if (!gw_store_path(store, path, sizeof(path), "store.mdb")) {
+            return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
+        }
+        rc = mdb_env_open(store->env, path, flags | MDB_NOSUBDIR, 0600);
+    }
+    if (rc != 0) {
+        return base_error_set(error, gw_store_status(rc), "cannot open the store in %.80s: %s",
+                              store->dir, mdb_strerror(rc));
+    }
+    int dead = 0;
+    (void)mdb_reader_check(store->env, &dead);
+    return BASE_OK;
+}
+
+static enum base_status open_tables(struct gw_store *store, struct base_error *error)
+{
+    MDB_txn *txn = NULL;
+    unsigned txn_flags = store->read_only ? MDB_RDONLY : 0u;
+    int rc = mdb_txn_begin(store->env, NULL, txn_flags, &txn);
+    for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
+        rc = mdb_dbi_open(txn, gw_table_name((enum gw_table)i), store->read_only ? 0u : MDB_CREATE,
+                          &store->tables[i]);
+    }
+    struct gw_key key = gw_key_text(META_SCHEMA_KEY);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {0, NULL};
+    uint8_t schema = GW_STORE_SCHEMA;
+    enum base_status status = BASE_OK;
+    if (rc == 0) {
+        rc = mdb_get(txn, store->tables[GW_TABLE_META], &k, &v);
+        if (rc == MDB_NOTFOUND && !store->read_only) {
+            v = (MDB_val){1, &schema};
+            rc = mdb_put(txn, store->tables[GW_TABLE_META], &k, &v, 0);
+        } else if (rc == 0 && (v.mv_size != 1 || *(const uint8_t *)v.mv_data != schema)) {
+            status = base_error_set(
+                error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u",
+                v.mv_size == 1 ? *(const uint8_t *)v.mv_data : 0u, GW_STORE_SCHEMA);
+        }
+    }
+    if (rc == 0 && status == BASE_OK) {
+        rc = mdb_txn_commit(txn);
+    } else if (txn != NULL) {
+        mdb_txn_abort(txn);
+    }
+    if (rc != 0) {
+        status = base_error_set(error, gw_store_status(rc), "cannot open the store's tables: %s",
+                                mdb_strerror(rc));
+    }
+    return status;
+}
+
+static enum base_status start_writer(struct gw_store *store, struct base_error *error)
+{
+    if (pthread_create(&store->writer, NULL, gw_store_writer_main, store) != 0) {
+        return base_error_set(error, BASE_ERR_NOMEM, "cannot start the store's writer thread");
+    }
+    store->writer_started = true;
+    return BASE_OK;
+}
+
+static enum base_status open_all(struct gw_store *store, const struct gw_store_options *options,
+                                 struct base_error *error)
+{
+    size_t size = strnlen(options->dir, sizeof(store->dir));
+    if (size == 0 || size >= sizeof(store->dir) - 128) {
+        return base_error_set(error, BASE_ERR_INVALID, "data directory: path empty or too long");
+    }
+    memcpy(store->dir, options->dir, size);
+    uint64_t first = options->map_bytes_first != 0 ? options->map_bytes_first : GW_STORE_MAP_FIRST;
+    if (first > store->map_bytes_max) {
+        first = store->map_bytes_max;
+    }
+    if (!store->read_only) {
+        BASE_TRY(make_dir(store->dir, error));
+        BASE_TRY(take_lock(store, error));
+        BASE_TRY(gw_store_files_open(store, error));
+    }
+    BASE_TRY(open_env(store, first, error));
+    BASE_TRY(open_tables(store, error));
+    return store->read_only ? BASE_OK : start_writer(store, error);
+}
+
+enum base_status gw_store_open(const struct gw_store_options *options, struct gw_store **out_store,
+                               struct base_error *error)
+{
+    struct gw_store *store = calloc(1, sizeof(*store));
+    if (store == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the store");
+    }
+    store->lock_fd = -1;
+    store->log = options->log;
+    store->read_only = options->read_only;
+    store->map_bytes_max = options->map_bytes_max != 0 ? options->map_bytes_max : GW_STORE_MAP_MAX;
+    store->commit_delay_us =
+        options->commit_delay_us != 0 ? options->commit_delay_us : GW_STORE_COMMIT_DELAY_US;
+    pthread_rwlock_init(&store->map_gate, NULL);
+    pthread_mutex_init(&store->pool_lock, NULL);
+    pthread_mutex_init(&store->queue_lock, NULL);
+    gw_bell_init(&store->bell);
+    enum base_status status = open_all(store, options, error);
+    if (status != BASE_OK) {
+        gw_store_close(store);
+        return status;
+    }
+    *out_store = store;
+    return BASE_OK;
+}
+
+void gw_store_close(struct gw_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    if (store->writer_started) {
+        pthread_mutex_lock(&store->queue_lock);
+        store->stopping = true;
+        pthread_mutex_unlock(&store->queue_lock);
+        gw_bell_ring(&store->bell);
+        pthread_join(store->writer, NULL);
+    }
+    while (store->pool != NULL) {
+        struct gw_store_read *read = store->pool;
+        store->pool = read->next;
+        mdb_txn_abort(read->txn);
+        free(read);
+    }
+    if (store->env != NULL) {
+        mdb_env_close(store->env);
+    }
+    if (store->lock_fd >= 0) {
+        close(store->lock_fd);
+    }
+    gw_bell_done(&store->bell);
+    pthread_mutex_destroy(&store->queue_lock);
+    pthread_mutex_destroy(&store->pool_lock);
+    pthread_rwlock_destroy(&store->map_gate);
+    free(store);
+}
+
+// A reset transaction from the pool, or a new one.
+static int take_read(struct gw_store *store, struct gw_store_read **out)
+{
+    pthread_mutex_lock(&store->pool_lock);
+    struct gw_store_read *read = store->pool;
+    if (read != NULL) {
+        store->pool = read->next;
+    }
+    pthread_mutex_unlock(&store->pool_lock);
+    if (read != NULL) {
+        int rc = mdb_txn_renew(read->txn);
+        if (rc == 0) {
+            *out = read;
+            return 0;
+        }
+        mdb_txn_abort(read->txn);
+        free(read);
+        return rc;
+    }
+    read = calloc(1, sizeof(*read));
+    if (read == NULL) {
+        return ENOMEM;
+    }
+    read->store = store;
+    int rc = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &read->txn);
+    if (rc != 0) {
+        free(read);
+        return rc;
+    }
+    *out = read;
+    return 0;
+}
+
+enum base_status gw_store_read_begin(struct gw_store *store, struct gw_store_read **out_read)
+{
+    pthread_rwlock_rdlock(&store->map_gate);
+    int rc = take_read(store, out_read);
+    if (rc != 0) {
+        pthread_rwlock_unlock(&store->map_gate);
+    }
+    return gw_store_status(rc);
+}
+
+void gw_store_read_end(struct gw_store_read *read)
+{
+    if (read == NULL) {
+        return;
+    }
+    struct gw_store *store = read->store;
+    mdb_txn_reset(read->txn);
+    pthread_mutex_lock(&store->pool_lock);
+    read->next = store->pool;
+    store->pool = read;
+    pthread_mutex_unlock(&store->pool_lock);
+    pthread_rwlock_unlock(&store->map_gate);
+}
+
+enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
+                                   const struct gw_key *key, struct gw_span *out)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    MDB_val v;
+    int rc = mdb_get(read->txn, read->store->tables[table], &k, &v);
+    if (rc == 0) {
+        out->data = v.mv_data;
+        out->size = v.mv_size;
+    }
+    return gw_store_status(rc);
+}
+
+enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
+                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+{
+    MDB_cursor *cursor = NULL;
+    int rc = mdb_cursor_open(read->txn, read->store->tables[table], &cursor);
+    if (rc != 0) {
+        return gw_store_status(rc);
+    }
+    MDB_val k = {from->size, (void *)(uintptr_t)from->bytes};
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (rc == 0) {
+        struct gw_span key = {k.mv_data, k.mv_size};
+        struct gw_span value = {v.mv_data, v.mv_size};
+        if (!visit(ctx, key, value)) {
+            break;
+        }
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? BASE_OK : gw_store_status(rc);
+}
+
+uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
+{
+    MDB_stat stat;
+    int rc = mdb_stat(read->txn, read->store->tables[table], &stat);
+    return rc == 0 ? stat.ms_entries : 0;
+}

@@ -1,0 +1,82 @@
+// Keys and names of the store's tables. Pure functions, any thread.
+#include "store/store.h"
+
+#include <string.h>
+
+const char *gw_table_name(enum gw_table table)
+{
+    static const char *const names[GW_TABLE_COUNT] = {
+#define GW_TABLE_TEXT(name, text) [GW_TABLE_##name] = text,
+        GW_TABLE_MAP(GW_TABLE_TEXT)
+#undef GW_TABLE_TEXT
+    };
+    return (unsigned)table < GW_TABLE_COUNT ? names[table] : "unknown";
+}
+
+static void put_u64(struct gw_key *key, uint64_t value)
+{
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        key->bytes[key->size++] = (uint8_t)(value >> shift);
+    }
+}
+
+static struct gw_key key_begin(void)
+{
+    struct gw_key key;
+    key.bytes[0] = GW_STORE_KEY_VERSION;
+    key.size = 1;
+    return key;
+}
+
+struct gw_key gw_key_u64(uint64_t id)
+{
+    struct gw_key key = key_begin();
+    put_u64(&key, id);
+    return key;
+}
+
+struct gw_key gw_key_u64_u64(uint64_t a, uint64_t b)
+{
+    struct gw_key key = gw_key_u64(a);
+    put_u64(&key, b);
+    return key;
+}
+
+struct gw_key gw_key_sha(const struct wire_sha256 *digest)
+{
+    struct gw_key key = key_begin();
+    memcpy(key.bytes + key.size, digest->bytes, WIRE_SHA256_BYTES);
+    key.size += WIRE_SHA256_BYTES;
+    return key;
+}
+
+struct gw_key gw_key_u64_sha(uint64_t a, const struct wire_sha256 *digest)
+{
+    struct gw_key key = gw_key_u64(a);
+    memcpy(key.bytes + key.size, digest->bytes, WIRE_SHA256_BYTES);
+    key.size += WIRE_SHA256_BYTES;
+    return key;
+}
+
+struct gw_key gw_key_text(const char *text)
+{
+    struct gw_key key = key_begin();
+    size_t size = strnlen(text, GW_STORE_KEY_MAX - 1);
+    memcpy(key.bytes + 1, text, size);
+    key.size += size;
+    return key;
+}
+
+bool gw_key_read_u64(const uint8_t *key, size_t size, uint32_t index, uint64_t *out)
+{
+    size_t at = 1 + (size_t)index * 8;
+    if (size < at + 8 || key[0] != GW_STORE_KEY_VERSION) {
+        return false;
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < 8; i++) {
+        value = value << 8 | key[at + i];
+    }
+    *out = value;
+    return true;
+}

@@ -1,0 +1,134 @@
+// walle-store: looks into a gateway's data directory while no gateway runs on it: dump, check,
+// compact. Reads only; one thread.
+#include "store/store.h"
+
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUE_SHOWN_MAX 64 // bytes of a record shown by dump
+
+struct arguments {
+    const char *words[4];
+    unsigned count;
+};
+
+static error_t parse_argument(int key, char *text, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (arguments->count >= 4) {
+            argp_usage(state);
+        }
+        arguments->words[arguments->count++] = text;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+static void print_hex(const uint8_t *bytes, size_t size, size_t limit)
+{
+    for (size_t i = 0; i < size && i < limit; i++) {
+        printf("%02x", bytes[i]);
+    }
+    if (size > limit) {
+        printf("...");
+    }
+}
+
+static bool dump_record(void *ctx, struct gw_span key, struct gw_span value)
+{
+    printf("%s ", (const char *)ctx);
+    print_hex(key.data, key.size, GW_STORE_KEY_MAX);
+    printf(" %zu ", value.size);
+    print_hex(value.data, value.size, VALUE_SHOWN_MAX);
+    printf("\n");
+    return true;
+}
+
+// One table, or with `only` NULL the count of records of each.
+static int dump(struct gw_store *store, const char *only)
+{
+    bool known = only == NULL;
+    enum base_status status = BASE_OK;
+    for (int i = 0; i < GW_TABLE_COUNT; i++) {
+        const char *name = gw_table_name((enum gw_table)i);
+        struct gw_store_read *read;
+        if (only != NULL && strcmp(only, name) != 0) {
+            continue;
+        }
+        known = true;
+        if (gw_store_read_begin(store, &read) != BASE_OK) {
+            return EXIT_FAILURE;
+        }
+        if (only == NULL) {
+            printf("%-12s %" PRIu64 "\n", name, gw_store_read_count(read, (enum gw_table)i));
+        } else {
+            struct gw_key from = {.bytes = {0}, .size = 1};
+            status = gw_store_read_scan(read, (enum gw_table)i, &from, dump_record,
+                                        (void *)(uintptr_t)name);
+        }
+        gw_store_read_end(read);
+    }
+    if (!known) {
+        fprintf(stderr, "walle-store: no table %s\n", only);
+    }
+    if (status != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", base_status_text(status));
+    }
+    return known && status == BASE_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void tell(void *ctx, const char *text)
+{
+    (void)ctx;
+    printf("%s\n", text);
+}
+
+static int check(struct gw_store *store)
+{
+    uint64_t findings = gw_store_check(store, tell, NULL);
+    printf("%" PRIu64 " findings\n", findings);
+    return findings == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp argp = {
+        .parser = parse_argument,
+        .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR",
+        .doc = "Looks into the data directory of a walle-gateway that is not running."
+               "\vdump without TABLE counts the records of every table; check reads everything and "
+               "verifies blobs; compact writes a smaller copy of the store.",
+    };
+    struct arguments arguments = {.count = 0};
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    const char *verb = arguments.count > 0 ? arguments.words[0] : "";
+    const char *extra = arguments.count > 2 ? arguments.words[2] : NULL;
+    bool known = strcmp(verb, "dump") == 0 || strcmp(verb, "check") == 0 ||
+                 (strcmp(verb, "compact") == 0 && extra != NULL);
+    if (!known || arguments.count < 2) {
+        argp_help(&argp, stderr, ARGP_HELP_SHORT_USAGE, argv[0]);
+        return EXIT_FAILURE;
+    }
+    struct gw_store_options options = {.dir = arguments.words[1], .read_only = true};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    if (gw_store_open(&options, &store, &error) != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", error.text);
+        return EXIT_FAILURE;
+    }
+    int rc = EXIT_SUCCESS;
+    if (strcmp(verb, "dump") == 0) {
+        rc = dump(store, extra);
+    } else if (strcmp(verb, "check") == 0) {
+        rc = check(store);
+    } else if (gw_store_compact(store, extra, &error) != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", error.text);
+        rc = EXIT_FAILURE;
+    }
+    gw_store_close(store);
+    return rc;
+}

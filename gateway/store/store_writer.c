@@ -1,0 +1,263 @@
+// The writer thread: group commit. It alone opens write transactions. Operations arrive by
+// gw_store_submit from any thread; their `apply` and `done` run here.
+#include "store/store_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GROW_TRIES_MAX 32 // doublings within one group; the map limit ends them long before
+
+enum base_status gw_store_submit(struct gw_store *store, struct gw_store_op *op)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    enum base_status status = BASE_OK;
+    if (store->stopping || store->read_only) {
+        status = BASE_ERR_CLOSED;
+    } else if (store->queue_count >= GW_STORE_QUEUE_MAX) {
+        status = BASE_ERR_BUSY;
+    }
+    bool ring = false;
+    if (status == BASE_OK) {
+        op->next = NULL;
+        op->order = store->order_next++;
+        if (store->queue_last != NULL) {
+            store->queue_last->next = op;
+        } else {
+            store->queue_first = op;
+        }
+        store->queue_last = op;
+        // The writer sleeps only on an empty queue, or to gather company for ops that can wait.
+        ring = store->queue_count == 0 || op->urgent;
+        store->queue_count++;
+        store->queue_urgent = store->queue_urgent || op->urgent;
+    }
+    pthread_mutex_unlock(&store->queue_lock);
+    if (ring) {
+        gw_bell_ring(&store->bell);
+    }
+    return status;
+}
+
+// Takes up to GW_STORE_GROUP_MAX operations off the queue.
+static uint32_t take_group(struct gw_store *store)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&store->queue_lock);
+    while (store->queue_first != NULL && count < GW_STORE_GROUP_MAX) {
+        struct gw_store_op *op = store->queue_first;
+        store->queue_first = op->next;
+        store->group[count++] = op;
+        store->queue_count--;
+    }
+    if (store->queue_first == NULL) {
+        store->queue_last = NULL;
+        store->queue_urgent = false;
+    }
+    pthread_mutex_unlock(&store->queue_lock);
+    return count;
+}
+
+static int compare_ops(const void *a, const void *b)
+{
+    const struct gw_store_op *x = *(struct gw_store_op *const *)a;
+    const struct gw_store_op *y = *(struct gw_store_op *const *)b;
+    if (x->sort_key != y->sort_key) {
+        return x->sort_key < y->sort_key ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+int gw_store_grow(struct gw_store *store)
+{
+    MDB_envinfo info;
+    int rc = mdb_env_info(store->env, &info);
+    if (rc != 0) {
+        return rc;
+    }
+    uint64_t size = info.me_mapsize;
+    if (size >= store->map_bytes_max) {
+        return MDB_MAP_FULL;
+    }
+    size = size > store->map_bytes_max / 2 ? store->map_bytes_max : size * 2;
+    pthread_rwlock_wrlock(&store->map_gate);
+    rc = mdb_env_set_mapsize(store->env, (size_t)size);
+    pthread_rwlock_unlock(&store->map_gate);
+    if (rc == 0) {
+        atomic_fetch_add_explicit(&store->growths, 1, memory_order_relaxed);
+    }
+    return rc;
+}
+
+// One try: every op applied in one transaction. The result is the fault that condemned the group.
+static int apply_group(struct gw_store *store, uint32_t count)
+{
+    struct gw_store_txn txn = {.store = store};
+    int rc = mdb_txn_begin(store->env, NULL, 0, &txn.txn);
+    if (rc != 0) {
+        return rc;
+    }
+    for (uint32_t i = 0; i < count && txn.fault == 0; i++) {
+        struct gw_store_op *op = store->group[i];
+        op->status = op->apply(&txn, op);
+    }
+    if (txn.fault != 0) {
+        mdb_txn_abort(txn.txn);
+        return txn.fault;
+    }
+    return mdb_txn_commit(txn.txn);
+}
+
+static void commit_group(struct gw_store *store, uint32_t count)
+{
+    qsort(store->group, count, sizeof(store->group[0]), compare_ops);
+    int rc = apply_group(store, count);
+    for (int tries = 0; rc == MDB_MAP_FULL && tries < GROW_TRIES_MAX; tries++) {
+        rc = gw_store_grow(store);
+        if (rc == 0) {
+            rc = apply_group(store, count);
+        }
+    }
+    if (rc != 0) {
+        atomic_fetch_add_explicit(&store->failed_groups, 1, memory_order_relaxed);
+        base_log_debug(store->log, "store", "group of %u failed: %s", count, mdb_strerror(rc));
+    } else {
+        atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&store->operations, count, memory_order_relaxed);
+    }
+    if (count > atomic_load_explicit(&store->group_max, memory_order_relaxed)) {
+        atomic_store_explicit(&store->group_max, count, memory_order_relaxed);
+    }
+    enum base_status failed = gw_store_status(rc);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gw_store_op *op = store->group[i];
+        op->done(op, rc != 0 ? failed : op->status);
+    }
+}
+
+void *gw_store_writer_main(void *arg)
+{
+    struct gw_store *store = arg;
+    for (;;) {
+        pthread_mutex_lock(&store->queue_lock);
+        bool empty = store->queue_count == 0;
+        bool urgent = store->queue_urgent;
+        bool stop = store->stopping;
+        pthread_mutex_unlock(&store->queue_lock);
+        if (empty && stop) {
+            break;
+        }
+        if (empty) {
+            (void)gw_bell_wait(&store->bell, UINT64_MAX);
+            continue;
+        }
+        if (!urgent && !stop) {
+            (void)gw_bell_wait(&store->bell, store->commit_delay_us);
+        }
+        uint32_t count = take_group(store);
+        if (count > 0) {
+            commit_group(store, count);
+        }
+    }
+    return NULL;
+}
+
+// ---- Waiting for one operation
+
+struct waiting_op {
+    struct gw_store_op op; // what the writer sees
+    struct gw_store_op *inner;
+    struct gw_bell bell;
+    enum base_status status;
+};
+
+static enum base_status waiting_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct waiting_op *waiting = (struct waiting_op *)self;
+    return waiting->inner->apply(txn, waiting->inner);
+}
+
+static void waiting_done(struct gw_store_op *self, enum base_status status)
+{
+    struct waiting_op *waiting = (struct waiting_op *)self;
+    waiting->status = status;
+    gw_bell_ring(&waiting->bell);
+}
+
+enum base_status gw_store_submit_wait(struct gw_store *store, struct gw_store_op *op)
+{
+    struct waiting_op waiting = {.inner = op};
+    waiting.op.apply = waiting_apply;
+    waiting.op.done = waiting_done;
+    waiting.op.sort_key = op->sort_key;
+    waiting.op.urgent = true;
+    gw_bell_init(&waiting.bell);
+    enum base_status status = gw_store_submit(store, &waiting.op);
+    if (status == BASE_OK) {
+        (void)gw_bell_wait(&waiting.bell, UINT64_MAX);
+        status = waiting.status;
+    }
+    gw_bell_done(&waiting.bell);
+    return status;
+}
+
+// ---- Within a transaction
+
+static enum base_status txn_result(struct gw_store_txn *txn, int rc)
+{
+    if (rc != 0 && rc != MDB_NOTFOUND && txn->fault == 0) {
+        txn->fault = rc;
+    }
+    return gw_store_status(rc);
+}
+
+enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
+                                  const struct gw_key *key, struct gw_span *out)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    MDB_val v;
+    int rc = mdb_get(txn->txn, txn->store->tables[table], &k, &v);
+    if (rc == 0) {
+        out->data = v.mv_data;
+        out->size = v.mv_size;
+    }
+    return txn_result(txn, rc);
+}
+
+enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
+                                  const struct gw_key *key, const void *value, size_t size)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    MDB_val v = {size, (void *)(uintptr_t)value};
+    return txn_result(txn, mdb_put(txn->txn, txn->store->tables[table], &k, &v, 0));
+}
+
+enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,
+                                     const struct gw_key *key)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    int rc = mdb_del(txn->txn, txn->store->tables[table], &k, NULL);
+    (void)txn_result(txn, rc);
+    return rc == MDB_NOTFOUND ? BASE_OK : gw_store_status(rc);
+}
+
+void gw_store_stats(struct gw_store *store, struct gw_store_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->commits = atomic_load_explicit(&store->commits, memory_order_relaxed);
+    out->operations = atomic_load_explicit(&store->operations, memory_order_relaxed);
+    out->failed_groups = atomic_load_explicit(&store->failed_groups, memory_order_relaxed);
+    out->growths = atomic_load_explicit(&store->growths, memory_order_relaxed);
+    out->group_max = atomic_load_explicit(&store->group_max, memory_order_relaxed);
+    pthread_mutex_lock(&store->queue_lock);
+    out->queue = store->queue_count;
+    pthread_mutex_unlock(&store->queue_lock);
+    MDB_envinfo info;
+    MDB_stat stat;
+    pthread_rwlock_rdlock(&store->map_gate);
+    if (mdb_env_info(store->env, &info) == 0 && mdb_env_stat(store->env, &stat) == 0) {
+        out->map_bytes = info.me_mapsize;
+        out->used_bytes = ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+    }
+    pthread_rwlock_unlock(&store->map_gate);
+}

@@ -1,0 +1,24 @@
+// Attribute blocks, each distinct one kept once: a device remembers a 32-bit number instead of a
+// hundred bytes. Blocks are never dropped; past the limit new ones are not kept (number 0).
+// Thread-safe, one mutex; a worker comes here once per new cohort, the writer once per record.
+#ifndef GW_ATTR_POOL_H
+#define GW_ATTR_POOL_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GW_ATTR_POOL_MAX 262144u
+
+struct gw_attr_pool;
+
+BASE_NODISCARD enum base_status gw_attr_pool_new(struct gw_attr_pool **out_pool);
+void gw_attr_pool_free(struct gw_attr_pool *pool);
+// The block's number, 0 when it could not be kept.
+uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size);
+// Borrowed until the pool is freed; {NULL, 0} for number 0 or unknown ones.
+const uint8_t *gw_attr_pool_get(struct gw_attr_pool *pool, uint32_t number, size_t *out_size);
+uint32_t gw_attr_pool_count(struct gw_attr_pool *pool);
+
+#endif

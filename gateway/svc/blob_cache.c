@@ -1,0 +1,297 @@
+// The cache of blobs. SHARED: `lock` guards the hash, the list and the sums; a blob's bytes never
+// change; its reference count is atomic. Any thread.
+#include "svc/blob_cache.h"
+
+#include "base/check.h"
+#include "svc/blob_zstd.h"
+
+#include <stdlib.h>
+#include <string.h>
+// A table that cannot grow leaves hh.tbl NULL instead of ending the process.
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct blob_key {
+    struct wire_sha256 digest;
+    uint8_t variant;
+};
+
+struct gw_blob {
+    UT_hash_handle hh;
+    struct gw_blob *newer; // towards the most recently used
+    struct gw_blob *older;
+    struct blob_key key;
+    _Atomic uint32_t refs; // one is the cache's while it is in it
+    _Atomic bool no_zstd;  // compression was tried and does not pay
+    struct gw_store_bytes bytes;
+    char etag[GW_ETAG_MAX];
+    size_t etag_bytes;
+};
+
+struct gw_blob_cache {
+    pthread_mutex_t lock;
+    struct gw_blob *by_key;
+    struct gw_blob *newest;
+    struct gw_blob *oldest;
+    uint64_t bytes;
+    uint64_t entries;
+    uint64_t hits;
+    uint64_t misses;
+};
+
+enum base_status gw_blob_cache_new(struct gw_core *core, struct gw_blob_cache **out_cache)
+{
+    (void)core;
+    struct gw_blob_cache *cache = calloc(1, sizeof(*cache));
+    if (cache == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    pthread_mutex_init(&cache->lock, NULL);
+    *out_cache = cache;
+    return BASE_OK;
+}
+
+// ---- The list, lock held
+
+static void unlink_blob(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    if (blob->newer != NULL) {
+        blob->newer->older = blob->older;
+    } else {
+        cache->newest = blob->older;
+    }
+    if (blob->older != NULL) {
+        blob->older->newer = blob->newer;
+    } else {
+        cache->oldest = blob->newer;
+    }
+    blob->newer = NULL;
+    blob->older = NULL;
+}
+
+static void link_newest(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    blob->older = cache->newest;
+    blob->newer = NULL;
+    if (cache->newest != NULL) {
+        cache->newest->newer = blob;
+    } else {
+        cache->oldest = blob;
+    }
+    cache->newest = blob;
+}
+
+static void evict(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    HASH_DEL(cache->by_key, blob);
+    unlink_blob(cache, blob);
+    cache->bytes -= blob->bytes.size;
+    cache->entries--;
+    gw_blob_release(blob);
+}
+
+void gw_blob_cache_free(struct gw_blob_cache *cache)
+{
+    if (cache == NULL) {
+        return;
+    }
+    while (cache->oldest != NULL) {
+        evict(cache, cache->oldest);
+    }
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+void gw_blob_release(struct gw_blob *blob)
+{
+    if (blob == NULL || atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    gw_store_bytes_done(&blob->bytes);
+    free(blob);
+}
+
+static void make_key(struct blob_key *key, const struct wire_sha256 *digest,
+                     enum gw_blob_variant variant)
+{
+    memset(key, 0, sizeof(*key));
+    key->digest = *digest;
+    key->variant = (uint8_t)variant;
+}
+
+// A new reference to a cached blob, or NULL.
+static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key *key)
+{
+    struct gw_blob *blob;
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND(hh, cache->by_key, key, sizeof(*key), blob);
+    if (blob != NULL) {
+        cache->hits++;
+        atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
+        if (cache->newest != blob) {
+            unlink_blob(cache, blob);
+            link_newest(cache, blob);
+        }
+    } else {
+        cache->misses++;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return blob;
+}
+
+// The cache's own reference to a blob that is in the table now; makes room for it.
+static void keep(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
+    link_newest(cache, blob);
+    cache->bytes += blob->bytes.size;
+    cache->entries++;
+    while (cache->bytes > GW_BLOB_CACHE_BYTES_MAX && cache->oldest != blob) {
+        evict(cache, cache->oldest);
+    }
+}
+
+// Puts a blob in (the cache takes a reference of its own). When another thread was faster, its blob
+// is used and this one released: the result is the one to use.
+static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    struct gw_blob *there;
+    pthread_mutex_lock(&cache->lock);
+    HASH_FIND(hh, cache->by_key, &blob->key, sizeof(blob->key), there);
+    if (there != NULL) {
+        atomic_fetch_add_explicit(&there->refs, 1, memory_order_relaxed);
+    } else if (blob->bytes.size <= GW_BLOB_CACHE_BYTES_MAX) {
+        HASH_ADD(hh, cache->by_key, key, sizeof(blob->key), blob);
+        if (blob->hh.tbl != NULL) { // out of memory: the blob is served, not kept
+            keep(cache, blob);
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (there != NULL) {
+        gw_blob_release(blob);
+        return there;
+    }
+    return blob;
+}
+
+static struct gw_blob *new_blob(const struct wire_sha256 *digest, enum gw_blob_variant variant,
+                                struct gw_store_bytes bytes)
+{
+    struct gw_blob *blob = calloc(1, sizeof(*blob));
+    if (blob == NULL) {
+        return NULL;
+    }
+    make_key(&blob->key, digest, variant);
+    atomic_init(&blob->refs, 1);
+    atomic_init(&blob->no_zstd, false);
+    blob->bytes = bytes;
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(digest, hex);
+    char *at = blob->etag;
+    *at++ = '"';
+    memcpy(at, hex, WIRE_SHA256_HEX);
+    at += WIRE_SHA256_HEX;
+    if (variant == GW_BLOB_ZSTD) {
+        memcpy(at, "-zstd", 5);
+        at += 5;
+    }
+    *at++ = '"';
+    blob->etag_bytes = (size_t)(at - blob->etag);
+    return blob;
+}
+
+enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
+                              struct gw_blob **out_blob)
+{
+    struct blob_key key;
+    make_key(&key, digest, GW_BLOB_IDENTITY);
+    struct gw_blob *blob = lookup(core->blobs, &key);
+    if (blob == NULL) {
+        struct gw_store_bytes bytes;
+        BASE_TRY(gw_store_blob_load(core->store, digest, &bytes));
+        blob = new_blob(digest, GW_BLOB_IDENTITY, bytes);
+        if (blob == NULL) {
+            gw_store_bytes_done(&bytes);
+            return BASE_ERR_NOMEM;
+        }
+        blob = insert(core->blobs, blob);
+    }
+    *out_blob = blob;
+    return BASE_OK;
+}
+
+struct gw_blob *gw_blob_cached_zstd(struct gw_core *core, const struct wire_sha256 *digest)
+{
+    struct blob_key key;
+    make_key(&key, digest, GW_BLOB_ZSTD);
+    return lookup(core->blobs, &key);
+}
+
+bool gw_blob_may_compress(const struct gw_blob *identity)
+{
+    return identity->bytes.size >= GW_BLOB_ZSTD_MIN && identity->bytes.size <= GW_BLOB_ZSTD_MAX &&
+           !atomic_load_explicit(&identity->no_zstd, memory_order_relaxed);
+}
+
+enum base_status gw_blob_make_zstd(struct gw_core *core, const struct wire_sha256 *digest,
+                                   struct gw_blob **out_blob)
+{
+    *out_blob = gw_blob_cached_zstd(core, digest);
+    if (*out_blob != NULL) {
+        return BASE_OK;
+    }
+    struct gw_blob *identity;
+    BASE_TRY(gw_blob_open(core, digest, &identity));
+    struct gw_store_bytes bytes = {0};
+    uint8_t *heap = NULL;
+    enum base_status status = BASE_ERR_UNSUPPORTED;
+    if (gw_blob_may_compress(identity)) {
+        status = gw_zstd_compress(identity->bytes.data, identity->bytes.size, &heap, &bytes.size);
+        if (status == BASE_ERR_UNSUPPORTED) {
+            atomic_store_explicit(&identity->no_zstd, true, memory_order_relaxed);
+        }
+    }
+    gw_blob_release(identity);
+    BASE_TRY(status);
+    bytes.data = heap;
+    bytes.heap = heap;
+    struct gw_blob *blob = new_blob(digest, GW_BLOB_ZSTD, bytes);
+    if (blob == NULL) {
+        gw_store_bytes_done(&bytes);
+        return BASE_ERR_NOMEM;
+    }
+    *out_blob = insert(core->blobs, blob);
+    return BASE_OK;
+}
+
+uint64_t gw_blob_size(const struct gw_blob *blob)
+{
+    return blob->bytes.size;
+}
+
+struct base_str gw_blob_etag(const struct gw_blob *blob)
+{
+    return (struct base_str){blob->etag, blob->etag_bytes};
+}
+
+enum gw_blob_variant gw_blob_variant(const struct gw_blob *blob)
+{
+    return (enum gw_blob_variant)blob->key.variant;
+}
+
+const uint8_t *gw_blob_bytes(const struct gw_blob *blob, uint64_t at, size_t *out_size)
+{
+    if (at >= blob->bytes.size) {
+        *out_size = 0;
+        return NULL;
+    }
+    *out_size = blob->bytes.size - (size_t)at;
+    return blob->bytes.data + at;
+}
+
+void gw_blob_cache_stats(struct gw_blob_cache *cache, struct gw_blob_cache_stats *out)
+{
+    pthread_mutex_lock(&cache->lock);
+    *out = (struct gw_blob_cache_stats){cache->bytes, cache->entries, cache->hits, cache->misses};
+    pthread_mutex_unlock(&cache->lock);
+}

@@ -1,0 +1,348 @@
+// GET and HEAD /v1/blob/{sha256}, and gw_blob_put. Serving on the worker's thread; making a
+// compressed variant is a call on the control thread, after which the exchange goes on.
+//
+// Conditional and range requests follow RFC 9110 (13 and 14): If-None-Match first, then If-Range,
+// then Range. One range only; several are answered with the whole, as the RFC allows. A compressed
+// variant has its own strong ETag and is never ranged.
+#include "svc/blob_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BLOB_PREFIX       "/v1/blob/"
+#define CONTENT_RANGE_MAX 80
+
+// ---- Storing
+
+enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
+                             const uint8_t *bytes, size_t size, bool *out_created,
+                             struct base_error *error)
+{
+    struct wire_sha256 real;
+    gw_sha256(bytes, size, &real);
+    if (!wire_sha256_equal(&real, digest)) {
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&real, hex);
+        return base_error_set(error, BASE_ERR_HASH, "the bytes have the hash %s", hex);
+    }
+    enum base_status status = gw_store_blob_put(core->store, digest, bytes, size, out_created);
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "the blob could not be stored: %s",
+                                              base_status_text(status));
+}
+
+bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest)
+{
+    uint64_t size;
+    return gw_store_blob_stat(core->store, digest, &size) == BASE_OK;
+}
+
+// ---- Header values
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+// Walks a comma-separated list: the next trimmed item, false at the end.
+static bool next_item(struct base_str *list, struct base_str *out)
+{
+    while (list->size > 0 && (is_space(list->data[0]) || list->data[0] == ',')) {
+        list->data++;
+        list->size--;
+    }
+    if (list->size == 0) {
+        return false;
+    }
+    size_t size = 0;
+    while (size < list->size && list->data[size] != ',') {
+        size++;
+    }
+    *out = (struct base_str){list->data, size};
+    list->data += size;
+    list->size -= size;
+    while (out->size > 0 && is_space(out->data[out->size - 1])) {
+        out->size--;
+    }
+    return true;
+}
+
+// Is zstd among the codings, and not with q=0?
+static bool accepts_zstd(struct base_str accept)
+{
+    struct base_str item;
+    while (next_item(&accept, &item)) {
+        size_t name = 0;
+        while (name < item.size && item.data[name] != ';' && !is_space(item.data[name])) {
+            name++;
+        }
+        if (!base_str_equal((struct base_str){item.data, name}, BASE_STR("zstd"))) {
+            continue;
+        }
+        bool refused = false;
+        for (size_t i = name; i + 2 < item.size; i++) {
+            if (item.data[i] == 'q' && item.data[i + 1] == '=') {
+                refused = true; // q=0, 0., 0.0, 0.00, 0.000
+                for (size_t k = i + 2; k < item.size; k++) {
+                    refused = refused && (item.data[k] == '0' || item.data[k] == '.');
+                }
+            }
+        }
+        return !refused;
+    }
+    return false;
+}
+
+// If-None-Match against either variant (weak comparison).
+static bool etag_listed(struct base_str list, struct base_str etag)
+{
+    struct base_str item;
+    while (next_item(&list, &item)) {
+        if (base_str_starts(item, BASE_STR("W/"))) {
+            item.data += 2;
+            item.size -= 2;
+        }
+        if (base_str_equal(item, BASE_STR("*")) || base_str_equal(item, etag)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum range_result {
+    RANGE_NONE, // absent, malformed, or several: the whole
+    RANGE_PART,
+    RANGE_OUTSIDE,
+};
+
+static enum range_result parse_range(struct base_str text, uint64_t size, uint64_t *out_from,
+                                     uint64_t *out_count)
+{
+    struct base_str unit = BASE_STR("bytes=");
+    if (!base_str_starts(text, unit)) {
+        return RANGE_NONE;
+    }
+    struct base_str first = {text.data + unit.size, 0};
+    size_t left = text.size - unit.size;
+    while (first.size < left && first.data[first.size] != '-') {
+        first.size++;
+    }
+    if (first.size == left) {
+        return RANGE_NONE;
+    }
+    struct base_str last = {first.data + first.size + 1, left - first.size - 1};
+    uint64_t a = 0;
+    uint64_t b = size > 0 ? size - 1 : 0;
+    if (first.size == 0) { // the last b bytes
+        if (base_str_u64(last, &b) != BASE_OK) {
+            return RANGE_NONE;
+        }
+        if (b == 0 || size == 0) {
+            return RANGE_OUTSIDE;
+        }
+        *out_count = b < size ? b : size;
+        *out_from = size - *out_count;
+        return RANGE_PART;
+    }
+    if (base_str_u64(first, &a) != BASE_OK ||
+        (last.size > 0 && (base_str_u64(last, &b) != BASE_OK || b < a))) {
+        return RANGE_NONE;
+    }
+    if (a >= size) {
+        return RANGE_OUTSIDE;
+    }
+    *out_from = a;
+    *out_count = (b < size ? b + 1 : size) - a;
+    return RANGE_PART;
+}
+
+// ---- Replies. Each takes over the caller's reference.
+
+static void common_headers(struct gw_exchange *exchange, const struct gw_blob *blob, bool vary)
+{
+    struct gw_reply *reply = &exchange->reply;
+    struct base_str etag = gw_blob_etag(blob);
+    const char *copy = base_arena_text(exchange->arena, etag.data, etag.size);
+    if (copy != NULL) {
+        gw_reply_header(reply, BASE_STR("etag"), (struct base_str){copy, etag.size});
+    }
+    gw_reply_header(reply, BASE_STR("cache-control"),
+                    BASE_STR("public, max-age=31536000, immutable"));
+    if (vary) {
+        gw_reply_header(reply, BASE_STR("vary"), BASE_STR("accept-encoding"));
+    }
+}
+
+static void reply_blob(struct gw_exchange *exchange, int status, struct gw_blob *blob,
+                       uint64_t from, uint64_t count)
+{
+    gw_reply_status(exchange, status);
+    struct gw_reply *reply = &exchange->reply;
+    gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
+    common_headers(exchange, blob, status == 200);
+    if (gw_blob_variant(blob) == GW_BLOB_ZSTD) {
+        gw_reply_header(reply, BASE_STR("content-encoding"), BASE_STR("zstd"));
+    } else {
+        gw_reply_header(reply, BASE_STR("accept-ranges"), BASE_STR("bytes"));
+    }
+    if (status == 206) {
+        char text[CONTENT_RANGE_MAX];
+        int size = snprintf(text, sizeof(text), "bytes %llu-%llu/%llu", (unsigned long long)from,
+                            (unsigned long long)(from + count - 1),
+                            (unsigned long long)gw_blob_size(blob));
+        const char *copy = base_arena_text(exchange->arena, text, (size_t)size);
+        if (copy != NULL) {
+            gw_reply_header(reply, BASE_STR("content-range"),
+                            (struct base_str){copy, (size_t)size});
+        }
+    }
+    if (count == 0) {
+        gw_blob_release(blob);
+        return;
+    }
+    reply->kind = GW_REPLY_BLOB;
+    reply->blob = blob;
+    reply->blob_from = from;
+    reply->blob_bytes = count;
+}
+
+static void reply_not_modified(struct gw_exchange *exchange, struct gw_blob *blob)
+{
+    gw_reply_status(exchange, 304);
+    common_headers(exchange, blob, true);
+    gw_blob_release(blob);
+}
+
+static void reply_outside(struct gw_exchange *exchange, struct gw_blob *blob)
+{
+    char text[CONTENT_RANGE_MAX];
+    int size = snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)gw_blob_size(blob));
+    gw_reply_problem(exchange, 416, "the range lies outside the blob");
+    const char *copy = base_arena_text(exchange->arena, text, (size_t)size);
+    if (copy != NULL) {
+        gw_reply_header(&exchange->reply, BASE_STR("content-range"),
+                        (struct base_str){copy, (size_t)size});
+    }
+    gw_blob_release(blob);
+}
+
+static void reply_whole(struct gw_exchange *exchange, struct gw_blob *blob)
+{
+    if (etag_listed(exchange->request.if_none_match, gw_blob_etag(blob))) {
+        reply_not_modified(exchange, blob);
+    } else {
+        reply_blob(exchange, 200, blob, 0, gw_blob_size(blob));
+    }
+}
+
+// ---- The compressed variant
+
+struct zstd_call {
+    struct gw_control_call call;
+    struct wire_sha256 digest;
+    struct gw_blob *identity; // the exchange's reference meanwhile
+    struct gw_blob *made;
+};
+
+static void run_compress(struct gw_core *core, struct gw_control_call *self)
+{
+    struct zstd_call *call = (struct zstd_call *)self;
+    if (gw_blob_make_zstd(core, &call->digest, &call->made) != BASE_OK) {
+        call->made = NULL;
+    }
+}
+
+static void compress_done(struct gw_worker *worker, struct gw_control_call *self)
+{
+    struct zstd_call *call = (struct zstd_call *)self;
+    struct gw_exchange *exchange = self->exchange;
+    (void)worker;
+    if (call->made != NULL) {
+        gw_blob_release(call->identity);
+        reply_whole(exchange, call->made);
+    } else {
+        reply_whole(exchange, call->identity);
+    }
+    gw_exchange_finish(exchange);
+}
+
+// True when the exchange is on its way: answered with the variant, or waiting for it.
+static bool serve_zstd(struct gw_worker *worker, struct gw_exchange *exchange,
+                       const struct wire_sha256 *digest, struct gw_blob *identity)
+{
+    if (!gw_blob_may_compress(identity)) {
+        return false;
+    }
+    struct gw_blob *blob = gw_blob_cached_zstd(worker->core, digest);
+    if (blob != NULL) {
+        gw_blob_release(identity);
+        reply_whole(exchange, blob);
+        gw_exchange_finish(exchange);
+        return true;
+    }
+    struct zstd_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
+    if (call == NULL) {
+        return false;
+    }
+    call->digest = *digest;
+    call->identity = identity;
+    call->call.exchange = exchange;
+    call->call.run = run_compress;
+    call->call.done = compress_done;
+    return gw_control_post(worker, &call->call) == BASE_OK;
+}
+
+// ---- The handler
+
+static void serve_range(struct gw_exchange *exchange, struct gw_blob *blob)
+{
+    uint64_t from = 0;
+    uint64_t count = gw_blob_size(blob);
+    struct gw_request *request = &exchange->request;
+    if (etag_listed(request->if_none_match, gw_blob_etag(blob))) {
+        reply_not_modified(exchange, blob);
+        return;
+    }
+    // If-Range compares strongly: a weak tag or another one means the whole.
+    bool ranged =
+        request->if_range.size == 0 || base_str_equal(request->if_range, gw_blob_etag(blob));
+    enum range_result result =
+        ranged ? parse_range(request->range, count, &from, &count) : RANGE_NONE;
+    if (result == RANGE_OUTSIDE) {
+        reply_outside(exchange, blob);
+    } else {
+        reply_blob(exchange, result == RANGE_PART ? 206 : 200, blob, from, count);
+    }
+}
+
+void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    const struct gw_request *request = &exchange->request;
+    size_t prefix = sizeof(BLOB_PREFIX) - 1;
+    struct base_str hex = {request->path.data + prefix, request->path.size - prefix};
+    struct wire_sha256 digest;
+    struct gw_blob *blob = NULL;
+    gw_count(&worker->stats.blobs, 1);
+    if (wire_sha256_parse(hex, &digest) != BASE_OK) {
+        gw_reply_problem(exchange, 400, "a blob is named by 64 hex digits");
+        gw_exchange_finish(exchange);
+        return;
+    }
+    enum base_status status = gw_blob_open(worker->core, &digest, &blob);
+    if (status != BASE_OK) {
+        gw_reply_failure(exchange, status, status == BASE_ERR_NOT_FOUND ? "no such blob" : NULL,
+                         worker->core->retry_after_s);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (request->range.size > 0) {
+        serve_range(exchange, blob);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (accepts_zstd(request->accept_encoding) && serve_zstd(worker, exchange, &digest, blob)) {
+        return;
+    }
+    reply_whole(exchange, blob);
+    gw_exchange_finish(exchange);
+}

@@ -1,0 +1,543 @@
+// Tasks and versions. Control thread; see catalog.h.
+//
+//   task row    := u8 version(1), u64 created_s, u64 release_counter, u64 baseline_rollout,
+//                  u8 name_size, name
+//   version row := u8 version(1), u64 created_s, u64 manifest_bytes, u32 file_count,
+//                  u64 files_bytes, u8 text_size, text
+#include "svc/catalog.h"
+
+#include "svc/core_private.h"
+
+#include "base/cursor.h"
+#include "svc/blob.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW_VERSION   1
+#define ROW_BYTES_MAX 256
+
+// ---- Arrays in memory, ascending by id
+
+static uint32_t task_position(const struct gw_catalog *catalog, uint64_t task_id)
+{
+    uint32_t low = 0;
+    uint32_t high = catalog->task_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (catalog->tasks[middle]->task_id < task_id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static uint32_t rollout_position(const struct gw_catalog *catalog, uint64_t id)
+{
+    uint32_t low = 0;
+    uint32_t high = catalog->rollout_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (catalog->rollouts[middle]->release->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct gw_task *gw_catalog_find_task(struct gw_core *core, uint64_t task_id)
+{
+    uint32_t at = task_position(&core->catalog, task_id);
+    bool there = at < core->catalog.task_count && core->catalog.tasks[at]->task_id == task_id;
+    return there ? core->catalog.tasks[at] : NULL;
+}
+
+struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id)
+{
+    uint32_t at = rollout_position(&core->catalog, id);
+    bool there = at < core->catalog.rollout_count && core->catalog.rollouts[at]->release->id == id;
+    return there ? core->catalog.rollouts[at] : NULL;
+}
+
+static bool reserve(void **items, uint32_t count, uint32_t *capacity)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    uint32_t wanted = *capacity == 0 ? 64 : *capacity * 2;
+    void *grown = realloc(*items, wanted * sizeof(void *));
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *capacity = wanted;
+    return true;
+}
+
+static enum base_status insert_task(struct gw_core *core, struct gw_task *task)
+{
+    struct gw_catalog *catalog = &core->catalog;
+    if (!reserve((void **)&catalog->tasks, catalog->task_count, &catalog->task_capacity)) {
+        return BASE_ERR_NOMEM;
+    }
+    uint32_t at = task_position(catalog, task->task_id);
+    memmove(&catalog->tasks[at + 1], &catalog->tasks[at],
+            (catalog->task_count - at) * sizeof(catalog->tasks[0]));
+    catalog->tasks[at] = task;
+    catalog->task_count++;
+    return BASE_OK;
+}
+
+enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout)
+{
+    struct gw_catalog *catalog = &core->catalog;
+    if (!reserve((void **)&catalog->rollouts, catalog->rollout_count, &catalog->rollout_capacity)) {
+        return BASE_ERR_NOMEM;
+    }
+    uint32_t at = rollout_position(catalog, rollout->release->id);
+    memmove(&catalog->rollouts[at + 1], &catalog->rollouts[at],
+            (catalog->rollout_count - at) * sizeof(catalog->rollouts[0]));
+    catalog->rollouts[at] = rollout;
+    catalog->rollout_count++;
+    return BASE_OK;
+}
+
+void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
+{
+    struct gw_catalog *catalog = &core->catalog;
+    uint32_t at = rollout_position(catalog, rollout->release->id);
+    if (at < catalog->rollout_count && catalog->rollouts[at] == rollout) {
+        catalog->rollout_count--;
+        memmove(&catalog->rollouts[at], &catalog->rollouts[at + 1],
+                (catalog->rollout_count - at) * sizeof(catalog->rollouts[0]));
+    }
+}
+
+void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout)
+{
+    uint32_t at = 0;
+    while (at < task->retired_count && task->retired[at]->closed_us > rollout->closed_us) {
+        at++;
+    }
+    if (at == GW_PLAN_RETIRED_MAX) {
+        return;
+    }
+    if (task->retired_count == GW_PLAN_RETIRED_MAX) {
+        task->retired_count--;
+    }
+    memmove(&task->retired[at + 1], &task->retired[at],
+            (task->retired_count - at) * sizeof(task->retired[0]));
+    task->retired[at] = rollout;
+    task->retired_count++;
+}
+
+void gw_catalog_done(struct gw_core *core)
+{
+    struct gw_catalog *catalog = &core->catalog;
+    for (uint32_t i = 0; i < catalog->rollout_count; i++) {
+        gw_release_unref(catalog->rollouts[i]->release);
+        free(catalog->rollouts[i]);
+    }
+    for (uint32_t i = 0; i < catalog->task_count; i++) {
+        free(catalog->tasks[i]);
+    }
+    free(catalog->rollouts);
+    free(catalog->tasks);
+    memset(catalog, 0, sizeof(*catalog));
+}
+
+// ---- Rows
+
+size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity)
+{
+    struct base_writer writer;
+    size_t name_size = strlen(task->name);
+    base_writer_init(&writer, out, capacity);
+    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u64(&writer, task->created_s);
+    base_writer_u64(&writer, task->release_counter);
+    base_writer_u64(&writer, task->baseline != NULL ? task->baseline->release->id : 0);
+    base_writer_u8(&writer, (uint8_t)name_size);
+    base_writer_bytes(&writer, task->name, name_size);
+    return base_writer_size(&writer);
+}
+
+// The baseline is set when the rollouts are loaded.
+static bool load_task(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct gw_core *core = ctx;
+    struct gw_task *task = calloc(1, sizeof(*task));
+    if (task == NULL) {
+        return false;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, value.data, value.size);
+    uint8_t version = base_reader_u8(&reader);
+    task->created_s = base_reader_u64(&reader);
+    task->release_counter = base_reader_u64(&reader);
+    (void)base_reader_u64(&reader);
+    size_t size = base_reader_u8(&reader);
+    bool ok = version == ROW_VERSION && size <= WIRE_TASK_NAME_MAX;
+    if (ok) {
+        base_reader_copy(&reader, task->name, size);
+    }
+    ok = ok && base_reader_finish(&reader) == BASE_OK &&
+         gw_key_read_u64(key.data, key.size, 0, &task->task_id);
+    if (!ok || insert_task(core, task) != BASE_OK) {
+        atomic_fetch_add_explicit(&core->records_corrupt, 1, memory_order_relaxed);
+        free(task);
+    }
+    return true;
+}
+
+enum base_status gw_catalog_load(struct gw_core *core, struct base_error *error)
+{
+    struct gw_store_read *read;
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    struct gw_key from = gw_key_u64(0);
+    enum base_status status = gw_store_read_scan(read, GW_TABLE_TASKS, &from, load_task, core);
+    gw_store_read_end(read);
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "cannot load the tasks: %s",
+                                              base_status_text(status));
+}
+
+struct put_op {
+    struct gw_store_op op;
+    enum gw_table table;
+    struct gw_key key;
+    const uint8_t *row;
+    size_t size;
+};
+
+static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct put_op *put = (struct put_op *)self;
+    return gw_store_txn_put(txn, put->table, &put->key, put->row, put->size);
+}
+
+static enum base_status put_row(struct gw_core *core, enum gw_table table, struct gw_key key,
+                                const uint8_t *row, size_t size)
+{
+    struct put_op put = {.table = table, .key = key, .row = row, .size = size};
+    put.op.apply = put_apply;
+    return gw_store_submit_wait(core->store, &put.op);
+}
+
+// ---- Tasks
+
+static void view_task(struct gw_core *core, const struct gw_task *task, struct gw_task_view *out)
+{
+    memset(out, 0, sizeof(*out));
+    memcpy(out->name, task->name, sizeof(out->name));
+    out->task_id = task->task_id;
+    out->release_counter = task->release_counter;
+    out->created_s = task->created_s;
+    out->open_rollout = task->open != NULL ? task->open->release->id : 0;
+    if (task->baseline != NULL) {
+        struct gw_version_view version;
+        out->baseline_rollout = task->baseline->release->id;
+        out->baseline_manifest = task->baseline->release->manifest;
+        if (gw_catalog_version_get(core, base_str_of(task->name), &out->baseline_manifest,
+                                   &version) == BASE_OK) {
+            memcpy(out->baseline_version, version.version, sizeof(out->baseline_version));
+        }
+    }
+}
+
+enum base_status gw_catalog_task_create(struct gw_core *core, struct base_str name,
+                                        struct gw_task_view *out, bool *out_created,
+                                        struct base_error *error)
+{
+    if (!wire_task_name_ok(name)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "name: 1 to %u of a-z 0-9 . _ / -, the first a letter or digit",
+                              WIRE_TASK_NAME_MAX);
+    }
+    uint64_t task_id = wire_task_id(name);
+    const struct gw_task *known = gw_catalog_find_task(core, task_id);
+    if (known != NULL) {
+        if (!base_str_equal(base_str_of(known->name), name)) {
+            return base_error_set(error, BASE_ERR_CONFLICT, "name: its id collides with task %s",
+                                  known->name);
+        }
+        view_task(core, known, out);
+        *out_created = false;
+        return BASE_OK;
+    }
+    if (core->catalog.task_count >= GW_TASKS_MAX) {
+        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tasks, the most there may be",
+                              GW_TASKS_MAX);
+    }
+    struct gw_task *task = calloc(1, sizeof(*task));
+    if (task == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    task->task_id = task_id;
+    task->created_s = gw_core_now_s(core);
+    memcpy(task->name, name.data, name.size);
+    uint8_t row[ROW_BYTES_MAX];
+    size_t size = gw_task_encode(task, row, sizeof(row));
+    enum base_status status = put_row(core, GW_TABLE_TASKS, gw_key_u64(task_id), row, size);
+    if (status == BASE_OK) {
+        status = insert_task(core, task);
+    }
+    if (status != BASE_OK) {
+        free(task);
+        return base_error_set(error, status, "the task could not be stored: %s",
+                              base_status_text(status));
+    }
+    view_task(core, task, out);
+    *out_created = true;
+    return BASE_OK;
+}
+
+enum base_status gw_catalog_task_get(struct gw_core *core, struct base_str name,
+                                     struct gw_task_view *out)
+{
+    const struct gw_task *task = gw_catalog_find_task(core, wire_task_id(name));
+    if (task == NULL || !base_str_equal(base_str_of(task->name), name)) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    view_task(core, task, out);
+    return BASE_OK;
+}
+
+void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,
+                          struct gw_task_view *out, uint32_t *out_count, bool *out_more)
+{
+    const struct gw_catalog *catalog = &core->catalog;
+    uint32_t at = after_id == 0 ? 0 : task_position(catalog, after_id);
+    if (after_id != 0 && at < catalog->task_count && catalog->tasks[at]->task_id == after_id) {
+        at++;
+    }
+    uint32_t count = 0;
+    limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
+    for (; at < catalog->task_count && count < limit; at++) {
+        view_task(core, catalog->tasks[at], &out[count++]);
+    }
+    *out_count = count;
+    *out_more = at < catalog->task_count;
+}
+
+// ---- Versions
+
+static enum base_status decode_version(struct gw_span value, struct gw_version_view *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, value.data, value.size);
+    uint8_t version = base_reader_u8(&reader);
+    out->created_s = base_reader_u64(&reader);
+    out->manifest_bytes = base_reader_u64(&reader);
+    out->file_count = base_reader_u32(&reader);
+    out->files_bytes = base_reader_u64(&reader);
+    size_t size = base_reader_u8(&reader);
+    if (version != ROW_VERSION || size > GW_VERSION_TEXT_MAX) {
+        return BASE_ERR_CORRUPT;
+    }
+    memset(out->version, 0, sizeof(out->version));
+    base_reader_copy(&reader, out->version, size);
+    return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+static size_t encode_version(const struct gw_version_view *view, uint8_t *out, size_t capacity)
+{
+    struct base_writer writer;
+    size_t size = strlen(view->version);
+    base_writer_init(&writer, out, capacity);
+    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u64(&writer, view->created_s);
+    base_writer_u64(&writer, view->manifest_bytes);
+    base_writer_u32(&writer, view->file_count);
+    base_writer_u64(&writer, view->files_bytes);
+    base_writer_u8(&writer, (uint8_t)size);
+    base_writer_bytes(&writer, view->version, size);
+    return base_writer_size(&writer);
+}
+
+enum base_status gw_catalog_version_get(struct gw_core *core, struct base_str task,
+                                        const struct wire_sha256 *manifest,
+                                        struct gw_version_view *out)
+{
+    struct gw_store_read *read;
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    struct gw_key key = gw_key_u64_sha(wire_task_id(task), manifest);
+    struct gw_span value;
+    enum base_status status = gw_store_read_get(read, GW_TABLE_VERSIONS, &key, &value);
+    if (status == BASE_OK) {
+        status = decode_version(value, out);
+    }
+    gw_store_read_end(read);
+    out->manifest = *manifest;
+    out->version_id = wire_version_id(manifest);
+    return status;
+}
+
+struct version_list {
+    uint64_t task_id;
+    const struct wire_sha256 *after;
+    struct gw_version_view *out;
+    uint32_t limit;
+    uint32_t count;
+    bool more;
+};
+
+static bool list_version(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct version_list *list = ctx;
+    uint64_t task_id;
+    if (!gw_key_read_u64(key.data, key.size, 0, &task_id) || task_id != list->task_id ||
+        key.size != 9 + WIRE_SHA256_BYTES) {
+        return false;
+    }
+    if (list->after != NULL && memcmp(key.data + 9, list->after->bytes, WIRE_SHA256_BYTES) == 0) {
+        return true;
+    }
+    if (list->count == list->limit) {
+        list->more = true;
+        return false;
+    }
+    struct gw_version_view *out = &list->out[list->count];
+    if (decode_version(value, out) == BASE_OK) {
+        memcpy(out->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
+        out->version_id = wire_version_id(&out->manifest);
+        list->count++;
+    }
+    return true;
+}
+
+enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str task,
+                                         const struct wire_sha256 *after, uint32_t limit,
+                                         struct gw_version_view *out, uint32_t *out_count,
+                                         bool *out_more)
+{
+    struct version_list list = {.task_id = wire_task_id(task), .after = after, .out = out};
+    list.limit = limit < GW_PAGE_MAX ? limit : GW_PAGE_MAX;
+    if (gw_catalog_find_task(core, list.task_id) == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    struct wire_sha256 zero = {{0}};
+    struct gw_key from = gw_key_u64_sha(list.task_id, after != NULL ? after : &zero);
+    struct gw_store_read *read;
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    enum base_status status =
+        gw_store_read_scan(read, GW_TABLE_VERSIONS, &from, list_version, &list);
+    gw_store_read_end(read);
+    if (status == BASE_OK) {
+        *out_count = list.count;
+        *out_more = list.more;
+    }
+    return status;
+}
+
+// Checks the manifest's content against the task and the blobs that are there.
+static enum base_status check_manifest(struct gw_core *core, struct base_str task,
+                                       const struct wire_manifest *manifest,
+                                       struct gw_version_view *view, struct wire_sha256 *missing,
+                                       uint32_t capacity, uint32_t *out_missing,
+                                       struct base_error *error)
+{
+    if (!base_str_equal(manifest->task_name, task)) {
+        return base_error_set(error, BASE_ERR_INVALID, "manifest: it is for task %.*s",
+                              (int)manifest->task_name.size, manifest->task_name.data);
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        const struct wire_manifest_file *file = &manifest->files[i];
+        uint64_t size;
+        enum base_status status = gw_store_blob_stat(core->store, &file->digest, &size);
+        if (status == BASE_ERR_NOT_FOUND) {
+            if (count < capacity) {
+                missing[count] = file->digest;
+            }
+            count++;
+        } else if (status != BASE_OK) {
+            return status;
+        } else if (size != file->bytes) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "manifest: file %.*s has %llu bytes, not %llu",
+                                  (int)file->name.size, file->name.data, (unsigned long long)size,
+                                  (unsigned long long)file->bytes);
+        }
+        view->files_bytes += file->bytes;
+    }
+    *out_missing = count < capacity ? count : capacity;
+    if (count > 0) {
+        return base_error_set(error, BASE_ERR_CONFLICT, "%u blobs are missing", count);
+    }
+    view->file_count = manifest->file_count;
+    size_t size =
+        manifest->version.size < GW_VERSION_TEXT_MAX ? manifest->version.size : GW_VERSION_TEXT_MAX;
+    memset(view->version, 0, sizeof(view->version));
+    if (size > 0) {
+        memcpy(view->version, manifest->version.data, size);
+    }
+    return BASE_OK;
+}
+
+static enum base_status add_version(struct gw_core *core, struct base_str task,
+                                    const struct gw_store_bytes *bytes,
+                                    struct gw_version_view *view, struct wire_sha256 *missing,
+                                    uint32_t capacity, uint32_t *out_missing,
+                                    struct base_error *error)
+{
+    struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
+    if (manifest == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    enum base_status status = wire_manifest_parse(bytes->data, bytes->size, manifest);
+    if (status != BASE_OK) {
+        status = base_error_set(error, BASE_ERR_INVALID, "the blob is no manifest");
+    } else {
+        status = check_manifest(core, task, manifest, view, missing, capacity, out_missing, error);
+    }
+    free(manifest);
+    if (status != BASE_OK) {
+        return status;
+    }
+    view->created_s = gw_core_now_s(core);
+    view->manifest_bytes = bytes->size;
+    uint8_t row[ROW_BYTES_MAX];
+    size_t size = encode_version(view, row, sizeof(row));
+    return put_row(core, GW_TABLE_VERSIONS, gw_key_u64_sha(wire_task_id(task), &view->manifest),
+                   row, size);
+}
+
+enum base_status gw_catalog_version_add(struct gw_core *core, struct base_str task,
+                                        const struct wire_sha256 *manifest,
+                                        struct gw_version_view *out, bool *out_created,
+                                        struct wire_sha256 *missing, uint32_t missing_capacity,
+                                        uint32_t *out_missing, struct base_error *error)
+{
+    *out_missing = 0;
+    if (gw_catalog_find_task(core, wire_task_id(task)) == NULL) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such task");
+    }
+    if (gw_catalog_version_get(core, task, manifest, out) == BASE_OK) {
+        *out_created = false;
+        return BASE_OK;
+    }
+    struct gw_store_bytes bytes;
+    enum base_status status = gw_store_blob_load(core->store, manifest, &bytes);
+    if (status == BASE_ERR_NOT_FOUND) {
+        if (missing_capacity > 0) {
+            missing[0] = *manifest;
+            *out_missing = 1;
+        }
+        return base_error_set(error, BASE_ERR_CONFLICT, "the manifest's blob is missing");
+    }
+    BASE_TRY(status);
+    memset(out, 0, sizeof(*out));
+    out->manifest = *manifest;
+    out->version_id = wire_version_id(manifest);
+    status = add_version(core, task, &bytes, out, missing, missing_capacity, out_missing, error);
+    gw_store_bytes_done(&bytes);
+    if (status == BASE_OK) {
+        *out_created = true;
+    }
+    return status;
+}

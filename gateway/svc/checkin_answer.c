@@ -1,0 +1,265 @@
+// POST /v1/checkin and the walle-offer header: the fast path and what lies behind it.
+//
+// Fast: decode two headers, find the cohort by the hash of the raw attribute block, add one hash
+// per rollout that is open to a share, compare digests. No store, no lock, no allocation. Only a
+// device whose digest differs takes the slow path. Worker's thread.
+#include "svc/checkin.h"
+
+#include "base/check.h"
+#include "policy/bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str device,
+                                 struct base_str profile, struct gw_checkin *out,
+                                 const char **out_problem)
+{
+    size_t size = 0;
+    if (wire_device_parse(device, &out->device_id) != BASE_OK) {
+        *out_problem = "walle-device: 16 hex digits expected";
+        return BASE_ERR_INVALID;
+    }
+    if (profile.size == 0 ||
+        base_b64_decode(profile, out->bytes, sizeof(out->bytes), &size) != BASE_OK) {
+        *out_problem = "walle-profile: base64url of at most 8192 bytes expected";
+        return BASE_ERR_INVALID;
+    }
+    enum base_status status = wire_profile_parse(out->bytes, size, &out->profile);
+    if (status != BASE_OK) {
+        *out_problem = status == BASE_ERR_UNSUPPORTED ? "walle-profile: unknown version"
+                                                      : "walle-profile: malformed";
+        return status;
+    }
+    bool created;
+    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->profile.attrs,
+                             out->profile.attrs_bytes, &out->cohort, &created);
+    if (status != BASE_OK) {
+        *out_problem = "walle-profile: malformed attributes";
+        return status;
+    }
+    if (created) {
+        out->cohort->attrs_id =
+            gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
+        atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
+    }
+    out->expected = gw_cohort_expected(out->cohort, out->device_id);
+    return BASE_OK;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const struct wire_profile_pair *x = a;
+    const struct wire_profile_pair *y = b;
+    return x->task_id < y->task_id ? -1 : x->task_id > y->task_id;
+}
+
+static enum base_status read_pairs(const struct wire_profile *profile,
+                                   struct wire_profile_pair *pairs)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, profile->pairs, profile->pairs_bytes);
+    bool sorted = true;
+    for (uint32_t i = 0; i < profile->task_count; i++) {
+        BASE_TRY(wire_profile_pair_next(&reader, &pairs[i]));
+        sorted = sorted && (i == 0 || pairs[i - 1].task_id < pairs[i].task_id);
+    }
+    if (!sorted) {
+        qsort(pairs, profile->task_count, sizeof(pairs[0]), compare_pairs);
+    }
+    return BASE_OK;
+}
+
+struct offering {
+    struct gw_worker *worker;
+    const struct gw_checkin *checkin;
+    struct gw_attrs_view view;
+    size_t bytes_left;
+    uint32_t now_s;
+    struct wire_offers *out;
+};
+
+// False when the offer does not fit any more.
+static bool add_offer(struct offering *offering, const struct gw_want *want)
+{
+    struct wire_offers *out = offering->out;
+    size_t cost = want->statement->size + 4;
+    if (out->count == WIRE_OFFERS_MAX || cost > offering->bytes_left) {
+        out->flags |= WIRE_OFFER_FLAG_MORE;
+        return false;
+    }
+    offering->bytes_left -= cost;
+    out->items[out->count].envelope = want->statement->bytes;
+    out->items[out->count].envelope_bytes = want->statement->size;
+    out->count++;
+    struct gw_core *core = offering->worker->core;
+    struct gw_tally_rollout rollout;
+    if (want->install_open && gw_tally_find(core->tally, want->release->id, &rollout)) {
+        (void)gw_device_table_offered(core->table, offering->checkin->device_id, rollout.index,
+                                      want->stage, offering->now_s);
+    }
+    return true;
+}
+
+// Tasks that concern the device and pairs it has both ascend by task id: one merge.
+static void decide_all(struct offering *offering, const struct wire_profile_pair *pairs,
+                       uint32_t pair_count)
+{
+    const struct gw_cohort *cohort = offering->checkin->cohort;
+    const struct gw_plan *plan = offering->worker->plan;
+    uint64_t device_id = offering->checkin->device_id;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < cohort->relevant_count; i++) {
+        uint32_t relevant = cohort->relevant[i];
+        const struct gw_plan_task *task = &plan->tasks[relevant >> 3];
+        while (at < pair_count && pairs[at].task_id < task->task_id) {
+            at++;
+        }
+        struct gw_device_facts facts = {
+            .device_id = device_id,
+            .baseline_matched = (relevant & GW_RELEVANT_BASELINE) != 0,
+        };
+        uint16_t limit = gw_cohort_limit(cohort, relevant);
+        facts.admitted = limit > 0 && pol_bucket(device_id, task->open->salt) < limit;
+        if (at < pair_count && pairs[at].task_id == task->task_id) {
+            facts.have = pairs[at].version_id;
+            facts.blocked = pairs[at].blocked_version_id;
+            facts.counter = pairs[at].release_counter;
+        }
+        struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+        if (want.statement != NULL && !add_offer(offering, &want)) {
+            return;
+        }
+    }
+}
+
+void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
+                       struct wire_offers *out)
+{
+    struct gw_core *core = worker->core;
+    out->flags = 0;
+    out->count = 0;
+    out->next_checkin_s = core->checkin_interval_s;
+    uint64_t digest = checkin->profile.digest;
+    if (gw_device_table_settled(core->table, checkin->device_id, digest,
+                                worker->plan->generation)) {
+        gw_count(&worker->stats.checkins_settled, 1);
+        return;
+    }
+    struct wire_profile_pair pairs[WIRE_PROFILE_TASKS_MAX];
+    uint32_t pair_count = 0;
+    if (checkin->profile.task_count > 0) {
+        if (checkin->profile.pairs == NULL || read_pairs(&checkin->profile, pairs) != BASE_OK) {
+            out->flags |= WIRE_OFFER_FLAG_ASK_PAIRS;
+            gw_count(&worker->stats.checkins_asked, 1);
+            return;
+        }
+        pair_count = checkin->profile.task_count;
+    }
+    struct offering offering = {
+        .worker = worker,
+        .checkin = checkin,
+        .bytes_left = bytes_max,
+        .now_s = gw_core_now_s(core),
+        .out = out,
+    };
+    if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
+        BASE_OK) {
+        return;
+    }
+    gw_worker_flush_touches(worker); // the device must be in the table to be marked
+    decide_all(&offering, pairs, pair_count);
+    if (out->count == 0 && out->flags == 0) {
+        gw_device_table_settle(core->table, checkin->device_id, digest, worker->plan->generation);
+        gw_count(&worker->stats.checkins_settled, 1);
+        return;
+    }
+    gw_count(&worker->stats.checkins_offered, 1);
+    gw_count(&worker->stats.offers, out->count);
+}
+
+static size_t encoded_max(const struct wire_offers *offers)
+{
+    size_t size = 32;
+    for (uint32_t i = 0; i < offers->count; i++) {
+        size += offers->items[i].envelope_bytes + 10;
+    }
+    return size;
+}
+
+void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_checkin checkin;
+    const char *problem = NULL;
+    gw_count(&worker->stats.checkins, 1);
+    enum base_status status = gw_checkin_read(worker, exchange->request.device,
+                                              exchange->request.profile, &checkin, &problem);
+    if (__builtin_expect(status != BASE_OK, 0)) {
+        gw_count(&worker->stats.checkins_bad, 1);
+        if (base_status_is_resource(status)) {
+            gw_reply_busy(exchange, worker->core->retry_after_s);
+        } else {
+            gw_reply_problem(exchange, 400, "%s", problem);
+        }
+        gw_exchange_finish(exchange);
+        return;
+    }
+    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
+                    gw_core_now_s(worker->core));
+    if (__builtin_expect(checkin.expected == checkin.profile.digest, 1)) {
+        gw_count(&worker->stats.checkins_current, 1);
+        gw_reply_status(exchange, 204);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    struct wire_offers offers;
+    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - 64, &offers);
+    if (offers.count == 0 && offers.flags == 0) {
+        gw_reply_status(exchange, 204);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    size_t capacity = encoded_max(&offers);
+    size_t size = 0;
+    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
+    if (body == NULL || wire_offers_encode(&offers, body, capacity, &size) != BASE_OK) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+    }
+    gw_exchange_finish(exchange);
+}
+
+struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
+                                       struct base_str device, struct base_str profile)
+{
+    struct base_str none = {NULL, 0};
+    struct gw_checkin checkin;
+    const char *problem = NULL;
+    gw_count(&worker->stats.checkins, 1);
+    if (gw_checkin_read(worker, device, profile, &checkin, &problem) != BASE_OK) {
+        gw_count(&worker->stats.checkins_bad, 1);
+        return none;
+    }
+    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
+                    gw_core_now_s(worker->core));
+    if (checkin.expected == checkin.profile.digest) {
+        gw_count(&worker->stats.checkins_current, 1);
+        return none;
+    }
+    struct wire_offers offers;
+    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_HEADER_MAX - 64, &offers);
+    if (offers.count == 0 && offers.flags == 0) {
+        return none;
+    }
+    uint8_t bytes[WIRE_OFFERS_HEADER_MAX];
+    size_t size = 0;
+    if (wire_offers_encode(&offers, bytes, sizeof(bytes), &size) != BASE_OK) {
+        return none;
+    }
+    char *text = base_arena_alloc(arena, BASE_B64_ENCODED(size));
+    if (text == NULL) {
+        return none;
+    }
+    return (struct base_str){text, base_b64_encode(bytes, size, text)};
+}

@@ -1,0 +1,335 @@
+// Life of the core and of its workers, and how plans reach them. gw_core_new and _free run on the
+// program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
+#include "svc/core.h"
+
+#include "svc/core_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_MS_DEFAULT            500u
+#define CHECKIN_INTERVAL_S_DEFAULT 300u
+#define RETRY_AFTER_S_DEFAULT      5u
+
+uint64_t gw_core_now_us(const struct gw_core *core)
+{
+    return core->wall_origin_us + core->clock.mono_us(core->clock.ctx);
+}
+
+uint32_t gw_core_now_s(const struct gw_core *core)
+{
+    return (uint32_t)(gw_core_now_us(core) / 1000000u);
+}
+
+const struct base_clock_port *gw_core_clock(const struct gw_core *core)
+{
+    return &core->clock;
+}
+
+uint32_t gw_core_retry_after_s(const struct gw_core *core)
+{
+    return core->retry_after_s;
+}
+
+void gw_core_set_api(struct gw_core *core, gw_api_fn handle)
+{
+    core->api = handle;
+}
+
+void gw_core_set_ready(struct gw_core *core, bool ready)
+{
+    atomic_store_explicit(&core->ready, ready, memory_order_relaxed);
+}
+
+static bool tally_is_open(void *ctx, uint32_t rollout)
+{
+    return gw_tally_is_open(ctx, rollout);
+}
+
+static enum base_status take_options(struct gw_core *core, const struct gw_core_options *options)
+{
+    core->clock = options->clock;
+    core->log = options->log;
+    core->tick_ms = options->tick_ms != 0 ? options->tick_ms : TICK_MS_DEFAULT;
+    core->checkin_interval_s =
+        options->checkin_interval_s != 0 ? options->checkin_interval_s : CHECKIN_INTERVAL_S_DEFAULT;
+    core->hint_spread_ms = options->hint_spread_ms;
+    core->retry_after_s =
+        options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
+    core->control_thread = options->control_thread;
+    core->wall_origin_us =
+        core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
+    if (options->admin_token.size > 0) {
+        core->admin_token = malloc(options->admin_token.size);
+        if (core->admin_token == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        memcpy(core->admin_token, options->admin_token.data, options->admin_token.size);
+        core->admin_token_bytes = options->admin_token.size;
+    }
+    return BASE_OK;
+}
+
+static enum base_status open_core(struct gw_core *core, const struct gw_core_options *options,
+                                  struct base_error *error)
+{
+    BASE_TRY(take_options(core, options));
+    struct gw_store_options store = {
+        .dir = options->dir,
+        .map_bytes_max = options->map_bytes_max,
+        .commit_delay_us = options->commit_delay_us,
+        .log = options->log,
+    };
+    BASE_TRY(gw_store_open(&store, &core->store, error));
+    BASE_TRY(gw_tally_new(&core->tally));
+    BASE_TRY(gw_attr_pool_new(&core->pool));
+    BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->table));
+    BASE_TRY(gw_blob_cache_new(core, &core->blobs));
+    BASE_TRY(gw_catalog_load(core, error));
+    BASE_TRY(gw_rollouts_load(core, error));
+    BASE_TRY(gw_devices_load(core, error));
+    gw_core_publish(core);
+    if (core->plan == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    return gw_control_start(core, error);
+}
+
+enum base_status gw_core_new(const struct gw_core_options *options, struct gw_core **out_core,
+                             struct base_error *error)
+{
+    struct base_error unused;
+    struct base_error *say = error != NULL ? error : &unused;
+    memset(say, 0, sizeof(*say));
+    struct gw_core *core = calloc(1, sizeof(*core));
+    if (core == NULL) {
+        return base_error_set(say, BASE_ERR_NOMEM, "no memory for the core");
+    }
+    pthread_mutex_init(&core->workers_lock, NULL);
+    pthread_mutex_init(&core->control.lock, NULL);
+    gw_bell_init(&core->control.bell);
+    atomic_init(&core->ready, true);
+    enum base_status status = open_core(core, options, say);
+    if (status != BASE_OK) {
+        if (say->text[0] == 0) {
+            (void)base_error_set(say, status, "cannot start the core: %s",
+                                 base_status_text(status));
+        }
+        gw_core_free(core);
+        return status;
+    }
+    *out_core = core;
+    return BASE_OK;
+}
+
+static void destroy_worker(struct gw_worker *worker)
+{
+    gw_plan_unref(worker->plan);
+    gw_plan_unref(worker->next_plan);
+    gw_cohorts_done(&worker->cohorts);
+    pthread_mutex_destroy(&worker->inbox_lock);
+    free(worker);
+}
+
+void gw_core_free(struct gw_core *core)
+{
+    if (core == NULL) {
+        return;
+    }
+    gw_control_stop(core);
+    gw_store_close(core->store);
+    while (core->zombies != NULL) {
+        struct gw_worker *worker = core->zombies;
+        core->zombies = worker->next_zombie;
+        destroy_worker(worker);
+    }
+    gw_plan_unref(core->plan);
+    gw_catalog_done(core);
+    gw_blob_cache_free(core->blobs);
+    gw_device_table_free(core->table);
+    gw_attr_pool_free(core->pool);
+    gw_tally_free(core->tally);
+    gw_bell_done(&core->control.bell);
+    pthread_mutex_destroy(&core->control.lock);
+    pthread_mutex_destroy(&core->workers_lock);
+    free(core->admin_token);
+    free(core);
+}
+
+bool gw_core_tick(struct gw_core *core)
+{
+    return gw_control_step(core);
+}
+
+// ---- Workers
+
+static void run_wake(struct gw_message *message)
+{
+    struct gw_worker *worker =
+        (struct gw_worker *)((char *)message - offsetof(struct gw_worker, wake));
+    pthread_mutex_lock(&worker->inbox_lock);
+    worker->wake_pending = false;
+    bool dead = worker->dead;
+    struct gw_plan *plan = worker->next_plan;
+    worker->next_plan = NULL;
+    pthread_mutex_unlock(&worker->inbox_lock);
+    if (dead) {
+        gw_plan_unref(plan);
+        return; // gw_core_free has the rest
+    }
+    gw_worker_flush_touches(worker);
+    if (plan != NULL) {
+        gw_plan_unref(worker->plan);
+        worker->plan = plan;
+        gw_hints_plan_changed(worker);
+    }
+    gw_hints_walk(worker);
+}
+
+enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
+                               void (*post)(void *post_ctx, struct gw_message *message),
+                               struct gw_worker **out_worker)
+{
+    struct gw_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    worker->core = core;
+    worker->post_ctx = post_ctx;
+    worker->post = post;
+    worker->wake.run = run_wake;
+    pthread_mutex_init(&worker->inbox_lock, NULL);
+    gw_cohorts_init(&worker->cohorts);
+    gw_worker_on_hint(worker, NULL, NULL);
+    pthread_mutex_lock(&core->workers_lock);
+    bool room = core->worker_count < GW_WORKERS_MAX;
+    if (room) {
+        worker->plan = gw_plan_ref(core->plan);
+        core->workers[core->worker_count++] = worker;
+    }
+    pthread_mutex_unlock(&core->workers_lock);
+    if (!room) {
+        destroy_worker(worker);
+        return BASE_ERR_LIMIT;
+    }
+    *out_worker = worker;
+    return BASE_OK;
+}
+
+void gw_worker_free(struct gw_worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    struct gw_core *core = worker->core;
+    gw_worker_flush_touches(worker);
+    pthread_mutex_lock(&core->workers_lock);
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        if (core->workers[i] == worker) {
+            core->workers[i] = core->workers[--core->worker_count];
+            break;
+        }
+    }
+    // After this nothing is posted any more. A wake-up that is under way may still run, so the
+    // worker's memory stays until the core goes.
+    pthread_mutex_lock(&worker->inbox_lock);
+    worker->dead = true;
+    bool pending = worker->wake_pending;
+    pthread_mutex_unlock(&worker->inbox_lock);
+    if (pending) {
+        worker->next_zombie = core->zombies;
+        core->zombies = worker;
+    }
+    pthread_mutex_unlock(&core->workers_lock);
+    if (!pending) {
+        destroy_worker(worker);
+    }
+}
+
+struct gw_core *gw_worker_core(struct gw_worker *worker)
+{
+    return worker->core;
+}
+
+struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker)
+{
+    return &worker->transport;
+}
+
+void gw_worker_wake(struct gw_worker *worker)
+{
+    pthread_mutex_lock(&worker->inbox_lock);
+    if (!worker->wake_pending && !worker->dead) {
+        worker->wake_pending = true;
+        worker->post(worker->post_ctx, &worker->wake);
+    }
+    pthread_mutex_unlock(&worker->inbox_lock);
+}
+
+void gw_worker_flush_touches(struct gw_worker *worker)
+{
+    if (worker->touch_count > 0) {
+        gw_device_table_touch(worker->core->table, worker->touches, worker->touch_count);
+        worker->touch_count = 0;
+        atomic_store_explicit(&worker->stats.touches_waiting, 0, memory_order_relaxed);
+    }
+}
+
+void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attrs_id,
+                     uint32_t now_s)
+{
+    worker->touches[worker->touch_count++] = (struct gw_device_touch){device_id, attrs_id, now_s};
+    if (worker->touch_count == GW_TOUCHES_MAX) {
+        gw_worker_flush_touches(worker);
+        return;
+    }
+    atomic_store_explicit(&worker->stats.touches_waiting, worker->touch_count,
+                          memory_order_relaxed);
+}
+
+// ---- Plans
+
+static void fill_task(struct gw_plan_task *out, const struct gw_task *task)
+{
+    out->task_id = task->task_id;
+    if (task->baseline != NULL) {
+        out->baseline = gw_release_ref(task->baseline->release);
+    }
+    const struct gw_rollout *open = task->open;
+    if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        out->retired[out->retired_count++] = gw_release_ref(open->release);
+    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
+        out->open = gw_release_ref(open->release);
+        out->open_state = open->state;
+    }
+    for (uint32_t i = 0; i < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; i++) {
+        out->retired[out->retired_count++] = gw_release_ref(task->retired[i]->release);
+    }
+}
+
+void gw_core_publish(struct gw_core *core)
+{
+    struct gw_plan *plan = gw_plan_new(core->generation + 1, core->catalog.task_count);
+    if (plan == NULL) {
+        base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
+                       core->catalog.task_count);
+        return;
+    }
+    core->generation++;
+    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
+        fill_task(&plan->tasks[i], core->catalog.tasks[i]);
+    }
+    pthread_mutex_lock(&core->workers_lock);
+    gw_plan_unref(core->plan);
+    core->plan = plan;
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        struct gw_worker *worker = core->workers[i];
+        pthread_mutex_lock(&worker->inbox_lock);
+        gw_plan_unref(worker->next_plan);
+        worker->next_plan = gw_plan_ref(plan);
+        pthread_mutex_unlock(&worker->inbox_lock);
+        gw_worker_wake(worker);
+    }
+    pthread_mutex_unlock(&core->workers_lock);
+}

@@ -1,0 +1,245 @@
+// What the files of the gateway's core share: the process-wide core, the control thread's state and
+// the worker. Only gateway/svc/*.c include this.
+//
+// Who owns what
+//   options, store, table, tally, pool, blob cache   set up once, thread-safe by themselves
+//   tasks, rollouts, plan generation                  the control thread
+//   workers list, current plan                        workers_lock
+//   struct gw_worker                                  its worker's thread, but for its inbox
+#ifndef GW_CORE_PRIVATE_H
+#define GW_CORE_PRIVATE_H
+
+#include "store/bell.h"
+#include "store/store.h"
+#include "svc/attr_pool.h"
+#include "svc/cohort.h"
+#include "svc/control.h"
+#include "svc/device_table.h"
+#include "svc/devices.h"
+#include "svc/plan.h"
+#include "svc/reply.h"
+#include "svc/rollouts.h"
+#include "svc/tally.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define GW_TOUCHES_MAX    256u
+#define GW_HINT_SLICE     2000u // streams looked at before other work of the worker gets its turn
+#define GW_FLUSH_BATCH    4096u // devices of one background write
+#define GW_FLUSH_ROUNDS   16u   // batches of one control step
+#define GW_LATENCY_BOUNDS 14u
+
+// ---- Control-owned
+
+struct gw_rollout {
+    struct gw_release *release;
+    struct gw_task *task;
+    struct pol_rollout state; // times are gw_core_now_us
+    enum pol_verdict verdict;
+    enum pol_reason reason;
+    uint32_t failure_ppm;
+    uint64_t created_us;
+    uint64_t rollback_since_us; // 0: never rolled back
+    uint64_t closed_us;         // completed or rolled back; 0: open
+    bool has_simulation;
+    uint64_t simulation_completed;
+    uint64_t simulation_failed;
+    uint64_t log_seq; // of the last line
+};
+
+struct gw_task {
+    uint64_t task_id;
+    char name[WIRE_TASK_NAME_MAX + 1];
+    uint64_t created_s;
+    uint64_t release_counter;
+    struct gw_rollout *baseline;
+    struct gw_rollout *open; // draft, running, paused or rolling back
+    uint32_t retired_count;
+    struct gw_rollout *retired[GW_PLAN_RETIRED_MAX]; // newest first
+};
+
+// Both arrays by ascending id.
+struct gw_catalog {
+    struct gw_task **tasks;
+    uint32_t task_count;
+    uint32_t task_capacity;
+    struct gw_rollout **rollouts;
+    uint32_t rollout_count;
+    uint32_t rollout_capacity;
+};
+
+struct gw_control {
+    pthread_mutex_t lock; // the queue
+    struct gw_control_call *first;
+    struct gw_control_call *last;
+    uint32_t count;
+    bool stopping;
+    struct gw_bell bell;
+    pthread_t thread;
+    bool started;
+    struct gw_device_snapshot *flush; // GW_FLUSH_BATCH
+    struct gw_tally_change *changes;  // of a flush
+    uint64_t next_tick_us;
+};
+
+struct gw_blob_cache;
+
+struct gw_core {
+    struct base_clock_port clock;
+    const struct base_log *log;
+    uint64_t wall_origin_us; // wall clock minus monotonic clock, read once
+    uint32_t tick_ms;
+    uint32_t checkin_interval_s;
+    uint32_t hint_spread_ms;
+    uint32_t retry_after_s;
+    bool control_thread;
+    char *admin_token;
+    size_t admin_token_bytes;
+    gw_api_fn api;
+    _Atomic bool ready;
+
+    struct gw_store *store;
+    struct gw_device_table *table;
+    struct gw_attr_pool *pool;
+    struct gw_tally *tally;
+    struct gw_blob_cache *blobs;
+    struct gw_control control;
+    struct gw_catalog catalog;
+    uint64_t generation;
+
+    pthread_mutex_t workers_lock;
+    struct gw_worker *workers[GW_WORKERS_MAX];
+    uint32_t worker_count;
+    struct gw_worker *zombies; // freed with a message under way
+    struct gw_plan *plan;      // the newest
+
+    _Atomic uint64_t reports_outcomes;
+    _Atomic uint64_t reports_repeated;
+    _Atomic uint64_t reports_gaps;
+    _Atomic uint64_t reports_unknown;
+    _Atomic uint64_t records_corrupt;
+    _Atomic uint64_t decisions;
+};
+
+// Microseconds that never go backwards while the process lives and continue, by the wall clock,
+// over a restart: the time line of rollouts, offers and last_seen.
+uint64_t gw_core_now_us(const struct gw_core *core);
+uint32_t gw_core_now_s(const struct gw_core *core);
+
+// ---- Worker
+
+// Written by the worker, read by anybody: relaxed.
+struct gw_worker_stats {
+    _Atomic uint64_t checkins;
+    _Atomic uint64_t checkins_current; // answered from the digest alone
+    _Atomic uint64_t checkins_settled;
+    _Atomic uint64_t checkins_asked; // for pairs
+    _Atomic uint64_t checkins_offered;
+    _Atomic uint64_t checkins_bad;
+    _Atomic uint64_t offers;
+    _Atomic uint64_t reports;
+    _Atomic uint64_t reports_bad;
+    _Atomic uint64_t blobs;
+    _Atomic uint64_t hints_sent;
+    _Atomic uint64_t hint_streams;
+    _Atomic uint64_t cohorts;
+    _Atomic uint64_t touches_waiting;
+    _Atomic uint64_t latency[GW_LATENCY_BOUNDS + 1];
+    _Atomic uint64_t latency_sum_us;
+};
+
+struct gw_worker {
+    struct gw_core *core;
+    struct gw_worker *next_zombie;
+    void *post_ctx;
+    void (*post)(void *post_ctx, struct gw_message *message);
+
+    // The inbox: control fills it, `wake` tells the worker.
+    pthread_mutex_t inbox_lock;
+    struct gw_message wake;
+    bool wake_pending;
+    bool dead;
+    struct gw_plan *next_plan;
+
+    struct gw_plan *plan;
+    struct gw_cohorts cohorts;
+    struct gw_device_touch touches[GW_TOUCHES_MAX];
+    uint32_t touch_count;
+
+    gw_hint_fn hint_write;
+    void *hint_ctx;
+    struct gw_hint *hints;
+    struct gw_hint *walk_at; // next stream of the walk under way
+    bool walking;
+    bool walk_again; // a stream's buffer was full
+    uint64_t hint_count;
+    char hint_text[64];
+    size_t hint_text_bytes;
+
+    struct gw_worker_stats stats;
+    struct gw_transport_stats transport;
+};
+
+// Adds by the only writer: no locked instruction.
+static inline void gw_count(_Atomic uint64_t *counter, uint64_t add)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + add,
+                          memory_order_relaxed);
+}
+
+// Any thread: have the worker look at its inbox, flush its touches, and go on walking.
+void gw_worker_wake(struct gw_worker *worker);
+void gw_worker_flush_touches(struct gw_worker *worker);
+void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attrs_id,
+                     uint32_t now_s);
+// Walks a slice of the hint streams; wakes the worker again when there is more.
+void gw_hints_plan_changed(struct gw_worker *worker);
+void gw_hints_walk(struct gw_worker *worker);
+
+// ---- Handlers, each on the worker's thread
+
+void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+
+// ---- Control
+
+enum base_status gw_control_start(struct gw_core *core, struct base_error *error);
+void gw_control_stop(struct gw_core *core);
+bool gw_control_step(struct gw_core *core);
+void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
+
+// ---- Catalog and rollouts: the control thread's
+
+enum base_status gw_catalog_load(struct gw_core *core, struct base_error *error);
+void gw_catalog_done(struct gw_core *core);
+struct gw_task *gw_catalog_find_task(struct gw_core *core, uint64_t task_id);
+struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
+enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
+void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
+void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
+size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
+bool gw_rollouts_tick(struct gw_core *core);
+enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error);
+
+// ---- Devices
+
+enum base_status gw_devices_load(struct gw_core *core, struct base_error *error);
+// Writes dirty devices to the store and waits. Returns how many.
+uint32_t gw_devices_flush(struct gw_core *core);
+
+// ---- Blobs
+
+enum base_status gw_blob_cache_new(struct gw_core *core, struct gw_blob_cache **out_cache);
+void gw_blob_cache_free(struct gw_blob_cache *cache);
+struct gw_blob_cache_stats {
+    uint64_t bytes;
+    uint64_t entries;
+    uint64_t hits;
+    uint64_t misses;
+};
+void gw_blob_cache_stats(struct gw_blob_cache *cache, struct gw_blob_cache_stats *out);
+
+#endif

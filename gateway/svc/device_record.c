@@ -1,0 +1,122 @@
+// Codec of device records. Pure; the writer thread and the start-up scan call it.
+//
+//   record  := u8 version(1), u8 has_epoch, u32 first_seen_s, u32 last_seen_s, u32 epoch,
+//              u32 previous_epoch, u64 report_seq, varint attrs_size, attrs, varint count,
+//              count x outcome
+//   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s, u8 stage, u8 bits,
+//              u8 last_kind
+#include "svc/device_record.h"
+
+#include "base/check.h"
+#include "base/cursor.h"
+
+#include <string.h>
+
+#define RECORD_VERSION 1
+
+size_t gw_device_record_encode(const struct gw_device_record *record,
+                               uint8_t out[GW_DEVICE_RECORD_BYTES_MAX])
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, GW_DEVICE_RECORD_BYTES_MAX);
+    base_writer_u8(&writer, RECORD_VERSION);
+    base_writer_u8(&writer, record->has_epoch ? 1 : 0);
+    base_writer_u32(&writer, record->first_seen_s);
+    base_writer_u32(&writer, record->last_seen_s);
+    base_writer_u32(&writer, record->epoch);
+    base_writer_u32(&writer, record->previous_epoch);
+    base_writer_u64(&writer, record->report_seq);
+    base_writer_varint(&writer, record->attrs_size);
+    base_writer_bytes(&writer, record->attrs, record->attrs_size);
+    base_writer_varint(&writer, record->outcome_count);
+    for (uint32_t i = 0; i < record->outcome_count; i++) {
+        const struct gw_record_outcome *outcome = &record->outcomes[i];
+        base_writer_u64(&writer, outcome->rollout_id);
+        base_writer_u64(&writer, outcome->fingerprint);
+        base_writer_u32(&writer, outcome->offered_s);
+        base_writer_u32(&writer, outcome->updated_s);
+        base_writer_u8(&writer, outcome->stage);
+        base_writer_u8(&writer, outcome->bits);
+        base_writer_u8(&writer, outcome->last_kind);
+    }
+    // 30 + 2 + 512 + 1 + 32 * 27 bytes at most.
+    base_check(writer.status == BASE_OK);
+    return base_writer_size(&writer);
+}
+
+enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
+                                         struct gw_device_record *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    if (base_reader_u8(&reader) != RECORD_VERSION) {
+        return BASE_ERR_CORRUPT;
+    }
+    out->has_epoch = base_reader_u8(&reader) != 0;
+    out->first_seen_s = base_reader_u32(&reader);
+    out->last_seen_s = base_reader_u32(&reader);
+    out->epoch = base_reader_u32(&reader);
+    out->previous_epoch = base_reader_u32(&reader);
+    out->report_seq = base_reader_u64(&reader);
+    out->attrs_size = (uint32_t)base_reader_varint_max(&reader, WIRE_ATTRS_BYTES_MAX);
+    base_reader_copy(&reader, out->attrs, out->attrs_size);
+    out->outcome_count = (uint32_t)base_reader_varint_max(&reader, GW_DEVICE_OUTCOMES_MAX);
+    for (uint32_t i = 0; i < out->outcome_count; i++) {
+        struct gw_record_outcome *outcome = &out->outcomes[i];
+        outcome->rollout_id = base_reader_u64(&reader);
+        outcome->fingerprint = base_reader_u64(&reader);
+        outcome->offered_s = base_reader_u32(&reader);
+        outcome->updated_s = base_reader_u32(&reader);
+        outcome->stage = base_reader_u8(&reader);
+        outcome->bits = base_reader_u8(&reader);
+        outcome->last_kind = base_reader_u8(&reader);
+        if (outcome->stage >= 16) {
+            return BASE_ERR_CORRUPT;
+        }
+    }
+    return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
+                                                uint64_t rollout_id)
+{
+    for (uint32_t i = 0; i < record->outcome_count; i++) {
+        if (record->outcomes[i].rollout_id == rollout_id) {
+            return &record->outcomes[i];
+        }
+    }
+    return NULL;
+}
+
+uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind)
+{
+    uint32_t next = bits;
+    switch (kind) {
+    case WIRE_OUTCOME_DOWNLOADED:
+        next |= GW_OUTCOME_DOWNLOADED;
+        break;
+    case WIRE_OUTCOME_ACTIVATED:
+        // It is on the version now, whatever it went back from earlier.
+        next |= GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED;
+        next &= ~(uint32_t)(GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED);
+        break;
+    case WIRE_OUTCOME_RAN:
+        next |= GW_OUTCOME_RAN;
+        break;
+    case WIRE_OUTCOME_ROLLED_BACK:
+        next |= GW_OUTCOME_ROLLED_BACK;
+        break;
+    case WIRE_OUTCOME_NOT_APPLICABLE:
+        next |= GW_OUTCOME_NOT_APPLICABLE;
+        break;
+    case WIRE_OUTCOME_REMOVED:
+        next |= GW_OUTCOME_REMOVED;
+        break;
+    default:
+        if (wire_outcome_is_failure(kind)) {
+            next |= GW_OUTCOME_FAILED;
+        }
+        break;
+    }
+    return (uint8_t)(next | GW_OUTCOME_OFFERED);
+}

@@ -1,0 +1,43 @@
+// The stored record of a device: the truth about what it went through, from which all counters can
+// be computed again.
+#ifndef GW_DEVICE_RECORD_H
+#define GW_DEVICE_RECORD_H
+
+#include "svc/devices.h"
+
+#define GW_DEVICE_RECORD_BYTES_MAX 2048u
+
+struct gw_record_outcome {
+    uint64_t rollout_id;
+    uint64_t fingerprint;
+    uint32_t offered_s; // when the device entered; never changes
+    uint32_t updated_s;
+    uint8_t stage; // in which it entered; never changes
+    uint8_t bits;  // enum gw_outcome_bit
+    uint8_t last_kind;
+};
+
+struct gw_device_record {
+    uint32_t first_seen_s;
+    uint32_t last_seen_s;
+    uint32_t epoch; // of the reports; a device that lost its state draws another
+    uint32_t previous_epoch;
+    uint64_t report_seq; // highest seq made durable in `epoch`
+    bool has_epoch;
+    uint32_t attrs_size;
+    uint8_t attrs[WIRE_ATTRS_BYTES_MAX];
+    uint32_t outcome_count;
+    struct gw_record_outcome outcomes[GW_DEVICE_OUTCOMES_MAX];
+};
+
+size_t gw_device_record_encode(const struct gw_device_record *record,
+                               uint8_t out[GW_DEVICE_RECORD_BYTES_MAX]);
+// CORRUPT.
+BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
+                                                        struct gw_device_record *out);
+struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
+                                                uint64_t rollout_id);
+// What an outcome does to the bits.
+uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind);
+
+#endif

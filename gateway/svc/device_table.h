@@ -1,0 +1,98 @@
+// Every device ever seen, in memory: about 100 bytes each.
+//
+// SHARED MUTABLE STATE. This table, with the tally, the attribute pool and the blob cache beside
+// it, is what several threads write: workers (touches, offers), the writer thread (reports made
+// durable) and the control thread (flushing, queries). It is split in shards, each with a mutex
+// held for one device at a time; nothing is called with a shard's mutex held but the `is_open`
+// question given at creation.
+//
+// It answers without the store: was this device seen, what did it have when we last found nothing
+// to offer, which of its reports are durable, was it offered this rollout. What has to reach the
+// disk but may wait (first seen, last seen, attributes, offers) is marked dirty and taken in
+// batches.
+#ifndef GW_DEVICE_TABLE_H
+#define GW_DEVICE_TABLE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GW_DEVICES_MAX         (64u * 1024 * 1024)
+#define GW_DEVICE_MARKS_MAX    16u   // open rollouts a device is remembered to be offered
+#define GW_LAST_SEEN_SAVE_S    3600u // last_seen on disk is at most this much behind
+#define GW_DEVICE_TABLE_SHARDS 64u
+
+struct gw_device_table;
+
+// The device was offered an open rollout; `dirty` until the store knows.
+struct gw_device_mark {
+    uint32_t rollout; // number in the tally
+    uint32_t offered_s;
+    uint8_t stage;
+    uint8_t dirty;
+    uint16_t unused;
+};
+
+struct gw_device_touch {
+    uint64_t device_id;
+    uint32_t attrs_id;
+    uint32_t now_s;
+};
+
+// A copy of what the table has of a device.
+struct gw_device_snapshot {
+    uint64_t device_id;
+    uint64_t report_seq;
+    uint32_t epoch;
+    uint32_t attrs_id;
+    uint32_t first_seen_s;
+    uint32_t last_seen_s;
+    bool has_epoch;
+    uint32_t mark_count;
+    struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
+};
+
+BASE_NODISCARD enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout),
+                                                    void *ctx, struct gw_device_table **out_table);
+void gw_device_table_free(struct gw_device_table *table);
+
+// Seen now. Creates the device; marks it dirty when it is new, its attributes changed, or the
+// disk's last_seen is old. Silently does nothing when memory or the limit ran out (counted).
+void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
+                           uint32_t count);
+// At start, from a record: what the disk knows.
+BASE_NODISCARD enum base_status gw_device_table_load(struct gw_device_table *table,
+                                                     const struct gw_device_snapshot *from);
+
+// Nothing was there to offer to this device with this digest under this plan.
+void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
+                            uint64_t generation);
+bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
+                             uint64_t generation);
+// Offered an open rollout. True when that is news.
+bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
+                             uint8_t stage, uint32_t now_s);
+// Are all reports up to `seq` of `epoch` durable already?
+bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
+                                uint64_t seq);
+// The writer made them durable; the device's dirty marks went with them.
+void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
+                              uint64_t seq);
+
+// Takes up to `capacity` dirty devices, which are clean then.
+uint32_t gw_device_table_take_dirty(struct gw_device_table *table, struct gw_device_snapshot *out,
+                                    uint32_t capacity);
+// They could not be stored: dirty again.
+void gw_device_table_put_back(struct gw_device_table *table, const struct gw_device_snapshot *from,
+                              uint32_t count);
+
+bool gw_device_table_get(struct gw_device_table *table, uint64_t device_id,
+                         struct gw_device_snapshot *out);
+uint64_t gw_device_table_count(struct gw_device_table *table);
+uint64_t gw_device_table_dirty(struct gw_device_table *table);
+uint64_t gw_device_table_dropped(struct gw_device_table *table);
+uint64_t gw_device_table_bytes(struct gw_device_table *table);
+bool gw_device_table_validate(struct gw_device_table *table);
+
+#endif

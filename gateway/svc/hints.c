@@ -1,0 +1,170 @@
+// Hint streams of one worker: who is subscribed, and telling those for whom a new plan has news.
+//
+// A new plan starts a walk over the list in slices of GW_HINT_SLICE, each its own message, so that
+// two hundred thousand streams do not keep the worker from its other work. A stream costs its
+// struct gw_hint. Worker's thread.
+#include "svc/checkin.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HELLO "event: hello\ndata: {}\n\n"
+
+void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_checkin checkin;
+    const char *problem = NULL;
+    enum base_status status = gw_checkin_read(worker, exchange->request.device,
+                                              exchange->request.profile, &checkin, &problem);
+    if (base_status_is_resource(status)) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else if (status != BASE_OK) {
+        gw_reply_problem(exchange, 400, "%s", problem);
+    } else {
+        gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
+                        gw_core_now_s(worker->core));
+        gw_reply_status(exchange, 200);
+        exchange->reply.kind = GW_REPLY_STREAM;
+        gw_reply_header(&exchange->reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
+        gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR("no-store"));
+    }
+    gw_exchange_finish(exchange);
+}
+
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)
+{
+    worker->hint_write = write;
+    worker->hint_ctx = ctx;
+    int size = snprintf(worker->hint_text, sizeof(worker->hint_text),
+                        "event: hint\ndata: {\"spread_ms\":%u}\n\n", worker->core->hint_spread_ms);
+    worker->hint_text_bytes = (size_t)size;
+}
+
+static bool write_hint(struct gw_worker *worker, struct gw_hint *hint)
+{
+    struct base_str text = {worker->hint_text, worker->hint_text_bytes};
+    if (worker->hint_write == NULL || !worker->hint_write(worker->hint_ctx, hint, text)) {
+        return false;
+    }
+    gw_count(&worker->stats.hints_sent, 1);
+    return true;
+}
+
+// Tells one stream about the plan if there is news for it. False: its buffer is full.
+static bool consider(struct gw_worker *worker, struct gw_hint *hint)
+{
+    uint32_t generation = (uint32_t)worker->plan->generation;
+    if (hint->plan_seen == generation) {
+        return true;
+    }
+    const struct gw_cohort *cohort = gw_cohorts_at(&worker->cohorts, worker->plan, hint->cohort);
+    // A device whose cohort could not be kept is told of every plan.
+    uint64_t expected =
+        cohort != NULL ? gw_cohort_expected(cohort, hint->device_id) : ~hint->digest;
+    if (expected != hint->digest &&
+        !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
+                                 worker->plan->generation)) {
+        if (!write_hint(worker, hint)) {
+            return false;
+        }
+        hint->digest = expected;
+    }
+    hint->plan_seen = generation;
+    return true;
+}
+
+void gw_hints_plan_changed(struct gw_worker *worker)
+{
+    worker->walk_at = worker->hints;
+    worker->walking = worker->hints != NULL;
+    worker->walk_again = false;
+}
+
+void gw_hints_walk(struct gw_worker *worker)
+{
+    if (!worker->walking) {
+        if (!worker->walk_again) {
+            return;
+        }
+        gw_hints_plan_changed(worker);
+    }
+    for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
+        struct gw_hint *hint = worker->walk_at;
+        worker->walk_at = hint->next; // before the write, which may end the stream
+        if (!consider(worker, hint)) {
+            worker->walk_again = true;
+        }
+    }
+    if (worker->walk_at != NULL) {
+        gw_worker_wake(worker);
+    } else {
+        worker->walking = false;
+    }
+}
+
+void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exchange,
+                         struct gw_hint *hint)
+{
+    struct gw_checkin checkin;
+    const char *problem = NULL;
+    memset(hint, 0, sizeof(*hint));
+    hint->cohort = GW_COHORT_NONE;
+    hint->plan_seen = (uint32_t)worker->plan->generation;
+    bool news = false;
+    if (gw_checkin_read(worker, exchange->request.device, exchange->request.profile, &checkin,
+                        &problem) == BASE_OK) {
+        hint->device_id = checkin.device_id;
+        hint->digest = checkin.profile.digest;
+        hint->cohort = checkin.cohort->index;
+        checkin.cohort->pins++;
+        news = checkin.expected != hint->digest;
+    }
+    hint->next = worker->hints;
+    hint->prev = &worker->hints;
+    if (worker->hints != NULL) {
+        worker->hints->prev = &hint->next;
+    }
+    worker->hints = hint;
+    worker->hint_count++;
+    atomic_store_explicit(&worker->stats.hint_streams, worker->hint_count, memory_order_relaxed);
+    if (worker->hint_write != NULL) {
+        (void)worker->hint_write(worker->hint_ctx, hint, BASE_STR(HELLO));
+    }
+    // What it missed between its last check-in and now is told at once.
+    if (news && hint->prev != NULL &&
+        !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
+                                 worker->plan->generation) &&
+        write_hint(worker, hint)) {
+        hint->digest = checkin.expected;
+    }
+}
+
+void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
+{
+    if (hint->prev == NULL) {
+        return;
+    }
+    if (worker->walk_at == hint) {
+        worker->walk_at = hint->next;
+    }
+    *hint->prev = hint->next;
+    if (hint->next != NULL) {
+        hint->next->prev = hint->prev;
+    }
+    if (hint->cohort < worker->cohorts.used && worker->cohorts.items[hint->cohort] != NULL) {
+        struct gw_cohort *cohort = worker->cohorts.items[hint->cohort];
+        base_assert(cohort->pins > 0);
+        cohort->pins--;
+    }
+    hint->next = NULL;
+    hint->prev = NULL;
+    worker->hint_count--;
+    atomic_store_explicit(&worker->stats.hint_streams, worker->hint_count, memory_order_relaxed);
+}
+
+uint64_t gw_worker_hint_count(const struct gw_worker *worker)
+{
+    return worker->hint_count;
+}

@@ -1,0 +1,205 @@
+// GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
+// its own counters; whoever answers sums them with relaxed loads. Worker's thread.
+#include "svc/core_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_BYTES_MAX 32768
+
+static const uint64_t latency_bounds_us[GW_LATENCY_BOUNDS] = {
+    5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10000, 50000, 250000, 1000000, 10000000};
+
+void gw_worker_latency(struct gw_worker *worker, uint64_t latency_us)
+{
+    uint32_t i = 0;
+    while (i < GW_LATENCY_BOUNDS && latency_us > latency_bounds_us[i]) {
+        i++;
+    }
+    gw_count(&worker->stats.latency[i], 1);
+    gw_count(&worker->stats.latency_sum_us, latency_us);
+}
+
+struct text {
+    char *data;
+    size_t size;
+};
+
+BASE_PRINTF(2, 3)
+static void add(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text->data + text->size, TEXT_BYTES_MAX - text->size, format, args);
+    va_end(args);
+    if (size > 0) {
+        text->size += (size_t)size;
+        if (text->size >= TEXT_BYTES_MAX) {
+            text->size = TEXT_BYTES_MAX - 1; // cut
+        }
+    }
+}
+
+static void value(struct text *text, const char *name, const char *type, const char *help,
+                  uint64_t number)
+{
+    add(text, "# HELP walle_%s %s\n# TYPE walle_%s %s\nwalle_%s %llu\n", name, help, name, type,
+        name, (unsigned long long)number);
+}
+
+// Sums one counter, named by its offset, over all workers.
+static uint64_t sum(const struct gw_core *core, size_t offset)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        const _Atomic uint64_t *counter =
+            (const _Atomic uint64_t *)((const char *)&core->workers[i]->stats + offset);
+        total += atomic_load_explicit(counter, memory_order_relaxed);
+    }
+    return total;
+}
+
+static uint64_t sum_transport(const struct gw_core *core, size_t offset)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        const uint64_t *counter =
+            (const uint64_t *)((const char *)&core->workers[i]->transport + offset);
+        total += __atomic_load_n(counter, __ATOMIC_RELAXED);
+    }
+    return total;
+}
+
+struct row {
+    size_t offset;
+    const char *name;
+    const char *type;
+    const char *help;
+};
+
+#define WORKER(field, name, type, help)                                                            \
+    {                                                                                              \
+        offsetof(struct gw_worker_stats, field), name, type, help                                  \
+    }
+#define TRANSPORT(field, name, type, help)                                                         \
+    {                                                                                              \
+        offsetof(struct gw_transport_stats, field), name, type, help                               \
+    }
+
+static const struct row worker_rows[] = {
+    WORKER(checkins, "checkins_total", "counter", "Profiles read."),
+    WORKER(checkins_current, "checkins_current_total", "counter",
+           "Devices that had what they should have, told by the digest."),
+    WORKER(checkins_settled, "checkins_settled_total", "counter",
+           "Devices that differ and for which there is nothing to offer."),
+    WORKER(checkins_asked, "checkins_asked_total", "counter", "Devices asked for their pairs."),
+    WORKER(checkins_offered, "checkins_offered_total", "counter", "Devices given offers."),
+    WORKER(checkins_bad, "checkins_bad_total", "counter", "Malformed check-ins."),
+    WORKER(offers, "offers_total", "counter", "Offers given."),
+    WORKER(reports, "reports_total", "counter", "Reports received."),
+    WORKER(reports_bad, "reports_bad_total", "counter", "Malformed reports."),
+    WORKER(blobs, "blob_requests_total", "counter", "Blob requests."),
+    WORKER(hints_sent, "hints_sent_total", "counter", "Hints written to streams."),
+    WORKER(hint_streams, "hint_streams", "gauge", "Open hint streams."),
+    WORKER(cohorts, "cohorts", "gauge", "Cohorts cached by workers."),
+};
+
+static const struct row transport_rows[] = {
+    TRANSPORT(connections_open, "connections", "gauge", "Open connections."),
+    TRANSPORT(connections_total, "connections_total", "counter", "Connections accepted."),
+    TRANSPORT(streams_open, "streams", "gauge", "Open HTTP/2 streams."),
+    TRANSPORT(requests_total, "requests_total", "counter", "Requests received."),
+    TRANSPORT(rejected_total, "rejected_total", "counter",
+              "Requests and connections refused by a limit."),
+    TRANSPORT(bytes_in, "received_bytes_total", "counter", "Bytes received."),
+    TRANSPORT(bytes_out, "sent_bytes_total", "counter", "Bytes sent."),
+    TRANSPORT(tls_handshakes, "tls_handshakes_total", "counter", "TLS handshakes completed."),
+    TRANSPORT(tls_resumed, "tls_resumed_total", "counter", "TLS handshakes by session resumption."),
+};
+
+static void add_workers(struct text *text, struct gw_core *core)
+{
+    pthread_mutex_lock(&core->workers_lock);
+    for (size_t i = 0; i < sizeof(worker_rows) / sizeof(worker_rows[0]); i++) {
+        const struct row *row = &worker_rows[i];
+        value(text, row->name, row->type, row->help, sum(core, row->offset));
+    }
+    for (size_t i = 0; i < sizeof(transport_rows) / sizeof(transport_rows[0]); i++) {
+        const struct row *row = &transport_rows[i];
+        value(text, row->name, row->type, row->help, sum_transport(core, row->offset));
+    }
+    add(text, "# HELP walle_request_seconds From request to reply.\n"
+              "# TYPE walle_request_seconds histogram\n");
+    uint64_t count = 0;
+    for (uint32_t i = 0; i <= GW_LATENCY_BOUNDS; i++) {
+        count += sum(core, offsetof(struct gw_worker_stats, latency) + i * sizeof(uint64_t));
+        if (i < GW_LATENCY_BOUNDS) {
+            add(text, "walle_request_seconds_bucket{le=\"%g\"} %llu\n",
+                (double)latency_bounds_us[i] / 1e6, (unsigned long long)count);
+        }
+    }
+    uint64_t sum_us = sum(core, offsetof(struct gw_worker_stats, latency_sum_us));
+    add(text,
+        "walle_request_seconds_bucket{le=\"+Inf\"} %llu\nwalle_request_seconds_sum %.6f\n"
+        "walle_request_seconds_count %llu\n",
+        (unsigned long long)count, (double)sum_us / 1e6, (unsigned long long)count);
+    value(text, "workers", "gauge", "Worker threads.", core->worker_count);
+    value(text, "plan_tasks", "gauge", "Tasks in the current plan.", core->plan->task_count);
+    value(text, "plan_generation", "counter", "Plans published.", core->plan->generation);
+    pthread_mutex_unlock(&core->workers_lock);
+}
+
+static void add_core(struct text *text, struct gw_core *core)
+{
+    struct gw_store_stats store;
+    struct gw_blob_cache_stats blobs;
+    gw_store_stats(core->store, &store);
+    gw_blob_cache_stats(core->blobs, &blobs);
+    value(text, "devices", "gauge", "Devices known.", gw_device_table_count(core->table));
+    value(text, "devices_dirty", "gauge", "Devices newer in memory than on disk.",
+          gw_device_table_dirty(core->table));
+    value(text, "devices_dropped_total", "counter", "Devices not kept for want of room.",
+          gw_device_table_dropped(core->table));
+    value(text, "device_table_bytes", "gauge", "Memory of the device table.",
+          gw_device_table_bytes(core->table));
+    value(text, "attribute_blocks", "gauge", "Distinct attribute blocks.",
+          gw_attr_pool_count(core->pool));
+    value(text, "outcomes_total", "counter", "Outcomes made durable.",
+          atomic_load_explicit(&core->reports_outcomes, memory_order_relaxed));
+    value(text, "outcomes_repeated_total", "counter", "Outcomes that were durable already.",
+          atomic_load_explicit(&core->reports_repeated, memory_order_relaxed));
+    value(text, "outcomes_unknown_total", "counter", "Outcomes of unknown rollouts.",
+          atomic_load_explicit(&core->reports_unknown, memory_order_relaxed));
+    value(text, "report_gaps_total", "counter", "Reports that did not follow on the last.",
+          atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
+    value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",
+          atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
+    value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
+          atomic_load_explicit(&core->decisions, memory_order_relaxed));
+    value(text, "store_commits_total", "counter", "Groups committed.", store.commits);
+    value(text, "store_operations_total", "counter", "Operations committed.", store.operations);
+    value(text, "store_failed_groups_total", "counter", "Groups that failed.", store.failed_groups);
+    value(text, "store_queue", "gauge", "Operations waiting.", store.queue);
+    value(text, "store_group_max", "gauge", "Largest group so far.", store.group_max);
+    value(text, "store_map_bytes", "gauge", "Size of the map.", store.map_bytes);
+    value(text, "store_used_bytes", "gauge", "Pages in use.", store.used_bytes);
+    value(text, "blob_cache_bytes", "gauge", "Bytes of cached blobs.", blobs.bytes);
+    value(text, "blob_cache_hits_total", "counter", "Blob look-ups answered by the cache.",
+          blobs.hits);
+    value(text, "blob_cache_misses_total", "counter", "Blob look-ups not in the cache.",
+          blobs.misses);
+}
+
+void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
+    if (text.data == NULL) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        add_workers(&text, worker->core);
+        add_core(&text, worker->core);
+        gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
+    }
+    gw_exchange_finish(exchange);
+}

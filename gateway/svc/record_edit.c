@@ -1,0 +1,222 @@
+// Edits of device records. Writer thread, inside a group's transaction; may run again when the map
+// had to grow, so nothing outside `edit` and the transaction is touched.
+//
+// A record remembers GW_DEVICE_OUTCOMES_MAX rollouts. When it is full, the oldest finished one
+// leaves it; its contribution moves to the outcomes table in the same transaction, so that the
+// counters computed from the store stay the same.
+#include "svc/record_edit.h"
+
+#include "base/check.h"
+#include "base/cursor.h"
+
+#include <string.h>
+
+#define ARCHIVE_VERSION 1
+
+void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_ARCHIVE_BYTES])
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, GW_ARCHIVE_BYTES);
+    base_writer_u64(&writer, ARCHIVE_VERSION);
+    base_writer_u64(&writer, counts->offered);
+    base_writer_u64(&writer, counts->downloaded);
+    base_writer_u64(&writer, counts->activated);
+    base_writer_u64(&writer, counts->succeeded);
+    base_writer_u64(&writer, counts->failed);
+    base_writer_u64(&writer, counts->not_applicable);
+    base_writer_u64(&writer, counts->rolled_back);
+    base_writer_u64(&writer, counts->on_version);
+    base_check(writer.status == BASE_OK);
+}
+
+enum base_status gw_archive_decode(const uint8_t *bytes, size_t size, struct gw_rollout_counts *out)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    memset(out, 0, sizeof(*out));
+    if (base_reader_u64(&reader) != ARCHIVE_VERSION) {
+        return BASE_ERR_CORRUPT;
+    }
+    out->offered = base_reader_u64(&reader);
+    out->downloaded = base_reader_u64(&reader);
+    out->activated = base_reader_u64(&reader);
+    out->succeeded = base_reader_u64(&reader);
+    out->failed = base_reader_u64(&reader);
+    out->not_applicable = base_reader_u64(&reader);
+    out->rolled_back = base_reader_u64(&reader);
+    out->on_version = base_reader_u64(&reader);
+    return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
+static enum base_status read_record(struct gw_record_edit *edit)
+{
+    struct gw_key key = gw_key_u64(edit->device_id);
+    struct gw_span value;
+    enum base_status status = gw_store_txn_get(edit->txn, GW_TABLE_DEVICES, &key, &value);
+    if (status == BASE_OK) {
+        status = gw_device_record_decode(value.data, value.size, &edit->record);
+        if (status == BASE_OK) {
+            return BASE_OK;
+        }
+        // A damaged record must not keep its device from reporting for ever: begin anew, and say so
+        // in the metrics.
+        atomic_fetch_add_explicit(&edit->core->records_corrupt, 1, memory_order_relaxed);
+    } else if (status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    memset(&edit->record, 0, sizeof(edit->record));
+    edit->dirty = true;
+    return BASE_OK;
+}
+
+static void merge_memory(struct gw_record_edit *edit, const struct gw_device_snapshot *snapshot)
+{
+    struct gw_device_record *record = &edit->record;
+    if (record->first_seen_s == 0) {
+        record->first_seen_s = snapshot->first_seen_s;
+    }
+    if (snapshot->last_seen_s > record->last_seen_s) {
+        record->last_seen_s = snapshot->last_seen_s;
+        edit->dirty = true;
+    }
+    edit->attrs = gw_attr_pool_get(edit->core->pool, snapshot->attrs_id, &edit->attrs_size);
+    if (edit->attrs != NULL && edit->attrs_size <= sizeof(record->attrs) &&
+        (edit->attrs_size != record->attrs_size ||
+         memcmp(edit->attrs, record->attrs, edit->attrs_size) != 0)) {
+        memcpy(record->attrs, edit->attrs, edit->attrs_size);
+        record->attrs_size = (uint32_t)edit->attrs_size;
+        edit->dirty = true;
+    }
+    for (uint32_t i = 0; i < snapshot->mark_count; i++) {
+        const struct gw_device_mark *mark = &snapshot->marks[i];
+        uint64_t rollout_id = gw_tally_rollout_id(edit->core->tally, mark->rollout);
+        if (rollout_id != 0) {
+            (void)gw_record_edit_outcome(edit, rollout_id, mark->stage, mark->offered_s);
+        }
+    }
+}
+
+enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
+                                      const struct gw_device_snapshot *snapshot)
+{
+    edit->dirty = false;
+    edit->attrs = NULL;
+    edit->attrs_size = 0;
+    BASE_TRY(read_record(edit));
+    struct gw_device_snapshot looked_up;
+    if (snapshot == NULL && gw_device_table_get(edit->core->table, edit->device_id, &looked_up)) {
+        snapshot = &looked_up;
+    }
+    if (snapshot != NULL) {
+        merge_memory(edit, snapshot);
+    }
+    return BASE_OK;
+}
+
+// Moves the contribution of an outcome into the outcomes table.
+static enum base_status archive(struct gw_record_edit *edit,
+                                const struct gw_record_outcome *outcome)
+{
+    struct gw_key key = gw_key_u64_u64(outcome->rollout_id, outcome->stage);
+    struct gw_rollout_counts counts = {0};
+    struct gw_rollout_counts one;
+    struct gw_span value;
+    enum base_status status = gw_store_txn_get(edit->txn, GW_TABLE_OUTCOMES, &key, &value);
+    if (status == BASE_OK) {
+        status = gw_archive_decode(value.data, value.size, &counts);
+    }
+    if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    gw_tally_contribution(outcome->bits, &one);
+    counts.offered += one.offered;
+    counts.downloaded += one.downloaded;
+    counts.activated += one.activated;
+    counts.succeeded += one.succeeded;
+    counts.failed += one.failed;
+    counts.not_applicable += one.not_applicable;
+    counts.rolled_back += one.rolled_back;
+    counts.on_version += one.on_version;
+    uint8_t bytes[GW_ARCHIVE_BYTES];
+    gw_archive_encode(&counts, bytes);
+    return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
+}
+
+static bool make_room(struct gw_record_edit *edit)
+{
+    struct gw_device_record *record = &edit->record;
+    uint32_t oldest = GW_DEVICE_OUTCOMES_MAX;
+    for (uint32_t i = 0; i < record->outcome_count; i++) {
+        struct gw_tally_rollout rollout;
+        bool known = gw_tally_find(edit->core->tally, record->outcomes[i].rollout_id, &rollout);
+        bool open = known && rollout.open;
+        if (!open && (oldest == GW_DEVICE_OUTCOMES_MAX ||
+                      record->outcomes[i].updated_s < record->outcomes[oldest].updated_s)) {
+            oldest = i;
+        }
+    }
+    if (oldest == GW_DEVICE_OUTCOMES_MAX || archive(edit, &record->outcomes[oldest]) != BASE_OK) {
+        return false;
+    }
+    record->outcome_count--;
+    memmove(&record->outcomes[oldest], &record->outcomes[oldest + 1],
+            (record->outcome_count - oldest) * sizeof(record->outcomes[0]));
+    return true;
+}
+
+struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
+                                                 uint8_t stage, uint32_t offered_s)
+{
+    struct gw_record_outcome *outcome = gw_device_record_find(&edit->record, rollout_id);
+    if (outcome != NULL) {
+        return outcome;
+    }
+    if (edit->record.outcome_count == GW_DEVICE_OUTCOMES_MAX && !make_room(edit)) {
+        return NULL;
+    }
+    outcome = &edit->record.outcomes[edit->record.outcome_count++];
+    *outcome = (struct gw_record_outcome){
+        .rollout_id = rollout_id, .stage = stage, .offered_s = offered_s, .updated_s = offered_s};
+    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED, NULL);
+    return outcome;
+}
+
+void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                        uint8_t bits, const struct wire_outcome *said)
+{
+    struct gw_tally_change change = {
+        .rollout_id = outcome->rollout_id,
+        .offered_s = outcome->offered_s,
+        .stage = outcome->stage,
+        .old_bits = outcome->bits,
+        .new_bits = bits,
+        .attrs = edit->attrs,
+        .attrs_size = (uint32_t)edit->attrs_size,
+    };
+    if (said != NULL && wire_outcome_is_failure(said->kind)) {
+        change.kind = (uint8_t)said->kind;
+        change.fingerprint = said->fingerprint;
+        change.detail = said->detail;
+        outcome->fingerprint = said->fingerprint;
+    }
+    if (said != NULL) {
+        outcome->last_kind = (uint8_t)said->kind;
+    }
+    outcome->bits = bits;
+    edit->dirty = true;
+    base_assert(edit->change_count < edit->change_capacity);
+    if (change.old_bits != change.new_bits && edit->change_count < edit->change_capacity) {
+        edit->changes[edit->change_count++] = change;
+    }
+}
+
+enum base_status gw_record_edit_end(struct gw_record_edit *edit)
+{
+    if (!edit->dirty) {
+        return BASE_OK;
+    }
+    uint8_t bytes[GW_DEVICE_RECORD_BYTES_MAX];
+    size_t size = gw_device_record_encode(&edit->record, bytes);
+    struct gw_key key = gw_key_u64(edit->device_id);
+    return gw_store_txn_put(edit->txn, GW_TABLE_DEVICES, &key, bytes, size);
+}

@@ -1,0 +1,42 @@
+// Changing a device's record inside a write transaction, and collecting what that means for the
+// tally once it is on disk. Writer thread.
+#ifndef GW_RECORD_EDIT_H
+#define GW_RECORD_EDIT_H
+
+#include "svc/core_private.h"
+#include "svc/device_record.h"
+
+struct gw_record_edit {
+    struct gw_core *core;
+    struct gw_store_txn *txn;
+    uint64_t device_id;
+    struct gw_device_record record;
+    bool dirty;           // has to be put
+    const uint8_t *attrs; // of the pool: lives as long as the core
+    size_t attrs_size;
+    struct gw_tally_change *changes; // the caller's
+    uint32_t change_count;
+    uint32_t change_capacity;
+};
+
+// Reads the record, or begins one, and merges what memory has that the disk has not (attributes,
+// last seen, offers). `snapshot` NULL: look the device up in the table.
+BASE_NODISCARD enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
+                                                     const struct gw_device_snapshot *snapshot);
+// The device's outcome in a rollout, made when it is not there: entered at `offered_s` in `stage`.
+// NULL: the record is full of open rollouts.
+struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
+                                                 uint8_t stage, uint32_t offered_s);
+// Sets the bits of an outcome and notes the change.
+void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                        uint8_t bits, const struct wire_outcome *said);
+// Puts the record when it is dirty.
+BASE_NODISCARD enum base_status gw_record_edit_end(struct gw_record_edit *edit);
+
+// Stored form of counts that outlived their outcomes.
+#define GW_ARCHIVE_BYTES 72u
+void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_ARCHIVE_BYTES]);
+BASE_NODISCARD enum base_status gw_archive_decode(const uint8_t *bytes, size_t size,
+                                                  struct gw_rollout_counts *out);
+
+#endif

@@ -1,0 +1,59 @@
+// A release as the gateway keeps it: everything about a rollout that never changes after it was
+// created, in one immutable, counted block: targets, stages, statements, the way back.
+//
+// It is made in one way only: from its stored bytes (gw_release_encode turns an operator's
+// specification into those bytes), so what was created and what is loaded after a restart pass the
+// same checks. Shared between threads by reference count; nothing in it is written after _new.
+#ifndef GW_RELEASE_H
+#define GW_RELEASE_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "svc/rollouts.h"
+
+#include <stdatomic.h>
+
+#define GW_STATEMENT_BYTES_MAX WIRE_STATEMENT_BYTES_MAX
+
+struct gw_statement {
+    const uint8_t *bytes; // an envelope
+    size_t size;
+};
+
+struct gw_release {
+    _Atomic uint32_t refs;
+    uint64_t id;
+    uint64_t task_id;
+    uint64_t version_id;
+    uint64_t salt;
+    uint64_t release_counter;
+    uint32_t execution_timeout_s;
+    struct wire_sha256 manifest;
+    char task[WIRE_TASK_NAME_MAX + 1];
+    struct pol_target target;
+    uint32_t stage_count;
+    struct pol_stage stages[POL_STAGES_MAX];
+    char stage_names[POL_STAGES_MAX][GW_STAGE_NAME_MAX + 1];
+    struct gw_statement statements[POL_STAGES_MAX];
+    struct gw_statement revert;
+    enum wire_release_kind revert_kind; // REVERT or REMOVE
+    uint64_t revert_version_id;         // where a REVERT leads; 0 for REMOVE
+    struct base_arena arena;            // all of the above that is pointed to
+    const uint8_t *spec;                // the stored bytes, in the arena
+    size_t spec_bytes;
+};
+
+// Appends the stored form of `spec`. Checks sizes and names only; the rest is checked by
+// gw_release_new. INVALID, TOO_LARGE, NOMEM.
+BASE_NODISCARD enum base_status gw_release_encode(const struct gw_rollout_spec *spec,
+                                                  struct base_buffer *out,
+                                                  struct base_error *error);
+// Copies `bytes`, parses and checks everything: targets, stages, that the statements parse and
+// agree with the rollout. INVALID (what and where in `error`), NOMEM.
+BASE_NODISCARD enum base_status gw_release_new(const uint8_t *bytes, size_t size,
+                                               struct gw_release **out_release,
+                                               struct base_error *error);
+struct gw_release *gw_release_ref(struct gw_release *release);
+void gw_release_unref(struct gw_release *release); // accepts NULL
+
+#endif

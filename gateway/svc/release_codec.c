@@ -1,0 +1,441 @@
+// Stored form of a release, and its checks. Called by the control thread and at start.
+//
+//   release := u8 version(1), u64 id, u64 salt, u64 counter, u32 timeout_s, manifest[32], text
+//   task,
+//              block revert, target, varint stage_count, count x stage
+//   stage   := text name, u8 kind, u16 max_bucket, u32 min_sample, u32 max_failure_ppm,
+//              u64 min_dwell_us, block statement, target
+//   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
+//   } operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8 text, block :=
+//   varint size, bytes
+#include "svc/release.h"
+
+#include "base/alloc.h"
+#include "base/cursor.h"
+#include "policy/bucket.h"
+#include "wire/attrs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPEC_VERSION     1
+#define SEMVER_TEXT_MAX  96
+#define OPERAND_TEXT_MAX 256
+
+// ---- Writing
+
+static void write_text(struct base_writer *writer, const void *data, size_t size)
+{
+    base_writer_varint(writer, size);
+    base_writer_bytes(writer, data, size);
+}
+
+static void write_semver(struct base_writer *writer, const struct pol_semver *v)
+{
+    char text[SEMVER_TEXT_MAX];
+    int size =
+        snprintf(text, sizeof(text), "%u.%u.%u", v->numbers[0], v->numbers[1], v->numbers[2]);
+    if (v->numbers[3] != 0) {
+        size += snprintf(text + size, sizeof(text) - (size_t)size, ".%u", v->numbers[3]);
+    }
+    if (v->pre != NULL) {
+        size +=
+            snprintf(text + size, sizeof(text) - (size_t)size, "-%.*s", (int)v->pre_size, v->pre);
+    }
+    if ((size_t)size >= sizeof(text)) {
+        size = (int)sizeof(text) - 1;
+    }
+    write_text(writer, text, (size_t)size);
+}
+
+static void write_target(struct base_writer *writer, const struct pol_target *target)
+{
+    base_writer_varint(writer, target->cond_count);
+    for (uint32_t i = 0; i < target->cond_count; i++) {
+        const struct pol_cond *cond = &target->conds[i];
+        write_text(writer, cond->attr.data, cond->attr.size);
+        base_writer_u8(writer, (uint8_t)cond->op);
+        base_writer_varint(writer, cond->operand_count);
+        for (uint32_t k = 0; k < cond->operand_count; k++) {
+            const struct pol_value *value = &cond->operands[k];
+            base_writer_u8(writer, (uint8_t)value->type);
+            switch (value->type) {
+            case POL_TYPE_STRING:
+                write_text(writer, value->text.data, value->text.size);
+                break;
+            case POL_TYPE_VERSION:
+                write_semver(writer, &value->version);
+                break;
+            case POL_TYPE_INTEGER:
+                base_writer_zigzag(writer, value->integer);
+                break;
+            case POL_TYPE_BOOLEAN:
+            case POL_TYPE_COUNT:
+                base_writer_u8(writer, value->boolean ? 1 : 0);
+                break;
+            }
+        }
+    }
+}
+
+static void write_spec(struct base_writer *writer, const struct gw_rollout_spec *spec)
+{
+    base_writer_u8(writer, SPEC_VERSION);
+    base_writer_u64(writer, spec->id);
+    base_writer_u64(writer, spec->salt);
+    base_writer_u64(writer, spec->release_counter);
+    base_writer_u32(writer, spec->execution_timeout_s != 0 ? spec->execution_timeout_s
+                                                           : GW_EXECUTION_TIMEOUT_S);
+    base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
+    write_text(writer, spec->task.data, spec->task.size);
+    write_text(writer, spec->revert, spec->revert_bytes);
+    write_target(writer, &spec->target);
+    base_writer_varint(writer, spec->stage_count);
+    for (uint32_t i = 0; i < spec->stage_count; i++) {
+        const struct gw_stage_spec *stage = &spec->stages[i];
+        write_text(writer, stage->name.data, stage->name.size);
+        base_writer_u8(writer, (uint8_t)stage->stage.kind);
+        base_writer_u16(writer, stage->stage.max_bucket);
+        base_writer_u32(writer, stage->stage.gate.min_sample);
+        base_writer_u32(writer, stage->stage.gate.max_failure_ppm);
+        base_writer_u64(writer, stage->stage.gate.min_dwell_us);
+        write_text(writer, stage->statement, stage->statement_bytes);
+        write_target(writer, &stage->stage.audience);
+    }
+}
+
+enum base_status gw_release_encode(const struct gw_rollout_spec *spec, struct base_buffer *out,
+                                   struct base_error *error)
+{
+    if (spec->stage_count == 0 || spec->stage_count > POL_STAGES_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID, "stages: 1 to %u", POL_STAGES_MAX);
+    }
+    uint8_t *bytes = malloc(GW_ROLLOUT_SPEC_BYTES_MAX);
+    if (bytes == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, GW_ROLLOUT_SPEC_BYTES_MAX);
+    write_spec(&writer, spec);
+    enum base_status status = writer.status;
+    if (status == BASE_OK) {
+        status = base_buffer_add(out, bytes, base_writer_size(&writer));
+    } else {
+        (void)base_error_set(error, status, "rollout: over %u bytes", GW_ROLLOUT_SPEC_BYTES_MAX);
+    }
+    free(bytes);
+    return status;
+}
+
+// ---- Reading
+
+struct parse {
+    struct base_reader reader;
+    struct base_arena *arena;
+    struct base_error *error;
+};
+
+static struct base_str read_text(struct parse *parse, size_t size_max)
+{
+    size_t size = (size_t)base_reader_varint_max(&parse->reader, size_max);
+    const uint8_t *data = base_reader_bytes(&parse->reader, size);
+    return (struct base_str){(const char *)data, data != NULL ? size : 0};
+}
+
+static void read_operand(struct parse *parse, struct pol_value *value)
+{
+    uint8_t type = base_reader_u8(&parse->reader);
+    struct base_str text;
+    *value = (struct pol_value){.type = POL_TYPE_BOOLEAN};
+    switch (type) {
+    case POL_TYPE_STRING:
+        text = read_text(parse, OPERAND_TEXT_MAX);
+        value->type = POL_TYPE_STRING;
+        value->text = (struct pol_text){text.data, (uint32_t)text.size};
+        break;
+    case POL_TYPE_VERSION:
+        text = read_text(parse, OPERAND_TEXT_MAX);
+        value->type = POL_TYPE_VERSION;
+        if (!pol_semver_parse(text.data, (uint32_t)text.size, &value->version)) {
+            base_reader_fail(&parse->reader, BASE_ERR_INVALID);
+        }
+        break;
+    case POL_TYPE_INTEGER:
+        value->type = POL_TYPE_INTEGER;
+        value->integer = base_reader_zigzag(&parse->reader);
+        break;
+    case POL_TYPE_BOOLEAN:
+        value->boolean = base_reader_u8(&parse->reader) != 0;
+        break;
+    default:
+        base_reader_fail(&parse->reader, BASE_ERR_INVALID);
+        break;
+    }
+}
+
+static enum base_status read_cond(struct parse *parse, struct pol_cond *cond)
+{
+    struct base_str attr = read_text(parse, WIRE_ATTR_NAME_MAX);
+    cond->attr = (struct pol_text){attr.data, (uint32_t)attr.size};
+    uint8_t op = base_reader_u8(&parse->reader);
+    if (op >= POL_OP_COUNT) {
+        base_reader_fail(&parse->reader, BASE_ERR_INVALID);
+        op = POL_OP_EQ;
+    }
+    cond->op = (enum pol_op)op;
+    cond->operand_count = (uint32_t)base_reader_varint_max(&parse->reader, POL_TARGET_OPERANDS_MAX);
+    struct pol_value *operands =
+        base_arena_zalloc(parse->arena, (cond->operand_count + 1) * sizeof(*operands));
+    if (operands == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < cond->operand_count; i++) {
+        read_operand(parse, &operands[i]);
+    }
+    cond->operands = operands;
+    return BASE_OK;
+}
+
+static enum base_status read_target(struct parse *parse, struct pol_target *target,
+                                    const char *where)
+{
+    uint32_t count = (uint32_t)base_reader_varint_max(&parse->reader, POL_TARGET_CONDS_MAX);
+    struct pol_cond *conds = base_arena_zalloc(parse->arena, (count + 1) * sizeof(*conds));
+    if (conds == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        BASE_TRY(read_cond(parse, &conds[i]));
+    }
+    if (parse->reader.status != BASE_OK) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: a condition is malformed",
+                              where);
+    }
+    *target = (struct pol_target){conds, count};
+    uint32_t bad = 0;
+    enum pol_reason reason = pol_target_check(target, &bad);
+    if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: condition %u: %s", where,
+                              bad + 1, pol_reason_text(reason));
+    }
+    return BASE_OK;
+}
+
+static bool stage_name_ok(struct base_str name)
+{
+    if (name.size == 0 || name.size > GW_STAGE_NAME_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool first = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        if (!first && (i == 0 || (c != '_' && c != '.' && c != '-'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status read_stage(struct parse *parse, struct gw_release *release, uint32_t index)
+{
+    struct pol_stage *stage = &release->stages[index];
+    struct base_str name = read_text(parse, GW_STAGE_NAME_MAX);
+    uint8_t kind = base_reader_u8(&parse->reader);
+    stage->max_bucket = base_reader_u16(&parse->reader);
+    stage->gate.min_sample = base_reader_u32(&parse->reader);
+    stage->gate.max_failure_ppm = base_reader_u32(&parse->reader);
+    stage->gate.min_dwell_us = base_reader_u64(&parse->reader);
+    struct base_str statement = read_text(parse, GW_STATEMENT_BYTES_MAX);
+    char where[64];
+    snprintf(where, sizeof(where), "stage %u: audience", index + 1);
+    BASE_TRY(read_target(parse, &stage->audience, where));
+    if (parse->reader.status != BASE_OK || !stage_name_ok(name) || kind >= POL_STAGE_KIND_COUNT) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "stage %u: name or kind is bad",
+                              index + 1);
+    }
+    stage->kind = (enum pol_stage_kind)kind;
+    memcpy(release->stage_names[index], name.data, name.size);
+    release->statements[index] =
+        (struct gw_statement){(const uint8_t *)statement.data, statement.size};
+    return BASE_OK;
+}
+
+static enum base_status read_release(struct parse *parse, struct gw_release *release)
+{
+    struct base_reader *reader = &parse->reader;
+    if (base_reader_u8(reader) != SPEC_VERSION) {
+        return base_error_set(parse->error, BASE_ERR_UNSUPPORTED, "rollout: unknown version");
+    }
+    release->id = base_reader_u64(reader);
+    release->salt = base_reader_u64(reader);
+    release->release_counter = base_reader_u64(reader);
+    release->execution_timeout_s = base_reader_u32(reader);
+    base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
+    struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
+    struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
+    if (reader->status != BASE_OK || !wire_task_name_ok(task)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: bad task name or sizes");
+    }
+    if (release->id == 0 || release->release_counter == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "rollout: id and release_counter must not be 0");
+    }
+    memcpy(release->task, task.data, task.size);
+    release->task_id = wire_task_id(task);
+    release->version_id = wire_version_id(&release->manifest);
+    release->revert = (struct gw_statement){(const uint8_t *)revert.data, revert.size};
+    BASE_TRY(read_target(parse, &release->target, "target"));
+    release->stage_count = (uint32_t)base_reader_varint_max(reader, POL_STAGES_MAX);
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        BASE_TRY(read_stage(parse, release, i));
+    }
+    if (base_reader_finish(reader) != BASE_OK) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: malformed");
+    }
+    enum pol_reason reason = pol_stages_check(release->stages, release->stage_count);
+    if (reason != POL_REASON_MATCHED) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "stages: %s",
+                              pol_reason_text(reason));
+    }
+    return BASE_OK;
+}
+
+// ---- Statements: they must parse and say what the rollout says. Signatures are the device's to
+// verify.
+
+static enum base_status parse_statement(struct parse *parse, struct gw_statement statement,
+                                        const char *where, struct wire_release *out)
+{
+    struct wire_envelope envelope;
+    if (wire_envelope_parse(statement.bytes, statement.size, &envelope) != BASE_OK ||
+        envelope.type != WIRE_ENVELOPE_TYPE_RELEASE ||
+        wire_release_parse(envelope.payload, envelope.payload_bytes, out) != BASE_OK) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: not a release statement", where);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_common(struct parse *parse, const struct gw_release *release,
+                                     const struct wire_release *said, uint64_t counter,
+                                     const char *where)
+{
+    const char *wrong = NULL;
+    if (!base_str_equal(said->task_name, base_str_of(release->task))) {
+        wrong = "task";
+    } else if (said->release_counter != counter) {
+        wrong = "release_counter";
+    } else if (said->rollout_id != release->id) {
+        wrong = "rollout id";
+    } else if (said->salt != release->salt) {
+        wrong = "salt";
+    }
+    if (wrong != NULL) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s differs from the rollout's",
+                              where, wrong);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_install(struct parse *parse, const struct gw_release *release,
+                                      uint32_t index)
+{
+    const struct pol_stage *stage = &release->stages[index];
+    char where[64];
+    snprintf(where, sizeof(where), "stage %u: statement", index + 1);
+    if (stage->kind == POL_STAGE_SIMULATE) {
+        return BASE_OK; // nothing is offered in it
+    }
+    struct wire_release said;
+    BASE_TRY(parse_statement(parse, release->statements[index], where, &said));
+    BASE_TRY(check_common(parse, release, &said, release->release_counter, where));
+    const char *wrong = NULL;
+    if (said.kind != WIRE_RELEASE_INSTALL) {
+        wrong = "kind is not INSTALL";
+    } else if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
+        wrong = "manifest differs from the rollout's";
+    } else if (said.max_bucket != stage->max_bucket) {
+        wrong = "max_bucket differs from the stage's";
+    } else if (said.stage_kind != stage->kind) {
+        wrong = "stage kind differs from the stage's";
+    }
+    if (wrong != NULL) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_revert(struct parse *parse, struct gw_release *release)
+{
+    struct wire_release said;
+    BASE_TRY(parse_statement(parse, release->revert, "revert", &said));
+    BASE_TRY(check_common(parse, release, &said, release->release_counter + 1, "revert"));
+    if (said.kind != WIRE_RELEASE_REVERT && said.kind != WIRE_RELEASE_REMOVE) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "revert: kind is neither REVERT nor REMOVE");
+    }
+    if (said.max_bucket != POL_BUCKET_COUNT) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "revert: max_bucket is not %u",
+                              POL_BUCKET_COUNT);
+    }
+    release->revert_kind = said.kind;
+    release->revert_version_id =
+        said.kind == WIRE_RELEASE_REVERT ? wire_version_id(&said.manifest) : 0;
+    return BASE_OK;
+}
+
+static enum base_status fill_release(struct gw_release *release, const uint8_t *bytes, size_t size,
+                                     struct base_error *error)
+{
+    if (size > GW_ROLLOUT_SPEC_BYTES_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "rollout: over %u bytes",
+                              GW_ROLLOUT_SPEC_BYTES_MAX);
+    }
+    uint8_t *copy = base_arena_copy(&release->arena, bytes, size);
+    if (copy == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    release->spec = copy;
+    release->spec_bytes = size;
+    struct parse parse = {.arena = &release->arena, .error = error};
+    base_reader_init(&parse.reader, copy, size);
+    BASE_TRY(read_release(&parse, release));
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        BASE_TRY(check_install(&parse, release, i));
+    }
+    return check_revert(&parse, release);
+}
+
+enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_release **out_release,
+                                struct base_error *error)
+{
+    struct gw_release *release = calloc(1, sizeof(*release));
+    if (release == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    atomic_init(&release->refs, 1);
+    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
+    enum base_status status = fill_release(release, bytes, size, error);
+    if (status != BASE_OK) {
+        gw_release_unref(release);
+        return status;
+    }
+    *out_release = release;
+    return BASE_OK;
+}
+
+struct gw_release *gw_release_ref(struct gw_release *release)
+{
+    atomic_fetch_add_explicit(&release->refs, 1, memory_order_relaxed);
+    return release;
+}
+
+void gw_release_unref(struct gw_release *release)
+{
+    if (release == NULL ||
+        atomic_fetch_sub_explicit(&release->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    base_arena_done(&release->arena);
+    free(release);
+}

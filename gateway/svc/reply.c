@@ -1,0 +1,185 @@
+// Building replies. Worker's thread; memory from the exchange's arena.
+#include "svc/reply.h"
+
+#include "base/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DETAIL_MAX 400
+
+void gw_reply_header(struct gw_reply *reply, struct base_str name, struct base_str value)
+{
+    base_assert(reply->header_count < GW_REPLY_HEADERS_MAX);
+    if (reply->header_count < GW_REPLY_HEADERS_MAX) {
+        reply->headers[reply->header_count++] = (struct gw_header){name, value};
+    }
+}
+
+void gw_exchange_finish(struct gw_exchange *exchange)
+{
+    exchange->finish(exchange);
+}
+
+void gw_reply_status(struct gw_exchange *exchange, int status)
+{
+    struct gw_reply *reply = &exchange->reply;
+    reply->kind = GW_REPLY_BYTES;
+    reply->status = status;
+    reply->header_count = 0;
+    reply->body = NULL;
+    reply->body_bytes = 0;
+    reply->blob = NULL;
+    reply->blob_from = 0;
+    reply->blob_bytes = 0;
+}
+
+void gw_reply_body(struct gw_exchange *exchange, int status, struct base_str content_type,
+                   const void *body, size_t size)
+{
+    gw_reply_status(exchange, status);
+    gw_reply_header(&exchange->reply, BASE_STR("content-type"), content_type);
+    exchange->reply.body = body;
+    exchange->reply.body_bytes = size;
+}
+
+const char *gw_status_title(int status)
+{
+    static const struct {
+        int status;
+        const char *title;
+    } titles[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {204, "No Content"},
+        {206, "Partial Content"},
+        {304, "Not Modified"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
+        {416, "Range Not Satisfiable"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {500, "Internal Server Error"},
+        {503, "Service Unavailable"},
+        {507, "Insufficient Storage"},
+    };
+    for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+        if (titles[i].status == status) {
+            return titles[i].title;
+        }
+    }
+    return "Error";
+}
+
+// JSON string content: quotes, backslashes and control characters escaped. `out` holds 6 * size.
+static size_t escape(const char *text, size_t size, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t at = 0;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\') {
+            out[at++] = '\\';
+            out[at++] = (char)c;
+        } else if (c < 0x20 || c >= 0x7f) {
+            memcpy(out + at, "\\u00", 4);
+            out[at + 4] = digits[c >> 4];
+            out[at + 5] = digits[c & 15];
+            at += 6;
+        } else {
+            out[at++] = (char)c;
+        }
+    }
+    return at;
+}
+
+void gw_reply_problem(struct gw_exchange *exchange, int status, const char *detail_format, ...)
+{
+    char detail[DETAIL_MAX];
+    char escaped[DETAIL_MAX * 6];
+    va_list args;
+    va_start(args, detail_format);
+    int wrote = vsnprintf(detail, sizeof(detail), detail_format, args);
+    va_end(args);
+    size_t size = wrote < 0 ? 0 : (size_t)wrote;
+    size = escape(detail, size < sizeof(detail) ? size : sizeof(detail) - 1, escaped);
+    size_t capacity = size + 160;
+    char *body = base_arena_alloc(exchange->arena, capacity);
+    if (body == NULL) {
+        gw_reply_status(exchange, status);
+        return;
+    }
+    wrote =
+        snprintf(body, capacity,
+                 "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"detail\":\"%.*s\"}",
+                 gw_status_title(status), status, (int)size, escaped);
+    base_assert(wrote > 0 && (size_t)wrote < capacity);
+    gw_reply_body(exchange, status, BASE_STR("application/problem+json"), body, (size_t)wrote);
+}
+
+static void add_retry_after(struct gw_exchange *exchange, uint32_t seconds)
+{
+    char text[16];
+    int size = snprintf(text, sizeof(text), "%u", seconds);
+    const char *copy = base_arena_text(exchange->arena, text, (size_t)size);
+    if (copy != NULL) {
+        gw_reply_header(&exchange->reply, BASE_STR("retry-after"),
+                        (struct base_str){copy, (size_t)size});
+    }
+}
+
+void gw_reply_busy(struct gw_exchange *exchange, uint32_t retry_after_s)
+{
+    gw_reply_problem(exchange, 503, "busy, try again later");
+    add_retry_after(exchange, retry_after_s);
+}
+
+static int http_status(enum base_status status)
+{
+    switch (status) {
+    case BASE_ERR_NOT_FOUND:
+        return 404;
+    case BASE_ERR_EXISTS:
+    case BASE_ERR_CONFLICT:
+        return 409;
+    case BASE_ERR_TOO_LARGE:
+        return 413;
+    case BASE_ERR_HASH:
+        return 422;
+    case BASE_ERR_FULL:
+        return 507;
+    default:
+        break;
+    }
+    if (base_status_is_input(status)) {
+        return 400;
+    }
+    if (base_status_is_trust(status)) {
+        return 403;
+    }
+    return base_status_is_resource(status) || status == BASE_ERR_CLOSED ? 503 : 500;
+}
+
+void gw_reply_failure(struct gw_exchange *exchange, enum base_status status, const char *detail,
+                      uint32_t retry_after_s)
+{
+    int code = http_status(status);
+    gw_reply_problem(exchange, code, "%s",
+                     detail != NULL && detail[0] != 0 ? detail : base_status_text(status));
+    if (code == 503 || code == 507) {
+        add_retry_after(exchange, retry_after_s);
+    }
+}
+
+void gw_reply_method(struct gw_exchange *exchange, const char *allow)
+{
+    gw_reply_problem(exchange, 405, "allowed: %s", allow);
+    gw_reply_header(&exchange->reply, BASE_STR("allow"), base_str_of(allow));
+}

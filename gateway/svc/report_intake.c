@@ -1,0 +1,211 @@
+// POST /v1/report: parse, hand to the writer thread, and answer 204 only after the group it was
+// part of is on disk. Parsing and answering on the worker's thread; apply and done on the writer's.
+//
+// A report may come again (the answer was lost), late, or after a gap. Per device the record keeps
+// the epoch and the highest seq that is durable; what is at or below it changes nothing. Counters
+// follow from what the record's bits were and are (svc/tally.h).
+#include "svc/record_edit.h"
+
+#include <string.h>
+
+// Outcomes of one report, plus offers merged from memory.
+#define CHANGES_MAX (2 * WIRE_REPORT_MAX + GW_DEVICE_MARKS_MAX)
+
+struct report_job {
+    struct gw_store_op op;
+    struct gw_message message;
+    struct gw_worker *worker;
+    struct gw_exchange *exchange;
+    enum base_status status;
+    uint32_t now_s;
+    uint32_t applied;
+    uint32_t repeated;
+    uint32_t unknown;
+    bool gap;
+    bool stale; // of an epoch that is over
+    uint32_t change_count;
+    struct wire_report report;
+    struct gw_tally_change changes[CHANGES_MAX];
+};
+
+// The first outcome that is news; report->count when there is none.
+static uint32_t first_news(struct report_job *job, struct gw_device_record *record)
+{
+    const struct wire_report *report = &job->report;
+    if (record->has_epoch && report->epoch != record->epoch && record->previous_epoch != 0 &&
+        report->epoch == record->previous_epoch) {
+        job->stale = true;
+        return report->count;
+    }
+    if (!record->has_epoch || report->epoch != record->epoch) {
+        record->previous_epoch = record->has_epoch ? record->epoch : 0;
+        record->epoch = report->epoch;
+        record->has_epoch = true;
+        record->report_seq = 0;
+        return 0;
+    }
+    if (report->first_seq > record->report_seq) {
+        job->gap = report->first_seq > record->report_seq + 1;
+        return 0;
+    }
+    uint64_t known = record->report_seq - report->first_seq + 1;
+    return known < report->count ? (uint32_t)known : report->count;
+}
+
+static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
+                          const struct wire_outcome *said)
+{
+    struct gw_tally_rollout rollout;
+    if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout)) {
+        job->unknown++;
+        return;
+    }
+    struct gw_record_outcome *outcome =
+        gw_record_edit_outcome(edit, said->rollout_id, rollout.stage_now, job->now_s);
+    if (outcome == NULL) {
+        job->unknown++;
+        return;
+    }
+    outcome->updated_s = job->now_s;
+    gw_record_edit_set(edit, outcome, gw_outcome_step(outcome->bits, said->kind), said);
+    job->applied++;
+}
+
+static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct report_job *job = (struct report_job *)self;
+    struct gw_record_edit edit = {
+        .core = job->worker->core,
+        .txn = txn,
+        .device_id = job->report.device_id,
+        .changes = job->changes,
+        .change_capacity = CHANGES_MAX,
+    };
+    job->applied = 0;
+    job->repeated = 0;
+    job->unknown = 0;
+    job->gap = false;
+    job->stale = false;
+    job->change_count = 0;
+    BASE_TRY(gw_record_edit_begin(&edit, NULL));
+    uint32_t first = first_news(job, &edit.record);
+    job->repeated = first;
+    for (uint32_t i = first; i < job->report.count; i++) {
+        apply_outcome(job, &edit, &job->report.outcomes[i]);
+    }
+    if (first < job->report.count) {
+        edit.record.report_seq = job->report.first_seq + job->report.count - 1;
+        if (edit.record.first_seen_s == 0) {
+            edit.record.first_seen_s = job->now_s;
+        }
+        if (edit.record.last_seen_s < job->now_s) {
+            edit.record.last_seen_s = job->now_s;
+        }
+        edit.dirty = true;
+    }
+    job->change_count = edit.change_count;
+    return gw_record_edit_end(&edit);
+}
+
+static void finish_report(struct gw_message *message)
+{
+    struct report_job *job =
+        (struct report_job *)((char *)message - offsetof(struct report_job, message));
+    struct gw_exchange *exchange = job->exchange;
+    if (job->status == BASE_OK) {
+        gw_reply_status(exchange, 204);
+    } else {
+        gw_reply_failure(exchange, job->status, "the report could not be stored",
+                         job->worker->core->retry_after_s);
+    }
+    gw_exchange_finish(exchange);
+}
+
+static void report_done(struct gw_store_op *self, enum base_status status)
+{
+    struct report_job *job = (struct report_job *)self;
+    struct gw_core *core = job->worker->core;
+    job->status = status;
+    if (status == BASE_OK) {
+        gw_tally_apply(core->tally, job->changes, job->change_count);
+        if (!job->stale && job->report.count > 0) {
+            gw_device_table_reported(core->table, job->report.device_id, job->report.epoch,
+                                     job->report.first_seq + job->report.count - 1);
+        }
+        // The writer thread alone counts these.
+        gw_count(&core->reports_outcomes, job->applied);
+        gw_count(&core->reports_repeated, job->repeated);
+        gw_count(&core->reports_unknown, job->unknown);
+        gw_count(&core->reports_gaps, job->gap);
+    }
+    job->worker->post(job->worker->post_ctx, &job->message);
+}
+
+static void refuse(struct gw_worker *worker, struct gw_exchange *exchange, int status,
+                   const char *detail)
+{
+    gw_count(&worker->stats.reports_bad, 1);
+    gw_reply_problem(exchange, status, "%s", detail);
+    gw_exchange_finish(exchange);
+}
+
+static bool check_report(struct gw_worker *worker, struct gw_exchange *exchange,
+                         struct wire_report *report)
+{
+    const struct gw_request *request = &exchange->request;
+    if (request->body_bytes > WIRE_REPORT_BYTES_MAX) {
+        refuse(worker, exchange, 413, "a report has at most 16384 bytes");
+        return false;
+    }
+    if (wire_report_parse(request->body, request->body_bytes, report) != BASE_OK) {
+        refuse(worker, exchange, 400, "body: not a report");
+        return false;
+    }
+    uint64_t device_id;
+    if (request->device.size > 0 && (wire_device_parse(request->device, &device_id) != BASE_OK ||
+                                     device_id != report->device_id)) {
+        refuse(worker, exchange, 400, "walle-device differs from the report's device");
+        return false;
+    }
+    uint64_t last;
+    if (__builtin_add_overflow(report->first_seq, (uint64_t)report->count, &last)) {
+        refuse(worker, exchange, 400, "body: seq out of range");
+        return false;
+    }
+    return true;
+}
+
+void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_core *core = worker->core;
+    gw_count(&worker->stats.reports, 1);
+    struct report_job *job = base_arena_alloc(exchange->arena, sizeof(*job));
+    if (job == NULL) {
+        gw_reply_busy(exchange, core->retry_after_s);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (!check_report(worker, exchange, &job->report)) {
+        return;
+    }
+    const struct wire_report *report = &job->report;
+    if (report->count == 0 ||
+        gw_device_table_has_report(core->table, report->device_id, report->epoch,
+                                   report->first_seq + report->count - 1)) {
+        gw_reply_status(exchange, 204); // all of it is durable
+        gw_exchange_finish(exchange);
+        return;
+    }
+    memset(&job->op, 0, sizeof(job->op));
+    job->op.sort_key = report->device_id;
+    job->op.apply = apply_report;
+    job->op.done = report_done;
+    job->message = (struct gw_message){.run = finish_report};
+    job->worker = worker;
+    job->exchange = exchange;
+    job->now_s = gw_core_now_s(core);
+    if (gw_store_submit(core->store, &job->op) != BASE_OK) {
+        gw_reply_busy(exchange, core->retry_after_s);
+        gw_exchange_finish(exchange);
+    }
+}

@@ -1,0 +1,137 @@
+// gw_core_handle: from path and method to handler. Worker's thread.
+#include "svc/core_private.h"
+
+#include "svc/blob.h"
+
+#include <string.h>
+
+#define API_PREFIX  "/api/v1/"
+#define BLOB_PREFIX "/v1/blob/"
+
+bool gw_core_owns_path(struct base_str path)
+{
+    return base_str_starts(path, BASE_STR("/v1/")) || base_str_starts(path, BASE_STR("/api/")) ||
+           base_str_equal(path, BASE_STR("/")) || base_str_equal(path, BASE_STR("/metrics")) ||
+           base_str_equal(path, BASE_STR("/healthz")) || base_str_equal(path, BASE_STR("/readyz"));
+}
+
+// Compares without telling by its time how much of a token was right.
+static bool same_secret(struct base_str given, const char *token, size_t size)
+{
+    unsigned differ = given.size == size ? 0 : 1;
+    for (size_t i = 0; i < given.size; i++) {
+        differ |= (unsigned)(unsigned char)(given.data[i] ^ token[size > 0 ? i % size : 0]);
+    }
+    return differ == 0;
+}
+
+static bool may_use_api(const struct gw_core *core, const struct gw_request *request)
+{
+    if (core->admin_token_bytes == 0) {
+        return request->loopback;
+    }
+    struct base_str prefix = BASE_STR("Bearer ");
+    if (!base_str_starts(request->authorization, prefix)) {
+        return false;
+    }
+    struct base_str given = {request->authorization.data + prefix.size,
+                             request->authorization.size - prefix.size};
+    return same_secret(given, core->admin_token, core->admin_token_bytes);
+}
+
+static void handle_api(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct gw_core *core = worker->core;
+    if (!may_use_api(core, &exchange->request)) {
+        if (core->admin_token_bytes == 0) {
+            gw_reply_problem(exchange, 403,
+                             "no admin token is configured: only this machine may use the API");
+        } else {
+            gw_reply_problem(exchange, 401, "bearer token missing or wrong");
+            gw_reply_header(&exchange->reply, BASE_STR("www-authenticate"), BASE_STR("Bearer"));
+        }
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (core->api == NULL) {
+        gw_reply_problem(exchange, 404, "the operator API is not part of this program");
+        gw_exchange_finish(exchange);
+        return;
+    }
+    core->api(worker, exchange);
+}
+
+static void handle_health(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    (void)worker;
+    gw_reply_body(exchange, 200, BASE_STR("text/plain"), "ok\n", 3);
+    gw_exchange_finish(exchange);
+}
+
+static void handle_ready(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    if (atomic_load_explicit(&worker->core->ready, memory_order_relaxed)) {
+        gw_reply_body(exchange, 200, BASE_STR("text/plain"), "ready\n", 6);
+    } else {
+        gw_reply_problem(exchange, 503, "draining");
+    }
+    gw_exchange_finish(exchange);
+}
+
+struct route {
+    struct base_str path;
+    bool prefix;
+    bool get; // GET and HEAD
+    bool post;
+    void (*handle)(struct gw_worker *worker, struct gw_exchange *exchange);
+};
+
+#define LITERAL(text)                                                                              \
+    {                                                                                              \
+        (text), sizeof(text) - 1                                                                   \
+    }
+
+static const struct route routes[] = {
+    {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle},
+    {LITERAL("/v1/report"), false, false, true, gw_report_handle},
+    {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
+    {LITERAL("/v1/push"), false, true, false, gw_push_handle},
+    {LITERAL("/metrics"), false, true, false, gw_metrics_handle},
+    {LITERAL("/healthz"), false, true, false, handle_health},
+    {LITERAL("/readyz"), false, true, false, handle_ready},
+};
+
+static bool route_takes(const struct route *route, struct base_str path)
+{
+    return route->prefix ? base_str_starts(path, route->path) : base_str_equal(path, route->path);
+}
+
+void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    const struct gw_request *request = &exchange->request;
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        const struct route *route = &routes[i];
+        if (!route_takes(route, request->path)) {
+            continue;
+        }
+        bool is_get = request->method == GW_METHOD_GET || request->method == GW_METHOD_HEAD;
+        bool is_post = request->method == GW_METHOD_POST;
+        if ((is_get && route->get) || (is_post && route->post)) {
+            route->handle(worker, exchange);
+        } else {
+            gw_reply_method(exchange, route->get ? "GET, HEAD" : "POST");
+            gw_exchange_finish(exchange);
+        }
+        return;
+    }
+    if (base_str_equal(request->path, BASE_STR("/")) && worker->core->api != NULL) {
+        worker->core->api(worker, exchange); // the console page holds no data: it needs no token
+        return;
+    }
+    if (base_str_starts(request->path, BASE_STR(API_PREFIX))) {
+        handle_api(worker, exchange);
+        return;
+    }
+    gw_reply_problem(exchange, 404, "no such path");
+    gw_exchange_finish(exchange);
+}

@@ -1,0 +1,542 @@
+// Counters per rollout and stage, failure fingerprints and slices. The mutex in struct gw_tally
+// guards everything; the writer thread, the control thread and metrics come here.
+//
+// Timed-out devices are not events either: per stage a ring of offer times counts the devices that
+// have neither completed nor waited longer than the timeout; pending minus those are timed out.
+#include "svc/tally.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// A table that cannot grow leaves hh.tbl NULL instead of ending the process.
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define RING_SLOTS       64u
+#define RING_SPAN        32u // slots that make up one timeout
+#define FINGERPRINTS_MAX 32u // remembered per rollout; further ones are counted as failures only
+#define SLICES_MAX       256u
+
+struct ring_slot {
+    uint32_t number; // offered_s / width
+    uint32_t count;
+};
+
+struct stage_tally {
+    struct gw_rollout_counts counts;
+    uint64_t pending;       // offered, not completed
+    struct ring_slot *ring; // NULL until a device is pending in an open rollout
+};
+
+struct fingerprint {
+    uint64_t value;
+    uint64_t devices;
+    uint8_t kind;
+    char detail[WIRE_REPORT_DETAIL_MAX + 1];
+};
+
+struct slice {
+    uint64_t hash;
+    struct gw_rollout_slice counts;
+};
+
+struct rollout_tally {
+    UT_hash_handle hh;
+    uint64_t id;
+    uint32_t index;
+    uint32_t stage_count;
+    uint32_t stage_now;
+    uint32_t width_s;
+    uint32_t timeout_s;
+    bool open;
+    struct stage_tally stages[POL_STAGES_MAX];
+    uint32_t fingerprint_count;
+    struct fingerprint *fingerprints;
+    uint32_t slice_count;
+    struct slice *slices; // open addressing, SLICES_MAX * 2 slots, hash 0: free
+};
+
+struct gw_tally {
+    pthread_mutex_t lock;
+    struct rollout_tally *by_id;
+    struct rollout_tally **by_index;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+enum base_status gw_tally_new(struct gw_tally **out_tally)
+{
+    struct gw_tally *tally = calloc(1, sizeof(*tally));
+    if (tally == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    pthread_mutex_init(&tally->lock, NULL);
+    *out_tally = tally;
+    return BASE_OK;
+}
+
+void gw_tally_free(struct gw_tally *tally)
+{
+    if (tally == NULL) {
+        return;
+    }
+    HASH_CLEAR(hh, tally->by_id);
+    for (uint32_t i = 0; i < tally->count; i++) {
+        struct rollout_tally *rollout = tally->by_index[i];
+        for (uint32_t k = 0; k < POL_STAGES_MAX; k++) {
+            free(rollout->stages[k].ring);
+        }
+        free(rollout->fingerprints);
+        free(rollout->slices);
+        free(rollout);
+    }
+    free(tally->by_index);
+    pthread_mutex_destroy(&tally->lock);
+    free(tally);
+}
+
+static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
+{
+    struct rollout_tally *rollout;
+    HASH_FIND(hh, tally->by_id, &id, sizeof(id), rollout);
+    return rollout;
+}
+
+static enum base_status add(struct gw_tally *tally, uint64_t id, uint32_t stage_count,
+                            uint32_t timeout_s)
+{
+    if (tally->count == tally->capacity) {
+        uint32_t wanted = tally->capacity == 0 ? 64 : tally->capacity * 2;
+        struct rollout_tally **grown = realloc(tally->by_index, wanted * sizeof(grown[0]));
+        if (grown == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        tally->by_index = grown;
+        tally->capacity = wanted;
+    }
+    struct rollout_tally *rollout = calloc(1, sizeof(*rollout));
+    if (rollout == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    rollout->id = id;
+    rollout->index = tally->count;
+    rollout->stage_count = stage_count;
+    rollout->timeout_s = timeout_s;
+    rollout->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
+    rollout->open = true;
+    HASH_ADD(hh, tally->by_id, id, sizeof(rollout->id), rollout);
+    if (rollout->hh.tbl == NULL) {
+        free(rollout);
+        return BASE_ERR_NOMEM;
+    }
+    tally->by_index[tally->count++] = rollout;
+    return BASE_OK;
+}
+
+enum base_status gw_tally_add(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_count,
+                              uint32_t timeout_s)
+{
+    pthread_mutex_lock(&tally->lock);
+    enum base_status status = BASE_OK;
+    if (find(tally, rollout_id) == NULL) {
+        status = add(tally, rollout_id, stage_count, timeout_s);
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return status;
+}
+
+void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        rollout->stage_now = stage_now;
+        rollout->open = open;
+        for (uint32_t k = 0; !open && k < POL_STAGES_MAX; k++) {
+            free(rollout->stages[k].ring);
+            rollout->stages[k].ring = NULL;
+        }
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out)
+{
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        *out =
+            (struct gw_tally_rollout){rollout->index, (uint8_t)rollout->stage_now, rollout->open};
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return rollout != NULL;
+}
+
+bool gw_tally_is_open(struct gw_tally *tally, uint32_t index)
+{
+    pthread_mutex_lock(&tally->lock);
+    bool open = index < tally->count && tally->by_index[index]->open;
+    pthread_mutex_unlock(&tally->lock);
+    return open;
+}
+
+uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index)
+{
+    pthread_mutex_lock(&tally->lock);
+    uint64_t id = index < tally->count ? tally->by_index[index]->id : 0;
+    pthread_mutex_unlock(&tally->lock);
+    return id;
+}
+
+// ---- Contributions
+
+void gw_tally_contribution(uint8_t bits, struct gw_rollout_counts *out)
+{
+    bool ran = (bits & GW_OUTCOME_RAN) != 0;
+    bool activated = ran || (bits & GW_OUTCOME_ACTIVATED) != 0;
+    bool back = (bits & (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED)) != 0;
+    memset(out, 0, sizeof(*out));
+    out->offered = bits != 0;
+    out->downloaded = activated || (bits & GW_OUTCOME_DOWNLOADED) != 0;
+    out->activated = activated;
+    out->failed = (bits & GW_OUTCOME_FAILED) != 0;
+    out->succeeded = ran && out->failed == 0;
+    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && out->failed == 0;
+    out->rolled_back = back;
+    out->on_version = activated && !back && out->failed == 0;
+}
+
+static void add_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+    to->offered += from->offered;
+    to->downloaded += from->downloaded;
+    to->activated += from->activated;
+    to->succeeded += from->succeeded;
+    to->failed += from->failed;
+    to->timed_out += from->timed_out;
+    to->not_applicable += from->not_applicable;
+    to->rolled_back += from->rolled_back;
+    to->on_version += from->on_version;
+}
+
+static void take_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+    to->offered -= from->offered;
+    to->downloaded -= from->downloaded;
+    to->activated -= from->activated;
+    to->succeeded -= from->succeeded;
+    to->failed -= from->failed;
+    to->not_applicable -= from->not_applicable;
+    to->rolled_back -= from->rolled_back;
+    to->on_version -= from->on_version;
+}
+
+static bool is_pending(const struct gw_rollout_counts *one)
+{
+    return one->offered != 0 && one->succeeded == 0 && one->failed == 0 && one->not_applicable == 0;
+}
+
+static void ring_add(struct rollout_tally *rollout, struct stage_tally *stage, uint32_t offered_s)
+{
+    if (!rollout->open) {
+        return;
+    }
+    if (stage->ring == NULL) {
+        stage->ring = calloc(RING_SLOTS, sizeof(stage->ring[0]));
+        if (stage->ring == NULL) {
+            return; // then it counts as timed out at once: the careful side
+        }
+    }
+    uint32_t number = offered_s / rollout->width_s;
+    struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
+    if (slot->number > number) {
+        return; // long past
+    }
+    if (slot->number < number) {
+        *slot = (struct ring_slot){number, 0};
+    }
+    slot->count++;
+}
+
+static void ring_take(const struct rollout_tally *rollout, struct stage_tally *stage,
+                      uint32_t offered_s)
+{
+    if (stage->ring == NULL) {
+        return;
+    }
+    uint32_t number = offered_s / rollout->width_s;
+    struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
+    if (slot->number == number && slot->count > 0) {
+        slot->count--;
+    }
+}
+
+static uint64_t timed_out(const struct rollout_tally *rollout, const struct stage_tally *stage,
+                          uint32_t now_s)
+{
+    uint64_t fresh = 0;
+    for (uint32_t i = 0; stage->ring != NULL && i < RING_SLOTS; i++) {
+        // A slot is fresh while its youngest moment is within the timeout.
+        const struct ring_slot *slot = &stage->ring[i];
+        uint64_t end_s = ((uint64_t)slot->number + 1) * rollout->width_s;
+        fresh += end_s + rollout->timeout_s > now_s ? slot->count : 0;
+    }
+    return stage->pending > fresh ? stage->pending - fresh : 0;
+}
+
+// ---- Failures
+
+static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
+{
+    if (rollout->fingerprints == NULL) {
+        rollout->fingerprints = calloc(FINGERPRINTS_MAX, sizeof(rollout->fingerprints[0]));
+        if (rollout->fingerprints == NULL) {
+            return;
+        }
+    }
+    struct fingerprint *found = NULL;
+    for (uint32_t i = 0; i < rollout->fingerprint_count && found == NULL; i++) {
+        if (rollout->fingerprints[i].value == change->fingerprint) {
+            found = &rollout->fingerprints[i];
+        }
+    }
+    if (found == NULL) {
+        if (rollout->fingerprint_count == FINGERPRINTS_MAX) {
+            return;
+        }
+        found = &rollout->fingerprints[rollout->fingerprint_count++];
+        found->value = change->fingerprint;
+    }
+    found->devices++;
+    found->kind = change->kind != 0 ? change->kind : found->kind;
+    if (found->detail[0] == 0 && change->detail.size > 0) {
+        size_t size = change->detail.size < WIRE_REPORT_DETAIL_MAX ? change->detail.size
+                                                                   : WIRE_REPORT_DETAIL_MAX;
+        memcpy(found->detail, change->detail.data, size);
+        found->detail[size] = 0;
+    }
+}
+
+static void attr_text(const struct wire_attr *attr, char *out, size_t capacity)
+{
+    if (attr->type == WIRE_ATTR_STRING) {
+        snprintf(out, capacity, "%.*s", (int)attr->text.size, attr->text.data);
+    } else if (attr->type == WIRE_ATTR_BOOLEAN) {
+        snprintf(out, capacity, "%s", attr->integer != 0 ? "true" : "false");
+    } else {
+        snprintf(out, capacity, "%lld", (long long)attr->integer);
+    }
+}
+
+static struct slice *find_slice(struct rollout_tally *rollout, const struct wire_attr *attr)
+{
+    uint64_t number = (uint64_t)attr->integer;
+    uint64_t hash = base_hash64(attr->name.data, attr->name.size);
+    hash = attr->type == WIRE_ATTR_STRING
+               ? base_hash64_seed(attr->text.data, attr->text.size, hash)
+               : base_hash64_seed(&number, sizeof(number), hash + attr->type);
+    hash = hash != 0 ? hash : 1;
+    uint32_t at = (uint32_t)hash % (SLICES_MAX * 2);
+    while (rollout->slices[at].hash != 0 && rollout->slices[at].hash != hash) {
+        at = (at + 1) % (SLICES_MAX * 2);
+    }
+    struct slice *slice = &rollout->slices[at];
+    if (slice->hash == 0) {
+        if (rollout->slice_count == SLICES_MAX) {
+            return NULL;
+        }
+        rollout->slice_count++;
+        slice->hash = hash;
+        snprintf(slice->counts.attr, sizeof(slice->counts.attr), "%.*s", (int)attr->name.size,
+                 attr->name.data);
+        attr_text(attr, slice->counts.value, sizeof(slice->counts.value));
+    }
+    return slice;
+}
+
+static void note_slices(struct rollout_tally *rollout, const struct gw_tally_change *change,
+                        bool completed, bool failed)
+{
+    struct wire_attrs attrs;
+    if (change->attrs == NULL ||
+        wire_attrs_parse(change->attrs, change->attrs_size, &attrs) != BASE_OK) {
+        return;
+    }
+    if (rollout->slices == NULL) {
+        rollout->slices = calloc((size_t)SLICES_MAX * 2, sizeof(rollout->slices[0]));
+        if (rollout->slices == NULL) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        struct slice *slice = find_slice(rollout, &attrs.items[i]);
+        if (slice != NULL) {
+            slice->counts.completed += completed;
+            slice->counts.failed += failed;
+        }
+    }
+}
+
+static void apply_one(struct gw_tally *tally, const struct gw_tally_change *change)
+{
+    struct rollout_tally *rollout = find(tally, change->rollout_id);
+    if (rollout == NULL || change->old_bits == change->new_bits ||
+        change->stage >= POL_STAGES_MAX) {
+        return;
+    }
+    struct stage_tally *stage = &rollout->stages[change->stage];
+    struct gw_rollout_counts before;
+    struct gw_rollout_counts after;
+    gw_tally_contribution(change->old_bits, &before);
+    gw_tally_contribution(change->new_bits, &after);
+    take_counts(&stage->counts, &before);
+    add_counts(&stage->counts, &after);
+    bool was_pending = is_pending(&before);
+    bool now_pending = is_pending(&after);
+    if (was_pending && !now_pending) {
+        stage->pending--;
+        ring_take(rollout, stage, change->offered_s);
+    } else if (!was_pending && now_pending) {
+        stage->pending++;
+        ring_add(rollout, stage, change->offered_s);
+    }
+    bool was_complete = before.succeeded + before.failed > 0;
+    bool completed = !was_complete && after.succeeded + after.failed > 0;
+    bool failed = before.failed == 0 && after.failed > 0;
+    if (failed) {
+        note_fingerprint(rollout, change);
+    }
+    if (completed || failed) {
+        note_slices(rollout, change, completed, failed);
+    }
+}
+
+void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    pthread_mutex_lock(&tally->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        apply_one(tally, &changes[i]);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                           const struct gw_rollout_counts *counts)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL && stage < POL_STAGES_MAX) {
+        add_counts(&rollout->stages[stage].counts, counts);
+        uint64_t done = counts->succeeded + counts->failed + counts->not_applicable;
+        rollout->stages[stage].pending += counts->offered > done ? counts->offered - done : 0;
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+// ---- Reading
+
+static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, uint32_t now_s,
+                         struct gw_rollout_counts *out)
+{
+    *out = rollout->stages[stage].counts;
+    out->timed_out = timed_out(rollout, &rollout->stages[stage], now_s);
+}
+
+bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
+                     struct gw_rollout_counts *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    for (uint32_t i = 0; rollout != NULL && i < rollout->stage_count; i++) {
+        if (stage == i || stage == GW_TALLY_STAGE_ALL) {
+            struct gw_rollout_counts one;
+            stage_counts(rollout, i, now_s, &one);
+            add_counts(out, &one);
+        }
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return rollout != NULL;
+}
+
+static int worse_slice(const void *a, const void *b)
+{
+    const struct gw_rollout_slice *x = a;
+    const struct gw_rollout_slice *y = b;
+    // failed / completed, compared without division; then the larger one.
+    uint64_t left = x->failed * y->completed;
+    uint64_t right = y->failed * x->completed;
+    if (left != right) {
+        return left > right ? -1 : 1;
+    }
+    return x->completed > y->completed ? -1 : x->completed < y->completed;
+}
+
+static void view_slices(const struct rollout_tally *rollout, struct gw_rollout_view *view)
+{
+    struct gw_rollout_slice *all = calloc(SLICES_MAX, sizeof(*all));
+    uint32_t count = 0;
+    for (uint32_t i = 0; all != NULL && rollout->slices != NULL && i < SLICES_MAX * 2; i++) {
+        if (rollout->slices[i].hash != 0) {
+            all[count++] = rollout->slices[i].counts;
+        }
+    }
+    if (count > 0) {
+        qsort(all, count, sizeof(all[0]), worse_slice);
+    }
+    view->slice_count = count < GW_ROLLOUT_SLICES ? count : GW_ROLLOUT_SLICES;
+    if (view->slice_count > 0) {
+        memcpy(view->slices, all, view->slice_count * sizeof(all[0]));
+    }
+    free(all);
+}
+
+static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rollout_view *view)
+{
+    bool taken[FINGERPRINTS_MAX] = {false};
+    view->fingerprint_count = 0;
+    while (view->fingerprint_count < GW_ROLLOUT_FINGERPRINTS) {
+        uint32_t best = FINGERPRINTS_MAX;
+        for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
+            if (!taken[i] &&
+                (best == FINGERPRINTS_MAX ||
+                 rollout->fingerprints[i].devices > rollout->fingerprints[best].devices)) {
+                best = i;
+            }
+        }
+        if (best == FINGERPRINTS_MAX) {
+            break;
+        }
+        taken[best] = true;
+        struct gw_rollout_fingerprint *out = &view->fingerprints[view->fingerprint_count++];
+        out->fingerprint = rollout->fingerprints[best].value;
+        out->devices = rollout->fingerprints[best].devices;
+        out->kind = rollout->fingerprints[best].kind;
+        memcpy(out->detail, rollout->fingerprints[best].detail, sizeof(out->detail));
+    }
+}
+
+void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view)
+{
+    memset(&view->counts, 0, sizeof(view->counts));
+    view->fingerprint_count = 0;
+    view->slice_count = 0;
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, view->id);
+    if (rollout != NULL) {
+        for (uint32_t i = 0; i < rollout->stage_count && i < view->stage_count; i++) {
+            stage_counts(rollout, i, now_s, &view->stages[i].counts);
+            add_counts(&view->counts, &view->stages[i].counts);
+        }
+        view_fingerprints(rollout, view);
+        view_slices(rollout, view);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}

@@ -1,0 +1,63 @@
+// The tally: how many devices of each rollout and stage are in which state.
+//
+// Counters are never incremented by events. A change says what a device's bits in a rollout were
+// and what they are now; the tally takes the old contribution out and puts the new one in. So a
+// report that arrives twice, or is applied again after a restart, changes nothing. Changes come
+// from the store's writer thread after they are on disk, and from the start-up scan; readers are
+// the control thread and metrics. One mutex, held for a batch.
+#ifndef GW_TALLY_H
+#define GW_TALLY_H
+
+#include "svc/devices.h"
+#include "svc/rollouts.h"
+
+#define GW_TALLY_STAGE_ALL UINT32_MAX
+
+struct gw_tally;
+
+struct gw_tally_change {
+    uint64_t rollout_id;
+    uint64_t fingerprint;
+    uint32_t offered_s;
+    uint8_t stage;
+    uint8_t old_bits; // 0: the device was not in the rollout
+    uint8_t new_bits;
+    uint8_t kind;         // of the report that failed it; 0: none
+    const uint8_t *attrs; // raw block of the device, for slices; may be NULL
+    uint32_t attrs_size;
+    struct base_str detail; // of the failure
+};
+
+// What the writer thread needs to know of a rollout.
+struct gw_tally_rollout {
+    uint32_t index; // process-local number, small
+    uint8_t stage_now;
+    bool open; // not yet completed or rolled back
+};
+
+BASE_NODISCARD enum base_status gw_tally_new(struct gw_tally **out_tally);
+void gw_tally_free(struct gw_tally *tally);
+
+// Registers a rollout. NOMEM.
+BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, uint64_t rollout_id,
+                                             uint32_t stage_count, uint32_t timeout_s);
+void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
+bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
+bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
+uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no such index
+
+void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count);
+// Contributions that left the device records (see report_intake.c).
+void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                           const struct gw_rollout_counts *counts);
+
+// Counts of one stage or of all. False: no such rollout.
+bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
+                     struct gw_rollout_counts *out);
+// Fills counts, stage counts, fingerprints and slices.
+void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view);
+
+// What one device in this state adds. timed_out stays 0: it depends on time.
+void gw_tally_contribution(uint8_t bits, struct gw_rollout_counts *out);
+
+#endif

@@ -1,0 +1,200 @@
+"""The command `walle` and curl against a real gateway: a task from its folder to a rollout and back."""
+import json
+import os
+import pty
+import re
+import subprocess
+import unittest
+
+from walle_stack import SOURCE, Stack, program, wait_until
+
+STAGES = [{"name": "simulate", "kind": "simulate", "min_sample": 5, "max_failure": 0.1},
+          {"name": "gray", "kind": "gray", "percent": 10, "min_sample": 5, "max_failure": 0.1},
+          {"name": "full", "kind": "full", "min_sample": 5, "max_failure": 0.1}]
+
+
+class Gateway(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+        self.stack.start_gateway()
+
+    def walle(self, *arguments, code=0):
+        run = self.stack.walle(*arguments, check=False)
+        self.assertEqual(run.returncode, code, f"{arguments}\n{run.stdout}{run.stderr}")
+        return run
+
+    def json(self, *arguments, code=0):
+        return json.loads(self.walle(*arguments, "-o", "json", code=code).stdout)
+
+    def build(self, name="v1", version="1.0.0"):
+        self.walle("task", "build", os.path.join(SOURCE, "conf/tasks/ipv"), "--out", self.stack.path(name), "--version", version)
+        return self.stack.path(name)
+
+    def start(self, build, *arguments, stages=None, code=0):
+        if not os.path.exists(self.stack.path("key")):
+            self.walle("key", "new", "--out", self.stack.path("key"))
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(stages or STAGES, file)
+        return self.json("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("key"), "--stages",
+                         self.stack.path("stages.json"), *arguments, code=code)
+
+    def state(self, rollout):
+        run = self.stack.walle("rollout", "status", rollout, "-o", "json", check=False)
+        return json.loads(run.stdout), run.returncode
+
+    def wait_state(self, rollout, wanted):
+        return wait_until(lambda: next((r for r in [self.state(rollout)] if r[0]["state"] == wanted), None),
+                          what=f"state {wanted}")
+
+    def on_terminal(self, *arguments):
+        """What the command draws when its output is a terminal."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen([program("walle"), *arguments], stdin=slave, stdout=slave, stderr=slave,
+                                   env={**os.environ, "WALLE_GATEWAY": self.stack.gateway.url})
+        os.close(slave)
+        drawn = b""
+        try:
+            while chunk := os.read(master, 65536):
+                drawn += chunk
+        except OSError:
+            pass  # the other side is closed: the end
+        os.close(master)
+        process.wait(60)
+        return drawn.decode()
+
+    def test_from_folder_to_rollout(self):
+        build = self.build()
+        first = self.json("task", "push", build)
+        self.assertEqual(first["uploaded"], 4)  # three scripts and the manifest
+        self.assertEqual(self.json("task", "push", build)["uploaded"], 0)
+        second = self.build("v1b", "1.0.1")
+        self.assertEqual(self.json("task", "push", second)["uploaded"], 1)  # the scripts are there already
+        task = self.json("task", "get", "ipv")
+        self.assertEqual(sorted(v["version"] for v in task["versions"]), ["1.0.0", "1.0.1"])
+        self.assertIsNone(task["baseline"])
+        self.assertEqual([t["name"] for t in self.json("task", "list")["items"]], ["ipv"])
+
+        draft = self.start(build, "--no-start", "--reason", "first", "--by", "ana")
+        self.assertEqual((draft["state"], draft["release_counter"], draft["version"]), ("draft", 1, "1.0.0"))
+        self.assertEqual(self.state(draft["id"])[1], 0)
+        # Only one open rollout a task: refused by the gateway, with its reason.
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        refused = self.walle("rollout", "start", "ipv", "--build", second, "--key", self.stack.path("key"), "--stages",
+                             self.stack.path("stages.json"), code=4)
+        self.assertIn("409", refused.stderr)
+        status, _ = self.stack.api(f"/api/v1/rollouts/{draft['id']}/start", "POST", {})
+        self.assertEqual(status, 200)
+
+        self.walle("rollout", "simulation", draft["id"], "--completed", "50", "--failed", "0")
+        wait_until(lambda: self.state(draft["id"])[0]["stage"]["name"] == "gray", what="the gray stage")
+        self.assertIn("paused", self.walle("rollout", "pause", draft["id"], "--reason", "look").stdout)
+        self.walle("rollout", "pause", draft["id"], code=4)
+        self.walle("rollout", "resume", draft["id"])
+        self.assertIn("full", self.walle("rollout", "promote", draft["id"]).stdout)
+        self.walle("rollout", "abort", draft["id"], "--reason", "enough", "--by", "ana")
+        rollout, code = self.wait_state(draft["id"], "rolled_back")
+        self.assertEqual(code, 1)
+        self.walle("rollout", "status", draft["id"], "--watch", "--timeout", "60", code=1)
+        self.assertIn("rolled_back", self.on_terminal("rollout", "status", draft["id"], "--watch"))
+        log = self.json("rollout", "log", draft["id"])["items"]
+        self.assertEqual([line["seq"] for line in log], list(range(1, len(log) + 1)))
+        self.assertEqual([line["what"] for line in log if line["kind"] == "command"],
+                         ["start", "pause", "resume", "promote", "abort"])
+        self.assertEqual([line["comment"] for line in log if line["what"] == "abort"], ["enough"])
+        self.assertIn("enough", self.walle("rollout", "log", draft["id"]).stdout)
+
+        # The next release takes the next free counter: 1 and its way back are used.
+        following = self.start(second)
+        self.assertEqual((following["state"], following["release_counter"]), ("running", 3))
+        self.assertEqual(len(self.json("rollout", "list")["items"]), 2)
+        self.walle("rollout", "status", following["id"], "--watch", "--timeout", "0", code=6)
+
+    def test_a_failed_simulation_is_exit_1(self):
+        build = self.build()
+        self.walle("task", "push", build)
+        rollout = self.start(build)
+        self.walle("rollout", "simulation", rollout["id"], "--completed", "50", "--failed", "49")
+        after, code = self.wait_state(rollout["id"], "rolled_back")
+        self.assertEqual((code, after["verdict"]), (1, "fail"))
+        self.assertEqual(after["counts"]["offered"], 0)
+
+    def test_refusals(self):
+        build = self.build()
+        self.walle("key", "new", "--out", self.stack.path("key"))
+        for arguments, code, text in (
+                (("task", "get", "none"), 4, "no such task"),
+                (("rollout", "status", "0000000000000001"), 4, "no such rollout"),
+                (("rollout", "status", "1"), 4, "16 lower-case hex digits"),
+                (("device", "get", "0123456789abcdef"), 4, "no such device"),
+                (("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("key")), 4, "no such task"),
+                (("rollout", "start", "ipv", "--key", self.stack.path("key")), 4, "no such task"),
+                (("rollout", "start", "other", "--build", build, "--key", self.stack.path("key")), 4, "no such task")):
+            run = self.walle(*arguments, code=code)
+            self.assertIn(text, run.stderr)
+        self.walle("task", "push", build)
+        run = self.walle("rollout", "start", "ipv", "--key", self.stack.path("key"), code=2)
+        self.assertIn("one of --build DIR and --manifest SHA256", run.stderr)
+        run = self.walle("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("nokey"), code=5)
+        self.assertIn("No such file", run.stderr)
+        self.assertEqual(self.json("device", "list")["items"], [])
+        self.assertEqual(self.json("rollout", "list")["items"], [])
+        # A damaged blob is refused with both hashes in sight of the operator.
+        other = self.build("v2", "3.0.0")
+        with open(os.path.join(other, "manifest"), "rb") as file:
+            sha = subprocess.run(["sha256sum"], input=file.read(), capture_output=True, check=True).stdout[:64].decode()
+        with open(os.path.join(other, "blobs", sha), "ab") as file:
+            file.write(b"x")
+        self.assertIn("422", self.walle("task", "push", other, code=4).stderr)
+
+    def test_tls_with_and_without_trust(self):
+        url = self.stack.gateway.tls_url
+        run = self.walle("task", "list", "--gateway", url, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"))
+        self.assertEqual(run.stdout, "")
+        self.walle("task", "list", "--gateway", url, "--insecure")
+        self.assertIn("--ca FILE", self.walle("task", "list", "--gateway", url, code=3).stderr)
+
+    def test_console(self):
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-i", self.stack.gateway.url + "/"],
+                             capture_output=True, timeout=30)
+        head, _, page = run.stdout.decode().partition("\r\n\r\n")
+        self.assertIn("HTTP/2 200", head)
+        self.assertIn("content-security-policy: default-src 'none'", head)
+        self.assertIn("text/html", head)
+        self.assertIn("<h2>Rollouts</h2>", page)
+        # Self-contained: nothing is fetched from anywhere.
+        self.assertEqual(re.findall(r"(?:src|href)\s*=|url\(|@import|https?://", page), [])
+
+    def test_examples_of_the_document_are_true(self):
+        build = self.build()
+        with open(os.path.join(SOURCE, "docs/API.md"), encoding="utf-8") as file:
+            examples = re.findall(r"^curl --http2-prior-knowledge .*$", file.read(), re.M)
+        self.assertGreaterEqual(len(examples), 7)
+        with open(os.path.join(build, "build.json"), encoding="utf-8") as file:
+            built = json.load(file)
+        manifest = built["manifest"]
+        for blob in [manifest] + [item["sha256"] for item in built["files"]]:
+            self.example(next(e for e in examples if "/blobs/" in e).replace("ipv.build", build), {"SHA": blob})
+        rollout = None
+        for example in examples:
+            if "/blobs/" in example:
+                continue
+            if "/rollouts/" in example and rollout is None:
+                rollout = self.start(build)["id"]
+            if "/pause" in example:
+                after_pause = example
+                continue  # before it, the simulate stage has to take its result
+            self.example(example.replace("00c0ffee00c0ffee", rollout or ""), {"MANIFEST": manifest})
+        self.example(after_pause.replace("00c0ffee00c0ffee", rollout), {})
+        self.assertEqual(self.state(rollout)[0]["state"], "paused")
+
+    def example(self, command, env):
+        command = command.replace("http://127.0.0.1:8080", self.stack.gateway.url).replace("curl ", "curl -sS --fail-with-body ", 1)
+        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+        self.assertEqual(run.returncode, 0, command + "\n" + run.stdout + run.stderr)
+        json.loads(run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

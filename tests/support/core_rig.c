@@ -1,0 +1,569 @@
+// The rig of core_rig.h. Test code, one thread unless the test starts more.
+#include "core_rig.h"
+
+#include "base/alloc.h"
+#include "base/prng.h"
+#include "policy/bucket.h"
+#include "svc/device_record.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SALT_OF(id) base_mix64(id)
+
+static uint64_t rig_mono(void *ctx)
+{
+    return ((struct rig *)ctx)->mono_us;
+}
+
+static uint64_t rig_wall(void *ctx)
+{
+    return ((struct rig *)ctx)->wall_us;
+}
+
+void rig_init(struct rig *rig)
+{
+    memset(rig, 0, sizeof(*rig));
+    snprintf(rig->dir, sizeof(rig->dir), "/tmp/walle-core-XXXXXX");
+    assert_non_null(mkdtemp(rig->dir));
+    rig->mono_us = 5000000;
+    rig->wall_us = UINT64_C(1700000000000000);
+    rig->commit_delay_us = 1;
+}
+
+void rig_start(struct rig *rig)
+{
+    struct gw_core_options options = {
+        .dir = rig->dir,
+        .map_bytes_max = rig->map_bytes_max,
+        .commit_delay_us = rig->commit_delay_us,
+        .hint_spread_ms = rig->hint_spread_ms,
+        .control_thread = rig->control_thread,
+        .clock = {rig, rig_mono, rig_wall},
+    };
+    struct base_error error = {0};
+    enum base_status status = gw_core_new(&options, &rig->core, &error);
+    if (status != BASE_OK) {
+        print_error("gw_core_new: %s\n", error.text);
+    }
+    assert_int_equal(status, BASE_OK);
+    rig_worker_start(&rig->worker, rig->core);
+}
+
+void rig_stop(struct rig *rig)
+{
+    if (rig->core != NULL) {
+        rig_worker_stop(&rig->worker);
+        gw_core_free(rig->core);
+        rig->core = NULL;
+    }
+}
+
+void rig_done(struct rig *rig)
+{
+    rig_stop(rig);
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", rig->dir);
+    if (!rig->keep_dir) {
+        assert_int_equal(system(command), 0);
+    }
+}
+
+void rig_advance_s(struct rig *rig, uint64_t seconds)
+{
+    rig->mono_us += seconds * 1000000u;
+    rig->wall_us += seconds * 1000000u;
+}
+
+// ---- The worker
+
+static void rig_post(void *ctx, struct gw_message *message)
+{
+    struct rig_worker *worker = ctx;
+    message->next = NULL;
+    pthread_mutex_lock(&worker->lock);
+    if (worker->last != NULL) {
+        worker->last->next = message;
+    } else {
+        worker->first = message;
+    }
+    worker->last = message;
+    pthread_mutex_unlock(&worker->lock);
+}
+
+void rig_worker_start(struct rig_worker *worker, struct gw_core *core)
+{
+    memset(worker, 0, sizeof(*worker));
+    pthread_mutex_init(&worker->lock, NULL);
+    assert_int_equal(gw_worker_new(core, worker, rig_post, &worker->worker), BASE_OK);
+}
+
+void rig_worker_stop(struct rig_worker *worker)
+{
+    while (rig_worker_pump(worker)) {
+    }
+    gw_worker_free(worker->worker);
+    while (rig_worker_pump(worker)) {
+    }
+    pthread_mutex_destroy(&worker->lock);
+}
+
+bool rig_worker_pump(struct rig_worker *worker)
+{
+    bool ran = false;
+    for (;;) {
+        pthread_mutex_lock(&worker->lock);
+        struct gw_message *message = worker->first;
+        if (message != NULL) {
+            worker->first = message->next;
+            worker->last = worker->first == NULL ? NULL : worker->last;
+        }
+        pthread_mutex_unlock(&worker->lock);
+        if (message == NULL) {
+            return ran;
+        }
+        ran = true;
+        message->run(message);
+    }
+}
+
+bool rig_pump(struct rig *rig)
+{
+    return rig_worker_pump(&rig->worker);
+}
+
+void rig_settle(struct rig *rig)
+{
+    for (int i = 0; i < 100; i++) {
+        (void)rig_pump(rig);
+        bool changed = gw_core_tick(rig->core);
+        bool ran = rig_pump(rig);
+        if (!changed && !ran) {
+            return;
+        }
+    }
+}
+
+// ---- Exchanges
+
+static void rig_finish(struct gw_exchange *exchange)
+{
+    struct rig_exchange *self = (struct rig_exchange *)exchange;
+    assert_false(self->finished);
+    self->finished = true;
+}
+
+void rig_exchange_init(struct rig_exchange *exchange, enum gw_method method, const char *path)
+{
+    memset(exchange, 0, sizeof(*exchange));
+    base_arena_init(&exchange->arena, base_alloc_heap(), 0, 0);
+    exchange->exchange.arena = &exchange->arena;
+    exchange->exchange.finish = rig_finish;
+    exchange->exchange.request.method = method;
+    exchange->exchange.request.path = base_str_of(path);
+    exchange->exchange.request.loopback = true;
+}
+
+void rig_exchange_done(struct rig_exchange *exchange)
+{
+    gw_blob_release(exchange->exchange.reply.blob);
+    base_arena_done(&exchange->arena);
+}
+
+void rig_run(struct rig *rig, struct rig_exchange *exchange)
+{
+    gw_core_handle(rig->worker.worker, &exchange->exchange);
+    while (!exchange->finished) {
+        if (!rig_pump(rig)) {
+            if (!rig->control_thread) {
+                (void)gw_core_tick(rig->core);
+            }
+            usleep(20); // the writer or control thread is at work
+        }
+    }
+}
+
+struct base_str rig_header(const struct rig_exchange *exchange, const char *name)
+{
+    const struct gw_reply *reply = &exchange->exchange.reply;
+    for (uint32_t i = 0; i < reply->header_count; i++) {
+        if (base_str_equal(reply->headers[i].name, base_str_of(name))) {
+            return reply->headers[i].value;
+        }
+    }
+    return (struct base_str){NULL, 0};
+}
+
+// ---- Devices
+
+void rig_device_init(struct rig_device *device, uint64_t id)
+{
+    memset(device, 0, sizeof(*device));
+    device->id = id;
+    device->epoch = 77;
+    device->seq = 1;
+}
+
+void rig_device_attr(struct rig_device *device, const char *name, const char *text)
+{
+    device->attrs.items[device->attrs.count++] = (struct wire_attr){
+        .name = base_str_of(name), .type = WIRE_ATTR_STRING, .text = base_str_of(text)};
+}
+
+struct wire_profile_pair *rig_device_task(struct rig_device *device, const char *task)
+{
+    uint64_t task_id = wire_task_id(base_str_of(task));
+    for (uint32_t i = 0; i < device->pair_count; i++) {
+        if (device->pairs[i].task_id == task_id) {
+            return &device->pairs[i];
+        }
+    }
+    assert_true(device->pair_count < 32);
+    device->pairs[device->pair_count] = (struct wire_profile_pair){.task_id = task_id};
+    return &device->pairs[device->pair_count++];
+}
+
+uint64_t rig_device_digest(const struct rig_device *device)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < device->pair_count; i++) {
+        const struct wire_profile_pair *pair = &device->pairs[i];
+        if (pair->version_id != 0 || pair->blocked_version_id != 0) {
+            digest += wire_profile_term(pair->task_id, pair->version_id, pair->blocked_version_id);
+        }
+    }
+    return digest;
+}
+
+struct base_str rig_device_profile(const struct rig_device *device, bool pairs, char *text)
+{
+    uint8_t attrs[WIRE_ATTRS_BYTES_MAX];
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    struct wire_attrs copy = device->attrs;
+    struct base_writer writer;
+    base_writer_init(&writer, attrs, sizeof(attrs));
+    wire_attrs_write(&writer, &copy);
+    assert_int_equal(writer.status, BASE_OK);
+    struct wire_profile profile = {
+        .flags = pairs && device->pair_count > 0 ? WIRE_PROFILE_FLAG_PAIRS : 0,
+        .task_count = device->pair_count,
+        .digest = rig_device_digest(device),
+        .attrs = attrs,
+        .attrs_bytes = base_writer_size(&writer),
+    };
+    size_t size = 0;
+    bool with = pairs && device->pair_count > 0;
+    assert_int_equal(
+        wire_profile_encode(&profile, with ? device->pairs : NULL, bytes, sizeof(bytes), &size),
+        BASE_OK);
+    return (struct base_str){text, base_b64_encode(bytes, size, text)};
+}
+
+int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
+                struct rig_exchange *exchange, struct wire_offers *out)
+{
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    wire_device_hex(device->id, hex);
+    rig_exchange_init(exchange, GW_METHOD_POST, "/v1/checkin");
+    exchange->exchange.request.device = base_str_of(hex);
+    exchange->exchange.request.profile = rig_device_profile(device, pairs, text);
+    rig_run(rig, exchange);
+    const struct gw_reply *reply = &exchange->exchange.reply;
+    memset(out, 0, sizeof(*out));
+    if (reply->status == 200) {
+        assert_int_equal(wire_offers_parse(reply->body, reply->body_bytes, out), BASE_OK);
+    }
+    return reply->status;
+}
+
+void rig_offer_release(const struct wire_offers *offers, uint32_t i, struct wire_release *out)
+{
+    struct wire_envelope envelope;
+    assert_true(i < offers->count);
+    assert_int_equal(
+        wire_envelope_parse(offers->items[i].envelope, offers->items[i].envelope_bytes, &envelope),
+        BASE_OK);
+    assert_int_equal(wire_release_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
+}
+
+uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *offers)
+{
+    for (uint32_t i = 0; i < offers->count; i++) {
+        struct wire_release release;
+        char name[WIRE_TASK_NAME_MAX + 1] = {0};
+        rig_offer_release(offers, i, &release);
+        memcpy(name, release.task_name.data, release.task_name.size);
+        struct wire_profile_pair *pair = rig_device_task(device, name);
+        assert_true(pol_bucket(device->id, release.salt) < release.max_bucket);
+        assert_true(release.release_counter >= pair->release_counter);
+        pair->release_counter = release.release_counter;
+        pair->version_id =
+            release.kind == WIRE_RELEASE_REMOVE ? 0 : wire_version_id(&release.manifest);
+    }
+    return offers->count;
+}
+
+int rig_send_report(struct rig *rig, const struct wire_report *report)
+{
+    uint8_t body[WIRE_REPORT_BYTES_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_report_encode(report, body, sizeof(body), &size), BASE_OK);
+    struct rig_exchange exchange;
+    rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
+    exchange.exchange.request.body = body;
+    exchange.exchange.request.body_bytes = size;
+    rig_run(rig, &exchange);
+    int status = exchange.exchange.reply.status;
+    rig_exchange_done(&exchange);
+    return status;
+}
+
+int rig_report(struct rig *rig, struct rig_device *device, const struct gw_rollout_view *rollout,
+               const enum wire_outcome_kind *kinds, uint32_t count)
+{
+    struct wire_report report = {
+        .device_id = device->id, .epoch = device->epoch, .first_seq = device->seq, .count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        report.outcomes[i] = (struct wire_outcome){
+            .kind = kinds[i],
+            .task_id = wire_task_id(base_str_of(rollout->task)),
+            .version_id = rollout->version_id,
+            .rollout_id = rollout->id,
+            .duration_us = 1000,
+            .fingerprint = wire_outcome_is_failure(kinds[i]) ? 4711 : 0,
+        };
+        if (wire_outcome_is_failure(kinds[i])) {
+            report.outcomes[i].detail = BASE_STR("ValueError: bad");
+        }
+    }
+    int status = rig_send_report(rig, &report);
+    if (status == 204) {
+        device->seq += count;
+    }
+    return status;
+}
+
+// ---- Operators
+
+void rig_version(struct rig *rig, const char *task, const char *version, struct wire_sha256 *out)
+{
+    struct gw_task_view view;
+    bool created;
+    struct base_error error = {0};
+    assert_int_equal(gw_catalog_task_create(rig->core, base_str_of(task), &view, &created, &error),
+                     BASE_OK);
+    char script[128];
+    int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
+    struct wire_sha256 digest;
+    gw_sha256(script, (size_t)script_size, &digest);
+    assert_int_equal(gw_blob_put(rig->core, &digest, (const uint8_t *)script, (size_t)script_size,
+                                 &created, &error),
+                     BASE_OK);
+    struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
+    assert_non_null(manifest);
+    manifest->task_name = base_str_of(task);
+    manifest->version = base_str_of(version);
+    manifest->runtime_abi = WIRE_RUNTIME_ABI;
+    manifest->entry = BASE_STR("run");
+    manifest->file_count = 1;
+    manifest->files[0] = (struct wire_manifest_file){WIRE_FILE_SCRIPT, BASE_STR("run.mpy"),
+                                                     (uint64_t)script_size, digest};
+    uint8_t bytes[2048];
+    size_t size = 0;
+    assert_int_equal(wire_manifest_encode(manifest, bytes, sizeof(bytes), &size), BASE_OK);
+    free(manifest);
+    gw_sha256(bytes, size, out);
+    assert_int_equal(gw_blob_put(rig->core, out, bytes, size, &created, &error), BASE_OK);
+    struct gw_version_view version_view;
+    uint32_t missing = 0;
+    assert_int_equal(gw_catalog_version_add(rig->core, base_str_of(task), out, &version_view,
+                                            &created, NULL, 0, &missing, &error),
+                     BASE_OK);
+}
+
+static size_t make_statement(uint8_t *out, size_t capacity, const struct wire_release *release)
+{
+    uint8_t payload[512];
+    size_t size = 0;
+    assert_int_equal(wire_release_encode(release, payload, sizeof(payload), &size), BASE_OK);
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_RELEASE,
+                                     .payload = payload,
+                                     .payload_bytes = size,
+                                     .signature_count = 1};
+    memset(envelope.signatures[0].key_id, 7, WIRE_SHA256_BYTES);
+    size_t written = 0;
+    assert_int_equal(wire_envelope_encode(&envelope, out, capacity, &written), BASE_OK);
+    return written;
+}
+
+enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
+                             const struct wire_sha256 *manifest, const char *target_attr,
+                             const char *target_value, const struct rig_stage *stages,
+                             uint32_t stage_count, struct gw_rollout_view *out,
+                             struct base_error *error)
+{
+    static uint8_t statements[POL_STAGES_MAX][WIRE_STATEMENT_BYTES_MAX];
+    uint8_t revert[WIRE_STATEMENT_BYTES_MAX];
+    struct gw_stage_spec specs[POL_STAGES_MAX];
+    struct pol_value values[POL_STAGES_MAX + 1];
+    struct pol_cond conds[POL_STAGES_MAX + 1];
+    struct gw_task_view view;
+    assert_int_equal(gw_catalog_task_get(rig->core, base_str_of(task), &view), BASE_OK);
+    struct wire_release release = {
+        .kind = WIRE_RELEASE_INSTALL,
+        .task_name = base_str_of(task),
+        .release_counter = view.release_counter + 1,
+        .manifest = *manifest,
+        .manifest_bytes = 100,
+        .rollout_id = id,
+        .salt = SALT_OF(id),
+        .issued_s = 1,
+        .expires_s = UINT64_C(9999999999),
+    };
+    memset(specs, 0, sizeof(specs));
+    for (uint32_t i = 0; i < stage_count; i++) {
+        specs[i].name = base_str_of(stages[i].name);
+        specs[i].stage.kind = stages[i].kind;
+        specs[i].stage.max_bucket = stages[i].max_bucket;
+        specs[i].stage.gate = (struct pol_gate){stages[i].min_sample, stages[i].max_failure_ppm,
+                                                stages[i].min_dwell_us};
+        if (stages[i].attr != NULL) {
+            values[i] = (struct pol_value){.type = POL_TYPE_STRING};
+            values[i].text = (struct pol_text){stages[i].value, (uint32_t)strlen(stages[i].value)};
+            conds[i] = (struct pol_cond){
+                {stages[i].attr, (uint32_t)strlen(stages[i].attr)}, POL_OP_EQ, &values[i], 1};
+            specs[i].stage.audience = (struct pol_target){&conds[i], 1};
+        }
+        if (stages[i].kind != POL_STAGE_SIMULATE) {
+            release.max_bucket = stages[i].max_bucket;
+            release.stage_kind = (uint8_t)stages[i].kind;
+            specs[i].statement = statements[i];
+            specs[i].statement_bytes =
+                make_statement(statements[i], sizeof(statements[i]), &release);
+        }
+    }
+    struct gw_rollout_spec spec = {
+        .id = id,
+        .task = base_str_of(task),
+        .manifest = *manifest,
+        .salt = SALT_OF(id),
+        .release_counter = release.release_counter,
+        .stages = specs,
+        .stage_count = stage_count,
+        .revert = revert,
+    };
+    if (target_attr != NULL) {
+        values[POL_STAGES_MAX] = (struct pol_value){.type = POL_TYPE_STRING};
+        values[POL_STAGES_MAX].text =
+            (struct pol_text){target_value, (uint32_t)strlen(target_value)};
+        conds[POL_STAGES_MAX] = (struct pol_cond){
+            {target_attr, (uint32_t)strlen(target_attr)}, POL_OP_EQ, &values[POL_STAGES_MAX], 1};
+        spec.target = (struct pol_target){&conds[POL_STAGES_MAX], 1};
+    }
+    bool has_baseline = view.baseline_rollout != 0;
+    release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
+    release.release_counter++;
+    release.max_bucket = POL_BUCKET_COUNT;
+    release.stage_kind = POL_STAGE_FULL;
+    if (has_baseline) {
+        release.manifest = view.baseline_manifest;
+    }
+    spec.revert_bytes = make_statement(revert, sizeof(revert), &release);
+    struct gw_rollout_who who = {BASE_STR("rig"), BASE_STR("test")};
+    return gw_rollout_create(rig->core, &spec, &who, out, error);
+}
+
+void rig_command(struct rig *rig, uint64_t id, enum pol_command command,
+                 struct gw_rollout_view *out)
+{
+    struct base_error error = {0};
+    struct gw_rollout_view unused;
+    enum base_status status =
+        gw_rollout_command(rig->core, id, command, NULL, out != NULL ? out : &unused, &error);
+    if (status != BASE_OK) {
+        print_error("%s: %s\n", pol_command_name(command), error.text);
+    }
+    assert_int_equal(status, BASE_OK);
+    (void)rig_pump(rig);
+}
+
+void rig_view(struct rig *rig, uint64_t id, struct gw_rollout_view *out)
+{
+    assert_int_equal(gw_rollout_get(rig->core, id, out), BASE_OK);
+}
+
+void rig_baseline(struct rig *rig, const char *task, uint64_t id, const char *target_attr,
+                  const char *target_value, struct wire_sha256 *out_manifest)
+{
+    static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0};
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    char version[16];
+    snprintf(version, sizeof(version), "1.0.%u", (unsigned)(id % 100000));
+    rig_version(rig, task, version, out_manifest);
+    enum base_status status = rig_rollout(rig, id, task, out_manifest, target_attr, target_value,
+                                          &full, 1, &view, &error);
+    if (status != BASE_OK) {
+        print_error("rollout: %s\n", error.text);
+    }
+    assert_int_equal(status, BASE_OK);
+    rig_command(rig, id, POL_COMMAND_START, NULL);
+    rig_command(rig, id, POL_COMMAND_PROMOTE, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+}
+
+// ---- The truth on disk
+
+struct recount {
+    struct rig *rig;
+    uint64_t rollout_id;
+    struct gw_rollout_counts counts;
+};
+
+static bool recount_device(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct recount *recount = ctx;
+    struct gw_device_record record;
+    (void)key;
+    assert_int_equal(gw_device_record_decode(value.data, value.size, &record), BASE_OK);
+    const struct gw_record_outcome *outcome = gw_device_record_find(&record, recount->rollout_id);
+    if (outcome != NULL) {
+        struct gw_rollout_counts one;
+        gw_tally_contribution(outcome->bits, &one);
+        recount->counts.offered += one.offered;
+        recount->counts.activated += one.activated;
+        recount->counts.succeeded += one.succeeded;
+        recount->counts.failed += one.failed;
+        recount->counts.rolled_back += one.rolled_back;
+    }
+    return true;
+}
+
+void rig_expect_counts_from_disk(struct rig *rig)
+{
+    for (uint32_t i = 0; i < rig->core->catalog.rollout_count; i++) {
+        struct recount recount = {.rig = rig,
+                                  .rollout_id = rig->core->catalog.rollouts[i]->release->id};
+        struct gw_store_read *read;
+        struct gw_key from = gw_key_u64(0);
+        assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
+        assert_int_equal(
+            gw_store_read_scan(read, GW_TABLE_DEVICES, &from, recount_device, &recount), BASE_OK);
+        gw_store_read_end(read);
+        struct gw_rollout_counts told;
+        assert_true(gw_tally_counts(rig->core->tally, recount.rollout_id, GW_TALLY_STAGE_ALL,
+                                    gw_core_now_s(rig->core), &told));
+        assert_int_equal(told.offered, recount.counts.offered);
+        assert_int_equal(told.activated, recount.counts.activated);
+        assert_int_equal(told.succeeded, recount.counts.succeeded);
+        assert_int_equal(told.failed, recount.counts.failed);
+        assert_int_equal(told.rolled_back, recount.counts.rolled_back);
+    }
+}

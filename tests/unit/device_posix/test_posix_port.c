@@ -1,0 +1,436 @@
+// The posix port end to end in one process: a real HTTP/2 gateway stand-in over TLS on loopback, a
+// real folder, and the real script VM on its worker thread.
+#include "device_rig.h"
+#include "h2_test_server.h"
+
+#include "base/clock.h"
+#include "posix/posix_port.h"
+#include "vm/vm.h"
+#include "wire/report.h"
+
+#include <dirent.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TASK "demo/score"
+
+struct world {
+    struct rig rig; // versions and keys
+    struct event_base *base;
+    struct h2t_server *server;
+    struct posix_port *port;
+    char dir[64];
+    uint8_t offers[4096];
+    size_t offers_bytes;
+    int close_bodies; // so many blob answers are cut in the middle
+    int goaways;
+    bool offer_in_header;
+    uint32_t blob_requests;
+    uint32_t range_requests;
+    uint32_t reports;
+    uint32_t outcomes[32];
+    int results;
+    enum wire_outcome_kind last_outcome;
+    char last_text[200];
+    bool idle;
+};
+
+static struct world world;
+
+static uint8_t *compile(const char *source, size_t *out_size)
+{
+    uint8_t *mpy = NULL;
+    struct base_error error = {0};
+    if (dev_vm_compile(base_str_of(source), BASE_STR("main.py"), &mpy, out_size, &error) !=
+        BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    return mpy;
+}
+
+static uint32_t version_add(const char *source, size_t data_bytes)
+{
+    size_t size = 0;
+    uint8_t *mpy = compile(source, &size);
+    world.rig.script = mpy;
+    world.rig.script_bytes = size;
+    uint32_t index = rig_version_add(&world.rig, TASK, 2, data_bytes, WIRE_RUNTIME_ABI, 0);
+    free(mpy);
+    return index;
+}
+
+static void offer(uint32_t version, uint64_t counter)
+{
+    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
+                                      .task = TASK,
+                                      .version = version,
+                                      .counter = counter,
+                                      .rollout_id = counter};
+    static struct wire_offers offers;
+    static struct rig_envelope envelope;
+    world.rig.port.clock.wall_us = base_clock_wall_us();
+    rig_sign(&world.rig, &statement, &envelope);
+    offers = (struct wire_offers){.count = 1};
+    offers.items[0].envelope = envelope.bytes;
+    offers.items[0].envelope_bytes = envelope.size;
+    assert_int_equal(
+        wire_offers_encode(&offers, world.offers, sizeof(world.offers), &world.offers_bytes),
+        BASE_OK);
+}
+
+static void serve_report(const struct h2t_request *request, struct h2t_reply *reply)
+{
+    static struct wire_report report;
+    if (wire_report_parse(request->body, request->body_bytes, &report) != BASE_OK) {
+        reply->status = 400;
+        return;
+    }
+    world.reports++;
+    for (uint32_t i = 0; i < report.count; i++) {
+        world.outcomes[report.outcomes[i].kind]++;
+    }
+    reply->status = 204;
+    reply->declared_bytes = UINT64_MAX;
+    if (world.offer_in_header) {
+        static char text[4096];
+        text[base_b64_encode(world.offers, world.offers_bytes, text)] = '\0';
+        reply->header_names[0] = "walle-offer";
+        reply->header_values[0] = text;
+        reply->header_count = 1;
+    }
+}
+
+static void serve_blob(const struct h2t_request *request, struct h2t_reply *reply)
+{
+    static char range[80];
+    struct base_str hex = {request->path.data + 9, request->path.size - 9};
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    world.blob_requests++;
+    world.range_requests += request->has_range ? 1 : 0;
+    if (!rig_content(&world.rig, hex, &bytes, &size)) {
+        reply->status = 404;
+        return;
+    }
+    size_t from = request->has_range ? (size_t)request->range_from : 0;
+    reply->status = request->has_range ? 206 : 200;
+    reply->body = bytes + from;
+    reply->body_bytes = size - from;
+    if (request->has_range) {
+        snprintf(range, sizeof(range), "bytes %zu-%zu/%zu", from, size - 1, size);
+        reply->header_names[0] = "content-range";
+        reply->header_values[0] = range;
+        reply->header_count = 1;
+    }
+    if (world.close_bodies > 0 && reply->body_bytes > 10000) {
+        world.close_bodies--;
+        reply->act = H2T_CLOSE;
+        reply->declared_bytes = reply->body_bytes;
+        reply->body_bytes /= 2;
+    } else if (world.goaways > 0) {
+        world.goaways--;
+        reply->act = H2T_GOAWAY;
+    }
+}
+
+static void handle(void *ctx, const struct h2t_request *request, struct h2t_reply *reply)
+{
+    (void)ctx;
+    if (base_str_equal(request->path, BASE_STR("/v1/checkin"))) {
+        reply->status = world.offers_bytes > 0 && !world.offer_in_header ? 200 : 204;
+        reply->body = world.offers;
+        reply->body_bytes = reply->status == 200 ? world.offers_bytes : 0;
+    } else if (base_str_equal(request->path, BASE_STR("/v1/report"))) {
+        serve_report(request, reply);
+    } else if (base_str_starts(request->path, BASE_STR("/v1/blob/"))) {
+        serve_blob(request, reply);
+    } else {
+        reply->status = 404;
+    }
+}
+
+static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
+{
+    (void)app;
+    assert_true(base_str_equal(task, BASE_STR(TASK)));
+    struct base_str text = end->outcome == WIRE_OUTCOME_RAN ? end->result : end->detail;
+    size_t size = text.size < sizeof(world.last_text) - 1 ? text.size : sizeof(world.last_text) - 1;
+    memcpy(world.last_text, text.data, size);
+    world.last_text[size] = '\0';
+    world.last_outcome = end->outcome;
+    world.results++;
+}
+
+static void on_tick(void *app, struct dev_runtime *runtime)
+{
+    (void)app;
+    struct dev_stats stats;
+    dev_stats(runtime, &stats);
+    world.idle = stats.checkins > 0 && dev_is_idle(runtime);
+    if (world.idle) {
+        event_base_loopbreak(world.base);
+    }
+}
+
+static struct posix_options options_make(void)
+{
+    struct posix_options options = {
+        .dir = world.dir,
+        .host = BASE_STR("127.0.0.1"),
+        .port = h2t_server_port(world.server),
+        .tls = true,
+        .ca_pem_path = h2t_server_ca_path(world.server),
+        .config = world.rig.config,
+        .on_result = on_result,
+        .on_tick = on_tick,
+    };
+    options.config.backoff_base_ms = 1;
+    options.config.backoff_cap_ms = 20;
+    return options;
+}
+
+static void device_start(void)
+{
+    struct base_error error = {0};
+    struct posix_options options = options_make();
+    world.idle = false;
+    if (posix_port_new(world.base, &options, &world.port, &error) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static void run_until_idle(void)
+{
+    world.idle = false;
+    while (!world.idle) {
+        assert_int_equal(event_base_loop(world.base, EVLOOP_ONCE), 0);
+    }
+}
+
+static void device_run(void)
+{
+    device_start();
+    run_until_idle();
+}
+
+static void device_stop(void)
+{
+    posix_port_free(world.port);
+    world.port = NULL;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&world, 0, sizeof(world));
+    rig_init(&world.rig);
+    world.base = event_base_new();
+    struct h2t_options options = {.tls = true, .handle = handle};
+    world.server = h2t_server_new(world.base, &options);
+    strncpy(world.dir, "/tmp/walle-posix-XXXXXX", sizeof(world.dir) - 1);
+    assert_non_null(mkdtemp(world.dir));
+    return 0;
+}
+
+static void folder_remove(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL;
+         entry = readdir(dir)) {
+        char inner[512];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
+        if (unlink(inner) != 0) {
+            folder_remove(inner);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    (void)rmdir(path);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    posix_port_free(world.port);
+    h2t_server_free(world.server);
+    event_base_free(world.base);
+    rig_done(&world.rig);
+    folder_remove(world.dir);
+    return 0;
+}
+
+static struct wire_sha256 active(void)
+{
+    struct dev_task_view view = {0};
+    assert_int_equal(dev_task_view(posix_port_runtime(world.port), 0, &view), BASE_OK);
+    return view.active;
+}
+
+static void test_install_run_report_restart(void **state)
+{
+    (void)state;
+    uint32_t version = version_add("import walle\nwalle.result({'sum': 40 + 2})\n", 50000);
+    offer(version, 1);
+    device_run();
+    assert_int_equal(world.results, 1);
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_RAN);
+    assert_non_null(strstr(world.last_text, "42"));
+    assert_int_equal(world.outcomes[WIRE_OUTCOME_RAN], 1);
+    assert_int_equal(world.outcomes[WIRE_OUTCOME_ACTIVATED], 1);
+    struct wire_sha256 digest = active();
+    assert_true(wire_sha256_equal(&digest, &world.rig.versions[version].manifest));
+    device_stop();
+    uint32_t requests = world.blob_requests;
+    device_run();
+    digest = active();
+    assert_true(wire_sha256_equal(&digest, &world.rig.versions[version].manifest));
+    assert_int_equal(world.blob_requests, requests);
+    assert_int_equal(world.results, 1);
+}
+
+static void test_exception_comes_back(void **state)
+{
+    (void)state;
+    uint32_t version = version_add("def f(x):\n    return 1 // x\nf(0)\n", 100);
+    offer(version, 1);
+    device_run();
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_non_null(strstr(world.last_text, "ZeroDivisionError"));
+    assert_non_null(strstr(world.last_text, "main.py:2"));
+    assert_int_equal(world.outcomes[WIRE_OUTCOME_FAIL_EXCEPTION], 1);
+    assert_int_equal(world.outcomes[WIRE_OUTCOME_ROLLED_BACK], 1);
+}
+
+static void test_cut_connection_resumes_by_range(void **state)
+{
+    (void)state;
+    uint32_t version = version_add("import walle\nwalle.result(1)\n", 180000);
+    world.close_bodies = 3;
+    offer(version, 1);
+    device_run();
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_RAN);
+    assert_true(world.range_requests >= 1);
+    assert_true(h2t_server_connections(world.server) >= 4);
+    struct dev_stats stats;
+    dev_stats(posix_port_runtime(world.port), &stats);
+    assert_true(stats.resumed_bytes > 0);
+}
+
+static void test_goaway_moves_to_a_new_connection(void **state)
+{
+    (void)state;
+    uint32_t version = version_add("import walle\nwalle.result(1)\n", 20000);
+    world.goaways = 2;
+    offer(version, 1);
+    device_run();
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_RAN);
+    assert_int_equal(h2t_server_connections(world.server), 3);
+}
+
+static void test_offer_header_is_followed(void **state)
+{
+    (void)state;
+    uint32_t first = version_add("import walle\nwalle.result(1)\n", 100);
+    uint32_t second = version_add("import walle\nwalle.result(2)\n", 200);
+    offer(first, 1);
+    device_start();
+    while (world.results == 0) {
+        assert_int_equal(event_base_loop(world.base, EVLOOP_ONCE), 0);
+    }
+    offer(second, 2);
+    world.offer_in_header = true; // the answer to the report brings the next version
+    run_until_idle();
+    struct wire_sha256 digest = active();
+    assert_true(wire_sha256_equal(&digest, &world.rig.versions[second].manifest));
+}
+
+static void test_endless_run_is_stopped_with_the_port(void **state)
+{
+    (void)state;
+    size_t size = 0;
+    uint8_t *mpy = compile("while True:\n    pass\n", &size);
+    world.rig.script = mpy;
+    world.rig.script_bytes = size;
+    uint32_t version = rig_version_add(&world.rig, TASK, 1, 0, WIRE_RUNTIME_ABI, 0);
+    free(mpy);
+    offer(version, 1);
+    device_run(); // the time budget ends it
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_FAIL_TIMEOUT);
+    device_stop();
+    offer(version, 2); // a new statement: it may be tried again
+    device_start();
+    struct dev_stats stats = {0};
+    while (stats.activations == 0) {
+        assert_int_equal(event_base_loop(world.base, EVLOOP_ONCE), 0);
+        dev_stats(posix_port_runtime(world.port), &stats);
+    }
+    device_stop(); // in the middle of the run, or just before it
+    assert_int_equal(world.results, 1);
+}
+
+static void test_one_process_per_folder(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct posix_options options = options_make();
+    struct posix_port *second = NULL;
+    device_run();
+    assert_int_equal(posix_port_new(world.base, &options, &second, &error), BASE_ERR_BUSY);
+    assert_non_null(strstr(error.text, "another process"));
+    device_stop();
+    options.ca_pem_path = "/nonexistent.pem";
+    assert_int_equal(posix_port_new(world.base, &options, &second, &error), BASE_ERR_INVALID);
+    options = options_make();
+    options.dir = "/proc/nowhere";
+    assert_true(posix_port_new(world.base, &options, &second, &error) != BASE_OK);
+    options = options_make();
+    options.config.tasks_max = 1000;
+    assert_int_equal(posix_port_new(world.base, &options, &second, &error), BASE_ERR_INVALID);
+}
+
+static void test_damaged_store_is_set_aside(void **state)
+{
+    (void)state;
+    char path[200];
+    uint32_t version = version_add("import walle\nwalle.result(1)\n", 100);
+    offer(version, 1);
+    device_run();
+    device_stop();
+    snprintf(path, sizeof(path), "%s/state/data.mdb", world.dir);
+    int fd = open(path, O_WRONLY);
+    static const char damage[8192] = "this is no database";
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, damage, sizeof(damage), 0), (ssize_t)sizeof(damage));
+    close(fd);
+    device_run(); // starts anew, takes the version again
+    assert_int_equal(world.results, 2);
+    struct stat info;
+    snprintf(path, sizeof(path), "%s/state.damaged/data.mdb", world.dir);
+    assert_int_equal(stat(path, &info), 0);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_install_run_report_restart),      CASE(test_exception_comes_back),
+        CASE(test_cut_connection_resumes_by_range), CASE(test_goaway_moves_to_a_new_connection),
+        CASE(test_offer_header_is_followed),        CASE(test_endless_run_is_stopped_with_the_port),
+        CASE(test_one_process_per_folder),          CASE(test_damaged_store_is_set_aside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+// The operator API over a real core in a scratch folder: every resource, the errors, paging, a
+// rollout from its creation to its end, and what survives a restart.
+#include "api_kit.h"
+
+static const char stages[] =
+    "[{\"name\":\"simulate\",\"kind\":\"simulate\",\"percent\":100,\"max_failure\":0.1,\"min_"
+    "sample\":10},"
+    "{\"name\":\"gray\",\"kind\":\"gray\",\"percent\":1,\"max_failure\":0.1,\"min_sample\":10},"
+    "{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_failure\":0.1,\"min_sample\":10}]";
+
+static struct rollout_draft draft_of(const char *task, uint64_t id, uint64_t counter)
+{
+    return (struct rollout_draft){.task = task,
+                                  .id = id,
+                                  .salt = 0x5a17u,
+                                  .release_counter = counter,
+                                  .issued_s = base_clock_wall_us() / 1000000,
+                                  .expires_s = base_clock_wall_us() / 1000000 + 86400};
+}
+
+static void test_routes_and_errors(void **state)
+{
+    static const struct {
+        enum gw_method method;
+        const char *path;
+        const char *body;
+        int status;
+        const char *says;
+    } cases[] = {
+        {GW_METHOD_GET, "/api/v1/", NULL, 404, "no such resource"},
+        {GW_METHOD_GET, "/api/v1/nothing", NULL, 404, "no such resource"},
+        {GW_METHOD_GET, "/api/v1/tasks/a/b/c/d/e/f/g", NULL, 404, "no such resource"},
+        {GW_METHOD_GET, "/api/v1/tasks/%zz", NULL, 404, "no such resource"},
+        {GW_METHOD_GET, "/api/v1/tasks/%00", NULL, 404, "no such resource"},
+        {GW_METHOD_GET, "/api/v1/tasks/%2", NULL, 404, "no such resource"},
+        {GW_METHOD_DELETE, "/api/v1/tasks", NULL, 405, "GET, POST"},
+        {GW_METHOD_POST, "/api/v1/devices", "{}", 405, "GET"},
+        {GW_METHOD_GET, "/api/v1/blobs/00", NULL, 405, "PUT"},
+        {GW_METHOD_PUT, "/api/v1/blobs/00", "x", 400, "SHA-256"},
+        {GW_METHOD_GET, "/api/v1/tasks/none", NULL, 404, "no such task"},
+        {GW_METHOD_GET, "/api/v1/tasks/none/versions", NULL, 404, "no such task"},
+        {GW_METHOD_POST, "/api/v1/tasks", "", 400, "line 1"},
+        {GW_METHOD_POST, "/api/v1/tasks", "{\n \"name\" 1}", 400, "line 2, column"},
+        {GW_METHOD_POST, "/api/v1/tasks", "{}", 400, "name: missing"},
+        {GW_METHOD_POST, "/api/v1/tasks", "{\"name\":1}", 400, "name: not a text"},
+        {GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"A b\"}", 400, "name: a task name is"},
+        {GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a\",\"x\":1}", 400, "x: unknown field"},
+        {GW_METHOD_GET, "/api/v1/tasks?limit=0", NULL, 400, "limit is 1 to 500"},
+        {GW_METHOD_GET, "/api/v1/tasks?limit=501", NULL, 400, "limit is 1 to 500"},
+        {GW_METHOD_GET, "/api/v1/tasks?after=xyz", NULL, 400, "after is 16"},
+        {GW_METHOD_GET, "/api/v1/tasks?page=2", NULL, 400, "limit and after"},
+        {GW_METHOD_GET, "/api/v1/tasks/a?limit=1", NULL, 400, "no parameters"},
+        {GW_METHOD_GET, "/api/v1/rollouts/1", NULL, 400, "16 lower-case hex"},
+        {GW_METHOD_GET, "/api/v1/rollouts/0000000000000001", NULL, 404, "no such rollout"},
+        {GW_METHOD_GET, "/api/v1/rollouts/0000000000000001/log", NULL, 404, "no such rollout"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/start", NULL, 404, "rollout"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/explode", "{}", 404,
+         "no such resource"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/pause", "{\"accept_risk\":true}", 400,
+         "only resume"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/resume", "{\"accept_risk\":true}", 400,
+         "reason: accept_risk needs one"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation", "{}", 400,
+         "completed: missing"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation",
+         "{\"completed\":1,\"failed\":2}", 400, "failed: more than completed"},
+        {GW_METHOD_POST, "/api/v1/rollouts", "{}", 400, "id: missing"},
+        {GW_METHOD_GET, "/api/v1/devices/0000000000000001", NULL, 404, "no such device"},
+    };
+    struct api_kit kit;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    for (size_t i = 0; i < TEST_COUNT(cases); ++i) {
+        api_refused(&kit, cases[i].method, cases[i].path, cases[i].body, cases[i].status,
+                    cases[i].says);
+    }
+    api_kit_done(&kit);
+}
+
+static void test_post_needs_the_json_type(void **state)
+{
+    struct api_kit kit;
+    struct base_arena arena;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    struct api_answer answer = {.exchange = {.arena = &arena, .finish = api_kit_finish}};
+    answer.exchange.owner = &answer;
+    answer.exchange.request = (struct gw_request){.method = GW_METHOD_POST,
+                                                  .path = BASE_STR("/api/v1/tasks"),
+                                                  .body = (const uint8_t *)"{\"name\":\"a\"}",
+                                                  .body_bytes = 12,
+                                                  .content_type = BASE_STR("text/plain"),
+                                                  .loopback = true};
+    gw_core_handle(kit.worker, &answer.exchange);
+    assert_true(answer.finished);
+    assert_int_equal(answer.exchange.reply.status, 415);
+    base_arena_done(&arena);
+    api_kit_done(&kit);
+}
+
+static void test_blobs(void **state)
+{
+    struct api_kit kit;
+    struct wire_sha256 digest;
+    char path[128];
+    char hex[WIRE_SHA256_HEX + 1];
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_put_blob(&kit, "content", 7, 201, &digest);
+    api_put_blob(&kit, "content", 7, 200, &digest);
+    wire_sha256_hex(&digest, hex);
+    snprintf(path, sizeof(path), "/api/v1/blobs/%s", hex);
+    api_refused(&kit, GW_METHOD_PUT, path, "other content", 422, "");
+    api_kit_done(&kit);
+}
+
+static void test_tasks_and_versions(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 1, 1);
+    uint8_t bytes[1024];
+    char text[128];
+    char hex[WIRE_SHA256_HEX + 1];
+    char script_hex[WIRE_SHA256_HEX + 1];
+    struct wire_sha256 manifest;
+    struct wire_sha256 script;
+    struct wire_sha256 digest;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a/b\"}", 201));
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a/b\"}", 200));
+    json_t *task = api_call(&kit, GW_METHOD_GET, "/api/v1/tasks/a%2Fb", NULL, 200);
+    assert_string_equal(api_text(task, "name"), "a/b");
+    assert_int_equal(json_integer_value(json_object_get(task, "release_counter")), 0);
+    assert_true(json_is_null(json_object_get(task, "baseline")));
+    assert_true(json_is_null(json_object_get(task, "open_rollout")));
+    json_decref(task);
+
+    // Missing blobs are listed: first the manifest, then its file.
+    size_t size = api_manifest("a/b", "1.2.3", "x", bytes, sizeof(bytes), &manifest, &script);
+    wire_sha256_hex(&manifest, hex);
+    wire_sha256_hex(&script, script_hex);
+    snprintf(text, sizeof(text), "{\"manifest\":\"%s\"}", hex);
+    json_t *problem = api_call(&kit, GW_METHOD_POST, "/api/v1/tasks/a%2Fb/versions", text, 409);
+    assert_int_equal(json_array_size(json_object_get(problem, "missing")), 1);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(problem, "missing"), 0)),
+                        hex);
+    json_decref(problem);
+    api_put_blob(&kit, bytes, size, 201, &digest);
+    problem = api_call(&kit, GW_METHOD_POST, "/api/v1/tasks/a%2Fb/versions", text, 409);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(problem, "missing"), 0)),
+                        script_hex);
+    json_decref(problem);
+    api_put_blob(&kit, "x", 1, 201, &digest);
+    json_t *version = api_call(&kit, GW_METHOD_POST, "/api/v1/tasks/a%2Fb/versions", text, 201);
+    assert_string_equal(api_text(version, "manifest"), hex);
+    assert_string_equal(api_text(version, "version"), "1.2.3");
+    assert_int_equal(json_integer_value(json_object_get(version, "manifest_bytes")), size);
+    assert_int_equal(json_integer_value(json_object_get(version, "files")), 1);
+    json_decref(version);
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks/a%2Fb/versions", text, 200));
+    // Of another task: refused.
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"other\"}", 201));
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks/other/versions", text, 400));
+
+    for (int i = 0; i < 20; ++i) {
+        snprintf(text, sizeof(text), "9.0.%d", i);
+        api_version(&kit, "shop", text, &draft);
+    }
+    char path[256] = "/api/v1/tasks/shop/versions?limit=7";
+    unsigned seen = 0;
+    for (;;) {
+        json_t *page = api_call(&kit, GW_METHOD_GET, path, NULL, 200);
+        seen += (unsigned)json_array_size(json_object_get(page, "items"));
+        const char *next = json_string_value(json_object_get(page, "next"));
+        if (next == NULL) {
+            json_decref(page);
+            break;
+        }
+        snprintf(path, sizeof(path), "/api/v1/tasks/shop/versions?limit=7&after=%s", next);
+        json_decref(page);
+        assert_true(seen <= 20);
+    }
+    assert_int_equal(seen, 20);
+    api_kit_done(&kit);
+}
+
+static void test_task_pages(void **state)
+{
+    struct api_kit kit;
+    char text[64];
+    char path[128];
+    unsigned seen = 0;
+    bool found[40] = {false};
+
+    (void)state;
+    api_kit_init(&kit, "");
+    for (int i = 0; i < 40; ++i) {
+        snprintf(text, sizeof(text), "{\"name\":\"task-%02d\"}", i);
+        json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", text, 201));
+    }
+    snprintf(path, sizeof(path), "/api/v1/tasks?limit=17");
+    for (;;) {
+        json_t *page = api_call(&kit, GW_METHOD_GET, path, NULL, 200);
+        size_t index;
+        json_t *item;
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            const char *name = api_text(item, "name");
+            int number = (name[5] - '0') * 10 + (name[6] - '0');
+            assert_in_range(number, 0, 39);
+            assert_false(found[number]);
+            found[number] = true;
+            seen++;
+        }
+        assert_true(index <= 17);
+        const char *next = json_string_value(json_object_get(page, "next"));
+        if (next == NULL) {
+            json_decref(page);
+            break;
+        }
+        snprintf(path, sizeof(path), "/api/v1/tasks?limit=17&after=%s", next);
+        json_decref(page);
+    }
+    assert_int_equal(seen, 40);
+    api_kit_done(&kit);
+}
+
+static void expect_state(struct api_kit *kit, const char *path, const char *state_name,
+                         const char *stage)
+{
+    json_t *rollout = api_call(kit, GW_METHOD_GET, path, NULL, 200);
+    assert_string_equal(api_text(rollout, "state"), state_name);
+    if (stage != NULL) {
+        assert_string_equal(api_text(json_object_get(rollout, "stage"), "name"), stage);
+    }
+    json_decref(rollout);
+}
+
+static void tick_until(struct api_kit *kit, const char *path, const char *stage)
+{
+    for (unsigned i = 0; i < API_KIT_STEPS_MAX; ++i) {
+        (void)gw_core_tick(kit->core);
+        api_kit_drain(kit);
+        json_t *rollout = api_call(kit, GW_METHOD_GET, path, NULL, 200);
+        bool there = strcmp(api_text(json_object_get(rollout, "stage"), "name"), stage) == 0;
+        json_decref(rollout);
+        if (there) {
+            return;
+        }
+    }
+    fail_msg("stage %s was never reached", stage);
+}
+
+// One open rollout a task: a second one is refused.
+static void second_rollout_waits(struct api_kit *kit, const struct rollout_draft *draft)
+{
+    struct rollout_draft second = *draft;
+
+    second.id = 0x12;
+    second.release_counter = 3;
+    char *text = api_rollout_text(kit, &second, stages);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
+    free(text);
+}
+
+static void test_rollout_life(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 0x11, 1);
+    const char *path = "/api/v1/rollouts/0000000000000011";
+    char longer[128];
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_version(&kit, "shop", "1.0.0", &draft);
+    char *text = api_rollout_text(&kit, &draft, stages);
+    json_t *rollout = api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201);
+    assert_string_equal(api_text(rollout, "id"), "0000000000000011");
+    assert_string_equal(api_text(rollout, "state"), "draft");
+    assert_string_equal(api_text(rollout, "version"), "1.0.0");
+    assert_int_equal(json_array_size(json_object_get(rollout, "stages")), 3);
+    json_t *gray = json_array_get(json_object_get(rollout, "stages"), 1);
+    assert_string_equal(api_text(gray, "kind"), "gray");
+    assert_true(json_number_value(json_object_get(gray, "percent")) == 1.0);
+    assert_true(json_number_value(json_object_get(gray, "max_failure")) == 0.1);
+    json_decref(rollout);
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
+    free(text);
+
+    second_rollout_waits(&kit, &draft);
+    snprintf(longer, sizeof(longer), "%s/start", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"by\":\"me\",\"reason\":\"go\"}", 200));
+    expect_state(&kit, path, "running", "simulate");
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, NULL, 409));
+    snprintf(longer, sizeof(longer), "%s/simulation", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":1}", 200));
+    tick_until(&kit, path, "gray");
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":1}", 409));
+    snprintf(longer, sizeof(longer), "%s/pause", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"reason\":\"look\"}", 200));
+    expect_state(&kit, path, "paused", "gray");
+    snprintf(longer, sizeof(longer), "%s/resume", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{}", 200));
+    snprintf(longer, sizeof(longer), "%s/promote", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{}", 200));
+    expect_state(&kit, path, "running", "full");
+
+    // What was acknowledged is there after a restart.
+    api_kit_close(&kit);
+    api_kit_open(&kit, "");
+    expect_state(&kit, path, "running", "full");
+    json_t *task = api_call(&kit, GW_METHOD_GET, "/api/v1/tasks/shop", NULL, 200);
+    assert_string_equal(api_text(task, "open_rollout"), "0000000000000011");
+    json_decref(task);
+
+    snprintf(longer, sizeof(longer), "%s/log?limit=3", path);
+    json_t *log = api_call(&kit, GW_METHOD_GET, longer, NULL, 200);
+    json_t *lines = json_object_get(log, "items");
+    assert_int_equal(json_array_size(lines), 3);
+    assert_string_equal(api_text(json_array_get(lines, 0), "kind"), "created");
+    assert_string_equal(api_text(json_array_get(lines, 1), "what"), "start");
+    assert_string_equal(api_text(json_array_get(lines, 1), "by"), "me");
+    assert_string_equal(api_text(json_array_get(lines, 1), "comment"), "go");
+    assert_int_equal(json_integer_value(json_object_get(log, "next")), 3);
+    json_decref(log);
+    snprintf(longer, sizeof(longer), "%s/abort", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"reason\":\"enough\"}", 200));
+    json_t *page = api_call(&kit, GW_METHOD_GET, "/api/v1/rollouts", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    json_decref(page);
+    api_kit_done(&kit);
+}
+
+static void test_failed_simulation_stops(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 0x21, 1);
+    const char *path = "/api/v1/rollouts/0000000000000021";
+    char longer[128];
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_version(&kit, "shop", "1.0.0", &draft);
+    char *text = api_rollout_text(&kit, &draft, stages);
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));
+    free(text);
+    snprintf(longer, sizeof(longer), "%s/start", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, NULL, 200));
+    snprintf(longer, sizeof(longer), "%s/simulation", path);
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":40}", 200));
+    for (unsigned i = 0; i < 1000; ++i) {
+        (void)gw_core_tick(kit.core);
+        api_kit_drain(&kit);
+    }
+    json_t *rollout = api_call(&kit, GW_METHOD_GET, path, NULL, 200);
+    const char *name = api_text(rollout, "state");
+    assert_true(strcmp(name, "rolling_back") == 0 || strcmp(name, "rolled_back") == 0);
+    assert_string_equal(api_text(rollout, "verdict"), "fail");
+    assert_true(json_number_value(json_object_get(rollout, "failure_ratio")) == 0.8);
+    json_decref(rollout);
+    api_kit_done(&kit);
+}
+
+// A body whose statements do not agree with it is refused, with the stage's place.
+static void test_statements_must_agree(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 0x31, 1);
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_version(&kit, "shop", "1.0.0", &draft);
+    char *text = api_rollout_text(&kit, &draft, stages);
+    static const struct {
+        const char *from;
+        const char *to;
+    } changes[] = {
+        {"\"release_counter\":1", "\"release_counter\":2"},
+        {"\"salt\":\"0000000000005a17\"", "\"salt\":\"0000000000005a18\""},
+        {"\"id\":\"0000000000000031\"", "\"id\":\"0000000000000032\""},
+        {"\"percent\":1,", "\"percent\":2,"},
+    };
+    for (size_t i = 0; i < TEST_COUNT(changes); ++i) {
+        char *copy = strdup(text);
+        char *at = strstr(copy, changes[i].from);
+        if (at == NULL) {
+            fail_msg("case %zu: '%s' is not in the body %s", i, changes[i].from, text);
+        }
+        memcpy(at, changes[i].to, strlen(changes[i].to));
+        json_t *problem = api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", copy, 400);
+        assert_true(api_text(problem, "detail")[0] != '\0');
+        json_decref(problem);
+        free(copy);
+    }
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));
+    free(text);
+    api_kit_done(&kit);
+}
+
+static void test_console(void **state)
+{
+    struct api_kit kit;
+    struct api_answer answer;
+    bool policy = false;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    memset(&answer, 0, sizeof(answer));
+    base_arena_init(&answer.arena, base_alloc_heap(), 0, 0);
+    answer.exchange =
+        (struct gw_exchange){.arena = &answer.arena, .owner = &answer, .finish = api_kit_finish};
+    answer.exchange.request.path = BASE_STR("/");
+    gw_api_handle(kit.worker, &answer.exchange);
+    assert_true(answer.finished);
+    const struct gw_reply *reply = &answer.exchange.reply;
+    assert_int_equal(reply->status, 200);
+    assert_memory_equal(reply->body, "<!doctype html>", 15);
+    for (uint32_t i = 0; i < reply->header_count; ++i) {
+        policy = policy ||
+                 (base_str_equal(reply->headers[i].name, BASE_STR("content-security-policy")) &&
+                  base_str_starts(reply->headers[i].value, BASE_STR("default-src 'none'")));
+    }
+    assert_true(policy);
+    assert_null(memmem(reply->body, reply->body_bytes, "http://", 7));
+    assert_null(memmem(reply->body, reply->body_bytes, "https://", 8));
+    base_arena_done(&answer.arena);
+    api_kit_done(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_routes_and_errors),
+        cmocka_unit_test(test_post_needs_the_json_type),
+        cmocka_unit_test(test_blobs),
+        cmocka_unit_test(test_tasks_and_versions),
+        cmocka_unit_test(test_task_pages),
+        cmocka_unit_test(test_rollout_life),
+        cmocka_unit_test(test_failed_simulation_stops),
+        cmocka_unit_test(test_statements_must_agree),
+        cmocka_unit_test(test_console),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,416 @@
+// docs/PROTOCOL.md tells the truth: its examples are what the codecs write, its signature verifies,
+// its vectors and limits are the code's.
+//
+// The page is read as it is: fenced blocks "```hex NAME" hold bytes (up to two spaces, then words),
+// "```vectors NAME" hold rows, and limits are table rows of a name and a number.
+#include "test_kit.h"
+#include "wire_check.h"
+
+#include "policy/bucket.h"
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+
+#define PAGE_MAX   (128u * 1024)
+#define BLOCK_MAX  1024u
+#define DEVICE     0x4d2u
+#define ROLLOUT    0x0707070707070707u
+#define SALT       0x5a17000000000001u
+#define VERSION_ID 0x5c3aa97a033c20d8u
+
+static char page[PAGE_MAX];
+
+struct block {
+    uint8_t bytes[BLOCK_MAX];
+    size_t size;
+};
+
+static int read_page(void **state)
+{
+    (void)state;
+    FILE *file = fopen(WALLE_SOURCE_DIR "/docs/PROTOCOL.md", "rb");
+    assert_non_null(file);
+    size_t size = fread(page, 1, sizeof page - 1, file);
+    (void)fclose(file);
+    assert_true(size > 1000 && size < sizeof page - 1);
+    page[size] = '\0';
+    return 0;
+}
+
+// The text behind the line "```KIND NAME".
+static const char *find_block(const char *kind, const char *name)
+{
+    char fence[64];
+    (void)snprintf(fence, sizeof fence, "\n```%s %s\n", kind, name);
+    const char *at = strstr(page, fence);
+    if (at == NULL) {
+        fail_msg("no block %s %s", kind, name);
+        return "";
+    }
+    return at + strlen(fence);
+}
+
+static void read_hex(const char *name, struct block *block)
+{
+    const char *at = find_block("hex", name);
+    block->size = 0;
+    while (strncmp(at, "```", 3) != 0) {
+        const char *end = strchr(at, '\n');
+        assert_non_null(end);
+        // Pairs of digits, each with a space behind it; anything else begins the words.
+        while (at + 1 < end && base_hex_decode((struct base_str){at, 2}, &block->bytes[block->size],
+                                               1) == BASE_OK) {
+            block->size++;
+            assert_true(block->size < BLOCK_MAX);
+            at += 2;
+            at += at < end && *at == ' ';
+            if (at < end && *at == ' ') {
+                break;
+            }
+        }
+        at = end + 1;
+    }
+    assert_true(block->size > 0);
+}
+
+static void expect(const char *name, const uint8_t *bytes, size_t size)
+{
+    struct block block;
+    read_hex(name, &block);
+    size_t same = 0;
+    while (same < size && same < block.size && bytes[same] == block.bytes[same]) {
+        same++;
+    }
+    if (same != size || size != block.size) {
+        fail_msg("%s: %zu bytes here, %zu on the page, the first other one is %zu", name, size,
+                 block.size, same);
+    }
+}
+
+static struct wire_sha256 sha256(const void *bytes, size_t size)
+{
+    struct wire_sha256 digest;
+    assert_non_null(SHA256(bytes, size, digest.bytes));
+    return digest;
+}
+
+// ---- The example, built with the codecs ----
+
+struct example {
+    uint8_t manifest[BLOCK_MAX];
+    size_t manifest_size;
+    struct wire_sha256 version;
+    uint8_t release[BLOCK_MAX];
+    size_t release_size;
+    struct block envelope; // from the page: it holds a signature
+};
+
+static void make_manifest(struct example *example)
+{
+    static struct wire_manifest manifest;
+    manifest = (struct wire_manifest){
+        .task_name = BASE_STR("shop/page-view"),
+        .version = BASE_STR("2.1.0"),
+        .runtime_abi = 1,
+        .entry = BASE_STR("main"),
+        .heap_kib = 256,
+        .time_ms = 2000,
+        .every_s = 3600,
+        .config = BASE_STR("{\"top\":5}"),
+        .file_count = 2,
+    };
+    manifest.files[0] = (struct wire_manifest_file){
+        .kind = WIRE_FILE_SCRIPT,
+        .name = BASE_STR("main.mpy"),
+        .bytes = 812,
+        .digest = sha256("the bytes of main.mpy", 21),
+    };
+    manifest.files[1] = (struct wire_manifest_file){
+        .kind = WIRE_FILE_MODEL,
+        .name = BASE_STR("ranker.onnx"),
+        .bytes = 40000,
+        .digest = sha256("the bytes of ranker.onnx", 24),
+    };
+    assert_int_equal(
+        wire_manifest_encode(&manifest, example->manifest, BLOCK_MAX, &example->manifest_size),
+        BASE_OK);
+    example->version = sha256(example->manifest, example->manifest_size);
+}
+
+static void make_example(struct example *example)
+{
+    make_manifest(example);
+    struct wire_release release = {
+        .kind = WIRE_RELEASE_INSTALL,
+        .task_name = BASE_STR("shop/page-view"),
+        .release_counter = 5,
+        .manifest = example->version,
+        .manifest_bytes = example->manifest_size,
+        .rollout_id = ROLLOUT,
+        .salt = SALT,
+        .max_bucket = 500,
+        .stage_kind = 2,
+        .issued_s = 1790000000,
+        .expires_s = 1790000000 + 30 * 86400,
+    };
+    assert_int_equal(
+        wire_release_encode(&release, example->release, BLOCK_MAX, &example->release_size),
+        BASE_OK);
+    read_hex("envelope", &example->envelope);
+}
+
+static void manifest_and_release_are_what_the_codecs_write(void **state)
+{
+    (void)state;
+    static struct example example;
+    make_example(&example);
+    expect("manifest", example.manifest, example.manifest_size);
+    expect("release", example.release, example.release_size);
+    assert_true(wire_version_id(&example.version) == VERSION_ID);
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&example.version, hex);
+    assert_non_null(strstr(page, hex)); // told in words as well
+}
+
+static void envelope_verifies_with_the_named_key(void **state)
+{
+    (void)state;
+    static struct example example;
+    make_example(&example);
+    struct wire_envelope envelope;
+    assert_int_equal(wire_envelope_parse(example.envelope.bytes, example.envelope.size, &envelope),
+                     BASE_OK);
+    assert_int_equal(envelope.payload_bytes, example.release_size);
+    assert_memory_equal(envelope.payload, example.release, example.release_size);
+
+    static const char marker[] = "public key `";
+    const char *text = strstr(page, marker);
+    assert_non_null(text);
+    uint8_t key[WIRE_PUBLIC_KEY_BYTES];
+    struct base_str hex = {text + sizeof marker - 1, 2 * sizeof key};
+    assert_int_equal(base_hex_decode(hex, key, sizeof key), BASE_OK);
+    struct wire_sha256 key_id = sha256(key, sizeof key);
+    assert_memory_equal(envelope.signatures[0].key_id, key_id.bytes, sizeof key_id.bytes);
+
+    uint8_t message[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_envelope_signed_bytes(envelope.type, envelope.payload,
+                                                envelope.payload_bytes, message, sizeof message,
+                                                &size),
+                     BASE_OK);
+    EVP_PKEY *public_key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, sizeof key);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    assert_non_null(public_key);
+    assert_non_null(context);
+    assert_int_equal(EVP_DigestVerifyInit(context, NULL, NULL, NULL, public_key), 1);
+    assert_int_equal(EVP_DigestVerify(context, envelope.signatures[0].bytes, WIRE_SIGNATURE_BYTES,
+                                      message, size),
+                     1);
+    EVP_MD_CTX_free(context);
+    EVP_PKEY_free(public_key);
+}
+
+static void offers_are_what_the_codec_writes(void **state)
+{
+    (void)state;
+    static struct example example;
+    make_example(&example);
+    struct wire_offers offers = {.next_checkin_s = 600, .count = 1};
+    offers.items[0].envelope = example.envelope.bytes;
+    offers.items[0].envelope_bytes = example.envelope.size;
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_OK);
+    expect("offers", bytes, size);
+}
+
+static size_t make_attrs(uint8_t *out)
+{
+    struct wire_attrs attrs = {
+        .items = {{.name = BASE_STR("os"), .text = BASE_STR("android")},
+                  {.name = BASE_STR("os_version"), .text = BASE_STR("14")},
+                  {.name = BASE_STR("app_version"), .text = BASE_STR("3.4.1")},
+                  {.name = BASE_STR("ram_mb"), .type = WIRE_ATTR_INTEGER, .integer = 4096},
+                  {.name = BASE_STR("region"), .text = BASE_STR("eu")},
+                  {.name = BASE_STR("beta_tester"), .type = WIRE_ATTR_BOOLEAN, .integer = 1}},
+        .count = 6,
+    };
+    struct base_writer writer;
+    base_writer_init(&writer, out, BLOCK_MAX);
+    wire_attrs_write(&writer, &attrs);
+    assert_int_equal(writer.status, BASE_OK);
+    return base_writer_size(&writer);
+}
+
+static void profile_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    uint8_t attrs[BLOCK_MAX];
+    size_t attrs_bytes = make_attrs(attrs);
+    expect("attrs", attrs, attrs_bytes);
+    struct wire_sha256 older = sha256("an older manifest", 17);
+    const struct wire_profile_pair pairs[2] = {
+        {wire_task_id(BASE_STR("shop/page-view")), wire_version_id(&older), 0, 4},
+        {0x1111, 0x2222, 0x3333, 9},
+    };
+    struct wire_profile profile = {.task_count = 2, .attrs = attrs, .attrs_bytes = attrs_bytes};
+    for (size_t i = 0; i < 2; i++) {
+        profile.digest +=
+            wire_profile_term(pairs[i].task_id, pairs[i].version_id, pairs[i].blocked_version_id);
+    }
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_profile_encode(&profile, pairs, bytes, sizeof bytes, &size), BASE_OK);
+    expect("profile", bytes, size);
+
+    char header[BLOCK_MAX] = "\nwalle-profile: ";
+    size_t at = strlen(header);
+    at += base_b64_encode(bytes, size, header + at);
+    header[at++] = '\n';
+    header[at] = '\0';
+    assert_non_null(strstr(page, header));
+    assert_non_null(strstr(page, "\nwalle-device: 00000000000004d2\n"));
+}
+
+static void report_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    uint64_t task_id = wire_task_id(BASE_STR("shop/page-view"));
+    static struct wire_report report;
+    report =
+        (struct wire_report){.device_id = DEVICE, .epoch = 0xc0ffee, .first_seq = 17, .count = 2};
+    report.outcomes[0] = (struct wire_outcome){.kind = WIRE_OUTCOME_ACTIVATED,
+                                               .task_id = task_id,
+                                               .version_id = VERSION_ID,
+                                               .rollout_id = ROLLOUT,
+                                               .duration_us = 1500};
+    report.outcomes[1] = (struct wire_outcome){.kind = WIRE_OUTCOME_FAIL_EXCEPTION,
+                                               .task_id = task_id,
+                                               .version_id = VERSION_ID,
+                                               .rollout_id = ROLLOUT,
+                                               .duration_us = 230,
+                                               .fingerprint = 0xfeed,
+                                               .detail = BASE_STR("KeyError: main.py:12")};
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size), BASE_OK);
+    expect("report", bytes, size);
+}
+
+static void every_example_parses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        wire_check_fn check;
+    } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
+                {"manifest", wire_check_manifest}, {"release", wire_check_release},
+                {"envelope", wire_check_envelope}, {"offers", wire_check_offers},
+                {"report", wire_check_report}};
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct block block;
+        read_hex(rows[i].name, &block);
+        assert_int_equal(rows[i].check(block.bytes, block.size), BASE_OK);
+    }
+}
+
+// ---- Vectors and tables ----
+
+static uint64_t next_word(const char **at, bool hex)
+{
+    const char *start = *at;
+    size_t size = strcspn(start, " \n");
+    uint64_t value = 0;
+    struct base_str word = {start, size};
+    enum base_status status = hex ? wire_device_parse(word, &value) : base_str_u64(word, &value);
+    assert_int_equal(status, BASE_OK);
+    *at = start + size + 1;
+    return value;
+}
+
+static void vectors_are_the_code(void **state)
+{
+    (void)state;
+    unsigned rows = 0;
+    for (const char *at = find_block("vectors", "term"); strncmp(at, "```", 3) != 0; rows++) {
+        uint64_t task = next_word(&at, true);
+        uint64_t version = next_word(&at, true);
+        uint64_t blocked = next_word(&at, true);
+        assert_true(wire_profile_term(task, version, blocked) == next_word(&at, true));
+    }
+    assert_int_equal(rows, 8);
+    rows = 0;
+    for (const char *at = find_block("vectors", "bucket"); strncmp(at, "```", 3) != 0; rows++) {
+        uint64_t device = next_word(&at, true);
+        uint64_t salt = next_word(&at, true);
+        assert_int_equal(pol_bucket(device, salt), next_word(&at, false));
+    }
+    assert_int_equal(rows, 8);
+}
+
+static void limits_are_the_code(void **state)
+{
+    (void)state;
+#define LIMIT(name)                                                                                \
+    {                                                                                              \
+#name, name                                                                                \
+    }
+    static const struct {
+        const char *name;
+        uint64_t value;
+    } limits[] = {
+        LIMIT(WIRE_ATTRS_MAX),           LIMIT(WIRE_ATTRS_BYTES_MAX),
+        LIMIT(WIRE_ATTR_NAME_MAX),       LIMIT(WIRE_ATTR_STRING_MAX),
+        LIMIT(WIRE_PROFILE_TASKS_MAX),   LIMIT(WIRE_PROFILE_INLINE_PAIRS),
+        LIMIT(WIRE_PROFILE_BYTES_MAX),   LIMIT(WIRE_TASK_NAME_MAX),
+        LIMIT(WIRE_MANIFEST_BYTES_MAX),  LIMIT(WIRE_MANIFEST_FILES_MAX),
+        LIMIT(WIRE_MANIFEST_CONFIG_MAX), LIMIT(WIRE_VERSION_TEXT_MAX),
+        LIMIT(WIRE_FILE_NAME_MAX),       LIMIT(WIRE_FILE_BYTES_MAX),
+        LIMIT(WIRE_STATEMENT_BYTES_MAX), LIMIT(WIRE_STATEMENT_SIGNATURES),
+        LIMIT(WIRE_OFFERS_MAX),          LIMIT(WIRE_OFFERS_BYTES_MAX),
+        LIMIT(WIRE_OFFERS_HEADER_MAX),   LIMIT(WIRE_REPORT_MAX),
+        LIMIT(WIRE_REPORT_BYTES_MAX),    LIMIT(WIRE_REPORT_DETAIL_MAX),
+        LIMIT(POL_BUCKET_COUNT),
+    };
+#undef LIMIT
+    for (size_t i = 0; i < TEST_COUNT(limits); i++) {
+        char row[96];
+        (void)snprintf(row, sizeof row, "\n| `%s` | %llu |", limits[i].name,
+                       (unsigned long long)limits[i].value);
+        if (strstr(page, row) == NULL) {
+            fail_msg("the table of limits lacks %s", row + 1);
+        }
+    }
+}
+
+static void codes_are_the_code(void **state)
+{
+    (void)state;
+    char cell[64];
+#define CELL(code, name)                                                                           \
+    (void)snprintf(cell, sizeof cell, "| %d | `%s`", code, name);                                  \
+    assert_non_null(strstr(page, cell));
+    WIRE_ATTR_CODES(CELL)
+#undef CELL
+#define CELL(NAME, code, name)                                                                     \
+    (void)snprintf(cell, sizeof cell, "| %d | `%s`", code, name);                                  \
+    assert_non_null(strstr(page, cell));
+    WIRE_OUTCOME_MAP(CELL)
+#undef CELL
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(manifest_and_release_are_what_the_codecs_write),
+        cmocka_unit_test(envelope_verifies_with_the_named_key),
+        cmocka_unit_test(offers_are_what_the_codec_writes),
+        cmocka_unit_test(profile_is_what_the_codec_writes),
+        cmocka_unit_test(report_is_what_the_codec_writes),
+        cmocka_unit_test(every_example_parses),
+        cmocka_unit_test(vectors_are_the_code),
+        cmocka_unit_test(limits_are_the_code),
+        cmocka_unit_test(codes_are_the_code),
+    };
+    return cmocka_run_group_tests(tests, read_page, NULL);
+}
