@@ -78,6 +78,10 @@ PATCHES = {
             "static const char *_compilecode(const char *re, ByteProg *prog, int sizecode)\n{\n" + CHECK,
         ),
     ],
+    # Includes the file above; a copy, so that compiler caches do not take the original's object.
+    "extmod/modre.c": [
+        ('#include "lib/re1.5/compilecode.c"\n', '#include "lib/re1.5/compilecode.c" // the changed copy\n'),
+    ],
     # The one object that could be changed and is shared; nothing changes it, so it can be constant.
     "py/modsys.c": [
         ("\nMP_DEFINE_STR_OBJ(mp_sys_executable_obj", "\nstatic const MP_DEFINE_STR_OBJ(mp_sys_executable_obj"),
