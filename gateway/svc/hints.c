@@ -63,9 +63,10 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     // A device whose cohort could not be kept is told of every plan.
     uint64_t expected =
         cohort != NULL ? gw_cohort_expected(cohort, hint->device_id) : ~hint->digest;
-    if (expected != hint->digest &&
-        !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
-                                 worker->plan->generation)) {
+    bool settled = cohort != NULL && expected != hint->digest &&
+                   gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
+                                           cohort->signature);
+    if (expected != hint->digest && !settled) {
         if (!write_hint(worker, hint)) {
             return false;
         }
@@ -135,7 +136,7 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     // What it missed between its last check-in and now is told at once.
     if (news && hint->prev != NULL &&
         !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
-                                 worker->plan->generation) &&
+                                 checkin.cohort->signature) &&
         write_hint(worker, hint)) {
         hint->digest = checkin.expected;
     }
