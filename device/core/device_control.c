@@ -90,6 +90,7 @@ static void request_failed(struct dev_runtime *runtime)
     uint32_t wait_ms =
         dev_backoff_next(&control->backoff, dev_random(runtime), control->retry_after_s);
     control->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
+    control->checkin_first = control->kind == DEV_CONTROL_REPORT;
 }
 
 static void request_start(struct dev_runtime *runtime, enum dev_control_kind kind,
@@ -188,11 +189,13 @@ void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
         control->more_offers = false;
         control->checkin_due_us = now_us + MORE_OFFERS_PAUSE_US;
     }
-    if (now_us >= control->report_due_us && !runtime->dirty) {
+    bool checkin = now_us >= control->checkin_due_us;
+    if (now_us >= control->report_due_us && !runtime->dirty &&
+        !(checkin && control->checkin_first)) {
         report_start(runtime, now_us);
     }
-    if (control->exchange == 0 && now_us >= control->checkin_due_us &&
-        now_us >= control->not_before_us) {
+    if (checkin && control->exchange == 0 && now_us >= control->not_before_us) {
+        control->checkin_first = false;
         checkin_start(runtime, now_us);
     }
 }

@@ -141,8 +141,7 @@ static void abandon(struct dev_runtime *runtime, struct dev_task *task)
 {
     if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) == BASE_OK) {
         dev_pull_forget(runtime, task);
-        runtime->garbage = true;
-        runtime->dirty = true;
+        dev_garbage_made(runtime);
     }
 }
 

@@ -78,7 +78,7 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, co
 static void not_for_us(struct dev_runtime *runtime, enum wire_outcome_kind kind, const char *why)
 {
     task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
-    runtime->garbage = true;
+    dev_garbage_made(runtime);
     give_up(runtime, kind, why);
 }
 

@@ -84,8 +84,7 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     kept_clear(task);
     active_set(task, &version, rollout_id);
     task->runs = 1;
-    runtime->garbage = true;
-    runtime->dirty = true;
+    dev_garbage_made(runtime);
 }
 
 // A pull of what has just become active has nothing left to do.
@@ -124,8 +123,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     }
     task->every_s = manifest->every_s;
     runtime->stats.activations++;
-    runtime->garbage = true;
-    runtime->dirty = true;
+    dev_garbage_made(runtime);
 }
 
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
@@ -169,11 +167,17 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_
     active_set(task, &none, 0);
     task->every_s = 0;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
-    runtime->garbage = true;
-    runtime->dirty = true;
+    dev_garbage_made(runtime);
 }
 
 // ---- Collection
+
+void dev_garbage_made(struct dev_runtime *runtime)
+{
+    runtime->garbage = true;
+    runtime->collect_due = true;
+    runtime->dirty = true;
+}
 
 struct batch {
     struct wire_sha256 names[COLLECT_BATCH];
@@ -181,6 +185,8 @@ struct batch {
     uint32_t count;
     uint32_t skip; // names before this one were looked at
     uint32_t seen;
+    bool failed; // something could not be deleted
+    bool unsure; // a version's needs are not known: nothing may be deleted
 };
 
 static void batch_visit(void *ctx, const struct wire_sha256 *name)
@@ -207,8 +213,11 @@ static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
         return;
     }
     batch_need(batch, version);
-    if (dev_manifest_open(runtime, version, &manifest) != BASE_OK) {
-        return; // not there yet: it has no files here either
+    enum base_status status = dev_manifest_open(runtime, version, &manifest);
+    if (status != BASE_OK) {
+        // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
+        batch->unsure = batch->unsure || status != BASE_ERR_NOT_FOUND;
+        return;
     }
     for (uint32_t i = 0; i < manifest.parsed.file_count; i++) {
         batch_need(batch, &manifest.parsed.files[i].digest);
@@ -230,19 +239,23 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
         }
     }
     for (uint32_t i = 0; i < batch->count; i++) {
-        if (batch->needed[i] || storage->blob_delete(storage->ctx, &batch->names[i]) != BASE_OK) {
-            stay++;
-        }
+        batch->needed[i] = batch->needed[i] || batch->unsure;
+        bool deleted =
+            !batch->needed[i] && storage->blob_delete(storage->ctx, &batch->names[i]) == BASE_OK;
+        batch->failed = batch->failed || (!batch->needed[i] && !deleted);
+        stay += deleted ? 0 : 1;
     }
     return stay;
 }
 
+// One attempt. What cannot be deleted now is tried again after the next change or boot.
 void dev_slots_collect(struct dev_runtime *runtime)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct batch batch = {.skip = 0};
-    runtime->garbage = false; // stored with the next record; until then a boot collects again
+    runtime->collect_due = false;
     if (storage->blob_each == NULL) {
+        runtime->garbage = false;
         return;
     }
     do {
@@ -253,4 +266,6 @@ void dev_slots_collect(struct dev_runtime *runtime)
         }
         batch.skip += batch_sweep(runtime, &batch);
     } while (batch.count == COLLECT_BATCH);
+    runtime->garbage =
+        batch.failed || batch.unsure; // stored with the next record; until then a boot tries again
 }

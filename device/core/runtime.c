@@ -219,8 +219,7 @@ static enum base_status state_restore(struct dev_runtime *runtime)
     if (status == BASE_ERR_CORRUPT || status == BASE_ERR_TOO_LARGE) {
         base_log_debug(runtime->ports->log, "device", "stored state is damaged: starting anew");
         start_anew(runtime);
-        runtime->garbage = true;
-        runtime->dirty = true;
+        dev_garbage_made(runtime);
         return BASE_OK;
     }
     return status;
@@ -287,6 +286,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     if (runtime->outcomes.count > 0) {
         runtime->control.report_due_us = runtime->control.checkin_due_us;
     }
+    runtime->collect_due = runtime->garbage;
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
@@ -323,7 +323,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
         dev_pull_step(runtime, now_us);
         dev_control_step(runtime, now_us);
         dev_hints_step(runtime, now_us);
-        if (runtime->garbage && !runtime->dirty && runtime->run.run == 0) {
+        if (runtime->collect_due && !runtime->dirty && runtime->run.run == 0) {
             dev_slots_collect(runtime);
         }
         due_us = next_due_us(runtime);

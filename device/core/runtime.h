@@ -108,7 +108,8 @@ struct dev_control {
     uint8_t kind;
     bool pairs_sent;
     bool pairs_wanted;
-    bool more_offers; // check in again when the pulls are done
+    bool more_offers;   // check in again when the pulls are done
+    bool checkin_first; // the last report failed: it must not keep the device from checking in
     struct dev_backoff backoff;
     struct dev_offers_stream offers;
 };
@@ -170,7 +171,8 @@ struct dev_runtime {
     struct dev_backoff save_backoff;
     bool booted;
     bool dirty;
-    bool garbage; // blobs may be there that no slot names
+    bool garbage;     // stored: blobs may be there that no slot names
+    bool collect_due; // not stored: try to collect them now
     struct dev_control control;
     struct dev_pull pull;
     struct dev_run run;
@@ -229,6 +231,8 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
 void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
+// Blobs may have become useless: collect them when all is stored.
+void dev_garbage_made(struct dev_runtime *runtime);
 void dev_slots_collect(struct dev_runtime *runtime);
 
 // ---- device_pull.c

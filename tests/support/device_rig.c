@@ -479,10 +479,13 @@ void rig_run(struct rig *rig, uint64_t us)
         if (serve_one(rig) || finish_run(rig)) {
             continue;
         }
-        if (dev_is_idle(rig->runtime) && rig->checkins > 0) {
+        if (!rig->run_on && dev_is_idle(rig->runtime) && rig->checkins > 0) {
             return;
         }
         if (due_us > end_us) {
+            if (end_us > rig->port.clock.mono_us) {
+                mem_clock_advance(&rig->port, end_us - rig->port.clock.mono_us);
+            }
             return;
         }
         if (due_us > rig->port.clock.mono_us) {

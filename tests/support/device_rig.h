@@ -14,7 +14,7 @@
 #define RIG_FILE_MAX     200000
 #define RIG_OFFERS_MAX   8
 #define RIG_KEYS_MAX     3
-#define RIG_LEDGER_MAX   512
+#define RIG_LEDGER_MAX   4096
 
 struct rig_file {
     uint8_t *bytes;
@@ -86,6 +86,7 @@ struct rig {
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once
     bool hold_runs;
+    bool run_on;           // rig_run goes on for its whole time, even when the device is idle
     const uint8_t *script; // first file of versions added from now on; NULL: made up
     size_t script_bytes;
     // What the gateway saw.

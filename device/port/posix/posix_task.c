@@ -5,6 +5,7 @@
 // called on its own thread.
 #include "posix/posix_internal.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "vm/vm.h"
 
@@ -17,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCRIPT_SUFFIX_SIZE 4                 // ".mpy"
-#define CANCEL_REPEAT_NS   (5 * 1000 * 1000) // an interrupt before the run began is repeated
+#define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
+#define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
 
 enum work {
@@ -239,15 +240,11 @@ static void wait_end(struct posix_task *task)
         task->work = WORK_IDLE;
     }
     while (task->work == WORK_RUNNING) {
-        struct timespec until;
+        uint64_t until_us = base_clock_mono_us() + CANCEL_REPEAT_US;
+        struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
+                                 .tv_nsec = (long)(until_us % 1000000) * 1000};
         if (task->vm != NULL) {
             dev_vm_interrupt(task->vm);
-        }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += CANCEL_REPEAT_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
         }
         (void)pthread_cond_timedwait(&task->changed, &task->mutex, &until);
     }

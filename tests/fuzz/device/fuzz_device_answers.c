@@ -1,0 +1,56 @@
+// Any bytes as an answer to a check-in: the streaming reader agrees with the wire's reader,
+// whatever the pieces.
+#include "fuzz_target.h"
+
+#include "core/offers_stream.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+static bool stream_read(const uint8_t *data, size_t size, size_t chunk, uint64_t *out_sum,
+                        uint32_t *out_count)
+{
+    struct dev_offers_stream stream;
+    dev_offers_start(&stream);
+    *out_sum = 0;
+    *out_count = 0;
+    for (size_t at = 0; at < size;) {
+        size_t step = chunk < size - at ? chunk : size - at;
+        bool ready = false;
+        size_t taken = dev_offers_feed(&stream, data + at, step, &ready);
+        base_check(taken > 0);
+        base_check(taken <= step);
+        at += taken;
+        if (ready) {
+            base_check(stream.size <= DEV_OFFERS_ENVELOPE_MAX);
+            *out_sum = base_hash64_seed(stream.bytes, stream.size, *out_sum);
+            (*out_count)++;
+        }
+    }
+    return dev_offers_complete(&stream);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint64_t sums[2];
+    uint32_t counts[2];
+    bool whole = stream_read(data, size, size > 0 ? size : 1, &sums[0], &counts[0]);
+    bool pieces = stream_read(data, size, 3, &sums[1], &counts[1]);
+    base_check(whole == pieces);
+    base_check(sums[0] == sums[1]);
+    base_check(counts[0] == counts[1]);
+    if (!whole) {
+        return 0;
+    }
+    // The stream is the laxer of the two (unknown flags pass), so what the wire takes it takes too.
+    struct wire_offers offers;
+    if (wire_offers_parse(data, size, &offers) == BASE_OK) {
+        uint64_t sum = 0;
+        base_check(offers.count == counts[0]);
+        for (uint32_t i = 0; i < offers.count; i++) {
+            sum = base_hash64_seed(offers.items[i].envelope, offers.items[i].envelope_bytes, sum);
+        }
+        base_check(sum == sums[0]);
+    }
+    return 0;
+}

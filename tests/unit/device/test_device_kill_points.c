@@ -1,0 +1,239 @@
+// Killed at every call that acts on the outside, in turn, and failed at every storage operation, in
+// turn: after a reboot the device must converge to the right version, run nothing that was not
+// verified, number its outcomes right and leave no garbage.
+#include "device_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define TASK      "demo/score"
+#define CALLS_MAX 400 // a scenario ends long before
+
+enum scenario { FIRST_INSTALL, UPDATE, UPDATE_FAILS, REVERT, REMOVE, SCENARIO_COUNT };
+
+static struct rig rig;
+
+static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counter)
+{
+    struct rig_statement statement = {
+        .kind = kind, .task = TASK, .version = version, .counter = counter, .rollout_id = 9};
+    rig_offer(&rig, &statement);
+}
+
+// Brings the device to where the scenario starts, and sets the offer it is about.
+static void prepare(enum scenario scenario, bool lose_partials)
+{
+    rig_init(&rig);
+    rig.chunk = 700;
+    rig.port.storage.lose_partials = lose_partials;
+    rig_version_add(&rig, TASK, 2, 3000, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, TASK, 3, 2000, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    if (scenario != FIRST_INSTALL) {
+        offer(WIRE_RELEASE_INSTALL, 0, 1);
+        rig_checkin(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 0);
+    }
+    if (scenario == REVERT) {
+        offer(WIRE_RELEASE_INSTALL, 1, 2);
+        rig_checkin(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 1);
+    }
+    if (scenario == UPDATE_FAILS) {
+        rig.versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    }
+    if (scenario == REVERT) {
+        offer(WIRE_RELEASE_REVERT, 0, 3);
+    } else if (scenario == REMOVE) {
+        offer(WIRE_RELEASE_REMOVE, 0, 3);
+    } else {
+        offer(WIRE_RELEASE_INSTALL, scenario == FIRST_INSTALL ? 0 : 1, 2);
+    }
+}
+
+static int wanted(enum scenario scenario)
+{
+    return scenario == UPDATE ? 1 : scenario == REMOVE ? -1 : 0;
+}
+
+static void check_end(enum scenario scenario, const char *what, uint64_t n)
+{
+    if (rig_active(&rig, TASK) != wanted(scenario) || rig.ran_unverified) {
+        fail_msg("scenario %d, %s %llu: active %d, wanted %d, unverified run: %d", (int)scenario,
+                 what, (unsigned long long)n, rig_active(&rig, TASK), wanted(scenario),
+                 rig.ran_unverified);
+    }
+    assert_true(dev_is_idle(rig.runtime));
+    enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == REVERT
+                                      ? WIRE_OUTCOME_ROLLED_BACK
+                                  : scenario == REMOVE ? WIRE_OUTCOME_REMOVED
+                                                       : WIRE_OUTCOME_RAN;
+    const struct rig_outcome *last = rig_last(&rig, news);
+    assert_non_null(last);
+    // Garbage left by a kill goes with the next boot.
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig_checkin(&rig);
+    static const uint32_t blobs[SCENARIO_COUNT] = {
+        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_FAILS] = 3, [REVERT] = 3, [REMOVE] = 0};
+    if (mem_blob_count(&rig.port) != blobs[scenario]) {
+        fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,
+                 (unsigned long long)n, mem_blob_count(&rig.port), blobs[scenario]);
+    }
+}
+
+// Numbers of one epoch must be used without gaps.
+static void check_ledger(void)
+{
+    for (uint32_t i = 0; i < rig.ledger_count; i++) {
+        bool before = rig.ledger[i].seq == 1;
+        for (uint32_t j = 0; j < rig.ledger_count && !before; j++) {
+            before = rig.ledger[j].epoch == rig.ledger[i].epoch &&
+                     rig.ledger[j].seq + 1 == rig.ledger[i].seq;
+        }
+        assert_true(before);
+    }
+}
+
+static void kill_everywhere(enum scenario scenario, bool lose_partials)
+{
+    uint64_t n = 1;
+    for (; n < CALLS_MAX; n++) {
+        prepare(scenario, lose_partials);
+        rig.port.kill_at = rig.port.calls + n;
+        rig_checkin(&rig);
+        bool killed = rig.port.killed;
+        rig_kill(&rig);
+        rig_boot(&rig);
+        rig_checkin(&rig);
+        check_end(scenario, "killed at call", n);
+        check_ledger();
+        rig_done(&rig);
+        if (!killed) {
+            break;
+        }
+    }
+    print_message("scenario %d: killed at each of %llu calls\n", (int)scenario,
+                  (unsigned long long)(n - 1));
+    assert_true(n > 2);
+    assert_true(n < CALLS_MAX);
+}
+
+static void test_killed_at_every_call(void **state)
+{
+    (void)state;
+    for (int scenario = 0; scenario < SCENARIO_COUNT; scenario++) {
+        kill_everywhere((enum scenario)scenario, false);
+        kill_everywhere((enum scenario)scenario, true);
+    }
+}
+
+// Killed at one call, rebooted, and killed at another one.
+static void test_killed_twice(void **state)
+{
+    (void)state;
+    for (uint64_t first = 1; first < 40; first += 3) {
+        for (uint64_t second = 1; second < 40; second += 2) {
+            prepare(UPDATE, second % 4 == 1);
+            rig.port.kill_at = rig.port.calls + first;
+            rig_checkin(&rig);
+            rig_kill(&rig);
+            rig.port.kill_at = rig.port.calls + second;
+            rig_boot(&rig);
+            rig_checkin(&rig);
+            rig_kill(&rig);
+            rig_boot(&rig);
+            rig_checkin(&rig);
+            check_end(UPDATE, "killed twice, first at", first);
+            check_ledger();
+            rig_done(&rig);
+        }
+    }
+}
+
+static void fail_everywhere(enum scenario scenario, enum base_status status, bool lasting)
+{
+    uint64_t n = 1;
+    for (; n < CALLS_MAX; n++) {
+        prepare(scenario, false);
+        struct mem_storage *storage = &rig.port.storage;
+        uint64_t before = storage->operations;
+        storage->fail_status = status;
+        *(lasting ? &storage->fail_from : &storage->fail_at) = before + n;
+        rig_checkin(&rig);
+        bool failed = storage->operations >= before + n;
+        storage->fail_from = 0;
+        storage->fail_at = 0;
+        rig_checkin(&rig);
+        rig_checkin(&rig);
+        check_end(scenario, "storage failed at operation", n);
+        check_ledger();
+        rig_done(&rig);
+        if (!failed) {
+            break;
+        }
+    }
+    assert_true(n > 2);
+    assert_true(n < CALLS_MAX);
+}
+
+static void test_storage_fails_at_every_operation(void **state)
+{
+    (void)state;
+    for (int scenario = 0; scenario < SCENARIO_COUNT; scenario++) {
+        fail_everywhere((enum scenario)scenario, BASE_ERR_IO, false);
+        fail_everywhere((enum scenario)scenario, BASE_ERR_FULL, false);
+        fail_everywhere((enum scenario)scenario, BASE_ERR_FULL, true);
+    }
+}
+
+static void test_storage_fails_and_is_killed(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n < 60; n++) {
+        prepare(UPDATE, true);
+        rig.port.storage.fail_from = rig.port.storage.operations + n;
+        rig_checkin(&rig);
+        rig.port.storage.fail_from = 0;
+        rig_kill(&rig);
+        rig_boot(&rig);
+        rig_checkin(&rig);
+        check_end(UPDATE, "storage failed, then killed", n);
+        check_ledger();
+        rig_done(&rig);
+    }
+}
+
+static void test_boot_twice_is_boot_once(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n < 40; n++) {
+        prepare(UPDATE, false);
+        rig.port.kill_at = rig.port.calls + n;
+        rig_checkin(&rig);
+        rig_kill(&rig);
+        rig_boot(&rig);
+        static struct mem_storage once;
+        once = rig.port.storage;
+        rig_boot(&rig);
+        assert_int_equal(once.state_bytes, rig.port.storage.state_bytes);
+        assert_memory_equal(once.state, rig.port.storage.state, once.state_bytes);
+        rig_done(&rig);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_at_every_call),
+        cmocka_unit_test(test_killed_twice),
+        cmocka_unit_test(test_storage_fails_at_every_operation),
+        cmocka_unit_test(test_storage_fails_and_is_killed),
+        cmocka_unit_test(test_boot_twice_is_boot_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

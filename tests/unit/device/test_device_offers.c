@@ -1,0 +1,366 @@
+// Offers under attack: what a stolen gateway may send, and what a device does with it. Nothing of
+// it may change what the device runs, and each refusal is reported once.
+#include "device_rig.h"
+
+#include "policy/bucket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TASK  "demo/score"
+#define OTHER "demo/other"
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    rig_version_add(&rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, TASK, 1, 200, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, TASK, 1, 300, WIRE_RUNTIME_ABI + 1, 0);
+    rig_version_add(&rig, OTHER, 1, 400, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    struct rig_statement good = {
+        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 0, .counter = 5, .rollout_id = 1};
+    rig_offer(&rig, &good);
+    rig_checkin(&rig);
+    rig_offer_none(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_done(&rig);
+    return 0;
+}
+
+static struct rig_statement install(uint32_t version, uint64_t counter)
+{
+    return (struct rig_statement){.kind = WIRE_RELEASE_INSTALL,
+                                  .task = TASK,
+                                  .version = version,
+                                  .counter = counter,
+                                  .rollout_id = 2};
+}
+
+static uint64_t refused(void)
+{
+    struct dev_stats stats;
+    dev_stats(rig.runtime, &stats);
+    return stats.refused_offers;
+}
+
+// Offers what is set, twice. It must be refused both times, reported once, and change nothing.
+static void expect_refusal(enum wire_outcome_kind kind, const char *detail)
+{
+    uint64_t before = refused();
+    uint32_t ledger = rig.ledger_count;
+    uint32_t requests = rig.blob_requests;
+    rig_checkin(&rig);
+    rig_checkin(&rig);
+    assert_int_equal(refused(), before + 2);
+    assert_int_equal(rig.blob_requests, requests);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig.ledger_count, ledger + 1);
+    assert_int_equal(rig.ledger[ledger].outcome.kind, kind);
+    assert_string_equal(rig.ledger[ledger].detail, detail);
+    rig_kill(&rig); // the memory of it survives
+    rig_boot(&rig);
+    rig_checkin(&rig);
+    assert_int_equal(rig.ledger_count, ledger + 1);
+}
+
+static void test_wrong_key(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    statement.signers = 1u << 2; // a key the device does not trust
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "signature does not verify");
+    assert_int_equal(rig.ledger[rig.ledger_count - 1].outcome.rollout_id, 2);
+}
+
+// Every single bit of a signed statement counts.
+static void test_every_flipped_bit_is_refused(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    struct rig_envelope good;
+    rig_sign(&rig, &statement, &good);
+    for (size_t bit = 0; bit < good.size * 8; bit++) {
+        rig.offers[0] = good;
+        rig.offers[0].bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        rig.offer_count = 1;
+        rig_checkin(&rig);
+        if (rig_active(&rig, TASK) != 0) {
+            fail_msg("bit %zu flipped, and the statement was followed", bit);
+        }
+    }
+    assert_int_equal(rig.versions[1].runs, 0);
+    rig.offers[0] = good; // and without a flip it is followed
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+static void test_truncated_statement(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    struct rig_envelope good;
+    rig_sign(&rig, &statement, &good);
+    for (size_t size = 1; size < good.size; size++) {
+        rig.offers[0] = good;
+        rig.offers[0].size = size;
+        rig.offer_count = 1;
+        rig_checkin(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 0);
+    }
+}
+
+static void test_threshold_of_two(void **state)
+{
+    (void)state;
+    rig.config.signature_threshold = 2;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    struct rig_statement statement = install(1, 6);
+    statement.signers = 1;
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "signature does not verify");
+    statement.signers = 1u | 1u << 2; // one trusted, one not
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "signature does not verify");
+    statement.signers = 3;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+static void test_one_key_does_not_count_twice(void **state)
+{
+    (void)state;
+    rig.config.signature_threshold = 2;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    struct rig_statement statement = install(1, 6);
+    statement.key_twice = true;
+    rig_offer(&rig, &statement);
+    uint64_t before = refused();
+    rig_checkin(&rig);
+    assert_int_equal(refused(), before + 1);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+}
+
+static void test_replayed_counter(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 4); // lower
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "release counter goes backwards");
+    statement = install(1, 5); // the same number for another version
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "release counter goes backwards");
+}
+
+static void test_widened_stage_is_no_news(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(0, 5);
+    statement.rollout_id = 1; // the very statement that is followed, for a wider stage
+    statement.max_bucket = 9999;
+    uint32_t ledger = rig.ledger_count;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(refused(), 0);
+    assert_int_equal(rig.ledger_count, ledger);
+    assert_int_equal(rig.versions[0].runs, 1);
+}
+
+static void test_outside_the_signed_stage(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    statement.salt = 7;
+    uint16_t bucket = pol_bucket(rig.config.device_id, statement.salt);
+    assert_true(bucket > 0);
+    statement.max_bucket = bucket; // stages are below, so this one just misses
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_NOT_APPLICABLE, "device is outside the signed stage");
+    statement.max_bucket = (uint16_t)(bucket + 1);
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+static void test_expired(void **state)
+{
+    (void)state;
+    uint64_t now_s = rig.port.clock.wall_us / 1000000;
+    struct rig_statement statement = install(1, 6);
+    statement.issued_s = now_s - 200;
+    statement.expires_s = now_s - 1;
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_NOT_APPLICABLE, "no longer valid");
+}
+
+// A clock set back does not bring an expired statement to life: the device remembers the time it
+// has seen signed.
+static void test_clock_set_back(void **state)
+{
+    (void)state;
+    uint64_t now_s = rig.port.clock.wall_us / 1000000;
+    struct rig_statement later = install(1, 6);
+    later.issued_s = now_s + 1000;
+    later.expires_s = now_s + 5000;
+    rig_offer(&rig, &later);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    rig.port.clock.wall_us = 0; // 1970
+    rig_kill(&rig);
+    rig_boot(&rig);
+    struct rig_statement old = install(0, 7);
+    old.issued_s = now_s;
+    old.expires_s = now_s + 900;
+    uint64_t before = refused();
+    rig_offer(&rig, &old);
+    rig_checkin(&rig);
+    assert_int_equal(refused(), before + 1);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+static void test_wrong_abi(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(2, 6);
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
+    assert_int_equal(rig.versions[2].runs, 0);
+    assert_int_equal(rig.blob_requests, 2 + 1); // the manifest once, its file never
+}
+
+static void test_manifest_of_another_task(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(3, 6); // signed for TASK, but the content is OTHER's
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
+    assert_int_equal(rig.versions[3].runs, 0);
+}
+
+static void test_task_table_is_bounded(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a/1", "a/2", "a/3", "a/4", "a/5"};
+    rig_offer_none(&rig);
+    for (int i = 0; i < 5; i++) {
+        struct rig_statement statement = install(0, 1);
+        statement.task = names[i];
+        rig_offer_add(&rig, &statement);
+    }
+    rig_checkin(&rig);
+    assert_int_equal(dev_task_count(rig.runtime), 4);
+    assert_true(refused() >= 2);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+}
+
+static void test_no_trusted_key_means_no_task(void **state)
+{
+    (void)state;
+    rig.config.trusted_key_count = 0;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    struct rig_statement statement = install(1, 6);
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "signature does not verify");
+}
+
+// Damage to the frame of the answer itself: the envelope in it may be good, and is judged alone.
+static void test_damaged_answers(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(0, 5);
+    statement.rollout_id = 1;
+    struct rig_envelope envelope;
+    rig_sign(&rig, &statement, &envelope);
+    struct wire_offers offers = {.count = 1};
+    offers.items[0].envelope = envelope.bytes;
+    offers.items[0].envelope_bytes = envelope.size;
+    uint8_t body[2000];
+    size_t size = 0;
+    assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
+    for (size_t cut = 0; cut < size; cut++) {
+        dev_checkin_now(rig.runtime);
+        (void)dev_tick(rig.runtime, rig.port.clock.mono_us);
+        struct mem_exchange *exchange = mem_exchange_find(&rig.port, "/v1/checkin");
+        assert_non_null(exchange);
+        struct dev_response_head head = {.status = 200, .content_bytes = cut};
+        struct dev_stats before;
+        struct dev_stats after;
+        dev_stats(rig.runtime, &before);
+        mem_exchange_answer(&rig.port, rig.runtime, exchange, &head, body, cut);
+        dev_stats(rig.runtime, &after);
+        assert_int_equal(after.bad_requests, before.bad_requests + 1);
+        assert_int_equal(after.checkins, before.checkins);
+    }
+    assert_int_equal(rig_active(&rig, TASK), 0);
+}
+
+static void test_offer_header(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    struct rig_envelope envelope;
+    rig_sign(&rig, &statement, &envelope);
+    struct wire_offers offers = {.count = 1};
+    offers.items[0].envelope = envelope.bytes;
+    offers.items[0].envelope_bytes = envelope.size;
+    uint8_t bytes[2000];
+    char text[3000];
+    size_t size = 0;
+    assert_int_equal(wire_offers_encode(&offers, bytes, sizeof(bytes), &size), BASE_OK);
+    struct base_str header = {text, base_b64_encode(bytes, size, text)};
+    struct base_str half = {text, header.size / 2};
+    assert_int_equal(dev_on_offer_header(rig.runtime, BASE_STR("!")), BASE_ERR_INVALID);
+    assert_int_equal(dev_on_offer_header(rig.runtime, half), BASE_ERR_INVALID);
+    assert_int_equal(dev_on_offer_header(rig.runtime, BASE_STR("")), BASE_ERR_INVALID);
+    assert_int_equal(dev_on_offer_header(rig.runtime, header), BASE_OK);
+    rig_run(&rig, 60 * 1000000ull);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_wrong_key),
+        CASE(test_every_flipped_bit_is_refused),
+        CASE(test_truncated_statement),
+        CASE(test_threshold_of_two),
+        CASE(test_one_key_does_not_count_twice),
+        CASE(test_replayed_counter),
+        CASE(test_widened_stage_is_no_news),
+        CASE(test_outside_the_signed_stage),
+        CASE(test_expired),
+        CASE(test_clock_set_back),
+        CASE(test_wrong_abi),
+        CASE(test_manifest_of_another_task),
+        CASE(test_task_table_is_bounded),
+        CASE(test_no_trusted_key_means_no_task),
+        CASE(test_damaged_answers),
+        CASE(test_offer_header),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

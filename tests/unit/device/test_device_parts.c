@@ -1,0 +1,329 @@
+// The small pure parts of the runtime: back-off, the hint stream's parser, the streaming reader of
+// answers, the queue of outcomes, and the stored record.
+#include "core/runtime.h"
+#include "device_rig.h"
+
+#include "base/prng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// ---- Back-off
+
+static void test_backoff_stays_in_bounds(void **state)
+{
+    (void)state;
+    struct dev_backoff backoff;
+    struct base_prng prng;
+    base_prng_seed(&prng, 7);
+    dev_backoff_init(&backoff, 100, 5000);
+    uint32_t longest = 0;
+    for (int i = 0; i < 10000; i++) {
+        uint32_t last = backoff.last_ms > 100 ? backoff.last_ms : 100;
+        uint32_t wait = dev_backoff_next(&backoff, base_prng_next(&prng), 0);
+        assert_in_range(wait, 100, 5000);
+        assert_true(wait <= 3 * last);
+        longest = wait > longest ? wait : longest;
+    }
+    assert_true(longest > 4000);
+    dev_backoff_reset(&backoff);
+    assert_in_range(dev_backoff_next(&backoff, base_prng_next(&prng), 0), 100, 300);
+}
+
+static void test_backoff_honours_retry_after(void **state)
+{
+    (void)state;
+    struct dev_backoff backoff;
+    dev_backoff_init(&backoff, 100, 5000);
+    assert_in_range(dev_backoff_next(&backoff, 12345, 60), 60100, 65000);
+    assert_in_range(dev_backoff_next(&backoff, 12345, UINT32_MAX),
+                    DEV_BACKOFF_RETRY_AFTER_MAX_S * 1000u,
+                    DEV_BACKOFF_RETRY_AFTER_MAX_S * 1000u + 5000);
+    dev_backoff_init(&backoff, 0, 0); // repaired, not divided by
+    assert_in_range(dev_backoff_next(&backoff, UINT64_MAX, 0), 1, 1);
+    dev_backoff_init(&backoff, UINT32_MAX, UINT32_MAX);
+    assert_int_equal(dev_backoff_next(&backoff, UINT64_MAX, 0), UINT32_MAX);
+}
+
+// ---- Server-sent events
+
+static int hints_in(const char *text, size_t chunk, uint32_t *out_spread_ms)
+{
+    struct dev_sse sse;
+    int hints = 0;
+    size_t size = strlen(text);
+    dev_sse_init(&sse);
+    for (size_t at = 0; at < size; at += chunk) {
+        size_t step = chunk < size - at ? chunk : size - at;
+        for (size_t done = 0; done < step;) {
+            bool hint = false;
+            size_t taken = dev_sse_feed(&sse, (const uint8_t *)text + at + done, step - done, &hint,
+                                        out_spread_ms);
+            assert_in_range(taken, 1, step - done);
+            done += taken;
+            hints += hint ? 1 : 0;
+        }
+    }
+    return hints;
+}
+
+static void test_sse(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int hints;
+        uint32_t spread_ms; // of the last
+    } cases[] = {
+        {"event: hint\ndata: {\"spread_ms\":1500}\n\n", 1, 1500},
+        {"event:hint\ndata:{\"spread_ms\":7}\n\n", 1, 7},
+        {"event: hint\r\ndata: {\"spread_ms\":9}\r\n\r\n", 1, 9},
+        {"event: hint\rdata: {\"spread_ms\":9}\r\r", 1, 9},
+        {"event: hint\n\n", 1, 0},
+        {"event: hint\ndata: {\"spread_ms\":99999999999}\n\n", 1, DEV_SSE_SPREAD_MS_MAX},
+        {"event: hint\ndata: {\"spread_ms\":-5}\n\n", 1, 0},
+        {"event: hint\ndata: {\"other\":1, \"spread_ms\":12}\n\n", 1, 12},
+        {"event: hello\ndata: {\"spread_ms\":5}\n\n", 0, 0},
+        {"data: {\"spread_ms\":5}\n\n", 0, 0},
+        {": keep alive\n\nevent: hint\n: comment\ndata: {\"spread_ms\":3}\n\n", 1, 3},
+        {"event: hint\ndata: {\"spread_ms\":1}\n\nevent: hint\ndata: {\"spread_ms\":2}\n\n", 2, 2},
+        {"event: hint", 0, 0},
+        {"event: hintx\n\n", 0, 0},
+        {"events: hint\n\n", 0, 0},
+        {"\n\n\n\n", 0, 0},
+        {"event: hint\nevent: hello\n\n", 0, 0},
+        {"event: hint and a very long line that goes on far beyond what the parser keeps of a "
+         "line, which is some hundred bytes\n\n",
+         0, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t chunk = 1; chunk <= 64; chunk *= 4) {
+            uint32_t spread_ms = 0;
+            int hints = hints_in(cases[i].text, chunk, &spread_ms);
+            if (hints != cases[i].hints || (hints > 0 && spread_ms != cases[i].spread_ms)) {
+                fail_msg("case %zu in pieces of %zu: %d hints, spread %u", i, chunk, hints,
+                         spread_ms);
+            }
+        }
+    }
+}
+
+// ---- The streaming reader against the whole reader of the wire
+
+static void test_offers_stream_agrees_with_the_wire(void **state)
+{
+    (void)state;
+    static uint8_t body[8192];
+    static uint8_t envelopes[4][600];
+    struct wire_offers offers = {.flags = 2, .next_checkin_s = 300, .count = 4};
+    size_t size = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        memset(envelopes[i], (int)i + 1, sizeof(envelopes[i]));
+        offers.items[i].envelope = envelopes[i];
+        offers.items[i].envelope_bytes = 100 + 150 * i;
+    }
+    assert_int_equal(wire_offers_encode(&offers, body, sizeof(body), &size), BASE_OK);
+    for (size_t chunk = 1; chunk <= size; chunk = chunk * 3 + 1) {
+        struct dev_offers_stream stream;
+        uint32_t seen = 0;
+        dev_offers_start(&stream);
+        for (size_t at = 0; at < size; at += chunk) {
+            size_t step = chunk < size - at ? chunk : size - at;
+            for (size_t done = 0; done < step;) {
+                bool ready = false;
+                done += dev_offers_feed(&stream, body + at + done, step - done, &ready);
+                if (ready) {
+                    assert_int_equal(stream.size, offers.items[seen].envelope_bytes);
+                    assert_memory_equal(stream.bytes, envelopes[seen], stream.size);
+                    seen++;
+                }
+            }
+        }
+        assert_int_equal(seen, 4);
+        assert_true(dev_offers_complete(&stream));
+        assert_int_equal(stream.flags, 2);
+        assert_int_equal(stream.next_checkin_s, 300);
+        bool ready = false;
+        (void)dev_offers_feed(&stream, body, 1, &ready); // something behind the end
+        assert_false(dev_offers_complete(&stream));
+    }
+}
+
+static bool offers_complete(const uint8_t *bytes, size_t size)
+{
+    struct dev_offers_stream stream;
+    dev_offers_start(&stream);
+    for (size_t at = 0; at < size;) {
+        bool ready = false;
+        at += dev_offers_feed(&stream, bytes + at, size - at, &ready);
+    }
+    return dev_offers_complete(&stream);
+}
+
+static void test_offers_stream_limits(void **state)
+{
+    (void)state;
+    static const uint8_t empty[] = {1, 0, 0, 0};
+    static const uint8_t wrong_version[] = {2, 0, 0, 0};
+    static const uint8_t too_many[] = {1, 0, 0, WIRE_OFFERS_MAX + 1};
+    static const uint8_t empty_envelope[] = {1, 0, 0, 1, 0};
+    static const uint8_t huge_envelope[] = {1, 0, 0, 1, 0xff, 0xff, 0x7f};
+    static const uint8_t long_number[] = {1, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0};
+    static const uint8_t padded_number[] = {1, 0, 0x80, 0x00, 0};
+    assert_true(offers_complete(empty, sizeof(empty)));
+    assert_false(offers_complete(empty, 3));
+    assert_false(offers_complete(wrong_version, sizeof(wrong_version)));
+    assert_false(offers_complete(too_many, sizeof(too_many)));
+    assert_false(offers_complete(empty_envelope, sizeof(empty_envelope)));
+    assert_false(offers_complete(huge_envelope, sizeof(huge_envelope)));
+    assert_false(offers_complete(long_number, sizeof(long_number)));
+    assert_false(offers_complete(padded_number, sizeof(padded_number)));
+}
+
+// ---- The queue of outcomes
+
+static void test_outcome_queue(void **state)
+{
+    (void)state;
+    static uint8_t memory[4096];
+    struct dev_outcome_queue queue;
+    assert_true(dev_outcomes_bytes(4) <= sizeof(memory));
+    dev_outcomes_init(&queue, memory, 4);
+    for (uint64_t i = 1; i <= 6; i++) {
+        struct wire_outcome outcome = {
+            .kind = WIRE_OUTCOME_RAN, .task_id = i, .version_id = i * 2, .rollout_id = i * 3};
+        assert_int_equal(dev_outcomes_add(&queue, &outcome), i > 4 ? 1 : 0);
+    }
+    assert_int_equal(queue.first_seq, 3);
+    assert_int_equal(dev_outcomes_ack(&queue, 4), 2);
+    assert_int_equal(dev_outcomes_ack(&queue, 4), 0);
+    struct base_reader reader;
+    struct wire_outcome outcome;
+    dev_outcomes_reader(&queue, &reader);
+    assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_OK);
+    assert_int_equal(outcome.task_id, 5);
+    assert_int_equal(outcome.rollout_id, 15);
+    assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_OK);
+    assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_ERR_NOT_FOUND);
+}
+
+static void test_outcome_details_are_cut_between_characters(void **state)
+{
+    (void)state;
+    static uint8_t memory[4096];
+    char text[WIRE_REPORT_DETAIL_MAX + 40];
+    struct dev_outcome_queue queue;
+    dev_outcomes_init(&queue, memory, 4);
+    for (size_t i = 0; i + 1 < sizeof(text); i += 2) {
+        memcpy(text + i, "\xc3\xa4", 2); // two bytes each
+    }
+    struct wire_outcome outcome = {.kind = WIRE_OUTCOME_FAIL_LOAD,
+                                   .detail = {text + 1, sizeof(text) - 1}};
+    outcome.detail = (struct base_str){text, sizeof(text) - 1};
+    // Long details use up the bytes before the count is reached: then the oldest goes as well.
+    uint32_t dropped = 0;
+    for (int i = 0; i < 4; i++) {
+        dropped += dev_outcomes_add(&queue, &outcome);
+    }
+    assert_true(dropped > 0);
+    struct base_reader reader;
+    dev_outcomes_reader(&queue, &reader);
+    assert_int_equal(dev_outcomes_next(&reader, &outcome), BASE_OK);
+    assert_int_equal(outcome.detail.size, WIRE_REPORT_DETAIL_MAX);
+}
+
+// ---- The stored record
+
+static struct rig rig;
+
+static void record_make(void)
+{
+    rig_init(&rig);
+    rig_version_add(&rig, "demo/score", 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, "demo/score", 1, 200, WIRE_RUNTIME_ABI, 60);
+    rig_boot(&rig);
+    rig.report_status = 503; // outcomes stay in the record
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
+                                          .task = "demo/score",
+                                          .version = i,
+                                          .counter = i + 1,
+                                          .rollout_id = 7};
+        rig_offer(&rig, &statement);
+        rig_checkin(&rig);
+    }
+}
+
+static void test_record_is_small_and_comes_back(void **state)
+{
+    (void)state;
+    record_make();
+    uint8_t first[4096];
+    uint8_t second[4096];
+    size_t first_size = 0;
+    size_t second_size = 0;
+    assert_int_equal(dev_state_encode(rig.runtime, first, sizeof(first), &first_size), BASE_OK);
+    print_message("record of one task and %u outcomes: %zu bytes\n", rig.runtime->outcomes.count,
+                  first_size);
+    assert_true(first_size < 700);
+    rig_kill(&rig);
+    rig_boot(&rig);
+    assert_int_equal(dev_state_decode(rig.runtime, first, first_size), BASE_OK);
+    assert_int_equal(dev_state_encode(rig.runtime, second, sizeof(second), &second_size), BASE_OK);
+    assert_int_equal(first_size, second_size);
+    assert_memory_equal(first, second, first_size);
+    assert_int_equal(dev_state_encode(rig.runtime, second, first_size - 1, &second_size),
+                     BASE_ERR_TOO_LARGE);
+    rig_done(&rig);
+}
+
+static void test_damaged_records_start_anew(void **state)
+{
+    (void)state;
+    record_make();
+    static uint8_t good[4096];
+    size_t size = rig.port.storage.state_bytes;
+    memcpy(good, rig.port.storage.state, size);
+    for (size_t cut = 0; cut < size; cut++) {
+        rig.port.storage.state_bytes = cut;
+        rig_kill(&rig);
+        rig_boot(&rig);
+        assert_int_equal(dev_task_count(rig.runtime), 0);
+        memcpy(rig.port.storage.state, good, size);
+    }
+    for (size_t bit = 0; bit < size * 8; bit += 3) {
+        memcpy(rig.port.storage.state, good, size);
+        rig.port.storage.state_bytes = size;
+        rig.port.storage.state[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        rig_kill(&rig);
+        rig_boot(&rig);
+        assert_int_equal(dev_task_count(rig.runtime), 0);
+    }
+    memcpy(rig.port.storage.state, good, size);
+    rig.port.storage.state_bytes = size;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    assert_int_equal(dev_task_count(rig.runtime), 1);
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_backoff_stays_in_bounds),
+        cmocka_unit_test(test_backoff_honours_retry_after),
+        cmocka_unit_test(test_sse),
+        cmocka_unit_test(test_offers_stream_agrees_with_the_wire),
+        cmocka_unit_test(test_offers_stream_limits),
+        cmocka_unit_test(test_outcome_queue),
+        cmocka_unit_test(test_outcome_details_are_cut_between_characters),
+        cmocka_unit_test(test_record_is_small_and_comes_back),
+        cmocka_unit_test(test_damaged_records_start_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
