@@ -11,7 +11,7 @@ const struct cli_command cli_commands[] = {
      "  walle key new --out release.key     also writes release.key.pub and prints the public key",
      CLI_BIT(OUT) | CLI_BIT(FORMAT), 0, 0, cli_key_new},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
-     "  walle task init hello", 0, 1, 1, cli_task_init},
+     "  walle task init hello", CLI_BIT(FORMAT), 1, 1, cli_task_init},
     {"task", "build", "DIR",
      "Compile a task to bytecode, name every file by its SHA-256, write the manifest.",
      "  walle task build conf/tasks/ipv --out build/ipv\n"

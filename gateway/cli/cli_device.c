@@ -12,7 +12,8 @@ enum cli_exit cli_device_get(struct cli *cli)
     if (!cli_path_add(path, sizeof(path), cli->args[0])) {
         return cli_fail(CLI_EXIT_USAGE, "device id too long");
     }
-    return cli_show_take(cli_api_call(cli, "GET", path, NULL, &device), device);
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &device);
+    return cli_show_take(code, device);
 }
 
 static void print_attrs(const json_t *attrs)

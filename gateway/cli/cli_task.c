@@ -69,6 +69,9 @@ enum cli_exit cli_task_init(struct cli *cli)
     if (cli_file_write(path, init_python, sizeof(init_python) - 1, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
+    if (cli->json) {
+        return cli_show_take(CLI_EXIT_OK, json_pack("{s:s, s:s}", "name", name, "folder", folder));
+    }
     printf("%s: task.json and task.py; build it with\n  walle task build %s --out build/%s\n",
            folder, folder, name);
     return CLI_EXIT_OK;

@@ -24,7 +24,7 @@
 #define TRIM_AFTER_MS     3000
 #define CHECK_MS          1000 // how often a connection with requests is looked at
 #define CONNECTION_WINDOW (1024 * 1024)
-#define SETTINGS_COUNT    4
+#define SETTINGS_COUNT    3
 #define PING_BYTES        8
 
 static void on_event(evutil_socket_t fd, short what, void *ctx);
@@ -64,7 +64,6 @@ static enum base_status start_session(struct gw_conn *conn)
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)limits->streams},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)limits->header_list_bytes},
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, (uint32_t)limits->header_table_bytes},
-        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
     int rv = nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE, settings, SETTINGS_COUNT);
     if (rv == 0) {
@@ -72,6 +71,7 @@ static enum base_status start_session(struct gw_conn *conn)
                                                    CONNECTION_WINDOW);
     }
     conn->state = GW_CONN_OPEN;
+    gw_frame_scan_init(&conn->scan);
     gw_conn_mark(conn);
     return rv == 0 ? BASE_OK : BASE_ERR_NOMEM;
 }
@@ -389,7 +389,8 @@ void gw_conn_drain_last(struct gw_conn *conn)
 
 // ---- Input
 
-static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+// Hands bytes to nghttp2.
+static void feed_piece(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 {
     conn->busy = true;
     ssize_t rv = nghttp2_session_mem_recv(conn->session, bytes, size);
@@ -401,6 +402,25 @@ static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     } else if (rv < 0) {
         gw_conn_terminate(conn, NGHTTP2_INTERNAL_ERROR);
     }
+}
+
+// Stops before each DATA frame, when nghttp2 has seen everything in front of it, to look whether
+// its stream is over.
+static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    size_t fed = 0;
+    size_t at = 0;
+    struct gw_frame_head head;
+    while (gw_frame_scan_next(&conn->scan, bytes, size, &at, &head)) {
+        if (head.type == NGHTTP2_DATA) {
+            if (at - fed > GW_FRAME_HEAD_BYTES) {
+                feed_piece(conn, bytes + fed, at - fed - GW_FRAME_HEAD_BYTES);
+                fed = at - GW_FRAME_HEAD_BYTES;
+            }
+            gw_h2_check_closed_stream(conn, head.stream);
+        }
+    }
+    feed_piece(conn, bytes + fed, size - fed);
     gw_conn_mark(conn);
 }
 

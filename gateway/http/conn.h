@@ -3,6 +3,7 @@
 #ifndef GW_HTTP_CONN_H
 #define GW_HTTP_CONN_H
 
+#include "http/frame_scan.h"
 #include "http/h2_memory.h"
 #include "http/peer_table.h"
 #include "http/timer_wheel.h"
@@ -56,6 +57,8 @@ struct gw_conn {
     int32_t last_stream;       // highest id opened
     int32_t skipped_from;      // ids last skipped by the peer: never opened
     int32_t skipped_to;
+    int32_t reset_low; // lowest and highest stream that we reset; 0: none
+    int32_t reset_high;
     uint32_t block_bytes; // of the header block being read
 
     uint8_t *rest; // unsent output
@@ -65,6 +68,7 @@ struct gw_conn {
     uint64_t read_ms;  // last input
     uint64_t write_ms; // last progress of `rest`
     uint64_t idle_ms;  // since when there is no stream
+    struct gw_frame_scan scan;
     struct pol_ratelimit resets;
     struct pol_ratelimit controls;
 };
@@ -91,6 +95,9 @@ void gw_conn_on_timer(struct gw_conn *conn);
 void gw_conn_wake_timer(struct gw_conn *conn);
 
 // h2_events.c: the callbacks of every session.
+// A DATA or HEADERS frame begins on stream `id`: ends the connection when that stream is over.
+// Called by conn.c for DATA, which nghttp2 drops without a callback.
+void gw_h2_check_closed_stream(struct gw_conn *conn, int32_t id);
 void gw_h2_events_set(nghttp2_session_callbacks *callbacks);
 
 #endif

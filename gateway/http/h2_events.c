@@ -34,9 +34,22 @@ static int count_control(struct gw_conn *conn)
     return enhance_your_calm(conn);
 }
 
+// DATA and HEADERS on a stream that is over (RFC 9113, 5.1) end the connection; nghttp2, which
+// keeps no closed streams here, would let them pass. Streams that we reset ourselves get the
+// benefit of the doubt: such frames may have been under way.
+void gw_h2_check_closed_stream(struct gw_conn *conn, int32_t id)
+{
+    bool known = (id & 1) == 0 || id > conn->last_stream || conn->draining ||
+                 (id >= conn->reset_low && id <= conn->reset_high) ||
+                 nghttp2_session_find_stream(conn->session, id) != NULL;
+    if (!known) {
+        gw_conn_terminate(conn, NGHTTP2_STREAM_CLOSED);
+    }
+}
+
 // A HEADERS frame opens a stream, or is trailers of one that was open. On an id that the peer
 // passed over it is neither: RFC 9113, 5.1.1 makes that a connection error, nghttp2 lets it pass.
-static int check_headers_frame(struct gw_conn *conn, const nghttp2_frame_hd *hd)
+static void check_headers_frame(struct gw_conn *conn, const nghttp2_frame_hd *hd)
 {
     conn->block_bytes = 0;
     if (hd->stream_id > conn->last_stream) {
@@ -47,8 +60,9 @@ static int check_headers_frame(struct gw_conn *conn, const nghttp2_frame_hd *hd)
         conn->last_stream = hd->stream_id;
     } else if (hd->stream_id >= conn->skipped_from && hd->stream_id <= conn->skipped_to) {
         gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
+    } else {
+        gw_h2_check_closed_stream(conn, hd->stream_id);
     }
-    return 0;
 }
 
 // A header block may not be larger than what it may decode to.
@@ -68,7 +82,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct gw_conn *conn = user;
     switch (hd->type) {
     case NGHTTP2_HEADERS:
-        (void)check_headers_frame(conn, hd);
+        check_headers_frame(conn, hd);
         return count_block(conn, hd->length);
     case NGHTTP2_CONTINUATION:
         return count_block(conn, hd->length);
@@ -185,9 +199,22 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, co
     return 0;
 }
 
+static void note_reset(struct gw_conn *conn, int32_t id)
+{
+    if (conn->reset_low == 0 || id < conn->reset_low) {
+        conn->reset_low = id;
+    }
+    if (id > conn->reset_high) {
+        conn->reset_high = id;
+    }
+}
+
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    (void)user;
+    if (frame->hd.type == NGHTTP2_RST_STREAM) {
+        note_reset(user, frame->hd.stream_id);
+        return 0;
+    }
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0 ||
         (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS)) {
         return 0;

@@ -3,6 +3,9 @@
 // the store's writer and the control thread.
 #include "store/bell.h"
 
+#include "base/ckd.h"
+#include "base/clock.h"
+
 #include <time.h>
 
 #define US_PER_S UINT64_C(1000000)
@@ -30,12 +33,9 @@ void gw_bell_ring(struct gw_bell *bell)
 
 static struct timespec deadline_after(uint64_t timeout_us)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t ns = (uint64_t)now.tv_nsec + (timeout_us % US_PER_S) * 1000u;
-    now.tv_sec += (time_t)(timeout_us / US_PER_S + ns / UINT64_C(1000000000));
-    now.tv_nsec = (long)(ns % UINT64_C(1000000000));
-    return now;
+    uint64_t until_us = base_sat_add_u64(base_clock_mono_us(), timeout_us);
+    return (struct timespec){.tv_sec = (time_t)(until_us / US_PER_S),
+                             .tv_nsec = (long)(until_us % US_PER_S * 1000u)};
 }
 
 bool gw_bell_wait(struct gw_bell *bell, uint64_t timeout_us)

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+// A table that cannot grow leaves hh.tbl NULL instead of ending the process.
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct blob_key {
@@ -137,6 +139,18 @@ static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key
     return blob;
 }
 
+// The cache's own reference to a blob that is in the table now; makes room for it.
+static void keep(struct gw_blob_cache *cache, struct gw_blob *blob)
+{
+    atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
+    link_newest(cache, blob);
+    cache->bytes += blob->bytes.size;
+    cache->entries++;
+    while (cache->bytes > GW_BLOB_CACHE_BYTES_MAX && cache->oldest != blob) {
+        evict(cache, cache->oldest);
+    }
+}
+
 // Puts a blob in (the cache takes a reference of its own). When another thread was faster, its blob
 // is used and this one released: the result is the one to use.
 static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
@@ -147,13 +161,9 @@ static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
     if (there != NULL) {
         atomic_fetch_add_explicit(&there->refs, 1, memory_order_relaxed);
     } else if (blob->bytes.size <= GW_BLOB_CACHE_BYTES_MAX) {
-        atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
         HASH_ADD(hh, cache->by_key, key, sizeof(blob->key), blob);
-        link_newest(cache, blob);
-        cache->bytes += blob->bytes.size;
-        cache->entries++;
-        while (cache->bytes > GW_BLOB_CACHE_BYTES_MAX && cache->oldest != blob) {
-            evict(cache, cache->oldest);
+        if (blob->hh.tbl != NULL) { // out of memory: the blob is served, not kept
+            keep(cache, blob);
         }
     }
     pthread_mutex_unlock(&cache->lock);

@@ -4,6 +4,8 @@
 //                  u8 name_size, name
 //   version row := u8 version(1), u64 created_s, u64 manifest_bytes, u32 file_count,
 //                  u64 files_bytes, u8 text_size, text
+#include "svc/catalog.h"
+
 #include "svc/core_private.h"
 
 #include "base/cursor.h"

@@ -1,5 +1,7 @@
 // Life of the core and of its workers, and how plans reach them. gw_core_new and _free run on the
 // program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
+#include "svc/core.h"
+
 #include "svc/core_private.h"
 
 #include <stdio.h>

@@ -3,6 +3,8 @@
 // Every change goes the same way: the policy decides, the change and its log line are written in
 // one transaction, and only then memory follows and the workers get a new plan. A crash in between
 // loses nothing: the next start reads the new state.
+#include "svc/rollouts.h"
+
 #include "svc/rollout_state.h"
 
 #include "base/alloc.h"

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+// A table that cannot grow leaves hh.tbl NULL instead of ending the process.
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #define RING_SLOTS       64u
@@ -126,8 +128,12 @@ static enum base_status add(struct gw_tally *tally, uint64_t id, uint32_t stage_
     rollout->timeout_s = timeout_s;
     rollout->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
     rollout->open = true;
-    tally->by_index[tally->count++] = rollout;
     HASH_ADD(hh, tally->by_id, id, sizeof(rollout->id), rollout);
+    if (rollout->hh.tbl == NULL) {
+        free(rollout);
+        return BASE_ERR_NOMEM;
+    }
+    tally->by_index[tally->count++] = rollout;
     return BASE_OK;
 }
 

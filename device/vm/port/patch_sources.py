@@ -54,12 +54,37 @@ PATCHES = {
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n" + CHECK,
         ),
     ],
-    # A product of long integers is one bytecode and may take seconds: each row counts as a budget unit.
+    # Work on a long integer is one bytecode and may take seconds: each row counts as a budget unit.
     "py/mpz.c": [
         (
             "    for (; klen > 0; --klen, ++idig, ++kdig) {\n",
             "    for (; klen > 0; --klen, ++idig, ++kdig) {\n    " + CHECK,
         ),
+        ("    while (*num_len > den_len) {\n", "    while (*num_len > den_len) {\n    " + CHECK),
+        (
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n",
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n    " + CHECK,
+        ),
+        (
+            "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n",
+            "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n    " + CHECK,
+        ),
+    ],
+    # Groups in groups of a regular expression recurse in C.
+    "lib/re1.5/compilecode.c": [
+        ('#include "re1.5.h"\n', '#include "lib/re1.5/re1.5.h"\n'),
+        (
+            "static const char *_compilecode(const char *re, ByteProg *prog, int sizecode)\n{\n",
+            "static const char *_compilecode(const char *re, ByteProg *prog, int sizecode)\n{\n" + CHECK,
+        ),
+    ],
+    # Includes the file above; a copy, so that compiler caches do not take the original's object.
+    "extmod/modre.c": [
+        ('#include "lib/re1.5/compilecode.c"\n', '#include "lib/re1.5/compilecode.c" // the changed copy\n'),
+    ],
+    # The one object that could be changed and is shared; nothing changes it, so it can be constant.
+    "py/modsys.c": [
+        ("\nMP_DEFINE_STR_OBJ(mp_sys_executable_obj", "\nstatic const MP_DEFINE_STR_OBJ(mp_sys_executable_obj"),
     ],
     # Deeply nested source recurses in C.
     "py/compile.c": [

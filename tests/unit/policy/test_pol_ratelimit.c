@@ -54,7 +54,8 @@ static void a_full_bucket_does_not_save_up(void **state)
     struct pol_ratelimit_config config = {.burst = 1, .refill = 1, .interval_us = 10};
     struct pol_ratelimit limit;
     pol_ratelimit_init(&limit, &config, 0);
-    assert_true(pol_ratelimit_take(&limit, &config, 0, 19)); // full: the fraction is dropped
+    assert_true(pol_ratelimit_take(&limit, &config, 1, 0));
+    assert_true(pol_ratelimit_take(&limit, &config, 0, 19)); // just full: the fraction is dropped
     assert_true(pol_ratelimit_take(&limit, &config, 1, 19));
     assert_false(pol_ratelimit_take(&limit, &config, 1, 28));
     assert_true(pol_ratelimit_take(&limit, &config, 1, 29));
@@ -82,19 +83,24 @@ static void nothing_is_lost_by_calling_often(void **state)
     (void)state;
     struct base_prng prng;
     test_seed(&prng);
-    for (unsigned round = 0; round < 500; round++) {
+    for (unsigned round = 0; round < 1500; round++) {
         struct pol_ratelimit_config config = {
             .burst = UINT64_MAX,
             .refill = base_prng_next(&prng) >> base_prng_below(&prng, 64),
             .interval_us = 1 + (base_prng_next(&prng) >> base_prng_below(&prng, 64)) / 2,
         };
+        if (round % 3 == 0) { // round numbers, so that remainders meet the divisor exactly
+            config.refill = (uint64_t)1 << base_prng_below(&prng, 64);
+            config.interval_us = (uint64_t)1 << base_prng_below(&prng, 64);
+        }
         struct pol_ratelimit limit;
         pol_ratelimit_init(&limit, &config, 0);
         limit.tokens = 0;
         uint64_t now = 0;
         uint64_t span = base_prng_next(&prng) >> (20 + base_prng_below(&prng, 40));
         for (unsigned call = 0; call < 50; call++) {
-            now += base_prng_below(&prng, span / 50 + 1);
+            uint64_t step = base_prng_below(&prng, span / 50 + 1);
+            now += round % 3 == 0 ? step & ~(step - 1) : step; // its lowest bit
             (void)pol_ratelimit_take(&limit, &config, 0, now);
         }
         unsigned __int128 flow = (unsigned __int128)now * config.refill;

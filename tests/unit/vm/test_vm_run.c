@@ -116,6 +116,11 @@ static void test_endless_loops(void **state)
         "import re\nre.match('(a|aa)+b', 'a' * 45)\n",
         "all(range(1, 10 ** 18))\n",
         "x = 3\nwhile True: x = x * x % (7 ** 3000)\n",
+        "n = 300000\nx = 1 << n\nwhile True: x // 12345678901234567890123\n",
+        "n = 200000\nx = 1 << n\nwhile True: str(x)\n",
+        "x = '9' * 50000\nwhile True: int(x)\n",
+        "x = list(range(2000))\nwhile True: x.sort(key=lambda y: -y); x.sort()\n",
+        "import math\nwhile True: math.factorial(2000)\n",
     };
     struct vm_kit *kit = *state;
     kit->job.time_ms = 50;
@@ -189,6 +194,9 @@ static void test_stack(void **state)
         "x = iter([1])\nfor i in range(3000): x = zip(x)\nnext(x)\n",
         "def g(n):\n    yield from g(n + 1)\nnext(g(0))\n",
         "import walle\nx = []\nfor i in range(3000): x = [x]\nwalle.result(x)\n",
+        "import re\nre.compile('(' * 20000)\n",
+        "x = lambda: 1\nfor i in range(3000): x = map(max, x) if i else iter([1])\nmax(x)\n",
+        "class A:\n    def __eq__(self, other): return self == other\nA() == A()\n",
         "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\nA().a\n",
     };
     struct vm_kit *kit = *state;

@@ -116,6 +116,31 @@ static void too_many_bytes_are_not_written(void **state)
     assert_int_equal(wire_attrs_parse(bytes, WIRE_ATTRS_BYTES_MAX + 1, &out), BASE_ERR_TOO_LARGE);
 }
 
+// A block may have exactly WIRE_ATTRS_BYTES_MAX bytes: 1 for the count, seven attributes of 70
+// (code, size, name, type, size, text), and one that fills the rest.
+static void a_block_may_be_full(void **state)
+{
+    (void)state;
+    char text[64];
+    memset(text, 'x', sizeof text);
+    static const char *const names[] = {"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"};
+    struct wire_attrs attrs = {.count = 8};
+    for (size_t i = 0; i < 8; i++) {
+        attrs.items[i] = (struct wire_attr){
+            .name = base_str_of(names[i]), .type = WIRE_ATTR_STRING, .text = {text, 64}};
+    }
+    uint8_t bytes[WIRE_ATTRS_BYTES_MAX];
+    attrs.items[7].text.size = WIRE_ATTRS_BYTES_MAX - 1 - 7 * 70 - 6;
+    assert_int_equal(write_attrs(&attrs, bytes, BASE_OK), WIRE_ATTRS_BYTES_MAX);
+    struct wire_attrs back;
+    assert_int_equal(wire_attrs_parse(bytes, sizeof bytes, &back), BASE_OK);
+    struct wire_profile profile = {.attrs = bytes, .attrs_bytes = sizeof bytes};
+    uint8_t out[1024];
+    size_t size = 0;
+    assert_int_equal(wire_profile_encode(&profile, NULL, out, sizeof out, &size), BASE_OK);
+    assert_int_equal(wire_check_profile(out, size), BASE_OK);
+}
+
 static void other_encodings_are_refused(void **state)
 {
     (void)state;
@@ -145,6 +170,11 @@ static void other_encodings_are_refused(void **state)
         {5, {1, 6, 0, 1, 0x7f}, BASE_ERR_INVALID},                   // delete
         {8, {1, 6, 0, 4, 0xf4, 0x8f, 0xbf, 0xbf}, BASE_OK},          // U+10FFFF itself
         {6, {1, 6, 0, 2, 0xc3, 0xa4}, BASE_OK},
+        {6, {1, 6, 0, 2, 0xc2, 0xa0}, BASE_OK},                // first behind the controls
+        {6, {1, 6, 0, 2, 0xc2, 0x9f}, BASE_ERR_INVALID},       // the last of them
+        {7, {1, 6, 0, 3, 0xed, 0x9f, 0xbf}, BASE_OK},          // before the surrogates
+        {7, {1, 6, 0, 3, 0xed, 0xbf, 0xbf}, BASE_ERR_INVALID}, // the last surrogate
+        {7, {1, 6, 0, 3, 0xee, 0x80, 0x80}, BASE_OK},          // behind them
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct wire_attrs out;
@@ -189,6 +219,7 @@ int main(void)
         cmocka_unit_test(well_known_codes_are_pinned_and_ordered),
         cmocka_unit_test(bad_attributes_are_not_written),
         cmocka_unit_test(too_many_bytes_are_not_written),
+        cmocka_unit_test(a_block_may_be_full),
         cmocka_unit_test(other_encodings_are_refused),
         cmocka_unit_test(random_sets_round_trip_and_survive_damage),
     };

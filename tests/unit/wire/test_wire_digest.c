@@ -45,6 +45,15 @@ static void task_names(void **state)
     assert_true(wire_task_name_ok((struct base_str){longest, WIRE_TASK_NAME_MAX}));
     assert_false(wire_task_name_ok((struct base_str){longest, WIRE_TASK_NAME_MAX + 1}));
     assert_false(wire_task_name_ok((struct base_str){"a\0b", 3}));
+    for (unsigned c = 1; c < 256; c++) {
+        bool first = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        bool inner = first || strchr("._/-", (int)c) != NULL;
+        char name[2] = {(char)c, 'a'};
+        assert_int_equal(wire_task_name_ok((struct base_str){name, 2}), first);
+        name[0] = 'a';
+        name[1] = (char)c;
+        assert_int_equal(wire_task_name_ok((struct base_str){name, 2}), inner);
+    }
 }
 
 // XXH3 of no bytes is a published vector; a task id never changes.

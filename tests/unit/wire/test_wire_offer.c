@@ -43,6 +43,16 @@ static void limits_hold(void **state)
     offers.flags = 4;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
 
+    // As many as there may be, and one as large as it may be.
+    offers = (struct wire_offers){.count = WIRE_OFFERS_MAX};
+    for (uint32_t i = 0; i < WIRE_OFFERS_MAX; i++) {
+        offers.items[i].envelope = bytes;
+        offers.items[i].envelope_bytes = i == 0 ? WIRE_STATEMENT_BYTES_MAX : 1;
+    }
+    static uint8_t other[WIRE_OFFERS_BYTES_MAX];
+    assert_int_equal(wire_offers_encode(&offers, other, sizeof other, &size), BASE_OK);
+    assert_int_equal(wire_check_offers(other, size), BASE_OK);
+
     // All envelopes at their largest do not fit the whole: 32 * 1,026 + 4 bytes.
     static const uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
     offers = (struct wire_offers){.count = WIRE_OFFERS_MAX};

@@ -151,6 +151,29 @@ static void limits_hold(void **state)
     }
 }
 
+// The largest profile there may be, to the byte, and one byte more.
+static void a_profile_may_be_full(void **state)
+{
+    (void)state;
+    static uint8_t bytes[WIRE_PROFILE_BYTES_MAX + 1];
+    static struct wire_profile_pair pairs[WIRE_PROFILE_TASKS_MAX];
+    static const uint8_t attrs[WIRE_ATTRS_BYTES_MAX];
+    struct wire_profile profile = {
+        .task_count = WIRE_PROFILE_TASKS_MAX, .attrs = attrs, .attrs_bytes = sizeof attrs};
+    size_t size = encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
+    // Each counter may take up to nine bytes more than now.
+    for (size_t i = 0; size < WIRE_PROFILE_BYTES_MAX; i++) {
+        size_t more = WIRE_PROFILE_BYTES_MAX - size < 9 ? WIRE_PROFILE_BYTES_MAX - size : 9;
+        pairs[i].release_counter = (uint64_t)1 << (7 * more);
+        size += more;
+    }
+    assert_int_equal(encode(&profile, pairs, bytes, sizeof bytes, BASE_OK), size);
+    struct wire_profile out;
+    assert_int_equal(wire_profile_parse(bytes, WIRE_PROFILE_BYTES_MAX, &out), BASE_OK);
+    pairs[WIRE_PROFILE_TASKS_MAX - 1].release_counter = 128;
+    (void)encode(&profile, pairs, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
+}
+
 static void random_profiles_round_trip_and_survive_damage(void **state)
 {
     (void)state;
@@ -202,6 +225,7 @@ int main(void)
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(no_attributes_are_one_byte),
         cmocka_unit_test(limits_hold),
+        cmocka_unit_test(a_profile_may_be_full),
         cmocka_unit_test(random_profiles_round_trip_and_survive_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,516 @@
+// Check-ins: the expected digest against a computation per device from first principles, the slow
+// path, settling, hints, the offer header, and bad input.
+#include "core_rig.h"
+
+#include "svc/checkin.h"
+
+#include "base/prng.h"
+#include "policy/bucket.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TASKS   24
+#define DEVICES 400
+
+static const char *const os_names[] = {"android", "ios", "linux"};
+static const char *const regions[] = {"eu", "us", "cn", "br"};
+
+// What the device should have, task by task, straight from the rollouts and the policy.
+// A paused rollout counts for devices that were let in before, not for new ones.
+static uint64_t brute_digest(const struct rig *rig, const struct rig_device *device,
+                             bool with_paused)
+{
+    uint8_t block[WIRE_ATTRS_BYTES_MAX];
+    struct wire_attrs attrs = device->attrs;
+    struct base_writer writer;
+    struct gw_attrs_view view;
+    base_writer_init(&writer, block, sizeof(block));
+    wire_attrs_write(&writer, &attrs);
+    assert_int_equal(gw_attrs_view(block, base_writer_size(&writer), &view), BASE_OK);
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < rig->core->catalog.task_count; i++) {
+        const struct gw_task *task = rig->core->catalog.tasks[i];
+        const struct gw_rollout *open = task->open;
+        uint64_t version = 0;
+        if (task->baseline != NULL &&
+            pol_target_match(&task->baseline->release->target, &view.attrs).matched) {
+            version = task->baseline->release->version_id;
+        }
+        bool may = open != NULL && (open->state.state == POL_ROLLOUT_RUNNING ||
+                                    (with_paused && open->state.state == POL_ROLLOUT_PAUSED));
+        if (may) {
+            const struct gw_release *release = open->release;
+            struct pol_rollout running = open->state;
+            running.state = POL_ROLLOUT_RUNNING;
+            uint32_t mask = 0;
+            for (uint32_t k = 0; k < release->stage_count; k++) {
+                if (pol_target_match(&release->stages[k].audience, &view.attrs).matched) {
+                    mask |= 1u << k;
+                }
+            }
+            bool targeted = pol_target_match(&release->target, &view.attrs).matched;
+            if (pol_rollout_admits(&running, release->stages, release->stage_count, targeted, mask,
+                                   pol_bucket(device->id, release->salt))
+                    .matched) {
+                version = release->version_id;
+            }
+        }
+        if (version != 0) {
+            digest += wire_profile_term(task->task_id, version, 0);
+        }
+    }
+    return digest;
+}
+
+static void make_device(struct rig_device *device, uint32_t i)
+{
+    rig_device_init(device, base_mix64(1000 + i));
+    rig_device_attr(device, "os", os_names[i % 3]);
+    rig_device_attr(device, "region", regions[(i / 3) % 4]);
+    rig_device_attr(device, "channel", i % 10 == 0 ? "beta" : "stable");
+}
+
+static const struct rig_stage mixed[] = {
+    {"beta", POL_STAGE_BETA, 10000, "channel", "beta", 1, 1000000, 0},
+    {"gray-1", POL_STAGE_GRAY, 100, NULL, NULL, 1, 1000000, 0},
+    {"gray-30", POL_STAGE_GRAY, 3000, NULL, NULL, 1, 1000000, 0},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
+};
+
+// Task i: some with a baseline, some with an open rollout in each stage, some paused or back.
+static void make_task(struct rig *rig, uint32_t i, struct base_prng *prng)
+{
+    char name[32];
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    snprintf(name, sizeof(name), "team/task-%u", i);
+    bool targeted = base_prng_below(prng, 2) == 0;
+    const char *attr = targeted ? "os" : NULL;
+    const char *value = os_names[base_prng_below(prng, 3)];
+    if (base_prng_below(prng, 4) != 0) {
+        rig_baseline(rig, name, 0x1000 + i, attr, value, &manifest);
+    }
+    if (base_prng_below(prng, 3) == 0) {
+        return;
+    }
+    rig_version(rig, name, "2.0.0", &manifest);
+    uint64_t id = 0x2000 + i;
+    assert_int_equal(rig_rollout(rig, id, name, &manifest,
+                                 base_prng_below(prng, 2) == 0 ? "region" : NULL,
+                                 regions[base_prng_below(prng, 4)], mixed, 4, &view, &error),
+                     BASE_OK);
+    uint64_t steps = base_prng_below(prng, 5);
+    for (uint64_t k = 0; k < steps; k++) {
+        rig_command(rig, id, k == 0 ? POL_COMMAND_START : POL_COMMAND_PROMOTE, NULL);
+    }
+    uint64_t end = base_prng_below(prng, 4);
+    if (steps > 0 && end == 0) {
+        rig_command(rig, id, POL_COMMAND_PAUSE, NULL);
+    } else if (steps > 0 && end == 1) {
+        rig_command(rig, id, POL_COMMAND_ABORT, NULL);
+    }
+}
+
+static void test_expected_digest_equals_brute_force(void **state)
+{
+    (void)state;
+    uint64_t seed = 20261121;
+    struct base_prng prng;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    base_prng_seed(&prng, seed);
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        make_task(&rig, i, &prng);
+    }
+    (void)rig_pump(&rig);
+    assert_true(gw_plan_validate(rig.worker.worker->plan));
+    uint32_t distinct = 0;
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct rig_device device;
+        struct gw_checkin checkin;
+        const char *problem = NULL;
+        char hex[WIRE_DEVICE_HEX + 1];
+        char text[WIRE_PROFILE_TEXT_MAX + 4];
+        make_device(&device, i);
+        wire_device_hex(device.id, hex);
+        assert_int_equal(gw_checkin_read(rig.worker.worker, base_str_of(hex),
+                                         rig_device_profile(&device, true, text), &checkin,
+                                         &problem),
+                         BASE_OK);
+        uint64_t brute = brute_digest(&rig, &device, true);
+        assert_true(checkin.expected == brute);
+        distinct += brute != last;
+        last = brute;
+    }
+    assert_true(distinct > 12);
+    rig_done(&rig);
+}
+
+// Every device takes what it is offered until it is offered nothing: then it has what it should,
+// and its digest alone says so.
+static void test_devices_converge(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    base_prng_seed(&prng, 7);
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        make_task(&rig, i, &prng);
+    }
+    for (uint32_t i = 0; i < 60; i++) {
+        struct rig_device device;
+        make_device(&device, i);
+        for (int round = 0; round < 4; round++) {
+            struct rig_exchange exchange;
+            struct wire_offers offers;
+            int status = rig_checkin(&rig, &device, true, &exchange, &offers);
+            uint32_t took = rig_device_take(&device, &offers);
+            rig_exchange_done(&exchange);
+            if (status == 204) {
+                assert_int_equal(took, 0);
+                break;
+            }
+            assert_true(round < 3);
+        }
+        assert_true(rig_device_digest(&device) == brute_digest(&rig, &device, false));
+        struct rig_exchange exchange;
+        struct wire_offers offers;
+        assert_int_equal(rig_checkin(&rig, &device, false, &exchange, &offers), 204);
+        rig_exchange_done(&exchange);
+    }
+    struct gw_worker_stats *stats = &rig.worker.worker->stats;
+    assert_true(stats->checkins_settled > 0);
+    assert_int_equal(stats->checkins_bad, 0);
+    rig_done(&rig);
+}
+
+static void test_pairs_are_asked_for(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, "t", 1, NULL, NULL, &v1);
+    rig_device_init(&device, 42);
+    rig_device_task(&device, "other")->version_id = 99;
+    assert_int_equal(rig_checkin(&rig, &device, false, &exchange, &offers), 200);
+    assert_int_equal(offers.flags, WIRE_OFFER_FLAG_ASK_PAIRS);
+    assert_int_equal(offers.count, 0);
+    rig_exchange_done(&exchange);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    // It has a task the gateway knows nothing of: once with pairs, and from then on by the digest.
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+    assert_int_equal(exchange.exchange.reply.header_count, 0);
+    rig_exchange_done(&exchange);
+    assert_int_equal(rig_checkin(&rig, &device, false, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
+static void test_blocked_version_is_not_offered_again(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct wire_sha256 v2;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, "t", 1, NULL, NULL, &v1);
+    rig_version(&rig, "t", "2.0.0", &v2);
+    assert_int_equal(rig_rollout(&rig, 2, "t", &v2, NULL, NULL, mixed + 3, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 2, POL_COMMAND_START, NULL);
+    rig_device_init(&device, 42);
+    struct wire_profile_pair *pair = rig_device_task(&device, "t");
+    pair->version_id = wire_version_id(&v1);
+    pair->blocked_version_id = wire_version_id(&v2);
+    pair->release_counter = view.release_counter;
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+    pair->version_id = 0; // it lost v1 too: v1 comes back, v2 does not
+    pair->release_counter = 0;
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    assert_true(pair->version_id == wire_version_id(&v1));
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
+struct hint_log {
+    uint32_t hellos;
+    uint32_t hints;
+    bool full;
+};
+
+static bool write_hint(void *ctx, struct gw_hint *hint, struct base_str text)
+{
+    struct hint_log *log = ctx;
+    (void)hint;
+    if (log->full) {
+        return false;
+    }
+    if (base_str_starts(text, BASE_STR("event: hello\n"))) {
+        log->hellos++;
+    } else {
+        assert_true(base_str_equal(text, BASE_STR("event: hint\ndata: {\"spread_ms\":250}\n\n")));
+        log->hints++;
+    }
+    return true;
+}
+
+static void subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
+{
+    struct rig_exchange exchange;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    wire_device_hex(device->id, hex);
+    rig_exchange_init(&exchange, GW_METHOD_GET, "/v1/push");
+    exchange.exchange.request.device = base_str_of(hex);
+    exchange.exchange.request.profile = rig_device_profile(device, true, text);
+    rig_run(rig, &exchange);
+    assert_int_equal(exchange.exchange.reply.status, 200);
+    assert_int_equal(exchange.exchange.reply.kind, GW_REPLY_STREAM);
+    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
+    rig_exchange_done(&exchange);
+}
+
+#define STREAMS 5000
+
+static void test_hints_reach_those_with_news(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct hint_log log = {0};
+    static struct gw_hint hints[STREAMS];
+    rig_init(&rig);
+    rig.hint_spread_ms = 250;
+    rig_start(&rig);
+    gw_worker_on_hint(rig.worker.worker, write_hint, &log);
+    uint32_t expected = 0;
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
+                     BASE_OK);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        struct rig_device device;
+        make_device(&device, i);
+        subscribe(&rig, &device, &hints[i]);
+        expected += i % 3 == 1 && pol_bucket(device.id, view.salt) < 3000;
+    }
+    assert_int_equal(log.hellos, STREAMS);
+    assert_int_equal(log.hints, 0);
+    assert_int_equal(gw_worker_hint_count(rig.worker.worker), STREAMS);
+    // Some leave while the walk is under way, which goes in slices.
+    rig_command(&rig, 9, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, expected);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, expected); // once
+    // Full buffers are told later.
+    log.full = true;
+    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, expected);
+    log.full = false;
+    for (int i = 0; i < 5; i++) {
+        rig_settle(&rig);
+    }
+    assert_int_equal(log.hints, STREAMS / 3 + (STREAMS % 3 > 1 ? 1 : 0));
+    // A device that comes with an old profile is told at once.
+    struct rig_device late;
+    static struct gw_hint late_hint;
+    uint32_t before = log.hints;
+    make_device(&late, 1);
+    late.id = 5;
+    subscribe(&rig, &late, &late_hint);
+    assert_int_equal(log.hints, before + 1);
+    gw_worker_unsubscribe(rig.worker.worker, &late_hint);
+    gw_worker_unsubscribe(rig.worker.worker, &late_hint); // again: nothing
+    rig_command(&rig, 9, POL_COMMAND_ABORT, NULL);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[STREAMS - 1]); // the head of the list
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        if (i % 2 == 0 || i == STREAMS / 2) {
+            gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+        }
+        if (i % 500 == 0) {
+            (void)rig_pump(&rig);
+        }
+    }
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    assert_int_equal(gw_worker_hint_count(rig.worker.worker), 0);
+    rig_done(&rig);
+}
+
+static void test_offer_header(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct rig_device device;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    struct base_arena arena;
+    struct rig_exchange exchange;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_exchange_init(&exchange, GW_METHOD_GET, "/");
+    arena = exchange.arena;
+    rig_baseline(&rig, "t", 1, NULL, NULL, &v1);
+    rig_device_init(&device, 42);
+    wire_device_hex(device.id, hex);
+    struct base_str value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
+                                                   rig_device_profile(&device, true, text));
+    uint8_t bytes[WIRE_OFFERS_HEADER_MAX];
+    size_t size;
+    struct wire_offers offers;
+    assert_int_equal(base_b64_decode(value, bytes, sizeof(bytes), &size), BASE_OK);
+    assert_int_equal(wire_offers_parse(bytes, size, &offers), BASE_OK);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
+                                   rig_device_profile(&device, true, text));
+    assert_int_equal(value.size, 0);
+    value = gw_worker_offer_header(rig.worker.worker, &arena, BASE_STR("zz"), BASE_STR("??"));
+    assert_int_equal(value.size, 0);
+    base_arena_done(&arena);
+    rig_done(&rig);
+}
+
+static void test_many_offers_do_not_all_fit(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_device device;
+    struct wire_sha256 v1;
+    rig_init(&rig);
+    rig_start(&rig);
+    for (uint32_t i = 0; i < WIRE_OFFERS_MAX + 8; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "task-%u", i);
+        rig_baseline(&rig, name, 1 + i, NULL, NULL, &v1);
+    }
+    rig_device_init(&device, 42);
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, WIRE_OFFERS_MAX);
+    assert_int_equal(offers.flags, WIRE_OFFER_FLAG_MORE);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
+static void test_bad_input_is_400(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device;
+        const char *profile;
+    } cases[] = {
+        {"", ""},
+        {"00000000000000zz", "AQAA"},
+        {"0000000000000001", ""},
+        {"0000000000000001", "AQAA"},
+        {"0000000000000001", "!!!"},
+        {"0000000000000001", "_wAAAAAAAAAAAAAB"},
+    };
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig_exchange exchange;
+        rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/checkin");
+        exchange.exchange.request.device = base_str_of(cases[i].device);
+        exchange.exchange.request.profile = base_str_of(cases[i].profile);
+        rig_run(&rig, &exchange);
+        assert_int_equal(exchange.exchange.reply.status, 400);
+        assert_true(base_str_equal(rig_header(&exchange, "content-type"),
+                                   BASE_STR("application/problem+json")));
+        rig_exchange_done(&exchange);
+    }
+    rig_done(&rig);
+}
+
+static void test_routes(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gw_method method;
+        const char *path;
+        bool loopback;
+        int status;
+        const char *allow;
+    } cases[] = {
+        {GW_METHOD_GET, "/v1/checkin", true, 405, "POST"},
+        {GW_METHOD_PUT, "/v1/blob/00", true, 405, "GET, HEAD"},
+        {GW_METHOD_GET, "/v1/blob/00", true, 400, NULL},
+        {GW_METHOD_GET, "/nothing", true, 404, NULL},
+        {GW_METHOD_GET, "/healthz", true, 200, NULL},
+        {GW_METHOD_GET, "/readyz", true, 200, NULL},
+        {GW_METHOD_GET, "/metrics", true, 200, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", false, 403, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", true, 404, NULL}, // no API registered here
+    };
+    struct rig rig;
+    rig_init(&rig);
+    rig_start(&rig);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig_exchange exchange;
+        rig_exchange_init(&exchange, cases[i].method, cases[i].path);
+        exchange.exchange.request.loopback = cases[i].loopback;
+        rig_run(&rig, &exchange);
+        assert_int_equal(exchange.exchange.reply.status, cases[i].status);
+        if (cases[i].allow != NULL) {
+            assert_true(
+                base_str_equal(rig_header(&exchange, "allow"), base_str_of(cases[i].allow)));
+        }
+        rig_exchange_done(&exchange);
+    }
+    gw_core_set_ready(rig.core, false);
+    struct rig_exchange exchange;
+    rig_exchange_init(&exchange, GW_METHOD_GET, "/readyz");
+    rig_run(&rig, &exchange);
+    assert_int_equal(exchange.exchange.reply.status, 503);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_expected_digest_equals_brute_force),
+        cmocka_unit_test(test_devices_converge),
+        cmocka_unit_test(test_pairs_are_asked_for),
+        cmocka_unit_test(test_blocked_version_is_not_offered_again),
+        cmocka_unit_test(test_hints_reach_those_with_news),
+        cmocka_unit_test(test_offer_header),
+        cmocka_unit_test(test_many_offers_do_not_all_fit),
+        cmocka_unit_test(test_bad_input_is_400),
+        cmocka_unit_test(test_routes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+// The table of devices and the tally: memory per device, dirty lists, marks, transitions.
+#include "svc/device_table.h"
+#include "svc/tally.h"
+
+#include "base/prng.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MANY 1000000u
+
+static bool all_open(void *ctx, uint32_t rollout)
+{
+    const uint32_t *closed_below = ctx;
+    return rollout >= *closed_below;
+}
+
+static void test_a_million_devices(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t none = 0;
+    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000};
+        gw_device_table_touch(table, &touch, 1);
+    }
+    assert_int_equal(gw_device_table_count(table), MANY);
+    assert_int_equal(gw_device_table_dirty(table), MANY);
+    uint64_t bytes = gw_device_table_bytes(table);
+    print_message("%.1f bytes a device\n", (double)bytes / MANY);
+    assert_true(bytes / MANY <= 150);
+    assert_true(gw_device_table_validate(table));
+    struct gw_device_snapshot *taken = calloc(4096, sizeof(*taken));
+    assert_non_null(taken);
+    uint64_t total = 0;
+    uint32_t count;
+    while ((count = gw_device_table_take_dirty(table, taken, 4096)) > 0) {
+        total += count;
+    }
+    assert_int_equal(total, MANY);
+    assert_int_equal(gw_device_table_dirty(table), 0);
+    // Seen again soon: nothing to save; much later: last_seen is.
+    struct gw_device_touch touch = {base_mix64(5), 1 + 5, 1001};
+    gw_device_table_touch(table, &touch, 1);
+    assert_int_equal(gw_device_table_dirty(table), 0);
+    touch.now_s = 1001 + GW_LAST_SEEN_SAVE_S;
+    gw_device_table_touch(table, &touch, 1);
+    assert_int_equal(gw_device_table_dirty(table), 1);
+    free(taken);
+    gw_device_table_free(table);
+}
+
+static void test_marks(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t closed_below = 0;
+    struct gw_device_touch touch = {7, 1, 10};
+    struct gw_device_snapshot got;
+    assert_int_equal(gw_device_table_new(all_open, &closed_below, &table), BASE_OK);
+    assert_false(gw_device_table_offered(table, 7, 0, 0, 10)); // not seen yet
+    gw_device_table_touch(table, &touch, 1);
+    assert_true(gw_device_table_offered(table, 7, 0, 2, 11));
+    assert_false(gw_device_table_offered(table, 7, 0, 3, 12)); // no news
+    for (uint32_t i = 1; i < GW_DEVICE_MARKS_MAX; i++) {
+        assert_true(gw_device_table_offered(table, 7, i, 0, 20));
+    }
+    assert_false(gw_device_table_offered(table, 7, 99, 0, 20)); // full of open rollouts
+    assert_true(gw_device_table_get(table, 7, &got));
+    assert_int_equal(got.mark_count, GW_DEVICE_MARKS_MAX);
+    assert_int_equal(got.marks[0].stage, 2);
+    assert_int_equal(got.marks[0].offered_s, 11);
+    // Stored, and ten of them closed: there is room again.
+    assert_int_equal(gw_device_table_take_dirty(table, &got, 1), 1);
+    closed_below = 10;
+    assert_true(gw_device_table_offered(table, 7, 99, 1, 30));
+    assert_true(gw_device_table_get(table, 7, &got));
+    assert_int_equal(got.mark_count, GW_DEVICE_MARKS_MAX - 10 + 1);
+    // What could not be stored comes back.
+    assert_int_equal(gw_device_table_take_dirty(table, &got, 1), 1);
+    assert_int_equal(gw_device_table_dirty(table), 0);
+    gw_device_table_put_back(table, &got, 1);
+    assert_int_equal(gw_device_table_dirty(table), 1);
+    struct gw_device_snapshot again;
+    assert_int_equal(gw_device_table_take_dirty(table, &again, 1), 1);
+    assert_int_equal(again.mark_count, got.mark_count);
+    assert_int_equal(again.marks[again.mark_count - 1].dirty, 1);
+    assert_true(gw_device_table_validate(table));
+    gw_device_table_free(table);
+}
+
+static void test_settled(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t none = 0;
+    struct gw_device_touch touch = {7, 1, 10};
+    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    gw_device_table_touch(table, &touch, 1);
+    assert_false(gw_device_table_settled(table, 7, 0, 0));
+    gw_device_table_settle(table, 7, 55, 3);
+    assert_true(gw_device_table_settled(table, 7, 55, 3));
+    assert_false(gw_device_table_settled(table, 7, 55, 4));
+    assert_false(gw_device_table_settled(table, 7, 56, 3));
+    assert_false(gw_device_table_settled(table, 8, 55, 3));
+    gw_device_table_free(table);
+}
+
+// ---- Threads
+
+struct runner {
+    struct gw_device_table *table;
+    uint64_t seed;
+    uint64_t offered;
+};
+
+static void *run_table(void *arg)
+{
+    struct runner *runner = arg;
+    struct base_prng prng;
+    base_prng_seed(&prng, runner->seed);
+    for (uint32_t i = 0; i < 20000; i++) {
+        struct gw_device_touch touch = {1 + base_prng_below(&prng, 500), 1, 100 + i};
+        gw_device_table_touch(runner->table, &touch, 1);
+        runner->offered += gw_device_table_offered(runner->table, touch.device_id,
+                                                   (uint32_t)base_prng_below(&prng, 4), 0, 100);
+        gw_device_table_reported(runner->table, touch.device_id, 1, i);
+        if (i % 64 == 0) {
+            struct gw_device_snapshot taken[32];
+            uint32_t count = gw_device_table_take_dirty(runner->table, taken, 32);
+            if (i % 128 == 0) {
+                gw_device_table_put_back(runner->table, taken, count);
+            }
+        }
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t none = 0;
+    pthread_t threads[3];
+    struct runner runners[3];
+    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    for (uint64_t i = 0; i < 3; i++) {
+        runners[i] = (struct runner){table, i + 1, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_table, &runners[i]), 0);
+    }
+    uint64_t offered = 0;
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        offered += runners[i].offered;
+    }
+    assert_int_equal(gw_device_table_count(table), 500);
+    assert_int_equal(offered, 500 * 4); // each once, whoever was first
+    assert_true(gw_device_table_validate(table));
+    gw_device_table_free(table);
+}
+
+// ---- The tally
+
+static void expect(struct gw_tally *tally, uint32_t now_s, uint64_t offered, uint64_t succeeded,
+                   uint64_t failed, uint64_t timed_out, uint64_t on_version)
+{
+    struct gw_rollout_counts counts;
+    assert_true(gw_tally_counts(tally, 1, 0, now_s, &counts));
+    assert_int_equal(counts.offered, offered);
+    assert_int_equal(counts.succeeded, succeeded);
+    assert_int_equal(counts.failed, failed);
+    assert_int_equal(counts.timed_out, timed_out);
+    assert_int_equal(counts.on_version, on_version);
+}
+
+static void change(struct gw_tally *tally, uint8_t from, uint8_t to, uint32_t offered_s)
+{
+    struct gw_tally_change one = {
+        .rollout_id = 1, .old_bits = from, .new_bits = to, .offered_s = offered_s};
+    gw_tally_apply(tally, &one, 1);
+}
+
+static void test_tally_transitions(void **state)
+{
+    (void)state;
+    struct gw_tally *tally = NULL;
+    const uint8_t offered = GW_OUTCOME_OFFERED;
+    const uint8_t active = offered | GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED;
+    const uint8_t ran = active | GW_OUTCOME_RAN;
+    assert_int_equal(gw_tally_new(&tally), BASE_OK);
+    assert_int_equal(gw_tally_add(tally, 1, 1, 600), BASE_OK);
+    change(tally, 0, offered, 1000);
+    expect(tally, 1000, 1, 0, 0, 0, 0);
+    change(tally, offered, offered, 1000); // no change
+    expect(tally, 1000, 1, 0, 0, 0, 0);
+    change(tally, offered, active, 1000);
+    expect(tally, 1500, 1, 0, 0, 0, 1);
+    expect(tally, 1000 + 600 + 600 / 32 + 2, 1, 0, 0, 1, 1); // silent for too long
+    change(tally, active, ran, 1000);
+    expect(tally, 5000, 1, 1, 0, 0, 1); // came after all
+    change(tally, ran, (uint8_t)(ran | GW_OUTCOME_FAILED), 1000);
+    expect(tally, 5000, 1, 0, 1, 0, 0);
+    change(tally, 0, (uint8_t)(offered | GW_OUTCOME_NOT_APPLICABLE), 1000);
+    expect(tally, 5000, 2, 0, 1, 0, 0);
+    change(tally, 0, (uint8_t)(ran | GW_OUTCOME_ROLLED_BACK), 1000);
+    expect(tally, 5000, 3, 1, 1, 0, 0);
+    gw_tally_free(tally);
+}
+
+static void test_tally_timeouts_match_a_list(void **state)
+{
+    (void)state;
+    struct gw_tally *tally = NULL;
+    struct base_prng prng;
+    uint32_t offered_at[300];
+    bool done[300] = {false};
+    base_prng_seed(&prng, 3);
+    assert_int_equal(gw_tally_new(&tally), BASE_OK);
+    assert_int_equal(gw_tally_add(tally, 1, 1, 600), BASE_OK);
+    uint32_t now_s = 100000;
+    for (uint32_t i = 0; i < 300; i++) {
+        now_s += (uint32_t)base_prng_below(&prng, 30);
+        offered_at[i] = now_s;
+        change(tally, 0, GW_OUTCOME_OFFERED, now_s);
+        uint32_t other = (uint32_t)base_prng_below(&prng, i + 1);
+        if (!done[other]) {
+            done[other] = true;
+            change(tally, GW_OUTCOME_OFFERED, GW_OUTCOME_OFFERED | GW_OUTCOME_RAN,
+                   offered_at[other]);
+        }
+        uint64_t least = 0; // silent for the timeout and the ring's coarseness
+        uint64_t most = 0;  // silent for the timeout
+        for (uint32_t k = 0; k <= i; k++) {
+            least += !done[k] && offered_at[k] + 600 + 600 / 32 + 1 < now_s;
+            most += !done[k] && offered_at[k] + 600 <= now_s;
+        }
+        struct gw_rollout_counts counts;
+        assert_true(gw_tally_counts(tally, 1, 0, now_s, &counts));
+        assert_in_range(counts.timed_out, least, most);
+    }
+    gw_tally_free(tally);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_million_devices),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_settled),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_tally_transitions),
+        cmocka_unit_test(test_tally_timeouts_match_a_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

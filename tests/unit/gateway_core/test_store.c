@@ -1,0 +1,374 @@
+// The store: groups, growth, full maps, blobs on disk, locks, schema.
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <lmdb.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[64];
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof(dir), "/tmp/walle-store-XXXXXX");
+    return mkdtemp(dir) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    return system(command);
+}
+
+static struct gw_store *open_store(uint64_t first, uint64_t max)
+{
+    struct gw_store_options options = {
+        .dir = dir, .map_bytes_first = first, .map_bytes_max = max, .commit_delay_us = 1};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    return store;
+}
+
+struct put {
+    struct gw_store_op op;
+    uint64_t id;
+    size_t size;
+    enum base_status refuse; // apply says so before its first put
+};
+
+static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct put *put = (struct put *)self;
+    static _Thread_local uint8_t value[4096];
+    if (put->refuse != BASE_OK) {
+        return put->refuse;
+    }
+    memset(value, (int)(put->id & 0xff), put->size);
+    struct gw_key key = gw_key_u64(put->id);
+    return gw_store_txn_put(txn, GW_TABLE_DEVICES, &key, value, put->size);
+}
+
+static enum base_status put_wait(struct gw_store *store, uint64_t id, size_t size)
+{
+    struct put put = {.id = id, .size = size};
+    put.op.apply = put_apply;
+    put.op.sort_key = id;
+    return gw_store_submit_wait(store, &put.op);
+}
+
+static bool has(struct gw_store *store, uint64_t id, size_t size)
+{
+    struct gw_store_read *read;
+    struct gw_span value;
+    struct gw_key key = gw_key_u64(id);
+    assert_int_equal(gw_store_read_begin(store, &read), BASE_OK);
+    enum base_status status = gw_store_read_get(read, GW_TABLE_DEVICES, &key, &value);
+    bool there = status == BASE_OK && value.size == size && value.data[0] == (uint8_t)id;
+    gw_store_read_end(read);
+    return there;
+}
+
+static void test_put_get_restart(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    for (uint64_t i = 1; i <= 50; i++) {
+        assert_int_equal(put_wait(store, i, 100), BASE_OK);
+    }
+    assert_true(has(store, 50, 100));
+    assert_false(has(store, 51, 100));
+    gw_store_close(store);
+    store = open_store(0, 0);
+    assert_true(has(store, 1, 100));
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    gw_store_close(store);
+}
+
+static void test_map_grows_under_readers(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(256 * 1024, 64u << 20);
+    for (uint64_t i = 1; i <= 2000; i++) {
+        assert_int_equal(put_wait(store, i, 3000), BASE_OK);
+        assert_true(has(store, i, 3000));
+    }
+    struct gw_store_stats stats;
+    gw_store_stats(store, &stats);
+    assert_true(stats.growths >= 4);
+    assert_true(stats.map_bytes > 4u << 20);
+    for (uint64_t i = 1; i <= 2000; i++) {
+        assert_true(has(store, i, 3000));
+    }
+    gw_store_close(store);
+}
+
+static void test_full_map_is_an_error_and_nothing_else(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(256 * 1024, 512 * 1024);
+    uint64_t i = 1;
+    enum base_status status = BASE_OK;
+    while (status == BASE_OK && i < 10000) {
+        status = put_wait(store, i, 3000);
+        i += status == BASE_OK;
+    }
+    assert_int_equal(status, BASE_ERR_FULL);
+    assert_true(i > 20);
+    assert_true(has(store, i - 1, 3000));
+    assert_false(has(store, i, 3000));
+    assert_int_equal(put_wait(store, i, 3000), BASE_ERR_FULL);
+    gw_store_close(store);
+    // With more room it goes on.
+    store = open_store(0, 0);
+    assert_true(has(store, i - 1, 3000));
+    assert_int_equal(put_wait(store, i, 3000), BASE_OK);
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    gw_store_close(store);
+}
+
+// ---- Many threads
+
+struct poster {
+    struct gw_store *store;
+    uint64_t base;
+    struct put puts[500];
+};
+
+static _Atomic uint32_t done_ok;
+static _Atomic uint32_t done_refused;
+static _Atomic uint32_t done_other;
+
+static void count_done(struct gw_store_op *self, enum base_status status)
+{
+    (void)self;
+    if (status == BASE_OK) {
+        done_ok++;
+    } else if (status == BASE_ERR_CONFLICT) {
+        done_refused++;
+    } else {
+        done_other++;
+    }
+}
+
+static void *post_many(void *arg)
+{
+    struct poster *poster = arg;
+    for (uint32_t i = 0; i < 500; i++) {
+        struct put *put = &poster->puts[i];
+        memset(put, 0, sizeof(*put));
+        put->op.apply = put_apply;
+        put->op.done = count_done;
+        put->id = poster->base + i;
+        put->op.sort_key = put->id;
+        put->size = 64;
+        put->refuse = i % 10 == 3 ? BASE_ERR_CONFLICT : BASE_OK;
+        while (gw_store_submit(poster->store, &put->op) == BASE_ERR_BUSY) {
+            usleep(100);
+        }
+        if (i % 50 == 0) {
+            (void)has(poster->store, put->id, 64);
+        }
+    }
+    return NULL;
+}
+
+static void test_groups_and_refusals(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(128 * 1024, 0);
+    pthread_t threads[4];
+    static struct poster posters[4];
+    done_ok = 0;
+    done_refused = 0;
+    done_other = 0;
+    for (uint64_t i = 0; i < 4; i++) {
+        posters[i].store = store;
+        posters[i].base = 1 + i * 1000;
+        assert_int_equal(pthread_create(&threads[i], NULL, post_many, &posters[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    gw_store_close(store); // commits what was accepted
+    assert_int_equal(done_ok, 4 * 450);
+    assert_int_equal(done_refused, 4 * 50); // one that refuses does not harm its group
+    assert_int_equal(done_other, 0);
+    store = open_store(0, 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        for (uint64_t k = 0; k < 500; k++) {
+            assert_int_equal(has(store, 1 + i * 1000 + k, 64), k % 10 != 3);
+        }
+    }
+    gw_store_close(store);
+}
+
+// ---- Blobs
+
+static void test_blobs(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {
+        0, 1, 1000, GW_STORE_BLOB_INLINE, GW_STORE_BLOB_INLINE + 1, 3 * 1024 * 1024};
+    struct gw_store *store = open_store(0, 0);
+    struct wire_sha256 digests[6];
+    for (size_t i = 0; i < 6; i++) {
+        uint8_t *bytes = malloc(sizes[i] + 1);
+        struct gw_store_bytes loaded;
+        bool created;
+        uint64_t size;
+        assert_non_null(bytes);
+        memset(bytes, (int)i + 1, sizes[i] + 1);
+        gw_sha256(bytes, sizes[i], &digests[i]);
+        assert_int_equal(gw_store_blob_load(store, &digests[i], &loaded), BASE_ERR_NOT_FOUND);
+        assert_int_equal(gw_store_blob_put(store, &digests[i], bytes, sizes[i], &created), BASE_OK);
+        assert_true(created);
+        assert_int_equal(gw_store_blob_put(store, &digests[i], bytes, sizes[i], &created), BASE_OK);
+        assert_false(created);
+        assert_int_equal(gw_store_blob_load(store, &digests[i], &loaded), BASE_OK);
+        assert_int_equal(loaded.size, sizes[i]);
+        assert_memory_equal(loaded.data, bytes, sizes[i]);
+        assert_int_equal(loaded.map != NULL, sizes[i] > GW_STORE_BLOB_INLINE);
+        gw_store_bytes_done(&loaded);
+        assert_int_equal(gw_store_blob_stat(store, &digests[i], &size), BASE_OK);
+        assert_int_equal(size, sizes[i]);
+        free(bytes);
+    }
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    // A damaged file is found.
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[256];
+    wire_sha256_hex(&digests[5], hex);
+    snprintf(path, sizeof(path), "%s/blobs/%.2s/%s", dir, hex, hex);
+    int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, "x", 1, 1000), 1);
+    close(fd);
+    assert_int_equal(gw_store_check(store, NULL, NULL), 1);
+    assert_int_equal(truncate(path, 5), 0);
+    struct gw_store_bytes loaded;
+    assert_int_equal(gw_store_blob_load(store, &digests[5], &loaded), BASE_ERR_CORRUPT);
+    gw_store_close(store);
+}
+
+static void test_leftovers_are_removed(void **state)
+{
+    (void)state;
+    gw_store_close(open_store(0, 0));
+    char path[128];
+    snprintf(path, sizeof(path), "%s/tmp/half", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    gw_store_close(open_store(0, 0));
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void test_one_process_at_a_time(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    struct gw_store_options options = {.dir = dir};
+    struct gw_store *second = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_store_open(&options, &second, &error), BASE_ERR_BUSY);
+    assert_non_null(strstr(error.text, dir));
+    gw_store_close(store);
+    store = open_store(0, 0);
+    gw_store_close(store);
+}
+
+// Writes a schema number that this program does not know, as a later version would.
+static void test_other_schema_is_refused(void **state)
+{
+    (void)state;
+    gw_store_close(open_store(0, 0));
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi meta;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, 16), 0);
+    assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
+    struct gw_key key = gw_key_text("schema");
+    uint8_t schema = GW_STORE_SCHEMA + 1;
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {1, &schema};
+    assert_int_equal(mdb_put(txn, meta, &k, &v, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+    struct gw_store_options options = {.dir = dir};
+    struct gw_store *store = NULL;
+    struct base_error error = {0};
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "schema 2"));
+}
+
+static void test_bad_directories(void **state)
+{
+    (void)state;
+    static const char *const dirs[] = {"", "/proc/nothing/here", "/dev/null/x"};
+    for (size_t i = 0; i < 3; i++) {
+        struct gw_store_options options = {.dir = dirs[i]};
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        assert_int_not_equal(gw_store_open(&options, &store, &error), BASE_OK);
+        assert_true(error.text[0] != 0);
+    }
+}
+
+static void test_compact(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(0, 0);
+    for (uint64_t i = 1; i <= 200; i++) {
+        assert_int_equal(put_wait(store, i, 1000), BASE_OK);
+    }
+    char into[128];
+    struct base_error error = {0};
+    snprintf(into, sizeof(into), "%s/copy", dir);
+    assert_int_equal(mkdir(into, 0700), 0);
+    assert_int_equal(gw_store_compact(store, into, &error), BASE_OK);
+    assert_int_equal(gw_store_compact(store, into, &error), BASE_ERR_EXISTS);
+    gw_store_close(store);
+    struct gw_store_options options = {.dir = into, .read_only = true};
+    assert_int_equal(gw_store_open(&options, &store, &error), BASE_OK);
+    assert_true(has(store, 200, 1000));
+    struct put put = {.id = 1, .size = 1};
+    put.op.apply = put_apply;
+    assert_int_equal(gw_store_submit_wait(store, &put.op), BASE_ERR_CLOSED);
+    gw_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_put_get_restart, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_map_grows_under_readers, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_full_map_is_an_error_and_nothing_else, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(test_groups_and_refusals, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_blobs, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_one_process_at_a_time, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_other_schema_is_refused, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_bad_directories, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_compact, make_dir, remove_dir),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
