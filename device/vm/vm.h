@@ -42,7 +42,7 @@ struct dev_vm_job {
     const struct wire_attrs *attrs; // walle.device[...]; NULL: none
     uint64_t instruction_max; // jumps and calls until the run is stopped (and up to 64 more, to
                               // know its line); 0: no limit
-    uint32_t time_ms; // wall time before the run is stopped; 0: default
+    uint32_t time_ms;         // wall time before the run is stopped; 0: default
 };
 
 enum dev_vm_end {
