@@ -307,7 +307,7 @@ static void reply_take(struct gw_exchange *exchange, int status, json_t *root)
         text = NULL;
     }
     if (text == NULL) {
-        gw_reply_status(exchange, 503);
+        gw_reply_busy(exchange, 1);
         return;
     }
     gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
@@ -318,8 +318,14 @@ void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root)
     reply_take(gw_api_exchange(call), status, root);
 }
 
-void gw_api_page_take(struct gw_api_call *call, json_t *items, json_t *next)
+void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next)
 {
+    if (json_array_size(items) != expected) {
+        json_decref(items);
+        json_decref(next);
+        gw_reply_busy(gw_api_exchange(call), 1);
+        return;
+    }
     gw_api_answer_take(
         call, 200,
         json_pack("{s:o, s:o}", "items", items, "next", next != NULL ? next : json_null()));

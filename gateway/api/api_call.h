@@ -55,8 +55,9 @@ bool gw_api_no_query(struct gw_api_call *call);
 
 // ---- Helpers of `work`
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root); // takes root
-// {"items": [...], "next": key or null}; takes both, `next` NULL is null.
-void gw_api_page_take(struct gw_api_call *call, json_t *items, json_t *next);
+// {"items": [...], "next": key or null}; takes both, `next` NULL is null. A list with fewer than
+// `expected` items lost some to want of memory and becomes a 503.
+void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next);
 // Problem for a failed call of the core; `error` may hold the text.
 void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_status status,
                    const struct base_error *error, const char *what);

@@ -109,7 +109,7 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
         }
         left -= count;
     }
-    gw_api_page_take(call, items, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
 }
 
 // ---- Versions
@@ -147,12 +147,19 @@ static void answer_missing(struct gw_api_call *call, const struct wire_sha256 *m
         wire_sha256_hex(&missing[i], hex);
         (void)json_array_append_new(list, json_string(hex));
     }
+    if (json_array_size(list) != count) {
+        json_decref(list);
+        gw_reply_busy(gw_api_exchange(call), 1);
+        return;
+    }
     gw_api_answer_take(call, 409,
                        json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title",
                                  gw_status_title(409), "status", 409, "detail",
                                  "blobs are missing: put them, then register the version again",
                                  "missing", list));
-    gw_api_exchange(call)->reply.headers[0].value = BASE_STR("application/problem+json");
+    if (gw_api_exchange(call)->reply.status == 409) {
+        gw_api_exchange(call)->reply.headers[0].value = BASE_STR("application/problem+json");
+    }
 }
 
 void gw_api_version_add(struct gw_core *core, struct gw_api_call *call)
@@ -219,7 +226,7 @@ void gw_api_version_list(struct gw_core *core, struct gw_api_call *call)
         wire_sha256_hex(after, hex);
         next = json_string(hex);
     }
-    gw_api_page_take(call, items, next);
+    gw_api_page_take(call, items, call->limit - left, next);
 }
 
 bool gw_api_version_path(struct gw_api_call *call)

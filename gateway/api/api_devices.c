@@ -23,7 +23,11 @@ void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)
             outcomes, gw_view_outcome(&view.outcomes[i], known ? rollout.task : NULL));
     }
     json_t *root = gw_view_device(&view);
-    (void)json_object_set_new(root, "outcomes", outcomes);
+    bool whole = json_array_size(outcomes) == view.outcome_count;
+    if (json_object_set_new(root, "outcomes", outcomes) != 0 || !whole) {
+        json_decref(root);
+        root = NULL;
+    }
     gw_api_answer_take(call, 200, root);
 }
 
@@ -62,5 +66,5 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
         gw_api_failed(core, call, status, NULL, NULL);
         return;
     }
-    gw_api_page_take(call, items, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
 }

@@ -66,6 +66,11 @@ enum base_status gw_json_parse(const uint8_t *bytes, size_t size, struct base_ar
     BASE_TRY(check_depth(bytes, size, error));
     json_t *root =
         json_loadb(bytes != NULL ? (const char *)bytes : "", size, JSON_REJECT_DUPLICATES, &where);
+    // Some failures to allocate leave no code and no text.
+    if (root == NULL &&
+        (where.text[0] == '\0' || json_error_code(&where) == json_error_out_of_memory)) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
     if (root == NULL) {
         (void)base_error_set(error, BASE_ERR_INVALID, "line %d, column %d: %s", where.line,
                              where.column, where.text);

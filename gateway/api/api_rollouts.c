@@ -93,7 +93,7 @@ void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call)
         left -= count;
     }
     heap->release(heap->ctx, views);
-    gw_api_page_take(call, items, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
 }
 
 // ---- Log
@@ -136,7 +136,8 @@ void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call)
         }
         left -= count;
     }
-    gw_api_page_take(call, items, more ? json_integer((json_int_t)after) : NULL);
+    gw_api_page_take(call, items, call->limit - left,
+                     more ? json_integer((json_int_t)after) : NULL);
 }
 
 // ---- Commands

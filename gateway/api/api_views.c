@@ -108,21 +108,34 @@ static json_t *current_stage(const struct gw_rollout_view *view)
                      stage->max_bucket / 100.0, "since_s", (json_int_t)view->stage_since_s);
 }
 
-static json_t *stage_list(const struct gw_rollout_view *view)
+// A list that lost an item to want of memory is none.
+static json_t *whole_take(json_t *list, size_t expected)
 {
-    json_t *list = json_array();
-
-    for (uint32_t i = 0; i < view->stage_count && i < POL_STAGES_MAX; ++i) {
-        (void)json_array_append_new(list, stage_object(&view->stages[i]));
+    if (list != NULL && json_array_size(list) != expected) {
+        json_decref(list);
+        return NULL;
     }
     return list;
 }
 
-static json_t *fingerprint_list(const struct gw_rollout_view *view)
+static json_t *stage_list(const struct gw_rollout_view *view)
 {
+    uint32_t stage_count = view->stage_count < POL_STAGES_MAX ? view->stage_count : POL_STAGES_MAX;
     json_t *list = json_array();
 
-    for (uint32_t i = 0; i < view->fingerprint_count && i < GW_ROLLOUT_FINGERPRINTS; ++i) {
+    for (uint32_t i = 0; i < stage_count; ++i) {
+        (void)json_array_append_new(list, stage_object(&view->stages[i]));
+    }
+    return whole_take(list, stage_count);
+}
+
+static json_t *fingerprint_list(const struct gw_rollout_view *view)
+{
+    uint32_t count = view->fingerprint_count < GW_ROLLOUT_FINGERPRINTS ? view->fingerprint_count
+                                                                       : GW_ROLLOUT_FINGERPRINTS;
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < count; ++i) {
         const struct gw_rollout_fingerprint *item = &view->fingerprints[i];
         (void)json_array_append_new(
             list,
@@ -130,21 +143,22 @@ static json_t *fingerprint_list(const struct gw_rollout_view *view)
                       wire_outcome_name((enum wire_outcome_kind)item->kind), "devices",
                       (json_int_t)item->devices, "detail", safe_text(item->detail)));
     }
-    return list;
+    return whole_take(list, count);
 }
 
 static json_t *slice_list(const struct gw_rollout_view *view)
 {
+    uint32_t count = view->slice_count < GW_ROLLOUT_SLICES ? view->slice_count : GW_ROLLOUT_SLICES;
     json_t *list = json_array();
 
-    for (uint32_t i = 0; i < view->slice_count && i < GW_ROLLOUT_SLICES; ++i) {
+    for (uint32_t i = 0; i < count; ++i) {
         const struct gw_rollout_slice *slice = &view->slices[i];
         (void)json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:I}", "attr", slice->attr,
                                                     "value", safe_text(slice->value), "completed",
                                                     (json_int_t)slice->completed, "failed",
                                                     (json_int_t)slice->failed));
     }
-    return list;
+    return whole_take(list, count);
 }
 
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
@@ -217,12 +231,17 @@ static json_t *attribute(const struct wire_attr *attr)
 json_t *gw_view_device(const struct gw_device_view *view)
 {
     json_t *attrs = json_object();
+    bool whole = true;
 
     for (uint32_t i = 0; i < view->attrs.count && i < WIRE_ATTRS_MAX; ++i) {
         const struct wire_attr *attr = &view->attrs.items[i];
         char name[WIRE_ATTR_NAME_MAX + 1];
         (void)snprintf(name, sizeof(name), "%.*s", (int)attr->name.size, attr->name.data);
-        (void)json_object_set_new(attrs, name, attribute(attr));
+        whole = json_object_set_new(attrs, name, attribute(attr)) == 0 && whole;
+    }
+    if (!whole) {
+        json_decref(attrs);
+        return NULL;
     }
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id),
                      "first_seen_s", (json_int_t)view->first_seen_s, "last_seen_s",
@@ -246,12 +265,15 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
         {GW_OUTCOME_REMOVED, "removed"},
     };
     json_t *states = json_array();
+    size_t state_count = 0;
 
     for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); ++i) {
         if ((outcome->bits & bits[i].bit) != 0) {
             (void)json_array_append_new(states, json_string(bits[i].name));
+            state_count++;
         }
     }
+    states = whole_take(states, state_count);
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;

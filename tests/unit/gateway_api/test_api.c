@@ -403,6 +403,70 @@ static void test_statements_must_agree(void **state)
     api_kit_done(&kit);
 }
 
+// Each allocation of the JSON library fails in turn: the answer is the whole one or a 503, and
+// nothing leaks (the address sanitizer's business).
+static size_t json_allowed;
+
+static void *json_limited_malloc(size_t size)
+{
+    if (json_allowed == 0) {
+        return NULL;
+    }
+    json_allowed -= json_allowed != SIZE_MAX ? 1 : 0;
+    return malloc(size);
+}
+
+static void fail_each_allocation(struct api_kit *kit, const char *path)
+{
+    struct api_answer whole;
+    size_t failures = 0;
+
+    api_send(kit, GW_METHOD_GET, path, NULL, 0, &whole);
+    assert_int_equal(whole.status, 200);
+    for (size_t allowed = 0; allowed < 5000; ++allowed) {
+        struct api_answer answer;
+        json_allowed = allowed;
+        json_set_alloc_funcs(json_limited_malloc, free);
+        api_send(kit, GW_METHOD_GET, path, NULL, 0, &answer);
+        json_set_alloc_funcs(malloc, free);
+        int status = answer.status;
+        if (status == 200) {
+            assert_int_equal(answer.exchange.reply.body_bytes, whole.exchange.reply.body_bytes);
+            assert_memory_equal(answer.exchange.reply.body, whole.exchange.reply.body,
+                                whole.exchange.reply.body_bytes);
+        } else {
+            assert_int_equal(status, 503);
+            failures++;
+        }
+        api_answer_done(&answer);
+        if (status == 200) {
+            api_answer_done(&whole);
+            assert_true(failures > 0);
+            return;
+        }
+    }
+    fail_msg("%s: never answered", path);
+}
+
+static void test_json_out_of_memory(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 0x41, 1);
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_version(&kit, "shop", "1.0.0", &draft);
+    char *text = api_rollout_text(&kit, &draft, stages);
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));
+    free(text);
+    fail_each_allocation(&kit, "/api/v1/rollouts/0000000000000041");
+    fail_each_allocation(&kit, "/api/v1/rollouts");
+    fail_each_allocation(&kit, "/api/v1/rollouts/0000000000000041/log");
+    fail_each_allocation(&kit, "/api/v1/tasks");
+    fail_each_allocation(&kit, "/api/v1/tasks/shop/versions");
+    api_kit_done(&kit);
+}
+
 static void test_console(void **state)
 {
     struct api_kit kit;
@@ -444,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_rollout_life),
         cmocka_unit_test(test_failed_simulation_stops),
         cmocka_unit_test(test_statements_must_agree),
+        cmocka_unit_test(test_json_out_of_memory),
         cmocka_unit_test(test_console),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
 #include "api/rollout_body.h"
 #include "base/alloc.h"
 
+#include <jansson.h>
+
 #define MANIFEST "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
 #define HEAD                                                                                       \
     "{\"id\":\"00c0ffee00c0ffee\",\"task\":\"shop/ipv\",\"manifest\":\"" MANIFEST                  \
@@ -191,6 +193,43 @@ static void test_failing_allocations(void **state)
     }
 }
 
+// The same for the JSON library's own memory.
+static size_t json_allowed;
+
+static void *json_limited_malloc(size_t size)
+{
+    if (json_allowed == 0) {
+        return NULL;
+    }
+    json_allowed--;
+    return malloc(size);
+}
+
+static void test_failing_json_allocations(void **state)
+{
+    (void)state;
+    for (size_t allowed = 0; allowed < 2000; ++allowed) {
+        struct base_arena arena;
+        struct gw_rollout_body body;
+        struct base_error error;
+        base_arena_init(&arena, base_alloc_heap(), 0, 0);
+        json_allowed = allowed;
+        json_set_alloc_funcs(json_limited_malloc, free);
+        enum base_status status = parse(&arena, good, &body, &error);
+        json_set_alloc_funcs(malloc, free);
+        base_arena_done(&arena);
+        if (status == BASE_OK) {
+            assert_true(allowed > 10);
+            return;
+        }
+        // The library tells some of them as syntax errors; what counts is that each is refused.
+        if (error.text[0] == '\0') {
+            fail_msg("allocation %zu: status %d without a text", allowed, status);
+        }
+    }
+    fail_msg("never parsed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_bad_bodies_are_named),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_failing_json_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
