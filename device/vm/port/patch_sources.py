@@ -62,8 +62,8 @@ PATCHES = {
         ),
         ("    while (*num_len > den_len) {\n", "    while (*num_len > den_len) {\n    " + CHECK),
         (
-            "    for (; cur < top; ++cur) { // XXX UTF8 next char\n",
-            "    for (; cur < top; ++cur) { // XXX UTF8 next char\n    " + CHECK,
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n",
+            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n    " + CHECK,
         ),
         (
             "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n",
@@ -77,6 +77,10 @@ PATCHES = {
             "static const char *_compilecode(const char *re, ByteProg *prog, int sizecode)\n{\n",
             "static const char *_compilecode(const char *re, ByteProg *prog, int sizecode)\n{\n" + CHECK,
         ),
+    ],
+    # Includes the file above; a copy, so that compiler caches do not take the original's object.
+    "extmod/modre.c": [
+        ('#include "lib/re1.5/compilecode.c"\n', '#include "lib/re1.5/compilecode.c" // the changed copy\n'),
     ],
     # The one object that could be changed and is shared; nothing changes it, so it can be constant.
     "py/modsys.c": [

@@ -133,6 +133,47 @@ static void test_good_rollout_completes(void **state)
     rig_done(&rig);
 }
 
+// One that was away with v2 is sent back also when the rollout is closed, and after a restart.
+static void expect_late_device_sent_back(struct rig *rig, const struct rig_device *like,
+                                         const struct gw_rollout_view *view,
+                                         const struct wire_sha256 *v1, const struct wire_sha256 *v2)
+{
+    for (int restart = 0; restart < 2; restart++) {
+        struct rig_device late = *like;
+        struct rig_exchange exchange;
+        struct wire_offers offers;
+        struct wire_release release;
+        late.id = 0xabcdef;
+        rig_device_task(&late, "shop/score")->version_id = wire_version_id(v2);
+        rig_device_task(&late, "shop/score")->release_counter = view->release_counter;
+        assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 200);
+        assert_int_equal(offers.count, 1);
+        rig_offer_release(&offers, 0, &release);
+        assert_int_equal(release.kind, WIRE_RELEASE_REVERT);
+        assert_true(wire_sha256_equal(&release.manifest, v1));
+        rig_exchange_done(&exchange);
+        rig_stop(rig);
+        rig_start(rig);
+    }
+}
+
+static void expect_log(struct rig *rig, uint64_t failed)
+{
+    struct gw_rollout_log_view lines[16];
+    uint32_t count;
+    bool more;
+    assert_int_equal(gw_rollout_log(rig->core, 0x22, 0, 16, lines, &count, &more), BASE_OK);
+    assert_int_equal(count, 4); // create, start, roll back, finish
+    assert_int_equal(lines[0].kind, GW_LOG_CREATED);
+    assert_string_equal(lines[0].by, "rig");
+    assert_string_equal(lines[1].what, "start");
+    assert_int_equal(lines[2].kind, GW_LOG_DECISION);
+    assert_string_equal(lines[2].verdict, "fail");
+    assert_int_equal(lines[2].counts.failed, failed);
+    assert_string_equal(lines[3].state, "rolled_back");
+    assert_false(more);
+}
+
 static void test_bad_rollout_goes_back(void **state)
 {
     (void)state;
@@ -185,38 +226,8 @@ static void test_bad_rollout_goes_back(void **state)
     assert_int_equal(fleet_round(&rig, &fleet, 0x22, back, 1), 0);
     rig_expect_counts_from_disk(&rig);
 
-    // One that was away with v2 is sent back also now that the rollout is closed, and after a
-    // restart.
-    for (int restart = 0; restart < 2; restart++) {
-        struct rig_device late = fleet.devices[0];
-        struct rig_exchange exchange;
-        struct wire_offers offers;
-        struct wire_release release;
-        late.id = 0xabcdef;
-        rig_device_task(&late, "shop/score")->version_id = wire_version_id(&v2);
-        rig_device_task(&late, "shop/score")->release_counter = view.release_counter;
-        assert_int_equal(rig_checkin(&rig, &late, true, &exchange, &offers), 200);
-        assert_int_equal(offers.count, 1);
-        rig_offer_release(&offers, 0, &release);
-        assert_int_equal(release.kind, WIRE_RELEASE_REVERT);
-        assert_true(wire_sha256_equal(&release.manifest, &v1));
-        rig_exchange_done(&exchange);
-        rig_stop(&rig);
-        rig_start(&rig);
-    }
-    struct gw_rollout_log_view lines[16];
-    uint32_t count;
-    bool more;
-    assert_int_equal(gw_rollout_log(rig.core, 0x22, 0, 16, lines, &count, &more), BASE_OK);
-    assert_int_equal(count, 4); // create, start, roll back, finish
-    assert_int_equal(lines[0].kind, GW_LOG_CREATED);
-    assert_string_equal(lines[0].by, "rig");
-    assert_string_equal(lines[1].what, "start");
-    assert_int_equal(lines[2].kind, GW_LOG_DECISION);
-    assert_string_equal(lines[2].verdict, "fail");
-    assert_int_equal(lines[2].counts.failed, (took + 2) / 3);
-    assert_string_equal(lines[3].state, "rolled_back");
-    assert_false(more);
+    expect_late_device_sent_back(&rig, &fleet.devices[0], &view, &v1, &v2);
+    expect_log(&rig, (took + 2) / 3);
     rig_done(&rig);
 }
 

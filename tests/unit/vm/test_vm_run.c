@@ -194,6 +194,7 @@ static void test_stack(void **state)
         "x = iter([1])\nfor i in range(3000): x = zip(x)\nnext(x)\n",
         "def g(n):\n    yield from g(n + 1)\nnext(g(0))\n",
         "import walle\nx = []\nfor i in range(3000): x = [x]\nwalle.result(x)\n",
+        "import re\nre.compile('(' * 20000)\n",
         "x = lambda: 1\nfor i in range(3000): x = map(max, x) if i else iter([1])\nmax(x)\n",
         "class A:\n    def __eq__(self, other): return self == other\nA() == A()\n",
         "class A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\nA().a\n",
