@@ -142,7 +142,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     out->next_checkin_s = core->checkin_interval_s;
     uint64_t digest = checkin->profile.digest;
     if (gw_device_table_settled(core->table, checkin->device_id, digest,
-                                worker->plan->generation)) {
+                                checkin->cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return;
     }
@@ -170,7 +170,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
     if (out->count == 0 && out->flags == 0) {
-        gw_device_table_settle(core->table, checkin->device_id, digest, worker->plan->generation);
+        gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
         return;
     }

@@ -122,6 +122,24 @@ struct compile {
     uint32_t relevant_capacity;
 };
 
+// Goes on with a hash of what the decision for this task depends on, besides the device itself.
+static uint32_t sign_task(uint32_t signature, const struct gw_plan_task *task, uint32_t flags)
+{
+    uint64_t facts[4 + GW_PLAN_RETIRED_MAX] = {task->task_id, flags, 0, 0};
+    if (task->baseline != NULL) {
+        facts[2] = task->baseline->id;
+    }
+    if (task->open != NULL) {
+        facts[1] |= (uint64_t)task->open_state.state << 8 | (uint64_t)task->open_state.stage_index
+                                                                << 16;
+        facts[3] = task->open->id;
+    }
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        facts[4 + i] = task->retired[i]->id;
+    }
+    return (uint32_t)base_hash64_seed(facts, sizeof(facts), signature);
+}
+
 static enum base_status compile_task(struct compile *compile, const struct gw_plan_task *task,
                                      uint32_t index)
 {
@@ -150,6 +168,7 @@ static enum base_status compile_task(struct compile *compile, const struct gw_pl
     }
     cohort->digest += base_term;
     if (flags != 0 || task->retired_count > 0) {
+        cohort->signature = sign_task(cohort->signature, task, flags);
         if (!reserve((void **)&cohort->relevant, cohort->relevant_count,
                      &compile->relevant_capacity, sizeof(uint32_t))) {
             return BASE_ERR_NOMEM;
@@ -171,6 +190,7 @@ static enum base_status compile_cohort(struct gw_cohorts *cohorts, struct gw_coh
     cohort->partial_count = 0;
     cohort->relevant_count = 0;
     cohort->digest = 0;
+    cohort->signature = 0;
     cohort->generation = 0;
     struct compile compile = {.cohort = cohort, .attrs = &view.attrs};
     for (uint32_t i = 0; i < plan->task_count; i++) {

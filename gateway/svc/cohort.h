@@ -36,6 +36,7 @@ struct gw_cohort {
     uint32_t index;      // its own number
     uint64_t generation; // of the plan it was computed from
     uint64_t digest;     // of what every device of it should have
+    uint32_t signature;  // of all that decides what its devices are offered: for settled devices
     uint32_t partial_count;
     uint32_t relevant_count;
     struct gw_partial *partials;

@@ -81,19 +81,17 @@ static void wake_workers(struct gw_core *core)
     pthread_mutex_unlock(&core->workers_lock);
 }
 
-static void flush(struct gw_core *core)
+// Everything that is dirty, for who waits for it.
+static void flush_all(struct gw_core *core)
 {
-    for (uint32_t i = 0; i < GW_FLUSH_ROUNDS; i++) {
-        if (gw_devices_flush(core) < GW_FLUSH_BATCH) {
-            break;
-        }
+    while (gw_devices_flush(core) == GW_FLUSH_BATCH) {
     }
 }
 
 bool gw_control_step(struct gw_core *core)
 {
     bool changed = run_calls(core);
-    flush(core);
+    flush_all(core);
     changed = gw_rollouts_tick(core) || changed;
     wake_workers(core);
     return changed;
@@ -110,10 +108,12 @@ static bool stopping(struct gw_control *control)
 static void *control_main(void *arg)
 {
     struct gw_core *core = arg;
+    uint64_t wait_us = FLUSH_PERIOD_US;
     while (!stopping(&core->control)) {
-        (void)gw_bell_wait(&core->control.bell, FLUSH_PERIOD_US);
+        (void)gw_bell_wait(&core->control.bell, wait_us);
         (void)run_calls(core);
-        flush(core);
+        // One batch, then calls and ticks have their turn again, however many devices wait.
+        wait_us = gw_devices_flush(core) == GW_FLUSH_BATCH ? 0 : FLUSH_PERIOD_US;
         uint64_t now_us = gw_core_now_us(core);
         if (now_us >= core->control.next_tick_us) {
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
@@ -155,7 +155,7 @@ void gw_control_stop(struct gw_core *core)
         control->started = false;
     }
     if (control->flush != NULL && control->changes != NULL && core->store != NULL) {
-        flush(core);
+        flush_all(core);
     }
     free(control->flush);
     free(control->changes);

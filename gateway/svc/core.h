@@ -91,7 +91,7 @@ struct gw_hint {
 
 // Called by the core on the worker's thread when this stream should be told something now: `text`
 // is a complete server-sent event, valid during the call. False: the transport could not take it
-// (buffer full); the core tries again later.
+// (buffer full); the core tries again later. The stream must not be unsubscribed during the call.
 typedef bool (*gw_hint_fn)(void *ctx, struct gw_hint *hint, struct base_str text);
 
 // The transport registers its writer once per worker.

@@ -27,7 +27,6 @@
 #define GW_TOUCHES_MAX    256u
 #define GW_HINT_SLICE     2000u // streams looked at before other work of the worker gets its turn
 #define GW_FLUSH_BATCH    4096u // devices of one background write
-#define GW_FLUSH_ROUNDS   16u   // batches of one control step
 #define GW_LATENCY_BOUNDS 14u
 
 // ---- Control-owned

@@ -21,7 +21,7 @@ struct entry {
     uint64_t report_seq;
     struct gw_device_mark *more; // GW_DEVICE_MARKS_MAX - INLINE_MARKS of them, or NULL
     struct gw_device_mark marks[INLINE_MARKS];
-    uint32_t settled_generation;
+    uint32_t settled_signature;
     uint32_t epoch;
     uint32_t attrs_id;
     uint32_t first_seen_s;
@@ -341,7 +341,7 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
 }
 
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint64_t generation)
+                            uint32_t signature)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
@@ -349,19 +349,19 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
     if (entry != NULL) {
         entry->settled = true;
         entry->settled_digest = digest;
-        entry->settled_generation = (uint32_t)generation;
+        entry->settled_signature = signature;
     }
     pthread_mutex_unlock(&shard->lock);
 }
 
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                             uint64_t generation)
+                             uint32_t signature)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
     const struct entry *entry = find(shard, hash, device_id);
     bool settled = entry != NULL && entry->settled && entry->settled_digest == digest &&
-                   entry->settled_generation == (uint32_t)generation;
+                   entry->settled_signature == signature;
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }

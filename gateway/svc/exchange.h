@@ -54,9 +54,9 @@ struct gw_header {
 enum gw_reply_kind {
     GW_REPLY_BYTES,  // status, headers, body in memory
     GW_REPLY_BLOB,   // body is a byte range of a stored blob, streamed by the transport through
-                     // gw_blob_read
-    GW_REPLY_STREAM, // stays open: a hint stream; the transport writes what gw_worker_hints
-                     // produces
+                     // gw_blob_bytes
+    GW_REPLY_STREAM, // stays open: a hint stream; `body` comes first, then the transport writes
+                     // what the core hands to its gw_hint_fn
     GW_REPLY_KIND_COUNT
 };
 
@@ -69,7 +69,7 @@ struct gw_reply {
     uint32_t header_count;
     const uint8_t *body; // arena or static
     size_t body_bytes;
-    struct gw_blob *blob; // owned by the exchange until finish
+    struct gw_blob *blob; // a reference that passes to the transport with finish
     uint64_t blob_from;
     uint64_t blob_bytes;
 };

@@ -25,9 +25,8 @@ void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else {
         gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
                         gw_core_now_s(worker->core));
-        gw_reply_status(exchange, 200);
+        gw_reply_body(exchange, 200, BASE_STR("text/event-stream"), HELLO, sizeof(HELLO) - 1);
         exchange->reply.kind = GW_REPLY_STREAM;
-        gw_reply_header(&exchange->reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
         gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR("no-store"));
     }
     gw_exchange_finish(exchange);
@@ -63,9 +62,10 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     // A device whose cohort could not be kept is told of every plan.
     uint64_t expected =
         cohort != NULL ? gw_cohort_expected(cohort, hint->device_id) : ~hint->digest;
-    if (expected != hint->digest &&
-        !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
-                                 worker->plan->generation)) {
+    bool settled = cohort != NULL && expected != hint->digest &&
+                   gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
+                                           cohort->signature);
+    if (expected != hint->digest && !settled) {
         if (!write_hint(worker, hint)) {
             return false;
         }
@@ -129,13 +129,10 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     worker->hints = hint;
     worker->hint_count++;
     atomic_store_explicit(&worker->stats.hint_streams, worker->hint_count, memory_order_relaxed);
-    if (worker->hint_write != NULL) {
-        (void)worker->hint_write(worker->hint_ctx, hint, BASE_STR(HELLO));
-    }
     // What it missed between its last check-in and now is told at once.
-    if (news && hint->prev != NULL &&
+    if (news &&
         !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
-                                 worker->plan->generation) &&
+                                 checkin.cohort->signature) &&
         write_hint(worker, hint)) {
         hint->digest = checkin.expected;
     }

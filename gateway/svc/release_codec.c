@@ -222,15 +222,15 @@ static enum base_status read_target(struct parse *parse, struct pol_target *targ
     return BASE_OK;
 }
 
+// Printable ASCII, no space at either end: it is shown to people.
 static bool stage_name_ok(struct base_str name)
 {
-    if (name.size == 0 || name.size > GW_STAGE_NAME_MAX) {
+    if (name.size == 0 || name.size > GW_STAGE_NAME_MAX || name.data[0] == ' ' ||
+        name.data[name.size - 1] == ' ') {
         return false;
     }
     for (size_t i = 0; i < name.size; i++) {
-        char c = name.data[i];
-        bool first = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (!first && (i == 0 || (c != '_' && c != '.' && c != '-'))) {
+        if (name.data[i] < 0x20 || name.data[i] > 0x7e) {
             return false;
         }
     }
@@ -250,9 +250,13 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     char where[64];
     snprintf(where, sizeof(where), "stage %u: audience", index + 1);
     BASE_TRY(read_target(parse, &stage->audience, where));
-    if (parse->reader.status != BASE_OK || !stage_name_ok(name) || kind >= POL_STAGE_KIND_COUNT) {
-        return base_error_set(parse->error, BASE_ERR_INVALID, "stage %u: name or kind is bad",
-                              index + 1);
+    if (parse->reader.status != BASE_OK || !stage_name_ok(name)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "stage %u: name: 1 to %u printable ASCII characters", index + 1,
+                              GW_STAGE_NAME_MAX);
+    }
+    if (kind >= POL_STAGE_KIND_COUNT) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "stage %u: unknown kind", index + 1);
     }
     stage->kind = (enum pol_stage_kind)kind;
     memcpy(release->stage_names[index], name.data, name.size);

@@ -25,7 +25,7 @@
 struct gw_core;
 
 struct gw_stage_spec {
-    struct base_str name;     // [a-z0-9][a-z0-9_.-]*, at most GW_STAGE_NAME_MAX
+    struct base_str name;     // printable ASCII, at most GW_STAGE_NAME_MAX
     struct pol_stage stage;   // kind, max_bucket (percent x 100), audience, gate
     const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
     size_t statement_bytes;

@@ -437,7 +437,7 @@ static void test_create_refuses(void **state)
     assert_int_equal(rig_rollout(&rig, 1, "t", &v1, NULL, NULL, shrinking, 2, &view, &error),
                      BASE_ERR_INVALID);
     static const struct rig_stage named[] = {
-        {"Bad Name", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0}};
+        {"bad\tname", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0}};
     assert_int_equal(rig_rollout(&rig, 1, "t", &v1, NULL, NULL, named, 1, &view, &error),
                      BASE_ERR_INVALID);
     assert_int_equal(rig_rollout(&rig, 1, "t", &v1, NULL, NULL, staged, 4, &view, &error), BASE_OK);
