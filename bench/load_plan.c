@@ -86,7 +86,10 @@ static enum base_status encode_all(const struct load_plan *plan, const struct pr
     struct base_buffer buffer;
     base_buffer_init(&buffer, base_alloc_heap(), REQUEST_BYTES_MAX);
     uint8_t *block = malloc(BLOCK_BYTES_MAX);
-    bool ok = block != NULL && nghttp2_hd_deflate_new(&deflater, 0) == 0;
+    // One request on a connection may use the peer's table, as clients do; in a longer run each
+    // block must stand alone.
+    size_t table_bytes = plan->mode == LOAD_IDLE ? NGHTTP2_DEFAULT_HEADER_TABLE_SIZE : 0;
+    bool ok = block != NULL && nghttp2_hd_deflate_new(&deflater, table_bytes) == 0;
     for (uint32_t i = 0; ok && i < out->count; i++) {
         ssize_t size = encode(plan, deflater, profiles, i, block);
         // The encoder's first block announces the table size; none of the others may.
@@ -110,9 +113,9 @@ enum base_status load_requests_make(const struct load_plan *plan, struct load_re
                                     struct base_error *error)
 {
     memset(out, 0, sizeof(*out));
-    out->count = plan->devices == 0                  ? 1
-                 : plan->devices < LOAD_REQUESTS_MAX ? (uint32_t)plan->devices
-                                                     : LOAD_REQUESTS_MAX;
+    out->count = plan->devices == 0 || plan->mode == LOAD_IDLE ? 1
+                 : plan->devices < LOAD_REQUESTS_MAX           ? (uint32_t)plan->devices
+                                                               : LOAD_REQUESTS_MAX;
     out->offsets = calloc(out->count + 1, sizeof(*out->offsets));
     struct profiles *profiles = calloc(1, sizeof(*profiles));
     enum base_status status;

@@ -44,8 +44,8 @@ struct load_requests {
 
 #define LOAD_REQUESTS_MAX 2000000u
 
-// Encodes one block per device, at most LOAD_REQUESTS_MAX; without devices just one. INVALID, IO,
-// NOMEM with a text.
+// Encodes one block per device, at most LOAD_REQUESTS_MAX; without devices, and for an idle run,
+// just one. INVALID, IO, NOMEM with a text.
 BASE_NODISCARD enum base_status load_requests_make(const struct load_plan *plan,
                                                    struct load_requests *out,
                                                    struct base_error *error);

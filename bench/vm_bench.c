@@ -17,15 +17,17 @@
 #include <string.h>
 #include <time.h>
 
-#define SOURCE_MAX (64 * 1024)
-#define RUNS_MAX   1000000
-#define HEAP_KIB   64
-#define ROUNDS_MAX 1000
+#define SOURCE_MAX  (64 * 1024)
+#define RUNS_MAX    1000000
+#define HEAP_KIB    64
+#define ROUNDS_MAX  1000
+#define SAMPLES_MAX 4096 // runs a thread and turn whose time is kept
 
 struct turn {
     struct dev_vm_module module;
     atomic_bool *stop;
     uint64_t runs;
+    double run_us[SAMPLES_MAX]; // the first so many
 };
 
 static void die(const char *what)
@@ -119,7 +121,11 @@ static void *turn_main(void *argument)
     struct turn *turn = argument;
     struct dev_vm *vm = vm_make();
     while (!atomic_load_explicit(turn->stop, memory_order_relaxed)) {
+        double start = clock_us(CLOCK_MONOTONIC);
         run_once(vm, &turn->module);
+        if (turn->runs < SAMPLES_MAX) {
+            turn->run_us[turn->runs] = clock_us(CLOCK_MONOTONIC) - start;
+        }
         turn->runs++;
     }
     dev_vm_free(vm);
@@ -130,18 +136,22 @@ struct totals {
     double wall_us;
     double cpu_us;
     uint64_t runs;
+    double median_us_sum; // of each thread's turn
+    uint64_t medians;
 };
 
 static double turn_measure(const struct dev_vm_module *module, int threads, long ms,
                            struct totals *totals)
 {
     pthread_t ids[2];
-    struct turn turns[2];
+    static struct turn turns[2];
     atomic_bool stop = false;
     double cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID);
     double wall = clock_us(CLOCK_MONOTONIC);
     for (int i = 0; i < threads; i++) {
-        turns[i] = (struct turn){.module = *module, .stop = &stop};
+        turns[i].module = *module;
+        turns[i].stop = &stop;
+        turns[i].runs = 0;
         if (pthread_create(&ids[i], NULL, turn_main, &turns[i]) != 0) {
             die("no thread");
         }
@@ -153,6 +163,10 @@ static double turn_measure(const struct dev_vm_module *module, int threads, long
     for (int i = 0; i < threads; i++) {
         (void)pthread_join(ids[i], NULL);
         runs += turns[i].runs;
+        size_t samples = turns[i].runs < SAMPLES_MAX ? (size_t)turns[i].runs : SAMPLES_MAX;
+        qsort(turns[i].run_us, samples, sizeof(double), double_order);
+        totals->median_us_sum += samples > 0 ? turns[i].run_us[samples / 2] : 0;
+        totals->medians += samples > 0;
     }
     wall = clock_us(CLOCK_MONOTONIC) - wall;
     totals->wall_us += wall;
@@ -172,11 +186,16 @@ static void measure_threads(struct dev_vm_module module, long ms, size_t rounds)
         ratios[i] = turn_measure(&module, 2, ms, &two) / single;
     }
     qsort(ratios, rounds, sizeof(ratios[0]), double_order);
-    (void)printf("{\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f,\"one_runs\":%" PRIu64
-                 ",\"one_wall_s\":%.4f,\"one_cpu_s\":%.4f,\"two_runs\":%" PRIu64
-                 ",\"two_wall_s\":%.4f,\"two_cpu_s\":%.4f}\n",
-                 ratios[rounds / 2], ratios[0], ratios[rounds - 1], one.runs, one.wall_us / 1e6,
-                 one.cpu_us / 1e6, two.runs, two.wall_us / 1e6, two.cpu_us / 1e6);
+    double one_median = one.median_us_sum / (double)one.medians;
+    double two_median = two.median_us_sum / (double)two.medians;
+    (void)printf("{\"ratio\":%.4f,\"ratio_min\":%.4f,\"ratio_max\":%.4f", ratios[rounds / 2],
+                 ratios[0], ratios[rounds - 1]);
+    (void)printf(",\"one_runs\":%" PRIu64
+                 ",\"one_wall_s\":%.4f,\"one_cpu_s\":%.4f,\"one_run_us\":%.2f",
+                 one.runs, one.wall_us / 1e6, one.cpu_us / 1e6, one_median);
+    (void)printf(",\"two_runs\":%" PRIu64
+                 ",\"two_wall_s\":%.4f,\"two_cpu_s\":%.4f,\"two_run_us\":%.2f}\n",
+                 two.runs, two.wall_us / 1e6, two.cpu_us / 1e6, two_median);
 }
 
 static size_t number(const char *text, size_t max)

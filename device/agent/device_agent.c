@@ -29,6 +29,7 @@ enum {
     OPTION_INTERVAL,
     OPTION_ONCE,
     OPTION_HINTS,
+    OPTION_CRASH_LIMIT,
 };
 
 struct agent {
@@ -54,6 +55,8 @@ static const struct argp_option options[] = {
     {"trust", OPTION_TRUST, "KEY", 0, "trusted release key: 64 hex digits or a file with them", 0},
     {"threshold", OPTION_THRESHOLD, "N", 0, "trusted keys that must sign (1)", 0},
     {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
+    {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
+     "runs on trial that may end with the process before a version is given up (3)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0, "end when a check-in was answered and nothing is left to do", 0},
     {"verbose", 'v', NULL, 0, "log details", 0},
@@ -232,6 +235,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     case OPTION_INTERVAL:
         config->checkin_interval_s =
             (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
+        break;
+    case OPTION_CRASH_LIMIT:
+        config->crash_limit = (uint32_t)number_or_die(state, "crash-limit", text, UINT8_MAX);
         break;
     case OPTION_HINTS:
         config->hints = true;

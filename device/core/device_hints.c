@@ -1,5 +1,7 @@
 // The hint stream: a long-lived response on which the gateway says "check in soon". Losing it costs
-// nothing but time, for check-ins go on by the clock.
+// nothing but time, for check-ins go on by the clock; and when it comes back the device checks in,
+// for it may have missed something. The first stream is asked for before the first check-in, so
+// that nothing falls between them.
 //
 // Called by the tick and by the transport.
 #include "core/runtime.h"
@@ -40,9 +42,22 @@ void dev_hints_stop(struct dev_runtime *runtime)
     }
 }
 
+static void checkin_within(struct dev_runtime *runtime, uint64_t span_us)
+{
+    uint64_t due_us = dev_now_us(runtime) + dev_random_below_us(runtime, span_us);
+    if (due_us < runtime->control.checkin_due_us) {
+        runtime->control.checkin_due_us = due_us;
+    }
+}
+
 void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head)
 {
-    runtime->hints.accepted = head->status == 200;
+    struct dev_hints *hints = &runtime->hints;
+    hints->accepted = head->status == 200;
+    if (hints->accepted && hints->missed) {
+        hints->missed = false;
+        checkin_within(runtime, DEV_HINTS_CATCH_UP_US);
+    }
 }
 
 void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
@@ -57,11 +72,7 @@ void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         uint32_t spread_ms = 0;
         at += dev_sse_feed(&hints->sse, bytes + at, size - at, &hint, &spread_ms);
         if (hint) {
-            uint64_t due_us =
-                dev_now_us(runtime) + dev_random_below_us(runtime, spread_ms * 1000ull);
-            if (due_us < runtime->control.checkin_due_us) {
-                runtime->control.checkin_due_us = due_us;
-            }
+            checkin_within(runtime, spread_ms * 1000ull);
         }
     }
 }
@@ -70,6 +81,7 @@ void dev_hints_end(struct dev_runtime *runtime)
 {
     struct dev_hints *hints = &runtime->hints;
     hints->exchange = 0;
+    hints->missed = true;
     hints->due_us =
         dev_now_us(runtime) + dev_backoff_next(&hints->backoff, dev_random(runtime), 0) * 1000ull;
 }

@@ -261,6 +261,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     runtime->pull.exchange = 0;
     runtime->run.run = 0;
     runtime->hints.exchange = 0;
+    runtime->hints.missed = false;
     runtime->hints.due_us = control->checkin_due_us;
     dev_backoff_init(&control->backoff, base_ms, cap_ms);
     dev_backoff_init(&runtime->pull.backoff, base_ms, cap_ms);
@@ -321,8 +322,8 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
         (void)dev_flush(runtime, now_us);
         dev_run_step(runtime, now_us);
         dev_pull_step(runtime, now_us);
-        dev_control_step(runtime, now_us);
         dev_hints_step(runtime, now_us);
+        dev_control_step(runtime, now_us);
         if (runtime->collect_due && !runtime->dirty && runtime->run.run == 0) {
             dev_slots_collect(runtime);
         }

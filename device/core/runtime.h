@@ -35,7 +35,8 @@
 #define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long
 #define DEV_RUN_FILES_MAX      WIRE_MANIFEST_FILES_MAX
 #define DEV_CRASHES_MAX        200
-#define DEV_TICK_PASSES        16 // of work in one tick, then others get their turn
+#define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
+#define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
 
 enum dev_control_kind {
     DEV_CONTROL_NONE,
@@ -149,6 +150,7 @@ struct dev_hints {
     uint64_t due_us;
     uint32_t exchange;
     bool accepted; // status 200
+    bool missed;   // there was a stream before, so hints may have been missed
     struct dev_backoff backoff;
     struct dev_sse sse;
 };

@@ -1,11 +1,11 @@
 // The script VM: MicroPython with all its state in one structure, one interpreter per thread, no
 // lock between them.
 //
-// A struct dev_vm owns one heap and belongs to one thread at a time. Each run starts from an empty
-// interpreter and leaves nothing behind: tasks cannot see each other. Only .mpy bytecode is loaded
-// (there is no compiler on a device). There is no file or network access. A run always ends: by
-// itself, by its budgets, or by an uncaught exception, which comes back as a value and is never
-// printed.
+// A struct dev_vm owns one heap and belongs to one thread at a time; keep one a thread and use it
+// again, a run costs microseconds and a heap does not. Each run starts from an empty interpreter
+// and leaves nothing behind: tasks cannot see each other. Only .mpy bytecode is loaded (there is no
+// compiler on a device). There is no file or network access. A run always ends: by itself, by its
+// budgets, or by an uncaught exception, which comes back as a value and is never printed.
 #ifndef DEV_VM_H
 #define DEV_VM_H
 
@@ -36,11 +36,12 @@ struct dev_vm_job {
     const struct dev_vm_module *modules;
     uint32_t module_count;
     struct base_str entry;          // module run as __main__
-    struct base_str config;         // JSON: walle.config; empty: {}
-    struct base_str input;          // JSON: walle.input; empty: None
+    struct base_str config;         // JSON object: walle.config; empty: {}. Parsed when the script
+    struct base_str input;          // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
     uint64_t device_id;             // walle.device["id"], 16 hex digits
     const struct wire_attrs *attrs; // walle.device[...]; NULL: none
-    uint64_t instruction_max; // jumps and calls executed before the run is stopped; 0: no limit
+    uint64_t instruction_max; // jumps and calls until the run is stopped (and up to 64 more, to
+                              // know its line); 0: no limit
     uint32_t time_ms;         // wall time before the run is stopped; 0: default
 };
 
@@ -57,10 +58,10 @@ enum dev_vm_end {
 struct dev_vm_result {
     enum dev_vm_end end;
     char type[DEV_VM_TYPE_MAX];       // "ValueError"; empty when finished
-    char message[DEV_VM_MESSAGE_MAX]; // text of the exception
-    char file[DEV_VM_FILE_MAX];       // innermost script frame
-    uint32_t line;
-    uint64_t instructions; // budget units used
+    char message[DEV_VM_MESSAGE_MAX]; // text of the exception; all text here is UTF-8
+    char file[DEV_VM_FILE_MAX];       // innermost script frame; LOAD: the module
+    uint32_t line;                    // 0: not known
+    uint64_t instructions;            // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
     bool output_cut;        // more was printed than DEV_VM_OUTPUT_MAX
@@ -74,7 +75,8 @@ struct dev_vm;
 BASE_NODISCARD enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm);
 void dev_vm_free(struct dev_vm *vm);
 // Runs a job to its end on the calling thread, which must have DEV_VM_STACK_KIB + 64 KiB of stack
-// left. INVALID for a job that is malformed; anything the script does is a result, not an error.
+// left. INVALID for a job that is malformed, CONFLICT when called from inside a run; anything the
+// script does is a result, not an error.
 BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
                                            struct dev_vm_result *out_result);
 // Stops the run under way on another thread as if its budget were used up. The one call allowed
@@ -82,8 +84,10 @@ BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_v
 void dev_vm_interrupt(struct dev_vm *vm);
 const char *dev_vm_end_name(enum dev_vm_end end);
 
-// Build tool only (walle-compiler library, never linked into a device): compiles source to .mpy
-// bytes, which the caller frees. INVALID with line and text in `error`.
+// Build tool only (walle-vm-compiler library, never linked into a device): compiles source to .mpy
+// bytes, which the caller frees. What compiles also loads: the output has passed the device's
+// check. INVALID (with line and text in `error`), TOO_LARGE, NOMEM. Any thread, but not inside a
+// run.
 struct base_error;
 BASE_NODISCARD enum base_status dev_vm_compile(struct base_str source, struct base_str file_name,
                                                uint8_t **out_mpy, size_t *out_size,

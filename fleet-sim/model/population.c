@@ -151,6 +151,18 @@ void sim_population_draw(const struct sim_population *population, uint64_t index
         below(random[SIM_TRAIT_CHANNEL], 10000) < population->beta_per_10000;
 }
 
+void sim_population_widest(struct sim_traits *out)
+{
+    for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {
+        out->value[i] = 0;
+        for (uint32_t v = 1; v < tables[i].count; v++) {
+            if (tables[i].values[v].size > tables[i].values[out->value[i]].size) {
+                out->value[i] = (uint8_t)v;
+            }
+        }
+    }
+}
+
 const char *sim_trait_name(enum sim_trait trait)
 {
     return tables[trait].name.data;

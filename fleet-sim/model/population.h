@@ -56,6 +56,9 @@ uint64_t sim_population_device_id(const struct sim_population *population, uint6
 void sim_population_draw(const struct sim_population *population, uint64_t index,
                          struct sim_traits *out);
 
+// Traits whose attributes take the most bytes; no device needs more.
+void sim_population_widest(struct sim_traits *out);
+
 const char *sim_trait_name(enum sim_trait trait);
 uint32_t sim_trait_value_count(enum sim_trait trait);
 const char *sim_trait_text(enum sim_trait trait, uint32_t value); // static

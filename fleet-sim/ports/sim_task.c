@@ -83,7 +83,7 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
 {
     char detail[SIM_TASK_DETAIL_MAX + 1] = "";
     if (result->end != DEV_VM_FINISHED) {
-        (void)snprintf(detail, sizeof(detail), "%s: %s (%s:%u)",
+        (void)snprintf(detail, sizeof(detail), "%.40s: %.64s (%.40s:%u)",
                        result->type[0] != 0 ? result->type : dev_vm_end_name(result->end),
                        result->message, result->file, result->line);
     }

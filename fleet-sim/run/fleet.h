@@ -108,6 +108,7 @@ struct sim_device {
     struct sim_awake *awake;    // NULL: dormant
     struct sim_disk disk;
     uint32_t wakes;
+    bool rebooting; // was killed and starts again soon
 };
 
 struct sim_awake {
@@ -129,7 +130,8 @@ struct sim_awake {
     uint64_t rollbacks;
     uint64_t refused;
     struct sim_traits traits;
-    struct dev_task_job job;
+    uint8_t run_version;
+    bool run_followed; // the run is of the task the ledger follows
     struct sim_task_end *late_end; // while run_late
     struct sim_storage storage;
     struct base_prng prng;
@@ -137,6 +139,14 @@ struct sim_awake {
     struct dev_hash_state shadow; // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
+};
+
+// The job a runtime has just asked for. One per shard is enough: it is run before anybody else is
+// ticked.
+struct sim_job {
+    struct dev_task_job job;
+    struct wire_manifest manifest;
+    struct dev_task_file files[WIRE_MANIFEST_FILES_MAX];
 };
 
 struct sim_seen_version {
@@ -167,6 +177,7 @@ struct sim_shard {
     struct dev_crypto_port real_crypto;
     struct sim_crypto crypto;
     struct sim_runner runner;
+    struct sim_job job;
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
@@ -179,6 +190,7 @@ struct sim_shard {
     size_t runtime_bytes;
     uint32_t awake_max;
     uint32_t awake_count;
+    uint32_t rebooting; // killed devices that start again soon
     struct sim_awake *free_slots;
     struct sim_awake *ready_first;
     struct sim_awake *ready_last;

@@ -93,6 +93,8 @@ static void kill_device(struct sim_shard *shard, struct sim_awake *awake, uint64
     uint64_t draw = sim_draw(shard->options->seed + wakes, index, SIM_STREAM_REBOOT);
     sim_storage_kill(&awake->storage, draw);
     shard->ledger.counters.crashes++;
+    shard->devices[awake->device].rebooting = true;
+    shard->rebooting++;
     sleep_until(shard, awake,
                 sim_shard_ms(shard, now_us) + REBOOT_MS_MIN + (uint32_t)(draw % REBOOT_MS_SPREAD));
 }
@@ -186,6 +188,8 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     awake->intended_us = intended_us;
     device->awake = awake;
     device->wakes++;
+    shard->rebooting -= device->rebooting ? 1 : 0;
+    device->rebooting = false;
     shard->ledger.counters.wakes++;
     uint64_t lag_us = now_us > intended_us ? now_us - intended_us : 0;
     base_hist_add(&shard->latencies.lag_us, lag_us);
@@ -211,19 +215,18 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
 static void tell_end(struct sim_shard *shard, struct sim_awake *awake,
                      const struct sim_task_end *end, uint64_t now_us)
 {
-    uint8_t version = sim_shard_version(shard, &awake->job.version);
-    if (wire_task_id(awake->job.manifest->task_name) == shard->ledger.task_id) {
-        sim_ledger_run_ended(&shard->ledger, awake->device, version, end->end.outcome,
+    if (awake->run_followed) {
+        sim_ledger_run_ended(&shard->ledger, awake->device, awake->run_version, end->end.outcome,
                              sim_shard_ms(shard, now_us));
     }
     dev_on_task_end(awake->runtime, awake->run, &end->end);
 }
 
 // What an injected rule makes of a run that really happened. True when the end comes later.
-static bool injected(struct sim_awake *awake, const struct sim_bad_rule *rule,
+static bool injected(const struct dev_task_job *job, const struct sim_bad_rule *rule,
                      struct sim_task_end *end, uint32_t *out_delay_ms)
 {
-    uint32_t time_ms = awake->job.manifest->time_ms;
+    uint32_t time_ms = job->manifest->time_ms;
     switch (rule->behaviour) {
     case SIM_BEHAVIOUR_EXCEPTION:
         sim_task_end_set(end, WIRE_OUTCOME_FAIL_EXCEPTION, end->end.duration_us,
@@ -258,20 +261,22 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
     struct pol_attrs attrs;
     sim_traits_policy(&awake->traits, items, &attrs);
     return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
-                               sim_shard_index(shard, awake->device), &attrs, awake->job.run_index);
+                               sim_shard_index(shard, awake->device), &attrs, shard->job.job.run_index);
 }
 
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     awake->run_asked = false;
-    uint8_t version = sim_shard_version(shard, &awake->job.version);
-    sim_shard_describe(shard, version, awake->job.manifest);
-    bool verified = sim_task_verified(shard->store, &awake->job);
+    const struct dev_task_job *job = &shard->job.job;
+    uint8_t version = sim_shard_version(shard, &job->version);
+    sim_shard_describe(shard, version, job->manifest);
+    bool verified = sim_task_verified(shard->store, job);
     bool permitted = sim_versions_allowed(shard->versions, version, awake->id);
-    bool followed = wire_task_id(awake->job.manifest->task_name) == shard->ledger.task_id;
-    sim_ledger_run_started(&shard->ledger, awake->device, followed ? version : SIM_VERSION_NONE,
-                           verified, permitted);
+    awake->run_version = version;
+    awake->run_followed = wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
+    sim_ledger_run_started(&shard->ledger, awake->device,
+                           awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
     const struct sim_bad_rule *rule = rule_for(shard, awake, version);
     if (rule != NULL && rule->behaviour == SIM_BEHAVIOUR_CRASH) {
         sim_ledger_run_ended(&shard->ledger, awake->device, version, WIRE_OUTCOME_FAIL_CRASH,
@@ -280,9 +285,9 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         return false;
     }
     struct sim_task_end end;
-    sim_runner_run(&shard->runner, &awake->job, &end);
+    sim_runner_run(&shard->runner, job, &end);
     uint32_t delay_ms = 0;
-    if (rule != NULL && injected(awake, rule, &end, &delay_ms)) {
+    if (rule != NULL && injected(job, rule, &end, &delay_ms)) {
         awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));
         if (awake->late_end != NULL) {
             *awake->late_end = end;
@@ -346,10 +351,6 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         now_us = shard->clock.mono_us(shard->clock.ctx);
     }
     observe(shard, awake, now_us);
-    if (awake->run_asked) {
-        sim_device_ready(shard, awake);
-        return;
-    }
     if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late) {
         uint64_t due_ms = next_us == UINT64_MAX
                               ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT

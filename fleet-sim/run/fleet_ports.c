@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 
+#include <stddef.h>
 #include <string.h>
 
 // ---- Versions ----
@@ -210,9 +211,21 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
     if (awake->run_asked || awake->run_late) {
         return BASE_ERR_BUSY;
     }
+    struct sim_job *copy = &awake->shard->job;
+    size_t fixed = offsetof(struct wire_manifest, files);
+    if (job->file_count > WIRE_MANIFEST_FILES_MAX ||
+        job->manifest->file_count > WIRE_MANIFEST_FILES_MAX) {
+        return BASE_ERR_INVALID;
+    }
+    copy->job = *job;
+    memcpy(&copy->manifest, job->manifest, fixed);
+    memcpy(copy->manifest.files, job->manifest->files,
+           sizeof(copy->manifest.files[0]) * job->manifest->file_count);
+    memcpy(copy->files, job->files, sizeof(copy->files[0]) * job->file_count);
+    copy->job.manifest = &copy->manifest;
+    copy->job.files = copy->files;
     awake->run_asked = true;
     awake->run = run;
-    awake->job = *job;
     return BASE_OK;
 }
 

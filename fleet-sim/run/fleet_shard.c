@@ -35,7 +35,10 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
 {
     struct dev_config config;
+    struct sim_traits widest;
     sim_device_config(options, &config);
+    sim_population_widest(&widest);
+    sim_traits_wire(&widest, &config.attrs);
     size_t runtime = (dev_runtime_bytes(&config) + 15) & ~(size_t)15;
     if (runtime == 0) {
         return 0;
@@ -393,16 +396,12 @@ static void connect_first(struct sim_shard *shard)
     shard->arrivals_start_us = now_us;
 }
 
-// In the simulate stage nothing more happens once every device has come and has gone to sleep.
-static bool all_done(const struct sim_shard *shard, uint32_t now_ms)
+// In the simulate stage nothing more happens once every device has come and has gone to sleep: who
+// was killed starts again soon, everybody else sleeps for minutes.
+static bool all_done(const struct sim_shard *shard)
 {
-    if (!shard->options->local || shard->arrived < shard->count || shard->awake_count > 0 ||
-        shard->waiting_first != SIM_WHEEL_NONE) {
-        return false;
-    }
-    // Killed devices start again soon; everybody else sleeps for minutes.
-    uint32_t next = sim_wheel_next(&shard->wheel);
-    return next == SIM_WHEEL_NONE || next > now_ms + 10000;
+    return shard->options->local && shard->arrived == shard->count && shard->awake_count == 0 &&
+           shard->rebooting == 0 && shard->waiting_first == SIM_WHEEL_NONE;
 }
 
 void sim_shard_run(struct sim_shard *shard)
@@ -426,7 +425,7 @@ void sim_shard_run(struct sim_shard *shard)
         if (now_us >= shard->publish_us) {
             publish(shard, now_us);
         }
-        if (all_done(shard, sim_shard_ms(shard, now_us))) {
+        if (all_done(shard)) {
             break;
         }
         wait_events(shard, wait_us(shard, now_us, links_us));

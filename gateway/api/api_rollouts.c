@@ -9,13 +9,40 @@
 
 #include <string.h>
 
+// The most a body of GW_API_BODY_MAX becomes: every two bytes an operand, and some.
+#define SPEC_ARENA_MAX (16u * 1024 * 1024)
+
+_Static_assert(sizeof(struct pol_value) * (GW_API_BODY_MAX / 2) < SPEC_ARENA_MAX, "operands fit");
+
+static void release_arena(void *ctx)
+{
+    base_arena_done(ctx);
+}
+
+// A specification may be larger than what a stream's arena holds: it gets one of its own, released
+// with the exchange.
+static struct base_arena *spec_arena(struct base_arena *arena)
+{
+    struct base_arena *own = base_arena_zalloc(arena, sizeof(*own));
+
+    if (own == NULL) {
+        return NULL;
+    }
+    base_arena_init(own, base_alloc_heap(), 0, SPEC_ARENA_MAX);
+    return base_arena_on_done(arena, release_arena, own) == BASE_OK ? own : NULL;
+}
+
 bool gw_api_rollout_prepare(struct gw_api_call *call)
 {
     const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_arena *arena = spec_arena(exchange->arena);
     struct base_error error = {0};
-    enum base_status status =
-        gw_rollout_body_parse(exchange->request.body, exchange->request.body_bytes, exchange->arena,
-                              &call->rollout, &error);
+
+    if (arena == NULL) {
+        return gw_api_fail(call, BASE_ERR_NOMEM, "out of memory");
+    }
+    enum base_status status = gw_rollout_body_parse(
+        exchange->request.body, exchange->request.body_bytes, arena, &call->rollout, &error);
 
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }

@@ -412,13 +412,11 @@ static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     size_t at = 0;
     struct gw_frame_head head;
     while (gw_frame_scan_next(&conn->scan, bytes, size, &at, &head)) {
-        if (head.type == NGHTTP2_DATA) {
-            if (at - fed > GW_FRAME_HEAD_BYTES) {
-                feed_piece(conn, bytes + fed, at - fed - GW_FRAME_HEAD_BYTES);
-                fed = at - GW_FRAME_HEAD_BYTES;
-            }
-            gw_h2_check_closed_stream(conn, head.stream);
+        if (head.type == NGHTTP2_DATA && at - fed > GW_FRAME_HEAD_BYTES) {
+            feed_piece(conn, bytes + fed, at - fed - GW_FRAME_HEAD_BYTES);
+            fed = at - GW_FRAME_HEAD_BYTES;
         }
+        gw_h2_frame_ahead(conn, &head);
     }
     feed_piece(conn, bytes + fed, size - fed);
     gw_conn_mark(conn);
@@ -440,6 +438,7 @@ static void read_frames(struct gw_conn *conn)
         }
         conn->read_ms = worker->now_ms;
         conn->trimmed = false;
+        conn->ping_sent = false;
         feed(conn, worker->input, size);
         emptied = conn->failed || (conn->ssl == NULL && size < GW_WORKER_INPUT_BYTES);
     }
@@ -538,22 +537,21 @@ static void check_streams(struct gw_conn *conn, uint64_t now_ms)
 static void check_silence(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
-    if (now_ms - conn->read_ms < limits->ping_ms) {
-        conn->ping_sent = 0;
-    } else if (conn->ping_sent == 0) {
+    if (conn->ping_sent) {
+        conn->failed = conn->failed || now_ms - conn->ping_ms > limits->write_ms;
+    } else if (now_ms - conn->read_ms >= limits->ping_ms) {
         static const uint8_t opaque[PING_BYTES] = "walle";
-        conn->ping_sent = 1;
+        conn->ping_sent = true;
+        conn->ping_ms = now_ms;
         (void)nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, opaque);
         gw_conn_mark(conn);
-    } else if (now_ms - conn->read_ms > limits->ping_ms + limits->write_ms) {
-        conn->failed = true;
     }
 }
 
 static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
-    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent != 0) {
+    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent) {
         return now_ms + CHECK_MS;
     }
     if (!conn->trimmed) {

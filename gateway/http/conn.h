@@ -43,9 +43,9 @@ struct gw_conn {
     bool trimmed;      // idle memory was given back
     bool want_read;
     bool want_write;
-    bool failed; // to be closed at the next flush
-    uint8_t ping_sent;
-    SSL *ssl; // NULL: clear
+    bool failed;    // to be closed at the next flush
+    bool ping_sent; // and nothing heard since
+    SSL *ssl;       // NULL: clear
     nghttp2_session *session;
     struct gw_h2_lease lease;
     struct gw_peer_address peer;
@@ -67,6 +67,7 @@ struct gw_conn {
 
     uint64_t read_ms;  // last input
     uint64_t write_ms; // last progress of `rest`
+    uint64_t ping_ms;  // when it was sent
     uint64_t idle_ms;  // since when there is no stream
     struct gw_frame_scan scan;
     struct pol_ratelimit resets;
@@ -95,9 +96,9 @@ void gw_conn_on_timer(struct gw_conn *conn);
 void gw_conn_wake_timer(struct gw_conn *conn);
 
 // h2_events.c: the callbacks of every session.
-// A DATA or HEADERS frame begins on stream `id`: ends the connection when that stream is over.
-// Called by conn.c for DATA, which nghttp2 drops without a callback.
-void gw_h2_check_closed_stream(struct gw_conn *conn, int32_t id);
+// A frame begins that nghttp2 has not seen yet, but everything in front of it when it is a DATA
+// frame: for what nghttp2 drops without a callback. May terminate the connection.
+void gw_h2_frame_ahead(struct gw_conn *conn, const struct gw_frame_head *head);
 void gw_h2_events_set(nghttp2_session_callbacks *callbacks);
 
 #endif

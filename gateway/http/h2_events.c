@@ -37,7 +37,7 @@ static int count_control(struct gw_conn *conn)
 // DATA and HEADERS on a stream that is over (RFC 9113, 5.1) end the connection; nghttp2, which
 // keeps no closed streams here, would let them pass. Streams that we reset ourselves get the
 // benefit of the doubt: such frames may have been under way.
-void gw_h2_check_closed_stream(struct gw_conn *conn, int32_t id)
+static void check_closed_stream(struct gw_conn *conn, int32_t id)
 {
     bool known = (id & 1) == 0 || id > conn->last_stream || conn->draining ||
                  (id >= conn->reset_low && id <= conn->reset_high) ||
@@ -61,7 +61,7 @@ static void check_headers_frame(struct gw_conn *conn, const nghttp2_frame_hd *hd
     } else if (hd->stream_id >= conn->skipped_from && hd->stream_id <= conn->skipped_to) {
         gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
     } else {
-        gw_h2_check_closed_stream(conn, hd->stream_id);
+        check_closed_stream(conn, hd->stream_id);
     }
 }
 
@@ -76,25 +76,34 @@ static int count_block(struct gw_conn *conn, size_t bytes)
     return 0;
 }
 
+void gw_h2_frame_ahead(struct gw_conn *conn, const struct gw_frame_head *head)
+{
+    switch (head->type) {
+    case NGHTTP2_DATA:
+        check_closed_stream(conn, head->stream);
+        if (head->payload_bytes == 0 && (head->flags & NGHTTP2_FLAG_END_STREAM) == 0) {
+            (void)count_control(conn);
+        }
+        break;
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_CONTINUATION:  // counted with their block
+    case NGHTTP2_RST_STREAM:    // counted when it ends a stream
+    case NGHTTP2_WINDOW_UPDATE: // ordinary traffic
+        break;
+    default:
+        (void)count_control(conn);
+    }
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
 {
     (void)session;
     struct gw_conn *conn = user;
-    switch (hd->type) {
-    case NGHTTP2_HEADERS:
+    if (hd->type == NGHTTP2_HEADERS) {
         check_headers_frame(conn, hd);
         return count_block(conn, hd->length);
-    case NGHTTP2_CONTINUATION:
-        return count_block(conn, hd->length);
-    case NGHTTP2_DATA:
-        return hd->length == 0 && (hd->flags & NGHTTP2_FLAG_END_STREAM) == 0 ? count_control(conn)
-                                                                             : 0;
-    case NGHTTP2_RST_STREAM: // counted when it ends a stream
-    case NGHTTP2_WINDOW_UPDATE:
-        return 0;
-    default:
-        return count_control(conn);
     }
+    return hd->type == NGHTTP2_CONTINUATION ? count_block(conn, hd->length) : 0;
 }
 
 // ---- Streams

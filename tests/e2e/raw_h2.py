@@ -39,6 +39,16 @@ def request(path="/v1/checkin", method="GET", *more):
     return block((":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path), *more)
 
 
+def digits(data):
+    """Decimal digits from their Huffman code (RFC 7541, appendix B): five bits for 0 to 2, six for the others."""
+    bits, out = "".join(f"{byte:08b}" for byte in data), ""
+    while len(out) < 3:
+        size = 5 if bits[:5] in ("00000", "00001", "00010") else 6
+        out += str(int(bits[:size], 2) - (0 if size == 5 else 0x19 - 3))
+        bits = bits[size:]
+    return out
+
+
 def status_of(payload):
     """Status of a response's header block: indexed, or a literal with indexed name."""
     at = 0
@@ -48,9 +58,9 @@ def status_of(payload):
     if first & 0x80:
         return STATUS.get(first & 0x7f)
     if first & 0x3f == 8 or first & 0x0f == 8:
-        size = payload[at + 1]
-        assert size == 3, "a status in plain digits"
-        return int(payload[at + 2:at + 5])
+        size = payload[at + 1] & 0x7f
+        value = payload[at + 2:at + 2 + size]
+        return int(digits(value) if payload[at + 1] & 0x80 else value)
     return None
 
 

@@ -18,7 +18,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define API_KIT_STEPS_MAX 100000
+#define API_KIT_STEPS_MAX   100000
+#define API_KIT_ARENA_BYTES (256 * 1024) // as the transport gives a stream
 
 struct api_kit {
     char folder[64];
@@ -132,7 +133,7 @@ static inline void api_send(struct api_kit *kit, enum gw_method method, const ch
     const char *query = strchr(path, '?');
 
     memset(answer, 0, sizeof(*answer));
-    base_arena_init(&answer->arena, base_alloc_heap(), 0, 0);
+    base_arena_init(&answer->arena, base_alloc_heap(), 0, API_KIT_ARENA_BYTES);
     answer->exchange.arena = &answer->arena;
     answer->exchange.owner = answer;
     answer->exchange.finish = api_kit_finish;

@@ -61,10 +61,7 @@ PATCHES = {
             "    for (; klen > 0; --klen, ++idig, ++kdig) {\n    " + CHECK,
         ),
         ("    while (*num_len > den_len) {\n", "    while (*num_len > den_len) {\n    " + CHECK),
-        (
-            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n",
-            "    for (; cur < top; ++cur) { // " + 3 * "X" + " UTF8 next char\n    " + CHECK,
-        ),
+        ("    for (; cur < top; ++cur) {", "    for (; cur < top; ++cur) {\n    " + CHECK),
         (
             "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n",
             "        mpz_dig_t *d = dig + ilen;\n        mpz_dbl_dig_t a = 0;\n    " + CHECK,

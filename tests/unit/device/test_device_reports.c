@@ -283,7 +283,13 @@ static void test_hint_stream(void **state)
     assert_null(mem_exchange_find(&rig.port, "/v1/push"));
     mem_clock_advance(&rig.port, 4 * SECOND);
     (void)dev_tick(rig.runtime, rig.port.clock.mono_us);
-    assert_non_null(mem_exchange_find(&rig.port, "/v1/push"));
+    stream = mem_exchange_find(&rig.port, "/v1/push");
+    assert_non_null(stream);
+    // What was said meanwhile is asked for.
+    rig.checkins = 0;
+    dev_on_head(rig.runtime, stream->id, &head);
+    rig_run(&rig, 60 * SECOND);
+    assert_int_equal(rig.checkins, 1);
 }
 
 static void test_unknown_exchanges_are_ignored(void **state)

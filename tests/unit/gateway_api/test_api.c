@@ -367,6 +367,41 @@ static void test_failed_simulation_stops(void **state)
     api_kit_done(&kit);
 }
 
+// The largest target there may be is no matter of memory: it is taken, or refused for its size.
+static void test_largest_target(void **state)
+{
+    struct api_kit kit;
+    struct rollout_draft draft = draft_of("shop", 0x51, 1);
+    struct api_answer answer;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    api_version(&kit, "shop", "1.0.0", &draft);
+    char *text = api_rollout_text(&kit, &draft, stages);
+    json_t *body = json_loads(text, 0, NULL);
+    json_t *values = json_array();
+    for (int i = 0; i < 256; ++i) {
+        json_array_append_new(values, json_integer(i));
+    }
+    for (int i = 0; i < 32; ++i) {
+        json_array_append_new(
+            json_object_get(body, "target"),
+            json_pack("{s:s, s:s, s:O}", "attr", "ram_mb", "op", "in", "value", values));
+    }
+    json_decref(values);
+    char *large = json_dumps(body, JSON_COMPACT);
+    api_send(&kit, GW_METHOD_POST, "/api/v1/rollouts", large, strlen(large), &answer);
+    if (answer.status != 201 && answer.status != 413) {
+        fail_msg("status %d: %.*s", answer.status, (int)answer.exchange.reply.body_bytes,
+                 (const char *)answer.exchange.reply.body);
+    }
+    api_answer_done(&answer);
+    free(large);
+    free(text);
+    json_decref(body);
+    api_kit_done(&kit);
+}
+
 // A body whose statements do not agree with it is refused, with the stage's place.
 static void test_statements_must_agree(void **state)
 {
@@ -508,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_rollout_life),
         cmocka_unit_test(test_failed_simulation_stops),
         cmocka_unit_test(test_statements_must_agree),
+        cmocka_unit_test(test_largest_target),
         cmocka_unit_test(test_json_out_of_memory),
         cmocka_unit_test(test_console),
     };

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Benchmarks of the gateway against nghttpd and nginx. Prints a table and writes JSON lines to bench/out/gateway.jsonl.
+
+    gateway_bench.py --build DIR [--quick] [--only NAME]
+
+gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks and 1,000,000 devices in the store, every
+                           request with a device and profile of its own; peer: nghttpd, one worker, a 100-byte file, the
+                           same request headers. Rounds alternate; medians; the spread is (max - min) / median.
+gateway.idle.h2c, .tls     growth of resident memory per connection, 9,000 connections after one request each; peer: nginx.
+gateway.hint               growth per open hint stream, 200,000 on 200 connections; peer: the bar of 1,536 bytes.
+gateway.hint.ms            from a publish (a rollout for everybody starts) to 99 % of them told; peer: the bar of 2,000 ms.
+
+Server on core 0, generator on core 1. `ratio` is ours / theirs.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TASKS, DEVICES = 300, 1000000
+IDLE_CONNECTIONS = 9000
+HINT_CONNECTIONS, HINT_STREAMS = 200, 1000
+HINT_BAR_BYTES, HINT_BAR_MS = 1536, 2000
+HINT_ROLLOUT = "000000000000be7c"
+SETTLE_S = 6  # idle memory is given back after three seconds
+
+
+class Bench:
+    def __init__(self, build, quick):
+        self.bin = os.path.join(os.path.abspath(build), "bin")
+        self.quick = quick
+        self.folder = tempfile.mkdtemp(prefix="walle-bench-")
+        self.profiles = os.path.join(self.folder, "profiles.txt")
+        self.children = []
+        self.lines = []
+
+    def program(self, name):
+        return os.path.join(self.bin, name)
+
+    def start(self, arguments, core=0, **more):
+        child = subprocess.Popen(["taskset", "-c", str(core), *arguments], **more)
+        self.children.append(child)
+        return child
+
+    def stop(self, child):
+        child.terminate()
+        child.wait(60)
+        self.children.remove(child)
+
+    def close(self):
+        for child in self.children:
+            child.kill()
+            child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- Servers
+
+    def fill(self):
+        """Data directory with the tasks; devices come in through check-ins."""
+        data = os.path.join(self.folder, "data")
+        os.makedirs(data, exist_ok=True)
+        subprocess.run([self.program("walle-gateway-fill"), data, str(TASKS), self.profiles], check=True)
+        return data
+
+    def gateway(self, data):
+        child = self.start([self.program("walle-gateway"), "--dir", data, "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
+                            "127.0.0.1:0", "--log", "error"], stdout=subprocess.PIPE, text=True)
+        ports = {}
+        while len(ports) < 2:
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", child.stdout.readline())
+            if not found:
+                raise SystemExit("the gateway did not start")
+            ports[found.group(1)] = found.group(2)
+        return child, f"http://127.0.0.1:{ports['h2c']}", f"https://127.0.0.1:{ports['tls']}"
+
+    def file_100(self):
+        root = os.path.join(self.folder, "www")
+        os.makedirs(root, exist_ok=True)
+        with open(os.path.join(root, "file"), "w", encoding="ascii") as file:
+            file.write("a" * 100)
+        return root
+
+    def await_port(self, port):
+        for _ in range(500):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise SystemExit("the peer did not start")
+
+    def nghttpd(self, data, tls):
+        port = free_port()
+        keys = [os.path.join(data, "key.pem"), os.path.join(data, "cert.pem")] if tls else []
+        child = self.start(["nghttpd", "-n", "1", "-d", self.file_100(), *([] if tls else ["--no-tls"]), str(port), *keys],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.await_port(port)
+        return child, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+
+    def nginx(self, data, tls):
+        port = free_port()
+        folder = os.path.join(self.folder, "nginx")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, "nginx.conf")
+        keys = f"ssl_certificate {data}/cert.pem; ssl_certificate_key {data}/key.pem; ssl_protocols TLSv1.3;" if tls else ""
+        with open(path, "w", encoding="utf-8") as conf:
+            conf.write(f"""daemon off; master_process off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log crit;
+worker_rlimit_nofile 19000;
+events {{ worker_connections 18000; }}
+http {{ access_log off; keepalive_timeout 600s; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
+fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.file_100()}; {keys} }} }}
+""")
+        child = self.start(["nginx", "-c", path, "-p", folder], stderr=subprocess.DEVNULL)
+        self.await_port(port)
+        return child, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+
+    # ---- Measures
+
+    def load(self, url, *arguments):
+        out = subprocess.run(["taskset", "-c", "1", self.program("walle-load"), *map(str, arguments), url], check=True,
+                             stdout=subprocess.PIPE, text=True).stdout
+        return json.loads(out.splitlines()[-1])
+
+    def say(self, bench, ours, peer, theirs, unit, better, **more):
+        line = {"bench": bench, "ours": ours, "peer": peer, "theirs": theirs, "unit": unit,
+                "ratio": round(ours / theirs, 3) if theirs else None, "better": better, **more}
+        self.lines.append(line)
+        print(f"{bench:22} {ours:>12,.0f} {unit:18} {peer:>10} {theirs:>12,.0f}   ratio {line['ratio']:.2f} ({better} is better)"
+              f"  {more.get('note', '')}", flush=True)
+
+    def checkin(self, data, url, tls):
+        name = "gateway.checkin." + ("tls" if tls else "h2c")
+        rounds, seconds = (3, 1) if self.quick else (7, 3)
+        peer, peer_url = self.nghttpd(data, tls)
+        common = ("-D", DEVICES, "-P", self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
+        ours, theirs, wrong = [], [], 0
+        for _ in range(rounds):
+            result = self.load(url + "/v1/checkin", *common)
+            wrong += result["status_200"] + result["status_other"] + result["resets"]
+            ours.append(result["rate"])
+            result = self.load(peer_url + "/file", *common, "-X", "GET")
+            wrong += result["status_204"] + result["status_other"] + result["resets"]
+            theirs.append(result["rate"])
+        self.stop(peer)
+        if wrong:
+            raise SystemExit(f"{name}: {wrong} unexpected replies")
+        self.say(name, statistics.median(ours), "nghttpd", statistics.median(theirs), "requests/s", "higher",
+                 note=f"spread {spread(ours)} / {spread(theirs)}")
+
+    def idle_bytes(self, child, url, path):
+        """Growth of resident memory per connection."""
+        self.load(url + path, "-c", 10, "-m", 1, "-n", 10, "-X", "GET")  # first requests make what is shared
+        before = rss(child.pid)
+        load = self.start([self.program("walle-load"), "--idle", "-c", str(IDLE_CONNECTIONS), "-m", "1", "-X", "GET", url + path],
+                          core=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if load.stdout.readline() != "ready\n":
+            raise SystemExit("not every connection was answered")
+        time.sleep(SETTLE_S)
+        after = rss(child.pid)
+        load.stdin.close()
+        result = json.loads(load.stdout.readline())
+        load.wait()
+        self.children.remove(load)
+        if result["connections_lost"] or result["requests"] < IDLE_CONNECTIONS:
+            raise SystemExit(f"{result}")
+        return (after - before) / IDLE_CONNECTIONS
+
+    def idle(self, data, tls):
+        child, h2c, https = self.gateway(data)
+        ours = self.idle_bytes(child, https if tls else h2c, "/healthz")
+        self.stop(child)
+        peer, url = self.nginx(data, tls)
+        theirs = self.idle_bytes(peer, url, "/file")
+        self.stop(peer)
+        self.say("gateway.idle." + ("tls" if tls else "h2c"), ours, "nginx", theirs, "bytes/connection", "lower")
+
+    def hint(self, data):
+        child, url, _ = self.gateway(data)
+        before = rss(child.pid)
+        streams = HINT_CONNECTIONS * HINT_STREAMS
+        load = self.start([self.program("walle-load"), "--hints", "-c", str(HINT_CONNECTIONS), "-m", str(HINT_STREAMS), "-X",
+                           "GET", "-D", str(streams), "-P", self.profiles, url + "/v1/push"],
+                          core=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if load.stdout.readline() != "ready\n":
+            raise SystemExit("not every hint stream was opened")
+        time.sleep(SETTLE_S)
+        each = (rss(child.pid) - before) / streams
+        began = time.monotonic()
+        done = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-X", "POST", "-H", "content-type: application/json",
+                               "-d", "{}", "-w", "%{http_code}", f"{url}/api/v1/rollouts/{HINT_ROLLOUT}/start"],
+                              capture_output=True, text=True, check=True).stdout
+        result = load.stdout.readline()
+        took_ms = (time.monotonic() - began) * 1000
+        load.wait()
+        self.children.remove(load)
+        if not done.endswith("200") or json.loads(result)["hints"] * 100 < streams * 99:
+            raise SystemExit(f"{done} {result}")
+        self.stop(child)
+        self.say("gateway.hint", each, "bar", HINT_BAR_BYTES, "bytes/stream", "lower")
+        self.say("gateway.hint.ms", took_ms, "bar", HINT_BAR_MS, "ms to 99 %", "lower")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def rss(pid):
+    """Resident bytes of the process and its children (nginx without a master has none)."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+
+
+def spread(values):
+    return f"{(max(values) - min(values)) / statistics.median(values) * 100:.0f} %"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", default="", help="names that begin so")
+    options = parser.parse_args()
+    names = [name for name in ("gateway.checkin.h2c", "gateway.checkin.tls", "gateway.idle.h2c", "gateway.idle.tls",
+                               "gateway.hint") if name.startswith(options.only)]
+    bench = Bench(options.build, options.quick)
+    try:
+        data = bench.fill()
+        checkins = [name for name in names if name.startswith("gateway.checkin")]
+        if checkins:
+            child, h2c, https = bench.gateway(data)
+            result = bench.load(h2c + "/v1/checkin", "-n", DEVICES, "-D", DEVICES, "-P", bench.profiles)
+            if result["status_204"] != DEVICES:
+                raise SystemExit(f"devices could not be stored: {result}")
+            for name in checkins:
+                tls = name.endswith("tls")
+                bench.checkin(data, https if tls else h2c, tls)
+            bench.stop(child)
+        else:
+            child, _, _ = bench.gateway(data)  # makes the certificate
+            bench.stop(child)
+        for name in names:
+            if name.startswith("gateway.idle"):
+                bench.idle(data, name.endswith("tls"))
+        if "gateway.hint" in names:
+            bench.hint(data)
+    finally:
+        bench.close()
+    out = os.path.join(HERE, "out")
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "gateway.jsonl"), "a", encoding="utf-8") as file:
+        for line in bench.lines:
+            file.write(json.dumps(line) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
