@@ -81,6 +81,7 @@ void dev_hints_end(struct dev_runtime *runtime)
 {
     struct dev_hints *hints = &runtime->hints;
     hints->exchange = 0;
+    hints->missed = true;
     hints->due_us =
         dev_now_us(runtime) + dev_backoff_next(&hints->backoff, dev_random(runtime), 0) * 1000ull;
 }
