@@ -320,7 +320,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
 {
-    struct gw_task *task;
+    struct gw_task *task = NULL;
     BASE_TRY(check_new(core, release, &task, error));
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
     if (rollout == NULL) {
