@@ -131,7 +131,7 @@ struct sim_awake {
     uint64_t refused;
     struct sim_traits traits;
     uint8_t run_version;
-    bool run_followed; // the run is of the task the ledger follows
+    bool run_followed;             // the run is of the task the ledger follows
     struct sim_task_end *late_end; // while run_late
     struct sim_storage storage;
     struct base_prng prng;

@@ -261,7 +261,8 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
     struct pol_attrs attrs;
     sim_traits_policy(&awake->traits, items, &attrs);
     return sim_bad_release_hit(&shard->options->bad, shard->options->seed,
-                               sim_shard_index(shard, awake->device), &attrs, shard->job.job.run_index);
+                               sim_shard_index(shard, awake->device), &attrs,
+                               shard->job.job.run_index);
 }
 
 // Runs the job that the runtime asked for. False when the device was killed by it.
