@@ -154,3 +154,14 @@ uint32_t sim_versions_count(struct sim_versions *versions)
     pthread_mutex_unlock(&versions->lock);
     return count;
 }
+
+void sim_version_name(const struct sim_version *version, char out[SIM_LABEL_MAX])
+{
+    if (version->label[0] != 0) {
+        (void)snprintf(out, SIM_LABEL_MAX, "%s", version->label);
+        return;
+    }
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&version->manifest, hex);
+    (void)snprintf(out, SIM_LABEL_MAX, "%.8s", hex);
+}

@@ -63,5 +63,7 @@ bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64
 // Copy for reading without the lock.
 struct sim_version sim_versions_get(struct sim_versions *versions, uint8_t version);
 uint32_t sim_versions_count(struct sim_versions *versions);
+// What to call a version: its label, or the start of its hash while no device has run it.
+void sim_version_name(const struct sim_version *version, char out[SIM_LABEL_MAX]);
 
 #endif

@@ -120,9 +120,11 @@ static void slice_section(const struct sim_run_result *r, FILE *file)
     sim_version_text(r, r->focus, version);
     (void)fputs("<h2>Where the failures are</h2>\n", file);
     if (r->slice.cond_count == 0) {
-        (void)fputs("<p>No slice of the population explains the failures of version ", file);
+        (void)fputs("<p>Version ", file);
         sim_html_text(file, version);
-        (void)fputs(".</p>\n", file);
+        (void)fprintf(file, " failed on %llu of %llu devices: %s.</p>\n",
+                      (unsigned long long)r->slice.failed_total,
+                      (unsigned long long)r->slice.devices_total, sim_slice_none(&r->slice));
         return;
     }
     sim_slice_text(&r->slice, text);

@@ -31,13 +31,7 @@ double sim_result_rate(const struct sim_timeline *timeline, uint8_t version)
 void sim_version_text(const struct sim_run_result *result, uint8_t version, char out[SIM_LABEL_MAX])
 {
     struct sim_version item = sim_versions_get(result->versions, version);
-    if (item.label[0] != 0) {
-        (void)snprintf(out, SIM_LABEL_MAX, "%s", item.label);
-        return;
-    }
-    char hex[WIRE_SHA256_HEX + 1];
-    wire_sha256_hex(&item.manifest, hex);
-    (void)snprintf(out, SIM_LABEL_MAX, "%.8s", hex);
+    sim_version_name(&item, out);
 }
 
 static enum base_status csv_write(const struct sim_run_result *result, FILE *file)

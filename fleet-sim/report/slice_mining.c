@@ -203,7 +203,7 @@ static void choose(const struct sim_mining *mining, uint32_t a, uint32_t b, doub
                    struct sim_slice *out)
 {
     double score = score_of(mining->pair_devices[a][b], mining->pair_failed[a][b], mining->failed);
-    if (score <= *best) {
+    if (score <= *best || mining->pair_failed[a][b] < SIM_SLICE_FAILED_MIN) {
         return;
     }
     *best = score;
@@ -217,7 +217,8 @@ static void choose(const struct sim_mining *mining, uint32_t a, uint32_t b, doub
 // The best single condition, unless a pair is clearly better.
 static void best_pair(const struct sim_mining *mining, struct sim_slice *out)
 {
-    double best = SCORE_MIN;
+    double all = score_of(mining->devices, mining->failed, mining->failed) + GAIN_MIN;
+    double best = all > SCORE_MIN ? all : SCORE_MIN;
     for (uint32_t a = 0; a < mining->cond_count; a++) {
         choose(mining, a, a, &best, out);
     }
@@ -271,7 +272,7 @@ void sim_mining_best(struct sim_mining *mining, struct sim_slice *out)
     memset(out, 0, sizeof(*out));
     out->failed_total = mining->failed;
     out->devices_total = mining->devices;
-    if (mining->failed == 0) {
+    if (mining->failed < SIM_SLICE_FAILED_MIN) {
         return;
     }
     count_pairs(mining);
@@ -285,6 +286,16 @@ const struct sim_cohort *sim_mining_cohort(const struct sim_mining *mining, enum
                                            uint32_t value)
 {
     return &mining->cohorts[trait][value];
+}
+
+const char *sim_slice_none(const struct sim_slice *slice)
+{
+    if (slice->cond_count > 0 || slice->failed_total == 0) {
+        return NULL;
+    }
+    return slice->failed_total < SIM_SLICE_FAILED_MIN
+               ? "too few failures to name a slice"
+               : "no slice of the population explains the failures";
 }
 
 void sim_slice_text(const struct sim_slice *slice, char out[SIM_SLICE_TEXT_MAX])

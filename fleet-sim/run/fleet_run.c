@@ -394,6 +394,10 @@ static void print_summary(const struct sim_fleet *fleet)
         (void)fprintf(log, "  failures    %s: %.1f %% of them, %.1f %% of its devices\n", text,
                       sim_slice_support(&r->slice) * 100, sim_slice_precision(&r->slice) * 100);
     }
+    if (sim_slice_none(&r->slice) != NULL) {
+        (void)fprintf(log, "  failures    on %llu devices: %s\n",
+                      (unsigned long long)r->slice.failed_total, sim_slice_none(&r->slice));
+    }
     if (r->verdict.oracle[SIM_ORACLE_BACK].checked) {
         (void)fprintf(log,
                       "  harmed      %llu devices (%.2f %%) ever ran the bad version; %llu still "

@@ -39,8 +39,10 @@ static uint32_t draw_versions(struct sim_live *live, const struct sim_options *o
         if (c->offered == 0) {
             continue;
         }
+        char name[SIM_LABEL_MAX];
+        sim_version_name(&version, name);
         double share = c->current > 0 ? (double)c->current / options->devices : 0;
-        (void)fprintf(live->file, "  %-10.10s [", version.label[0] != 0 ? version.label : "?");
+        (void)fprintf(live->file, "  %-10.10s [", name);
         bar(live->file, share);
         (void)fprintf(live->file,
                       "] %6.2f %%  %llu run it, %llu ran, %.0f/s, %llu failed, %llu back%s\033[K\n",
@@ -103,8 +105,9 @@ static void draw_line(struct sim_live *live, const struct sim_row *row,
         const struct sim_version_counters *c = &row->version[v];
         struct sim_version version = sim_versions_get(versions, (uint8_t)v);
         if (c->offered > 0) {
-            (void)fprintf(live->file, ", %s: %lld run it, %llu failed",
-                          version.label[0] != 0 ? version.label : "?", (long long)c->current,
+            char name[SIM_LABEL_MAX];
+            sim_version_name(&version, name);
+            (void)fprintf(live->file, ", %s: %lld run it, %llu failed", name, (long long)c->current,
                           (unsigned long long)c->failed);
         }
     }

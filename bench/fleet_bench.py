@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""A release to a whole virtual fleet over real sockets. Prints a table and appends JSON lines to bench/out/fleet.jsonl.
+
+    fleet_bench.py --build DIR [--devices N] [--mode interval|hints] [--interval SECONDS] [--quick] [--keep DIR]
+
+fleet.real.rate      devices a second from the offer to the first run of the version in the device's own VM, between 5 % and
+                     95 % of the devices, in the full stage; peer: the bar of 5,000.
+fleet.real.peak_mib  peak resident memory of gateway plus simulator; peer: the bar of 8,192 MiB.
+
+Every device runs the device runtime; one gateway with one worker, the simulator with two threads: a device costs the
+simulator, which runs its task, more than twice what it costs the gateway, so they share the cores. The rollout starts when every device is online. Mode `interval` (the default): devices sleep between check-ins and hear of the
+version at their next one, so the interval sets the load. Mode `hints`: every device keeps a hint stream open and is told.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+DEVICES, DEVICES_QUICK = 1000000, 20000
+INTERVAL_S = 60  # 1,000,000 devices / 60 s: 16,667 check-ins a second
+RATE_BAR, MEMORY_BAR_MIB = 5000, 8192
+COVERAGE = 0.99
+STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 500, "min_dwell_s": 1, "max_failure": 0.02}]
+
+
+def fail(text):
+    raise SystemExit("fleet_bench: " + text)
+
+
+def peak_mib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1)) / 1024
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.bin = os.path.join(os.path.abspath(args.build), "bin")
+        self.folder = os.path.abspath(args.keep) if args.keep else tempfile.mkdtemp(prefix="walle-bench-")
+        self.out = os.path.join(self.folder, "fleet")
+        self.children = []
+        os.makedirs(self.folder, exist_ok=True)
+
+    def close(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        if not self.args.keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, core, name, *arguments, **more):
+        pin = ["taskset", "-c", str(core)] if self.args.threads == 1 else []
+        child = subprocess.Popen([*pin, os.path.join(self.bin, name), *arguments], **more)
+        self.children.append(child)
+        return child
+
+    def walle(self, *arguments):
+        run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
+                             env={**os.environ, "WALLE_GATEWAY": self.url}, check=False)
+        if run.returncode != 0:
+            fail(f"walle {' '.join(arguments)}: {run.stdout}{run.stderr}")
+        return run.stdout
+
+    def start_gateway(self):
+        log = open(os.path.join(self.folder, "gateway.log"), "wb")
+        args = self.args
+        self.gateway = self.start(0, "walle-gateway", "--dir", os.path.join(self.folder, "gateway"), "--workers", "1", "--tls",
+                                  "127.0.0.1:0", "--h2c", "127.0.0.1:0", "--log", "info",
+                                  "--set", f"device.checkin_interval_s={args.interval if args.mode == 'interval' else 3600}",
+                                  "--set", "rollout.tick_ms=200", "--set", f"device.hint_spread_ms={args.spread_ms}",
+                                  "--set", "limits.connections=16384", stdout=subprocess.PIPE, stderr=log, text=True)
+        ports = {}
+        while len(ports) < 2:
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", self.gateway.stdout.readline())
+            if not found:
+                fail("the gateway did not start")
+            ports[found.group(1)] = found.group(2)
+        self.url = f"http://127.0.0.1:{ports['h2c']}"
+
+    def start_fleet(self, public_key):
+        args = self.args
+        self.log_path = os.path.join(self.folder, "fleet.log")
+        log = open(self.log_path, "wb")
+        more = ["--hints"] if args.mode == "hints" else ["--awake", str(args.awake), "--checkin-interval", str(args.interval)]
+        self.fleet = self.start(1, "walle-fleet-sim", "run", "--devices", str(args.devices), "--gateway", self.url, "--trust",
+                                public_key, "--task", "ipv", "--seed", str(args.seed), "--arrival-rate", str(args.arrival_rate),
+                                "--threads", str(args.threads), "--until-coverage", str(COVERAGE), "--request-timeout", "60000", "--no-live", "--out", self.out, *more,
+                                stdout=log, stderr=subprocess.STDOUT)
+
+    def progress(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return [line for line in file if "online" in line]
+
+    def await_online(self):
+        deadline = time.monotonic() + 60 + 4 * self.args.devices / self.args.arrival_rate
+        while time.monotonic() < deadline:
+            if self.fleet.poll() is not None:
+                fail(f"the fleet ended early, exit {self.fleet.returncode}: see {self.log_path}")
+            rows = [re.search(r"online (\d+)", line) for line in self.progress()]
+            if rows and rows[-1] and int(rows[-1].group(1)) >= self.args.devices:
+                return
+            time.sleep(0.2)
+        fail("the devices did not come online: " + "".join(self.progress()[-1:]))
+
+    def start_rollout(self, build, key):
+        path = os.path.join(self.folder, "stages.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        return json.loads(self.walle("rollout", "start", "ipv", "--build", build, "--key", key, "--stages", path, "-o",
+                                     "json"))["id"]
+
+    def run(self):
+        self.start_gateway()
+        key, build = os.path.join(self.folder, "release.key"), os.path.join(self.folder, "build")
+        public_key = self.walle("key", "new", "--out", key).strip().splitlines()[-1]
+        self.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", build)
+        self.walle("task", "push", build)
+        began = time.monotonic()
+        self.start_fleet(public_key)
+        self.await_online()
+        online_s = time.monotonic() - began
+        before = cpu_s(self.gateway.pid), cpu_s(self.fleet.pid), time.monotonic()
+        rollout = self.start_rollout(build, key)
+        gateway_mib = fleet_mib = 0.0
+        after = before
+        deadline = time.monotonic() + 900
+        while self.fleet.poll() is None and time.monotonic() < deadline:
+            try:
+                fleet_mib = max(fleet_mib, peak_mib(self.fleet.pid))
+                after = cpu_s(self.gateway.pid), cpu_s(self.fleet.pid), time.monotonic()
+            except (AttributeError, FileNotFoundError, ProcessLookupError):
+                pass  # it has just ended
+            time.sleep(0.1)
+        if self.fleet.poll() is None:
+            fail("the version did not reach the fleet in 900 s: " + "".join(self.progress()[-1:]))
+        gateway_mib = peak_mib(self.gateway.pid)
+        status = json.loads(self.walle("rollout", "status", rollout, "-o", "json"))
+        with open(os.path.join(self.out, "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        fleet_mib = max(fleet_mib, result["peak_rss_bytes"] / 1048576)
+        wall = after[2] - before[2]
+        return {"result": result, "counts": status["counts"], "online_s": round(online_s, 1), "gateway_mib": round(gateway_mib, 1),
+                "fleet_mib": round(fleet_mib, 1), "gateway_cpu": round((after[0] - before[0]) / wall, 3),
+                "fleet_cpu": round((after[1] - before[1]) / wall, 3), "exit": self.fleet.returncode}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, help="build folder, as build/release")
+    parser.add_argument("--devices", type=int, default=0, help=f"virtual devices ({DEVICES})")
+    parser.add_argument("--mode", choices=("interval", "hints"), default="interval")
+    parser.add_argument("--interval", type=int, default=INTERVAL_S, help="check-in interval in seconds, mode interval")
+    parser.add_argument("--spread-ms", type=int, default=20000, help="spread of a hint, mode hints")
+    parser.add_argument("--awake", type=int, default=4096, help="devices in memory at once, mode interval")
+    parser.add_argument("--arrival-rate", type=int, default=15000, help="devices a second that come online")
+    parser.add_argument("--threads", type=int, default=2, help="threads of the simulator; 1: it and the gateway have a core each")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--quick", action="store_true", help=f"{DEVICES_QUICK} devices")
+    parser.add_argument("--keep", metavar="DIR", help="work in this folder and keep it")
+    args = parser.parse_args()
+    args.devices = args.devices or (DEVICES_QUICK if args.quick else DEVICES)
+    bench = Bench(args)
+    try:
+        found = bench.run()
+    finally:
+        bench.close()
+    result = found["result"]
+    version = max(result["versions"], key=lambda item: item["ran"])
+    total_mib = found["gateway_mib"] + found["fleet_mib"]
+    latency = result["latency_us"]
+    how = f"check-in every {args.interval} s" if args.mode == "interval" else f"hint streams, spread {args.spread_ms} ms"
+    detail = {"devices": args.devices, "mode": how, "online": result["totals"]["arrived"], "ran": version["ran"],
+              "gateway_succeeded": found["counts"]["succeeded"], "online_s": found["online_s"], "passed": result["passed"],
+              "oracles_broken": [item["name"] for item in result["oracles"] if not item["holds"]],
+              "gateway_mib": found["gateway_mib"], "fleet_mib": found["fleet_mib"], "gateway_cpu": found["gateway_cpu"],
+              "fleet_cpu": found["fleet_cpu"], "generator_lag_us": latency["generator_lag"],
+              "checkin_from_intended_us": latency["checkin_from_intended"], "checkin_us": latency["checkin"],
+              "offer_to_run_us": latency["offer_to_run"]}
+    lines = [{"bench": "fleet.real.rate", "ours": round(result["rate"], 1), "peer": "bar", "theirs": RATE_BAR, "unit": "devices/s",
+              "ratio": round(result["rate"] / RATE_BAR, 3), "better": "higher", "detail": detail},
+             {"bench": "fleet.real.peak_mib", "ours": round(total_mib, 1), "peer": "bar", "theirs": MEMORY_BAR_MIB, "unit": "MiB",
+              "ratio": round(total_mib / MEMORY_BAR_MIB, 3), "better": "lower", "detail": {"devices": args.devices, "mode": how}}]
+    os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
+    with open(os.path.join(HERE, "out", "fleet.jsonl"), "a", encoding="utf-8") as file:
+        for line in lines:
+            file.write(json.dumps(line) + "\n")
+            print(json.dumps(line))
+    print(f"{args.devices} devices, {how}: {version['ran']} ran it ({version['ran'] / args.devices:.2%}), "
+          f"{result['rate']:.0f} devices/s, {total_mib:.0f} MiB (gateway {found['gateway_mib']:.0f}, fleet {found['fleet_mib']:.0f})")
+    if not result["passed"] or version["ran"] < COVERAGE * args.devices:
+        print("fleet_bench: the run did not pass: " + result["ended"], file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+// The ledger: counters follow what happened, and every oracle can fail.
+#include "test_kit.h"
+
+#include "model/ledger.h"
+
+#define DEVICES 10u
+
+struct rig {
+    struct test_alloc alloc;
+    struct sim_versions versions;
+    struct sim_ledger ledger;
+    uint8_t good;
+    uint8_t bad;
+};
+
+static void rig_init(struct rig *rig)
+{
+    struct wire_sha256 one = {{1}};
+    struct wire_sha256 two = {{2}};
+    test_alloc_init(&rig->alloc, SIZE_MAX);
+    sim_versions_init(&rig->versions);
+    rig->good = sim_versions_intern(&rig->versions, &one);
+    assert_true(sim_versions_mark_bad(&rig->versions, &two));
+    rig->bad = sim_versions_intern(&rig->versions, &two);
+    assert_int_not_equal(rig->good, rig->bad);
+    assert_int_equal(sim_ledger_init(&rig->ledger, &rig->alloc.port, &rig->versions, DEVICES),
+                     BASE_OK);
+    rig->ledger.bad_mask = 1ull << rig->bad;
+}
+
+static void rig_done(struct rig *rig)
+{
+    sim_ledger_done(&rig->ledger);
+    sim_versions_done(&rig->versions);
+    assert_int_equal(rig->alloc.live, 0);
+}
+
+// A device takes a version and runs it.
+static void release(struct rig *rig, uint32_t device, uint8_t version,
+                    enum wire_outcome_kind outcome)
+{
+    sim_ledger_offered(&rig->ledger, device, version, 10);
+    sim_ledger_downloaded(&rig->ledger, device, 20);
+    sim_ledger_active(&rig->ledger, device, version, 30);
+    sim_ledger_run_started(&rig->ledger, device, version, true, true);
+    sim_ledger_run_ended(&rig->ledger, device, version, outcome, 40);
+}
+
+static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
+{
+    struct sim_verdict verdict;
+    const struct sim_ledger *ledgers[] = {&rig->ledger};
+    sim_ledger_judge(ledgers, 1, true, max_exposed_ppm, &verdict);
+    return verdict;
+}
+
+static void counts_follow_devices(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        release(&rig, i, rig.good, WIRE_OUTCOME_RAN);
+        release(&rig, i, rig.good, WIRE_OUTCOME_RAN); // offered again: counts once
+    }
+    const struct sim_version_counters *good = &rig.ledger.counters.version[rig.good];
+    const struct sim_version_counters *bad = &rig.ledger.counters.version[rig.bad];
+    assert_int_equal(good->offered, DEVICES);
+    assert_int_equal(good->downloaded, DEVICES);
+    assert_int_equal(good->activated, DEVICES);
+    assert_int_equal(good->ran, DEVICES);
+    assert_int_equal(good->current, DEVICES);
+    assert_int_equal(rig.ledger.counters.runs, 2 * DEVICES);
+    assert_int_equal(rig.ledger.offer_to_run_us.count, DEVICES);
+
+    release(&rig, 0, rig.bad, WIRE_OUTCOME_FAIL_EXCEPTION);
+    release(&rig, 1, rig.bad, WIRE_OUTCOME_RAN);
+    assert_int_equal(bad->offered, 2);
+    assert_int_equal(bad->failed, 1);
+    assert_int_equal(bad->ran, 1);
+    assert_int_equal(bad->current, 1);
+    assert_int_equal(good->current, DEVICES - 2);
+    assert_int_equal(rig.ledger.counters.exposed, 2);
+    assert_int_equal(rig.ledger.counters.bad_active, 2);
+
+    sim_ledger_active(&rig.ledger, 0, rig.good, 50);
+    sim_ledger_active(&rig.ledger, 1, rig.good, 50);
+    assert_int_equal(rig.ledger.counters.bad_active, 0);
+    assert_int_equal(bad->rolled_back, 2);
+    assert_int_equal(bad->current, 0);
+    assert_int_equal(good->current, DEVICES); // known to run there
+    rig_done(&rig);
+}
+
+static void all_hold_when_all_is_well(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        release(&rig, i, rig.good, WIRE_OUTCOME_RAN);
+    }
+    release(&rig, 3, rig.bad, WIRE_OUTCOME_FAIL_EXCEPTION);
+    sim_ledger_active(&rig.ledger, 3, rig.good, 50);
+    struct sim_verdict verdict = judge(&rig, 100000);
+    assert_true(verdict.holds);
+    for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+        assert_true(verdict.oracle[i].checked && verdict.oracle[i].holds);
+        assert_true(strlen(sim_oracle_text((enum sim_oracle)i)) > 10);
+    }
+    assert_int_equal(verdict.exposed, 1);
+    assert_int_equal(verdict.back_as_before, 1);
+    assert_int_equal(verdict.still_bad, 0);
+    rig_done(&rig);
+}
+
+static void break_it(struct rig *rig, enum sim_oracle oracle)
+{
+    switch (oracle) {
+    case SIM_ORACLE_VERIFIED:
+        sim_ledger_run_started(&rig->ledger, 0, rig->good, false, true);
+        break;
+    case SIM_ORACLE_PERMITTED:
+        sim_ledger_run_started(&rig->ledger, 0, rig->good, true, false);
+        break;
+    case SIM_ORACLE_SEALED:
+        rig->ledger.counters.bad_seals = 1;
+        break;
+    case SIM_ORACLE_EXACT:
+        rig->ledger.counters.memo_mismatches = 1;
+        break;
+    case SIM_ORACLE_RECOVERED:
+        rig->ledger.counters.boot_failures = 1;
+        break;
+    case SIM_ORACLE_BACK: // stays on the bad version
+        release(rig, 0, rig->bad, WIRE_OUTCOME_RAN);
+        break;
+    case SIM_ORACLE_EXPOSURE: // two of ten, one allowed; both are back
+    default:
+        for (uint32_t i = 0; i < 2; i++) {
+            release(rig, i, rig->bad, WIRE_OUTCOME_RAN);
+            sim_ledger_active(&rig->ledger, i, rig->good, 50);
+        }
+        break;
+    }
+}
+
+static void each_can_fail(void **state)
+{
+    (void)state;
+    for (uint32_t broken = 0; broken < SIM_ORACLE_COUNT; broken++) {
+        struct rig rig;
+        rig_init(&rig);
+        for (uint32_t i = 0; i < DEVICES; i++) {
+            release(&rig, i, rig.good, WIRE_OUTCOME_RAN);
+        }
+        break_it(&rig, (enum sim_oracle)broken);
+        struct sim_verdict verdict = judge(&rig, 100000);
+        assert_false(verdict.holds);
+        for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
+            if (verdict.oracle[i].holds == (i == broken)) {
+                fail_msg("broke %s: %s %s", sim_oracle_name((enum sim_oracle)broken),
+                         sim_oracle_name((enum sim_oracle)i),
+                         verdict.oracle[i].holds ? "holds" : "is broken");
+            }
+        }
+        assert_int_equal(verdict.oracle[broken].violations, 1);
+        rig_done(&rig);
+    }
+}
+
+static void what_does_not_apply_is_not_checked(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    release(&rig, 0, rig.bad, WIRE_OUTCOME_FAIL_CRASH);
+    struct sim_verdict verdict;
+    const struct sim_ledger *ledgers[] = {&rig.ledger};
+    sim_ledger_judge(ledgers, 1, false, UINT32_MAX, &verdict); // in process: nobody rolls back
+    assert_false(verdict.oracle[SIM_ORACLE_BACK].checked);
+    assert_false(verdict.oracle[SIM_ORACLE_EXPOSURE].checked);
+    assert_true(verdict.holds);
+    verdict = judge(&rig, UINT32_MAX);
+    assert_true(verdict.oracle[SIM_ORACLE_BACK].checked);
+    assert_false(verdict.oracle[SIM_ORACLE_EXPOSURE].checked);
+    assert_false(verdict.holds);
+    rig_done(&rig);
+}
+
+static void versions_have_names(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char name[SIM_LABEL_MAX];
+    rig_init(&rig);
+    struct sim_version version = sim_versions_get(&rig.versions, rig.good);
+    sim_version_name(&version, name);
+    assert_string_equal(name, "01000000"); // until a device ran it
+    sim_versions_describe(&rig.versions, rig.good, BASE_STR("ipv"), BASE_STR("1.2.3"));
+    version = sim_versions_get(&rig.versions, rig.good);
+    sim_version_name(&version, name);
+    assert_string_equal(name, "1.2.3");
+    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("1.2.3")), rig.good);
+    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("0100")), rig.good);
+    assert_int_equal(sim_versions_find(&rig.versions, BASE_STR("ffff")), SIM_VERSION_NONE);
+    rig_done(&rig);
+}
+
+static void permissions_are_the_signed_ones(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    struct wire_release release = {
+        .kind = WIRE_RELEASE_INSTALL,
+        .task_name = BASE_STR("ipv"),
+        .manifest = {{1}},
+        .max_bucket = 1000, // a tenth
+        .salt = 77,
+    };
+    assert_false(sim_versions_allowed(&rig.versions, rig.good, 1));
+    assert_int_equal(sim_versions_grant(&rig.versions, &release), rig.good);
+    uint32_t allowed = 0;
+    for (uint64_t device = 0; device < 10000; device++) {
+        allowed += sim_versions_allowed(&rig.versions, rig.good, device * 0x9e3779b97f4a7c15u);
+        assert_false(sim_versions_allowed(&rig.versions, rig.bad, device));
+    }
+    assert_in_range(allowed, 850, 1150);
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_follow_devices),
+        cmocka_unit_test(all_hold_when_all_is_well),
+        cmocka_unit_test(each_can_fail),
+        cmocka_unit_test(what_does_not_apply_is_not_checked),
+        cmocka_unit_test(versions_have_names),
+        cmocka_unit_test(permissions_are_the_signed_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

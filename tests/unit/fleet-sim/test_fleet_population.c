@@ -1,0 +1,157 @@
+// The population: the same seed gives the same fleet, ids are unique, and shares are those of the
+// tables.
+#include "test_kit.h"
+
+#include "model/population.h"
+
+#define DEVICES 200000u
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void same_seed_same_fleet(void **state)
+{
+    (void)state;
+    struct sim_population one = {.seed = 7, .beta_per_10000 = 100};
+    struct sim_population other = {.seed = 8, .beta_per_10000 = 100};
+    uint32_t different = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        struct sim_traits a, b, c;
+        sim_population_draw(&one, i, &a);
+        sim_population_draw(&one, i, &b);
+        sim_population_draw(&other, i, &c);
+        assert_memory_equal(&a, &b, sizeof(a));
+        different += memcmp(&a, &c, sizeof(a)) != 0;
+        assert_true(sim_population_device_id(&one, i) == sim_population_device_id(&one, i));
+        assert_true(sim_population_device_id(&one, i) != sim_population_device_id(&other, i));
+    }
+    assert_true(different > 900);
+}
+
+static void ids_are_unique(void **state)
+{
+    (void)state;
+    struct sim_population population = {.seed = 42};
+    uint64_t *ids = malloc(sizeof(uint64_t) * DEVICES);
+    assert_non_null(ids);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        ids[i] = sim_population_device_id(&population, i);
+    }
+    qsort(ids, DEVICES, sizeof(ids[0]), by_value);
+    for (uint32_t i = 1; i < DEVICES; i++) {
+        assert_true(ids[i - 1] != ids[i]);
+    }
+    free(ids);
+}
+
+// Share of devices with this value, in parts per thousand; `os` limits to one system.
+static double share(const uint32_t counts[SIM_TRAIT_VALUES_MAX], uint32_t total, uint32_t value)
+{
+    return total > 0 ? 1000.0 * counts[value] / total : 0;
+}
+
+static uint32_t value_of(enum sim_trait trait, const char *text)
+{
+    for (uint32_t v = 0; v < sim_trait_value_count(trait); v++) {
+        if (strcmp(sim_trait_text(trait, v), text) == 0) {
+            return v;
+        }
+    }
+    fail_msg("no value %s", text);
+    return 0;
+}
+
+static void marginals_are_those_of_the_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        enum sim_trait trait;
+        const char *value;
+        const char *os; // NULL: of all devices
+        double share;   // parts per thousand
+    } expected[] = {
+        {SIM_TRAIT_OS, "android", NULL, 680},         {SIM_TRAIT_OS, "ios", NULL, 260},
+        {SIM_TRAIT_OS, "harmony", NULL, 60},          {SIM_TRAIT_OS_VERSION, "10", "android", 80},
+        {SIM_TRAIT_OS_VERSION, "14", "android", 260}, {SIM_TRAIT_OS_VERSION, "18.1", "ios", 450},
+        {SIM_TRAIT_OS_VERSION, "10", "ios", 0},       {SIM_TRAIT_MODEL, "nova-go", "android", 90},
+        {SIM_TRAIT_APP_VERSION, "9.3", NULL, 300},    {SIM_TRAIT_NETWORK, "wifi", NULL, 550},
+        {SIM_TRAIT_REGION, "eu", NULL, 60},           {SIM_TRAIT_CHANNEL, "beta", NULL, 50},
+    };
+    struct sim_population population = {.seed = 3, .beta_per_10000 = 500};
+    static uint32_t counts[2][SIM_TRAIT_COUNT][SIM_TRAIT_VALUES_MAX];
+    for (size_t i = 0; i < TEST_COUNT(expected); i++) {
+        uint32_t os = expected[i].os != NULL ? value_of(SIM_TRAIT_OS, expected[i].os) : 0;
+        uint32_t total = 0;
+        memset(counts, 0, sizeof(counts));
+        for (uint32_t d = 0; d < DEVICES; d++) {
+            struct sim_traits traits;
+            sim_population_draw(&population, d, &traits);
+            if (expected[i].os == NULL || traits.value[SIM_TRAIT_OS] == os) {
+                counts[0][expected[i].trait][traits.value[expected[i].trait]]++;
+                total++;
+            }
+        }
+        double found = share(counts[0][expected[i].trait], total,
+                             value_of(expected[i].trait, expected[i].value));
+        // Five standard deviations of the smallest group drawn from here are below 6 per mille.
+        if (found < expected[i].share - 12 || found > expected[i].share + 12) {
+            fail_msg("%s: %.1f per mille, expected %.1f", expected[i].value, found,
+                     expected[i].share);
+        }
+    }
+}
+
+static void widest_is_widest(void **state)
+{
+    (void)state;
+    struct sim_traits widest;
+    sim_population_widest(&widest);
+    for (uint32_t t = 0; t < SIM_TRAIT_COUNT; t++) {
+        enum sim_trait trait = (enum sim_trait)t;
+        size_t size = strlen(sim_trait_text(trait, widest.value[t]));
+        for (uint32_t v = 0; v < sim_trait_value_count(trait); v++) {
+            assert_true(strlen(sim_trait_text(trait, v)) <= size);
+        }
+    }
+}
+
+static void attributes_agree(void **state)
+{
+    (void)state;
+    struct sim_population population = {.seed = 11, .beta_per_10000 = 5000};
+    for (uint32_t d = 0; d < 100; d++) {
+        struct sim_traits traits;
+        struct wire_attrs wire;
+        struct pol_attr items[SIM_ATTRS_COUNT];
+        struct pol_attrs attrs;
+        sim_population_draw(&population, d, &traits);
+        sim_traits_wire(&traits, &wire);
+        sim_traits_policy(&traits, items, &attrs);
+        assert_int_equal(wire.count, attrs.count);
+        for (uint32_t i = 0; i < attrs.count; i++) {
+            assert_int_equal(wire.items[i].name.size, items[i].name.size);
+            assert_memory_equal(wire.items[i].name.data, items[i].name.data, items[i].name.size);
+            if (items[i].value.type == POL_TYPE_INTEGER) {
+                assert_true(wire.items[i].integer == items[i].value.integer);
+            } else {
+                assert_int_equal(wire.items[i].text.size, items[i].value.text.size);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_seed_same_fleet),
+        cmocka_unit_test(ids_are_unique),
+        cmocka_unit_test(marginals_are_those_of_the_tables),
+        cmocka_unit_test(widest_is_widest),
+        cmocka_unit_test(attributes_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

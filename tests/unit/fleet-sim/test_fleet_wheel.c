@@ -1,0 +1,105 @@
+// The timer wheel against an oracle that looks through a table.
+#include "test_kit.h"
+
+#include "model/wheel.h"
+
+#define ENTRIES 200u
+
+struct entry {
+    struct sim_wheel_node node;
+    uint32_t payload;
+};
+
+static void set_both(struct sim_wheel *wheel, uint32_t *oracle, uint32_t index, uint32_t due)
+{
+    sim_wheel_set(wheel, index, due);
+    oracle[index] = due <= wheel->now ? wheel->now + 1 : due;
+}
+
+static uint32_t earliest(const uint32_t *oracle)
+{
+    uint32_t found = SIM_WHEEL_NONE;
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        found = oracle[i] < found ? oracle[i] : found;
+    }
+    return found;
+}
+
+static void agrees_with_a_table(void **state)
+{
+    (void)state;
+    static struct entry entries[ENTRIES];
+    uint32_t oracle[ENTRIES];
+    struct test_alloc alloc;
+    struct sim_wheel wheel;
+    struct base_prng prng;
+    test_seed(&prng);
+    test_alloc_init(&alloc, SIZE_MAX);
+    assert_int_equal(sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0]), ENTRIES),
+                     BASE_OK);
+    memset(oracle, 0xff, sizeof(oracle));
+    uint32_t now = 0;
+    for (uint32_t round = 0; round < 30000; round++) {
+        uint32_t index = (uint32_t)base_prng_below(&prng, ENTRIES);
+        uint64_t what = base_prng_below(&prng, 10);
+        if (what < 5) { // near, past, or more than two turns away
+            static const uint32_t spans[] = {1, 100, 5000, 3 * SIM_WHEEL_SLOTS};
+            uint32_t span = spans[base_prng_below(&prng, TEST_COUNT(spans))];
+            uint32_t due = now + (uint32_t)base_prng_below(&prng, span);
+            set_both(&wheel, oracle, index, due);
+        } else if (what < 7) {
+            sim_wheel_cancel(&wheel, index);
+            oracle[index] = SIM_WHEEL_NONE;
+        } else {
+            static const uint32_t steps[] = {1, 50, 4000, SIM_WHEEL_SLOTS + 17};
+            now += (uint32_t)base_prng_below(&prng, steps[base_prng_below(&prng, 4)]);
+            uint32_t last = 0;
+            uint32_t popped;
+            while ((popped = sim_wheel_pop(&wheel, now)) != SIM_WHEEL_NONE) {
+                assert_true(popped < ENTRIES);
+                assert_true(oracle[popped] <= now);
+                assert_true(oracle[popped] >= last); // in order of ticks
+                assert_true(oracle[popped] == earliest(oracle));
+                last = oracle[popped];
+                oracle[popped] = SIM_WHEEL_NONE;
+            }
+            assert_true(earliest(oracle) > now);
+        }
+        uint32_t next = sim_wheel_next(&wheel);
+        uint32_t first = earliest(oracle);
+        assert_true(first == SIM_WHEEL_NONE ? next == SIM_WHEEL_NONE : next <= first);
+        assert_true(next == SIM_WHEEL_NONE || next > wheel.now);
+    }
+    sim_wheel_done(&wheel);
+    assert_int_equal(alloc.live, 0);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    static struct entry entries[4];
+    for (size_t allowed = 0;; allowed++) {
+        struct test_alloc alloc;
+        struct sim_wheel wheel;
+        test_alloc_init(&alloc, allowed);
+        enum base_status status =
+            sim_wheel_init(&wheel, &alloc.port, entries, sizeof(entries[0]), 4);
+        if (status == BASE_OK) {
+            sim_wheel_done(&wheel);
+            assert_int_equal(alloc.live, 0);
+            assert_true(allowed > 0);
+            break;
+        }
+        assert_int_equal(status, BASE_ERR_NOMEM);
+        assert_int_equal(alloc.live, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_a_table),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
