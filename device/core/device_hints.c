@@ -42,9 +42,10 @@ void dev_hints_stop(struct dev_runtime *runtime)
     }
 }
 
-static void checkin_within(struct dev_runtime *runtime, uint64_t span_us)
+// At a moment drawn from the span that begins `after_us` from now.
+static void checkin_within(struct dev_runtime *runtime, uint64_t after_us, uint64_t span_us)
 {
-    uint64_t due_us = dev_now_us(runtime) + dev_random_below_us(runtime, span_us);
+    uint64_t due_us = dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us);
     if (due_us < runtime->control.checkin_due_us) {
         runtime->control.checkin_due_us = due_us;
     }
@@ -56,7 +57,7 @@ void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head 
     hints->accepted = head->status == 200;
     if (hints->accepted && hints->missed) {
         hints->missed = false;
-        checkin_within(runtime, DEV_HINTS_CATCH_UP_US);
+        checkin_within(runtime, 0, DEV_HINTS_CATCH_UP_US);
     }
 }
 
@@ -72,7 +73,7 @@ void dev_hints_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         uint32_t spread_ms = 0;
         at += dev_sse_feed(&hints->sse, bytes + at, size - at, &hint, &spread_ms);
         if (hint) {
-            checkin_within(runtime, spread_ms * 1000ull);
+            checkin_within(runtime, hints->sse.after_ms * 1000ull, spread_ms * 1000ull);
         }
     }
 }

@@ -10,10 +10,9 @@ void dev_sse_init(struct dev_sse *sse)
     memset(sse, 0, sizeof(*sse));
 }
 
-// {"spread_ms":1200} gives 1200. Anything else gives 0: react at once.
-static uint32_t spread_of(struct base_str data)
+// {"spread_ms":1200} gives 1200 for the key "spread_ms":. Anything else gives 0: react at once.
+static uint32_t number_of(struct base_str data, struct base_str key)
 {
-    const struct base_str key = BASE_STR("\"spread_ms\":");
     for (size_t at = 0; at + key.size < data.size; at++) {
         if (memcmp(data.data + at, key.data, key.size) != 0) {
             continue;
@@ -61,12 +60,14 @@ static bool line_end(struct dev_sse *sse, uint32_t *out_spread_ms)
         *out_spread_ms = sse->spread_ms;
         sse->is_hint = false;
         sse->spread_ms = 0;
+        sse->after_ms = hint ? sse->after_ms : 0;
         return hint;
     }
     if (field_of(line, BASE_STR("event"), &value)) {
         sse->is_hint = !cut && base_str_equal(value, BASE_STR("hint"));
     } else if (field_of(line, BASE_STR("data"), &value)) {
-        sse->spread_ms = spread_of(value);
+        sse->spread_ms = number_of(value, BASE_STR("\"spread_ms\":"));
+        sse->after_ms = number_of(value, BASE_STR("\"after_ms\":"));
     }
     return false;
 }

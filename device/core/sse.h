@@ -13,6 +13,7 @@
 
 struct dev_sse {
     uint32_t spread_ms; // of the event under way
+    uint32_t after_ms;  // of the event under way; of the hint just found until the next feed
     uint8_t line_size;
     bool line_cut; // the line was longer than the buffer
     bool after_cr; // a LF now belongs to the line before
@@ -22,8 +23,8 @@ struct dev_sse {
 
 void dev_sse_init(struct dev_sse *sse);
 // Takes bytes up to the end of the first complete hint and returns how many; *out_hint says whether
-// there was one, and then *out_spread_ms the span to spread the reaction over. Call again with what
-// is left.
+// there was one, and then *out_spread_ms the span to spread the reaction over, which begins
+// sse->after_ms from now. Call again with what is left.
 size_t dev_sse_feed(struct dev_sse *sse, const uint8_t *bytes, size_t size, bool *out_hint,
                     uint32_t *out_spread_ms);
 

@@ -192,6 +192,7 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .tick_ms = (uint32_t)config->tick_ms,
         .checkin_interval_s = (uint32_t)config->checkin_interval_s,
         .hint_spread_ms = (uint32_t)config->hint_spread_ms,
+        .hint_rate_per_s = (uint32_t)config->hint_rate_per_s,
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
         .admin_token = base_str_of(token),

@@ -54,6 +54,8 @@ static const struct gw_config_row rows[] = {
     NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, FIXED,
            "told to devices"),
     NUMBER("device.hint_spread_ms", hint_spread_ms, 0, DAY_MS, 0, FIXED, "check-ins after a hint"),
+    NUMBER("device.hint_rate_per_s", hint_rate_per_s, 0, 100000000, 20000, FIXED,
+           "hinted devices check in no faster than this; 0: all at once"),
     NUMBER("device.retry_after_s", retry_after_s, 1, 86400, 5, FIXED, "with 429 and 503"),
     NUMBER("limits.header_list_bytes", limits.header_list_bytes, 1 * KIB, 60 * KIB, 32 * KIB,
            RELOAD, "request header names and values, 32 a field added; above: 431"),

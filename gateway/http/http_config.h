@@ -63,6 +63,7 @@ struct gw_http_config {
     uint64_t tick_ms;
     uint64_t checkin_interval_s;
     uint64_t hint_spread_ms;
+    uint64_t hint_rate_per_s;
     uint64_t retry_after_s;
     struct gw_proxy_config proxy;
     struct gw_limits limits;

@@ -55,6 +55,7 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->checkin_interval_s =
         options->checkin_interval_s != 0 ? options->checkin_interval_s : CHECKIN_INTERVAL_S_DEFAULT;
     core->hint_spread_ms = options->hint_spread_ms;
+    core->hint_rate_per_s = options->hint_rate_per_s;
     core->retry_after_s =
         options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
     core->control_thread = options->control_thread;

@@ -37,6 +37,7 @@ struct gw_core_options {
     uint32_t tick_ms;            // rollout controller; 0 takes 500
     uint32_t checkin_interval_s; // told to devices; 0 takes 300
     uint32_t hint_spread_ms;     // devices spread their check-in after a hint; 0: at once
+    uint32_t hint_rate_per_s;    // hinted devices come no faster than this, in all; 0: all at once
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
     struct base_str admin_token; // bearer token for /api/v1; empty: only loopback may use it

@@ -92,6 +92,7 @@ struct gw_core {
     uint32_t tick_ms;
     uint32_t checkin_interval_s;
     uint32_t hint_spread_ms;
+    uint32_t hint_rate_per_s;
     uint32_t retry_after_s;
     bool control_thread;
     char *admin_token;
@@ -174,8 +175,8 @@ struct gw_worker {
     bool walking;
     bool walk_again; // a stream's buffer was full
     uint64_t hint_count;
-    char hint_text[64];
-    size_t hint_text_bytes;
+    uint64_t hint_place_ns; // monotonic time the next hinted device may come
+    uint32_t hint_peers;    // workers that share the rate
 
     struct gw_worker_stats stats;
     struct gw_transport_stats transport;

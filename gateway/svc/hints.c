@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GW_HINT_TEXT_BYTES   96
+#define GW_HINT_AFTER_MS_MAX 3600000u // a device waits no longer than an hour
+
 #define HELLO "event: hello\ndata: {}\n\n"
 
 void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
@@ -36,17 +39,46 @@ void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)
 {
     worker->hint_write = write;
     worker->hint_ctx = ctx;
-    int size = snprintf(worker->hint_text, sizeof(worker->hint_text),
-                        "event: hint\ndata: {\"spread_ms\":%u}\n\n", worker->core->hint_spread_ms);
-    worker->hint_text_bytes = (size_t)size;
+    worker->hint_peers = 1;
+}
+
+// When the next device may check in, so that the hinted ones do not come faster than
+// hint_rate_per_s: each takes the next free place in time.
+static uint32_t hint_after_ms(const struct gw_worker *worker)
+{
+    uint64_t now_us = worker->core->clock.mono_us(worker->core->clock.ctx);
+    uint64_t after_ms = worker->hint_place_ns / 1000000u;
+    after_ms = after_ms > now_us / 1000u ? after_ms - now_us / 1000u : 0;
+    return after_ms < GW_HINT_AFTER_MS_MAX ? (uint32_t)after_ms : GW_HINT_AFTER_MS_MAX;
+}
+
+static void take_place(struct gw_worker *worker)
+{
+    uint32_t rate = worker->core->hint_rate_per_s;
+    uint64_t now_ns = worker->core->clock.mono_us(worker->core->clock.ctx) * 1000u;
+    if (worker->hint_place_ns < now_ns) {
+        worker->hint_place_ns = now_ns;
+    }
+    if (rate > 0) {
+        worker->hint_place_ns += (uint64_t)worker->hint_peers * 1000000000u / rate;
+    }
 }
 
 static bool write_hint(struct gw_worker *worker, struct gw_hint *hint)
 {
-    struct base_str text = {worker->hint_text, worker->hint_text_bytes};
-    if (worker->hint_write == NULL || !worker->hint_write(worker->hint_ctx, hint, text)) {
+    char text[GW_HINT_TEXT_BYTES];
+    uint32_t after_ms = hint_after_ms(worker);
+    uint32_t spread_ms = worker->core->hint_spread_ms;
+    int size = after_ms == 0 ? snprintf(text, sizeof(text),
+                                        "event: hint\ndata: {\"spread_ms\":%u}\n\n", spread_ms)
+                             : snprintf(text, sizeof(text),
+                                        "event: hint\ndata: {\"after_ms\":%u,\"spread_ms\":%u}\n\n",
+                                        after_ms, spread_ms);
+    if (worker->hint_write == NULL ||
+        !worker->hint_write(worker->hint_ctx, hint, (struct base_str){text, (size_t)size})) {
         return false;
     }
+    take_place(worker);
     gw_count(&worker->stats.hints_sent, 1);
     return true;
 }
@@ -80,6 +112,9 @@ void gw_hints_plan_changed(struct gw_worker *worker)
     worker->walk_at = worker->hints;
     worker->walking = worker->hints != NULL;
     worker->walk_again = false;
+    pthread_mutex_lock(&worker->core->workers_lock);
+    worker->hint_peers = worker->core->worker_count;
+    pthread_mutex_unlock(&worker->core->workers_lock);
 }
 
 void gw_hints_walk(struct gw_worker *worker)

@@ -44,6 +44,7 @@ void rig_start(struct rig *rig)
         .map_bytes_max = rig->map_bytes_max,
         .commit_delay_us = rig->commit_delay_us,
         .hint_spread_ms = rig->hint_spread_ms,
+        .hint_rate_per_s = rig->hint_rate_per_s,
         .control_thread = rig->control_thread,
         .clock = {rig, rig_mono, rig_wall},
     };

@@ -31,6 +31,7 @@ struct rig {
     uint64_t map_bytes_max;
     uint32_t commit_delay_us;
     uint32_t hint_spread_ms;
+    uint32_t hint_rate_per_s;
     struct gw_core *core;
     struct rig_worker worker;
 };

@@ -88,6 +88,7 @@ static void test_sse(void **state)
         {"event: hint\ndata: {\"spread_ms\":99999999999}\n\n", 1, DEV_SSE_SPREAD_MS_MAX},
         {"event: hint\ndata: {\"spread_ms\":-5}\n\n", 1, 0},
         {"event: hint\ndata: {\"other\":1, \"spread_ms\":12}\n\n", 1, 12},
+        {"event: hint\ndata: {\"after_ms\":70,\"spread_ms\":13}\n\n", 1, 13},
         {"event: hello\ndata: {\"spread_ms\":5}\n\n", 0, 0},
         {"data: {\"spread_ms\":5}\n\n", 0, 0},
         {": keep alive\n\nevent: hint\n: comment\ndata: {\"spread_ms\":3}\n\n", 1, 3},

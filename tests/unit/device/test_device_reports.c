@@ -277,6 +277,14 @@ static void test_hint_stream(void **state)
     rig_run(&rig, 10 * SECOND);
     assert_int_equal(rig.checkins, 1);
     assert_true(rig.port.clock.mono_us - start_us <= 2 * SECOND);
+    static const char later[] = "event: hint\ndata: {\"after_ms\":5000,\"spread_ms\":1000}\n\n";
+    rig.checkins = 0;
+    start_us = rig.port.clock.mono_us;
+    dev_on_body(rig.runtime, stream->id, (const uint8_t *)later, sizeof(later) - 1);
+    rig_run(&rig, 10 * SECOND);
+    assert_int_equal(rig.checkins, 1);
+    assert_true(rig.port.clock.mono_us - start_us >= 5 * SECOND);
+    assert_true(rig.port.clock.mono_us - start_us <= 6 * SECOND);
     // The stream ends: it is opened again after a back-off.
     mem_exchange_end(&rig.port, rig.runtime, stream, BASE_ERR_CLOSED);
     (void)dev_tick(rig.runtime, rig.port.clock.mono_us);

@@ -364,6 +364,74 @@ static void test_hints_reach_those_with_news(void **state)
     rig_done(&rig);
 }
 
+struct pace_log {
+    uint32_t hints;
+};
+
+// The rate is 100 a second and the clock stands: the n-th hint of a burst says n * 10 ms.
+static bool write_paced(void *ctx, struct gw_hint *hint, struct base_str text)
+{
+    struct pace_log *log = ctx;
+    char want[96];
+    uint32_t after_ms = log->hints * 10;
+    (void)hint;
+    if (after_ms == 0) {
+        (void)snprintf(want, sizeof(want), "event: hint\ndata: {\"spread_ms\":0}\n\n");
+    } else {
+        (void)snprintf(want, sizeof(want),
+                       "event: hint\ndata: {\"after_ms\":%u,\"spread_ms\":0}\n\n",
+                       (unsigned)after_ms);
+    }
+    if (!base_str_equal(text, base_str_of(want))) {
+        fail_msg("hint %u: '%.*s', not '%s'", log->hints, (int)text.size, text.data, want);
+    }
+    log->hints++;
+    return true;
+}
+
+#define PACED 300
+
+static void test_hints_are_paced(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct pace_log log = {0};
+    static struct gw_hint hints[PACED + 1];
+    static const struct rig_stage all[] = {
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
+    };
+    rig_init(&rig);
+    rig.hint_rate_per_s = 100;
+    rig_start(&rig);
+    gw_worker_on_hint(rig.worker.worker, write_paced, &log);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, NULL, NULL, all, 1, &view, &error), BASE_OK);
+    struct rig_device device;
+    for (uint32_t i = 0; i < PACED; i++) {
+        make_device(&device, i);
+        subscribe(&rig, &device, &hints[i]);
+    }
+    rig_command(&rig, 9, POL_COMMAND_START, NULL);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, PACED);
+    // One that comes now stands behind them; one that comes when they are through need not wait.
+    make_device(&device, PACED);
+    subscribe(&rig, &device, &hints[PACED]);
+    assert_int_equal(log.hints, PACED + 1);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[PACED]);
+    rig_advance_s(&rig, PACED / 100 + 1);
+    log = (struct pace_log){0};
+    subscribe(&rig, &device, &hints[PACED]);
+    assert_int_equal(log.hints, 1);
+    for (uint32_t i = 0; i <= PACED; i++) {
+        gw_worker_unsubscribe(rig.worker.worker, &hints[i]);
+    }
+    rig_done(&rig);
+}
+
 static void test_offer_header(void **state)
 {
     (void)state;
@@ -504,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_hints_reach_those_with_news),
+        cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),
         cmocka_unit_test(test_many_offers_do_not_all_fit),
         cmocka_unit_test(test_bad_input_is_400),
