@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "wire/attrs.h"
+#include "wire/report.h"
 
 #include <stdint.h>
 
@@ -83,6 +84,8 @@ BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_v
 // from outside the owning thread.
 void dev_vm_interrupt(struct dev_vm *vm);
 const char *dev_vm_end_name(enum dev_vm_end end);
+// The outcome a device reports for a run that ended so: RAN, or one of FAIL_*.
+enum wire_outcome_kind dev_vm_end_outcome(enum dev_vm_end end);
 
 // Build tool only (walle-vm-compiler library, never linked into a device): compiles source to .mpy
 // bytes, which the caller frees. What compiles also loads: the output has passed the device's

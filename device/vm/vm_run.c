@@ -73,6 +73,25 @@ const char *dev_vm_end_name(enum dev_vm_end end)
     return (unsigned)end < DEV_VM_END_COUNT ? names[end] : "unknown";
 }
 
+enum wire_outcome_kind dev_vm_end_outcome(enum dev_vm_end end)
+{
+    switch (end) {
+    case DEV_VM_FINISHED:
+        return WIRE_OUTCOME_RAN;
+    case DEV_VM_LOAD:
+        return WIRE_OUTCOME_FAIL_LOAD;
+    case DEV_VM_BUDGET:
+        return WIRE_OUTCOME_FAIL_TIMEOUT;
+    case DEV_VM_MEMORY:
+        return WIRE_OUTCOME_FAIL_MEMORY;
+    case DEV_VM_EXCEPTION:
+    case DEV_VM_STACK:
+    case DEV_VM_END_COUNT:
+        break;
+    }
+    return WIRE_OUTCOME_FAIL_EXCEPTION;
+}
+
 static bool job_valid(const struct dev_vm_job *job)
 {
     if (job->module_count > DEV_VM_MODULES_MAX || (job->module_count > 0 && job->modules == NULL)) {

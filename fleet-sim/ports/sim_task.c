@@ -53,22 +53,6 @@ void sim_task_end_set(struct sim_task_end *out, enum wire_outcome_kind outcome,
     }
 }
 
-static enum wire_outcome_kind outcome_of(enum dev_vm_end end)
-{
-    switch (end) {
-    case DEV_VM_FINISHED:
-        return WIRE_OUTCOME_RAN;
-    case DEV_VM_LOAD:
-        return WIRE_OUTCOME_FAIL_LOAD;
-    case DEV_VM_BUDGET:
-        return WIRE_OUTCOME_FAIL_TIMEOUT;
-    case DEV_VM_MEMORY:
-        return WIRE_OUTCOME_FAIL_MEMORY;
-    default:
-        return WIRE_OUTCOME_FAIL_EXCEPTION;
-    }
-}
-
 static struct base_str without_suffix(struct base_str name)
 {
     struct base_str suffix = BASE_STR(".mpy");
@@ -87,7 +71,7 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
                        result->type[0] != 0 ? result->type : dev_vm_end_name(result->end),
                        result->message, result->file, result->line);
     }
-    sim_task_end_set(out, outcome_of(result->end), result->duration_us, detail);
+    sim_task_end_set(out, dev_vm_end_outcome(result->end), result->duration_us, detail);
     if (result->end != DEV_VM_FINISHED) {
         // The message may hold values; type and place are what failures have in common.
         char place[DEV_VM_TYPE_MAX + DEV_VM_FILE_MAX + 16];

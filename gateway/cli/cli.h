@@ -41,7 +41,7 @@ enum cli_exit {
     X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
     X(TARGET, 0, "target", "FILE", "Conditions (JSON list) a device must meet")                    \
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
-    X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage")                            \
+    X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
     X(EXPIRES, 0, "expires", "DAYS", "Signed statements are good this long (90)")                  \
     X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \

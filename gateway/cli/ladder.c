@@ -69,8 +69,9 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
 
     if ((code = cli_option_u64(cli, CLI_OPTION_MIN_SAMPLE, LADDER_MIN_SAMPLE, UINT32_MAX,
                                &min_sample)) != CLI_EXIT_OK ||
-        (code = cli_option_real(cli, CLI_OPTION_MIN_DWELL, LADDER_MIN_DWELL_S, 30.0 * 24 * 3600,
-                                &min_dwell)) != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_MIN_DWELL,
+                                cli_given(cli, CLI_OPTION_STAGES) ? 0 : LADDER_MIN_DWELL_S,
+                                30.0 * 24 * 3600, &min_dwell)) != CLI_EXIT_OK ||
         (code = cli_option_real(cli, CLI_OPTION_MAX_FAILURE, LADDER_MAX_FAILURE, 1,
                                 &max_failure)) != CLI_EXIT_OK) {
         return code;
@@ -83,7 +84,8 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
         }
         json_t *defaults =
             json_pack("{s:I, s:f, s:f, s:f}", "min_sample", (json_int_t)min_sample, "min_dwell_s",
-                      min_dwell, "max_failure", max_failure, "percent", 100.0);
+                      ladder_kind(stage) == POL_STAGE_SIMULATE ? 0 : min_dwell, "max_failure",
+                      max_failure, "percent", 100.0);
         int added = json_object_update_missing(stage, defaults);
         json_decref(defaults);
         if (added != 0) {

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #define LADDER_MIN_SAMPLE  20
-#define LADDER_MIN_DWELL_S 0.0
+#define LADDER_MIN_DWELL_S 60.0 // of the default ladder; a file says its own
 #define LADDER_MAX_FAILURE 0.02
 
 // Stages as an array owned by the caller. --stages FILE (a list, or {"stages": [...]}) replaces the

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define READS_PER_EVENT   32
+#define WRITES_PER_EVENT  16 // of up to GW_WORKER_OUTPUT_BYTES
 #define LINGER_MS         1000
 #define TRIM_AFTER_MS     3000
 #define CHECK_MS          1000 // how often a connection with requests is looked at
@@ -211,9 +212,6 @@ static void keep_rest(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     conn->rest_at = 0;
     conn->rest_bytes = (uint32_t)size;
     conn->write_ms = conn->worker->now_ms;
-    if (gw_h2_memory_park(&conn->worker->h2_memory, &conn->lease) != BASE_OK) {
-        conn->failed = true;
-    }
 }
 
 // Writes as much as the socket takes; returns how much that was.
@@ -248,7 +246,6 @@ static bool write_rest(struct gw_conn *conn)
     }
     free(conn->rest);
     conn->rest = NULL;
-    gw_h2_memory_unpark(&conn->worker->h2_memory, &conn->lease);
     return true;
 }
 
@@ -270,11 +267,13 @@ static bool gather(struct gw_conn *conn)
     return true;
 }
 
+// Writes frames until there are none, the socket is full, or others must have their turn.
 static void write_frames(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
     bool more = true;
-    while (more && !conn->failed && conn->rest == NULL) {
+    gw_h2_memory_unpark(&worker->h2_memory, &conn->lease);
+    for (int i = 0; i < WRITES_PER_EVENT && more && !conn->failed && conn->rest == NULL; i++) {
         worker->output_bytes = 0;
         conn->busy = true;
         more = gather(conn);
@@ -287,6 +286,10 @@ static void write_frames(struct gw_conn *conn)
         }
     }
     worker->output_bytes = 0;
+    conn->want_write = conn->want_write || more;
+    if (more && !conn->failed) { // nghttp2 may be in the middle of a frame
+        conn->failed = gw_h2_memory_park(&worker->h2_memory, &conn->lease) != BASE_OK;
+    }
 }
 
 // Shuts our side and waits a moment for the peer's end: closing with unread input would make the
@@ -329,7 +332,8 @@ void gw_conn_flush(struct gw_conn *conn)
     if (conn->state != GW_CONN_OPEN) {
         return;
     }
-    bool done = conn->rest == NULL && !nghttp2_session_want_write(conn->session) &&
+    bool done = conn->rest == NULL && !conn->want_write &&
+                !nghttp2_session_want_write(conn->session) &&
                 (!nghttp2_session_want_read(conn->session) ||
                  (conn->goaway_sent && conn->stream_count == 0));
     if (done) {

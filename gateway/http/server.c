@@ -26,6 +26,7 @@ struct gw_server {
     const struct base_log *log;
     SSL_CTX *tls;
     struct gw_peer_table *peers;
+    uint64_t connections_max; // what the table was made for
     struct gw_http_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
     uint32_t started_count;
@@ -143,7 +144,8 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
     return BASE_OK;
 }
 
-// Connections cannot be more than descriptors: the limit follows, and says so.
+// Connections cannot be more than there are descriptors, nor, on a reload, than the table made at
+// start has room for: the limit follows, and says so.
 static void fit_connections(struct gw_server *server)
 {
     struct rlimit files;
@@ -154,12 +156,17 @@ static void fit_connections(struct gw_server *server)
     (void)setrlimit(RLIMIT_NOFILE, &files);
     uint64_t room =
         files.rlim_cur > 2 * FILES_RESERVED ? files.rlim_cur - FILES_RESERVED : files.rlim_cur / 2;
+    if (server->connections_max != 0 && room > server->connections_max) {
+        room = server->connections_max;
+    }
     if (server->config.limits.connections > room) {
-        base_log_info(server->log, "server",
-                      "limits.connections %llu does not fit %llu files: %llu",
+        base_log_info(server->log, "server", "limits.connections %llu does not fit: %llu",
                       (unsigned long long)server->config.limits.connections,
-                      (unsigned long long)files.rlim_cur, (unsigned long long)room);
+                      (unsigned long long)room);
         server->config.limits.connections = room;
+    }
+    if (server->connections_max == 0) {
+        server->connections_max = server->config.limits.connections;
     }
 }
 

@@ -35,10 +35,15 @@ const char *gw_stream_state_name(enum gw_stream_state state)
     return (unsigned)state < GW_STREAM_STATE_COUNT ? names[state] : "?";
 }
 
+bool gw_stream_may_follow(enum gw_stream_state from, enum gw_stream_state to)
+{
+    return from < GW_STREAM_STATE_COUNT && to < GW_STREAM_STATE_COUNT &&
+           (next_states[from] & (1u << to)) != 0;
+}
+
 void gw_stream_set_state(struct gw_stream *stream, enum gw_stream_state state)
 {
-    base_check(state < GW_STREAM_STATE_COUNT);
-    base_check((next_states[stream->state] & (1u << state)) != 0);
+    base_check(gw_stream_may_follow(stream->state, state));
     stream->state = (uint8_t)state;
     stream->moved_ms = stream->conn->worker->now_ms;
 }

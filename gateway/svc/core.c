@@ -302,6 +302,9 @@ static void fill_task(struct gw_plan_task *out, const struct gw_task *task)
     } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
         out->open = gw_release_ref(open->release);
         out->open_state = open->state;
+        if (open->halted) {
+            out->open_state.state = POL_ROLLOUT_PAUSED;
+        }
     }
     for (uint32_t i = 0; i < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; i++) {
         out->retired[out->retired_count++] = gw_release_ref(task->retired[i]->release);

@@ -45,6 +45,7 @@ struct gw_rollout {
     uint64_t simulation_completed;
     uint64_t simulation_failed;
     uint64_t log_seq; // of the last line
+    bool halted;      // it has to go back, but that could not be stored yet: no new offers
 };
 
 struct gw_task {

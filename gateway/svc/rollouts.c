@@ -98,6 +98,7 @@ static void begin_change(struct gw_core *core, const struct gw_rollout *rollout,
     memset(change, 0, sizeof(*change));
     change->next = *rollout;
     change->next.log_seq++;
+    change->next.halted = false;
     change->task_counter = rollout->task->release_counter;
     struct gw_rollout_log_view *line = &change->line;
     line->seq = change->next.log_seq;
@@ -246,6 +247,11 @@ static bool tick_rollout(struct gw_core *core, struct gw_rollout *rollout)
     decide_change(core, &change, &decision);
     if (commit_change(core, rollout, &change) != BASE_OK) {
         base_log_debug(core->log, "rollouts", "a decision could not be stored; it is taken again");
+        // A full disk must not keep a bad version going: it is offered to nobody until then.
+        if (decision.action == POL_ACTION_ROLL_BACK && !rollout->halted) {
+            rollout->halted = true;
+            gw_core_publish(core);
+        }
         return false;
     }
     atomic_fetch_add_explicit(&core->decisions, 1, memory_order_relaxed);
@@ -314,7 +320,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
 {
-    struct gw_task *task;
+    struct gw_task *task = NULL;
     BASE_TRY(check_new(core, release, &task, error));
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
     if (rollout == NULL) {

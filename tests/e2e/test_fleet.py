@@ -137,7 +137,9 @@ class Fleet(unittest.TestCase):
         fleet = self.start_fleet(devices, "--kills", "40%", "--checkin-interval", "3", "--per-carrier", "50")
         # A kill during a run is a crash to the device and to the gateway; the ledger knows better.
         rollout = self.release(folder, [{**ONE_STAGE[0], "max_failure": 1}])
-        state = self.await_rollout(rollout, "every device", lambda r: r["counts"]["on_version"] >= devices)
+        state = self.await_rollout(rollout, "every device", lambda r: r["counts"]["succeeded"] + r["counts"]["failed"] >= devices
+                                   and r["counts"]["offered"] == devices)
+        wait_until(lambda: f"{devices} run it" in self.log_text(), what="every device running it")
         result = self.stop_fleet(fleet)
         version = next(v for v in result["versions"] if v["manifest"] == state["manifest"])
         self.assertEqual((version["ran"], version["current"], version["failed"]), (devices, devices, 0))

@@ -18,7 +18,7 @@ KILLS = 20
 STAGES = [
     {"name": "gray 5 %", "kind": "gray", "percent": 5, "min_sample": 5, "min_dwell_s": 3, "max_failure": 0.05},
     {"name": "gray 30 %", "kind": "gray", "percent": 30, "min_sample": 40, "min_dwell_s": 4, "max_failure": 0.05},
-    {"name": "full", "kind": "full", "percent": 100, "min_sample": DEVICES // 2, "min_dwell_s": 1, "max_failure": 0.05},
+    {"name": "full", "kind": "full", "percent": 100, "min_sample": 200, "min_dwell_s": 1, "max_failure": 0.05},
 ]
 
 

@@ -1,8 +1,10 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
 // blob on /v1/blob/SIZE, an echo of the body's size elsewhere. Paths under /up/ belong to the
-// upstream. Answers to /v1/later come from a thread of their own, as the store's do.
+// upstream. Answers to /v1/later come from a thread of their own, as the store's do; the one to
+// /test/held when stub_core_let_go is called.
+#include "stub_core.h"
+
 #include "api/api.h"
-#include "svc/core.h"
 
 #include "base/check.h"
 
@@ -22,6 +24,7 @@ struct gw_worker {
     void *write_ctx;
     struct gw_hint *hints;
     uint64_t hint_count;
+    struct gw_exchange *held;
     struct gw_transport_stats stats;
 };
 
@@ -156,6 +159,10 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else if (base_str_equal(request->path, BASE_STR("/v1/later"))) {
         handle_later(worker, exchange);
         return;
+    } else if (base_str_equal(request->path, BASE_STR("/test/held"))) {
+        base_check(worker->held == NULL);
+        worker->held = exchange;
+        return;
     } else if (base_str_equal(request->path, BASE_STR("/v1/push"))) {
         reply->kind = GW_REPLY_STREAM;
         reply->status = 200;
@@ -189,6 +196,17 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
     (void)device;
     (void)profile;
     return BASE_STR("b2ZmZXI");
+}
+
+bool stub_core_let_go(struct gw_worker *worker)
+{
+    struct gw_exchange *exchange = worker->held;
+    if (exchange != NULL) {
+        worker->held = NULL;
+        exchange->reply.status = 204;
+        exchange->finish(exchange);
+    }
+    return exchange != NULL;
 }
 
 void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)

@@ -63,29 +63,10 @@ struct posix_task {
     struct end end;
 };
 
-static enum wire_outcome_kind outcome_of(enum dev_vm_end end)
-{
-    switch (end) {
-    case DEV_VM_FINISHED:
-        return WIRE_OUTCOME_RAN;
-    case DEV_VM_LOAD:
-        return WIRE_OUTCOME_FAIL_LOAD;
-    case DEV_VM_BUDGET:
-        return WIRE_OUTCOME_FAIL_TIMEOUT;
-    case DEV_VM_MEMORY:
-        return WIRE_OUTCOME_FAIL_MEMORY;
-    case DEV_VM_EXCEPTION:
-    case DEV_VM_STACK:
-    case DEV_VM_END_COUNT:
-        break;
-    }
-    return WIRE_OUTCOME_FAIL_EXCEPTION;
-}
-
 // Worker: what a run came to, in the words of the runtime.
 static void end_fill(struct end *end, const struct dev_vm_result *result)
 {
-    end->outcome = outcome_of(result->end);
+    end->outcome = dev_vm_end_outcome(result->end);
     end->duration_us = result->duration_us;
     end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
     if (end->result_bytes > 0) {

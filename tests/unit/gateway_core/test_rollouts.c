@@ -4,8 +4,10 @@
 #include "base/prng.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -417,6 +419,51 @@ static void test_silence_counts_as_failure(void **state)
     rig_done(&rig);
 }
 
+// The disk is full when a rollout has to go back: nobody new gets the bad version meanwhile.
+static void test_full_disk_halts_a_failed_rollout(void **state)
+{
+    (void)state;
+    struct rig rig;
+    static struct fleet fleet;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct rlimit limit;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    rig_init(&rig);
+    rig_start(&rig);
+    fleet_init(&fleet);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 0x81, "t", &v1, NULL, NULL, staged + 3, 1, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 0x81, POL_COMMAND_START, NULL);
+    rig.control_thread = true; // from here on only this test ticks
+    for (uint32_t i = 0; i < 30; i++) {
+        assert_int_equal(rig_checkin(&rig, &fleet.devices[i], true, &exchange, &offers), 200);
+        rig_exchange_done(&exchange);
+        assert_int_equal(rig_report(&rig, &fleet.devices[i], &view, bad, 3), 204);
+    }
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct rlimit none = limit;
+    none.rlim_cur = 4096;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    assert_false(gw_rollouts_tick(rig.core));
+    (void)rig_pump(&rig);
+    int status = rig_checkin(&rig, &fleet.devices[100], true, &exchange, &offers);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(status, 204);
+    rig_exchange_done(&exchange);
+    rig_view(&rig, 0x81, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+    rig_settle(&rig);
+    rig_view(&rig, 0x81, &view);
+    assert_int_equal(view.state,
+                     POL_ROLLOUT_ROLLED_BACK); // those that failed went back by themselves
+    rig_done(&rig);
+}
+
 static void test_create_refuses(void **state)
 {
     (void)state;
@@ -468,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_restart_goes_on),
         cmocka_unit_test(test_pause_offers_nothing_new),
         cmocka_unit_test(test_silence_counts_as_failure),
+        cmocka_unit_test(test_full_disk_halts_a_failed_rollout),
         cmocka_unit_test(test_create_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,11 +5,13 @@
 #include <lmdb.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -135,6 +137,47 @@ static void test_full_map_is_an_error_and_nothing_else(void **state)
     store = open_store(0, 0);
     assert_true(has(store, i - 1, 3000));
     assert_int_equal(put_wait(store, i, 3000), BASE_OK);
+    assert_int_equal(gw_store_check(store, NULL, NULL), 0);
+    gw_store_close(store);
+}
+
+// A disk without room, by a limit on the size of files: writes past it fail as a full disk's do.
+static void test_full_disk(void **state)
+{
+    (void)state;
+    struct gw_store *store = open_store(64u << 20, 64u << 20);
+    struct rlimit limit;
+    struct rlimit small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    small = limit;
+    small.rlim_cur = 1u << 20;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    uint64_t i = 1;
+    enum base_status status = BASE_OK;
+    while (status == BASE_OK && i < 10000) {
+        status = put_wait(store, i, 3000);
+        i += status == BASE_OK;
+    }
+    uint8_t *large = calloc(1, 2u << 20);
+    assert_non_null(large);
+    struct wire_sha256 digest;
+    bool created;
+    gw_sha256(large, 2u << 20, &digest);
+    enum base_status blob_status = gw_store_blob_put(store, &digest, large, 2u << 20, &created);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(status, BASE_ERR_FULL);
+    assert_int_equal(blob_status, BASE_ERR_FULL);
+    assert_true(i > 20);
+    // There is room again: it goes on where it was.
+    assert_true(has(store, i - 1, 3000));
+    assert_false(has(store, i, 3000));
+    assert_int_equal(put_wait(store, i, 3000), BASE_OK);
+    assert_int_equal(gw_store_blob_put(store, &digest, large, 2u << 20, &created), BASE_OK);
+    free(large);
+    gw_store_close(store);
+    store = open_store(0, 0);
+    assert_true(has(store, i, 3000));
     assert_int_equal(gw_store_check(store, NULL, NULL), 0);
     gw_store_close(store);
 }
@@ -362,6 +405,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_map_grows_under_readers, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_full_map_is_an_error_and_nothing_else, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(test_full_disk, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_groups_and_refusals, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_blobs, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_leftovers_are_removed, make_dir, remove_dir),
