@@ -28,7 +28,8 @@ static const char page_head[] =
     "margin:18px 0}.tile{background:var(--card);border-radius:8px;padding:10px 14px}"
     ".tile b{display:block;font-size:21px;font-weight:600}.tile span{color:var(--soft);"
     "font-size:13px}\n"
-    "table{border-collapse:collapse;width:100%;font-size:14px}th,td{text-align:left;padding:4px "
+    "table{border-collapse:collapse;width:100%;font-size:14px;margin-top:14px}th,td{text-align:"
+    "left;padding:4px "
     "10px 4px 0;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right}\n"
     "svg{width:100%;height:auto;display:block}.grid{stroke:var(--line)}.tick{fill:var(--soft);"
     "font-size:11px}.mark{stroke:var(--soft);stroke-dasharray:2 3}.marktext{fill:var(--soft);"
@@ -59,12 +60,11 @@ static void tile(FILE *file, const char *value, const char *label)
     (void)fputs("</span></div>\n", file);
 }
 
-static void tile_count(FILE *file, double value, const char *label)
+// Thousands are set apart, so that large numbers can be read.
+static void spaced_number(double value, char spaced[64])
 {
     char text[48];
     (void)snprintf(text, sizeof(text), "%.0f", value);
-    // Thousands are set apart, so that large numbers can be read.
-    char spaced[64];
     size_t digits = strlen(text);
     size_t at = 0;
     for (size_t i = 0; i < digits; i++) {
@@ -74,13 +74,32 @@ static void tile_count(FILE *file, double value, const char *label)
         spaced[at++] = text[i];
     }
     spaced[at] = 0;
+}
+
+static void tile_count(FILE *file, double value, const char *label)
+{
+    char spaced[64];
+    spaced_number(value, spaced);
     tile(file, spaced, label);
+}
+
+static void tile_time(FILE *file, const struct base_hist *hist, const char *label)
+{
+    char text[48];
+    double ms = (double)base_hist_quantile(hist, 0.99) / 1000;
+    if (ms < 10000) {
+        (void)snprintf(text, sizeof(text), "%.1f ms", ms);
+    } else {
+        (void)snprintf(text, sizeof(text), "%.1f s", ms / 1000);
+    }
+    tile(file, text, label);
 }
 
 static void head_section(const struct sim_run_result *r, FILE *file)
 {
     char text[64];
-    (void)fprintf(file, "<h1>Fleet run: %u devices, %s</h1>\n", r->options->devices,
+    spaced_number(r->options->devices, text);
+    (void)fprintf(file, "<h1>Fleet run: %s devices, %s</h1>\n", text,
                   r->passed ? "<span class=good>passed</span>" : "<span class=bad>failed</span>");
     (void)fputs("<p class=note>Ended: ", file);
     sim_html_text(file, r->ended);
@@ -99,12 +118,8 @@ static void head_section(const struct sim_run_result *r, FILE *file)
     tile_count(file, (double)r->counters.wakes, "wakes, each a recovery");
     tile_count(file, (double)r->verdict.exposed, "devices ever ran a bad version");
     tile_count(file, (double)r->verdict.still_bad, "of them still on it");
-    (void)snprintf(text, sizeof(text), "%.1f ms",
-                   (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000);
-    tile(file, text, "check-in p99, from intended");
-    (void)snprintf(text, sizeof(text), "%.1f ms",
-                   (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
-    tile(file, text, "generator lag p99");
+    tile_time(file, &r->latencies.checkin_us, "check-in p99, from intended");
+    tile_time(file, &r->latencies.lag_us, "generator lag p99");
     (void)snprintf(text, sizeof(text), "%.0f MiB", (double)r->peak_rss_bytes / 1048576);
     tile(file, text, "simulator memory, peak");
     (void)fputs("</div>\n", file);
@@ -265,23 +280,18 @@ static void gateway_chart(const struct sim_run_result *r, struct columns *column
     const struct sim_timeline *timeline = r->timeline;
     bool known = false;
     for (uint32_t i = 0; i < timeline->count; i++) {
-        const struct sim_row *row = &timeline->rows[i];
-        const struct sim_row *last = i > 0 ? &timeline->rows[i - 1] : row;
-        double span_s = row->t_s - last->t_s;
-        known = known || row->gateway.rss_bytes >= 0;
-        columns->y[0][i] = row->gateway.rss_bytes < 0 ? -1 : row->gateway.rss_bytes / 1048576;
-        columns->y[1][i] =
-            row->gateway.cpu_seconds < 0
-                ? -1
-                : 100 * per_second(row->gateway.cpu_seconds, last->gateway.cpu_seconds, span_s);
+        const struct sim_gateway_load *load = &timeline->rows[i].gateway;
+        known = known || load->connections >= 0;
+        columns->y[0][i] = load->connections;
+        columns->y[1][i] = load->streams;
     }
     if (!known) {
         return;
     }
-    struct sim_chart chart = chart_of(columns, "MiB, % of a core", 0);
-    add_series(&chart, "gateway memory (MiB)", columns->y[0], false);
-    add_series(&chart, "gateway CPU (% of a core)", columns->y[1], false);
-    (void)fputs("<h2>Gateway</h2>\n", file);
+    struct sim_chart chart = chart_of(columns, "open", timeline->mark_count);
+    add_series(&chart, "connections", columns->y[0], false);
+    add_series(&chart, "streams (requests under way and hint streams)", columns->y[1], false);
+    (void)fputs("<h2>Gateway, by its own count</h2>\n", file);
     sim_chart_write(&chart, file);
 }
 
@@ -357,6 +367,15 @@ static void cohort_section(const struct sim_run_result *r, FILE *file)
     sim_version_text(r, r->focus, version);
     (void)fputs("<h2>Failure rate per cohort, version ", file);
     sim_html_text(file, version);
+    if (r->slice.failed_total == 0) {
+        double low, high;
+        sim_wilson(0, r->slice.devices_total, &low, &high);
+        (void)fprintf(file,
+                      "</h2>\n<p>No run failed on any of the %llu devices that ran it (95 %% "
+                      "interval of the failure rate: 0 to %.4f %%).</p>\n",
+                      (unsigned long long)r->slice.devices_total, high * 100);
+        return;
+    }
     (void)fputs("</h2>\n<p class=note>Devices that ran it, and those on which a run failed; the "
                 "whisker is the 95 % interval (Wilson).</p>\n<table><tr><th>cohort<th "
                 "class=n>devices<th class=n>failed<th class=n>rate<th></tr>\n",

@@ -2,6 +2,8 @@
 // once.
 #include "run/fleet_options.h"
 
+#include "run/fleet_run.h"
+
 #include <argp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -437,7 +439,8 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     bool help = strcmp(argv[1], "--help") == 0;
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
-    if (argp_parse(&parser, count, words, ARGP_NO_ERRS & 0, NULL, &parse) != 0) {
+    argp_err_exit_status = SIM_EXIT_USAGE; // what argp itself refuses ends the process
+    if (argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
         if (error->status == BASE_OK) {
             (void)base_error_set(error, BASE_ERR_INVALID, "unknown option (see --help)");
         }

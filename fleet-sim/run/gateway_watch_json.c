@@ -92,9 +92,8 @@ static void take_sample(struct base_str name, double value, struct sim_gateway_l
         size_t offset;
     } wanted[] = {
         {"walle_requests_total", offsetof(struct sim_gateway_load, requests_total)},
-        {"walle_http_requests_total", offsetof(struct sim_gateway_load, requests_total)},
-        {"walle_connections_open", offsetof(struct sim_gateway_load, connections)},
-        {"walle_streams_open", offsetof(struct sim_gateway_load, streams)},
+        {"walle_connections", offsetof(struct sim_gateway_load, connections)},
+        {"walle_streams", offsetof(struct sim_gateway_load, streams)},
         {"process_resident_memory_bytes", offsetof(struct sim_gateway_load, rss_bytes)},
         {"process_cpu_seconds_total", offsetof(struct sim_gateway_load, cpu_seconds)},
     };

@@ -208,6 +208,40 @@ static void fill_timeline(struct sim_timeline *timeline, uint8_t version)
     sim_timeline_mark(timeline, 3.2, "1.0.0 <full> & \"all\"");
 }
 
+static void assert_files_say_it(const char *folder, uint32_t rows)
+{
+    char *text = read_all(folder, "run.json");
+    json_error_t where;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+    assert_non_null(root);
+    assert_true(json_is_true(json_object_get(root, "passed")));
+    assert_int_equal(json_integer_value(json_object_get(root, "devices")), 1000);
+    json_t *item = json_array_get(json_object_get(root, "versions"), 0);
+    assert_string_equal(json_string_value(json_object_get(item, "version")), "1.0.0");
+    assert_int_equal(json_integer_value(json_object_get(item, "ran")), 28 * 29);
+    json_t *slice = json_object_get(root, "failing_slice");
+    assert_string_equal(json_string_value(json_object_get(slice, "predicate")), "os == ios");
+    assert_int_equal(json_array_size(json_object_get(root, "oracles")), SIM_ORACLE_COUNT);
+    json_decref(root);
+    free(text);
+
+    text = read_all(folder, "report.html");
+    assert_page_is_sound(text);
+    assert_non_null(strstr(text, "os == ios"));
+    assert_null(strstr(text, "<full>")); // escaped
+    free(text);
+
+    text = read_all(folder, "timeline.csv");
+    uint32_t lines = occurrences(text, "\n");
+    assert_int_equal(lines, rows + 1);
+    uint32_t commas = 0;
+    for (const char *at = text; *at != '\n'; at++) {
+        commas += *at == ',';
+    }
+    assert_int_equal(occurrences(text, ","), commas * lines); // every row has every column
+    free(text);
+}
+
 static void files_are_well_formed(void **state)
 {
     (void)state;
@@ -249,36 +283,7 @@ static void files_are_well_formed(void **state)
     assert_true(result.rate > 18 && result.rate < 19); // 28 a row of 1.5 s
     assert_int_equal(sim_result_write(&result, &error), BASE_OK);
 
-    char *text = read_all(folder, "run.json");
-    json_error_t where;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &where);
-    assert_non_null(root);
-    assert_true(json_is_true(json_object_get(root, "passed")));
-    assert_int_equal(json_integer_value(json_object_get(root, "devices")), 1000);
-    json_t *item = json_array_get(json_object_get(root, "versions"), 0);
-    assert_string_equal(json_string_value(json_object_get(item, "version")), "1.0.0");
-    assert_int_equal(json_integer_value(json_object_get(item, "ran")), 28 * 29);
-    json_t *slice = json_object_get(root, "failing_slice");
-    assert_string_equal(json_string_value(json_object_get(slice, "predicate")), "os == ios");
-    assert_int_equal(json_array_size(json_object_get(root, "oracles")), SIM_ORACLE_COUNT);
-    json_decref(root);
-    free(text);
-
-    text = read_all(folder, "report.html");
-    assert_page_is_sound(text);
-    assert_non_null(strstr(text, "os == ios"));
-    assert_null(strstr(text, "<full>")); // escaped
-    free(text);
-
-    text = read_all(folder, "timeline.csv");
-    uint32_t lines = occurrences(text, "\n");
-    assert_int_equal(lines, timeline.count + 1);
-    uint32_t commas = 0;
-    for (const char *at = text; *at != '\n'; at++) {
-        commas += *at == ',';
-    }
-    assert_int_equal(occurrences(text, ","), commas * lines); // every row has every column
-    free(text);
+    assert_files_say_it(folder, timeline.count);
 
     (void)snprintf(options.out, sizeof(options.out), "%s/none", folder);
     assert_int_equal(sim_result_write(&result, &error), BASE_ERR_IO);

@@ -1,0 +1,167 @@
+// A whole run in one process, on one thread and on two: the same devices, the same failures, the
+// same numbers. Also run under the thread sanitizer.
+#include "test_kit.h"
+
+#include "device/device.h"
+#include "run/fleet_options.h"
+#include "run/fleet_run.h"
+#include "vm/vm.h"
+#include "wire/manifest.h"
+
+#include <ftw.h>
+#include <jansson.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/walle-threads-XXXXXX";
+
+static struct wire_sha256 hash(const uint8_t *bytes, size_t size)
+{
+    const struct dev_crypto_port *crypto = dev_crypto_openssl();
+    struct dev_hash_state state;
+    struct wire_sha256 digest;
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    crypto->hash_update(crypto->ctx, &state, bytes, size);
+    crypto->hash_end(crypto->ctx, &state, &digest);
+    return digest;
+}
+
+static void write_file(const char *name, const uint8_t *bytes, size_t size)
+{
+    char path[300];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int build_version(void **state)
+{
+    (void)state;
+    uint8_t *mpy = NULL;
+    size_t size = 0;
+    struct base_error error = {0};
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(dev_vm_compile(BASE_STR("total = sum([i * i for i in range(20)])\n"),
+                                    BASE_STR("main.py"), &mpy, &size, &error),
+                     BASE_OK);
+    static struct wire_manifest manifest;
+    manifest = (struct wire_manifest){.task_name = BASE_STR("probe"),
+                                      .version = BASE_STR("1.0.0"),
+                                      .runtime_abi = WIRE_RUNTIME_ABI,
+                                      .entry = BASE_STR("main"),
+                                      .file_count = 1};
+    manifest.files[0] = (struct wire_manifest_file){.kind = WIRE_FILE_SCRIPT,
+                                                    .name = BASE_STR("main.mpy"),
+                                                    .bytes = size,
+                                                    .digest = hash(mpy, size)};
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&manifest.files[0].digest, hex);
+    write_file(hex, mpy, size);
+    free(mpy);
+    static uint8_t bytes[WIRE_MANIFEST_BYTES_MAX];
+    size_t encoded = 0;
+    assert_int_equal(wire_manifest_encode(&manifest, bytes, sizeof(bytes), &encoded), BASE_OK);
+    write_file("manifest", bytes, encoded);
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static int remove_all(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+// Runs and returns run.json.
+static json_t *simulate(const char *threads, const char *kills, int expected)
+{
+    static struct sim_options options;
+    static const volatile sig_atomic_t never = 0;
+    char manifest[300];
+    char out[300];
+    struct base_error error = {0};
+    (void)snprintf(manifest, sizeof(manifest), "%s/manifest", folder);
+    (void)snprintf(out, sizeof(out), "%s/out", folder);
+    char *words[] = {"walle-fleet-sim",
+                     "simulate",
+                     "--manifest",
+                     manifest,
+                     "--blobs",
+                     folder,
+                     "--devices",
+                     "300",
+                     "--threads",
+                     (char *)threads,
+                     "--kills",
+                     (char *)kills,
+                     "--bad",
+                     "os == ios => exception @ 50%",
+                     "--max-failure",
+                     "50%",
+                     "--real-every",
+                     "10",
+                     "--no-live",
+                     "--out",
+                     out,
+                     NULL};
+    enum base_status status =
+        sim_options_parse((int)TEST_COUNT(words) - 1, words, &options, &error);
+    if (status != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    FILE *log = tmpfile();
+    assert_non_null(log);
+    assert_int_equal(sim_fleet_run(&options, &never, log), expected);
+    (void)fclose(log);
+    char path[320];
+    json_error_t where;
+    (void)snprintf(path, sizeof(path), "%s/run.json", out);
+    json_t *root = json_load_file(path, 0, &where);
+    assert_non_null(root);
+    return root;
+}
+
+static json_int_t number(const json_t *root, const char *name)
+{
+    return json_integer_value(json_object_get(root, name));
+}
+
+static void threads_do_not_change_the_result(void **state)
+{
+    (void)state;
+    json_t *one = simulate("1", "0", SIM_EXIT_OK);
+    json_t *two = simulate("2", "0", SIM_EXIT_OK);
+    assert_int_equal(number(one, "completed"), 300);
+    assert_int_equal(number(two, "completed"), 300);
+    assert_true(number(one, "failed") > 20);
+    assert_int_equal(number(one, "failed"), number(two, "failed"));
+    assert_true(
+        json_equal(json_object_get(one, "failing_slice"), json_object_get(two, "failing_slice")));
+    assert_true(json_equal(json_object_get(one, "versions"), json_object_get(two, "versions")));
+    json_decref(one);
+    json_decref(two);
+}
+
+static void kills_on_two_threads(void **state)
+{
+    (void)state;
+    json_t *root = simulate("2", "30%", SIM_EXIT_OK);
+    assert_int_equal(number(root, "completed"), 300);
+    assert_true(number(json_object_get(root, "totals"), "crashes") > 10);
+    json_decref(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_do_not_change_the_result),
+        cmocka_unit_test(kills_on_two_threads),
+    };
+    return cmocka_run_group_tests(tests, build_version, remove_all);
+}
