@@ -150,6 +150,8 @@ class Bench:
             time.sleep(0.1)
         if self.fleet.poll() is None:
             fail("the version did not reach the fleet in 900 s: " + "".join(self.progress()[-1:]))
+        if self.gateway.poll() is not None:
+            fail(f"the gateway ended during the run, exit {self.gateway.returncode}")
         gateway_mib = peak_mib(self.gateway.pid)
         status = json.loads(self.walle("rollout", "status", rollout, "-o", "json"))
         with open(os.path.join(self.out, "run.json"), encoding="utf-8") as file:
