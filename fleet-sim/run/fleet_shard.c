@@ -16,8 +16,8 @@
 #define WAIT_US_MAX         50000 // a stop is seen this soon
 #define CONNECT_WAIT_US     10000000
 #define PUBLISH_US          250000
-#define TASKS_PER_DEVICE    4
-#define OUTCOMES_PER_DEVICE 16
+#define TASKS_PER_DEVICE    2
+#define OUTCOMES_PER_DEVICE 8
 
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
 {

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
-// Outcomes of one report, plus offers merged from memory.
-#define CHANGES_MAX (2 * WIRE_REPORT_MAX + GW_DEVICE_MARKS_MAX)
+// What one report may change: two steps an outcome, plus offers merged from memory.
+#define CHANGES_OF(outcomes) (2 * (outcomes) + GW_DEVICE_MARKS_MAX)
 
+// In the exchange's arena, sized by the report: hundreds of thousands may wait for the disk at
+// once.
 struct report_job {
     struct gw_store_op op;
     struct gw_message message;
@@ -24,32 +26,40 @@ struct report_job {
     bool gap;
     bool stale; // of an epoch that is over
     uint32_t change_count;
-    struct wire_report report;
-    struct gw_tally_change changes[CHANGES_MAX];
+    uint32_t epoch;
+    uint32_t count;
+    uint64_t device_id;
+    uint64_t first_seq;
+    struct wire_outcome *outcomes; // details borrowed from the request's body
+    struct gw_tally_change *changes;
 };
 
-// The first outcome that is news; report->count when there is none.
+static uint64_t last_seq(const struct report_job *job)
+{
+    return job->first_seq + job->count - 1;
+}
+
+// The first outcome that is news; job->count when there is none.
 static uint32_t first_news(struct report_job *job, struct gw_device_record *record)
 {
-    const struct wire_report *report = &job->report;
-    if (record->has_epoch && report->epoch != record->epoch && record->previous_epoch != 0 &&
-        report->epoch == record->previous_epoch) {
+    if (record->has_epoch && job->epoch != record->epoch && record->previous_epoch != 0 &&
+        job->epoch == record->previous_epoch) {
         job->stale = true;
-        return report->count;
+        return job->count;
     }
-    if (!record->has_epoch || report->epoch != record->epoch) {
+    if (!record->has_epoch || job->epoch != record->epoch) {
         record->previous_epoch = record->has_epoch ? record->epoch : 0;
-        record->epoch = report->epoch;
+        record->epoch = job->epoch;
         record->has_epoch = true;
         record->report_seq = 0;
         return 0;
     }
-    if (report->first_seq > record->report_seq) {
-        job->gap = report->first_seq > record->report_seq + 1;
+    if (job->first_seq > record->report_seq) {
+        job->gap = job->first_seq > record->report_seq + 1;
         return 0;
     }
-    uint64_t known = record->report_seq - report->first_seq + 1;
-    return known < report->count ? (uint32_t)known : report->count;
+    uint64_t known = record->report_seq - job->first_seq + 1;
+    return known < job->count ? (uint32_t)known : job->count;
 }
 
 static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
@@ -77,9 +87,9 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     struct gw_record_edit edit = {
         .core = job->worker->core,
         .txn = txn,
-        .device_id = job->report.device_id,
+        .device_id = job->device_id,
         .changes = job->changes,
-        .change_capacity = CHANGES_MAX,
+        .change_capacity = CHANGES_OF(job->count),
     };
     job->applied = 0;
     job->repeated = 0;
@@ -90,11 +100,11 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     BASE_TRY(gw_record_edit_begin(&edit, NULL));
     uint32_t first = first_news(job, &edit.record);
     job->repeated = first;
-    for (uint32_t i = first; i < job->report.count; i++) {
-        apply_outcome(job, &edit, &job->report.outcomes[i]);
+    for (uint32_t i = first; i < job->count; i++) {
+        apply_outcome(job, &edit, &job->outcomes[i]);
     }
-    if (first < job->report.count) {
-        edit.record.report_seq = job->report.first_seq + job->report.count - 1;
+    if (first < job->count) {
+        edit.record.report_seq = last_seq(job);
         if (edit.record.first_seen_s == 0) {
             edit.record.first_seen_s = job->now_s;
         }
@@ -128,9 +138,8 @@ static void report_done(struct gw_store_op *self, enum base_status status)
     job->status = status;
     if (status == BASE_OK) {
         gw_tally_apply(core->tally, job->changes, job->change_count);
-        if (!job->stale && job->report.count > 0) {
-            gw_device_table_reported(core->table, job->report.device_id, job->report.epoch,
-                                     job->report.first_seq + job->report.count - 1);
+        if (!job->stale && job->count > 0) {
+            gw_device_table_reported(core->table, job->device_id, job->epoch, last_seq(job));
         }
         // The writer thread alone counts these.
         gw_count(&core->reports_outcomes, job->applied);
@@ -175,29 +184,44 @@ static bool check_report(struct gw_worker *worker, struct gw_exchange *exchange,
     return true;
 }
 
+// NULL when the arena is at its limit.
+static struct report_job *new_job(struct base_arena *arena, const struct wire_report *report)
+{
+    struct report_job *job = base_arena_zalloc(arena, sizeof(*job));
+    if (job == NULL) {
+        return NULL;
+    }
+    job->epoch = report->epoch;
+    job->count = report->count;
+    job->device_id = report->device_id;
+    job->first_seq = report->first_seq;
+    job->outcomes =
+        base_arena_copy(arena, report->outcomes, report->count * sizeof(report->outcomes[0]));
+    job->changes = base_arena_alloc(arena, CHANGES_OF(report->count) * sizeof(job->changes[0]));
+    return job->outcomes != NULL && job->changes != NULL ? job : NULL;
+}
+
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_core *core = worker->core;
     gw_count(&worker->stats.reports, 1);
-    struct report_job *job = base_arena_alloc(exchange->arena, sizeof(*job));
+    struct wire_report report;
+    if (!check_report(worker, exchange, &report)) {
+        return;
+    }
+    if (report.count == 0 || gw_device_table_has_report(core->table, report.device_id, report.epoch,
+                                                        report.first_seq + report.count - 1)) {
+        gw_reply_status(exchange, 204); // all of it is durable
+        gw_exchange_finish(exchange);
+        return;
+    }
+    struct report_job *job = new_job(exchange->arena, &report);
     if (job == NULL) {
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
-    if (!check_report(worker, exchange, &job->report)) {
-        return;
-    }
-    const struct wire_report *report = &job->report;
-    if (report->count == 0 ||
-        gw_device_table_has_report(core->table, report->device_id, report->epoch,
-                                   report->first_seq + report->count - 1)) {
-        gw_reply_status(exchange, 204); // all of it is durable
-        gw_exchange_finish(exchange);
-        return;
-    }
-    memset(&job->op, 0, sizeof(job->op));
-    job->op.sort_key = report->device_id;
+    job->op.sort_key = report.device_id;
     job->op.apply = apply_report;
     job->op.done = report_done;
     job->message = (struct gw_message){.run = finish_report};

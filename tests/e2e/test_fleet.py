@@ -21,7 +21,7 @@ class Fleet(unittest.TestCase):
         self.addCleanup(self.stack.__exit__)
 
     def start_stack(self):
-        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--set", "device.hint_spread_ms=100")
+        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--set", "device.hint_rate_per_s=0", "--set", "device.hint_spread_ms=100")
         self.public_key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
 
     def build(self, version=None):
