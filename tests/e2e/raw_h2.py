@@ -83,12 +83,14 @@ class Closed(Exception):
 class Connection:
     def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=10):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame comes by itself
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             context.set_alpn_protocols(["h2"])
-            self.socket = context.wrap_socket(self.socket)
+            self.socket = context.wrap_socket(self.socket, suppress_ragged_eofs=False)
+        self.orderly = True  # false once the end came by a reset, or over TLS without its goodbye
         self.input = b""
         self.next_stream = 1
         if preface:
@@ -122,6 +124,7 @@ class Connection:
             try:
                 data = self.socket.recv(65536)
             except (ConnectionResetError, ssl.SSLError):
+                self.orderly = False
                 data = b""
             if not data:
                 raise Closed
