@@ -89,8 +89,9 @@ class Connection:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             context.set_alpn_protocols(["h2"])
+            context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
             self.socket = context.wrap_socket(self.socket, suppress_ragged_eofs=False)
-        self.orderly = True  # false once the end came by a reset, or over TLS without its goodbye
+        self.orderly = True  # false once a reset came, or the end over TLS without its goodbye
         self.input = b""
         self.next_stream = 1
         if preface:
@@ -107,7 +108,7 @@ class Connection:
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
-            pass  # the test looks at what the server said
+            self.orderly = False  # and the test looks at what the server said
 
     def frame(self, kind, flags, stream, payload=b""):
         self.raw(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)

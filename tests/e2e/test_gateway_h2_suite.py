@@ -378,6 +378,13 @@ frame_case("http2/5.4.1.1", "error then the end", the_end, PING, 0, 3, bytes(8))
 frame_case("http2/5.4.1.2*", "error has a last word", connection_error(PROTOCOL_ERROR), PING, 0, 3, bytes(8))
 
 
+@case("http2/5.4.1+", connection_error(PROTOCOL_ERROR))
+def _error_with_much_behind_it(c):
+    c.frame(PING, 0, 3, bytes(8))
+    for _ in range(64):
+        c.frame(DATA, 0, 1, bytes(16384))
+
+
 case("http2/5.5.1", ping_ack())(_unknown_type)
 
 
