@@ -83,12 +83,15 @@ class Closed(Exception):
 class Connection:
     def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=10):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame comes by itself
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
             context.set_alpn_protocols(["h2"])
-            self.socket = context.wrap_socket(self.socket)
+            context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
+            self.socket = context.wrap_socket(self.socket, suppress_ragged_eofs=False)
+        self.orderly = True  # false once a reset came, or the end over TLS without its goodbye
         self.input = b""
         self.next_stream = 1
         if preface:
@@ -105,7 +108,7 @@ class Connection:
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
-            pass  # the test looks at what the server said
+            self.orderly = False  # and the test looks at what the server said
 
     def frame(self, kind, flags, stream, payload=b""):
         self.raw(struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload)
@@ -122,6 +125,7 @@ class Connection:
             try:
                 data = self.socket.recv(65536)
             except (ConnectionResetError, ssl.SSLError):
+                self.orderly = False
                 data = b""
             if not data:
                 raise Closed
