@@ -99,10 +99,14 @@ class DeviceAgent(unittest.TestCase):
         self.assertEqual([line for line in device.lines if line.startswith("task ")], [])
         self.assertTrue(any("refused offers 1" in line for line in device.log), device.log)
 
+    def checkins(self):
+        return int(re.search(r"^walle_checkins_total (\d+)", self.stack.api("/metrics")[1], re.M).group(1))
+
     def test_ends_in_order(self):
         for number in (signal.SIGTERM, signal.SIGINT):
+            before = self.checkins()
             device = Device(self.stack, "device", "--checkin-interval", "1")
-            wait_until(lambda: self.stack.api(f"/api/v1/devices/{DEVICE}")[0] == 200, 60, "the first check-in")
+            wait_until(lambda: self.checkins() > before, 60, "the first check-in")
             self.assertEqual(device.stop(number), 0)
 
     def test_bad_arguments_say_what_is_wrong(self):

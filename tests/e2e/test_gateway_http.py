@@ -348,7 +348,8 @@ class Limits(unittest.TestCase):
                 conn.frame(PING, 0, 0, b"12345678")
                 with gateway.connect() as other:
                     self.assertEqual(other.get()[0], 204)
-                self.assertLess(rss() - before, 4 << 20)
+                if "thread" not in os.environ.get("WALLE_SANITIZE", ""):  # whose shadow grows with what is touched
+                    self.assertLess(rss() - before, 4 << 20)
 
 
 class Operation(unittest.TestCase):
