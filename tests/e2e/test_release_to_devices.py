@@ -76,7 +76,7 @@ class Release(unittest.TestCase):
 
         build, v2 = self.push("ipv_v2")
         old = [{"attr": "os_version", "op": "<", "value": "12", "type": "version"}]
-        rollout = self.start(build, [{"name": "old", "kind": "beta", "audience": old, "min_sample": 3, "max_failure": 0.1},
+        rollout = self.start(build, [{"name": "old", "kind": "beta", "audience": old, "min_sample": 3, "max_failure": 0.7},
                                      {"name": "full", "kind": "full", "min_sample": 1, "max_failure": 0.1}])
         self.assertEqual(len(OLD), 3)
         for device in OLD:
