@@ -12,6 +12,7 @@ Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instea
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -130,12 +131,12 @@ class Tidy:
         self.sources = [f for f in self.files if f.endswith((".c", ".h", ".cu", ".cuh"))]
 
     def list_files(self):
-        git = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"],
-                             capture_output=True, text=True)
-        if git.returncode == 0 and git.stdout:
-            names = git.stdout.splitlines()
-        else:
-            names = []
+        """What git tracks or would; without git, every file outside the build folders."""
+        names = []
+        if shutil.which("git"):
+            names = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"],
+                                   capture_output=True, text=True).stdout.splitlines()
+        if not names:
             for folder, folders, files in os.walk(self.root):
                 folders[:] = [d for d in folders if d not in (".git", "build", "out")]
                 names += [os.path.relpath(os.path.join(folder, f), self.root) for f in files]
