@@ -77,6 +77,7 @@ DOORS = [
     (r"curl/", ["gateway/cli"]),
     (r"cblas\.h", ["engine/backend/cpu"]),
     (r"cuda", ["engine/backend/cuda"]),
+    (r"protobuf-c/|onnx\.pb-c\.h", ["engine/model"]),
     (r"py/", ["device/vm"]),
     (r"roaring/", ["gateway/svc"]),
     (r"xxhash\.h", ["engine/base"]),

@@ -1,0 +1,64 @@
+// The seam between programs and the code that executes them. A backend turns commands into steps
+// once (chooses a kernel, packs weights) and steps run many times.
+//
+// Backends: ref/ (portable C, every command, every type: the oracle and the fallback) and cpu/ (the
+// fast paths; refuses with UNSUPPORTED what it has no kernel for, and ref takes it).
+#ifndef ENG_BACKEND_BACKEND_H
+#define ENG_BACKEND_BACKEND_H
+
+#include "backend/pool.h"
+#include "base/error.h"
+#include "engine/engine.h"
+#include "program/program.h"
+
+struct eng_pack_cache;
+struct eng_kernels; // cpu/kernels.h: the table of one instruction set
+struct eng_search;  // search/search.h: choices measured before
+
+// What preparing may use. Outlives the steps.
+struct eng_prepare {
+    struct base_arena *arena;          // the plan's lifetime
+    struct eng_pack_cache *packs;      // the model's; NULL: pack into `arena`
+    const struct eng_kernels *kernels; // NULL: ref only
+    struct eng_pool *pool;
+    enum eng_precision precision;
+    struct eng_search *search; // NULL: fixed choices
+    struct base_error *error;
+};
+
+// One run: where every tensor of the program lies now.
+struct eng_run {
+    void *const *data; // by tensor number; NULL for tensors nobody reads
+    struct eng_pool *pool;
+    void *scratch; // max over steps of scratch_bytes, 64-byte aligned
+    struct base_error *error;
+};
+
+struct eng_step;
+// INVALID for contents out of range (gather indices); nothing else fails at run time.
+typedef enum base_status (*eng_step_fn)(const struct eng_step *step, const struct eng_run *run);
+
+struct eng_step {
+    eng_step_fn run;
+    const struct eng_program *program;
+    const struct eng_command *command;
+    void *state;          // the backend's, in the plan's arena or the pack cache
+    size_t scratch_bytes; // of the whole step (a backend multiplies by the pool's threads itself)
+    const char *kernel;   // static name for traces: "conv.winograd4.avx512"
+};
+
+// UNSUPPORTED: not this backend. NOMEM.
+typedef enum base_status (*eng_prepare_fn)(const struct eng_prepare *ctx,
+                                           const struct eng_program *program,
+                                           const struct eng_command *command,
+                                           struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_ref_prepare(const struct eng_prepare *ctx,
+                                                const struct eng_program *program,
+                                                const struct eng_command *command,
+                                                struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare(const struct eng_prepare *ctx,
+                                                const struct eng_program *program,
+                                                const struct eng_command *command,
+                                                struct eng_step *out_step);
+
+#endif

@@ -1,0 +1,35 @@
+// Weights in the form kernels want them, kept once per model and shared by its sessions.
+//
+// Keyed by the weights' address in the model and by the form; entries live as long as the cache.
+// Thread-safe; two sessions that ask for the same entry at once pack it once.
+#ifndef ENG_BACKEND_PACK_H
+#define ENG_BACKEND_PACK_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct eng_pack_cache;
+
+// What form: a number of the kernel family's own (algorithm, panel width, type), and its
+// parameters.
+struct eng_pack_key {
+    const void *identity; // eng_tensor.identity
+    uint64_t form;
+    uint64_t a, b; // whatever else distinguishes two forms of the same weights
+};
+typedef void (*eng_pack_fn)(void *ctx, void *out);
+
+BASE_NODISCARD enum base_status eng_pack_cache_new(struct eng_pack_cache **out_cache);
+void eng_pack_cache_free(struct eng_pack_cache *cache);
+// Finds or makes the entry: `bytes` of 64-byte aligned memory filled by fill(ctx, memory). NOMEM.
+BASE_NODISCARD enum base_status eng_pack_get(struct eng_pack_cache *cache,
+                                             const struct eng_pack_key *key, size_t bytes,
+                                             eng_pack_fn fill, void *ctx, const void **out);
+// Drops one entry that turned out slower than another form (the search): only when nobody else uses
+// it.
+void eng_pack_drop(struct eng_pack_cache *cache, const struct eng_pack_key *key);
+size_t eng_pack_bytes(const struct eng_pack_cache *cache);
+
+#endif

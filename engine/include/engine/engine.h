@@ -1,0 +1,174 @@
+// The tensor engine: runs ONNX models (opsets 7 to 17) on this machine.
+//
+// Lifetimes, longest first:
+//   model    the file, parsed, with its weights (memory-mapped) and everything sessions may share:
+//            folded and packed weights. Counted; immutable after load, safe from any thread.
+//   session  one plan of a model for given input shapes: buffers, thread pool, chosen algorithms.
+//            One thread at a time; many sessions of one model may run at once on many threads.
+//   run      one execution. Outputs stay valid until the next run, resize or free of the session.
+//
+// Usage:
+//     struct eng_model *model;
+//     eng_model_load("model.onnx", NULL, &model, &error);
+//     eng_session_new(model, &(struct eng_session_options){.threads = 2}, &session, &error);
+//     eng_session_set_input(session, 0, &array, &error);   // shape of the array decides the plan
+//     eng_session_run(session, NULL, &error);
+//     eng_session_output(session, 0, &result, &error);
+//
+// Errors: functions return a status and fill `error` (NULL allowed) with a text that names the
+// node, the operator, its opset and the reason. Nothing prints, exits or aborts.
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/error.h"
+#include "base/ports.h"
+#include "engine/tensor.h"
+
+struct eng_model;
+struct eng_session;
+
+struct eng_model_options {
+    const char *external_folder; // where external data files lie; NULL: the model file's folder
+    size_t file_bytes_max;       // 0: ENG_MODEL_BYTES_MAX
+};
+
+#define ENG_MODEL_BYTES_MAX ((size_t)16 << 30)
+#define ENG_NAME_BYTES_MAX  1024 // longer names of nodes and values are refused
+
+// Reads a model file (memory-mapped; external data too). The caller owns one reference.
+// IO: file cannot be read. INVALID/TRUNCATED: not an ONNX model, or a broken one. TOO_LARGE: over a
+// limit. UNSUPPORTED: an IR version or opset outside 7..17. NOMEM.
+// An operator the engine does not know is reported here as well: UNSUPPORTED, naming it.
+BASE_NODISCARD enum base_status eng_model_load(const char *path,
+                                               const struct eng_model_options *options,
+                                               struct eng_model **out_model,
+                                               struct base_error *error);
+// The same from bytes that must stay valid and unchanged until the last reference is gone.
+BASE_NODISCARD enum base_status eng_model_load_memory(const void *bytes, size_t size,
+                                                      const struct eng_model_options *options,
+                                                      struct eng_model **out_model,
+                                                      struct base_error *error);
+struct eng_model *eng_model_ref(struct eng_model *model);
+void eng_model_unref(struct eng_model *model); // accepts NULL
+
+// One graph input or output as the file declares it. Borrowed, valid as long as the model.
+struct eng_port_info {
+    const char *name;
+    struct eng_desc desc;                // -1: symbolic or not declared
+    const char *dim_names[ENG_RANK_MAX]; // name of a symbolic dimension ("batch"), else NULL
+    bool has_shape;                      // false: only the type is declared
+};
+size_t eng_model_input_count(const struct eng_model *model); // without initializers
+size_t eng_model_output_count(const struct eng_model *model);
+const struct eng_port_info *eng_model_input(const struct eng_model *model, size_t index);
+const struct eng_port_info *eng_model_output(const struct eng_model *model, size_t index);
+// Index by name, or -1.
+int64_t eng_model_input_index(const struct eng_model *model, const char *name);
+int64_t eng_model_output_index(const struct eng_model *model, const char *name);
+
+enum eng_precision {
+    ENG_PRECISION_HIGH, // float32 throughout
+    ENG_PRECISION_LOW,  // matrix-bound operators take bfloat16 inputs and accumulate in float32
+};
+
+struct eng_session_options {
+    uint32_t threads; // 0: 1. At most ENG_THREADS_MAX
+    enum eng_precision precision;
+    const char *isa; // "generic", "avx2", "avx512", "amx", "ref" (the oracle, no fast kernels);
+                     // NULL: WALLE_ENGINE_ISA of the environment, else the best there is
+    const char *cache_path; // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
+    bool no_merge;          // raster merging off: for measurement
+    bool no_fuse;           // operator fusion off: for measurement and bisection
+    bool no_search;         // fixed choices instead of the measured best
+    bool keep_values;       // every value of the graph can be read after a run (eng_session_value)
+    bool trace;             // record per-operator times (eng_session_trace)
+    const char *explain; // when set: a file that receives the search's table as text ("-": stdout)
+};
+#define ENG_THREADS_MAX 64
+
+// A session without a plan: the first run (or eng_session_prepare) plans for the input shapes set.
+// INVALID: an option. NOMEM.
+BASE_NODISCARD enum base_status eng_session_new(struct eng_model *model,
+                                                const struct eng_session_options *options,
+                                                struct eng_session **out_session,
+                                                struct base_error *error);
+void eng_session_free(struct eng_session *session); // accepts NULL
+
+// Copies `array` into input `index`. A shape other than the last one drops the plan (resize).
+// INVALID: wrong type, rank or a dimension the model fixes. NOT_FOUND: no such input.
+BASE_NODISCARD enum base_status eng_session_set_input(struct eng_session *session, size_t index,
+                                                      const struct eng_array *array,
+                                                      struct base_error *error);
+// Declares a shape without data, so that eng_session_prepare can plan before the first input comes.
+BASE_NODISCARD enum base_status eng_session_resize(struct eng_session *session, size_t index,
+                                                   const struct eng_desc *desc,
+                                                   struct base_error *error);
+// Where input `index` lies, to be written in place instead of copied; valid until the next resize.
+BASE_NODISCARD enum base_status eng_session_input(struct eng_session *session, size_t index,
+                                                  struct eng_array *out_array,
+                                                  struct base_error *error);
+// Plans now: shapes, decomposition, merging, fusion, search, memory, packed weights. Run does it
+// when needed.
+BASE_NODISCARD enum base_status eng_session_prepare(struct eng_session *session,
+                                                    struct base_error *error);
+
+struct eng_run_options {
+    uint64_t deadline_us; // monotonic microseconds (base_clock_mono_us); 0: none. Checked between
+                          // operators
+};
+// TIMEOUT: the deadline passed; outputs are undefined, the session stays usable.
+BASE_NODISCARD enum base_status eng_session_run(struct eng_session *session,
+                                                const struct eng_run_options *options,
+                                                struct base_error *error);
+// Result of the last run. An output that is a sequence or an empty optional: UNSUPPORTED here, use
+// eng_session_output_item. Borrowed until the next run, resize or free.
+BASE_NODISCARD enum base_status eng_session_output(struct eng_session *session, size_t index,
+                                                   struct eng_array *out_array,
+                                                   struct base_error *error);
+// Items of a sequence output. A tensor output counts 1, an empty optional 0.
+size_t eng_session_output_items(const struct eng_session *session, size_t index);
+BASE_NODISCARD enum base_status eng_session_output_item(struct eng_session *session, size_t index,
+                                                        size_t item, struct eng_array *out_array,
+                                                        struct base_error *error);
+// Sequence input: its items, copied. An optional input without value: count 0.
+BASE_NODISCARD enum base_status eng_session_set_sequence(struct eng_session *session, size_t index,
+                                                         const struct eng_array *items,
+                                                         size_t count, struct base_error *error);
+// Any value of the main graph by its name after a run with keep_values. NOT_FOUND: no such value,
+// or it was never computed.
+BASE_NODISCARD enum base_status eng_session_value(struct eng_session *session, const char *name,
+                                                  struct eng_array *out_array,
+                                                  struct base_error *error);
+
+struct eng_session_stats {
+    size_t arena_bytes;      // planned buffer of activations
+    size_t activation_bytes; // the same without reuse: what the plan saved is the difference
+    size_t packed_bytes;    // packed weights this session uses (shared ones counted once per model)
+    uint32_t node_count;    // nodes of the graph
+    uint32_t command_count; // atomic commands and rasters in the plan
+    uint32_t raster_count;  // of those, rasters
+    uint32_t segment_count; // 1: a session in one piece; more: split by contents or control flow
+    uint64_t plan_us;       // time of the last planning, search included
+    uint64_t search_us;     // of that, measuring candidates
+    char isa[16];           // what runs
+};
+void eng_session_stats(const struct eng_session *session, struct eng_session_stats *out_stats);
+
+// Writes the trace of the last run as Chrome trace JSON. CONFLICT: the session does not trace. IO.
+BASE_NODISCARD enum base_status eng_session_trace(const struct eng_session *session,
+                                                  const char *path, struct base_error *error);
+
+// What the engine can do, for documentation and tests.
+struct eng_operator_info {
+    const char *domain;
+    const char *name;
+    const char *kind; // "atomic", "transform", "composite", "control"
+    int32_t opset_min;
+    int32_t opset_max;
+};
+size_t eng_operator_count(void);
+const struct eng_operator_info *eng_operator(size_t index); // NULL past the end
+size_t eng_atomic_count(void);             // kinds of atomic commands, raster not counted
+const char *eng_atomic_name(size_t index); // NULL past the end
+
+#endif
