@@ -60,6 +60,9 @@ struct eng_tensor {
     bool is_output; // must survive to the end of the program
 };
 
+// Parameters: LEAKY_RELU, ELU, CELU, THRESHOLDED_RELU alpha; SELU alpha, beta = gamma; HARD_SIGMOID
+// alpha, beta; CLIP alpha = low, beta = high; SHRINK alpha = lambd, beta = bias; IS_INF alpha =
+// detect negative, beta = detect positive. GELU is the exact one (erf).
 enum eng_unary_fn {
     ENG_ABS,
     ENG_NEG,
@@ -88,35 +91,35 @@ enum eng_unary_fn {
     ENG_ERF,
     ENG_SIGMOID,
     ENG_RELU,
-    ENG_LEAKY_RELU /*alpha*/,
-    ENG_ELU /*alpha*/,
-    ENG_SELU /*alpha,beta=gamma*/,
-    ENG_CELU /*alpha*/,
+    ENG_LEAKY_RELU,
+    ENG_ELU,
+    ENG_SELU,
+    ENG_CELU,
     ENG_SOFTPLUS,
     ENG_SOFTSIGN,
-    ENG_HARD_SIGMOID /*alpha,beta*/,
+    ENG_HARD_SIGMOID,
     ENG_HARD_SWISH,
-    ENG_CLIP /*alpha=lo,beta=hi*/,
-    ENG_THRESHOLDED_RELU /*alpha*/,
-    ENG_GELU /*exact, erf*/,
+    ENG_CLIP,
+    ENG_THRESHOLDED_RELU,
+    ENG_GELU,
     ENG_GELU_TANH,
-    ENG_SHRINK /*alpha=lambd, beta=bias*/,
+    ENG_SHRINK,
     ENG_NOT,
     ENG_IS_NAN,
-    ENG_IS_INF /*alpha=detect_neg,
-beta=detect_pos*/
-    ,
+    ENG_IS_INF,
     ENG_BIT_NOT,
     ENG_UNARY_COUNT
 };
+// DIV truncates integers, MOD has the divisor's sign, FMOD the dividend's, PRELU is a < 0 ? a * b :
+// a. Comparisons give BOOL.
 enum eng_binary_fn {
     ENG_ADD,
     ENG_SUB,
     ENG_MUL,
-    ENG_DIV /*integers truncate*/,
+    ENG_DIV,
     ENG_POW,
-    ENG_MOD /*sign of divisor*/,
-    ENG_FMOD /*sign of dividend*/,
+    ENG_MOD,
+    ENG_FMOD,
     ENG_MIN,
     ENG_MAX,
     ENG_EQUAL,
@@ -129,9 +132,9 @@ enum eng_binary_fn {
     ENG_XOR,
     ENG_SHIFT_LEFT,
     ENG_SHIFT_RIGHT,
-    ENG_PRELU /*a<0 ? a*b : a*/,
+    ENG_PRELU,
     ENG_SQUARED_DIFF,
-    ENG_BINARY_COUNT // comparisons give BOOL
+    ENG_BINARY_COUNT
 };
 enum eng_reduce_fn {
     ENG_REDUCE_SUM,
@@ -154,12 +157,15 @@ enum eng_reduce_fn {
     X(UNARY, "unary")                                                                              \
     X(BINARY, "binary")                                                                            \
     X(SELECT, "select")                                                                            \
-    X(CAST, "cast") X(EXPR, "expr") X(REDUCE, "reduce") X(ARG_REDUCE, "arg_reduce")                \
-        X(MATMUL, "matmul") X(CONV, "conv") X(CONV_TRANSPOSE, "conv_transpose") X(POOL, "pool")    \
-            X(SOFTMAX, "softmax") X(NORM, "norm") X(ATTENTION, "attention") X(GATHER, "gather")    \
-                X(SCATTER, "scatter") X(TOPK, "topk") X(CUMSUM, "cumsum") X(ONE_HOT, "one_hot")    \
-                    X(RANDOM, "random") X(RESIZE, "resize") X(GRID_SAMPLE, "grid_sample")          \
-                        X(ROI_ALIGN, "roi_align") X(ROI_POOL, "roi_pool") X(DET, "det")            \
+    X(CAST, "cast")                                                                                \
+    X(EXPR, "expr")                                                                                \
+    X(REDUCE, "reduce")                                                                            \
+    X(ARG_REDUCE, "arg_reduce") X(MATMUL, "matmul") X(CONV, "conv")                                \
+        X(CONV_TRANSPOSE, "conv_transpose") X(POOL, "pool") X(SOFTMAX, "softmax") X(NORM, "norm")  \
+            X(ATTENTION, "attention") X(GATHER, "gather") X(SCATTER, "scatter") X(TOPK, "topk")    \
+                X(CUMSUM, "cumsum") X(ONE_HOT, "one_hot") X(RANDOM, "random") X(RESIZE, "resize")  \
+                    X(GRID_SAMPLE, "grid_sample") X(ROI_ALIGN, "roi_align")                        \
+                        X(ROI_POOL, "roi_pool") X(DET, "det")                                      \
                             X(CONV_GRAD_INPUT, "conv_grad_input")                                  \
                                 X(CONV_GRAD_WEIGHT, "conv_grad_weight") X(POOL_GRAD, "pool_grad")
 enum eng_atomic {
