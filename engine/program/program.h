@@ -160,14 +160,28 @@ enum eng_reduce_fn {
     X(CAST, "cast")                                                                                \
     X(EXPR, "expr")                                                                                \
     X(REDUCE, "reduce")                                                                            \
-    X(ARG_REDUCE, "arg_reduce") X(MATMUL, "matmul") X(CONV, "conv")                                \
-        X(CONV_TRANSPOSE, "conv_transpose") X(POOL, "pool") X(SOFTMAX, "softmax") X(NORM, "norm")  \
-            X(ATTENTION, "attention") X(GATHER, "gather") X(SCATTER, "scatter") X(TOPK, "topk")    \
-                X(CUMSUM, "cumsum") X(ONE_HOT, "one_hot") X(RANDOM, "random") X(RESIZE, "resize")  \
-                    X(GRID_SAMPLE, "grid_sample") X(ROI_ALIGN, "roi_align")                        \
-                        X(ROI_POOL, "roi_pool") X(DET, "det")                                      \
-                            X(CONV_GRAD_INPUT, "conv_grad_input")                                  \
-                                X(CONV_GRAD_WEIGHT, "conv_grad_weight") X(POOL_GRAD, "pool_grad")
+    X(ARG_REDUCE, "arg_reduce")                                                                    \
+    X(MATMUL, "matmul")                                                                            \
+    X(CONV, "conv")                                                                                \
+    X(CONV_TRANSPOSE, "conv_transpose")                                                            \
+    X(POOL, "pool")                                                                                \
+    X(SOFTMAX, "softmax")                                                                          \
+    X(NORM, "norm")                                                                                \
+    X(ATTENTION, "attention")                                                                      \
+    X(GATHER, "gather")                                                                            \
+    X(SCATTER, "scatter")                                                                          \
+    X(TOPK, "topk")                                                                                \
+    X(CUMSUM, "cumsum")                                                                            \
+    X(ONE_HOT, "one_hot")                                                                          \
+    X(RANDOM, "random")                                                                            \
+    X(RESIZE, "resize")                                                                            \
+    X(GRID_SAMPLE, "grid_sample")                                                                  \
+    X(ROI_ALIGN, "roi_align")                                                                      \
+    X(ROI_POOL, "roi_pool")                                                                        \
+    X(DET, "det")                                                                                  \
+    X(CONV_GRAD_INPUT, "conv_grad_input")                                                          \
+    X(CONV_GRAD_WEIGHT, "conv_grad_weight")                                                        \
+    X(POOL_GRAD, "pool_grad")
 enum eng_atomic {
 #define ENG_ATOMIC_ENUM(name, text) ENG_OP_##name,
     ENG_ATOMIC_MAP(ENG_ATOMIC_ENUM)
