@@ -13,6 +13,11 @@
 //   VIRTUAL  owns only regions over other tensors (never over VIRTUAL ones) until a command needs
 //   it
 //
+// Aliases. A TEMP whose `alias` is set owns no bytes: it is the same elements under other dims (a
+// reshape, at no cost). No command writes it; reading it reads the tensor it names, which is never
+// an alias itself. Executors point both at one address, memory planning counts a use of one as a
+// use of the other.
+//
 // Layout. PLAIN is row-major in the order of dims. CHANNELS_LAST stores a tensor of logical dims
 // (N, C, s...) as (N, s..., C): what convolutions, pools and what lies between them use. dims are
 // always the logical ones.
@@ -56,6 +61,7 @@ struct eng_tensor {
     struct eng_region *regions; // VIRTUAL
     uint32_t region_count;
     bool zero_fill; // VIRTUAL: elements no region writes are zero
+    uint32_t alias; // tensor whose bytes this one shares, ENG_NONE otherwise
     uint32_t value; // graph value this is (for names, keep_values), ENG_NONE otherwise
     bool is_output; // must survive to the end of the program
 };

@@ -1,0 +1,203 @@
+// The cache of packed weights: a hash table of entries, each one block of aligned memory.
+//
+// Called by the backends while a session is planned, on any thread; this file has the lock. A block
+// is filled outside the lock by whoever asked first; others that want the same one wait for it,
+// others that want another one do not. An entry never moves or changes once it is filled.
+#include "backend/pack.h"
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT        64u
+#define BUCKET_COUNT     1024u // models have hundreds of weights: chains stay short
+#define PACK_ENTRIES_MAX 1000000u
+
+struct entry {
+    struct entry *next;
+    struct eng_pack_key key;
+    size_t bytes;
+    void *memory;
+    uint32_t users; // how many calls of eng_pack_get this serves
+    bool ready;     // filled; before that only the filling thread touches `memory`
+};
+
+struct eng_pack_cache {
+    pthread_mutex_t lock;
+    pthread_cond_t filled; // some entry became ready
+    struct entry *buckets[BUCKET_COUNT];
+    size_t bytes;
+    uint32_t entry_count;
+};
+
+enum base_status eng_pack_cache_new(struct eng_pack_cache **out_cache)
+{
+    struct eng_pack_cache *cache = calloc(1, sizeof *cache);
+    if (cache == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    if (pthread_mutex_init(&cache->lock, NULL) != 0) {
+        free(cache);
+        return BASE_ERR_NOMEM;
+    }
+    if (pthread_cond_init(&cache->filled, NULL) != 0) {
+        (void)pthread_mutex_destroy(&cache->lock);
+        free(cache);
+        return BASE_ERR_NOMEM;
+    }
+    *out_cache = cache;
+    return BASE_OK;
+}
+
+static void entry_free(struct entry *entry)
+{
+    free(entry->memory);
+    free(entry);
+}
+
+void eng_pack_cache_free(struct eng_pack_cache *cache)
+{
+    if (cache == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < BUCKET_COUNT; i++) {
+        struct entry *entry = cache->buckets[i];
+        while (entry != NULL) {
+            struct entry *next = entry->next;
+            base_assert(entry->ready);
+            entry_free(entry);
+            entry = next;
+        }
+    }
+    (void)pthread_cond_destroy(&cache->filled);
+    (void)pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+static struct entry **bucket_of(struct eng_pack_cache *cache, const struct eng_pack_key *key)
+{
+    uint64_t words[4] = {(uint64_t)(uintptr_t)key->identity, key->form, key->a, key->b};
+    return &cache->buckets[base_hash64(words, sizeof words) % BUCKET_COUNT];
+}
+
+// The link that points at the entry, or at the NULL that ends its chain. Under the lock.
+static struct entry **find_link(struct eng_pack_cache *cache, const struct eng_pack_key *key)
+{
+    struct entry **link = bucket_of(cache, key);
+    for (; *link != NULL; link = &(*link)->next) {
+        const struct eng_pack_key *other = &(*link)->key;
+        if (other->identity == key->identity && other->form == key->form && other->a == key->a &&
+            other->b == key->b) {
+            break;
+        }
+    }
+    return link;
+}
+
+// An entry with memory, not in any chain yet; NULL when memory is short.
+static struct entry *entry_new(const struct eng_pack_key *key, size_t bytes)
+{
+    size_t rounded = 0;
+    if (!base_ckd_add(bytes, ALIGNMENT, &rounded)) {
+        return NULL;
+    }
+    rounded = (rounded - 1) / ALIGNMENT * ALIGNMENT;
+    struct entry *entry = calloc(1, sizeof *entry);
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->memory = aligned_alloc(ALIGNMENT, rounded == 0 ? ALIGNMENT : rounded);
+    if (entry->memory == NULL) {
+        free(entry);
+        return NULL;
+    }
+    entry->key = *key;
+    entry->bytes = bytes;
+    entry->users = 1;
+    return entry;
+}
+
+// Adds the entry to the cache as one being filled. Under the lock.
+static void insert(struct eng_pack_cache *cache, struct entry *fresh)
+{
+    struct entry **bucket = bucket_of(cache, &fresh->key);
+    fresh->next = *bucket;
+    *bucket = fresh;
+    cache->bytes += fresh->bytes;
+    cache->entry_count++;
+}
+
+// Waits until the entry is filled and counts the caller as a user. Under the lock.
+static enum base_status join(struct eng_pack_cache *cache, struct entry *entry, size_t bytes)
+{
+    entry->users++; // keeps it from being dropped while we wait
+    while (!entry->ready) {
+        (void)pthread_cond_wait(&cache->filled, &cache->lock);
+    }
+    return entry->bytes == bytes ? BASE_OK : BASE_ERR_BUG;
+}
+
+enum base_status eng_pack_get(struct eng_pack_cache *cache, const struct eng_pack_key *key,
+                              size_t bytes, eng_pack_fn fill, void *ctx, const void **out)
+{
+    enum base_status status = BASE_OK;
+    struct entry *entry = NULL;
+    bool is_mine = false;
+    (void)pthread_mutex_lock(&cache->lock);
+    entry = *find_link(cache, key);
+    if (entry != NULL) {
+        status = join(cache, entry, bytes);
+    } else if (cache->entry_count >= PACK_ENTRIES_MAX || (entry = entry_new(key, bytes)) == NULL) {
+        status = BASE_ERR_NOMEM;
+    } else {
+        insert(cache, entry);
+        is_mine = true;
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    if (is_mine) {
+        fill(ctx, entry->memory);
+        (void)pthread_mutex_lock(&cache->lock);
+        entry->ready = true;
+        (void)pthread_cond_broadcast(&cache->filled);
+        (void)pthread_mutex_unlock(&cache->lock);
+    }
+    if (status == BASE_OK) {
+        *out = entry->memory;
+    }
+    return status;
+}
+
+void eng_pack_drop(struct eng_pack_cache *cache, const struct eng_pack_key *key)
+{
+    (void)pthread_mutex_lock(&cache->lock);
+    struct entry **link = find_link(cache, key);
+    struct entry *entry = *link;
+    if (entry != NULL && entry->users > 1) {
+        entry->users--;
+        entry = NULL;
+    } else if (entry != NULL && entry->ready) {
+        *link = entry->next;
+        cache->bytes -= entry->bytes;
+        cache->entry_count--;
+    } else {
+        entry = NULL;
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    if (entry != NULL) {
+        entry_free(entry);
+    }
+}
+
+size_t eng_pack_bytes(const struct eng_pack_cache *cache)
+{
+    // The lock is the one thing that changes in a cache somebody only asks.
+    struct eng_pack_cache *self = (struct eng_pack_cache *)(uintptr_t)cache;
+    (void)pthread_mutex_lock(&self->lock);
+    size_t bytes = self->bytes;
+    (void)pthread_mutex_unlock(&self->lock);
+    return bytes;
+}

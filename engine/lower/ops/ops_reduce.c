@@ -1,0 +1,6 @@
+// Reductions, ArgMax and ArgMin, Softmax family.
+//
+// Handlers are called by lowering, node by node, on the planning thread.
+#include "lower/op_tables.h"
+
+const struct eng_op_table eng_ops_reduce = {NULL, 0};

@@ -1,0 +1,6 @@
+// Strings.
+//
+// Handlers are called by lowering, node by node, on the planning thread.
+#include "lower/op_tables.h"
+
+const struct eng_op_table eng_ops_text = {NULL, 0};

@@ -1,0 +1,192 @@
+// Programs as text, one line a command: for `walle-engine dump` and for tests.
+//
+// A line reads: number, command, parameters, outputs <- inputs, each tensor as
+// kind-number:type[dims] with ~ behind channels-last ones.
+#include "program/program.h"
+
+#include "base/buffer.h"
+#include "model/graph.h"
+
+#include <inttypes.h>
+
+static enum base_status dump_tensor(const struct eng_program *program, uint32_t number,
+                                    struct base_buffer *out)
+{
+    static const char kinds[] = {'i', 'c', 'p', 't', 'v'};
+    if (number >= program->tensor_count) {
+        return base_buffer_printf(out, number == ENG_NONE ? " -" : " ?%" PRIu32, number);
+    }
+    const struct eng_tensor *tensor = &program->tensors[number];
+    char text[128];
+    BASE_TRY(base_buffer_printf(out, " %c%" PRIu32 ":%s%s", kinds[tensor->kind], number,
+                                eng_desc_text(&tensor->desc, text, sizeof(text)),
+                                tensor->layout == ENG_CHANNELS_LAST ? "~" : ""));
+    if (tensor->alias != ENG_NONE) {
+        BASE_TRY(base_buffer_printf(out, "@%" PRIu32, tensor->alias));
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_numbers(const char *name, const int64_t *numbers, uint32_t count,
+                                     struct base_buffer *out)
+{
+    BASE_TRY(base_buffer_printf(out, " %s", name));
+    for (uint32_t i = 0; i < count; i++) {
+        BASE_TRY(base_buffer_printf(out, "%c%" PRId64, i == 0 ? ' ' : 'x', numbers[i]));
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_epilogue(const struct eng_epilogue *epilogue, struct base_buffer *out)
+{
+    if (epilogue->bias != ENG_NONE) {
+        BASE_TRY(base_buffer_printf(out, " +bias"));
+    }
+    if (epilogue->residual != ENG_NONE) {
+        BASE_TRY(base_buffer_printf(out, " +residual"));
+    }
+    if (epilogue->has_activation) {
+        BASE_TRY(base_buffer_printf(out, " +%s", eng_unary_text(epilogue->activation)));
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_expr(const struct eng_expr *expr, struct base_buffer *out)
+{
+    for (uint32_t i = 0; i < expr->op_count; i++) {
+        const struct eng_expr_op *op = &expr->ops[i];
+        uint32_t to = expr->load_count + i;
+        switch (op->kind) {
+        case ENG_EXPR_UNARY:
+            BASE_TRY(base_buffer_printf(out, " r%" PRIu32 "=%s(r%d)", to,
+                                        eng_unary_text((enum eng_unary_fn)op->fn), op->a));
+            break;
+        case ENG_EXPR_BINARY:
+            BASE_TRY(base_buffer_printf(out, " r%" PRIu32 "=%s(r%d,r%d)", to,
+                                        eng_binary_text((enum eng_binary_fn)op->fn), op->a, op->b));
+            break;
+        case ENG_EXPR_CONST:
+            BASE_TRY(base_buffer_printf(out, " r%" PRIu32 "=%g", to, (double)op->alpha));
+            break;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_conv(const struct eng_conv *conv, struct base_buffer *out)
+{
+    BASE_TRY(dump_numbers("k", conv->kernel, conv->spatial, out));
+    BASE_TRY(dump_numbers("s", conv->stride, conv->spatial, out));
+    BASE_TRY(dump_numbers("p", conv->pad_begin, conv->spatial, out));
+    return base_buffer_printf(out, " g %" PRId64, conv->groups);
+}
+
+static enum base_status dump_views(const struct eng_command *command, uint32_t views,
+                                   struct base_buffer *out)
+{
+    for (uint32_t v = 0; v < views; v++) {
+        BASE_TRY(base_buffer_printf(out, " [%" PRId64, command->views[v].offset));
+        for (uint32_t d = 0; d < command->box.rank; d++) {
+            BASE_TRY(base_buffer_printf(out, "%c%" PRId64, d == 0 ? ':' : ',',
+                                        command->views[v].stride[d]));
+        }
+        BASE_TRY(base_buffer_printf(out, "]"));
+    }
+    return BASE_OK;
+}
+
+static enum base_status dump_parameters(const struct eng_command *command, struct base_buffer *out)
+{
+    switch (command->op) {
+    case ENG_OP_RASTER:
+        return base_buffer_printf(out, " regions %" PRIu32 "%s", command->u.raster.count,
+                                  command->u.raster.zero_fill ? " zero" : "");
+    case ENG_OP_UNARY:
+        return base_buffer_printf(out, " %s", eng_unary_text(command->u.unary.fn));
+    case ENG_OP_BINARY:
+        BASE_TRY(base_buffer_printf(out, " %s", eng_binary_text(command->u.binary.fn)));
+        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+        return dump_views(command, 2, out);
+    case ENG_OP_SELECT:
+        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+        return dump_views(command, 3, out);
+    case ENG_OP_EXPR:
+        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+        return dump_expr(command->u.expr, out);
+    case ENG_OP_REDUCE:
+        return base_buffer_printf(out, " %s %" PRId64 "x(%" PRId64 ")x%" PRId64,
+                                  eng_reduce_text(command->u.reduce.fn), command->u.reduce.outer,
+                                  command->u.reduce.n, command->u.reduce.inner);
+    case ENG_OP_SOFTMAX:
+        return base_buffer_printf(out, "%s %" PRId64 "x(%" PRId64 ")x%" PRId64,
+                                  command->u.softmax.log ? " log" : "", command->u.softmax.outer,
+                                  command->u.softmax.n, command->u.softmax.inner);
+    case ENG_OP_NORM:
+        return base_buffer_printf(out, "%s %" PRId64 "x%" PRId64, command->u.norm.rms ? " rms" : "",
+                                  command->u.norm.groups, command->u.norm.n);
+    case ENG_OP_MATMUL:
+        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+        BASE_TRY(dump_views(command, 2, out));
+        return dump_epilogue(&command->u.matmul.epilogue, out);
+    case ENG_OP_CONV:
+    case ENG_OP_CONV_TRANSPOSE:
+        BASE_TRY(dump_conv(&command->u.conv, out));
+        return dump_epilogue(&command->u.conv.epilogue, out);
+    case ENG_OP_POOL:
+        BASE_TRY(dump_numbers("k", command->u.pool.kernel, command->u.pool.spatial, out));
+        return dump_numbers("s", command->u.pool.stride, command->u.pool.spatial, out);
+    case ENG_OP_ATTENTION:
+        BASE_TRY(dump_numbers("box", command->box.size, command->box.rank, out));
+        return dump_views(command, 3, out);
+    case ENG_OP_GATHER:
+        return base_buffer_printf(out, " %" PRId64 "x(%" PRId64 ")x%" PRId64,
+                                  command->u.gather.outer, command->u.gather.n,
+                                  command->u.gather.inner);
+    default:
+        return BASE_OK;
+    }
+}
+
+static enum base_status dump_regions(const struct eng_program *program,
+                                     const struct eng_command *command, struct base_buffer *out)
+{
+    enum { SHOWN_MAX = 8 };
+    for (uint32_t i = 0; i < command->u.raster.count; i++) {
+        if (i == SHOWN_MAX) {
+            return base_buffer_printf(out, "        ... %" PRIu32 " more\n",
+                                      command->u.raster.count - i);
+        }
+        const struct eng_region *region = &command->u.raster.regions[i];
+        BASE_TRY(base_buffer_printf(out, "       "));
+        BASE_TRY(dump_tensor(program, region->source, out));
+        BASE_TRY(dump_numbers("size", region->size, region->rank, out));
+        BASE_TRY(base_buffer_printf(out, " from %" PRId64, region->src_offset));
+        BASE_TRY(dump_numbers("", region->src_stride, region->rank, out));
+        BASE_TRY(base_buffer_printf(out, " to %" PRId64, region->dst_offset));
+        BASE_TRY(dump_numbers("", region->dst_stride, region->rank, out));
+        BASE_TRY(base_buffer_printf(out, "%s\n", region->accumulate ? " adding" : ""));
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_program_dump(const struct eng_program *program, struct base_buffer *out)
+{
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        const struct eng_command *command = &program->commands[i];
+        BASE_TRY(base_buffer_printf(out, "%5" PRIu32 " %s", i, eng_atomic_text(command->op)));
+        BASE_TRY(dump_parameters(command, out));
+        BASE_TRY(base_buffer_printf(out, " ::"));
+        for (uint32_t o = 0; o < command->output_count; o++) {
+            BASE_TRY(dump_tensor(program, command->outputs[o], out));
+        }
+        BASE_TRY(base_buffer_printf(out, " <-"));
+        for (uint32_t p = 0; p < command->input_count; p++) {
+            BASE_TRY(dump_tensor(program, command->inputs[p], out));
+        }
+        BASE_TRY(base_buffer_printf(out, "\n"));
+        if (command->op == ENG_OP_RASTER) {
+            BASE_TRY(dump_regions(program, command, out));
+        }
+    }
+    return BASE_OK;
+}
