@@ -82,7 +82,8 @@ int main(int argc, char **argv)
     static struct ours ours;
     static struct worker worker;
     worker_read_inputs(&worker, argv[2]);
-    struct eng_session_options options = {.threads = (uint32_t)strtoul(argv[3], NULL, 10)};
+    struct eng_session_options options = {.threads =
+                                              (uint32_t)worker_number(argv[3], strlen(argv[3]))};
     for (int i = 4; i < argc; i++) {
         parse_option(&options, argv[i]);
     }

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
                     ORT_API_VERSION);
     }
     uint64_t begin = worker_now_us();
-    create_session(&ort, argv[2], (int)strtol(argv[4], NULL, 10));
+    create_session(&ort, argv[2], (int)worker_number(argv[4], strlen(argv[4])));
     uint64_t load_us = worker_now_us() - begin;
     bind_inputs(&ort, &worker);
     name_outputs(&ort);

@@ -1,6 +1,8 @@
 // The line protocol of the engine benchmark's workers (worker_io.h); single-threaded.
 #include "worker_io.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -51,16 +53,31 @@ static void *read_file(const char *folder, const char *name, size_t *out_bytes)
     return data;
 }
 
+uint64_t worker_number(const char *text, size_t size)
+{
+    uint64_t number;
+    if (base_str_u64((struct base_str){text, size}, &number) != BASE_OK) {
+        worker_fail("not a number: %.*s", (int)size, text);
+    }
+    return number;
+}
+
+// NAME DTYPE DIM,DIM,... (no dims: a scalar)
 static void parse_input(struct worker_input *input, const char *line)
 {
-    char dims[256] = "";
-    if (sscanf(line, "%127s %d %255s", input->name, &input->dtype, dims) < 2) {
+    size_t name = strcspn(line, " ");
+    if (name >= sizeof input->name || line[name] != ' ') {
         worker_fail("inputs.txt: bad line: %s", line);
     }
-    for (char *at = dims; *at != '\0' && input->rank < WORKER_RANK_MAX;) {
-        char *end;
-        input->dims[input->rank++] = strtoll(at, &end, 10);
-        at = *end == ',' ? end + 1 : end;
+    memcpy(input->name, line, name);
+    const char *at = line + name + 1;
+    size_t length = strcspn(at, " \n");
+    input->dtype = (int)worker_number(at, length);
+    at += length + (at[length] == ' ' ? 1 : 0);
+    while (*at != '\0' && *at != '\n' && input->rank < WORKER_RANK_MAX) {
+        length = strcspn(at, ",\n");
+        input->dims[input->rank++] = (int64_t)worker_number(at, length);
+        at += length + (at[length] == ',' ? 1 : 0);
     }
 }
 
@@ -81,10 +98,10 @@ void worker_read_inputs(struct worker *worker, const char *folder)
     fclose(file);
 }
 
-static void answer_run(struct worker *worker, long count)
+static void answer_run(struct worker *worker, uint64_t count)
 {
     printf("times");
-    for (long i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         struct timespec begin;
         struct timespec end;
         clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -118,20 +135,31 @@ static void answer_out(struct worker *worker, const char *folder)
     printf("out %zu\n", index);
 }
 
+// Value of a "Name:   123 kB" line, 0 when `line` is another one.
+static uint64_t status_kib(const char *line, const char *name)
+{
+    if (strncmp(line, name, strlen(name)) != 0) {
+        return 0;
+    }
+    const char *at = line + strcspn(line, "0123456789");
+    return worker_number(at, strspn(at, "0123456789"));
+}
+
 static void answer_memory(const struct worker *worker)
 {
-    long peak = 0;
-    long now = 0;
+    uint64_t peak = 0;
+    uint64_t now = 0;
     char line[256];
     FILE *file = fopen("/proc/self/status", "r");
     while (file && fgets(line, sizeof line, file)) {
-        (void)sscanf(line, "VmHWM: %ld", &peak);
-        (void)sscanf(line, "VmRSS: %ld", &now);
+        peak += status_kib(line, "VmHWM:");
+        now += status_kib(line, "VmRSS:");
     }
     if (file) {
         fclose(file);
     }
-    printf("memory %ld %ld %s\n", peak, now, worker->extra ? worker->extra : "-");
+    printf("memory %llu %llu %s\n", (unsigned long long)peak, (unsigned long long)now,
+           worker->extra ? worker->extra : "-");
 }
 
 void worker_serve(struct worker *worker, uint64_t load_us)
@@ -142,7 +170,7 @@ void worker_serve(struct worker *worker, uint64_t load_us)
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "run ", 4) == 0) {
-            answer_run(worker, strtol(line + 4, NULL, 10));
+            answer_run(worker, worker_number(line + 4, strlen(line + 4)));
         } else if (strncmp(line, "out ", 4) == 0) {
             answer_out(worker, line + 4);
         } else if (strcmp(line, "memory") == 0) {

@@ -41,6 +41,8 @@ struct worker {
 // Reads FOLDER/inputs.txt and the files it names; exits with "error TEXT" when it cannot.
 void worker_read_inputs(struct worker *worker, const char *folder);
 uint64_t worker_now_us(void);
+// Decimal number; exits with "error TEXT" for anything else.
+uint64_t worker_number(const char *text, size_t size);
 _Noreturn void worker_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Answers "ready" and obeys lines until quit or end of input.
 void worker_serve(struct worker *worker, uint64_t load_us);
