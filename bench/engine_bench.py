@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Benchmarks of the tensor engine beside ONNX Runtime and PyTorch. Writes JSON lines to bench/out/engine.jsonl.
+
+    engine_bench.py --build DIR [--only PREFIX] [--models A,B] [--rounds N] [--quick]
+
+Each model runs in one process per engine; rounds alternate between them, and a figure is the median over all runs.
+engine.f32.MODEL.tN    one inference, float32, N threads; peer: the faster of ONNX Runtime and PyTorch
+engine.avx2.MODEL.t1   the same with our AVX2 kernels only; peer: ONNX Runtime with what the processor has (it cannot be limited)
+engine.low.MODEL.t1    precision = low; peer: ONNX Runtime float32
+engine.rss.MODEL       peak resident memory of the process; peer: ONNX Runtime
+engine.load.MODEL      from the file to ready for the first run, warm search cache; peer: ONNX Runtime
+engine.accuracy.MODEL  largest difference relative to the largest output, fresh inputs, batches 1, 2 and 7 (f32 and low)
+engine.merge.MODEL     raster merging on; peer: the same engine with merging off
+engine.size            stripped size of the engine's code in a program that uses all of it
+`ratio` is ours / theirs; lower is better.
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "models"))
+import make_models  # noqa: E402
+
+MODELS = ["resnet18", "resnet50", "mobilenetv2", "squeezenet1_1", "shufflenetv2_x1_0", "bert_squad", "din"]
+DTYPES = {"float32": 1, "int64": 7}
+ORT_PACKAGE = "onnxruntime-node@1.30.0"
+ORT_LIBRARY = "node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
+
+
+class Worker:
+    """One engine with one model in a process of its own (protocol: worker_io.h)."""
+
+    def __init__(self, name, command, threads):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env=environment)
+        word, rest = self.read()
+        if word != "ready":
+            raise RuntimeError(f"{name}: {word} {rest}")
+        self.load_ms = float(rest) / 1000
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended without an answer")
+        word, _, rest = line.strip().partition(" ")
+        return word, rest
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        word, rest = self.read()
+        if word == "error":
+            raise RuntimeError(f"{self.name}: {rest}")
+        return rest
+
+    def run(self, count):
+        return [float(t) / 1000 for t in self.ask(f"run {count}").split()]
+
+    def outputs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            count = int(self.ask(f"out {folder}"))
+            return [np.fromfile(f"{folder}/{i}.bin", np.float32) for i in range(count)]
+
+    def memory_mib(self):
+        return float(self.ask("memory").split()[0]) / 1024
+
+    def close(self):
+        try:
+            self.process.communicate("quit\n", timeout=20)
+        except (subprocess.TimeoutExpired, BrokenPipeError):
+            self.process.kill()
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.work = os.path.join(options.build, "engine-bench")
+        os.makedirs(self.work, exist_ok=True)
+        self.cache = os.path.join(self.work, "search.cache")
+        self.ort = self.find_ort()
+        self.out = open(os.path.join(HERE, "out", "engine.jsonl"), "a", encoding="utf-8")
+
+    def find_ort(self):
+        folder = os.path.join(self.options.build, "peers")
+        library = os.path.join(folder, ORT_LIBRARY)
+        if not os.path.exists(library):
+            os.makedirs(folder, exist_ok=True)
+            subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", folder,
+                            ORT_PACKAGE], check=True, stdout=subprocess.DEVNULL)
+        return library
+
+    def model(self, name, batch="1", norm="folded"):
+        folder = os.path.join(self.work, f"models-{batch}-{norm}")
+        subprocess.run([sys.executable, os.path.join(HERE, "models", "make_models.py"), folder, name, "--batch", batch,
+                        "--norm", norm], check=True, stdout=subprocess.DEVNULL)
+        return os.path.join(folder, name + ".onnx")
+
+    def inputs(self, name, path, batch, seed):
+        folder = os.path.join(self.work, "inputs", f"{name}-{batch}-{seed}")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "inputs.txt"), "w", encoding="utf-8") as file:
+            for key, array in make_models.inputs_of(path, batch, seed).items():
+                file.write(f"{key} {DTYPES[str(array.dtype)]} {','.join(map(str, array.shape))}\n")
+                array.tofile(os.path.join(folder, key + ".bin"))
+        return folder
+
+    def ours(self, path, folder, threads, *words):
+        command = [os.path.join(self.options.build, "bin", "engine_worker"), path, folder, str(threads),
+                   f"cache={self.cache}", *words]
+        return Worker("walle", command, threads)
+
+    def ort_worker(self, path, folder, threads):
+        command = [os.path.join(self.options.build, "bin", "ort_worker"), self.ort, path, folder, str(threads)]
+        return Worker("onnxruntime", command, threads)
+
+    def torch_worker(self, path, folder, threads):
+        command = [sys.executable, os.path.join(HERE, "torch_worker.py"), path, folder, str(threads)]
+        return Worker("pytorch", command, threads)
+
+    def alternate(self, workers):
+        """Medians in ms per worker: every round asks each in turn for a burst of runs."""
+        times = {w.name: [] for w in workers}
+        bursts = {}
+        for worker in workers:
+            worker.run(3)
+            once = max(statistics.median(worker.run(3)), 0.01)
+            bursts[worker.name] = max(2, min(200, int(self.options.burst_ms / once)))
+        for _ in range(self.options.rounds):
+            for worker in workers:
+                times[worker.name].append(statistics.median(worker.run(bursts[worker.name])))
+        return times
+
+    def report(self, bench, ours, peer, theirs, unit, better="lower", detail=None):
+        ratio = ours / theirs if theirs else 0
+        row = {"bench": bench, "ours": round(ours, 4), "peer": peer, "theirs": round(theirs, 4), "unit": unit,
+               "ratio": round(ratio, 4), "better": better}
+        if detail:
+            row["detail"] = detail
+        self.out.write(json.dumps(row) + "\n")
+        self.out.flush()
+        print(f"{bench:36} {ours:12.4g} {theirs:12.4g} {unit:8} {ratio:7.3f}  {peer}", flush=True)
+
+    def wanted(self, name):
+        return name.startswith(self.options.only) or self.options.only.startswith(name)
+
+    def compare(self, bench, workers, peers=None):
+        """Runs workers[0] against the others; the best peer is what counts."""
+        try:
+            times = self.alternate(workers)
+            medians = {name: statistics.median(t) for name, t in times.items()}
+            mine = workers[0].name
+            best = min((n for n in medians if n != mine), key=medians.get)
+            detail = {name: {"median": round(medians[name], 4), "min": round(min(t), 4), "max": round(max(t), 4)}
+                      for name, t in times.items()}
+            self.report(bench, medians[mine], peers or best, medians[best], "ms", detail=detail)
+        finally:
+            for worker in workers:
+                worker.close()
+
+    def speed(self, name):
+        path = self.model(name)
+        folder = self.inputs(name, path, 1, 1)
+        for threads in (1, 2):
+            if self.wanted(f"engine.f32.{name}.t{threads}"):
+                workers = [self.ours(path, folder, threads), self.ort_worker(path, folder, threads)]
+                if not self.options.no_torch:
+                    workers.append(self.torch_worker(path, folder, threads))
+                self.compare(f"engine.f32.{name}.t{threads}", workers)
+        if self.wanted(f"engine.low.{name}.t1"):
+            self.compare(f"engine.low.{name}.t1", [self.ours(path, folder, 1, "low"), self.ort_worker(path, folder, 1)])
+        if self.wanted(f"engine.avx2.{name}.t1"):
+            self.compare(f"engine.avx2.{name}.t1",
+                         [self.ours(path, folder, 1, "isa=avx2"), self.ort_worker(path, folder, 1)],
+                         "onnxruntime, not limited")
+
+    def memory_and_load(self, name):
+        if not (self.wanted(f"engine.rss.{name}") or self.wanted(f"engine.load.{name}")):
+            return
+        path = self.model(name)
+        folder = self.inputs(name, path, 1, 1)
+        loads, peaks = {"walle": [], "onnxruntime": []}, {"walle": [], "onnxruntime": []}
+        self.ours(path, folder, 1).close()  # the search cache is warm from here on
+        for _ in range(self.options.loads):
+            for make in (self.ours, self.ort_worker):
+                worker = make(path, folder, 1)
+                worker.run(2)
+                loads[worker.name].append(worker.load_ms)
+                peaks[worker.name].append(worker.memory_mib())
+                worker.close()
+        for bench, values, unit in (("rss", peaks, "MiB"), ("load", loads, "ms")):
+            mine, theirs = (statistics.median(values[k]) for k in ("walle", "onnxruntime"))
+            self.report(f"engine.{bench}.{name}", mine, "onnxruntime", theirs, unit)
+
+    def accuracy(self, name):
+        if not self.wanted(f"engine.accuracy.{name}"):
+            return
+        for norm in ("folded", "batch"):
+            path = self.model(name, "N", norm)
+            for batch in (1, 2, 7):
+                folder = self.inputs(name, path, batch, 100 + batch)
+                peer = self.ort_worker(path, folder, 2)
+                peer.run(1)
+                wanted = peer.outputs()
+                peer.close()
+                for kind, words, bound in (("f32", (), 1e-4), ("low", ("low",), 2e-2)):
+                    worker = self.ours(path, folder, 2, *words)
+                    worker.run(1)
+                    found = worker.outputs()
+                    worker.close()
+                    error = max(float(np.abs(a - b).max() / np.abs(b).max()) if a.shape == b.shape else float("inf")
+                                for a, b in zip(found, wanted))
+                    self.report(f"engine.accuracy.{name}.{norm}.b{batch}.{kind}", error, "bound", bound, "relative")
+            if name in ("squeezenet1_1", "bert_squad", "din"):
+                break  # no BatchNormalization to fold
+
+    def merging(self, name):
+        if name in ("shufflenetv2_x1_0", "bert_squad") and self.wanted(f"engine.merge.{name}"):
+            path = self.model(name)
+            folder = self.inputs(name, path, 1, 1)
+            with_merge, without = self.ours(path, folder, 1), self.ours(path, folder, 1, "no_merge")
+            without.name = "walle, merging off"
+            self.compare(f"engine.merge.{name}", [with_merge, without])
+
+    def size(self):
+        if not self.wanted("engine.size"):
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            stripped = os.path.join(folder, "program")
+            shutil.copy(os.path.join(self.options.build, "bin", "engine_worker"), stripped)
+            subprocess.run(["strip", stripped], check=True)
+            self.report("engine.size", os.path.getsize(stripped) / 1e6, "limit", 1.5, "MB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--only", default="engine.", help="only benches whose name starts so")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--burst-ms", type=float, default=400)
+    parser.add_argument("--loads", type=int, default=5)
+    parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out (it is slow to start)")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.burst_ms, options.loads = 3, 100, 3
+    bench = Bench(options)
+    print(f"{'bench':36} {'ours':>12} {'theirs':>12} {'unit':8} {'ratio':>7}  peer")
+    for name in options.models.split(","):
+        bench.speed(name)
+        bench.memory_and_load(name)
+        bench.merging(name)
+        bench.accuracy(name)
+    bench.size()
+
+
+if __name__ == "__main__":
+    main()

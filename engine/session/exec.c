@@ -1,0 +1,178 @@
+// Programs on backends: steps, memory, the run loop.
+//
+// Called by sessions (segments, constant folding) and the trainer on the thread that owns the
+// session. Backends spread a step over the pool themselves.
+#include "session/exec.h"
+
+#include "base/check.h"
+#include "base/ckd.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64u
+
+enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_program *program,
+                               const struct eng_command *command, struct eng_step *out_step)
+{
+    *out_step = (struct eng_step){0};
+    enum base_status status = BASE_ERR_UNSUPPORTED;
+    if (ctx->kernels != NULL) {
+        status = eng_cpu_prepare(ctx, program, command, out_step);
+    }
+    if (status == BASE_ERR_UNSUPPORTED) {
+        *out_step = (struct eng_step){0};
+        status = eng_ref_prepare(ctx, program, command, out_step);
+    }
+    if (status == BASE_ERR_UNSUPPORTED && (ctx->error == NULL || ctx->error->text[0] == '\0')) {
+        return base_error_set(ctx->error, status, "no backend runs the command '%s'",
+                              eng_atomic_text(command->op));
+    }
+    if (status == BASE_OK) {
+        out_step->program = program;
+        out_step->command = command;
+        base_assert(out_step->run != NULL);
+    }
+    return status;
+}
+
+static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_prepare *ctx,
+                                      size_t *out_scratch)
+{
+    const struct eng_program *program = exec->program;
+    size_t scratch = 0;
+    exec->steps = base_arena_zalloc(ctx->arena, (program->command_count + 1) * sizeof *exec->steps);
+    if (exec->steps == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        BASE_TRY(eng_exec_step(ctx, program, &program->commands[i], &exec->steps[i]));
+        if (exec->steps[i].scratch_bytes > scratch) {
+            scratch = exec->steps[i].scratch_bytes;
+        }
+    }
+    exec->step_count = program->command_count;
+    *out_scratch = scratch;
+    return BASE_OK;
+}
+
+// Offsets of the TEMP tensors in one buffer, each in a slot of its own.
+static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare *ctx,
+                                size_t *offsets)
+{
+    const struct eng_program *program = exec->program;
+    size_t total = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        const struct eng_tensor *tensor = &program->tensors[i];
+        if (tensor->kind != ENG_TEMP) {
+            continue;
+        }
+        offsets[i] = total;
+        size_t bytes = eng_desc_bytes(&tensor->desc);
+        if (!base_ckd_add(total, bytes, &total) || total > ENG_BUFFER_BYTES_MAX) {
+            return base_error_set(ctx->error, BASE_ERR_TOO_LARGE,
+                                  "the plan needs more than %zu bytes of activations",
+                                  ENG_BUFFER_BYTES_MAX);
+        }
+        total = (total + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    exec->buffer_bytes = total;
+    exec->activation_bytes = total;
+    return BASE_OK;
+}
+
+static enum base_status place(struct eng_exec *exec, const struct eng_prepare *ctx)
+{
+    const struct eng_program *program = exec->program;
+    size_t *offsets = base_arena_zalloc(ctx->arena, (program->tensor_count + 1) * sizeof *offsets);
+    exec->data = base_arena_zalloc(ctx->arena, (program->tensor_count + 1) * sizeof *exec->data);
+    if (offsets == NULL || exec->data == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(lay_out(exec, ctx, offsets));
+    exec->buffer = aligned_alloc(ALIGNMENT, exec->buffer_bytes + ALIGNMENT);
+    if (exec->buffer == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        const struct eng_tensor *tensor = &program->tensors[i];
+        if (tensor->kind == ENG_CONST) {
+            exec->data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
+        } else if (tensor->kind == ENG_TEMP) {
+            exec->data[i] = exec->buffer + offsets[i];
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *program,
+                               const struct eng_prepare *ctx)
+{
+    *exec = (struct eng_exec){.program = program};
+    size_t scratch = 0;
+    BASE_TRY(prepare_steps(exec, ctx, &scratch));
+    if (scratch > ENG_BUFFER_BYTES_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (scratch > 0) {
+        scratch = (scratch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        exec->scratch = aligned_alloc(ALIGNMENT, scratch);
+        if (exec->scratch == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    return place(exec, ctx);
+}
+
+void eng_exec_done(struct eng_exec *exec)
+{
+    free(exec->buffer);
+    free(exec->scratch);
+    *exec = (struct eng_exec){0};
+}
+
+// A step's failure, with the node it belongs to in front of the text.
+static enum base_status name_failure(const struct eng_step *step, const struct eng_exec_run *run,
+                                     enum base_status status)
+{
+    if (run->graph == NULL || run->error == NULL || step->command->node >= run->graph->node_count) {
+        return status;
+    }
+    char text[BASE_ERROR_TEXT_MAX];
+    memcpy(text, run->error->text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    return eng_node_error(&run->graph->nodes[step->command->node], run->error, status, "%s",
+                          text[0] != '\0' ? text : base_status_text(status));
+}
+
+enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_run *run)
+{
+    struct base_error local = {0};
+    struct eng_run state = {
+        .data = exec->data,
+        .pool = run->pool,
+        .scratch = exec->scratch,
+        .error = run->error != NULL ? run->error : &local,
+    };
+    for (uint32_t i = 0; i < exec->step_count; i++) {
+        const struct eng_step *step = &exec->steps[i];
+        uint64_t begin_us = 0;
+        if (run->deadline_us != 0 || run->events != NULL) {
+            begin_us = base_clock_mono_us();
+            if (run->deadline_us != 0 && begin_us >= run->deadline_us) {
+                return base_error_set(run->error, BASE_ERR_TIMEOUT,
+                                      "the deadline passed before step %u of %u", i,
+                                      exec->step_count);
+            }
+        }
+        enum base_status status = step->run(step, &state);
+        if (status != BASE_OK) {
+            return name_failure(step, run, status);
+        }
+        if (run->events != NULL) {
+            run->events[i] = (struct eng_event){begin_us, base_clock_mono_us() - begin_us};
+        }
+    }
+    return BASE_OK;
+}

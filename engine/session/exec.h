@@ -1,0 +1,56 @@
+// A program made ready to run: every command a step of a backend, every tensor a place in memory.
+//
+// Lifetime: a plan (one segment of a session, or a trainer's step). The program and its arena must
+// outlive it. Preparing happens on the planning thread; running allocates nothing.
+#ifndef ENG_SESSION_EXEC_H
+#define ENG_SESSION_EXEC_H
+
+#include "backend/backend.h"
+#include "model/graph.h"
+
+#define ENG_BUFFER_BYTES_MAX ((size_t)64 << 30) // activations of one program
+
+// How long one step of the last run took.
+struct eng_event {
+    uint64_t begin_us;
+    uint64_t duration_us;
+};
+
+struct eng_exec {
+    const struct eng_program *program;
+    struct eng_step *steps; // one per command, same order
+    uint32_t step_count;
+    void **data; // by tensor; the caller fills in INPUT and PARAM before each run
+    uint8_t *buffer;
+    size_t buffer_bytes;     // TEMP tensors, without scratch
+    size_t activation_bytes; // the same without reuse
+    void *scratch;
+};
+
+// What one run needs besides the program.
+struct eng_exec_run {
+    struct eng_pool *pool;
+    const struct eng_graph *graph; // names nodes in errors; NULL: they stay unnamed
+    uint64_t deadline_us;          // 0: none
+    struct eng_event *events;      // step_count of them, NULL: not timed
+    struct base_error *error;
+};
+
+// Prepares every command: the fast backend first when ctx->kernels is set, then the reference; and
+// lays the tensors out. `exec` is zeroed first. NOMEM; TOO_LARGE: over ENG_BUFFER_BYTES_MAX;
+// UNSUPPORTED: a command no backend takes.
+BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
+                                              const struct eng_program *program,
+                                              const struct eng_prepare *ctx);
+// TIMEOUT, or what a step returned.
+BASE_NODISCARD enum base_status eng_exec_go(const struct eng_exec *exec,
+                                            const struct eng_exec_run *run);
+void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
+
+// One command's step from whichever backend takes it. UNSUPPORTED names the command.
+BASE_NODISCARD enum base_status eng_exec_step(const struct eng_prepare *ctx,
+                                              const struct eng_program *program,
+                                              const struct eng_command *command,
+                                              struct eng_step *out_step);
+
+#endif

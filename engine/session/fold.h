@@ -1,0 +1,30 @@
+// Runs small programs at once while a graph is lowered: constant folding and the bodies of loops.
+//
+// Lifetime: the session's (or the trainer's). One thread.
+#ifndef ENG_SESSION_FOLD_H
+#define ENG_SESSION_FOLD_H
+
+#include "backend/backend.h"
+#include "base/arena.h"
+
+struct eng_fold {
+    const struct eng_kernels *kernels; // NULL: reference only
+    struct eng_pool *pool;
+    enum eng_precision precision;
+    uint64_t deadline_us; // 0: none; what a caller sets for the time of a run
+    struct base_arena arena;
+    void *scratch;
+    size_t scratch_bytes;
+};
+
+void eng_fold_init(struct eng_fold *fold, const struct eng_kernels *kernels, struct eng_pool *pool);
+void eng_fold_done(struct eng_fold *fold); // accepts a zeroed one
+
+// As eng_lower_options.run_program: `ctx` is the struct eng_fold. Every input of `program` must be
+// CONST. `out_arrays` get memory of `arena`. TIMEOUT; INVALID: a step refused its contents.
+BASE_NODISCARD enum base_status eng_fold_run(void *ctx, struct eng_program *program,
+                                             const uint32_t *outputs, uint32_t count,
+                                             struct eng_array *out_arrays, struct base_arena *arena,
+                                             struct base_error *error);
+
+#endif

@@ -1,0 +1,432 @@
+// Segments: binding what is live, lowering, planning.
+//
+// Called by session_go.c on the session's thread. A segment owns everything it needs but the
+// model's data, the buffers of earlier segments it reads, and large constants of theirs (watched by
+// their stamps).
+#include "session/segment.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+#include "lower/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT_CHUNK ((size_t)64 << 10)
+#define ATTEMPTS_MAX  64u // lowerings of one segment before it has commands
+
+struct build {
+    struct eng_session *session;
+    const struct eng_graph *graph;
+    struct eng_segment *segment;
+    struct eng_lower *lower;
+    struct base_error *error;
+};
+
+void eng_segment_free(struct eng_segment *segment)
+{
+    if (segment == NULL) {
+        return;
+    }
+    eng_exec_done(&segment->exec);
+    base_arena_done(&segment->arena);
+    free(segment);
+}
+
+// Whether a value exists before node `first` runs and somebody from there on reads it.
+static bool is_carried(const struct build *b, uint32_t value)
+{
+    const struct eng_value *v = &b->graph->values[value];
+    return b->session->last_use[value] != 0 && b->session->last_use[value] > b->segment->first &&
+           (v->producer == ENG_NONE || v->producer < b->segment->first);
+}
+
+// --- binding -------------------------------------------------------------------------------------
+
+static bool has_strings(const struct eng_item *item)
+{
+    return item->desc.dtype == ENG_STRING;
+}
+
+// Whether contents of all items are there to be used while lowering.
+static bool can_know(const struct build *b, uint32_t value)
+{
+    const struct eng_live *live = &b->session->live[value];
+    for (uint32_t i = 0; i < live->count; i++) {
+        if (live->items[i].data == NULL) {
+            return false;
+        }
+        if (!live->items[i].is_const && !b->session->wants_known[value]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Copies the contents a plan depends on, when they are small; `is_exact` tells whether all are.
+static enum base_status keep_contents(const struct build *b, struct eng_binding *binding)
+{
+    binding->is_exact = true;
+    for (uint32_t i = 0; i < binding->live.count; i++) {
+        struct eng_item *item = &binding->live.items[i];
+        size_t bytes = eng_desc_bytes(&item->desc);
+        if (has_strings(item) || bytes > ENG_KNOWN_BYTES_MAX) {
+            binding->is_exact = false; // constants are still recognised by their stamp
+            continue;
+        }
+        if (item->is_const && item->stamp == 0) {
+            continue; // the model's: nothing changes it
+        }
+        item->data = base_arena_copy(&b->segment->arena, item->data, bytes);
+        if (item->data == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status bind_item(const struct build *b, const struct eng_binding *binding,
+                                  const struct eng_item *item, uint32_t *out_tensor)
+{
+    const void *known = binding->is_known ? item->data : NULL;
+    if (binding->live.type == ENG_VALUE_TENSOR) {
+        return eng_lower_bind(b->lower, binding->value, &item->desc, ENG_PLAIN, known, out_tensor);
+    }
+    struct eng_program *program = &b->segment->program;
+    BASE_TRY(eng_program_tensor(program, binding->is_known ? ENG_CONST : ENG_INPUT, ENG_PLAIN,
+                                &item->desc, out_tensor));
+    program->tensors[*out_tensor].data = known;
+    return BASE_OK;
+}
+
+static enum base_status bind_live(const struct build *b, uint32_t value,
+                                  struct eng_binding *binding)
+{
+    struct base_arena *arena = &b->segment->arena;
+    const struct eng_live *live = &b->session->live[value];
+    uint32_t *tensors = base_arena_zalloc(arena, (live->count + 1u) * sizeof *tensors);
+    *binding = (struct eng_binding){.value = value, .live = *live, .tensors = tensors};
+    binding->live.items = base_arena_copy(arena, live->items, live->count * sizeof *live->items);
+    if (tensors == NULL || binding->live.items == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    binding->is_known = can_know(b, value);
+    if (binding->is_known) {
+        BASE_TRY(keep_contents(b, binding));
+    }
+    for (uint32_t i = 0; i < live->count; i++) {
+        BASE_TRY(bind_item(b, binding, &binding->live.items[i], &tensors[i]));
+    }
+    if (live->type == ENG_VALUE_TENSOR) {
+        return BASE_OK;
+    }
+    return eng_lower_bind_slot(b->lower, value,
+                               &(struct eng_slot){.type = live->type,
+                                                  .tensor = ENG_NONE,
+                                                  .item_count = live->count,
+                                                  .items = tensors,
+                                                  .dtype = live->dtype});
+}
+
+static enum base_status bind_all(const struct build *b)
+{
+    struct eng_segment *segment = b->segment;
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+        count += b->session->live[v].type != ENG_VALUE_UNKNOWN && is_carried(b, v);
+    }
+    segment->bindings =
+        base_arena_zalloc(&segment->arena, (count + 1u) * sizeof(struct eng_binding));
+    if (segment->bindings == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+        const struct eng_value *value = &b->graph->values[v];
+        if (!is_carried(b, v)) {
+            continue;
+        }
+        if (value->is_initializer) {
+            uint32_t tensor = ENG_NONE;
+            BASE_TRY(eng_lower_bind(b->lower, v, &value->desc, ENG_PLAIN, value->data, &tensor));
+        } else if (b->session->live[v].type != ENG_VALUE_UNKNOWN) {
+            BASE_TRY(bind_live(b, v, &segment->bindings[segment->binding_count]));
+            segment->binding_count++;
+        }
+    }
+    return BASE_OK;
+}
+
+// --- stops for contents --------------------------------------------------------------------------
+
+// Whether the blocked node asks for (something made from) this value's contents.
+static bool is_asked_for(const struct build *b, uint32_t value, const uint32_t *wanted,
+                         uint32_t wanted_count)
+{
+    const struct eng_slot *slot = eng_lower_value(b->lower, value);
+    for (uint32_t i = 0; slot != NULL && i < wanted_count; i++) {
+        if (slot->type == ENG_VALUE_TENSOR && slot->tensor == wanted[i]) {
+            return true;
+        }
+        for (uint32_t j = 0; slot->type == ENG_VALUE_SEQUENCE && j < slot->item_count; j++) {
+            if (slot->items[j] == wanted[i]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_known_value(const struct build *b, uint32_t value)
+{
+    const struct eng_slot *slot = eng_lower_value(b->lower, value);
+    if (slot == NULL) {
+        return true; // absent: nothing to know
+    }
+    if (slot->type == ENG_VALUE_TENSOR) {
+        return eng_lower_is_known(b->lower, slot->tensor);
+    }
+    for (uint32_t i = 0; slot->type == ENG_VALUE_SEQUENCE && i < slot->item_count; i++) {
+        if (!eng_lower_is_known(b->lower, slot->items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Marks one value the blocked node reads; true when that is something new to know.
+static bool want_value(const struct build *b, uint32_t value, const uint32_t *wanted,
+                       uint32_t wanted_count)
+{
+    if (value == ENG_NONE || is_known_value(b, value) ||
+        (wanted != NULL && !is_asked_for(b, value, wanted, wanted_count))) {
+        return false;
+    }
+    b->session->wants_known[value] = true;
+    return true;
+}
+
+// Inputs of the node and what its subgraphs capture; `wanted` NULL marks all of them.
+static bool want_inputs(const struct build *b, const struct eng_node *node, const uint32_t *wanted,
+                        uint32_t wanted_count)
+{
+    bool is_new = false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        is_new |= want_value(b, node->inputs[i], wanted, wanted_count);
+    }
+    for (uint32_t i = 0; i < node->attr_count; i++) {
+        if (node->attrs[i].kind != ENG_ATTR_GRAPH) {
+            continue;
+        }
+        const struct eng_graph *graph = node->attrs[i].u.graph;
+        for (uint32_t j = 0; j < graph->capture_count; j++) {
+            is_new |= want_value(b, graph->captures[j].outer, wanted, wanted_count);
+        }
+    }
+    return is_new;
+}
+
+static enum base_status note_wanted(const struct build *b)
+{
+    const struct eng_node *node = &b->graph->nodes[b->segment->next];
+    uint32_t count = 0;
+    const uint32_t *wanted = eng_lower_wanted(b->lower, &count);
+    static const uint32_t nothing[1];
+    if (want_inputs(b, node, wanted != NULL ? wanted : nothing, count) ||
+        want_inputs(b, node, NULL, 0)) {
+        return BASE_OK;
+    }
+    return eng_node_error(node, b->error, BASE_ERR_UNSUPPORTED,
+                          "needs contents that are not known before it runs");
+}
+
+// Whether lowering again at once, with more contents known, goes further: nothing was emitted, and
+// some value bound here without contents has them and is wanted.
+static bool is_worth_again(const struct build *b)
+{
+    if (b->segment->program.command_count > 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < b->segment->binding_count; i++) {
+        const struct eng_binding *binding = &b->segment->bindings[i];
+        if (!binding->is_known && can_know(b, binding->value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+// Makes one tensor of a value dense, PLAIN and lasting.
+static enum base_status settle(const struct build *b, uint32_t value, uint32_t tensor,
+                               struct eng_item *item, uint32_t *out_tensor)
+{
+    BASE_TRY(eng_lower_plain(b->lower, tensor, &tensor));
+    BASE_TRY(eng_lower_real(b->lower, tensor, &tensor));
+    struct eng_tensor *t = &b->segment->program.tensors[tensor];
+    base_assert(t->kind != ENG_VIRTUAL);
+    t->is_output = true;
+    if (t->value == ENG_NONE) {
+        t->value = value;
+    }
+    *item = (struct eng_item){.desc = t->desc};
+    if (t->kind == ENG_CONST) {
+        item->is_const = true;
+        item->stamp = t->identity != NULL ? 0 : b->segment->stamp;
+        item->data = (void *)(uintptr_t)t->data; // nobody writes through items
+    }
+    *out_tensor = tensor;
+    return BASE_OK;
+}
+
+static enum base_status add_result(const struct build *b, uint32_t value, struct eng_result *result)
+{
+    const struct eng_slot *bound = eng_lower_value(b->lower, value);
+    if (bound == NULL) {
+        return BASE_OK;
+    }
+    struct eng_slot slot = *bound;
+    struct base_arena *arena = &b->segment->arena;
+    uint32_t count = slot.type == ENG_VALUE_TENSOR     ? 1
+                     : slot.type == ENG_VALUE_SEQUENCE ? slot.item_count
+                                                       : 0;
+    uint32_t *tensors = base_arena_zalloc(arena, (count + 1u) * sizeof *tensors);
+    struct eng_item *items = base_arena_zalloc(arena, (count + 1u) * sizeof *items);
+    if (tensors == NULL || items == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t tensor = slot.type == ENG_VALUE_TENSOR ? slot.tensor : slot.items[i];
+        BASE_TRY(settle(b, value, tensor, &items[i], &tensors[i]));
+    }
+    *result = (struct eng_result){
+        .value = value,
+        .live = {.type = slot.type, .dtype = slot.dtype, .count = count, .items = items},
+        .tensors = tensors,
+    };
+    b->segment->result_count++;
+    return BASE_OK;
+}
+
+// Whether a value the segment computed is read after it (or by the caller).
+static bool is_lasting(const struct build *b, uint32_t value)
+{
+    return value != ENG_NONE &&
+           (b->session->options.keep_values || b->session->last_use[value] > b->segment->next);
+}
+
+static enum base_status add_results(const struct build *b)
+{
+    struct eng_segment *segment = b->segment;
+    uint32_t count = 0;
+    for (uint32_t n = segment->first; n < segment->next; n++) {
+        count += b->graph->nodes[n].output_count;
+    }
+    segment->results = base_arena_zalloc(&segment->arena, (count + 1u) * sizeof(struct eng_result));
+    if (segment->results == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t n = segment->first; n < segment->next; n++) {
+        const struct eng_node *node = &b->graph->nodes[n];
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (is_lasting(b, node->outputs[i])) {
+                BASE_TRY(add_result(b, node->outputs[i], &segment->results[segment->result_count]));
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+// --- planning ------------------------------------------------------------------------------------
+
+static enum base_status lower_once(struct build *b, bool *out_is_final)
+{
+    const struct eng_session_options *options = &b->session->options;
+    struct eng_segment *segment = b->segment;
+    base_arena_reset(&segment->arena);
+    segment->bindings = NULL;
+    segment->binding_count = 0;
+    eng_program_init(&segment->program, &segment->arena);
+    struct eng_lower_options lower_options = {
+        .no_merge = options->no_merge,
+        .keep_values = options->keep_values,
+        .runner_ctx = &b->session->fold,
+        .run_program = eng_fold_run,
+    };
+    b->lower =
+        eng_lower_new(&segment->arena, &segment->program, b->graph, &lower_options, b->error);
+    if (b->lower == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(bind_all(b));
+    enum base_status status = eng_lower_run(b->lower, segment->first, &segment->next);
+    if (status == BASE_ERR_BUSY) {
+        BASE_TRY(note_wanted(b));
+        *out_is_final = !is_worth_again(b);
+        return BASE_OK;
+    }
+    *out_is_final = true;
+    return status;
+}
+
+static enum base_status plan(const struct build *b)
+{
+    struct eng_session *session = b->session;
+    struct eng_segment *segment = b->segment;
+    struct eng_prepare prepare = {
+        .arena = &segment->arena,
+        .packs = session->model->packs,
+        .kernels = session->kernels,
+        .pool = session->pool,
+        .precision = session->options.precision,
+        .error = b->error,
+    };
+#ifdef BASE_DEBUG
+    BASE_TRY(eng_program_validate(&segment->program, b->error));
+#endif
+    BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare));
+    if (session->options.trace) {
+        segment->events = base_arena_zalloc(&segment->arena, (segment->exec.step_count + 1u) *
+                                                                 sizeof *segment->events);
+        if (segment->events == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status build(struct build *b)
+{
+    bool is_final = false;
+    for (uint32_t attempt = 0; !is_final; attempt++) {
+        if (attempt >= ATTEMPTS_MAX) {
+            return base_error_set(b->error, BASE_ERR_LIMIT,
+                                  "lowering asked for contents more than %u times", ATTEMPTS_MAX);
+        }
+        BASE_TRY(lower_once(b, &is_final));
+    }
+    BASE_TRY(add_results(b));
+    return plan(b);
+}
+
+enum base_status eng_segment_new(struct eng_session *session, uint32_t first,
+                                 struct eng_segment **out_segment, struct base_error *error)
+{
+    struct eng_segment *segment = calloc(1, sizeof *segment);
+    if (segment == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    base_arena_init(&segment->arena, base_alloc_heap(), SEGMENT_CHUNK, ENG_PLAN_BYTES_MAX);
+    segment->first = first;
+    segment->next = first;
+    segment->stamp = ++session->next_stamp;
+    struct build b = {
+        .session = session, .graph = session->model->graph, .segment = segment, .error = error};
+    enum base_status status = build(&b);
+    if (status != BASE_OK) {
+        eng_segment_free(segment);
+        return status;
+    }
+    *out_segment = segment;
+    return BASE_OK;
+}

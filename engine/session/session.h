@@ -1,0 +1,90 @@
+// The inside of a session, shared by the files of this folder and the command-line program.
+//
+// A session runs its graph as a list of segments. A static model is one segment: planned once, run
+// many times. Where lowering needs contents nobody knows before running (a shape made by the data,
+// a loop), the segment ends, is run, and the next one is lowered with those contents known. Values
+// live from segment to segment in the buffers of the segment that made them; the table `live` says
+// where.
+#ifndef ENG_SESSION_SESSION_H
+#define ENG_SESSION_SESSION_H
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "model/graph.h"
+#include "session/exec.h"
+#include "session/fold.h"
+
+#define ENG_SEGMENTS_MAX    65536u
+#define ENG_ITEMS_MAX       1000000u           // tensors in one sequence a caller passes in
+#define ENG_KNOWN_BYTES_MAX ((size_t)1 << 20)  // contents compared to reuse a plan
+#define ENG_PLAN_BYTES_MAX  ((size_t)16 << 30) // one segment's program, constants and steps
+#define ENG_LAST_USE_OUTPUT UINT32_MAX         // read after the last node
+
+struct eng_segment;
+
+// One tensor as it lies in memory now, dense and PLAIN.
+struct eng_item {
+    struct eng_desc desc;
+    bool is_const;  // the same bytes at the same place as long as `stamp` is alive
+    uint64_t stamp; // of the segment that owns a constant; 0: the model's or caller's
+    void *data;
+};
+
+// A graph value as it stands in the current run.
+struct eng_live {
+    enum eng_value_type type; // UNKNOWN: not computed (yet); OPTIONAL: an empty one
+    enum eng_dtype dtype;     // of a sequence's items
+    uint32_t count;           // TENSOR 1, SEQUENCE its items, OPTIONAL 0
+    struct eng_item *items;
+};
+
+// A graph input: what the caller set.
+struct eng_input {
+    struct eng_live live;
+    bool has_data;         // contents were given, not only a shape
+    struct eng_item one;   // live.items of a tensor
+    size_t capacity_bytes; // of one.data
+    char *text;            // bytes of string elements
+    void *sequence;        // one block with items, data and text of a sequence
+};
+
+struct eng_session {
+    struct eng_model *model;
+    struct eng_session_options options;
+    struct base_arena arena; // the session's lifetime
+    const struct eng_kernels *kernels;
+    const char *isa; // what runs, for the statistics
+    struct eng_pool *pool;
+    struct eng_fold fold;
+    struct eng_input *inputs; // by place among the graph's inputs
+    struct eng_live *live;    // by value
+    uint32_t *last_use; // by value: 1 + the last node that reads it, ENG_LAST_USE_OUTPUT, 0: none
+    bool *wants_known;  // by value: some node needs its contents for lowering
+    struct eng_segment **segments;
+    uint32_t segment_count, segment_capacity;
+    uint64_t next_stamp;
+    uint64_t plan_us, search_us;
+    bool has_run; // outputs can be read
+};
+
+// Lowers, plans and, when `is_run`, executes segments until the graph is done. Without `is_run`
+// only the first one is planned.
+BASE_NODISCARD enum base_status eng_session_go(struct eng_session *session, bool is_run,
+                                               uint64_t deadline_us, struct base_error *error);
+void eng_session_drop_plan(struct eng_session *session);
+// Every input has a shape (those the model fixes need none set) and, when `is_run`, contents.
+// INVALID names the first that lacks them.
+BASE_NODISCARD enum base_status eng_session_check_inputs(struct eng_session *session, bool is_run,
+                                                         struct base_error *error);
+
+// Events of the last run of a session that traces, in order.
+struct eng_session_event {
+    const struct eng_node *node; // NULL: none known
+    const struct eng_step *step;
+    struct eng_event time;
+};
+bool eng_session_event_at(const struct eng_session *session, size_t index,
+                          struct eng_session_event *out_event);
+size_t eng_session_event_count(const struct eng_session *session);
+
+#endif

@@ -1,0 +1,87 @@
+// The run of a session: segment after segment, planned again where shapes or contents changed.
+//
+// Called by the public functions in session.c on the session's thread.
+#include "base/clock.h"
+#include "session/segment.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Drops segment `index` and all after it, and what they made live.
+static void drop_from(struct eng_session *session, uint32_t index)
+{
+    for (uint32_t i = index; i < session->segment_count; i++) {
+        struct eng_segment *segment = session->segments[i];
+        for (uint32_t j = 0; j < segment->result_count; j++) {
+            session->live[segment->results[j].value] = (struct eng_live){0};
+        }
+        eng_segment_free(segment);
+    }
+    session->segment_count = index < session->segment_count ? index : session->segment_count;
+}
+
+void eng_session_drop_plan(struct eng_session *session)
+{
+    drop_from(session, 0);
+    session->has_run = false;
+}
+
+static enum base_status append(struct eng_session *session, struct eng_segment *segment)
+{
+    if (session->segment_count == session->segment_capacity) {
+        uint32_t capacity = session->segment_capacity == 0 ? 4 : session->segment_capacity * 2;
+        struct eng_segment **grown =
+            session->segment_count >= ENG_SEGMENTS_MAX
+                ? NULL
+                : realloc(session->segments, capacity * sizeof(struct eng_segment *));
+        if (grown == NULL) {
+            eng_segment_free(segment);
+            return session->segment_count >= ENG_SEGMENTS_MAX ? BASE_ERR_LIMIT : BASE_ERR_NOMEM;
+        }
+        session->segments = grown;
+        session->segment_capacity = capacity;
+    }
+    session->segments[session->segment_count++] = segment;
+    return BASE_OK;
+}
+
+// The segment to run at place `index` from node `first` on: the one there, or a new one.
+static enum base_status segment_at(struct eng_session *session, uint32_t index, uint32_t first,
+                                   struct eng_segment **out_segment, struct base_error *error)
+{
+    if (index < session->segment_count) {
+        struct eng_segment *segment = session->segments[index];
+        if (segment->first == first && eng_segment_fits(segment, session)) {
+            *out_segment = segment;
+            return BASE_OK;
+        }
+        drop_from(session, index);
+    }
+    uint64_t begin_us = base_clock_mono_us();
+    struct eng_segment *segment = NULL;
+    BASE_TRY(eng_segment_new(session, first, &segment, error));
+    BASE_TRY(append(session, segment));
+    session->plan_us = (index == 0 ? 0 : session->plan_us) + (base_clock_mono_us() - begin_us);
+    *out_segment = segment;
+    return BASE_OK;
+}
+
+enum base_status eng_session_go(struct eng_session *session, bool is_run, uint64_t deadline_us,
+                                struct base_error *error)
+{
+    uint32_t node_count = session->model->graph->node_count;
+    uint32_t first = 0;
+    uint32_t index = 0;
+    do {
+        struct eng_segment *segment = NULL;
+        BASE_TRY(segment_at(session, index, first, &segment, error));
+        if (!is_run) {
+            return BASE_OK;
+        }
+        BASE_TRY(eng_segment_go(segment, session, deadline_us, error));
+        first = segment->next;
+        index++;
+    } while (first < node_count);
+    drop_from(session, index);
+    return BASE_OK;
+}
