@@ -1,0 +1,293 @@
+// Bounds an ONNX file and writes its skeleton. A table says, for each message and field, whether it
+// is kept, walked into, cut out or dropped. Called by onnx_read.c on the loading thread.
+#include "model/onnx_scan.h"
+
+#include "model/graph.h"
+#include "model/pb_wire.h"
+
+#include <string.h>
+
+enum message {
+    MODEL,
+    OPSET,
+    FUNCTION,
+    GRAPH,
+    NODE,
+    ATTRIBUTE,
+    VALUE_INFO,
+    TYPE,
+    TYPE_TENSOR,
+    TYPE_SEQUENCE,
+    TYPE_OPTIONAL,
+    SHAPE,
+    DIM,
+    TENSOR, // cut out
+    SPARSE, // refused
+};
+
+enum action {
+    DROP,
+    NUMBER, // varint kept, packed or not
+    FLOAT,  // fixed32 kept, packed or not
+    TEXT,   // a name: bounded, no NUL inside
+    BYTES,  // kept as it is
+    MANY,   // messages walked into
+    ONCE,   // a message walked into, at most one
+};
+
+struct rule {
+    uint8_t message;
+    uint8_t field;
+    uint8_t action;
+    uint8_t child;
+};
+
+static const struct rule rules[] = {
+    {MODEL, 1, NUMBER, 0},
+    {MODEL, 2, TEXT, 0},
+    {MODEL, 7, ONCE, GRAPH},
+    {MODEL, 8, MANY, OPSET},
+    {MODEL, 25, MANY, FUNCTION},
+    {OPSET, 1, TEXT, 0},
+    {OPSET, 2, NUMBER, 0},
+    {FUNCTION, 1, TEXT, 0},
+    {FUNCTION, 10, TEXT, 0},
+    {GRAPH, 1, MANY, NODE},
+    {GRAPH, 2, TEXT, 0},
+    {GRAPH, 5, MANY, TENSOR},
+    {GRAPH, 11, MANY, VALUE_INFO},
+    {GRAPH, 12, MANY, VALUE_INFO},
+    {GRAPH, 13, MANY, VALUE_INFO},
+    {GRAPH, 15, MANY, SPARSE},
+    {NODE, 1, TEXT, 0},
+    {NODE, 2, TEXT, 0},
+    {NODE, 3, TEXT, 0},
+    {NODE, 4, TEXT, 0},
+    {NODE, 5, MANY, ATTRIBUTE},
+    {NODE, 7, TEXT, 0},
+    {ATTRIBUTE, 1, TEXT, 0},
+    {ATTRIBUTE, 2, FLOAT, 0},
+    {ATTRIBUTE, 3, NUMBER, 0},
+    {ATTRIBUTE, 4, BYTES, 0},
+    {ATTRIBUTE, 5, ONCE, TENSOR},
+    {ATTRIBUTE, 6, ONCE, GRAPH},
+    {ATTRIBUTE, 7, FLOAT, 0},
+    {ATTRIBUTE, 8, NUMBER, 0},
+    {ATTRIBUTE, 9, BYTES, 0},
+    {ATTRIBUTE, 20, NUMBER, 0},
+    {ATTRIBUTE, 21, TEXT, 0},
+    {VALUE_INFO, 1, TEXT, 0},
+    {VALUE_INFO, 2, ONCE, TYPE},
+    {TYPE, 1, ONCE, TYPE_TENSOR},
+    {TYPE, 4, ONCE, TYPE_SEQUENCE},
+    {TYPE, 9, ONCE, TYPE_OPTIONAL},
+    {TYPE_TENSOR, 1, NUMBER, 0},
+    {TYPE_TENSOR, 2, ONCE, SHAPE},
+    {TYPE_SEQUENCE, 1, ONCE, TYPE},
+    {TYPE_OPTIONAL, 1, ONCE, TYPE},
+    {SHAPE, 1, MANY, DIM},
+    {DIM, 1, NUMBER, 0},
+    {DIM, 2, TEXT, 0},
+};
+
+static const char *const message_names[] = {
+    "ModelProto",       "OperatorSetIdProto", "FunctionProto",      "GraphProto",
+    "NodeProto",        "AttributeProto",     "ValueInfoProto",     "TypeProto",
+    "TypeProto.Tensor", "TypeProto.Sequence", "TypeProto.Optional", "TensorShapeProto",
+    "Dimension",        "TensorProto",        "SparseTensorProto",
+};
+
+// Bytes of the length of a message written before the length is known: a padded varint.
+#define LENGTH_BYTES 5
+
+struct walk {
+    struct eng_scan *scan;
+    struct base_error *error;
+};
+
+static const struct rule *rule_of(enum message message, uint32_t field)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        if (rules[i].message == message && rules[i].field == field) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+static enum base_status fail(const struct walk *w, enum base_status status, enum message message,
+                             const char *text)
+{
+    return base_error_set(w->error, status, "not a readable ONNX model: %s: %s",
+                          message_names[message], text);
+}
+
+static enum base_status add(const struct walk *w, const void *bytes, size_t size)
+{
+    enum base_status status = base_buffer_add(&w->scan->skeleton, bytes, size);
+    if (status == BASE_ERR_LIMIT) {
+        return base_error_set(w->error, BASE_ERR_TOO_LARGE,
+                              "the model's structure without weights is over %zu MiB",
+                              ENG_SKELETON_BYTES_MAX >> 20);
+    }
+    return status;
+}
+
+// Key of a message field and room for its length; *out_at is where the length goes.
+static enum base_status open_message(const struct walk *w, uint32_t field, size_t *out_at)
+{
+    const uint8_t head[1 + LENGTH_BYTES] = {(uint8_t)(field << 3 | ENG_WIRE_BYTES)};
+    if (field > 15) {
+        const uint8_t first = (uint8_t)((field << 3 | ENG_WIRE_BYTES) | 0x80);
+        const uint8_t second = (uint8_t)(field >> 4);
+        BASE_TRY(add(w, &first, 1));
+        BASE_TRY(add(w, &second, 1));
+        BASE_TRY(add(w, head + 1, LENGTH_BYTES));
+    } else {
+        BASE_TRY(add(w, head, sizeof(head)));
+    }
+    *out_at = w->scan->skeleton.size - LENGTH_BYTES;
+    return BASE_OK;
+}
+
+static void close_message(const struct walk *w, size_t at)
+{
+    uint8_t *length = w->scan->skeleton.data + at;
+    size_t size = w->scan->skeleton.size - at - LENGTH_BYTES;
+    for (uint32_t i = 0; i < LENGTH_BYTES; i++) {
+        length[i] = (uint8_t)((size & 0x7f) | (i + 1 < LENGTH_BYTES ? 0x80 : 0));
+        size >>= 7;
+    }
+}
+
+// Replaces a TensorProto by one that holds its index in the table.
+static enum base_status cut_tensor(const struct walk *w, const struct eng_wire_field *field)
+{
+    struct eng_scan *scan = w->scan;
+    if (scan->tensor_count == ENG_SCAN_TENSORS_MAX) {
+        return fail(w, BASE_ERR_TOO_LARGE, TENSOR, "too many tensors");
+    }
+    uint32_t index = scan->tensor_count++;
+    struct eng_scan_tensor tensor = {field->bytes, field->size};
+    BASE_TRY(base_buffer_add(&scan->tensors, &tensor, sizeof(tensor)));
+    const uint8_t raw[] = {9 << 3 | ENG_WIRE_BYTES, 4,
+                           (uint8_t)index,          (uint8_t)(index >> 8),
+                           (uint8_t)(index >> 16),  (uint8_t)(index >> 24)};
+    size_t at;
+    BASE_TRY(open_message(w, field->number, &at));
+    BASE_TRY(add(w, raw, sizeof(raw)));
+    close_message(w, at);
+    return BASE_OK;
+}
+
+static enum base_status keep_scalar(const struct walk *w, const struct rule *rule,
+                                    const struct eng_wire_field *field)
+{
+    bool fits = field->type == ENG_WIRE_BYTES;
+    if (rule->action == NUMBER) {
+        fits = fits || field->type == ENG_WIRE_VARINT;
+    } else if (rule->action == FLOAT) {
+        fits = fits || field->type == ENG_WIRE_FIXED32;
+    }
+    if (!fits) {
+        return fail(w, BASE_ERR_INVALID, rule->message, "a field of another type");
+    }
+    if (rule->action == TEXT) {
+        if (field->size > ENG_NAME_BYTES_MAX) {
+            return fail(w, BASE_ERR_TOO_LARGE, rule->message, "a name over the limit");
+        }
+        if (field->size > 0 && memchr(field->bytes, 0, field->size) != NULL) {
+            return fail(w, BASE_ERR_INVALID, rule->message, "a name with a NUL byte");
+        }
+    }
+    return add(w, field->start, (size_t)(field->end - field->start));
+}
+
+static enum base_status walk_message(const struct walk *w, enum message message,
+                                     const uint8_t *bytes, size_t size, uint32_t depth);
+
+static enum base_status enter(const struct walk *w, const struct rule *rule,
+                              const struct eng_wire_field *field, uint32_t depth)
+{
+    if (field->type != ENG_WIRE_BYTES) {
+        return fail(w, BASE_ERR_INVALID, rule->message, "a field of another type");
+    }
+    if (rule->child == TENSOR) {
+        return cut_tensor(w, field);
+    }
+    if (rule->child == SPARSE) {
+        return base_error_set(w->error, BASE_ERR_UNSUPPORTED,
+                              "sparse initializers are not supported");
+    }
+    if (rule->child == NODE && ++w->scan->node_count > ENG_SCAN_NODES_MAX) {
+        return fail(w, BASE_ERR_TOO_LARGE, GRAPH, "too many nodes");
+    }
+    size_t at;
+    BASE_TRY(open_message(w, field->number, &at));
+    BASE_TRY(walk_message(w, rule->child, field->bytes, field->size, depth + 1));
+    close_message(w, at);
+    return BASE_OK;
+}
+
+// Recursion is bounded by ENG_SCAN_DEPTH_MAX.
+static enum base_status walk_message(const struct walk *w, enum message message,
+                                     const uint8_t *bytes, size_t size, uint32_t depth)
+{
+    if (depth > ENG_SCAN_DEPTH_MAX) {
+        return fail(w, BASE_ERR_TOO_LARGE, message, "messages are nested too deep");
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    uint32_t seen = 0; // fields that may occur once have numbers below 32
+    struct eng_wire_field field;
+    while (eng_wire_next(&reader, &field)) {
+        const struct rule *rule = rule_of(message, field.number);
+        if (rule == NULL) {
+            continue;
+        }
+        if (rule->action == ONCE) {
+            if ((seen >> field.number & 1) != 0) {
+                return fail(w, BASE_ERR_INVALID, message, "a part occurs twice");
+            }
+            seen |= 1u << field.number;
+        }
+        if (rule->action == ONCE || rule->action == MANY) {
+            BASE_TRY(enter(w, rule, &field, depth));
+        } else {
+            BASE_TRY(keep_scalar(w, rule, &field));
+        }
+    }
+    if (reader.status != BASE_OK) {
+        return fail(w, reader.status, message, base_status_text(reader.status));
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_scan_model(struct eng_scan *scan, const struct base_alloc_port *alloc,
+                                const void *bytes, size_t size, struct base_error *error)
+{
+    *scan = (struct eng_scan){0};
+    base_buffer_init(&scan->skeleton, alloc, ENG_SKELETON_BYTES_MAX);
+    base_buffer_init(&scan->tensors, alloc, ENG_SCAN_TENSORS_MAX * sizeof(struct eng_scan_tensor));
+    struct walk w = {scan, error};
+    enum base_status status = walk_message(&w, MODEL, bytes, size, 0);
+    if (status == BASE_ERR_NOMEM) {
+        return base_error_set(error, status, "%s", base_status_text(status));
+    }
+    return status;
+}
+
+void eng_scan_done(struct eng_scan *scan)
+{
+    base_buffer_done(&scan->skeleton);
+    base_buffer_done(&scan->tensors);
+    *scan = (struct eng_scan){0};
+}
+
+const struct eng_scan_tensor *eng_scan_tensor(const struct eng_scan *scan, uint32_t index)
+{
+    if (index >= scan->tensor_count) {
+        return NULL;
+    }
+    return (const struct eng_scan_tensor *)(const void *)scan->tensors.data + index;
+}
