@@ -1,10 +1,250 @@
-// Products on the fast paths. Called by cpu_prepare.c on the planning thread.
+// Matrix products on the fast paths: which operand is packed when, batches, and steps. Prepare is
+// called by cpu_prepare.c on the planning thread, run by the session's thread.
 #include "backend/cpu/cpu_ops.h"
+
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm_weights.h"
+#include "base/ckd.h"
+#include "model/graph.h"
+
+#include <string.h>
+
+#define BATCH_MAX        (1 << 20) // products of one command
+#define COLLIDING_FLOATS 1024 // rows this many floats apart share sets of the first-level cache
+#define FILL_PAD_FLOATS  16
 
 const struct eng_gemm_kernels *eng_gemm_kernels_of(enum eng_isa isa)
 {
-    (void)isa;
-    return NULL;
+    switch (isa) {
+#if defined(__x86_64__)
+    case ENG_ISA_AVX2:
+        return &eng_gemm_avx2;
+    case ENG_ISA_AVX512:
+    case ENG_ISA_AMX:
+        return &eng_gemm_avx512;
+#endif
+    default:
+        return &eng_gemm_generic;
+    }
+}
+
+// A product with its batch dims unfolded into offsets.
+struct matmul {
+    struct eng_gemm_plan plan;
+    struct eng_gemm_source source; // of B; data is set by each run when B is not packed for good
+    uint32_t a, b, c, bias, residual;
+    int64_t a_stride_m, a_stride_k; // of the operand as it lies
+    int64_t a_offset, b_offset;
+    int64_t *a_offsets, *b_offsets; // by image: what the plan points at
+    int64_t *b_sources;             // packed per run: where each distinct B starts
+    int64_t b_count;                // distinct ones
+    size_t b_floats;                // of one, packed
+    const float *packed;            // NULL: packed per run
+};
+
+// Copies rows of A so that they neither collide in the cache nor lie with a stride along K.
+static void fill_rows(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+                      float *buffer)
+{
+    const struct matmul *m = ctx;
+    const struct eng_gemm_plan *plan = &m->plan;
+    const int64_t first = row * plan->width;
+    const int64_t left = plan->row_limit - first;
+    const int64_t rows = count * plan->width < left ? count * plan->width : left;
+    const float *from = x + m->a_offsets[image] + first * m->a_stride_m;
+    if (m->a_stride_k == 1) {
+        for (int64_t r = 0; r < rows; r++) {
+            memcpy(buffer + r * plan->lda, from + r * m->a_stride_m, plan->k * sizeof(float));
+        }
+        return;
+    }
+    for (uint32_t k = 0; k < plan->k; k++) {
+        for (int64_t r = 0; r < rows; r++) {
+            buffer[r * plan->lda + k] = from[r * m->a_stride_m + k * m->a_stride_k];
+        }
+    }
+}
+
+static bool is_float(const struct eng_program *program, uint32_t tensor)
+{
+    return tensor == ENG_NONE || program->tensors[tensor].desc.dtype == ENG_F32;
+}
+
+static bool is_empty(const struct eng_box *box)
+{
+    for (uint32_t d = 0; d < box->rank; d++) {
+        if (box->size[d] <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Folds batch dims into rows as far as one B serves them all and A's rows go on evenly.
+static uint32_t fold_batch(const struct eng_command *command, int64_t *rows)
+{
+    uint32_t batch = command->u.matmul.batch_rank;
+    const struct eng_view *a = &command->views[0], *b = &command->views[1];
+    int64_t stride = a->stride[batch];
+    *rows = command->box.size[batch];
+    while (batch > 0 && (b->stride[batch - 1] == 0 || command->box.size[batch - 1] == 1) &&
+           (a->stride[batch - 1] == stride * *rows || command->box.size[batch - 1] == 1)) {
+        *rows *= command->box.size[batch - 1];
+        batch--;
+    }
+    return batch;
+}
+
+// Offsets of A and B for each product of the batch; equal B are numbered once.
+static enum base_status unfold_batch(const struct eng_prepare *ctx,
+                                     const struct eng_command *command, uint32_t batch,
+                                     struct matmul *m)
+{
+    const struct eng_view *a = &command->views[0], *b = &command->views[1];
+    int64_t images = 1;
+    m->b_count = 1;
+    for (uint32_t d = 0; d < batch; d++) {
+        images *= command->box.size[d];
+        m->b_count *= b->stride[d] != 0 ? command->box.size[d] : 1;
+        if (images > BATCH_MAX) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+    }
+    const size_t bytes = (size_t)(images > 0 ? images : 1) * sizeof(int64_t);
+    m->a_offsets = base_arena_alloc(ctx->arena, bytes);
+    m->b_offsets = base_arena_alloc(ctx->arena, bytes);
+    m->b_sources = base_arena_alloc(ctx->arena, bytes);
+    if (m->a_offsets == NULL || m->b_offsets == NULL || m->b_sources == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t image = 0; image < images; image++) {
+        int64_t rest = image, at_a = a->offset, at_b = b->offset, number = 0, radix = 1;
+        for (uint32_t d = batch; d-- > 0;) {
+            const int64_t i = rest % command->box.size[d];
+            rest /= command->box.size[d];
+            at_a += i * a->stride[d];
+            at_b += i * b->stride[d];
+            number += b->stride[d] != 0 ? i * radix : 0;
+            radix *= b->stride[d] != 0 ? command->box.size[d] : 1;
+        }
+        m->a_offsets[image] = at_a;
+        m->b_offsets[image] = number * (int64_t)m->b_floats;
+        m->b_sources[number] = at_b;
+    }
+    m->plan.images = images;
+    return BASE_OK;
+}
+
+static void pack_one(const struct matmul *m, const float *b, int64_t number, float *out)
+{
+    struct eng_gemm_source source = m->source;
+    source.data = b + m->b_sources[number];
+    eng_gemm_pack(m->plan.kernels, &source, out + (size_t)number * m->b_floats);
+}
+
+struct pack_ctx {
+    const struct matmul *m;
+    const float *b;
+    float *out;
+};
+
+static void pack_all(void *ctx, void *out)
+{
+    const struct pack_ctx *pack = ctx;
+    for (int64_t number = 0; number < pack->m->b_count; number++) {
+        pack_one(pack->m, pack->b, number, out);
+    }
+}
+
+// Panels of all distinct B are one range of work.
+static void pack_some(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct pack_ctx *pack = ctx;
+    const struct matmul *m = pack->m;
+    const int64_t panels = eng_gemm_panels(m->plan.kernels, m->plan.n);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t number = i / panels, panel = i % panels;
+        struct eng_gemm_source source = m->source;
+        source.data = pack->b + m->b_sources[number];
+        eng_gemm_pack_panels(m->plan.kernels, &source, panel, panel + 1,
+                             pack->out + (size_t)number * m->b_floats);
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_matmul(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct matmul *m = step->state;
+    float *scratch = run->scratch;
+    const float *packed = m->packed;
+    if (packed == NULL) {
+        struct pack_ctx pack = {m, run->data[m->b], scratch};
+        const int64_t panels = eng_gemm_panels(m->plan.kernels, m->plan.n);
+        const size_t floats = (size_t)m->b_count * m->b_floats;
+        eng_pool_for(run->pool, m->b_count * panels, floats < 65536 ? m->b_count * panels : 1,
+                     pack_some, &pack);
+        packed = scratch;
+        scratch += floats;
+    }
+    const struct eng_gemm_run product = {
+        .plan = &m->plan,
+        .a = run->data[m->a],
+        .b = packed,
+        .c = run->data[m->c],
+        .bias = optional_data(run, m->bias),
+        .residual = optional_data(run, m->residual),
+        .scratch = scratch,
+    };
+    eng_gemm_execute(&product, run->pool);
+    return BASE_OK;
+}
+
+static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_program *program,
+                               struct matmul *m)
+{
+    const struct eng_tensor *b = &program->tensors[m->b];
+    if (b->kind != ENG_CONST) {
+        return BASE_OK;
+    }
+    const struct {
+        int64_t first, last, n, k, stride_n, stride_k, count;
+        float scale;
+        uint32_t vl;
+    } params = {m->b_sources[0],    m->b_sources[m->b_count - 1], m->source.n, m->source.dims[0],
+                m->source.stride_n, m->source.strides[0],         m->b_count,  m->source.scale,
+                m->plan.kernels->vl};
+    struct pack_ctx pack = {.m = m, .b = b->data};
+    const void *packed;
+    BASE_TRY(eng_weights_pack(ctx, b, ENG_PACK_PANELS + m->plan.kernels->nr, &params,
+                              sizeof(params), (size_t)m->b_count * m->b_floats * sizeof(float),
+                              pack_all, &pack, &packed));
+    m->packed = packed;
+    return BASE_OK;
+}
+
+static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
+{
+    struct eng_gemm_plan *plan = &m->plan;
+    const int64_t k = plan->k;
+    const bool collides = rows > 4 && k >= 256 && m->a_stride_m % COLLIDING_FLOATS == 0;
+    size_t row_floats = 0;
+    plan->lda = m->a_stride_m;
+    if ((m->a_stride_k != 1 && k > 1) || collides) {
+        plan->fill = fill_rows;
+        plan->fill_ctx = m;
+        plan->lda = (k + FILL_PAD_FLOATS - 1) / FILL_PAD_FLOATS * FILL_PAD_FLOATS + FILL_PAD_FLOATS;
+    }
+    eng_gemm_plan_rows(plan, rows);
+    if (plan->fill != NULL) {
+        row_floats = (size_t)plan->a_row;
+    }
+    eng_gemm_plan_block(plan, threads, row_floats);
+    plan->fill_floats = (size_t)plan->band_rows * row_floats;
 }
 
 enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
@@ -12,9 +252,58 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
                                         const struct eng_command *command,
                                         struct eng_step *out_step)
 {
-    (void)ctx;
-    (void)program;
-    (void)command;
-    (void)out_step;
-    return BASE_ERR_UNSUPPORTED;
+    static const int64_t no_offset[1] = {0};
+    const struct eng_matmul *params = &command->u.matmul;
+    const uint32_t rank = params->batch_rank;
+    const int64_t *size = &command->box.size[rank]; // m, n, k
+    if (!is_float(program, command->inputs[0]) || !is_float(program, command->inputs[1]) ||
+        !is_float(program, params->epilogue.bias) ||
+        !is_float(program, params->epilogue.residual) || size[2] > INT32_MAX ||
+        is_empty(&command->box)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct matmul *m = base_arena_zalloc(ctx->arena, sizeof(*m));
+    if (m == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    m->a = command->inputs[0];
+    m->b = command->inputs[1];
+    m->c = command->outputs[0];
+    m->bias = params->epilogue.bias;
+    m->residual = params->epilogue.residual;
+    struct eng_gemm_plan *plan = &m->plan;
+    plan->kernels = ctx->kernels->gemm;
+    plan->k = (uint32_t)size[2];
+    plan->n = size[1];
+    plan->segments = no_offset;
+    plan->segment_count = 1;
+    plan->groups = 1;
+    plan->ldc = plan->n;
+    eng_gemm_plan_act(plan, &params->epilogue);
+    m->a_stride_m = command->views[0].stride[rank];
+    m->a_stride_k = command->views[0].stride[rank + 2];
+    m->source = (struct eng_gemm_source){
+        .n = plan->n,
+        .stride_n = command->views[1].stride[rank + 1],
+        .dim_count = 1,
+        .dims = {size[2]},
+        .strides = {command->views[1].stride[rank + 2]},
+        .scale = params->alpha,
+    };
+    m->b_floats = eng_gemm_packed_floats(plan->kernels, plan->k, plan->n);
+    int64_t rows;
+    const uint32_t batch = fold_batch(command, &rows);
+    BASE_TRY(unfold_batch(ctx, command, batch, m));
+    plan->a_offsets = m->a_offsets;
+    plan->b_offsets = m->b_offsets;
+    plan->c_image = rows * plan->ldc;
+    plan_rows(m, rows, eng_pool_threads(ctx->pool));
+    BASE_TRY(pack_b(ctx, program, m));
+    const size_t dynamic = m->packed == NULL ? (size_t)m->b_count * m->b_floats : 0;
+    out_step->scratch_bytes =
+        (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
+    out_step->state = m;
+    out_step->run = run_matmul;
+    out_step->kernel = m->packed != NULL ? "matmul.packed" : "matmul.dynamic";
+    return BASE_OK;
 }

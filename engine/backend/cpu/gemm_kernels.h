@@ -1,0 +1,111 @@
+// The inner loops of products and convolutions, one table per instruction set.
+//
+// A tile kernel computes `mr` rows by up to NR*2 columns and keeps all sums in registers. Rows of A
+// lie `lda` floats apart; along K they are made of segments (the taps of a convolution: runs of `k`
+// contiguous floats, each at its own offset), so that a convolution over channels-last pixels is a
+// product without a copy. B is packed: panels of `width` columns, [K][width], padded with zeroes.
+//
+// Everything here is stateless and may be called from any thread.
+#ifndef ENG_CPU_GEMM_KERNELS_H
+#define ENG_CPU_GEMM_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// What is done in registers before a tile is stored; the others are a second pass (act_rows).
+enum eng_gemm_act {
+    ENG_GEMM_ACT_NONE,
+    ENG_GEMM_ACT_CLIP,       // min(max(x, alpha), beta); RELU is 0, inf
+    ENG_GEMM_ACT_LEAKY,      // x < 0 ? alpha x : x
+    ENG_GEMM_ACT_HARD_SWISH, // x clip(alpha x + beta, 0, 1)
+    ENG_GEMM_ACT_SIGMOID,    // from here on: act_rows
+    ENG_GEMM_ACT_TANH,
+    ENG_GEMM_ACT_GELU,
+    ENG_GEMM_ACT_GELU_TANH,
+};
+
+struct eng_gemm_tile {
+    const float *a;          // first row, first segment's base
+    size_t lda;              // floats from row to row
+    const int64_t *segments; // offsets from `a`; segment_count of them
+    uint32_t segment_count;
+    uint32_t k;      // floats of one segment
+    const float *b;  // [segment_count * k][width] of the first panel
+    size_t b_next;   // floats to the next panel (nv 4 reads two)
+    float *c;        // first row, first column
+    size_t ldc;      // floats from row to row
+    uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
+    bool accumulate; // adds to what C holds
+    bool finish;     // bias, residual and activation below apply
+    enum eng_gemm_act act;
+    const float *bias;     // of the first column; NULL: none
+    const float *residual; // as c; NULL: none
+    size_t ldr;
+    float alpha, beta;
+};
+typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
+
+#define ENG_GEMM_MR_MAX 14
+#define ENG_GEMM_NV_MAX 4
+
+// Depthwise row: `count` output pixels of one row, all channels. taps[t] points at the first
+// pixel's input for tap t (a row of zeroes where padding is), weights are [taps][channels].
+struct eng_dw_row {
+    const float *const *rows; // kernel height pointers: input row at the first tap's column
+    uint32_t kh, kw;
+    size_t step;       // floats from one output pixel's input to the next (stride * channels)
+    size_t tap_step;   // floats from tap to tap along the row (dilation * channels)
+    const float *w;    // [kh * kw][channels]
+    const float *bias; // channels; NULL: none
+    const float *residual;
+    float *out; // [count][channels]
+    size_t channels, count;
+    enum eng_gemm_act act;
+    float alpha, beta;
+};
+
+// Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
+// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane.
+struct eng_wino_tile {
+    const float *in;
+    size_t row, pixel;
+    float *out;
+    size_t plane;
+    size_t channels;
+};
+// Output: products m + e * plane -> unit*unit pixels, of which rows x cols are stored.
+struct eng_wino_store {
+    const float *in;
+    size_t plane;
+    float *out;
+    size_t row, pixel;
+    uint32_t rows, cols;
+    size_t channels;
+    const float *bias, *residual; // residual as out; NULL: none
+    enum eng_gemm_act act;
+    float alpha, beta;
+};
+typedef void (*eng_wino_tile_fn)(const struct eng_wino_tile *tile);
+typedef void (*eng_wino_store_fn)(const struct eng_wino_store *tile);
+
+struct eng_gemm_kernels {
+    const char *name;
+    uint32_t vl;                                       // floats of a vector
+    uint32_t nr;                                       // columns of a full panel: 2 * vl
+    uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
+    const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
+    void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
+    void (*dw_row)(const struct eng_dw_row *row);
+    eng_wino_tile_fn wino_in[7]; // by unit: 2, 4, 6
+    eng_wino_store_fn wino_out[7];
+};
+
+extern const struct eng_gemm_kernels eng_gemm_generic;
+#if defined(__x86_64__)
+extern const struct eng_gemm_kernels eng_gemm_avx2;
+extern const struct eng_gemm_kernels eng_gemm_avx512;
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+// Packed weights: found in the model's cache, or made once in the plan's arena.
+#ifndef ENG_CPU_GEMM_WEIGHTS_H
+#define ENG_CPU_GEMM_WEIGHTS_H
+
+#include "backend/backend.h"
+#include "backend/pack.h"
+
+// Forms of packed weights; part of a cache key together with a hash of the parameters.
+enum eng_pack_form {
+    ENG_PACK_PANELS = 0x100, // + columns of a panel
+    ENG_PACK_DEPTHWISE = 0x200,
+    ENG_PACK_WINO = 0x300, // + unit
+    ENG_PACK_BF16 = 0x400,
+    ENG_PACK_AMX = 0x500,
+};
+
+// `bytes` filled by fill(ctx, memory), 64-byte aligned. `params` (of `params_bytes`, no pointers,
+// no padding) and `form` tell two packings of one tensor apart. NOMEM.
+BASE_NODISCARD enum base_status eng_weights_pack(const struct eng_prepare *prepare,
+                                                 const struct eng_tensor *tensor, uint64_t form,
+                                                 const void *params, size_t params_bytes,
+                                                 size_t bytes, eng_pack_fn fill, void *ctx,
+                                                 const void **out);
+// 64-byte aligned memory of the plan's lifetime; NULL when there is none.
+void *eng_weights_alloc(const struct eng_prepare *prepare, size_t bytes);
+
+#endif

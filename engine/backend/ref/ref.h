@@ -1,0 +1,186 @@
+// What the files of the reference backend share: typed loads and stores, walking over boxes, and
+// one step function per atomic command.
+//
+// Arithmetic is done in double for the float types (F16 and BF16 round through float), in 64-bit
+// integers that wrap for the others. Nothing here has undefined behaviour on any contents: casts
+// saturate, division by zero gives 0 for integers.
+#ifndef ENG_REF_H
+#define ENG_REF_H
+
+#include "backend/backend.h"
+#include "model/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+// Sets of element types: bit i is dtype i.
+#define ENG_REF_BIT(dtype) (1u << (dtype))
+#define ENG_REF_FLOATS                                                                             \
+    (ENG_REF_BIT(ENG_F32) | ENG_REF_BIT(ENG_F64) | ENG_REF_BIT(ENG_F16) | ENG_REF_BIT(ENG_BF16))
+#define ENG_REF_INTS                                                                               \
+    (ENG_REF_BIT(ENG_U8) | ENG_REF_BIT(ENG_I8) | ENG_REF_BIT(ENG_U16) | ENG_REF_BIT(ENG_I16) |     \
+     ENG_REF_BIT(ENG_I32) | ENG_REF_BIT(ENG_I64) | ENG_REF_BIT(ENG_U32) | ENG_REF_BIT(ENG_U64) |   \
+     ENG_REF_BIT(ENG_BOOL))
+#define ENG_REF_COMPLEX (ENG_REF_BIT(ENG_C64) | ENG_REF_BIT(ENG_C128))
+#define ENG_REF_NUMBERS (ENG_REF_FLOATS | ENG_REF_INTS)
+#define ENG_REF_ALL     (ENG_REF_NUMBERS | ENG_REF_COMPLEX | ENG_REF_BIT(ENG_STRING))
+
+static inline bool eng_ref_is(enum eng_dtype dtype, uint32_t set)
+{
+    return (set >> (unsigned)dtype & 1u) != 0;
+}
+
+// --- operands ---------------------------------------------------------------------------------
+
+static inline const struct eng_tensor *eng_ref_tensor(const struct eng_step *step, uint32_t tensor)
+{
+    return &step->program->tensors[tensor];
+}
+static inline bool eng_ref_has(const struct eng_step *step, uint32_t input)
+{
+    return input < step->command->input_count && step->command->inputs[input] != ENG_NONE;
+}
+static inline bool eng_ref_has_out(const struct eng_step *step, uint32_t output)
+{
+    return output < step->command->output_count && step->command->outputs[output] != ENG_NONE;
+}
+static inline const struct eng_tensor *eng_ref_in_tensor(const struct eng_step *step, uint32_t i)
+{
+    return eng_ref_tensor(step, step->command->inputs[i]);
+}
+static inline const struct eng_tensor *eng_ref_out_tensor(const struct eng_step *step, uint32_t i)
+{
+    return eng_ref_tensor(step, step->command->outputs[i]);
+}
+static inline enum eng_dtype eng_ref_in_type(const struct eng_step *step, uint32_t i)
+{
+    return eng_ref_in_tensor(step, i)->desc.dtype;
+}
+static inline enum eng_dtype eng_ref_out_type(const struct eng_step *step, uint32_t i)
+{
+    return eng_ref_out_tensor(step, i)->desc.dtype;
+}
+// NULL when the input is absent.
+static inline const void *eng_ref_in(const struct eng_step *step, const struct eng_run *run,
+                                     uint32_t i)
+{
+    return eng_ref_has(step, i) ? run->data[step->command->inputs[i]] : NULL;
+}
+static inline void *eng_ref_out(const struct eng_step *step, const struct eng_run *run, uint32_t i)
+{
+    return eng_ref_has_out(step, i) ? run->data[step->command->outputs[i]] : NULL;
+}
+
+// --- elements ---------------------------------------------------------------------------------
+
+// Saturating conversion; NaN gives 0.
+static inline int64_t eng_ref_to_i64(double value)
+{
+    if (value >= 9223372036854775808.0) {
+        return INT64_MAX;
+    }
+    if (value < -9223372036854775808.0) {
+        return INT64_MIN;
+    }
+    return isnan(value) ? 0 : (int64_t)value;
+}
+static inline uint64_t eng_ref_to_u64(double value)
+{
+    if (value >= 18446744073709551616.0) {
+        return UINT64_MAX;
+    }
+    return value > 0 ? (uint64_t)value : 0;
+}
+static inline int64_t eng_ref_clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+// Narrowing that gives an infinity past the range instead of undefined behaviour.
+static inline float eng_ref_to_f32(double value)
+{
+    if (value > 3.4028235677973366e38 || value < -3.4028235677973366e38) {
+        return value > 0 ? INFINITY : -INFINITY;
+    }
+    return (float)value;
+}
+
+// Integer element as 64 bits; U64 keeps its bit pattern.
+int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index);
+// Keeps the low bits (BOOL: whether it is not 0).
+void eng_ref_store_int(enum eng_dtype dtype, void *data, int64_t index, int64_t value);
+double eng_ref_load_slow(enum eng_dtype dtype, const void *data, int64_t index);
+void eng_ref_store_slow(enum eng_dtype dtype, void *data, int64_t index, double value);
+
+// Any number as a double, and back (integers saturate, toward zero).
+static inline double eng_ref_load(enum eng_dtype dtype, const void *data, int64_t index)
+{
+    return dtype == ENG_F32 ? (double)((const float *)data)[index]
+                            : eng_ref_load_slow(dtype, data, index);
+}
+static inline void eng_ref_store(enum eng_dtype dtype, void *data, int64_t index, double value)
+{
+    if (dtype == ENG_F32) {
+        ((float *)data)[index] = eng_ref_to_f32(value);
+    } else {
+        eng_ref_store_slow(dtype, data, index, value);
+    }
+}
+// Copies `count` elements of `bytes` each between strided places.
+void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
+                  size_t bytes);
+
+// --- functions of one element -----------------------------------------------------------------
+
+double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta);
+double eng_ref_binary(enum eng_binary_fn fn, double a, double b);
+bool eng_ref_is_comparison(enum eng_binary_fn fn);
+// value + bias[channel] + residual[index], then the activation. `index` counts the output's
+// physical elements.
+double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
+                        const struct eng_epilogue *epilogue, double value, int64_t channel,
+                        int64_t index);
+
+// --- boxes ------------------------------------------------------------------------------------
+
+// One row of a box, innermost dimension: operand v starts at at[v] and advances by step[v]; the
+// output's elements are out, out + 1, ...
+typedef void (*eng_ref_row_fn)(void *ctx, int64_t out, const int64_t *at, const int64_t *step,
+                               int64_t count);
+void eng_ref_rows(const struct eng_box *box, const struct eng_view *views, uint32_t view_count,
+                  eng_ref_row_fn row, void *ctx);
+
+// --- kernels ----------------------------------------------------------------------------------
+
+// `types`: which element types input 0 (without inputs: output 0) may have. setup may set
+// scratch_bytes and state, and refuse.
+struct eng_ref_kernel {
+    enum eng_atomic op;
+    uint32_t types;
+    eng_step_fn run;
+    enum base_status (*setup)(const struct eng_prepare *ctx, struct eng_step *step);
+};
+// Scratch of `count` elements of `bytes`; LIMIT when that cannot be counted.
+BASE_NODISCARD enum base_status eng_ref_scratch(struct eng_step *step, int64_t count, size_t bytes);
+// UNSUPPORTED with a text that names the command.
+enum base_status eng_ref_refuse(const struct eng_prepare *ctx, const struct eng_step *step,
+                                const char *why);
+
+// Rows of one family each; ended by a NULL run.
+extern const struct eng_ref_kernel eng_ref_elementwise[];
+extern const struct eng_ref_kernel eng_ref_cast[];
+extern const struct eng_ref_kernel eng_ref_expr[];
+extern const struct eng_ref_kernel eng_ref_reduce[];
+extern const struct eng_ref_kernel eng_ref_matmul[];
+extern const struct eng_ref_kernel eng_ref_conv[];
+extern const struct eng_ref_kernel eng_ref_pool[];
+extern const struct eng_ref_kernel eng_ref_norm[];
+extern const struct eng_ref_kernel eng_ref_attention[];
+extern const struct eng_ref_kernel eng_ref_raster[];
+extern const struct eng_ref_kernel eng_ref_move_family[];
+extern const struct eng_ref_kernel eng_ref_sort[];
+extern const struct eng_ref_kernel eng_ref_random[];
+extern const struct eng_ref_kernel eng_ref_resize[];
+extern const struct eng_ref_kernel eng_ref_vision[];
+extern const struct eng_ref_kernel eng_ref_det[];
+
+#endif

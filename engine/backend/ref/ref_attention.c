@@ -1,0 +1,81 @@
+// Scaled dot-product attention, one query at a time. Reference kernel; runs on the session's
+// thread.
+#include "backend/ref/ref.h"
+
+struct attention {
+    const struct eng_command *command;
+    const float *q, *k, *v, *mask;
+    float *out;
+    double *scores; // [T]
+    int64_t keys, depth, width;
+};
+
+static int64_t place(const struct eng_view *view, int64_t b, int64_t h, int64_t row, int64_t column)
+{
+    return view->offset + b * view->stride[0] + h * view->stride[1] + row * view->stride[2] +
+           column * view->stride[3];
+}
+
+// scores[t] = exp(scale * q . k[t] + mask[t] - largest); returns their sum.
+static double weigh(const struct attention *a, int64_t b, int64_t h, int64_t s)
+{
+    const struct eng_view *views = a->command->views;
+    double most = -INFINITY, sum = 0;
+    for (int64_t t = 0; t < a->keys; t++) {
+        double dot = 0;
+        for (int64_t d = 0; d < a->depth; d++) {
+            dot += (double)a->q[place(&views[0], b, h, s, d)] *
+                   (double)a->k[place(&views[1], b, h, t, d)];
+        }
+        dot *= (double)a->command->u.attention.scale;
+        dot += a->mask != NULL ? (double)a->mask[place(&views[3], b, h, s, t)] : 0;
+        a->scores[t] = dot;
+        most = dot > most ? dot : most;
+    }
+    for (int64_t t = 0; t < a->keys; t++) {
+        a->scores[t] = exp(a->scores[t] - most);
+        sum += a->scores[t];
+    }
+    return sum;
+}
+
+static enum base_status run_attention(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_command *command = step->command;
+    const int64_t *size = command->box.size;
+    struct attention a = {.command = command,
+                          .q = eng_ref_in(step, run, 0),
+                          .k = eng_ref_in(step, run, 1),
+                          .v = eng_ref_in(step, run, 2),
+                          .mask = eng_ref_in(step, run, 3),
+                          .out = eng_ref_out(step, run, 0),
+                          .scores = run->scratch,
+                          .keys = size[3],
+                          .depth = size[4],
+                          .width = size[5]};
+    for (int64_t row = 0; row < size[0] * size[1] * size[2]; row++) {
+        int64_t s = row % size[2], h = row / size[2] % size[1], b = row / size[2] / size[1];
+        double sum = weigh(&a, b, h, s);
+        for (int64_t e = 0; e < a.width; e++) {
+            double value = 0;
+            for (int64_t t = 0; t < a.keys; t++) {
+                value += a.scores[t] * (double)a.v[place(&command->views[2], b, h, t, e)];
+            }
+            a.out[place(&command->u.attention.out_view, b, h, s, e)] = eng_ref_to_f32(value / sum);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status setup_attention(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    if (step->command->box.rank != 6) {
+        return eng_ref_refuse(ctx, step, "box other than B, H, S, T, D, E");
+    }
+    return eng_ref_scratch(step, step->command->box.size[3], sizeof(double));
+}
+
+const struct eng_ref_kernel eng_ref_attention[] = {
+    {ENG_OP_ATTENTION, ENG_REF_BIT(ENG_F32), run_attention, setup_attention},
+    {.run = NULL},
+};

@@ -1,0 +1,62 @@
+// Determinants by elimination with partial pivoting. Reference kernel; runs on the session's
+// thread.
+#include "backend/ref/ref.h"
+
+// Destroys the matrix.
+static double determinant(double *a, int64_t n)
+{
+    double product = 1;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t pivot = k;
+        for (int64_t i = k + 1; i < n; i++) {
+            pivot = fabs(a[i * n + k]) > fabs(a[pivot * n + k]) ? i : pivot;
+        }
+        if (a[pivot * n + k] == 0) {
+            return 0;
+        }
+        for (int64_t j = 0; j < n && pivot != k; j++) {
+            double swapped = a[k * n + j];
+            a[k * n + j] = a[pivot * n + j];
+            a[pivot * n + j] = swapped;
+        }
+        product *= pivot != k ? -a[k * n + k] : a[k * n + k];
+        for (int64_t i = k + 1; i < n; i++) {
+            double factor = a[i * n + k] / a[k * n + k];
+            for (int64_t j = k; j < n; j++) {
+                a[i * n + j] -= factor * a[k * n + j];
+            }
+        }
+    }
+    return product;
+}
+
+static enum base_status run_det(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_desc *desc = &eng_ref_in_tensor(step, 0)->desc;
+    int64_t n = desc->dims[desc->rank - 1];
+    int64_t batch = eng_desc_count(&eng_ref_out_tensor(step, 0)->desc);
+    double *matrix = run->scratch;
+    for (int64_t b = 0; b < batch; b++) {
+        for (int64_t i = 0; i < n * n; i++) {
+            matrix[i] = eng_ref_load(desc->dtype, eng_ref_in(step, run, 0), b * n * n + i);
+        }
+        eng_ref_store(eng_ref_out_type(step, 0), eng_ref_out(step, run, 0), b,
+                      determinant(matrix, n));
+    }
+    return BASE_OK;
+}
+
+static enum base_status setup_det(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    const struct eng_desc *desc = &eng_ref_in_tensor(step, 0)->desc;
+    if (desc->rank < 2 || desc->dims[desc->rank - 1] != desc->dims[desc->rank - 2]) {
+        return eng_ref_refuse(ctx, step, "matrices that are not square");
+    }
+    int64_t n = desc->dims[desc->rank - 1];
+    return eng_ref_scratch(step, n * n, sizeof(double));
+}
+
+const struct eng_ref_kernel eng_ref_det[] = {
+    {ENG_OP_DET, ENG_REF_FLOATS, run_det, setup_det},
+    {.run = NULL},
+};

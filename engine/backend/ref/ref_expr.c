@@ -1,0 +1,79 @@
+// Fused elementwise programs, one element at a time. Reference kernel; runs on the session's
+// thread.
+#include "backend/ref/ref.h"
+
+struct expr_ctx {
+    const struct eng_expr *expr;
+    const void *in[ENG_EXPR_LOADS_MAX];
+    enum eng_dtype types[ENG_EXPR_LOADS_MAX];
+    void *out;
+    enum eng_dtype to;
+};
+
+static double apply(const struct eng_expr_op *op, const double *registers)
+{
+    switch (op->kind) {
+    case ENG_EXPR_CONST:
+        return (double)op->alpha;
+    case ENG_EXPR_UNARY:
+        return eng_ref_unary((enum eng_unary_fn)op->fn, registers[op->a], (double)op->alpha,
+                             (double)op->beta);
+    default:
+        return eng_ref_binary((enum eng_binary_fn)op->fn, registers[op->a], registers[op->b]);
+    }
+}
+
+static void row_expr(void *ctx, int64_t out, const int64_t *at, const int64_t *step, int64_t count)
+{
+    const struct expr_ctx *c = ctx;
+    uint32_t loads = c->expr->load_count, ops = c->expr->op_count;
+    for (int64_t i = 0; i < count; i++) {
+        double registers[ENG_EXPR_LOADS_MAX + ENG_EXPR_OPS_MAX] = {0};
+        for (uint32_t v = 0; v < loads; v++) {
+            registers[v] = eng_ref_load(c->types[v], c->in[v], at[v] + i * step[v]);
+        }
+        for (uint32_t o = 0; o < ops; o++) {
+            registers[loads + o] = apply(&c->expr->ops[o], registers);
+        }
+        eng_ref_store(c->to, c->out, out + i, registers[loads + ops - 1]);
+    }
+}
+
+static enum base_status run_expr(const struct eng_step *step, const struct eng_run *run)
+{
+    struct expr_ctx ctx = {.expr = step->command->u.expr,
+                           .out = eng_ref_out(step, run, 0),
+                           .to = eng_ref_out_type(step, 0)};
+    for (uint32_t v = 0; v < ctx.expr->load_count; v++) {
+        ctx.in[v] = eng_ref_in(step, run, v);
+        ctx.types[v] = eng_ref_in_type(step, v);
+    }
+    eng_ref_rows(&step->command->box, step->command->views, ctx.expr->load_count, row_expr, &ctx);
+    return BASE_OK;
+}
+
+static enum base_status setup_expr(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    const struct eng_expr *expr = step->command->u.expr;
+    if (expr->load_count > ENG_EXPR_LOADS_MAX || expr->op_count > ENG_EXPR_OPS_MAX ||
+        expr->load_count + expr->op_count == 0) {
+        return eng_ref_refuse(ctx, step, "too many registers");
+    }
+    for (uint32_t o = 0; o < expr->op_count; o++) {
+        const struct eng_expr_op *op = &expr->ops[o];
+        uint32_t known = expr->load_count + o;
+        bool is_bad = op->kind == ENG_EXPR_UNARY ? op->a >= known || op->fn >= ENG_UNARY_COUNT
+                      : op->kind == ENG_EXPR_BINARY
+                          ? op->a >= known || op->b >= known || op->fn >= ENG_BINARY_COUNT
+                          : op->kind != ENG_EXPR_CONST;
+        if (is_bad) {
+            return eng_ref_refuse(ctx, step, "an instruction reads what is not computed yet");
+        }
+    }
+    return BASE_OK;
+}
+
+const struct eng_ref_kernel eng_ref_expr[] = {
+    {ENG_OP_EXPR, ENG_REF_FLOATS, run_expr, setup_expr},
+    {.run = NULL},
+};

@@ -1,0 +1,148 @@
+// Matrix products over strided views. Reference kernels; run on the session's thread.
+//
+// Float types: a panel of PANEL columns of B is widened to double once, then every row of A runs
+// over it. Integers: one element at a time, in 64 bits that wrap.
+#include "backend/ref/ref.h"
+
+#define PANEL 64
+
+struct product {
+    const struct eng_step *step;
+    const struct eng_run *run;
+    int64_t m, n, k;
+    int64_t a_m, a_k, b_n, b_k; // strides
+    const void *a, *b;
+    void *c;
+    enum eng_dtype from, to;
+    double *panel;                     // [k][PANEL]
+    int64_t a_first, b_first, c_first; // of the current batch
+};
+
+static void load_panel(const struct product *p, int64_t first, int64_t width)
+{
+    for (int64_t k = 0; k < p->k; k++) {
+        int64_t row = p->b_first + k * p->b_k + first * p->b_n;
+        for (int64_t j = 0; j < PANEL; j++) {
+            p->panel[k * PANEL + j] = j < width ? eng_ref_load(p->from, p->b, row + j * p->b_n) : 0;
+        }
+    }
+}
+
+static void multiply_panel(const struct product *p, int64_t first, int64_t width)
+{
+    const struct eng_matmul *matmul = &p->step->command->u.matmul;
+    for (int64_t m = 0; m < p->m; m++) {
+        double sums[PANEL] = {0};
+        for (int64_t k = 0; k < p->k; k++) {
+            double a = eng_ref_load(p->from, p->a, p->a_first + m * p->a_m + k * p->a_k);
+            const double *b = p->panel + k * PANEL;
+            for (int j = 0; j < PANEL; j++) {
+                sums[j] += a * b[j];
+            }
+        }
+        for (int64_t j = 0; j < width; j++) {
+            int64_t index = p->c_first + m * p->n + first + j;
+            double value = (double)matmul->alpha * sums[j];
+            eng_ref_store(
+                p->to, p->c, index,
+                eng_ref_epilogue(p->step, p->run, &matmul->epilogue, value, first + j, index));
+        }
+    }
+}
+
+static void multiply_float(const struct product *p)
+{
+    for (int64_t first = 0; first < p->n; first += PANEL) {
+        int64_t width = p->n - first < PANEL ? p->n - first : PANEL;
+        load_panel(p, first, width);
+        multiply_panel(p, first, width);
+    }
+}
+
+static void multiply_int(const struct product *p)
+{
+    const struct eng_matmul *matmul = &p->step->command->u.matmul;
+    for (int64_t m = 0; m < p->m; m++) {
+        for (int64_t n = 0; n < p->n; n++) {
+            uint64_t sum = 0;
+            for (int64_t k = 0; k < p->k; k++) {
+                sum +=
+                    (uint64_t)eng_ref_load_int(p->from, p->a,
+                                               p->a_first + m * p->a_m + k * p->a_k) *
+                    (uint64_t)eng_ref_load_int(p->from, p->b, p->b_first + n * p->b_n + k * p->b_k);
+            }
+            if (matmul->alpha != 1.0F) {
+                sum = (uint64_t)eng_ref_to_i64((double)matmul->alpha * (double)(int64_t)sum);
+            }
+            uint32_t bias = matmul->epilogue.bias, residual = matmul->epilogue.residual;
+            int64_t index = p->c_first + m * p->n + n;
+            sum += bias == ENG_NONE ? 0 : (uint64_t)eng_ref_load_int(p->to, p->run->data[bias], n);
+            sum += residual == ENG_NONE
+                       ? 0
+                       : (uint64_t)eng_ref_load_int(p->to, p->run->data[residual], index);
+            eng_ref_store_int(p->to, p->c, index, (int64_t)sum);
+        }
+    }
+}
+
+static enum base_status run_matmul(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_command *command = step->command;
+    uint32_t batch_rank = command->u.matmul.batch_rank;
+    const int64_t *size = command->box.size, *sa = command->views[0].stride,
+                  *sb = command->views[1].stride;
+    struct product p = {.step = step,
+                        .run = run,
+                        .m = size[batch_rank],
+                        .n = size[batch_rank + 1],
+                        .k = size[batch_rank + 2],
+                        .a_m = sa[batch_rank],
+                        .a_k = sa[batch_rank + 2],
+                        .b_n = sb[batch_rank + 1],
+                        .b_k = sb[batch_rank + 2],
+                        .a = eng_ref_in(step, run, 0),
+                        .b = eng_ref_in(step, run, 1),
+                        .c = eng_ref_out(step, run, 0),
+                        .from = eng_ref_in_type(step, 0),
+                        .to = eng_ref_out_type(step, 0),
+                        .panel = run->scratch};
+    int64_t batches = 1;
+    for (uint32_t d = 0; d < batch_rank; d++) {
+        batches *= size[d];
+    }
+    for (int64_t batch = 0; batch < batches; batch++) {
+        int64_t left = batch;
+        p.a_first = command->views[0].offset;
+        p.b_first = command->views[1].offset;
+        p.c_first = batch * p.m * p.n;
+        for (uint32_t d = batch_rank; d-- > 0;) {
+            p.a_first += left % size[d] * sa[d];
+            p.b_first += left % size[d] * sb[d];
+            left /= size[d];
+        }
+        if (eng_ref_is(p.from, ENG_REF_FLOATS)) {
+            multiply_float(&p);
+        } else {
+            multiply_int(&p);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status setup_matmul(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    const struct eng_command *command = step->command;
+    uint32_t batch_rank = command->u.matmul.batch_rank;
+    if (command->box.rank != batch_rank + 3 || command->box.rank > ENG_RANK_MAX) {
+        return eng_ref_refuse(ctx, step, "box without m, n, k");
+    }
+    if (eng_ref_in_type(step, 0) != eng_ref_in_type(step, 1)) {
+        return eng_ref_refuse(ctx, step, "operands of different types");
+    }
+    return eng_ref_scratch(step, command->box.size[batch_rank + 2], PANEL * sizeof(double));
+}
+
+const struct eng_ref_kernel eng_ref_matmul[] = {
+    {ENG_OP_MATMUL, ENG_REF_NUMBERS, run_matmul, setup_matmul},
+    {.run = NULL},
+};

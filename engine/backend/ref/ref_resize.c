@@ -1,0 +1,191 @@
+// Resize of any number of dimensions: one pass per dimension that changes, over doubles. Reference
+// kernel; runs on the session's thread.
+#include "backend/ref/ref.h"
+
+#define TAPS_MAX 4
+
+// Which elements of a row make one element of the resized row.
+struct taps {
+    bool is_outside; // TF_CROP: the extrapolation value instead
+    int count;
+    int64_t at[TAPS_MAX];
+    double weight[TAPS_MAX];
+};
+
+// One dimension.
+struct axis {
+    const struct eng_resize *resize;
+    int64_t in, out;
+    double scale, resized; // resized: in * scale, not rounded when scales were given
+    double roi_begin, roi_end;
+};
+
+static struct axis axis_of(const struct eng_step *step, uint32_t d)
+{
+    const struct eng_resize *r = step->command->u.resize;
+    struct axis a = {.resize = r,
+                     .in = eng_ref_in_tensor(step, 0)->desc.dims[d],
+                     .out = eng_ref_out_tensor(step, 0)->desc.dims[d],
+                     .roi_begin = (double)r->roi_begin[d],
+                     .roi_end = (double)r->roi_end[d]};
+    // A scale that came from sizes is taken at full precision.
+    double exact = (double)a.out / (double)a.in, scale = (double)r->scale[d];
+    a.scale = scale <= 0 || fabs(scale - exact) < 1e-6 * exact ? exact : scale;
+    a.resized = a.scale * (double)a.in;
+    return a;
+}
+
+static double source_of(const struct axis *a, int64_t i)
+{
+    double x = (double)i, last = (double)a->in - 1;
+    switch (a->resize->coord) {
+    case ENG_COORD_ALIGN_CORNERS:
+        return a->resized == 1 ? 0 : x * last / (a->resized - 1);
+    case ENG_COORD_ASYMMETRIC:
+        return x / a->scale;
+    case ENG_COORD_TF_CROP:
+        return a->out > 1
+                   ? a->roi_begin * last + x * (a->roi_end - a->roi_begin) * last / (a->resized - 1)
+                   : 0.5 * (a->roi_begin + a->roi_end) * last;
+    case ENG_COORD_PYTORCH_HALF_PIXEL:
+        return a->resized > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+    default:
+        return (x + 0.5) / a->scale - 0.5;
+    }
+}
+
+static double nearest(enum eng_resize_round round, double x)
+{
+    switch (round) {
+    case ENG_ROUND_PREFER_CEIL:
+        return floor(x + 0.5);
+    case ENG_ROUND_FLOOR:
+        return floor(x);
+    case ENG_ROUND_CEIL:
+        return ceil(x);
+    default:
+        return ceil(x - 0.5);
+    }
+}
+
+// Weight of an element at distance d >= 0.
+static double cubic(double d, double a)
+{
+    if (d <= 1) {
+        return ((a + 2) * d - (a + 3)) * d * d + 1;
+    }
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+static struct taps taps_of(const struct axis *a, int64_t i)
+{
+    const struct eng_resize *r = a->resize;
+    struct taps t = {0};
+    double x = source_of(a, i), last = (double)a->in - 1, first = floor(x), sum = 0;
+    t.is_outside = r->coord == ENG_COORD_TF_CROP && !(x >= 0 && x <= last);
+    if (r->fn == ENG_RESIZE_NEAREST) {
+        t.count = 1;
+        t.at[0] = eng_ref_clamp(eng_ref_to_i64(nearest(r->round, x)), 0, a->in - 1);
+        t.weight[0] = 1;
+        return t;
+    }
+    t.count = r->fn == ENG_RESIZE_LINEAR ? 2 : 4;
+    first -= t.count / 2 - 1;
+    for (int k = 0; k < t.count; k++) {
+        double place = first + k, distance = fabs(x - place);
+        t.at[k] = eng_ref_clamp(eng_ref_to_i64(place), 0, a->in - 1);
+        t.weight[k] = t.count == 2 ? 1 - distance : cubic(distance, (double)r->cubic_a);
+        if (r->exclude_outside && !(place >= 0 && place <= last)) {
+            t.weight[k] = 0;
+        }
+        sum += t.weight[k];
+    }
+    for (int k = 0; k < t.count && r->exclude_outside && sum != 0; k++) {
+        t.weight[k] /= sum;
+    }
+    return t;
+}
+
+// [outer, in, inner] -> [outer, out, inner].
+static void resize_axis(const struct axis *a, const double *from, double *to, int64_t outer,
+                        int64_t inner)
+{
+    for (int64_t i = 0; i < a->out; i++) {
+        struct taps t = taps_of(a, i);
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t j = 0; j < inner; j++) {
+                double sum = 0;
+                for (int k = 0; k < t.count; k++) {
+                    sum += t.weight[k] == 0 ? 0
+                                            : t.weight[k] * from[(o * a->in + t.at[k]) * inner + j];
+                }
+                to[(o * a->out + i) * inner + j] =
+                    t.is_outside ? (double)a->resize->extrapolation : sum;
+            }
+        }
+    }
+}
+
+// Elements of the largest of the intermediate results.
+static int64_t largest_stage(const struct eng_step *step)
+{
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
+    int64_t most = 0;
+    for (uint32_t stage = 0; stage <= in->rank; stage++) {
+        struct eng_desc desc = *in;
+        int64_t count = 0;
+        for (uint32_t d = 0; d < stage; d++) {
+            desc.dims[d] = out->dims[d];
+        }
+        if (eng_desc_check(&desc, &count) != BASE_OK) {
+            return -1;
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static enum base_status run_resize(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
+    double *from = run->scratch, *to = from + largest_stage(step);
+    int64_t outer = 1, inner = eng_desc_count(in), count = eng_desc_count(out);
+    if (count == 0) {
+        return BASE_OK;
+    }
+    for (int64_t i = 0; i < inner; i++) {
+        from[i] = eng_ref_load(in->dtype, eng_ref_in(step, run, 0), i);
+    }
+    for (uint32_t d = 0; d < in->rank; d++) {
+        struct axis a = axis_of(step, d);
+        inner /= a.in;
+        if (a.in != a.out || a.scale != 1 || a.resize->coord == ENG_COORD_TF_CROP) {
+            resize_axis(&a, from, to, outer, inner);
+            double *swapped = from;
+            from = to;
+            to = swapped;
+        }
+        outer *= a.out;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        eng_ref_store(out->dtype, eng_ref_out(step, run, 0), i, from[i]);
+    }
+    return BASE_OK;
+}
+
+static enum base_status setup_resize(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
+    if (in->rank != out->rank || (eng_desc_count(in) == 0 && eng_desc_count(out) != 0)) {
+        return eng_ref_refuse(ctx, step, "something out of nothing");
+    }
+    return eng_ref_scratch(step, largest_stage(step), 2 * sizeof(double));
+}
+
+const struct eng_ref_kernel eng_ref_resize[] = {
+    {ENG_OP_RESIZE, ENG_REF_NUMBERS, run_resize, setup_resize},
+    {.run = NULL},
+};

@@ -1,0 +1,377 @@
+// Elements of every type as numbers, the functions of one and two numbers, and the walk over boxes
+// that elementwise commands share. Called by the reference kernels at run time.
+#include "backend/ref/ref.h"
+
+int64_t eng_ref_load_int(enum eng_dtype dtype, const void *data, int64_t index)
+{
+    switch (dtype) {
+    case ENG_BOOL:
+    case ENG_U8:
+        return ((const uint8_t *)data)[index];
+    case ENG_I8:
+        return ((const int8_t *)data)[index];
+    case ENG_U16:
+        return ((const uint16_t *)data)[index];
+    case ENG_I16:
+        return ((const int16_t *)data)[index];
+    case ENG_U32:
+        return ((const uint32_t *)data)[index];
+    case ENG_I32:
+        return ((const int32_t *)data)[index];
+    case ENG_U64:
+    case ENG_I64:
+        return ((const int64_t *)data)[index];
+    default:
+        return eng_ref_to_i64(eng_ref_load(dtype, data, index));
+    }
+}
+
+void eng_ref_store_int(enum eng_dtype dtype, void *data, int64_t index, int64_t value)
+{
+    switch (dtype) {
+    case ENG_BOOL:
+        ((uint8_t *)data)[index] = value != 0;
+        break;
+    case ENG_U8:
+    case ENG_I8:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+        break;
+    case ENG_U16:
+    case ENG_I16:
+        ((uint16_t *)data)[index] = (uint16_t)value;
+        break;
+    case ENG_U32:
+    case ENG_I32:
+        ((uint32_t *)data)[index] = (uint32_t)value;
+        break;
+    case ENG_U64:
+    case ENG_I64:
+        ((int64_t *)data)[index] = value;
+        break;
+    case ENG_F32: // straight, so that it is rounded once
+        ((float *)data)[index] = (float)value;
+        break;
+    default:
+        eng_ref_store(dtype, data, index, (double)value);
+    }
+}
+
+double eng_ref_load_slow(enum eng_dtype dtype, const void *data, int64_t index)
+{
+    switch (dtype) {
+    case ENG_F32:
+        return (double)((const float *)data)[index];
+    case ENG_F64:
+        return ((const double *)data)[index];
+    case ENG_F16:
+        return (double)eng_f16_to_f32(((const uint16_t *)data)[index]);
+    case ENG_BF16:
+        return (double)eng_bf16_to_f32(((const uint16_t *)data)[index]);
+    case ENG_U64:
+        return (double)((const uint64_t *)data)[index];
+    case ENG_BOOL:
+    case ENG_U8:
+    case ENG_I8:
+    case ENG_U16:
+    case ENG_I16:
+    case ENG_U32:
+    case ENG_I32:
+    case ENG_I64:
+        return (double)eng_ref_load_int(dtype, data, index);
+    default:
+        return 0;
+    }
+}
+
+static int64_t saturated(enum eng_dtype dtype, double value)
+{
+    int64_t whole = eng_ref_to_i64(value);
+    switch (dtype) {
+    case ENG_U8:
+        return eng_ref_clamp(whole, 0, UINT8_MAX);
+    case ENG_I8:
+        return eng_ref_clamp(whole, INT8_MIN, INT8_MAX);
+    case ENG_U16:
+        return eng_ref_clamp(whole, 0, UINT16_MAX);
+    case ENG_I16:
+        return eng_ref_clamp(whole, INT16_MIN, INT16_MAX);
+    case ENG_U32:
+        return eng_ref_clamp(whole, 0, UINT32_MAX);
+    case ENG_I32:
+        return eng_ref_clamp(whole, INT32_MIN, INT32_MAX);
+    default:
+        return whole;
+    }
+}
+
+void eng_ref_store_slow(enum eng_dtype dtype, void *data, int64_t index, double value)
+{
+    switch (dtype) {
+    case ENG_F32:
+        ((float *)data)[index] = eng_ref_to_f32(value);
+        break;
+    case ENG_F64:
+        ((double *)data)[index] = value;
+        break;
+    case ENG_F16:
+        ((uint16_t *)data)[index] = eng_f16_from_f32(eng_ref_to_f32(value));
+        break;
+    case ENG_BF16:
+        ((uint16_t *)data)[index] = eng_bf16_from_f32(eng_ref_to_f32(value));
+        break;
+    case ENG_U64:
+        ((uint64_t *)data)[index] = eng_ref_to_u64(value);
+        break;
+    case ENG_BOOL:
+        ((uint8_t *)data)[index] = value != 0;
+        break;
+    default:
+        eng_ref_store_int(dtype, data, index, saturated(dtype, value));
+    }
+}
+
+#define MOVE_AS(type)                                                                              \
+    do {                                                                                           \
+        type *to = out;                                                                            \
+        const type *from = in;                                                                     \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            to[i * out_stride] = from[i * in_stride];                                              \
+        }                                                                                          \
+    } while (0)
+
+struct pair {
+    uint64_t low, high;
+};
+
+void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stride, int64_t count,
+                  size_t bytes)
+{
+    if (count > 0 && out_stride == 1 && in_stride == 1) {
+        memcpy(out, in, (size_t)count * bytes);
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        MOVE_AS(uint8_t);
+        break;
+    case 2:
+        MOVE_AS(uint16_t);
+        break;
+    case 4:
+        MOVE_AS(uint32_t);
+        break;
+    case 8:
+        MOVE_AS(uint64_t);
+        break;
+    default: // strings and C128
+        MOVE_AS(struct pair);
+        break;
+    }
+}
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static double clip(double x, double low, double high)
+{
+    double at_least = x < low ? low : x;
+    return at_least > high ? high : at_least;
+}
+
+static double shrink(double x, double lambd, double bias)
+{
+    if (x < -lambd) {
+        return x + bias;
+    }
+    return x > lambd ? x - bias : isnan(x) ? x : 0;
+}
+
+static double (*const library[ENG_UNARY_COUNT])(double) = {
+    [ENG_ABS] = fabs,        [ENG_CEIL] = ceil,   [ENG_FLOOR] = floor,
+    [ENG_ROUND] = nearbyint, [ENG_SQRT] = sqrt,   [ENG_EXP] = exp,
+    [ENG_LOG] = log,         [ENG_SIN] = sin,     [ENG_COS] = cos,
+    [ENG_TAN] = tan,         [ENG_ASIN] = asin,   [ENG_ACOS] = acos,
+    [ENG_ATAN] = atan,       [ENG_SINH] = sinh,   [ENG_COSH] = cosh,
+    [ENG_TANH] = tanh,       [ENG_ASINH] = asinh, [ENG_ACOSH] = acosh,
+    [ENG_ATANH] = atanh,     [ENG_ERF] = erf,     [ENG_GELU_TANH] = gelu_tanh,
+};
+
+// What is neither in the library nor has parameters.
+static double plain_unary(enum eng_unary_fn fn, double x)
+{
+    switch (fn) {
+    case ENG_NEG:
+        return -x;
+    case ENG_SIGN:
+        return isnan(x) ? x : (double)((x > 0) - (x < 0));
+    case ENG_RSQRT:
+        return 1 / sqrt(x);
+    case ENG_RECIPROCAL:
+        return 1 / x;
+    case ENG_SQUARE:
+        return x * x;
+    case ENG_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case ENG_RELU:
+        return x < 0 ? 0 : x;
+    case ENG_SOFTPLUS:
+        return log1p(exp(-fabs(x))) + (x > 0 ? x : 0);
+    case ENG_SOFTSIGN:
+        return x / (1 + fabs(x));
+    case ENG_HARD_SWISH:
+        return x * clip(x / 6 + 0.5, 0, 1);
+    case ENG_GELU:
+        return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+    case ENG_NOT:
+        return x == 0;
+    case ENG_IS_NAN:
+        return isnan(x) ? 1 : 0;
+    default:
+        return x;
+    }
+}
+
+double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta)
+{
+    if (library[fn] != NULL) {
+        return library[fn](x);
+    }
+    switch (fn) {
+    case ENG_LEAKY_RELU:
+        return x < 0 ? alpha * x : x;
+    case ENG_ELU:
+        return x < 0 ? alpha * expm1(x) : x;
+    case ENG_SELU:
+        return beta * (x > 0 ? x : alpha * expm1(x));
+    case ENG_CELU:
+        return x < 0 ? alpha * expm1(x / alpha) : x;
+    case ENG_HARD_SIGMOID:
+        return clip(alpha * x + beta, 0, 1);
+    case ENG_CLIP:
+        return clip(x, alpha, beta);
+    case ENG_THRESHOLDED_RELU:
+        return x > alpha ? x : isnan(x) ? x : 0;
+    case ENG_SHRINK:
+        return shrink(x, alpha, beta);
+    case ENG_IS_INF:
+        return isinf(x) && (x < 0 ? alpha != 0 : beta != 0);
+    default:
+        return plain_unary(fn, x);
+    }
+}
+
+bool eng_ref_is_comparison(enum eng_binary_fn fn)
+{
+    return fn >= ENG_EQUAL && fn <= ENG_GREATER_EQUAL;
+}
+
+// The divisor's sign; fmod has the dividend's.
+static double modulo(double a, double b)
+{
+    double rest = fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+double eng_ref_binary(enum eng_binary_fn fn, double a, double b)
+{
+    switch (fn) {
+    case ENG_ADD:
+        return a + b;
+    case ENG_SUB:
+        return a - b;
+    case ENG_MUL:
+        return a * b;
+    case ENG_DIV:
+        return a / b;
+    case ENG_POW:
+        return pow(a, b);
+    case ENG_MOD:
+        return modulo(a, b);
+    case ENG_FMOD:
+        return fmod(a, b);
+    case ENG_MIN: // a NaN wins, on either side
+        return isnan(a) || a < b ? a : b;
+    case ENG_MAX:
+        return isnan(a) || a > b ? a : b;
+    case ENG_EQUAL:
+        return a == b;
+    case ENG_LESS:
+        return a < b;
+    case ENG_LESS_EQUAL:
+        return a <= b;
+    case ENG_GREATER:
+        return a > b;
+    case ENG_GREATER_EQUAL:
+        return a >= b;
+    case ENG_AND:
+        return a != 0 && b != 0;
+    case ENG_OR:
+        return a != 0 || b != 0;
+    case ENG_XOR:
+        return (a != 0) != (b != 0);
+    case ENG_SHIFT_LEFT:
+        return ldexp(a, (int)eng_ref_clamp(eng_ref_to_i64(b), -2000, 2000));
+    case ENG_SHIFT_RIGHT:
+        return ldexp(a, -(int)eng_ref_clamp(eng_ref_to_i64(b), -2000, 2000));
+    case ENG_PRELU:
+        return a < 0 ? a * b : a;
+    case ENG_SQUARED_DIFF:
+        return (a - b) * (a - b);
+    default:
+        return a;
+    }
+}
+
+double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,
+                        const struct eng_epilogue *epilogue, double value, int64_t channel,
+                        int64_t index)
+{
+    if (epilogue->bias != ENG_NONE) {
+        value += eng_ref_load(eng_ref_tensor(step, epilogue->bias)->desc.dtype,
+                              run->data[epilogue->bias], channel);
+    }
+    if (epilogue->residual != ENG_NONE) {
+        value += eng_ref_load(eng_ref_tensor(step, epilogue->residual)->desc.dtype,
+                              run->data[epilogue->residual], index);
+    }
+    return epilogue->has_activation ? eng_ref_unary(epilogue->activation, value,
+                                                    (double)epilogue->alpha, (double)epilogue->beta)
+                                    : value;
+}
+
+void eng_ref_rows(const struct eng_box *box, const struct eng_view *views, uint32_t view_count,
+                  eng_ref_row_fn row, void *ctx)
+{
+    int64_t at[ENG_COMMAND_VIEWS_MAX] = {0}, step[ENG_COMMAND_VIEWS_MAX] = {0};
+    int64_t index[ENG_RANK_MAX] = {0};
+    uint32_t outer = box->rank > 0 ? box->rank - 1 : 0;
+    int64_t count = box->rank > 0 ? box->size[outer] : 1, rows = 1;
+    for (uint32_t d = 0; d < outer; d++) {
+        rows *= box->size[d];
+    }
+    if (count == 0) {
+        return;
+    }
+    for (uint32_t v = 0; v < view_count; v++) {
+        at[v] = views[v].offset;
+        step[v] = box->rank > 0 ? views[v].stride[outer] : 0;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        row(ctx, r * count, at, step, count);
+        for (uint32_t d = outer; d-- > 0;) {
+            index[d]++;
+            for (uint32_t v = 0; v < view_count; v++) {
+                at[v] += views[v].stride[d];
+            }
+            if (index[d] < box->size[d]) {
+                break;
+            }
+            for (uint32_t v = 0; v < view_count; v++) {
+                at[v] -= views[v].stride[d] * box->size[d];
+            }
+            index[d] = 0;
+        }
+    }
+}

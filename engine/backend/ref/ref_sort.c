@@ -1,0 +1,126 @@
+// Order along an axis: the largest, the k largest. Ties go to the lower index. Reference kernels;
+// run on the session's thread.
+#include "backend/ref/ref.h"
+
+struct column {
+    enum eng_dtype dtype;
+    const void *data;
+    int64_t first, stride;
+    bool largest;
+};
+
+// Whether element a comes before element b; NaN is larger than any number.
+static bool is_before(const struct column *c, int64_t a, int64_t b)
+{
+    int64_t at = c->first + a * c->stride, bt = c->first + b * c->stride;
+    if (eng_ref_is(c->dtype, ENG_REF_FLOATS)) {
+        double x = eng_ref_load(c->dtype, c->data, at), y = eng_ref_load(c->dtype, c->data, bt);
+        if (isnan(x) || isnan(y)) {
+            return c->largest ? isnan(x) && !isnan(y) : isnan(y) && !isnan(x);
+        }
+        return c->largest ? x > y : x < y;
+    }
+    int64_t x = eng_ref_load_int(c->dtype, c->data, at);
+    int64_t y = eng_ref_load_int(c->dtype, c->data, bt);
+    if (c->dtype == ENG_U64) {
+        return c->largest ? (uint64_t)x > (uint64_t)y : (uint64_t)x < (uint64_t)y;
+    }
+    return c->largest ? x > y : x < y;
+}
+
+static enum base_status run_arg_reduce(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_arg_reduce *arg = &step->command->u.arg_reduce;
+    struct column c = {.dtype = eng_ref_in_type(step, 0),
+                       .data = eng_ref_in(step, run, 0),
+                       .stride = arg->inner,
+                       .largest = arg->is_max};
+    int64_t *out = eng_ref_out(step, run, 0);
+    for (int64_t o = 0; o < arg->outer; o++) {
+        for (int64_t i = 0; i < arg->inner; i++) {
+            int64_t best = 0;
+            c.first = o * arg->n * arg->inner + i;
+            for (int64_t k = 1; k < arg->n; k++) {
+                if (arg->select_last ? !is_before(&c, best, k) : is_before(&c, k, best)) {
+                    best = k;
+                }
+            }
+            out[o * arg->inner + i] = best;
+        }
+    }
+    return BASE_OK;
+}
+
+// Stable merge of [begin, middle) and [middle, end) of `from` into `to`.
+static void merge(const struct column *c, const int64_t *from, int64_t *to, int64_t begin,
+                  int64_t middle, int64_t end)
+{
+    int64_t a = begin, b = middle;
+    for (int64_t i = begin; i < end; i++) {
+        bool takes_b = a == middle || (b < end && is_before(c, from[b], from[a]));
+        to[i] = takes_b ? from[b++] : from[a++];
+    }
+}
+
+// Sorts 0..n-1 by the column; `order` and `spare` hold n each. Returns the one with the result.
+static const int64_t *sort_column(const struct column *c, int64_t n, int64_t *order, int64_t *spare)
+{
+    for (int64_t i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t middle = eng_ref_clamp(begin + width, 0, n);
+            merge(c, order, spare, begin, middle, eng_ref_clamp(begin + 2 * width, 0, n));
+        }
+        int64_t *swapped = order;
+        order = spare;
+        spare = swapped;
+    }
+    return order;
+}
+
+static enum base_status run_topk(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_topk *topk = &step->command->u.topk;
+    struct column c = {.dtype = eng_ref_in_type(step, 0),
+                       .data = eng_ref_in(step, run, 0),
+                       .stride = topk->inner,
+                       .largest = topk->largest};
+    size_t bytes = eng_dtype_bytes(c.dtype);
+    uint8_t *values = eng_ref_out(step, run, 0);
+    int64_t *indices = eng_ref_out(step, run, 1), *scratch = run->scratch;
+    for (int64_t o = 0; o < topk->outer; o++) {
+        for (int64_t i = 0; i < topk->inner; i++) {
+            c.first = o * topk->n * topk->inner + i;
+            const int64_t *order = sort_column(&c, topk->n, scratch, scratch + topk->n);
+            for (int64_t k = 0; k < topk->k; k++) {
+                int64_t to = (o * topk->k + k) * topk->inner + i;
+                int64_t from = c.first + order[k] * c.stride;
+                if (values != NULL) {
+                    memcpy(values + (size_t)to * bytes,
+                           (const uint8_t *)c.data + (size_t)from * bytes, bytes);
+                }
+                if (indices != NULL) {
+                    indices[to] = order[k];
+                }
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status setup_topk(const struct eng_prepare *ctx, struct eng_step *step)
+{
+    const struct eng_topk *topk = &step->command->u.topk;
+    if (topk->k < 0 || topk->k > topk->n) {
+        return eng_ref_refuse(ctx, step, "more than there are");
+    }
+    return eng_ref_scratch(step, topk->n, 2 * sizeof(int64_t));
+}
+
+const struct eng_ref_kernel eng_ref_sort[] = {
+    {ENG_OP_ARG_REDUCE, ENG_REF_NUMBERS, run_arg_reduce, NULL},
+    {ENG_OP_TOPK, ENG_REF_NUMBERS, run_topk, setup_topk},
+    {.run = NULL},
+};

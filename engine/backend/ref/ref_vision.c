@@ -1,0 +1,297 @@
+// Sampling of images at real positions: grid sampling, region-of-interest align and pooling.
+// Images are PLAIN [N, C, H, W]. Reference kernels; run on the session's thread.
+#include "backend/ref/ref.h"
+
+struct image {
+    enum eng_dtype dtype;
+    const void *data;
+    int64_t first, height, width; // first: of one channel
+};
+
+static double pixel(const struct image *image, int64_t y, int64_t x)
+{
+    return eng_ref_load(image->dtype, image->data, image->first + y * image->width + x);
+}
+
+// --- grid sampling ----------------------------------------------------------------------------
+
+enum { SAMPLE_BILINEAR, SAMPLE_NEAREST, SAMPLE_BICUBIC };
+enum { PADDING_ZEROS, PADDING_BORDER, PADDING_REFLECTION };
+
+// Folds x back into [low, high].
+static double reflect(double x, double low, double high)
+{
+    double span = high - low;
+    if (span <= 0 || !isfinite(x)) {
+        return low;
+    }
+    double distance = fabs(x - low), rest = fmod(distance, span);
+    bool is_odd = fmod(floor(distance / span), 2) != 0;
+    return is_odd ? high - rest : low + rest;
+}
+
+// Where position x of a row of `size` elements is read after padding.
+static double padded(const struct eng_grid_sample *grid, double x, int64_t size)
+{
+    double last = (double)size - 1;
+    if (grid->padding == PADDING_ZEROS) {
+        return x;
+    }
+    if (grid->padding == PADDING_REFLECTION) {
+        x = grid->align_corners ? reflect(x, 0, last) : reflect(x, -0.5, last + 0.5);
+    }
+    return x > 0 ? (x < last ? x : last) : 0; // NaN: 0
+}
+
+// A whole position; 0 outside.
+static double at_whole(const struct image *image, double y, double x)
+{
+    if (!(y >= 0 && x >= 0 && y < (double)image->height && x < (double)image->width)) {
+        return 0;
+    }
+    return pixel(image, (int64_t)y, (int64_t)x);
+}
+
+static double bilinear(const struct image *image, double y, double x)
+{
+    double top = floor(y), left = floor(x), dy = y - top, dx = x - left;
+    return (1 - dy) *
+               ((1 - dx) * at_whole(image, top, left) + dx * at_whole(image, top, left + 1)) +
+           dy * ((1 - dx) * at_whole(image, top + 1, left) +
+                 dx * at_whole(image, top + 1, left + 1));
+}
+
+static double cubic(double distance)
+{
+    const double a = -0.75;
+    double d = fabs(distance);
+    if (d <= 1) {
+        return ((a + 2) * d - (a + 3)) * d * d + 1;
+    }
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+static double bicubic(const struct eng_grid_sample *grid, const struct image *image, double y,
+                      double x)
+{
+    double sum = 0, top = floor(y) - 1, left = floor(x) - 1;
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0; j < 4; j++) {
+            double py = padded(grid, top + i, image->height);
+            double px = padded(grid, left + j, image->width);
+            sum += cubic(y - top - i) * cubic(x - left - j) *
+                   at_whole(image, nearbyint(py), nearbyint(px));
+        }
+    }
+    return sum;
+}
+
+static double sample(const struct eng_grid_sample *grid, const struct image *image, double y,
+                     double x)
+{
+    double h = (double)image->height, w = (double)image->width;
+    y = grid->align_corners ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
+    x = grid->align_corners ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
+    if (grid->mode == SAMPLE_BICUBIC) {
+        return bicubic(grid, image, y, x);
+    }
+    y = padded(grid, y, image->height);
+    x = padded(grid, x, image->width);
+    return grid->mode == SAMPLE_NEAREST ? at_whole(image, nearbyint(y), nearbyint(x))
+                                        : bilinear(image, y, x);
+}
+
+static enum base_status run_grid_sample(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
+    struct image image = {.dtype = in->dtype,
+                          .data = eng_ref_in(step, run, 0),
+                          .height = in->dims[2],
+                          .width = in->dims[3]};
+    const void *grid = eng_ref_in(step, run, 1);
+    enum eng_dtype grid_type = eng_ref_in_type(step, 1);
+    int64_t area = out->dims[2] * out->dims[3];
+    for (int64_t i = 0; i < eng_desc_count(out); i++) {
+        int64_t nc = i / area, place = nc / out->dims[1] * area + i % area;
+        image.first = nc * image.height * image.width;
+        double x = eng_ref_load(grid_type, grid, 2 * place);
+        double y = eng_ref_load(grid_type, grid, 2 * place + 1);
+        eng_ref_store(out->dtype, eng_ref_out(step, run, 0), i,
+                      sample(&step->command->u.grid_sample, &image, y, x));
+    }
+    return BASE_OK;
+}
+
+// --- region of interest: align ----------------------------------------------------------------
+
+struct roi {
+    double top, left, bin_height, bin_width;
+    int64_t grid_height, grid_width;
+};
+
+#define ROI_GRID_MAX 4096 // samples along one side of a bin
+
+static struct roi roi_of(const struct eng_roi_align *align, enum eng_dtype dtype, const void *rois,
+                         int64_t index)
+{
+    double box[4], offset = align->half_pixel ? 0.5 : 0;
+    for (int64_t i = 0; i < 4; i++) {
+        box[i] = eng_ref_load(dtype, rois, index * 4 + i) * (double)align->scale - offset;
+    }
+    double width = box[2] - box[0], height = box[3] - box[1];
+    if (!align->half_pixel) { // boxes of no size become one pixel
+        width = width > 1 ? width : 1;
+        height = height > 1 ? height : 1;
+    }
+    struct roi roi = {.top = box[1],
+                      .left = box[0],
+                      .bin_height = height / (double)align->height,
+                      .bin_width = width / (double)align->width,
+                      .grid_height = align->sampling_ratio,
+                      .grid_width = align->sampling_ratio};
+    if (align->sampling_ratio <= 0) {
+        roi.grid_height = eng_ref_to_i64(ceil(roi.bin_height));
+        roi.grid_width = eng_ref_to_i64(ceil(roi.bin_width));
+    }
+    roi.grid_height = eng_ref_clamp(roi.grid_height, 0, ROI_GRID_MAX);
+    roi.grid_width = eng_ref_clamp(roi.grid_width, 0, ROI_GRID_MAX);
+    return roi;
+}
+
+// One sample; *out_most is the largest of its four weighted neighbours.
+static double align_sample(const struct image *image, double y, double x, double *out_most)
+{
+    double h = (double)image->height, w = (double)image->width;
+    *out_most = 0;
+    if (!(y >= -1 && y <= h && x >= -1 && x <= w)) {
+        return 0;
+    }
+    y = y > 0 ? (y < h - 1 ? y : h - 1) : 0;
+    x = x > 0 ? (x < w - 1 ? x : w - 1) : 0;
+    int64_t top = (int64_t)y, left = (int64_t)x;
+    int64_t bottom = top + 1 < image->height ? top + 1 : top;
+    int64_t right = left + 1 < image->width ? left + 1 : left;
+    double dy = y - (double)top, dx = x - (double)left;
+    double parts[4] = {
+        (1 - dy) * (1 - dx) * pixel(image, top, left), (1 - dy) * dx * pixel(image, top, right),
+        dy * (1 - dx) * pixel(image, bottom, left), dy * dx * pixel(image, bottom, right)};
+    *out_most = fmax(fmax(parts[0], parts[1]), fmax(parts[2], parts[3]));
+    return parts[0] + parts[1] + parts[2] + parts[3];
+}
+
+static double align_bin(const struct eng_roi_align *align, const struct roi *roi,
+                        const struct image *image, int64_t row, int64_t column)
+{
+    double sum = 0, most = 0;
+    int64_t count = roi->grid_height * roi->grid_width;
+    for (int64_t i = 0; i < count; i++) {
+        double part = 0;
+        double iy = (double)(i / roi->grid_width) + 0.5, ix = (double)(i % roi->grid_width) + 0.5;
+        double y = roi->top + ((double)row + iy / (double)roi->grid_height) * roi->bin_height;
+        double x = roi->left + ((double)column + ix / (double)roi->grid_width) * roi->bin_width;
+        sum += align_sample(image, y, x, &part);
+        most = i == 0 || part > most ? part : most;
+    }
+    return align->is_max ? most : sum / (double)(count > 0 ? count : 1);
+}
+
+// Inputs: x [N, C, H, W], rois [R, 4], batch indices [R].
+static enum base_status run_roi_align(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_roi_align *align = &step->command->u.roi_align;
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    int64_t rois = eng_ref_out_tensor(step, 0)->desc.dims[0], channels = in->dims[1];
+    int64_t area = align->height * align->width;
+    struct image image = {.dtype = in->dtype,
+                          .data = eng_ref_in(step, run, 0),
+                          .height = in->dims[2],
+                          .width = in->dims[3]};
+    for (int64_t r = 0; r < rois; r++) {
+        int64_t batch = eng_ref_load_int(eng_ref_in_type(step, 2), eng_ref_in(step, run, 2), r);
+        if (batch < 0 || batch >= in->dims[0]) {
+            return base_error_set(run->error, BASE_ERR_INVALID,
+                                  "roi_align: batch index %lld is outside 0..%lld",
+                                  (long long)batch, (long long)in->dims[0] - 1);
+        }
+        struct roi roi = roi_of(align, eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), r);
+        for (int64_t i = 0; i < channels * area; i++) {
+            int64_t c = i / area, bin = i % area;
+            image.first = (batch * channels + c) * image.height * image.width;
+            eng_ref_store(eng_ref_out_type(step, 0), eng_ref_out(step, run, 0),
+                          r * channels * area + i,
+                          align_bin(align, &roi, &image, bin / align->width, bin % align->width));
+        }
+    }
+    return BASE_OK;
+}
+
+// --- region of interest: max pooling ----------------------------------------------------------
+
+// Bin `i` of `bins` over [begin, begin + size), cut to [0, limit).
+static void bin_range(double begin, double size, int64_t i, int64_t bins, int64_t limit,
+                      int64_t *out_from, int64_t *out_to)
+{
+    double width = size / (double)bins;
+    *out_from = eng_ref_clamp(eng_ref_to_i64(floor((double)i * width) + begin), 0, limit);
+    *out_to = eng_ref_clamp(eng_ref_to_i64(ceil((double)(i + 1) * width) + begin), 0, limit);
+}
+
+// box: top-left and bottom-right corner, whole pixels, both inside.
+static double pool_bin(const struct eng_roi_pool *pool, const double *box,
+                       const struct image *image, int64_t bin)
+{
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+    double best = 0;
+    bin_range(box[1], fmax(box[3] - box[1] + 1, 1), bin / pool->width, pool->height, image->height,
+              &top, &bottom);
+    bin_range(box[0], fmax(box[2] - box[0] + 1, 1), bin % pool->width, pool->width, image->width,
+              &left, &right);
+    for (int64_t y = top; y < bottom; y++) {
+        for (int64_t x = left; x < right; x++) {
+            double value = pixel(image, y, x);
+            best = (y == top && x == left) || value > best ? value : best;
+        }
+    }
+    return best;
+}
+
+// Inputs: x [N, C, H, W], rois [R, 5]: batch index and the box.
+static enum base_status run_roi_pool(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct eng_roi_pool *pool = &step->command->u.roi_pool;
+    const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
+    int64_t rois = eng_ref_out_tensor(step, 0)->desc.dims[0], channels = in->dims[1];
+    int64_t area = pool->height * pool->width;
+    struct image image = {.dtype = in->dtype,
+                          .data = eng_ref_in(step, run, 0),
+                          .height = in->dims[2],
+                          .width = in->dims[3]};
+    for (int64_t r = 0; r < rois; r++) {
+        double box[4];
+        for (int64_t i = 0; i < 4; i++) {
+            box[i] = round(
+                eng_ref_load(eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), r * 5 + 1 + i) *
+                (double)pool->scale);
+        }
+        double batch = eng_ref_load(eng_ref_in_type(step, 1), eng_ref_in(step, run, 1), r * 5);
+        if (!(batch >= 0 && batch < (double)in->dims[0])) {
+            return base_error_set(run->error, BASE_ERR_INVALID,
+                                  "roi_pool: batch index %g is outside 0..%lld", batch,
+                                  (long long)in->dims[0] - 1);
+        }
+        for (int64_t i = 0; i < channels * area; i++) {
+            image.first = ((int64_t)batch * channels + i / area) * image.height * image.width;
+            eng_ref_store(eng_ref_out_type(step, 0), eng_ref_out(step, run, 0),
+                          r * channels * area + i, pool_bin(pool, box, &image, i % area));
+        }
+    }
+    return BASE_OK;
+}
+
+const struct eng_ref_kernel eng_ref_vision[] = {
+    {ENG_OP_GRID_SAMPLE, ENG_REF_FLOATS, run_grid_sample, NULL},
+    {ENG_OP_ROI_ALIGN, ENG_REF_FLOATS, run_roi_align, NULL},
+    {ENG_OP_ROI_POOL, ENG_REF_FLOATS, run_roi_pool, NULL},
+    {.run = NULL},
+};

@@ -1,0 +1,133 @@
+// The file of remembered choices. One text line names the machine, then one line a measured
+// candidate:
+//
+//   PROBLEM <tab> NAME <tab> a <tab> b <tab> nanoseconds <tab> chosen
+//
+// Lines of one problem follow each other. A file of another processor, instruction set or number of
+// threads counts as empty. Planning thread only.
+#include "search/search_state.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIELDS 6
+
+static bool split(char *line, char *fields[FIELDS])
+{
+    for (int i = 0; i < FIELDS; i++) {
+        fields[i] = line;
+        size_t length = strcspn(line, "\t");
+        if ((line[length] == '\0') != (i == FIELDS - 1)) {
+            return false;
+        }
+        line[length] = '\0';
+        line += length + 1;
+    }
+    return true;
+}
+
+static bool number(const char *text, uint64_t max, uint64_t *out)
+{
+    return base_str_u64(base_str_of(text), out) == BASE_OK && *out <= max;
+}
+
+// One line into the table; false when it is not one of ours.
+static bool take_line(struct eng_search *search, char *line)
+{
+    char *fields[FIELDS];
+    uint64_t a;
+    uint64_t b;
+    uint64_t ns;
+    uint64_t chosen;
+    if (!split(line, fields) || strlen(fields[0]) >= ENG_SEARCH_PROBLEM_BYTES ||
+        strlen(fields[1]) >= ENG_SEARCH_NAME_BYTES || !number(fields[2], UINT32_MAX, &a) ||
+        !number(fields[3], UINT32_MAX, &b) || !number(fields[4], UINT64_MAX / 2, &ns) ||
+        !number(fields[5], 1, &chosen)) {
+        return false;
+    }
+    struct eng_search_problem *problem =
+        search->problem_count > 0 ? &search->problems[search->problem_count - 1] : NULL;
+    if (!problem || strcmp(problem->key, fields[0]) != 0) {
+        if (eng_search_problem_add(search, fields[0], &problem) != BASE_OK) {
+            return false;
+        }
+        problem->remembered = true;
+    }
+    if (problem->row_count == ENG_SEARCH_CANDIDATES_MAX) {
+        return false;
+    }
+    struct eng_search_row *row = &problem->rows[problem->row_count];
+    *row = (struct eng_search_row){
+        .a = (uint32_t)a, .b = (uint32_t)b, .cost_us = -1, .measured_us = (double)ns / 1000.0};
+    snprintf(row->name, sizeof row->name, "%s", fields[1]);
+    if (chosen) {
+        problem->chosen = problem->row_count;
+    }
+    problem->row_count++;
+    return true;
+}
+
+void eng_search_file_read(struct eng_search *search)
+{
+    FILE *file = fopen(search->path, "r");
+    if (!file) {
+        return;
+    }
+    char line[512];
+    size_t total = 0;
+    bool good = fgets(line, sizeof line, file) != NULL;
+    line[good ? strcspn(line, "\n") : 0] = '\0';
+    good = good && strcmp(line, search->head) == 0;
+    while (good && total < ENG_SEARCH_FILE_BYTES_MAX && fgets(line, sizeof line, file)) {
+        total += strlen(line);
+        line[strcspn(line, "\n")] = '\0';
+        good = take_line(search, line);
+    }
+    fclose(file);
+}
+
+static enum base_status write_rows(const struct eng_search *search, FILE *file)
+{
+    fprintf(file, "%s\n", search->head);
+    for (uint32_t i = 0; i < search->problem_count; i++) {
+        const struct eng_search_problem *problem = &search->problems[i];
+        for (uint32_t r = 0; problem->remembered && r < problem->row_count; r++) {
+            const struct eng_search_row *row = &problem->rows[r];
+            if (row->measured_us >= 0) {
+                fprintf(file, "%s\t%s\t%u\t%u\t%llu\t%d\n", problem->key, row->name, row->a, row->b,
+                        (unsigned long long)(row->measured_us * 1000.0), r == problem->chosen);
+            }
+        }
+    }
+    return ferror(file) ? BASE_ERR_IO : BASE_OK;
+}
+
+enum base_status eng_search_save(struct eng_search *search)
+{
+    if (!search->path || !search->dirty) {
+        return BASE_OK;
+    }
+    struct base_buffer name;
+    base_buffer_init(&name, base_alloc_heap(), 0);
+    enum base_status status =
+        base_buffer_printf(&name, "%s.%ld.part", search->path, (long)getpid());
+    FILE *file = status == BASE_OK ? fopen((const char *)name.data, "w") : NULL;
+    if (file) {
+        status = write_rows(search, file);
+        if (fclose(file) != 0 || status != BASE_OK ||
+            rename((const char *)name.data, search->path) != 0) {
+            (void)unlink((const char *)name.data);
+            status = BASE_ERR_IO;
+        }
+    } else if (status == BASE_OK) {
+        status = BASE_ERR_IO;
+    }
+    base_buffer_done(&name);
+    search->dirty = search->dirty && status != BASE_OK;
+    return status;
+}

@@ -1,0 +1,44 @@
+// Inside of a search: shared by search.c, search_file.c and search_explain.c only.
+#ifndef ENG_SEARCH_SEARCH_STATE_H
+#define ENG_SEARCH_SEARCH_STATE_H
+
+#include "search/search.h"
+
+#define ENG_SEARCH_NAME_BYTES 24
+#define ENG_SEARCH_HEAD_BYTES 160
+
+struct eng_search_row {
+    char name[ENG_SEARCH_NAME_BYTES];
+    uint32_t a, b;
+    double cost_us;     // < 0: not known (read from the file)
+    double measured_us; // < 0: not measured
+    bool fixed;
+};
+
+struct eng_search_problem {
+    char key[ENG_SEARCH_PROBLEM_BYTES];
+    uint32_t row_count;
+    uint32_t chosen;
+    uint32_t uses;   // since begin
+    bool remembered; // came from the file or goes there
+    struct eng_search_row rows[ENG_SEARCH_CANDIDATES_MAX];
+};
+
+struct eng_search {
+    struct eng_search_options options;
+    struct eng_machine machine;
+    char *path;                          // own copy
+    char head[ENG_SEARCH_HEAD_BYTES];    // first line of the file: names processor, ISA, threads
+    struct eng_search_problem *problems; // in order of appearance
+    uint32_t problem_count, problem_capacity;
+    uint64_t spent_us;
+    bool dirty;
+};
+
+// Appends an empty problem. NOMEM; LIMIT at ENG_SEARCH_PROBLEMS_MAX.
+BASE_NODISCARD enum base_status eng_search_problem_add(struct eng_search *search, const char *key,
+                                                       struct eng_search_problem **out_problem);
+// Reads search->path into problems; what cannot be read is skipped.
+void eng_search_file_read(struct eng_search *search);
+
+#endif

@@ -1,0 +1,344 @@
+// Matrix products of every instruction set this processor has, against loops in double: all
+// remainders of tiles and panels, views, batches, epilogues, packed and dynamic operands, threads.
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/gemm_kernels.h"
+#include "backend/pack.h"
+#include "base/alloc.h"
+#include "base/prng.h"
+#include "model/graph.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define SEED 20240611u
+
+enum { A, B, C, BIAS, RESIDUAL, TENSORS };
+
+struct product {
+    uint32_t batch_rank;
+    int64_t batch[2], m, n, k;
+    bool a_transposed, b_transposed, b_shared, b_dynamic;
+    int64_t a_gap; // floats between the end of a row of A and the next one
+    float alpha;
+    bool bias, residual, in_place;
+    bool act;
+    enum eng_unary_fn fn;
+};
+
+static struct base_prng prng;
+
+static float *random_floats(size_t count)
+{
+    float *data = malloc((count > 0 ? count : 1) * sizeof(float));
+    assert_non_null(data);
+    for (size_t i = 0; i < count; i++) {
+        data[i] = (float)(base_prng_unit(&prng) * 2 - 1);
+    }
+    return data;
+}
+
+static double activate(const struct eng_epilogue *e, double x)
+{
+    if (!e->has_activation) {
+        return x;
+    }
+    switch (e->activation) {
+    case ENG_RELU:
+        return x > 0 ? x : 0;
+    case ENG_CLIP:
+        return fmin(fmax(x, e->alpha), e->beta);
+    case ENG_LEAKY_RELU:
+        return x < 0 ? x * e->alpha : x;
+    case ENG_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case ENG_HARD_SWISH:
+        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
+    case ENG_TANH:
+        return tanh(x);
+    case ENG_GELU:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case ENG_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    default:
+        return NAN;
+    }
+}
+
+static double expected(const struct product *p, const struct eng_command *command,
+                       float *const data[TENSORS], int64_t image, int64_t i, int64_t j)
+{
+    const uint32_t r = p->batch_rank;
+    int64_t a = 0, b = 0, rest = image;
+    for (uint32_t d = r; d-- > 0;) {
+        a += rest % p->batch[d] * command->views[0].stride[d];
+        b += rest % p->batch[d] * command->views[1].stride[d];
+        rest /= p->batch[d];
+    }
+    a += command->views[0].offset + i * command->views[0].stride[r];
+    b += command->views[1].offset + j * command->views[1].stride[r + 1];
+    double sum = 0;
+    for (int64_t k = 0; k < p->k; k++) {
+        sum += (double)data[A][a + k * command->views[0].stride[r + 2]] *
+               (double)data[B][b + k * command->views[1].stride[r + 2]];
+    }
+    sum *= (double)p->alpha;
+    sum += p->bias ? (double)data[BIAS][j] : 0;
+    sum += p->residual ? (double)data[RESIDUAL][(image * p->m + i) * p->n + j] : 0;
+    return activate(&command->u.matmul.epilogue, sum);
+}
+
+// Strides of both operands; returns how many floats each has.
+static void lay_out(const struct product *p, struct eng_command *command, size_t *a_floats,
+                    size_t *b_floats)
+{
+    const uint32_t r = p->batch_rank;
+    const int64_t a_row = (p->a_transposed ? p->m : p->k) + p->a_gap;
+    int64_t a_step = a_row * (p->a_transposed ? p->k : p->m), b_step = p->k * p->n;
+    command->views[0].offset = 3;
+    command->views[1].offset = 2;
+    command->views[0].stride[r] = p->a_transposed ? 1 : a_row;
+    command->views[0].stride[r + 2] = p->a_transposed ? a_row : 1;
+    command->views[1].stride[r + 1] = p->b_transposed ? p->k : 1;
+    command->views[1].stride[r + 2] = p->b_transposed ? 1 : p->n;
+    for (uint32_t d = r; d-- > 0;) {
+        command->box.size[d] = p->batch[d];
+        command->views[0].stride[d] = a_step;
+        command->views[1].stride[d] = p->b_shared ? 0 : b_step;
+        a_step *= p->batch[d];
+        b_step *= p->b_shared ? 1 : p->batch[d];
+    }
+    command->box.rank = r + 3;
+    command->box.size[r] = p->m;
+    command->box.size[r + 1] = p->n;
+    command->box.size[r + 2] = p->k;
+    *a_floats = (size_t)a_step + 3;
+    *b_floats = (size_t)b_step + 2;
+}
+
+// Prepares and runs the command once.
+static void execute(const struct product *p, const char *isa, uint32_t threads,
+                    const struct eng_command *command, struct eng_tensor tensors[TENSORS],
+                    float *data[TENSORS])
+{
+    struct base_arena arena;
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    struct eng_pool *pool;
+    assert_int_equal(eng_pool_new(threads, &pool), BASE_OK);
+    struct eng_pack_cache *packs;
+    assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
+    const struct eng_program program = {
+        .arena = &arena, .tensors = tensors, .tensor_count = TENSORS};
+    const struct eng_prepare prepare = {
+        .arena = &arena, .packs = packs, .kernels = eng_kernels_find(isa), .pool = pool};
+    assert_non_null(prepare.kernels);
+    struct eng_step step = {.program = &program, .command = command};
+    assert_int_equal(eng_cpu_prepare_matmul(&prepare, &program, command, &step), BASE_OK);
+    void *scratch = aligned_alloc(64, (step.scratch_bytes + 127) / 64 * 64);
+    assert_non_null(scratch);
+    void *pointers[TENSORS];
+    memcpy(pointers, data, sizeof(pointers));
+    if (p->in_place) {
+        memcpy(data[C], data[RESIDUAL], (size_t)(p->m * p->n) * sizeof(float));
+        pointers[RESIDUAL] = pointers[C];
+    }
+    const struct eng_run run = {.data = pointers, .pool = pool, .scratch = scratch};
+    assert_int_equal(step.run(&step, &run), BASE_OK);
+    free(scratch);
+    eng_pack_cache_free(packs);
+    eng_pool_free(pool);
+    base_arena_done(&arena);
+}
+
+static void check(const struct product *p, const char *isa, uint32_t threads)
+{
+    uint32_t inputs[4] = {A, B, BIAS, RESIDUAL}, outputs[1] = {C};
+    struct eng_command command = {.op = ENG_OP_MATMUL,
+                                  .input_count = 4,
+                                  .output_count = 1,
+                                  .inputs = inputs,
+                                  .outputs = outputs};
+    size_t floats[TENSORS];
+    lay_out(p, &command, &floats[A], &floats[B]);
+    const int64_t images =
+        (p->batch_rank > 0 ? p->batch[0] : 1) * (p->batch_rank > 1 ? p->batch[1] : 1);
+    floats[C] = floats[RESIDUAL] = (size_t)(images * p->m * p->n);
+    floats[BIAS] = (size_t)p->n;
+    command.u.matmul = (struct eng_matmul){
+        .batch_rank = p->batch_rank,
+        .alpha = p->alpha,
+        .epilogue = {.bias = p->bias ? BIAS : ENG_NONE,
+                     .residual = p->residual ? RESIDUAL : ENG_NONE,
+                     .has_activation = p->act,
+                     .activation = p->fn,
+                     .alpha = p->fn == ENG_LEAKY_RELU ? 0.1f : -0.25f,
+                     .beta = 0.5f},
+    };
+    struct eng_tensor tensors[TENSORS] = {0};
+    float *data[TENSORS];
+    for (int i = 0; i < TENSORS; i++) {
+        data[i] = random_floats(floats[i]);
+        tensors[i].desc.dtype = ENG_F32;
+        tensors[i].kind = ENG_TEMP;
+    }
+    if (!p->b_dynamic) {
+        tensors[B].kind = ENG_CONST;
+        tensors[B].data = tensors[B].identity = data[B];
+    }
+    double *want = malloc(floats[C] * sizeof(double));
+    assert_non_null(want);
+    for (size_t i = 0; i < floats[C]; i++) {
+        const int64_t at = (int64_t)i;
+        want[i] = expected(p, &command, data, at / (p->m * p->n), at / p->n % p->m, at % p->n);
+    }
+    execute(p, isa, threads, &command, tensors, data);
+    for (size_t i = 0; i < floats[C]; i++) {
+        const double bound = 2e-6 * (double)p->k + 2e-6;
+        if (!(fabs(want[i] - (double)data[C][i]) <= bound)) {
+            fail_msg("%s: %lldx%lldx%lld element %zu: %g, expected %g", isa, (long long)p->m,
+                     (long long)p->n, (long long)p->k, i, (double)data[C][i], want[i]);
+        }
+    }
+    free(want);
+    for (int i = 0; i < TENSORS; i++) {
+        free(data[i]);
+    }
+}
+
+static void each_isa(const struct product *p, uint32_t threads)
+{
+    static const char *const names[] = {"generic", "avx2", "avx512"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (eng_kernels_find(names[i]) != NULL) {
+            check(p, names[i], threads);
+        }
+    }
+}
+
+static void test_rows_and_columns(void **state)
+{
+    (void)state;
+    for (int64_t m = 1; m <= 31; m++) {
+        for (int64_t n = 1; n <= 70; n += m % 3 == 0 ? 1 : 7) {
+            each_isa(&(struct product){.m = m, .n = n, .k = 1 + (m * 5 + n) % 11, .alpha = 1}, 1);
+        }
+    }
+}
+
+static void test_long_k(void **state)
+{
+    (void)state;
+    static const int64_t ks[] = {191, 192, 193, 384, 385, 1000, 1024};
+    for (size_t i = 0; i < sizeof(ks) / sizeof(ks[0]); i++) {
+        struct product p = {
+            .m = 65, .n = 37, .k = ks[i], .alpha = 1, .bias = true, .residual = true};
+        each_isa(&p, 1);
+        p.in_place = true;
+        each_isa(&p, 1);
+        p.m = 1;
+        each_isa(&p, 1);
+    }
+}
+
+static void test_views(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 32; bits++) {
+        each_isa(&(struct product){.m = 19,
+                                   .n = 45,
+                                   .k = 23,
+                                   .a_transposed = bits & 1,
+                                   .b_transposed = bits & 2,
+                                   .b_dynamic = bits & 4,
+                                   .a_gap = bits & 8 ? 9 : 0,
+                                   .alpha = bits & 16 ? 0.25f : 1},
+                 1);
+    }
+    // Rows that collide in the cache are copied.
+    each_isa(&(struct product){.m = 40, .n = 33, .k = 1024, .alpha = 1}, 1);
+    each_isa(&(struct product){.m = 40, .n = 33, .k = 300, .a_gap = 724, .alpha = 1}, 1);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 16; bits++) {
+        struct product p = {.batch_rank = 2,
+                            .batch = {3, bits & 8 ? 1 : 2},
+                            .m = 5,
+                            .n = 34,
+                            .k = 9,
+                            .b_shared = bits & 1,
+                            .b_dynamic = bits & 2,
+                            .a_gap = bits & 4 ? 3 : 0,
+                            .alpha = 1,
+                            .bias = true};
+        each_isa(&p, 1);
+        p.batch_rank = 1;
+        p.a_transposed = true;
+        each_isa(&p, 1);
+    }
+}
+
+static void test_epilogues(void **state)
+{
+    (void)state;
+    static const enum eng_unary_fn fns[] = {ENG_RELU,    ENG_CLIP,       ENG_LEAKY_RELU,
+                                            ENG_SIGMOID, ENG_HARD_SWISH, ENG_TANH,
+                                            ENG_GELU,    ENG_GELU_TANH};
+    for (size_t i = 0; i < sizeof(fns) / sizeof(fns[0]); i++) {
+        for (int bits = 0; bits < 8; bits++) {
+            each_isa(&(struct product){.m = 15,
+                                       .n = 39,
+                                       .k = 30,
+                                       .alpha = bits & 4 ? 4 : 1,
+                                       .bias = bits & 1,
+                                       .residual = bits & 2,
+                                       .act = true,
+                                       .fn = fns[i]},
+                     1);
+        }
+    }
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 2; threads <= 3; threads++) {
+        each_isa(&(struct product){.m = 100, .n = 150, .k = 70, .alpha = 1, .bias = true}, threads);
+        each_isa(&(struct product){.m = 3, .n = 700, .k = 170, .alpha = 1}, threads);
+        each_isa(&(struct product){.m = 500, .n = 20, .k = 70, .alpha = 1, .b_dynamic = true},
+                 threads);
+        each_isa(&(struct product){.batch_rank = 1,
+                                   .batch = {6},
+                                   .m = 40,
+                                   .n = 100,
+                                   .k = 64,
+                                   .alpha = 1,
+                                   .b_transposed = true,
+                                   .b_dynamic = true},
+                 threads);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_and_columns),
+        cmocka_unit_test(test_long_k),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_threads),
+    };
+    printf("seed %u\n", SEED);
+    base_prng_seed(&prng, SEED);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
