@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
+#include "model/fold_bn.h"
 #include "model/model_file.h"
 #include "model/model_key.h"
 #include "model/onnx_read.h"
@@ -63,16 +64,20 @@ static enum base_status describe_ports(struct eng_model *model, const uint32_t *
 }
 
 // Everything after the bytes are there.
-static enum base_status build(struct eng_model *model, const void *bytes, size_t size,
-                              struct base_error *error)
+static enum base_status build(struct eng_model *model, const struct eng_model_options *options,
+                              const void *bytes, size_t size, struct base_error *error)
 {
-    const struct eng_read_options options = {
+    const struct eng_read_options reading = {
         .bytes = bytes,
         .size = size,
         .mappings = model->mappings,
         .find_op = eng_op_find,
     };
-    BASE_TRY(eng_onnx_read(model, &options, error));
+    BASE_TRY(eng_onnx_read(model, &reading, error));
+    if (options == NULL || !options->keep_batch_norm) {
+        uint32_t folded;
+        BASE_TRY(eng_model_fold_bn(model, &folded));
+    }
     const struct eng_graph *graph = model->graph;
     BASE_TRY(describe_ports(model, graph->inputs, graph->input_count, &model->inputs));
     BASE_TRY(describe_ports(model, graph->outputs, graph->output_count, &model->outputs));
@@ -113,7 +118,7 @@ enum base_status eng_model_load(const char *path, const struct eng_model_options
         status = eng_mappings_folder(model->mappings, folder, path, error);
     }
     if (status == BASE_OK) {
-        status = build(model, bytes, size, error);
+        status = build(model, options, bytes, size, error);
     }
     return finish(model, status, out_model, error);
 }
@@ -134,7 +139,7 @@ enum base_status eng_model_load_memory(const void *bytes, size_t size,
         status = eng_mappings_folder(model->mappings, options->external_folder, "", error);
     }
     if (status == BASE_OK) {
-        status = build(model, bytes, size, error);
+        status = build(model, options, bytes, size, error);
     }
     return finish(model, status, out_model, error);
 }
