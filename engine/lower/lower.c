@@ -1,0 +1,401 @@
+// The walk over a graph's nodes: bindings of values, undoing what a node emitted before it had to
+// stop, and the entry points of the session. On the planning thread.
+//
+// A node that stops with BUSY leaves no trace but the list of tensors whose contents it wants.
+// Those are tensors of before the node: what it computes from them on the way is computed again,
+// and folded, when they are known.
+#include "lower/lower_state.h"
+
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const uint64_t no_elements[2]; // address of tensors without elements
+
+enum base_status eng_lower_grow(struct eng_lower *l, void **items, uint32_t count,
+                                uint32_t *capacity, size_t item_bytes)
+{
+    if (count < *capacity) {
+        return BASE_OK;
+    }
+    if (*capacity > UINT32_MAX / 4) {
+        return BASE_ERR_LIMIT;
+    }
+    uint32_t wanted = *capacity == 0 ? 64 : *capacity * 2;
+    void *grown = base_arena_alloc(l->arena, (size_t)wanted * item_bytes);
+    if (grown == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    if (count > 0) {
+        memcpy(grown, *items, (size_t)count * item_bytes);
+    }
+    *items = grown;
+    *capacity = wanted;
+    return BASE_OK;
+}
+
+enum base_status eng_list_add(struct eng_lower *l, struct eng_list *list, uint32_t item)
+{
+    void *items = list->items;
+    BASE_TRY(eng_lower_grow(l, &items, list->count, &list->capacity, sizeof(uint32_t)));
+    list->items = items;
+    list->items[list->count++] = item;
+    return BASE_OK;
+}
+
+// --- changes and undo
+
+enum base_status eng_lower_change(struct eng_lower *l, enum eng_change_kind kind, uint32_t index,
+                                  struct eng_scope *scope)
+{
+    void *items = l->changes;
+    BASE_TRY(
+        eng_lower_grow(l, &items, l->change_count, &l->change_capacity, sizeof(struct eng_change)));
+    l->changes = items;
+    l->changes[l->change_count++] = (struct eng_change){kind, index, scope};
+    return BASE_OK;
+}
+
+struct eng_mark eng_lower_mark(const struct eng_lower *l)
+{
+    return (struct eng_mark){l->program->tensor_count, l->program->command_count, l->change_count,
+                             l->merge_count};
+}
+
+void eng_lower_undo(struct eng_lower *l, const struct eng_mark *mark)
+{
+    while (l->change_count > mark->changes) {
+        const struct eng_change *change = &l->changes[--l->change_count];
+        switch (change->kind) {
+        case ENG_CHANGE_REAL:
+            l->notes[change->index].real = ENG_NONE;
+            break;
+        case ENG_CHANGE_PLAIN:
+            l->notes[change->index].plain = ENG_NONE;
+            break;
+        case ENG_CHANGE_LAST:
+            l->notes[change->index].last = ENG_NONE;
+            break;
+        case ENG_CHANGE_SLOT:
+            change->scope->slots[change->index] = (struct eng_slot){.type = ENG_VALUE_UNKNOWN};
+            break;
+        }
+    }
+    while (l->merge_count > mark->merges) {
+        const struct eng_merge_entry *entry = &l->merges[--l->merge_count];
+        l->merge_buckets[entry->hash % ENG_MERGE_BUCKETS] = entry->next;
+    }
+    l->program->tensor_count = mark->tensors;
+    l->program->command_count = mark->commands;
+}
+
+// --- tensors
+
+enum base_status eng_lower_tensor(struct eng_lower *l, enum eng_tensor_kind kind,
+                                  enum eng_layout layout, const struct eng_desc *desc,
+                                  uint32_t *out)
+{
+    int64_t count;
+    enum base_status status = eng_desc_check(desc, &count);
+    if (status != BASE_OK) {
+        char text[96];
+        return eng_lower_fail(l, l->node, status, "a tensor of shape %s is not possible",
+                              eng_desc_text(desc, text, sizeof(text)));
+    }
+    void *items = l->notes;
+    BASE_TRY(eng_lower_grow(l, &items, l->program->tensor_count, &l->note_capacity,
+                            sizeof(struct eng_note)));
+    l->notes = items;
+    BASE_TRY(eng_program_tensor(l->program, kind, layout, desc, out));
+    l->notes[*out] = (struct eng_note){
+        .producer = ENG_NONE, .real = ENG_NONE, .plain = ENG_NONE, .last = ENG_NONE};
+    return BASE_OK;
+}
+
+enum base_status eng_lower_known(struct eng_lower *l, const struct eng_desc *desc, const void *data,
+                                 const void *identity, uint32_t *out)
+{
+    BASE_TRY(eng_lower_tensor(l, ENG_CONST, ENG_PLAIN, desc, out));
+    struct eng_tensor *tensor = tensor_of(l, *out);
+    tensor->data = data == NULL ? no_elements : data;
+    tensor->identity = identity;
+    l->notes[*out].content = tensor->data;
+    l->notes[*out].foldable = true;
+    return BASE_OK;
+}
+
+// --- bindings
+
+static bool is_float(enum eng_dtype dtype)
+{
+    return dtype == ENG_F32 || dtype == ENG_F64 || dtype == ENG_F16 || dtype == ENG_BF16;
+}
+
+static enum base_status bind_initializer(struct eng_lower *l, struct eng_scope *scope,
+                                         uint32_t value)
+{
+    const struct eng_value *info = &scope->graph->values[value];
+    uint32_t tensor;
+    if (l->options->params && is_float(info->desc.dtype)) {
+        BASE_TRY(eng_lower_tensor(l, ENG_PARAM, ENG_PLAIN, &info->desc, &tensor));
+        l->notes[tensor].content = info->data;
+    } else {
+        BASE_TRY(eng_lower_known(l, &info->desc, info->data, info->data, &tensor));
+    }
+    tensor_of(l, tensor)->value = scope == &l->root ? value : ENG_NONE;
+    const struct eng_slot slot = {
+        .type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = info->desc.dtype};
+    return eng_lower_set(l, scope, value, &slot);
+}
+
+enum base_status eng_lower_find(struct eng_lower *l, struct eng_scope *scope, uint32_t value,
+                                struct eng_slot **out)
+{
+    *out = NULL;
+    if (value >= scope->graph->value_count) {
+        return BASE_OK;
+    }
+    struct eng_slot *slot = &scope->slots[value];
+    if (slot->type == ENG_VALUE_UNKNOWN && scope->graph->values[value].is_initializer) {
+        BASE_TRY(bind_initializer(l, scope, value));
+    }
+    *out = slot->type == ENG_VALUE_UNKNOWN ? NULL : slot;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_set(struct eng_lower *l, struct eng_scope *scope, uint32_t value,
+                               const struct eng_slot *slot)
+{
+    if (value >= scope->graph->value_count) {
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "there is no value %" PRIu32, value);
+    }
+    BASE_TRY(eng_lower_change(l, ENG_CHANGE_SLOT, value, scope));
+    scope->slots[value] = *slot;
+    return BASE_OK;
+}
+
+struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *program,
+                                const struct eng_graph *graph,
+                                const struct eng_lower_options *options, struct base_error *error)
+{
+    struct eng_lower *l = base_arena_zalloc(arena, sizeof(*l));
+    if (l == NULL) {
+        return NULL;
+    }
+    l->arena = arena;
+    l->program = program;
+    l->options = options;
+    l->error = error;
+    l->root.graph = graph;
+    l->scope = &l->root;
+    l->node_index = ENG_NONE;
+    size_t slots = (size_t)graph->value_count * sizeof(struct eng_slot);
+    l->root.slots = base_arena_zalloc(arena, slots == 0 ? 1 : slots);
+    l->merge_buckets = base_arena_alloc(arena, ENG_MERGE_BUCKETS * sizeof(uint32_t));
+    if (l->root.slots == NULL || l->merge_buckets == NULL) {
+        return NULL;
+    }
+    memset(l->merge_buckets, 0xff, ENG_MERGE_BUCKETS * sizeof(uint32_t));
+    if (options->keep_values) {
+        l->kept = base_arena_alloc(arena, ((size_t)graph->value_count + 1) * sizeof(uint32_t));
+        if (l->kept == NULL) {
+            return NULL;
+        }
+        memset(l->kept, 0xff, ((size_t)graph->value_count + 1) * sizeof(uint32_t));
+    }
+    return l;
+}
+
+enum base_status eng_lower_bind(struct eng_lower *l, uint32_t value, const struct eng_desc *desc,
+                                enum eng_layout layout, const void *known, uint32_t *out_tensor)
+{
+    uint32_t tensor;
+    if (known != NULL && layout == ENG_PLAIN) {
+        const struct eng_value *info =
+            value < l->root.graph->value_count ? &l->root.graph->values[value] : NULL;
+        bool own = info != NULL && info->is_initializer && info->data == known;
+        BASE_TRY(eng_lower_known(l, desc, known, own ? known : NULL, &tensor));
+    } else {
+        BASE_TRY(eng_lower_tensor(l, known == NULL ? ENG_INPUT : ENG_CONST, layout, desc, &tensor));
+        tensor_of(l, tensor)->data = known;
+        l->notes[tensor].foldable = known != NULL;
+    }
+    tensor_of(l, tensor)->value = value;
+    const struct eng_slot slot = {.type = ENG_VALUE_TENSOR, .tensor = tensor, .dtype = desc->dtype};
+    BASE_TRY(eng_lower_set(l, &l->root, value, &slot));
+    *out_tensor = tensor;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_bind_slot(struct eng_lower *l, uint32_t value,
+                                     const struct eng_slot *slot)
+{
+    struct eng_slot copy = *slot;
+    if (slot->type == ENG_VALUE_SEQUENCE && slot->item_count > 0) {
+        copy.items = base_arena_copy(l->arena, slot->items, slot->item_count * sizeof(uint32_t));
+        if (copy.items == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    return eng_lower_set(l, &l->root, value, &copy);
+}
+
+const struct eng_slot *eng_lower_value(const struct eng_lower *l, uint32_t value)
+{
+    if (value >= l->root.graph->value_count || l->root.slots[value].type == ENG_VALUE_UNKNOWN) {
+        return NULL;
+    }
+    return &l->root.slots[value];
+}
+
+// --- nodes
+
+static enum base_status check_outputs(struct eng_lower *l, const struct eng_node *node)
+{
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        uint32_t value = node->outputs[i];
+        if (value != ENG_NONE && l->scope->slots[value].type == ENG_VALUE_UNKNOWN) {
+            return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+                                  "output %" PRIu32 " is not computed", i);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_lower_node(struct eng_lower *l, const struct eng_node *node)
+{
+    const struct eng_node *outer = l->node;
+    struct eng_mark before = eng_lower_mark(l);
+    l->node = node;
+    enum base_status status;
+    if (node->impl == NULL) {
+        status = eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "no such operator");
+    } else {
+        status = node->impl->lower(l, node);
+    }
+    if (status == BASE_OK) {
+        status = check_outputs(l, node);
+    }
+    if (status == BASE_OK && !l->closed) {
+        status = eng_lower_fold(l, node, &before);
+    }
+    if (status != BASE_OK && status != BASE_ERR_BUSY && l->error != NULL &&
+        l->error->status == BASE_OK) {
+        status = eng_lower_fail(l, node, status, "%s", base_status_text(status));
+    }
+    l->node = outer;
+    return status;
+}
+
+// With keep_values every output is there as a PLAIN tensor that survives.
+static enum base_status keep_outputs(struct eng_lower *l, const struct eng_node *node)
+{
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        uint32_t value = node->outputs[i];
+        if (value == ENG_NONE || l->root.slots[value].type != ENG_VALUE_TENSOR) {
+            continue;
+        }
+        uint32_t tensor;
+        BASE_TRY(eng_lower_as(l, l->root.slots[value].tensor, ENG_PLAIN, false, &tensor));
+        tensor_of(l, tensor)->is_output = true;
+        l->kept[value] = tensor;
+    }
+    return BASE_OK;
+}
+
+static void name_outputs(struct eng_lower *l, const struct eng_node *node)
+{
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        uint32_t value = node->outputs[i];
+        if (value != ENG_NONE && l->root.slots[value].type == ENG_VALUE_TENSOR) {
+            struct eng_tensor *tensor = tensor_of(l, l->root.slots[value].tensor);
+            tensor->value = tensor->value == ENG_NONE ? value : tensor->value;
+        }
+    }
+}
+
+uint32_t eng_lower_kept(const struct eng_lower *l, uint32_t value)
+{
+    return l->kept == NULL || value >= l->root.graph->value_count ? ENG_NONE : l->kept[value];
+}
+
+// The wanted tensors as the session can supply them: real and PLAIN. Values and sequences bound to
+// the former tensor are bound to the new one.
+static enum base_status prepare_wanted(struct eng_lower *l)
+{
+    for (uint32_t i = 0; i < l->wanted.count; i++) {
+        uint32_t old = l->wanted.items[i];
+        uint32_t now;
+        BASE_TRY(eng_lower_as(l, old, ENG_PLAIN, false, &now));
+        l->wanted.items[i] = now;
+        for (uint32_t v = 0; now != old && v < l->root.graph->value_count; v++) {
+            struct eng_slot *slot = &l->root.slots[v];
+            if (slot->type == ENG_VALUE_TENSOR && slot->tensor == old) {
+                slot->tensor = now;
+            } else if (slot->type == ENG_VALUE_SEQUENCE) {
+                uint32_t *items =
+                    base_arena_copy(l->arena, slot->items, slot->item_count * sizeof(uint32_t));
+                if (items == NULL) {
+                    return BASE_ERR_NOMEM;
+                }
+                for (uint32_t k = 0; k < slot->item_count; k++) {
+                    items[k] = items[k] == old ? now : items[k];
+                }
+                slot->items = items;
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status touch_outputs(struct eng_lower *l)
+{
+    for (uint32_t i = 0; i < l->root.graph->output_count; i++) {
+        struct eng_slot *slot;
+        BASE_TRY(eng_lower_find(l, &l->root, l->root.graph->outputs[i], &slot));
+        if (slot == NULL) {
+            return eng_lower_fail(l, NULL, BASE_ERR_INVALID,
+                                  "graph output %" PRIu32 " is computed by no node", i);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_lower_run(struct eng_lower *l, uint32_t first, uint32_t *out_next)
+{
+    const struct eng_graph *graph = l->root.graph;
+    if (l->error != NULL) {
+        l->error->status = BASE_OK;
+    }
+    for (uint32_t i = first; i < graph->node_count; i++) {
+        l->change_count = 0;
+        l->wanted.count = 0;
+        l->node_index = i;
+        l->top = eng_lower_mark(l);
+        enum base_status status = eng_lower_node(l, &graph->nodes[i]);
+        if (status == BASE_ERR_BUSY) {
+            eng_lower_undo(l, &l->top);
+            BASE_TRY(prepare_wanted(l));
+            *out_next = i;
+            return BASE_ERR_BUSY;
+        }
+        BASE_TRY(status);
+        name_outputs(l, &graph->nodes[i]);
+        if (l->kept != NULL) {
+            BASE_TRY(keep_outputs(l, &graph->nodes[i]));
+        }
+    }
+    l->change_count = 0;
+    BASE_TRY(touch_outputs(l));
+    *out_next = graph->node_count;
+    return BASE_OK;
+}
+
+const uint32_t *eng_lower_wanted(const struct eng_lower *l, uint32_t *out_count)
+{
+    *out_count = l->wanted.count;
+    return l->wanted.items;
+}

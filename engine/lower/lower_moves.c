@@ -1,0 +1,165 @@
+// Ready-made transforms: operators that only move elements, as virtual tensors. Called by handlers.
+#include "lower/lower_state.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+enum base_status eng_lower_reshape(struct eng_lower *l, uint32_t tensor,
+                                   const struct eng_desc *desc, uint32_t *out)
+{
+    struct eng_desc shape = *desc;
+    uint32_t plain;
+    BASE_TRY(eng_lower_plain(l, tensor, &plain));
+    shape.dtype = eng_lower_desc(l, plain)->dtype;
+    int64_t count;
+    enum base_status status = eng_desc_check(&shape, &count);
+    if (status != BASE_OK || count != eng_desc_count(eng_lower_desc(l, plain))) {
+        char from[64];
+        char to[64];
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "%s cannot be seen as %s",
+                              eng_desc_text(eng_lower_desc(l, plain), from, sizeof(from)),
+                              eng_desc_text(&shape, to, sizeof(to)));
+    }
+    const struct eng_wide wide = {.source = plain, .rank = 1, .dims = {{count, 1, 1}}};
+    return eng_lower_virtual_in(l, &shape, ENG_PLAIN, &wide, 1, false, out);
+}
+
+enum base_status eng_lower_transpose(struct eng_lower *l, uint32_t tensor, const uint32_t *perm,
+                                     uint32_t *out)
+{
+    uint32_t plain;
+    BASE_TRY(eng_lower_plain(l, tensor, &plain));
+    const struct eng_desc from = *eng_lower_desc(l, plain);
+    struct eng_desc to = from;
+    int64_t src[ENG_RANK_MAX];
+    int64_t dst[ENG_RANK_MAX];
+    uint32_t seen = 0;
+    for (uint32_t d = 0; d < from.rank; d++) {
+        if (perm[d] >= from.rank || (seen & 1u << perm[d]) != 0) {
+            return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "not a permutation of %u dims",
+                                  from.rank);
+        }
+        seen |= 1u << perm[d];
+        to.dims[d] = from.dims[perm[d]];
+    }
+    eng_layout_strides(&from, ENG_PLAIN, src);
+    eng_layout_strides(&to, ENG_PLAIN, dst);
+    struct eng_wide wide = {.source = plain, .rank = from.rank};
+    for (uint32_t d = 0; d < from.rank; d++) {
+        wide.dims[d] = (struct eng_wide_dim){to.dims[d], src[perm[d]], dst[d]};
+    }
+    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+}
+
+enum base_status eng_lower_slice(struct eng_lower *l, uint32_t tensor, const int64_t *starts,
+                                 const int64_t *steps, const int64_t *sizes, uint32_t *out)
+{
+    uint32_t plain;
+    BASE_TRY(eng_lower_plain(l, tensor, &plain));
+    const struct eng_desc from = *eng_lower_desc(l, plain);
+    struct eng_desc to = from;
+    int64_t src[ENG_RANK_MAX];
+    int64_t dst[ENG_RANK_MAX];
+    eng_layout_strides(&from, ENG_PLAIN, src);
+    for (uint32_t d = 0; d < from.rank; d++) {
+        int64_t last;
+        bool inside =
+            sizes[d] == 0 ||
+            (sizes[d] > 0 && starts[d] >= 0 && starts[d] < from.dims[d] &&
+             !__builtin_mul_overflow(sizes[d] - 1, steps[d], &last) &&
+             !__builtin_add_overflow(last, starts[d], &last) && last >= 0 && last < from.dims[d]);
+        if (!inside) {
+            return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "a slice outside of axis %u", d);
+        }
+        to.dims[d] = sizes[d];
+    }
+    eng_layout_strides(&to, ENG_PLAIN, dst);
+    struct eng_wide wide = {.source = plain, .rank = from.rank};
+    for (uint32_t d = 0; d < from.rank; d++) {
+        int64_t step = sizes[d] > 1 ? steps[d] * src[d] : 0;
+        wide.dims[d] = (struct eng_wide_dim){sizes[d], step, dst[d]};
+        wide.src_offset += sizes[d] > 0 ? starts[d] * src[d] : 0;
+    }
+    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+}
+
+enum base_status eng_lower_concat(struct eng_lower *l, const uint32_t *tensors, uint32_t count,
+                                  uint32_t axis, uint32_t *out)
+{
+    if (count == 0) {
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "nothing to concatenate");
+    }
+    struct eng_desc to = *eng_lower_desc(l, tensors[0]);
+    struct eng_wide *wide = base_arena_zalloc(l->arena, count * sizeof(*wide));
+    if (wide == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t plain;
+        BASE_TRY(eng_lower_plain(l, tensors[i], &plain));
+        wide[i].source = plain;
+        const struct eng_desc *from = eng_lower_desc(l, plain);
+        bool same = from->rank == to.rank && from->dtype == to.dtype && axis < to.rank;
+        for (uint32_t d = 0; same && d < to.rank; d++) {
+            same = d == axis || from->dims[d] == to.dims[d];
+        }
+        if (!same ||
+            (i > 0 && __builtin_add_overflow(to.dims[axis], from->dims[axis], &to.dims[axis]))) {
+            char text[64];
+            return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "part %u of shape %s does not fit",
+                                  i, eng_desc_text(from, text, sizeof(text)));
+        }
+    }
+    int64_t elements;
+    if (eng_desc_check(&to, &elements) != BASE_OK) {
+        return eng_lower_fail(l, l->node, BASE_ERR_OVERFLOW, "too large a concatenation");
+    }
+    int64_t src[ENG_RANK_MAX];
+    int64_t dst[ENG_RANK_MAX];
+    eng_layout_strides(&to, ENG_PLAIN, dst);
+    int64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct eng_desc *from = eng_lower_desc(l, wide[i].source);
+        eng_layout_strides(from, ENG_PLAIN, src);
+        wide[i].rank = from->rank;
+        for (uint32_t d = 0; d < from->rank; d++) {
+            wide[i].dims[d] = (struct eng_wide_dim){from->dims[d], src[d], dst[d]};
+        }
+        wide[i].dst_offset = at * dst[axis];
+        at += from->dims[axis];
+    }
+    return eng_lower_virtual_in(l, &to, ENG_PLAIN, wide, count, false, out);
+}
+
+enum base_status eng_lower_expand(struct eng_lower *l, uint32_t tensor, const struct eng_desc *desc,
+                                  uint32_t *out)
+{
+    uint32_t plain;
+    BASE_TRY(eng_lower_plain(l, tensor, &plain));
+    const struct eng_desc from = *eng_lower_desc(l, plain);
+    struct eng_desc to = *desc;
+    to.dtype = from.dtype;
+    bool fits = from.rank <= to.rank && to.rank <= ENG_RANK_MAX;
+    uint32_t skip = to.rank - from.rank;
+    for (uint32_t d = 0; fits && d < from.rank; d++) {
+        fits = from.dims[d] == 1 || from.dims[d] == to.dims[skip + d];
+    }
+    int64_t elements;
+    if (!fits || eng_desc_check(&to, &elements) != BASE_OK) {
+        char text[2][64];
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "%s does not expand to %s",
+                              eng_desc_text(&from, text[0], sizeof(text[0])),
+                              eng_desc_text(&to, text[1], sizeof(text[1])));
+    }
+    int64_t src[ENG_RANK_MAX];
+    int64_t dst[ENG_RANK_MAX];
+    eng_layout_strides(&from, ENG_PLAIN, src);
+    eng_layout_strides(&to, ENG_PLAIN, dst);
+    struct eng_wide wide = {.source = plain, .rank = to.rank};
+    for (uint32_t d = 0; d < to.rank; d++) {
+        bool stays = d < skip || from.dims[d - skip] == 1;
+        wide.dims[d] = (struct eng_wide_dim){to.dims[d], stays ? 0 : src[d - skip], dst[d]};
+    }
+    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+}

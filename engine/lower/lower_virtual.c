@@ -1,0 +1,477 @@
+// Virtual tensors: regions over real ones. Regions over virtual tensors are composed with theirs
+// as they come (vertical merging), equal tensors are shared (horizontal merging), and the first
+// command that needs the elements makes them real: for nothing when they only get other dims, at
+// once when the sources are known, else by a RASTER.
+#include "lower/lower_state.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "program/region_merge.h"
+
+#include <string.h>
+
+// --- collecting regions
+
+static enum base_status add_region(struct eng_lower *l, struct eng_wide *wide, bool *out_fits)
+{
+    *out_fits = true;
+    if (!eng_wide_canonical(wide)) {
+        return BASE_OK;
+    }
+    int64_t count = eng_wide_region_count(wide);
+    if (count > ENG_REGIONS_MAX - l->region_count) {
+        *out_fits = false;
+        return BASE_OK;
+    }
+    while (l->region_count + (uint32_t)count > l->region_capacity) {
+        // Growing asks for one more than there are; the array doubles.
+        void *items = l->regions;
+        BASE_TRY(eng_lower_grow(l, &items, l->region_capacity, &l->region_capacity,
+                                sizeof(struct eng_region)));
+        l->regions = items;
+    }
+    eng_wide_regions(wide, &l->regions[l->region_count]);
+    l->region_count += (uint32_t)count;
+    return BASE_OK;
+}
+
+// Reads through a virtual source. *out_done false: its elements are needed, nothing was added.
+static enum base_status add_merged(struct eng_lower *l, const struct eng_wide *outer,
+                                   uint32_t *pairs, bool *out_done)
+{
+    const struct eng_tensor *source = tensor_of(l, outer->source);
+    const struct eng_region *inner = source->regions;
+    uint32_t inner_count = source->region_count;
+    uint32_t start = l->region_count;
+    *out_done = false;
+    if (inner_count > ENG_MERGE_PAIRS_MAX - *pairs) {
+        return BASE_OK;
+    }
+    *pairs += inner_count;
+    for (uint32_t i = 0; i < inner_count; i++) {
+        struct eng_wide from;
+        struct eng_wide merged;
+        if (inner[i].accumulate) {
+            l->region_count = start;
+            return BASE_OK;
+        }
+        eng_wide_of(&inner[i], &from);
+        enum eng_merge verdict = eng_region_merge(outer, &from, &merged);
+        bool fits = verdict != ENG_MERGE_NO;
+        if (verdict == ENG_MERGE_DONE) {
+            BASE_TRY(add_region(l, &merged, &fits));
+        }
+        if (!fits) {
+            l->region_count = start;
+            return BASE_OK;
+        }
+    }
+    *out_done = true;
+    return BASE_OK;
+}
+
+static bool is_empty(const struct eng_wide *wide)
+{
+    for (uint32_t d = 0; d < wide->rank; d++) {
+        if (wide->dims[d].size == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Checks one region of a handler and adds what it comes down to.
+static enum base_status add_outer(struct eng_lower *l, const struct eng_wide *region,
+                                  const struct eng_desc *desc, uint32_t *pairs, bool *zero_fill)
+{
+    struct eng_wide wide = *region;
+    if (is_empty(&wide)) {
+        return BASE_OK;
+    }
+    base_check(wide.source < l->program->tensor_count);
+    const struct eng_tensor *source = tensor_of(l, wide.source);
+    struct eng_region_span span;
+    if (source->desc.dtype != desc->dtype || !eng_wide_span(&wide, &span) || span.src_min < 0 ||
+        span.dst_min < 0 || span.src_max >= eng_desc_count(&source->desc) ||
+        span.dst_max >= eng_desc_count(desc)) {
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID,
+                              "moves elements outside of its tensors");
+    }
+    if (source->kind == ENG_VIRTUAL) {
+        bool done;
+        bool gaps = source->zero_fill;
+        BASE_TRY(add_merged(l, &wide, pairs, &done));
+        if (done) {
+            *zero_fill = *zero_fill || gaps;
+            return BASE_OK;
+        }
+        BASE_TRY(eng_lower_real(l, wide.source, &wide.source));
+        source = tensor_of(l, wide.source);
+    }
+    if (source->alias != ENG_NONE) {
+        wide.source = source->alias;
+    }
+    bool fits;
+    BASE_TRY(add_region(l, &wide, &fits));
+    if (!fits) {
+        return eng_lower_fail(l, l->node, BASE_ERR_TOO_LARGE, "over %u regions in one tensor",
+                              ENG_REGIONS_MAX);
+    }
+    return BASE_OK;
+}
+
+// Whether the collected regions write every element (they write none twice). Sums count as gaps:
+// they need zeros to start from.
+static bool covers(const struct eng_lower *l, int64_t count)
+{
+    int64_t written = 0;
+    for (uint32_t i = 0; i < l->region_count; i++) {
+        int64_t volume = 1;
+        for (uint32_t d = 0; d < l->regions[i].rank; d++) {
+            volume *= l->regions[i].size[d];
+        }
+        if (l->regions[i].accumulate) {
+            return false;
+        }
+        written += volume;
+    }
+    return written >= count;
+}
+
+// --- horizontal merging
+
+static uint64_t virtual_hash(const struct eng_lower *l, const struct eng_desc *desc,
+                             enum eng_layout layout, bool zero_fill)
+{
+    uint64_t hash = base_hash64(l->regions, l->region_count * sizeof(struct eng_region));
+    int64_t head[ENG_RANK_MAX + 3] = {desc->dtype, desc->rank, (layout << 1) | zero_fill};
+    memcpy(&head[3], desc->dims, desc->rank * sizeof(int64_t));
+    return base_hash64_seed(head, sizeof(head), hash);
+}
+
+static uint32_t find_equal(const struct eng_lower *l, uint64_t hash, const struct eng_desc *desc,
+                           enum eng_layout layout, bool zero_fill)
+{
+    uint32_t at = l->merge_buckets[hash % ENG_MERGE_BUCKETS];
+    for (; at != ENG_NONE; at = l->merges[at].next) {
+        if (l->merges[at].hash != hash) {
+            continue;
+        }
+        const struct eng_tensor *tensor = tensor_of(l, l->merges[at].tensor);
+        if (tensor->layout == layout && tensor->zero_fill == zero_fill &&
+            tensor->region_count == l->region_count && eng_desc_equal(&tensor->desc, desc) &&
+            (l->region_count == 0 || memcmp(tensor->regions, l->regions,
+                                            l->region_count * sizeof(struct eng_region)) == 0)) {
+            return l->merges[at].tensor;
+        }
+    }
+    return ENG_NONE;
+}
+
+static enum base_status remember(struct eng_lower *l, uint64_t hash, uint32_t tensor)
+{
+    void *items = l->merges;
+    BASE_TRY(eng_lower_grow(l, &items, l->merge_count, &l->merge_capacity,
+                            sizeof(struct eng_merge_entry)));
+    l->merges = items;
+    uint32_t *bucket = &l->merge_buckets[hash % ENG_MERGE_BUCKETS];
+    l->merges[l->merge_count] = (struct eng_merge_entry){hash, tensor, *bucket};
+    *bucket = l->merge_count++;
+    return BASE_OK;
+}
+
+// --- making them
+
+static enum base_status new_virtual(struct eng_lower *l, const struct eng_desc *desc,
+                                    enum eng_layout layout, bool zero_fill, uint32_t *out)
+{
+    uint64_t hash = virtual_hash(l, desc, layout, zero_fill);
+    *out = find_equal(l, hash, desc, layout, zero_fill);
+    if (*out != ENG_NONE) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_lower_tensor(l, ENG_VIRTUAL, layout, desc, out));
+    struct eng_tensor *tensor = tensor_of(l, *out);
+    tensor->zero_fill = zero_fill;
+    tensor->region_count = l->region_count;
+    if (l->region_count > 0) {
+        tensor->regions =
+            base_arena_copy(l->arena, l->regions, l->region_count * sizeof(struct eng_region));
+        if (tensor->regions == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    bool foldable = true;
+    for (uint32_t i = 0; i < l->region_count; i++) {
+        foldable = foldable && l->notes[l->regions[i].source].foldable;
+    }
+    l->notes[*out].foldable = foldable;
+    return remember(l, hash, *out);
+}
+
+enum base_status eng_lower_virtual_in(struct eng_lower *l, const struct eng_desc *desc,
+                                      enum eng_layout layout, const struct eng_wide *regions,
+                                      uint32_t count, bool zero_fill, uint32_t *out)
+{
+    const struct eng_desc shape = *desc; // may lie in the array of tensors
+    int64_t elements;
+    enum base_status status = eng_desc_check(&shape, &elements);
+    if (status != BASE_OK) {
+        return eng_lower_fail(l, l->node, status, "a result of impossible shape");
+    }
+    if (elements == 0) {
+        return eng_lower_known(l, &shape, NULL, NULL, out);
+    }
+    l->region_count = 0;
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        BASE_TRY(add_outer(l, &regions[i], &shape, &pairs, &zero_fill));
+    }
+    zero_fill = !covers(l, elements); // never bytes of whoever used the memory before
+    if (l->region_count == 1 && !zero_fill && eng_region_is_identity(&l->regions[0], elements)) {
+        const struct eng_tensor *source = tensor_of(l, l->regions[0].source);
+        if (source->layout == layout && eng_desc_equal(&source->desc, &shape)) {
+            *out = l->regions[0].source;
+            return BASE_OK;
+        }
+    }
+    BASE_TRY(new_virtual(l, &shape, layout, zero_fill, out));
+    return l->options->no_merge ? eng_lower_real(l, *out, out) : BASE_OK;
+}
+
+enum base_status eng_lower_virtual(struct eng_lower *l, const struct eng_desc *desc,
+                                   const struct eng_region *regions, uint32_t count, bool zero_fill,
+                                   uint32_t *out)
+{
+    struct eng_wide *wide = base_arena_alloc(l->arena, ((size_t)count + 1) * sizeof(*wide));
+    if (wide == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (regions[i].rank > ENG_REGION_RANK_MAX) {
+            return eng_lower_fail(l, l->node, BASE_ERR_BUG, "a region of too many dims");
+        }
+        eng_wide_of(&regions[i], &wide[i]);
+    }
+    return eng_lower_virtual_in(l, desc, ENG_PLAIN, wide, count, zero_fill, out);
+}
+
+// --- layouts
+
+static enum base_status convert(struct eng_lower *l, uint32_t tensor, enum eng_layout layout,
+                                uint32_t *out)
+{
+    const struct eng_desc desc = *eng_lower_desc(l, tensor);
+    int64_t from[ENG_RANK_MAX];
+    int64_t to[ENG_RANK_MAX];
+    eng_layout_strides(&desc, tensor_of(l, tensor)->layout, from);
+    eng_layout_strides(&desc, layout, to);
+    struct eng_wide wide = {.source = tensor, .rank = desc.rank};
+    for (uint32_t d = 0; d < desc.rank; d++) {
+        wide.dims[d] = (struct eng_wide_dim){desc.dims[d], from[d], to[d]};
+    }
+    return eng_lower_virtual_in(l, &desc, layout, &wide, 1, false, out);
+}
+
+enum base_status eng_lower_plain(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    if (tensor_of(l, tensor)->layout == ENG_PLAIN) {
+        *out = tensor;
+        return BASE_OK;
+    }
+    if (l->notes[tensor].plain == ENG_NONE) {
+        uint32_t plain;
+        BASE_TRY(convert(l, tensor, ENG_PLAIN, &plain));
+        l->notes[tensor].plain = plain;
+        BASE_TRY(eng_lower_change(l, ENG_CHANGE_PLAIN, tensor, NULL));
+        if (l->notes[plain].last == ENG_NONE) {
+            l->notes[plain].last = tensor;
+            BASE_TRY(eng_lower_change(l, ENG_CHANGE_LAST, plain, NULL));
+        }
+    }
+    *out = l->notes[tensor].plain;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_channels_last(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    const struct eng_tensor *t = tensor_of(l, tensor);
+    if (t->desc.rank < 3 || t->desc.rank > 2 + ENG_SPATIAL_MAX) {
+        return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "rank 3 to 5 is needed, not %u",
+                              t->desc.rank);
+    }
+    if (t->layout == ENG_CHANNELS_LAST) {
+        *out = tensor;
+        return BASE_OK;
+    }
+    if (l->notes[tensor].last == ENG_NONE) {
+        uint32_t last;
+        BASE_TRY(convert(l, tensor, ENG_CHANNELS_LAST, &last));
+        l->notes[tensor].last = last;
+        BASE_TRY(eng_lower_change(l, ENG_CHANGE_LAST, tensor, NULL));
+        if (l->notes[last].plain == ENG_NONE) {
+            l->notes[last].plain = tensor;
+            BASE_TRY(eng_lower_change(l, ENG_CHANGE_PLAIN, last, NULL));
+        }
+    }
+    *out = l->notes[tensor].last;
+    return BASE_OK;
+}
+
+enum eng_layout eng_lower_natural(const struct eng_lower *l, uint32_t tensor)
+{
+    const struct eng_tensor *t = tensor_of(l, tensor);
+    uint32_t rank = t->desc.rank;
+    if (t->kind != ENG_VIRTUAL || t->layout == ENG_CHANNELS_LAST || rank < 3 ||
+        rank > 2 + ENG_SPATIAL_MAX) {
+        return t->layout;
+    }
+    // A PLAIN virtual tensor that reads its sources channel by channel is better channels-last.
+    int64_t strides[ENG_RANK_MAX];
+    eng_layout_strides(&t->desc, ENG_PLAIN, strides);
+    int64_t channel = 0;
+    int64_t other = 0;
+    for (uint32_t i = 0; i < t->region_count; i++) {
+        const struct eng_region *region = &t->regions[i];
+        int64_t volume = 1;
+        int64_t step = 0;
+        for (uint32_t d = 0; d < region->rank; d++) {
+            volume *= region->size[d];
+            step = region->src_stride[d] == 1 ? region->dst_stride[d] : step;
+        }
+        *(step >= strides[1] && step < strides[0] && strides[1] > 1 ? &channel : &other) += volume;
+    }
+    return channel > other ? ENG_CHANNELS_LAST : ENG_PLAIN;
+}
+
+// --- making them real
+
+// Same elements in the same order as one source: shares its bytes.
+static enum base_status make_alias(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    const struct eng_tensor t = *tensor_of(l, tensor);
+    const struct eng_tensor source = *tensor_of(l, t.regions[0].source);
+    if (source.kind == ENG_CONST) {
+        BASE_TRY(eng_lower_tensor(l, ENG_CONST, t.layout, &t.desc, out));
+        struct eng_tensor *made = tensor_of(l, *out);
+        made->data = source.data;
+        made->identity = source.identity;
+        l->notes[*out].content = t.layout == ENG_PLAIN ? source.data : NULL;
+        l->notes[*out].foldable = true;
+        return BASE_OK;
+    }
+    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, t.layout, &t.desc, out));
+    tensor_of(l, *out)->alias = t.regions[0].source;
+    const struct eng_note from = l->notes[t.regions[0].source];
+    l->notes[*out].foldable = from.foldable;
+    l->notes[*out].content = t.layout == ENG_PLAIN ? from.content : NULL;
+    return BASE_OK;
+}
+
+static const void *bytes_of(const struct eng_lower *l, uint32_t source)
+{
+    const struct eng_tensor *tensor = tensor_of(l, source);
+    return tensor->kind == ENG_CONST ? tensor->data : l->notes[source].content;
+}
+
+// All sources are known and the result is small enough: moved here and now.
+static bool can_move_now(const struct eng_lower *l, const struct eng_tensor *tensor)
+{
+    if (eng_desc_bytes(&tensor->desc) > ENG_FOLD_BYTES_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < tensor->region_count; i++) {
+        const struct eng_region *region = &tensor->regions[i];
+        if (region->accumulate || !l->notes[region->source].foldable ||
+            bytes_of(l, region->source) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status move_now(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    const struct eng_tensor t = *tensor_of(l, tensor);
+    size_t bytes = eng_desc_bytes(&t.desc);
+    void *data = t.zero_fill ? base_arena_zalloc(l->arena, bytes + 1)
+                             : base_arena_alloc(l->arena, bytes + 1);
+    if (data == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < t.region_count; i++) {
+        eng_region_move(&t.regions[i], eng_dtype_bytes(t.desc.dtype),
+                        bytes_of(l, t.regions[i].source), data);
+    }
+    BASE_TRY(eng_lower_tensor(l, ENG_CONST, t.layout, &t.desc, out));
+    tensor_of(l, *out)->data = data;
+    l->notes[*out].content = t.layout == ENG_PLAIN ? data : NULL;
+    l->notes[*out].foldable = true;
+    return BASE_OK;
+}
+
+static enum base_status emit_raster(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    const struct eng_tensor t = *tensor_of(l, tensor);
+    struct eng_list sources = {0};
+    l->stamp++;
+    for (uint32_t i = 0; i < t.region_count; i++) {
+        uint32_t source = t.regions[i].source;
+        if (l->notes[source].stamp != l->stamp) {
+            l->notes[source].stamp = l->stamp;
+            BASE_TRY(eng_list_add(l, &sources, source));
+        }
+    }
+    BASE_TRY(eng_lower_tensor(l, ENG_TEMP, t.layout, &t.desc, out));
+    struct eng_command *command;
+    BASE_TRY(eng_emit_command(l, ENG_OP_RASTER, sources.items, sources.count, out, 1, &command));
+    command->u.raster.regions = t.regions;
+    command->u.raster.count = t.region_count;
+    command->u.raster.zero_fill = t.zero_fill;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_real(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    const struct eng_tensor *t = tensor_of(l, tensor);
+    if (t->kind != ENG_VIRTUAL) {
+        *out = tensor;
+        return BASE_OK;
+    }
+    if (l->notes[tensor].real == ENG_NONE) {
+        int64_t count = eng_desc_count(&t->desc);
+        uint32_t real;
+        if (t->region_count == 1 && !t->zero_fill &&
+            eng_region_is_identity(&t->regions[0], count) &&
+            eng_desc_count(eng_lower_desc(l, t->regions[0].source)) == count) {
+            BASE_TRY(make_alias(l, tensor, &real));
+        } else if (can_move_now(l, t)) {
+            BASE_TRY(move_now(l, tensor, &real));
+        } else {
+            BASE_TRY(emit_raster(l, tensor, &real));
+        }
+        l->notes[tensor].real = real;
+        BASE_TRY(eng_lower_change(l, ENG_CHANGE_REAL, tensor, NULL));
+    }
+    *out = l->notes[tensor].real;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_as(struct eng_lower *l, uint32_t tensor, enum eng_layout layout,
+                              bool root, uint32_t *out)
+{
+    uint32_t now = tensor;
+    if (tensor_of(l, tensor)->layout != layout) {
+        if (layout == ENG_PLAIN) {
+            BASE_TRY(eng_lower_plain(l, tensor, &now));
+        } else {
+            BASE_TRY(eng_lower_channels_last(l, tensor, &now));
+        }
+    }
+    BASE_TRY(eng_lower_real(l, now, &now));
+    if (root && tensor_of(l, now)->alias != ENG_NONE) {
+        now = tensor_of(l, now)->alias;
+    }
+    *out = now;
+    return BASE_OK;
+}
