@@ -22,8 +22,9 @@ struct eng_model *eng_cli_model(const char *path)
     struct eng_model *model = NULL;
     enum base_status status = eng_model_load(path, NULL, &model, &error);
     if (status != BASE_OK) {
+        bool is_named = strncmp(error.text, path, strlen(path)) == 0;
         error.status = status;
-        (void)eng_cli_complain(path, &error);
+        (void)eng_cli_complain(is_named ? "model" : path, &error);
         return NULL;
     }
     return model;
