@@ -100,17 +100,20 @@ struct eng_graph {
 
 // The model behind engine.h. `packs` is shared, mutable and locks itself (backend/pack.h).
 struct eng_pack_cache;
+struct eng_mappings;
 struct eng_model {
     struct base_arena arena;
     struct eng_graph *graph;
+    struct eng_port_info *inputs; // of the main graph, as engine.h shows them
+    struct eng_port_info *outputs;
     int64_t ir_version;
     const char *producer_name;
     int32_t opset;            // of the ONNX domain
     uint64_t parameter_count; // elements of float initializers
     uint64_t content_key;     // hash of the file's structure: names the model in the search cache
     struct eng_pack_cache *packs;
-    void *mappings; // model_file.c: files mapped, released with the model
-    uint32_t refs;  // atomic
+    struct eng_mappings *mappings; // model_file.h: files mapped, released with the model
+    uint32_t refs;                 // atomic
 };
 
 // Attribute by name or NULL. The typed getters give `otherwise` when it is absent or of another

@@ -18,6 +18,9 @@ enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_p
 {
     *out_step = (struct eng_step){0};
     enum base_status status = BASE_ERR_UNSUPPORTED;
+    if (ctx->error != NULL) {
+        ctx->error->text[0] = '\0';
+    }
     if (ctx->kernels != NULL) {
         status = eng_cpu_prepare(ctx, program, command, out_step);
     }
@@ -65,7 +68,7 @@ static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare 
     size_t total = 0;
     for (uint32_t i = 0; i < program->tensor_count; i++) {
         const struct eng_tensor *tensor = &program->tensors[i];
-        if (tensor->kind != ENG_TEMP) {
+        if (tensor->kind != ENG_TEMP || tensor->alias != ENG_NONE) {
             continue;
         }
         offsets[i] = total;
@@ -79,6 +82,32 @@ static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare 
     }
     exec->buffer_bytes = total;
     exec->activation_bytes = total;
+    return BASE_OK;
+}
+
+// Aliases point where their tensors do; those of inputs move with them, run by run.
+static enum base_status place_aliases(struct eng_exec *exec, const struct eng_prepare *ctx)
+{
+    const struct eng_program *program = exec->program;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        count += program->tensors[i].alias != ENG_NONE;
+    }
+    exec->aliases = base_arena_zalloc(ctx->arena, (count + 1u) * sizeof *exec->aliases);
+    if (exec->aliases == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        uint32_t root = program->tensors[i].alias;
+        if (root == ENG_NONE) {
+            continue;
+        }
+        base_assert(root < program->tensor_count && program->tensors[root].alias == ENG_NONE);
+        exec->data[i] = exec->data[root];
+        if (program->tensors[root].kind == ENG_INPUT || program->tensors[root].kind == ENG_PARAM) {
+            exec->aliases[exec->alias_count++] = i;
+        }
+    }
     return BASE_OK;
 }
 
@@ -103,7 +132,7 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
             exec->data[i] = exec->buffer + offsets[i];
         }
     }
-    return BASE_OK;
+    return place_aliases(exec, ctx);
 }
 
 enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *program,
@@ -155,6 +184,10 @@ enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_
         .scratch = exec->scratch,
         .error = run->error != NULL ? run->error : &local,
     };
+    for (uint32_t i = 0; i < exec->alias_count; i++) {
+        uint32_t alias = exec->aliases[i];
+        exec->data[alias] = exec->data[exec->program->tensors[alias].alias];
+    }
     for (uint32_t i = 0; i < exec->step_count; i++) {
         const struct eng_step *step = &exec->steps[i];
         uint64_t begin_us = 0;

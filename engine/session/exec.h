@@ -20,7 +20,9 @@ struct eng_exec {
     const struct eng_program *program;
     struct eng_step *steps; // one per command, same order
     uint32_t step_count;
-    void **data; // by tensor; the caller fills in INPUT and PARAM before each run
+    void **data;       // by tensor; the caller fills in INPUT and PARAM before each run
+    uint32_t *aliases; // tensors that share the bytes of an INPUT or PARAM
+    uint32_t alias_count;
     uint8_t *buffer;
     size_t buffer_bytes;     // TEMP tensors, without scratch
     size_t activation_bytes; // the same without reuse

@@ -77,6 +77,18 @@ static enum base_status place_outputs(struct eng_fold *fold, const struct eng_pr
     return BASE_OK;
 }
 
+// Aliases among a command's inputs point where their tensors were put.
+static void find_inputs(const struct eng_program *program, const struct eng_command *command,
+                        void **data)
+{
+    for (uint32_t i = 0; i < command->input_count; i++) {
+        uint32_t tensor = command->inputs[i];
+        if (tensor != ENG_NONE && program->tensors[tensor].alias != ENG_NONE) {
+            data[tensor] = data[program->tensors[tensor].alias];
+        }
+    }
+}
+
 static enum base_status run_commands(struct eng_fold *fold, const struct eng_program *program,
                                      const bool *is_result, struct base_arena *arena, void **data,
                                      struct base_error *error)
@@ -94,6 +106,7 @@ static enum base_status run_commands(struct eng_fold *fold, const struct eng_pro
         BASE_TRY(eng_exec_step(&prepare, program, command, &step));
         BASE_TRY(reserve_scratch(fold, step.scratch_bytes));
         BASE_TRY(place_outputs(fold, program, command, is_result, arena, data));
+        find_inputs(program, command, data);
         struct eng_run run = {
             .data = data, .pool = fold->pool, .scratch = fold->scratch, .error = error};
         BASE_TRY(step.run(&step, &run));
@@ -119,9 +132,16 @@ static enum base_status run_program(struct eng_fold *fold, const struct eng_prog
     for (uint32_t i = 0; i < count; i++) {
         base_assert(outputs[i] < program->tensor_count);
         is_result[outputs[i]] = true;
+        if (program->tensors[outputs[i]].alias != ENG_NONE) {
+            is_result[program->tensors[outputs[i]].alias] = true;
+        }
     }
     BASE_TRY(run_commands(fold, program, is_result, arena, data, error));
     for (uint32_t i = 0; i < count; i++) {
+        uint32_t root = program->tensors[outputs[i]].alias;
+        if (root != ENG_NONE) {
+            data[outputs[i]] = data[root];
+        }
         if (data[outputs[i]] == NULL) {
             return base_error_set(error, BASE_ERR_BUG, "a folded program leaves output %u unset",
                                   i);

@@ -20,6 +20,7 @@ struct build {
     const struct eng_graph *graph;
     struct eng_segment *segment;
     struct eng_lower *lower;
+    struct eng_lower_options options; // lowering keeps pointing here
     struct base_error *error;
 };
 
@@ -33,11 +34,13 @@ void eng_segment_free(struct eng_segment *segment)
     free(segment);
 }
 
-// Whether a value exists before node `first` runs and somebody from there on reads it.
-static bool is_carried(const struct build *b, uint32_t value)
+// Whether a value is live before node `first` and somebody from there on reads it. Lowering binds
+// initializers itself.
+static bool is_bound(const struct build *b, uint32_t value)
 {
     const struct eng_value *v = &b->graph->values[value];
-    return b->session->last_use[value] != 0 && b->session->last_use[value] > b->segment->first &&
+    return !v->is_initializer && b->session->live[value].type != ENG_VALUE_UNKNOWN &&
+           b->session->last_use[value] > b->segment->first &&
            (v->producer == ENG_NONE || v->producer < b->segment->first);
 }
 
@@ -89,16 +92,11 @@ static enum base_status bind_item(const struct build *b, const struct eng_bindin
                                   const struct eng_item *item, uint32_t *out_tensor)
 {
     const void *known = binding->is_known ? item->data : NULL;
-    if (binding->live.type == ENG_VALUE_TENSOR) {
-        return eng_lower_bind(b->lower, binding->value, &item->desc, ENG_PLAIN, known, out_tensor);
-    }
-    struct eng_program *program = &b->segment->program;
-    BASE_TRY(eng_program_tensor(program, binding->is_known ? ENG_CONST : ENG_INPUT, ENG_PLAIN,
-                                &item->desc, out_tensor));
-    program->tensors[*out_tensor].data = known;
-    return BASE_OK;
+    return eng_lower_bind(b->lower, binding->value, &item->desc, ENG_PLAIN, known, out_tensor);
 }
 
+// Items of a sequence are bound to its value one after the other; what lasts is the slot of them
+// all, bound at the end.
 static enum base_status bind_live(const struct build *b, uint32_t value,
                                   struct eng_binding *binding)
 {
@@ -133,7 +131,7 @@ static enum base_status bind_all(const struct build *b)
     struct eng_segment *segment = b->segment;
     uint32_t count = 0;
     for (uint32_t v = 0; v < b->graph->value_count; v++) {
-        count += b->session->live[v].type != ENG_VALUE_UNKNOWN && is_carried(b, v);
+        count += is_bound(b, v);
     }
     segment->bindings =
         base_arena_zalloc(&segment->arena, (count + 1u) * sizeof(struct eng_binding));
@@ -141,14 +139,7 @@ static enum base_status bind_all(const struct build *b)
         return BASE_ERR_NOMEM;
     }
     for (uint32_t v = 0; v < b->graph->value_count; v++) {
-        const struct eng_value *value = &b->graph->values[v];
-        if (!is_carried(b, v)) {
-            continue;
-        }
-        if (value->is_initializer) {
-            uint32_t tensor = ENG_NONE;
-            BASE_TRY(eng_lower_bind(b->lower, v, &value->desc, ENG_PLAIN, value->data, &tensor));
-        } else if (b->session->live[v].type != ENG_VALUE_UNKNOWN) {
+        if (is_bound(b, v)) {
             BASE_TRY(bind_live(b, v, &segment->bindings[segment->binding_count]));
             segment->binding_count++;
         }
@@ -347,14 +338,13 @@ static enum base_status lower_once(struct build *b, bool *out_is_final)
     segment->bindings = NULL;
     segment->binding_count = 0;
     eng_program_init(&segment->program, &segment->arena);
-    struct eng_lower_options lower_options = {
+    b->options = (struct eng_lower_options){
         .no_merge = options->no_merge,
         .keep_values = options->keep_values,
         .runner_ctx = &b->session->fold,
         .run_program = eng_fold_run,
     };
-    b->lower =
-        eng_lower_new(&segment->arena, &segment->program, b->graph, &lower_options, b->error);
+    b->lower = eng_lower_new(&segment->arena, &segment->program, b->graph, &b->options, b->error);
     if (b->lower == NULL) {
         return BASE_ERR_NOMEM;
     }

@@ -45,6 +45,8 @@ static inline __m256 exp2i(__m256 x)
 
 #include "backend/cpu/gemm_act_template.h"
 
+#include "backend/cpu/conv_dw_template.h"
+
 GEMM_UPTO_12(GEMM_TILE_FN, 1)
 GEMM_UPTO_6(GEMM_TILE_FN, 2)
 GEMM_UPTO_3(GEMM_TILE_FN, 4)
@@ -60,4 +62,5 @@ const struct eng_gemm_kernels eng_gemm_avx2 = {
     .mr_max = {0, 12, 6, 0, 3},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
+    .dw_run = dw_run,
 };

@@ -31,6 +31,8 @@
 
 #include "backend/cpu/gemm_act_template.h"
 
+#include "backend/cpu/conv_dw_template.h"
+
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
 GEMM_UPTO_7(GEMM_TILE_FN, 4)
@@ -46,4 +48,5 @@ const struct eng_gemm_kernels eng_gemm_avx512 = {
     .mr_max = {0, 14, 14, 0, 7},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
+    .dw_run = dw_run,
 };

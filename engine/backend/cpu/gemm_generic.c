@@ -76,6 +76,8 @@ static inline v4 v4_exp2i(v4 x)
 
 #include "backend/cpu/gemm_act_template.h"
 
+#include "backend/cpu/conv_dw_template.h"
+
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
 
@@ -89,4 +91,5 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .mr_max = {0, 4, 4, 0, 0},
     .tile = {NULL, tiles1, tiles2},
     .act_rows = act_rows,
+    .dw_run = dw_run,
 };

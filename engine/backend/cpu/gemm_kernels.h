@@ -49,18 +49,19 @@ typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
 #define ENG_GEMM_MR_MAX 14
 #define ENG_GEMM_NV_MAX 4
 
-// Depthwise row: `count` output pixels of one row, all channels. taps[t] points at the first
-// pixel's input for tap t (a row of zeroes where padding is), weights are [taps][channels].
-struct eng_dw_row {
-    const float *const *rows; // kernel height pointers: input row at the first tap's column
+// A run of output pixels of a depthwise convolution, all channels: `count` pixels whose taps all
+// exist. Rows of the kernel that fall on padding are left out by the caller, as are columns.
+#define ENG_DW_ROWS_MAX 16 // rows of a kernel
+struct eng_dw_run {
+    const float *in[ENG_DW_ROWS_MAX];      // first pixel's first tap, by kernel row
+    const float *weights[ENG_DW_ROWS_MAX]; // its weights: [kw][channels]
     uint32_t kh, kw;
-    size_t step;       // floats from one output pixel's input to the next (stride * channels)
-    size_t tap_step;   // floats from tap to tap along the row (dilation * channels)
-    const float *w;    // [kh * kw][channels]
-    const float *bias; // channels; NULL: none
-    const float *residual;
-    float *out; // [count][channels]
-    size_t channels, count;
+    size_t step; // floats from one output pixel's input to the next's: stride * channels
+    size_t tap;  // floats from tap to tap along the row: dilation * channels
+    size_t channels;
+    size_t count;
+    const float *bias, *residual; // residual as out; NULL: none
+    float *out;                   // [count][channels]
     enum eng_gemm_act act;
     float alpha, beta;
 };
@@ -97,7 +98,7 @@ struct eng_gemm_kernels {
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
-    void (*dw_row)(const struct eng_dw_row *row);
+    void (*dw_run)(const struct eng_dw_run *run);
     eng_wino_tile_fn wino_in[7]; // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
 };

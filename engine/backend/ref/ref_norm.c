@@ -30,10 +30,11 @@ static enum base_status run_norm(const struct eng_step *step, const struct eng_r
                *bias = eng_ref_in(step, run, 2);
     void *y = eng_ref_out(step, run, 0), *mean = eng_ref_out(step, run, 1),
          *inverse = eng_ref_out(step, run, 2);
+    int64_t scale_inner = norm->scale_inner > 0 ? norm->scale_inner : 1; // may be 0 without scale
     for (int64_t g = 0; g < norm->groups; g++) {
         struct moments m = moments_of(norm, dtype, x, g * norm->n);
         for (int64_t i = 0; i < norm->n; i++) {
-            int64_t at = norm->scale_per_group ? g : i / norm->scale_inner;
+            int64_t at = norm->scale_per_group ? g : i / scale_inner;
             double value = (eng_ref_load(dtype, x, g * norm->n + i) - m.mean) * m.inverse;
             if (scale != NULL) {
                 value *= eng_ref_load(eng_ref_in_type(step, 1), scale, at % norm->scale_count);

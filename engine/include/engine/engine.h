@@ -30,6 +30,7 @@ struct eng_session;
 struct eng_model_options {
     const char *external_folder; // where external data files lie; NULL: the model file's folder
     size_t file_bytes_max;       // 0: ENG_MODEL_BYTES_MAX
+    bool keep_batch_norm;        // do not fold BatchNormalization into what comes before it
 };
 
 #define ENG_MODEL_BYTES_MAX ((size_t)16 << 30)

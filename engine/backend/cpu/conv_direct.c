@@ -1,0 +1,293 @@
+// Convolution as a product over pixels, without unfolding the image: each tap of the kernel is a
+// run of channels at its own offset from the output pixel's input. Where taps would leave the
+// image, the rows a band needs are first copied with their padding, into memory that stays in the
+// second-level cache. Prepared on the planning thread, run by the session's.
+#include "backend/cpu/conv_ops.h"
+
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm_weights.h"
+#include "model/graph.h"
+
+#include <string.h>
+
+#define COLLIDING_FLOATS 512 // pixels this far apart share sets of the first-level cache
+#define PITCH_PAD_FLOATS 16
+
+struct direct {
+    struct eng_gemm_plan plan;
+    struct eng_conv_shape shape;
+    uint32_t x, w, y, bias, residual;
+    // Of a filled band: pixels of a row, floats of a pixel, rows of a plane, and how many input
+    // rows and columns lie between two that are kept.
+    int64_t row_pixels, pitch, plane_rows, row_step, column_step;
+    size_t group_floats;  // packed weights of one group
+    const float *packed;  // NULL: packed by each run
+    const float *weights; // while packing
+};
+
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Input rows that `count` output rows read.
+static int64_t rows_read(const struct direct *d, int64_t count)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    return d->row_step > 1 ? count
+                           : (count - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+}
+
+static void fill_row(const struct direct *d, const float *x, float *to)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    const int64_t c = s->in_channels;
+    const int64_t before = min_i64(s->pad[2], d->row_pixels);
+    const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
+    const int64_t inside = min_i64(d->row_pixels - before, left);
+    memset(to, 0, (size_t)(before * d->pitch) * sizeof(float));
+    to += before * d->pitch;
+    if (d->pitch == c && d->column_step == 1) {
+        memcpy(to, x, (size_t)(inside * c) * sizeof(float));
+    } else {
+        for (int64_t i = 0; i < inside; i++) {
+            memcpy(to + i * d->pitch, x + i * d->column_step * c, (size_t)c * sizeof(float));
+        }
+    }
+    memset(to + inside * d->pitch, 0,
+           (size_t)((d->row_pixels - before - inside) * d->pitch) * sizeof(float));
+}
+
+static void fill_band(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+                      float *buffer)
+{
+    const struct direct *d = ctx;
+    const struct eng_conv_shape *s = &d->shape;
+    const int64_t rows = rows_read(d, count), row_floats = d->row_pixels * d->pitch;
+    for (int64_t kz = 0; kz < s->kernel[0]; kz++) {
+        const int64_t z = image % s->out[0] * s->stride[0] + kz * s->dilation[0] - s->pad[0];
+        const int64_t plane = image / s->out[0] * s->in[0] + z;
+        float *to = buffer + kz * d->plane_rows * row_floats;
+        for (int64_t r = 0; r < rows; r++, to += row_floats) {
+            const int64_t y = row * s->stride[1] - s->pad[1] + r * d->row_step;
+            if (z < 0 || z >= s->in[0] || y < 0 || y >= s->in[1]) {
+                memset(to, 0, (size_t)row_floats * sizeof(float));
+            } else {
+                fill_row(d, x + (plane * s->in[1] + y) * s->in[2] * s->in_channels, to);
+            }
+        }
+    }
+}
+
+static void pack_weights(void *ctx, void *out)
+{
+    const struct direct *d = ctx;
+    const struct eng_conv_shape *s = &d->shape;
+    const int64_t taps = eng_conv_taps(s), channels = s->in_channels / s->groups;
+    const struct eng_gemm_source source = {
+        .n = d->plan.n,
+        .stride_n = channels * taps,
+        .dim_count = 2,
+        .dims = {taps, channels},
+        .strides = {1, taps},
+        .scale = 1.0f,
+    };
+    for (int64_t g = 0; g < s->groups; g++) {
+        struct eng_gemm_source group = source;
+        group.data = d->weights + g * source.n * source.stride_n;
+        eng_gemm_pack(d->plan.kernels, &group, (float *)out + (size_t)g * d->group_floats);
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_direct(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct direct *d = step->state;
+    float *scratch = run->scratch;
+    const float *packed = d->packed;
+    if (packed == NULL) {
+        struct direct now = *d;
+        now.weights = run->data[d->w];
+        pack_weights(&now, scratch);
+        packed = scratch;
+        scratch += (size_t)d->shape.groups * d->group_floats;
+    }
+    const struct eng_gemm_run product = {
+        .plan = &d->plan,
+        .a = run->data[d->x],
+        .b = packed,
+        .c = run->data[d->y],
+        .bias = optional_data(run, d->bias),
+        .residual = optional_data(run, d->residual),
+        .scratch = scratch,
+    };
+    eng_gemm_execute(&product, run->pool);
+    return BASE_OK;
+}
+
+// Offsets of the taps; neighbours along a row are one run of channels where nothing lies between.
+static enum base_status set_segments(const struct eng_prepare *ctx, struct direct *d,
+                                     int64_t row_floats, int64_t plane_floats)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    const bool together = s->dilation[2] == 1 && s->groups == 1 && d->pitch == s->in_channels;
+    const int64_t across = together ? 1 : s->kernel[2];
+    const int64_t count = s->kernel[0] * s->kernel[1] * across;
+    int64_t *segments = base_arena_alloc(ctx->arena, (size_t)count * sizeof(int64_t));
+    if (segments == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t kx = i % across, ky = i / across % s->kernel[1];
+        const int64_t kz = i / across / s->kernel[1];
+        segments[i] = kz * s->dilation[0] * plane_floats + ky * s->dilation[1] * row_floats +
+                      kx * s->dilation[2] * d->pitch;
+        if (d->plan.fill != NULL) { // one plane a tap
+            segments[i] += kz * (1 - s->dilation[0]) * plane_floats;
+        }
+    }
+    d->plan.segments = segments;
+    d->plan.segment_count = (uint32_t)count;
+    d->plan.k = (uint32_t)(s->in_channels / s->groups * (together ? s->kernel[2] : 1));
+    return BASE_OK;
+}
+
+// A read where it lies.
+static enum base_status plan_in_place(const struct eng_prepare *ctx, struct direct *d)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    struct eng_gemm_plan *plan = &d->plan;
+    const int64_t row = s->in[2] * s->in_channels, plane = s->in[1] * row;
+    const uint32_t threads = eng_pool_threads(ctx->pool);
+    BASE_TRY(set_segments(ctx, d, row, plane));
+    if (plan->images == 1 &&
+        plan->rows * plan->width == s->batch * s->in[0] * s->in[1] * s->in[2]) {
+        plan->lda = s->in_channels;
+        eng_gemm_plan_rows(plan, plan->rows * plan->width);
+        eng_gemm_plan_block(plan, threads, 0);
+        return BASE_OK;
+    }
+    int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)plan->images * sizeof(int64_t));
+    if (offsets == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < plan->images; i++) {
+        offsets[i] = (i / s->out[0] * s->in[0] + i % s->out[0] * s->stride[0]) * plane;
+    }
+    plan->a_offsets = offsets;
+    plan->a_row = s->stride[1] * row;
+    plan->lda = s->stride[2] * s->in_channels;
+    eng_gemm_plan_block(plan, threads, 0);
+    return BASE_OK;
+}
+
+static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct *d)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    struct eng_gemm_plan *plan = &d->plan;
+    plan->fill = fill_band;
+    plan->fill_ctx = d;
+    // A kernel one pixel wide or high keeps only the pixels it reads.
+    const bool thin = s->kernel[2] == 1 && s->pad[2] == 0;
+    d->column_step = thin ? s->stride[2] : 1;
+    d->row_step = s->kernel[1] == 1 ? s->stride[1] : 1;
+    const int64_t stride_x = thin ? 1 : s->stride[2];
+    const int64_t stride_y = s->kernel[1] == 1 ? 1 : s->stride[1];
+    d->row_pixels = (s->out[2] - 1) * stride_x + (s->kernel[2] - 1) * s->dilation[2] + 1;
+    d->pitch = s->in_channels;
+    if (stride_x * s->in_channels % COLLIDING_FLOATS == 0) {
+        d->pitch += PITCH_PAD_FLOATS;
+    }
+    const int64_t row = d->row_pixels * d->pitch;
+    plan->a_row = stride_y * row;
+    plan->lda = stride_x * d->pitch;
+    BASE_TRY(set_segments(ctx, d, row, 0)); // for the sizes that blocking looks at
+    eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)(plan->a_row * s->kernel[0]));
+    d->plane_rows = rows_read(d, plan->band_rows);
+    plan->fill_floats = (size_t)(s->kernel[0] * d->plane_rows * row);
+    return set_segments(ctx, d, row, d->plane_rows * row);
+}
+
+// A kernel of one pixel over all of them: one image whose rows suit the tiles.
+static void flatten(struct eng_conv_shape *s, uint32_t mr)
+{
+    const int64_t count = s->batch * s->in[0] * s->in[1] * s->in[2];
+    int64_t width = mr;
+    while (count % width != 0) {
+        width--;
+    }
+    if (2 * width < mr) {
+        width = s->in[2];
+    }
+    s->batch = 1;
+    s->in[0] = s->out[0] = 1;
+    s->in[1] = s->out[1] = count / width;
+    s->in[2] = s->out[2] = width;
+}
+
+enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    const struct eng_prepare *ctx = job->ctx;
+    const struct eng_conv_shape *s = &job->shape;
+    const struct eng_command *command = job->command;
+    struct direct *d = base_arena_zalloc(ctx->arena, sizeof(*d));
+    if (d == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    d->shape = *s;
+    d->x = command->inputs[0];
+    d->w = command->inputs[1];
+    d->y = command->outputs[0];
+    d->bias = command->u.conv.epilogue.bias;
+    d->residual = command->u.conv.epilogue.residual;
+    d->pitch = s->in_channels;
+    d->row_step = d->column_step = 1;
+    struct eng_gemm_plan *plan = &d->plan;
+    plan->kernels = ctx->kernels->gemm;
+    plan->groups = s->groups;
+    plan->a_group = s->in_channels / s->groups;
+    plan->n = s->out_channels / s->groups;
+    plan->ldc = s->out_channels;
+    eng_gemm_plan_act(plan, &command->u.conv.epilogue);
+    const int64_t taps = eng_conv_taps(s);
+    const bool point = taps == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
+    if (point) {
+        flatten(&d->shape, plan->kernels->mr_max[2]);
+    }
+    s = &d->shape;
+    plan->images = s->batch * s->out[0];
+    plan->rows = s->out[1];
+    plan->width = s->out[2];
+    plan->row_limit = plan->rows * plan->width;
+    plan->c_row = plan->width * plan->ldc;
+    plan->c_image = plan->rows * plan->c_row;
+    const bool collides = s->stride[2] * s->in_channels % (2 * COLLIDING_FLOATS) == 0;
+    if (s->padded || collides) {
+        BASE_TRY(plan_filled(ctx, d));
+    } else {
+        BASE_TRY(plan_in_place(ctx, d));
+    }
+    d->group_floats = eng_gemm_packed_floats(plan->kernels, plan->a_group * taps, plan->n);
+    const struct eng_tensor *w = &job->program->tensors[d->w];
+    size_t dynamic = (size_t)s->groups * d->group_floats;
+    if (w->kind == ENG_CONST) {
+        const int64_t params[5] = {plan->n, plan->a_group, taps, s->groups, plan->kernels->vl};
+        const void *packed;
+        d->weights = w->data;
+        BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_PANELS + plan->kernels->nr, params,
+                                  sizeof(params), dynamic * sizeof(float), pack_weights, d,
+                                  &packed));
+        d->packed = packed;
+        dynamic = 0;
+    }
+    out_step->scratch_bytes =
+        (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
+    out_step->state = d;
+    out_step->run = run_direct;
+    out_step->kernel = point ? "conv.point" : "conv.direct";
+    return BASE_OK;
+}

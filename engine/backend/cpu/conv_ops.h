@@ -1,0 +1,24 @@
+// The convolution algorithms. Each prepares a step for a shape it can do; conv_plan.h chooses.
+#ifndef ENG_CPU_CONV_OPS_H
+#define ENG_CPU_CONV_OPS_H
+
+#include "backend/cpu/conv_shape.h"
+#include "backend/cpu/cpu_ops.h"
+
+// One convolution about to be prepared.
+struct eng_conv_job {
+    const struct eng_prepare *ctx;
+    const struct eng_program *program;
+    const struct eng_command *command;
+    struct eng_conv_shape shape;
+};
+
+// Every shape.
+BASE_NODISCARD enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
+                                                        struct eng_step *out_step);
+// One input channel an output channel, in one or two dimensions.
+bool eng_conv_is_depthwise(const struct eng_conv_shape *shape);
+BASE_NODISCARD enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
+                                                           struct eng_step *out_step);
+
+#endif

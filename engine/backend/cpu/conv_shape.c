@@ -1,0 +1,62 @@
+// Reads a CONV command into the one shape the kernels work with. Planning thread.
+#include "backend/cpu/conv_shape.h"
+
+#include "model/graph.h"
+
+static bool is_channels_last(const struct eng_program *program, uint32_t tensor)
+{
+    return program->tensors[tensor].desc.dtype == ENG_F32 &&
+           program->tensors[tensor].layout == ENG_CHANNELS_LAST;
+}
+
+static bool is_float(const struct eng_program *program, uint32_t tensor)
+{
+    return tensor == ENG_NONE || program->tensors[tensor].desc.dtype == ENG_F32;
+}
+
+enum base_status eng_conv_shape_of(const struct eng_program *program,
+                                   const struct eng_command *command, struct eng_conv_shape *out)
+{
+    const struct eng_conv *conv = &command->u.conv;
+    if (!is_channels_last(program, command->inputs[0]) ||
+        !is_channels_last(program, command->outputs[0]) || !is_float(program, command->inputs[1]) ||
+        !is_float(program, conv->epilogue.bias) ||
+        (conv->epilogue.residual != ENG_NONE &&
+         !is_channels_last(program, conv->epilogue.residual))) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    const struct eng_desc *x = &program->tensors[command->inputs[0]].desc;
+    const struct eng_desc *y = &program->tensors[command->outputs[0]].desc;
+    struct eng_conv_shape s = {
+        .batch = x->dims[0],
+        .groups = conv->groups,
+        .in_channels = x->dims[1],
+        .out_channels = y->dims[1],
+    };
+    if (eng_desc_count(x) == 0 || eng_desc_count(y) == 0 || s.groups < 1) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    for (uint32_t d = 0; d < 3; d++) {
+        s.in[d] = s.out[d] = s.kernel[d] = s.stride[d] = s.dilation[d] = 1;
+        if (d + conv->spatial < 3) {
+            continue;
+        }
+        const uint32_t from = d + conv->spatial - 3;
+        s.in[d] = x->dims[2 + from];
+        s.out[d] = y->dims[2 + from];
+        s.kernel[d] = conv->kernel[from];
+        s.stride[d] = conv->stride[from];
+        s.dilation[d] = conv->dilation[from];
+        s.pad[d] = conv->pad_begin[from];
+        const int64_t last = (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d];
+        s.padded = s.padded || s.pad[d] != 0 || last >= s.in[d];
+    }
+    *out = s;
+    return BASE_OK;
+}
+
+double eng_conv_flops(const struct eng_conv_shape *s)
+{
+    return 2.0 * (double)(s->batch * s->out[0] * s->out[1] * s->out[2]) * (double)s->out_channels *
+           (double)(s->in_channels / s->groups) * (double)eng_conv_taps(s);
+}

@@ -1,0 +1,275 @@
+// y = scale * (conv(x, w) + b - mean) / sqrt(var + epsilon) + shift is a convolution again:
+//   factor[m] = scale[m] / sqrt(var[m] + epsilon)
+//   w'[m, ...] = w[m, ...] * factor[m],  b'[m] = (b[m] - mean[m]) * factor[m] + shift[m]
+// Called by model.c after the graph is read, on the loading thread.
+#include "model/fold_bn.h"
+
+#include "base/alloc.h"
+#include "model/graph_sort.h"
+#include "model/model_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Which input of BatchNormalization is what.
+enum { BN_X, BN_SCALE, BN_SHIFT, BN_MEAN, BN_VAR, BN_INPUTS };
+
+struct fold {
+    struct eng_model *model;
+    struct eng_graph *graph;
+    uint32_t *uses; // by value: nodes, captures and graph outputs that read it
+    uint32_t value_capacity;
+    uint32_t folded;
+};
+
+static void count_uses(const struct eng_graph *graph, uint32_t *uses)
+{
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        uses[graph->outputs[i]]++;
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct eng_node *node = &graph->nodes[n];
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            if (node->inputs[i] != ENG_NONE) {
+                uses[node->inputs[i]]++;
+            }
+        }
+        for (uint32_t a = 0; a < node->attr_count; a++) {
+            if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
+                const struct eng_graph *inner = node->attrs[a].u.graph;
+                for (uint32_t c = 0; c < inner->capture_count; c++) {
+                    uses[inner->captures[c].outer]++;
+                }
+            }
+        }
+    }
+}
+
+static bool is_onnx(const struct eng_node *node, const char *op)
+{
+    return node->domain[0] == '\0' && strcmp(node->op, op) == 0;
+}
+
+// The value when it is a constant float32 tensor, else NULL.
+static const struct eng_value *constant(const struct fold *f, const struct eng_node *node,
+                                        uint32_t input)
+{
+    if (input >= node->input_count || node->inputs[input] == ENG_NONE) {
+        return NULL;
+    }
+    const struct eng_value *value = &f->graph->values[node->inputs[input]];
+    return value->is_initializer && value->desc.dtype == ENG_F32 ? value : NULL;
+}
+
+static const float *channel_values(const struct fold *f, const struct eng_node *bn, uint32_t input,
+                                   int64_t channels)
+{
+    const struct eng_value *value = constant(f, bn, input);
+    bool fits = value != NULL && value->desc.rank == 1 && value->desc.dims[0] == channels;
+    return fits ? value->data : NULL;
+}
+
+static bool is_inference_form(const struct eng_node *bn)
+{
+    if (!is_onnx(bn, "BatchNormalization") || bn->input_count != BN_INPUTS ||
+        bn->inputs[BN_X] == ENG_NONE || bn->output_count == 0 || bn->outputs[0] == ENG_NONE) {
+        return false;
+    }
+    for (uint32_t o = 1; o < bn->output_count; o++) {
+        if (bn->outputs[o] != ENG_NONE) {
+            return false; // statistics are asked for
+        }
+    }
+    return eng_node_int(bn, "training_mode", 0) == 0 && eng_node_int(bn, "spatial", 1) == 1;
+}
+
+// Weights seen as [outer, channels, inner] of one group each: the channel of element (g, o, c, i)
+// is g * channels + c.
+struct weight_view {
+    int64_t groups, outer, channels, inner;
+};
+
+static bool view_weights(const struct eng_node *node, const struct eng_desc *w,
+                         struct weight_view *out)
+{
+    int64_t group = eng_node_int(node, "group", 1);
+    if (is_onnx(node, "Conv") && w->rank >= 3 && w->dims[0] > 0) {
+        *out = (struct weight_view){1, 1, w->dims[0], eng_desc_count(w) / w->dims[0]};
+        return true;
+    }
+    if (is_onnx(node, "ConvTranspose") && w->rank >= 3 && group > 0 && w->dims[0] % group == 0 &&
+        w->dims[0] > 0 && w->dims[1] > 0) {
+        int64_t inner = eng_desc_count(w) / (w->dims[0] * w->dims[1]);
+        *out = (struct weight_view){group, w->dims[0] / group, w->dims[1], inner};
+        return true;
+    }
+    if (is_onnx(node, "Gemm") && w->rank == 2 && eng_node_float(node, "beta", 1.0F) == 1.0F) {
+        bool swapped = eng_node_int(node, "transB", 0) != 0;
+        *out = swapped ? (struct weight_view){1, 1, w->dims[0], w->dims[1]}
+                       : (struct weight_view){1, w->dims[0], w->dims[1], 1};
+        return true;
+    }
+    return false;
+}
+
+// Adds a constant made here. Its name says where it comes from.
+static enum base_status add_constant(struct fold *f, const char *base_name, const char *suffix,
+                                     const struct eng_desc *desc, const float *data, uint32_t *out)
+{
+    struct eng_graph *graph = f->graph;
+    if (graph->value_count == f->value_capacity) {
+        uint32_t capacity = f->value_capacity + f->value_capacity / 4 + 16;
+        struct eng_value *values =
+            base_arena_alloc(&f->model->arena, capacity * sizeof(*graph->values));
+        if (values == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        memcpy(values, graph->values, graph->value_count * sizeof(*values));
+        graph->values = values;
+        f->value_capacity = capacity;
+    }
+    char name[ENG_NAME_BYTES_MAX + 1];
+    (void)snprintf(name, sizeof(name), "%.1000s%s", base_name, suffix);
+    const char *kept = base_arena_text(&f->model->arena, name, strlen(name));
+    if (kept == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    *out = graph->value_count++;
+    graph->values[*out] = (struct eng_value){
+        .name = kept,
+        .type = ENG_VALUE_TENSOR,
+        .has_shape = true,
+        .desc = *desc,
+        .data = data,
+        .is_initializer = true,
+        .producer = ENG_NONE,
+    };
+    return BASE_OK;
+}
+
+static void scale_weights(const struct weight_view *view, const float *weights,
+                          const double *factors, float *out)
+{
+    for (int64_t g = 0; g < view->groups; g++) {
+        for (int64_t o = 0; o < view->outer; o++) {
+            for (int64_t c = 0; c < view->channels; c++) {
+                double factor = factors[g * view->channels + c];
+                for (int64_t i = 0; i < view->inner; i++) {
+                    *out++ = (float)((double)*weights++ * factor);
+                }
+            }
+        }
+    }
+}
+
+struct folding {
+    const struct eng_node *bn;
+    struct eng_node *node;
+    struct weight_view view;
+    const struct eng_value *weights;
+    const float *bias; // NULL: zeros
+    const float *parameters[BN_INPUTS];
+    int64_t channels;
+};
+
+static enum base_status rewrite(struct fold *f, const struct folding *p)
+{
+    struct base_arena *arena = &f->model->arena;
+    size_t weight_bytes = eng_desc_bytes(&p->weights->desc);
+    size_t channels = (size_t)p->channels;
+    float *weights = base_arena_alloc(arena, weight_bytes);
+    float *bias = base_arena_alloc(arena, channels * sizeof(*bias));
+    double *factors = base_arena_alloc(arena, channels * sizeof(*factors));
+    uint32_t *inputs = base_arena_alloc(arena, 3 * sizeof(*inputs));
+    uint32_t *outputs = base_arena_alloc(arena, sizeof(*outputs));
+    if (weights == NULL || bias == NULL || factors == NULL || inputs == NULL || outputs == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    double epsilon = (double)eng_node_float(p->bn, "epsilon", 1e-5F);
+    for (size_t c = 0; c < channels; c++) {
+        factors[c] =
+            (double)p->parameters[BN_SCALE][c] / sqrt((double)p->parameters[BN_VAR][c] + epsilon);
+        double start = p->bias != NULL ? (double)p->bias[c] : 0.0;
+        bias[c] = (float)((start - (double)p->parameters[BN_MEAN][c]) * factors[c] +
+                          (double)p->parameters[BN_SHIFT][c]);
+    }
+    scale_weights(&p->view, p->weights->data, factors, weights);
+    eng_mappings_release(f->model->mappings, p->weights->data, weight_bytes);
+
+    const char *name = p->weights->name;
+    const struct eng_desc weight_desc = p->weights->desc;
+    const struct eng_desc bias_desc = {.dtype = ENG_F32, .rank = 1, .dims = {p->channels}};
+    inputs[0] = p->node->inputs[0];
+    BASE_TRY(add_constant(f, name, "/folded", &weight_desc, weights, &inputs[1]));
+    BASE_TRY(add_constant(f, name, "/folded_bias", &bias_desc, bias, &inputs[2]));
+    outputs[0] = p->bn->outputs[0];
+    p->node->inputs = inputs;
+    p->node->input_count = 3;
+    p->node->outputs = outputs;
+    f->graph->values[outputs[0]].producer = p->node->index;
+    f->folded++;
+    return BASE_OK;
+}
+
+// Whether the two nodes can be one; fills what rewriting needs.
+static bool match(const struct fold *f, const struct eng_node *bn, struct folding *out)
+{
+    if (!is_inference_form(bn)) {
+        return false;
+    }
+    const struct eng_value *x = &f->graph->values[bn->inputs[BN_X]];
+    if (x->producer == ENG_NONE || f->uses[bn->inputs[BN_X]] != 1) {
+        return false;
+    }
+    struct eng_node *node = &f->graph->nodes[x->producer];
+    const struct eng_value *weights = constant(f, node, 1);
+    if (weights == NULL || node->inputs[0] == ENG_NONE || node->output_count != 1) {
+        return false;
+    }
+    *out = (struct folding){.bn = bn, .node = node, .weights = weights};
+    if (!view_weights(node, &weights->desc, &out->view)) {
+        return false;
+    }
+    out->channels = out->view.groups * out->view.channels;
+    if (node->input_count > 2 && node->inputs[2] != ENG_NONE) {
+        const struct eng_value *bias = constant(f, node, 2);
+        if (bias == NULL || bias->desc.rank != 1 || bias->desc.dims[0] != out->channels) {
+            return false;
+        }
+        out->bias = bias->data;
+    }
+    for (uint32_t i = BN_SCALE; i < BN_INPUTS; i++) {
+        out->parameters[i] = channel_values(f, bn, i, out->channels);
+        if (out->parameters[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum base_status eng_model_fold_bn(struct eng_model *model, uint32_t *out_folded)
+{
+    struct eng_graph *graph = model->graph;
+    struct base_arena scratch;
+    base_arena_init(&scratch, base_alloc_heap(), 0, 0);
+    struct fold f = {.model = model, .graph = graph, .value_capacity = graph->value_count};
+    f.uses = base_arena_zalloc(&scratch, (graph->value_count + 1) * sizeof(*f.uses));
+    enum base_status status = f.uses == NULL ? BASE_ERR_NOMEM : BASE_OK;
+    if (status == BASE_OK) {
+        count_uses(graph, f.uses);
+    }
+    for (uint32_t n = 0; status == BASE_OK && n < graph->node_count; n++) {
+        struct folding found;
+        if (match(&f, &graph->nodes[n], &found)) {
+            status = rewrite(&f, &found);
+            graph->nodes[n].output_count = 0; // nobody asks for it any more: pruned below
+        }
+    }
+    if (status == BASE_OK && f.folded > 0) {
+        status = eng_graph_prune(graph, &scratch);
+    }
+    *out_folded = f.folded;
+    base_arena_done(&scratch);
+    return status;
+}

@@ -1,0 +1,113 @@
+// Chooses the format of tensor files and moves their bytes. Called by the command and by tests.
+#include "model/tensor_file.h"
+
+#include "base/alloc.h"
+#include "model/model_file.h"
+#include "model/npy_file.h"
+#include "model/tensor_pb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool ends_with(const char *path, const char *ending)
+{
+    size_t size = strlen(path), tail = strlen(ending);
+    return size >= tail && memcmp(path + size - tail, ending, tail) == 0;
+}
+
+static enum eng_tensor_format format_of(const char *path)
+{
+    if (ends_with(path, ".npy")) {
+        return ENG_FORMAT_NPY;
+    }
+    return ends_with(path, ".npz") ? ENG_FORMAT_NPZ : ENG_FORMAT_PB;
+}
+
+enum base_status eng_tensor_bytes_read(const void *bytes, size_t size,
+                                       enum eng_tensor_format format, enum eng_value_type expected,
+                                       struct base_arena *arena, struct eng_tensor_list *out_list,
+                                       struct base_error *error)
+{
+    if (size > ENG_TENSOR_FILE_BYTES_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%zu bytes are over the limit", size);
+    }
+    if (format == ENG_FORMAT_PB) {
+        return eng_pb_read(bytes, size, expected, arena, out_list, error);
+    }
+    if (format == ENG_FORMAT_NPZ) {
+        return eng_npz_read(bytes, size, arena, out_list, error);
+    }
+    struct eng_tensor_list list = {.kind = ENG_VALUE_TENSOR, .count = 1};
+    list.arrays = base_arena_zalloc(arena, sizeof(*list.arrays));
+    list.names = base_arena_zalloc(arena, sizeof(*list.names));
+    if (list.arrays == NULL || list.names == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    list.names[0] = "";
+    BASE_TRY(eng_npy_read(bytes, size, arena, &list.arrays[0], error));
+    *out_list = list;
+    return BASE_OK;
+}
+
+enum base_status eng_tensor_file_read(const char *path, enum eng_value_type expected,
+                                      struct base_arena *arena, struct eng_tensor_list *out_list,
+                                      struct base_error *error)
+{
+    struct eng_mappings *mappings;
+    if (eng_mappings_new(ENG_TENSOR_FILE_BYTES_MAX, &mappings) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "%s: out of memory", path);
+    }
+    const void *bytes;
+    size_t size;
+    struct base_error inner = {0};
+    enum base_status status = eng_mappings_open(mappings, path, &bytes, &size, error);
+    if (status == BASE_OK) {
+        status =
+            eng_tensor_bytes_read(bytes, size, format_of(path), expected, arena, out_list, &inner);
+        if (status != BASE_OK) {
+            const char *text = inner.text[0] != '\0' ? inner.text : base_status_text(status);
+            (void)base_error_set(error, status, "%s: %s", path, text);
+        }
+    }
+    eng_mappings_free(mappings);
+    return status;
+}
+
+static enum base_status write_bytes(const char *path, const struct base_buffer *bytes,
+                                    struct base_error *error)
+{
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    size_t written = bytes->size == 0 ? 0 : fwrite(bytes->data, 1, bytes->size, file);
+    // Closing reports what writing may have put off.
+    int closed = fclose(file);
+    if (written != bytes->size || closed != 0) {
+        return base_error_set(error, BASE_ERR_IO, "%s: cannot be written", path);
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_tensor_file_write(const char *path, const struct eng_tensor_list *list,
+                                       struct base_error *error)
+{
+    enum eng_tensor_format format = format_of(path);
+    if (format == ENG_FORMAT_NPY && list->count != 1) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: holds one array, not %u", path,
+                              list->count);
+    }
+    struct base_buffer bytes;
+    base_buffer_init(&bytes, base_alloc_heap(), ENG_TENSOR_FILE_BYTES_MAX);
+    enum base_status status = format == ENG_FORMAT_NPY ? eng_npy_write(&bytes, list->arrays, error)
+                              : format == ENG_FORMAT_NPZ ? eng_npz_write(&bytes, list, error)
+                                                         : eng_pb_write(&bytes, list, error);
+    if (status == BASE_OK) {
+        status = write_bytes(path, &bytes, error);
+    } else if (status == BASE_ERR_NOMEM || status == BASE_ERR_LIMIT) {
+        (void)base_error_set(error, status, "%s: %s", path, base_status_text(status));
+    }
+    base_buffer_done(&bytes);
+    return status;
+}
