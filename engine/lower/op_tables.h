@@ -6,13 +6,18 @@
 #include "lower/lower.h"
 
 extern const struct eng_op_table eng_ops_math;
+extern const struct eng_op_table eng_ops_cast;
+extern const struct eng_op_table eng_ops_dropout;
 extern const struct eng_op_table eng_ops_reduce;
 extern const struct eng_op_table eng_ops_conv;
+extern const struct eng_op_table eng_ops_pool;
 extern const struct eng_op_table eng_ops_norm;
 extern const struct eng_op_table eng_ops_matmul;
+extern const struct eng_op_table eng_ops_einsum;
 extern const struct eng_op_table eng_ops_rnn;
 extern const struct eng_op_table eng_ops_loss;
 extern const struct eng_op_table eng_ops_quant;
+extern const struct eng_op_table eng_ops_optimizer;
 extern const struct eng_op_table eng_ops_shape;
 extern const struct eng_op_table eng_ops_move;
 extern const struct eng_op_table eng_ops_pad;
