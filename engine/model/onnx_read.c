@@ -2,8 +2,6 @@
 // build the graph, bind operators. Called by model.c on the loading thread.
 #include "model/onnx_read.h"
 
-#include "base/alloc.h"
-
 #include <string.h>
 
 #define SCRATCH_CHUNK_BYTES ((size_t)64 << 10)
@@ -175,7 +173,7 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
 {
     struct base_error unused;
     struct base_arena scratch;
-    base_arena_init(&scratch, base_alloc_heap(), SCRATCH_CHUNK_BYTES, ENG_SCRATCH_BYTES_MAX);
+    base_arena_init(&scratch, options->alloc, SCRATCH_CHUNK_BYTES, ENG_SCRATCH_BYTES_MAX);
     struct eng_onnx onnx = {
         .arena = &model->arena,
         .scratch = &scratch,
@@ -183,7 +181,7 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
         .error = error != NULL ? error : &unused,
     };
     enum base_status status =
-        eng_scan_model(&onnx.scan, base_alloc_heap(), options->bytes, options->size, onnx.error);
+        eng_scan_model(&onnx.scan, options->alloc, options->bytes, options->size, onnx.error);
     if (status == BASE_OK) {
         status = read_scanned(&onnx, model, options);
     }
