@@ -92,6 +92,44 @@ static bool is_local_function(const struct eng_onnx *onnx, const struct eng_node
     return false;
 }
 
+// Attributes of opsets 1 to 6 that say what opset 7 says otherwise, or not at all.
+static const char *legacy_attribute(const struct eng_node *node)
+{
+    static const struct {
+        const char *op, *attr;
+    } legacy[] = {{"Pad", "paddings"},
+                  {"Reshape", "shape"},
+                  {"Tile", "tiles"},
+                  {"Upsample", "width_scale"},
+                  {"Upsample", "height_scale"},
+                  {"Split", "split_sizes"},
+                  {"BatchNormalization", "spatial"}};
+    for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++) {
+        if (strcmp(node->op, legacy[i].op) == 0 && eng_node_attr(node, legacy[i].attr) != NULL) {
+            return legacy[i].attr;
+        }
+    }
+    return NULL;
+}
+
+static enum base_status check_legacy(const struct eng_onnx *onnx, const struct eng_node *node)
+{
+    if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL) {
+        return BASE_OK;
+    }
+    const char *attribute = legacy_attribute(node);
+    if (attribute != NULL) {
+        return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
+                              "attribute '%s' is a form older than opset %d", attribute,
+                              ENG_OPSET_FULL);
+    }
+    if (strcmp(node->op, "BatchNormalization") == 0 && eng_node_int(node, "is_test", 0) == 0) {
+        return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
+                              "training form older than opset %d", ENG_OPSET_FULL);
+    }
+    return BASE_OK;
+}
+
 // Recursion follows subgraphs, bounded when they were read.
 static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *graph,
                                  eng_op_find_fn find_op)
@@ -108,6 +146,7 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
                                         : "this operator is not supported%s%.40s",
                                   node->domain[0] != '\0' ? ", domain " : "", node->domain);
         }
+        BASE_TRY(check_legacy(onnx, node));
         for (uint32_t a = 0; a < node->attr_count; a++) {
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
                 BASE_TRY(bind_ops(onnx, node->attrs[a].u.graph, find_op));
