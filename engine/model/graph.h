@@ -18,6 +18,7 @@
 #define ENG_NODE_PORTS_MAX  65536u   // inputs or outputs of one node
 #define ENG_ATTRS_MAX       256u     // attributes of one node
 #define ENG_GRAPH_DEPTH_MAX 16u      // nested subgraphs
+#define ENG_OPSET_OLDEST    1 // below MIN: models whose operators have the form of MIN already
 #define ENG_OPSET_MIN       7
 #define ENG_OPSET_MAX       17
 

@@ -71,7 +71,7 @@ static enum base_status check_versions(const struct eng_onnx *onnx)
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *import = m->opset_import[i];
         if (same_domain(import->domain, "") &&
-            (import->version < ENG_OPSET_MIN || import->version > ENG_OPSET_MAX)) {
+            (import->version < ENG_OPSET_OLDEST || import->version > ENG_OPSET_MAX)) {
             return base_error_set(onnx->error, BASE_ERR_UNSUPPORTED,
                                   "opset %lld is not supported (%d to %d are)",
                                   (long long)import->version, ENG_OPSET_MIN, ENG_OPSET_MAX);
