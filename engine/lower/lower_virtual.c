@@ -80,6 +80,18 @@ static bool is_empty(const struct eng_wide *wide)
     return false;
 }
 
+// A broadcast of something made of pieces: pieces are put together once, and the result, small as
+// it is, can be read in place.
+static bool repeats(const struct eng_wide *wide)
+{
+    for (uint32_t d = 0; d < wide->rank; d++) {
+        if (wide->dims[d].src == 0 && wide->dims[d].size > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Checks one region of a handler and adds what it comes down to.
 static enum base_status add_outer(struct eng_lower *l, const struct eng_wide *region,
                                   const struct eng_desc *desc, uint32_t *pairs, bool *zero_fill)
@@ -98,9 +110,11 @@ static enum base_status add_outer(struct eng_lower *l, const struct eng_wide *re
                               "moves elements outside of its tensors");
     }
     if (source->kind == ENG_VIRTUAL) {
-        bool done;
+        bool done = false;
         bool gaps = source->zero_fill;
-        BASE_TRY(add_merged(l, &wide, pairs, &done));
+        if (source->region_count == 1 || !repeats(&wide)) {
+            BASE_TRY(add_merged(l, &wide, pairs, &done));
+        }
         if (done) {
             *zero_fill = *zero_fill || gaps;
             return BASE_OK;
