@@ -31,9 +31,5 @@ extern const struct eng_op_table eng_ops_signal;
 extern const struct eng_op_table eng_ops_vision;
 extern const struct eng_op_table eng_ops_text;
 extern const struct eng_op_table eng_ops_ml;
-extern const struct eng_op_table eng_ops_legacy;
-
-// Whether an operator of an opset below ENG_OPSET_MIN already had the form of that one.
-bool eng_op_is_unchanged(const char *domain, const char *name, int32_t opset);
 
 #endif
