@@ -32,5 +32,4 @@ extern const struct eng_op_table eng_ops_vision;
 extern const struct eng_op_table eng_ops_text;
 extern const struct eng_op_table eng_ops_ml;
 
-
 #endif
