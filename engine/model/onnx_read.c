@@ -2,6 +2,8 @@
 // build the graph, bind operators. Called by model.c on the loading thread.
 #include "model/onnx_read.h"
 
+#include "model/onnx_legacy.h"
+
 #include <string.h>
 
 #define SCRATCH_CHUNK_BYTES ((size_t)64 << 10)
@@ -69,10 +71,10 @@ static enum base_status check_versions(const struct eng_onnx *onnx)
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *import = m->opset_import[i];
         if (same_domain(import->domain, "") &&
-            (import->version < ENG_OPSET_MIN || import->version > ENG_OPSET_MAX)) {
+            (import->version < ENG_OPSET_READ_MIN || import->version > ENG_OPSET_MAX)) {
             return base_error_set(onnx->error, BASE_ERR_UNSUPPORTED,
                                   "opset %lld is not supported (%d to %d are)",
-                                  (long long)import->version, ENG_OPSET_MIN, ENG_OPSET_MAX);
+                                  (long long)import->version, ENG_OPSET_READ_MIN, ENG_OPSET_MAX);
         }
     }
     return BASE_OK;
@@ -134,7 +136,9 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct eng_node *node = &graph->nodes[n];
-        node->impl = find_op(node->domain, node->op, node->opset);
+        if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_MIN || eng_legacy_upgrade(node)) {
+            node->impl = find_op(node->domain, node->op, node->opset);
+        }
         if (node->impl == NULL) {
             bool local = is_local_function(onnx, node);
             return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
