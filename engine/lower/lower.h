@@ -95,6 +95,9 @@ BASE_NODISCARD enum base_status eng_lower_ints_of(struct eng_lower *l, const str
 // Arena memory with the program's lifetime; NOMEM through NULL.
 void *eng_lower_alloc(struct eng_lower *l, size_t bytes);
 
+// Seed of the session's random numbers (options->seed).
+uint64_t eng_lower_seed(const struct eng_lower *l);
+
 // Fails with "node 'x' (Op, opset n): text".
 enum base_status eng_lower_fail(struct eng_lower *l, const struct eng_node *node,
                                 enum base_status status, const char *format, ...) BASE_PRINTF(4, 5);

@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+uint64_t eng_lower_seed(const struct eng_lower *l)
+{
+    return l->options->seed;
+}
+
 enum base_status eng_lower_fail(struct eng_lower *l, const struct eng_node *node,
                                 enum base_status status, const char *format, ...)
 {

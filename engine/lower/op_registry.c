@@ -12,15 +12,20 @@
 #define OPERATOR_ROWS_MAX 1024u
 
 static const struct eng_op_table *const tables[] = {
-    &eng_ops_math,   &eng_ops_reduce,  &eng_ops_conv,     &eng_ops_norm,    &eng_ops_matmul,
-    &eng_ops_rnn,    &eng_ops_loss,    &eng_ops_quant,    &eng_ops_shape,   &eng_ops_move,
-    &eng_ops_gather, &eng_ops_content, &eng_ops_sequence, &eng_ops_control, &eng_ops_random,
-    &eng_ops_signal, &eng_ops_vision,  &eng_ops_text,     &eng_ops_ml,
+    &eng_ops_math,      &eng_ops_reduce, &eng_ops_conv,    &eng_ops_norm,    &eng_ops_matmul,
+    &eng_ops_rnn,       &eng_ops_loss,   &eng_ops_quant,   &eng_ops_shape,   &eng_ops_move,
+    &eng_ops_pad,       &eng_ops_gather, &eng_ops_scatter, &eng_ops_content, &eng_ops_sequence,
+    &eng_ops_control,   &eng_ops_random, &eng_ops_signal,  &eng_ops_vision,  &eng_ops_text,
+    &eng_ops_ml,        &eng_ops_cast,   &eng_ops_dropout, &eng_ops_pool,    &eng_ops_einsum,
+    &eng_ops_optimizer,
 };
 #define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
 
 const struct eng_op *eng_op_find(const char *domain, const char *name, int32_t opset)
 {
+    if (domain[0] == '\0' && opset < ENG_OPSET_FULL) {
+        opset = ENG_OPSET_FULL; // older forms: see ENG_OPSET_MIN
+    }
     for (size_t t = 0; t < TABLE_COUNT; t++) {
         for (uint32_t i = 0; i < tables[t]->count; i++) {
             const struct eng_op *op = &tables[t]->ops[i];

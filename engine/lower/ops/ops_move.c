@@ -1,6 +1,441 @@
-// Operators that only move elements.
+// Operators that only move elements: each becomes regions over its inputs, and no command. Pad has
+// a file of its own.
 //
 // Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
+#include "lower/ops/move_kit.h"
 
-const struct eng_op_table eng_ops_move = {NULL, 0};
+// Rows up to which Trilu is regions, one a row; longer matrices are selected by a mask.
+#define TRILU_REGION_ROWS 1024
+
+static enum base_status lower_transpose(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_lower_input(l, node, 0, &x));
+    uint32_t rank = eng_lower_desc(l, x)->rank;
+    uint32_t perm[ENG_RANK_MAX] = {0};
+    uint32_t count = 0;
+    const int64_t *axes = eng_node_ints(node, "perm", &count);
+    if (axes != NULL && count != rank) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "perm has %u axes, the input %u", count,
+                              rank);
+    }
+    bool seen[ENG_RANK_MAX] = {false};
+    for (uint32_t d = 0; d < rank; d++) {
+        perm[d] = rank - 1 - d;
+        if (axes != NULL) {
+            BASE_TRY(eng_lower_axis(l, node, axes[d], rank, &perm[d]));
+        }
+        if (seen[perm[d]]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is twice in perm", perm[d]);
+        }
+        seen[perm[d]] = true;
+    }
+    BASE_TRY(eng_lower_transpose(l, x, perm, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// Whether two tensors may be joined along `axis`.
+static enum base_status check_joined(struct eng_lower *l, const struct eng_node *node,
+                                     const struct eng_desc *a, const struct eng_desc *b,
+                                     uint32_t axis)
+{
+    bool equal = a->dtype == b->dtype && a->rank == b->rank;
+    for (uint32_t d = 0; equal && d < a->rank; d++) {
+        equal = d == axis || a->dims[d] == b->dims[d];
+    }
+    if (equal) {
+        return BASE_OK;
+    }
+    char first[72];
+    char second[72];
+    return eng_lower_fail(l, node, BASE_ERR_INVALID, "%s and %s cannot be joined along axis %u",
+                          eng_desc_text(a, first, sizeof(first)),
+                          eng_desc_text(b, second, sizeof(second)), axis);
+}
+
+static enum base_status lower_concat(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t *tensors = eng_lower_alloc(l, node->input_count * sizeof(*tensors) + 1);
+    if (tensors == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    if (node->input_count == 0) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has no input");
+    }
+    struct eng_desc desc = {0};
+    uint32_t axis = 0;
+    int64_t total = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
+        struct eng_desc next = *eng_lower_desc(l, tensors[i]);
+        if (i == 0) {
+            desc = next;
+            BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 1), desc.rank, &axis));
+        }
+        BASE_TRY(check_joined(l, node, &desc, &next, axis));
+        total += next.dims[axis];
+    }
+    desc.dims[axis] = total;
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_lower_concat(l, tensors, node->input_count, axis, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+static enum base_status lower_split(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    uint32_t axis = 0;
+    const int64_t *parts = NULL;
+    uint32_t count = 0;
+    BASE_TRY(eng_lower_input(l, node, 0, &x));
+    struct eng_desc in = *eng_lower_desc(l, x);
+    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), in.rank, &axis));
+    BASE_TRY(eng_lower_ints_of(l, node, 1, "split", &parts, &count));
+    if (parts != NULL && count != node->output_count) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "split has %u sizes for %u outputs", count,
+                              node->output_count);
+    }
+    int64_t outputs = (int64_t)node->output_count;
+    if (parts == NULL && (outputs == 0 || in.dims[axis] % outputs != 0)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "dimension %lld does not split into %u equal parts",
+                              (long long)in.dims[axis], node->output_count);
+    }
+    int64_t starts[ENG_RANK_MAX] = {0};
+    int64_t steps[ENG_RANK_MAX];
+    for (uint32_t d = 0; d < in.rank; d++) {
+        steps[d] = 1;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        int64_t part = parts != NULL ? parts[i] : in.dims[axis] / outputs;
+        struct eng_desc desc = in;
+        desc.dims[axis] = part;
+        if (part < 0 || part > in.dims[axis] - starts[axis]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                                  "part %u of %lld does not fit into dimension %lld", i,
+                                  (long long)part, (long long)in.dims[axis]);
+        }
+        uint32_t out = ENG_NONE;
+        BASE_TRY(eng_lower_slice(l, x, starts, steps, desc.dims, &out));
+        BASE_TRY(eng_lower_output(l, node, i, out));
+        starts[axis] += part;
+    }
+    if (starts[axis] != in.dims[axis]) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "sizes add up to %lld of %lld",
+                              (long long)starts[axis], (long long)in.dims[axis]);
+    }
+    return BASE_OK;
+}
+
+// Clamps one axis of a slice as numpy does; *size is the number of elements taken.
+static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, int64_t *size)
+{
+    int64_t low = step > 0 ? 0 : -1;
+    int64_t high = step > 0 ? dim : dim - 1;
+    int64_t from = *start < 0 ? (*start < -dim ? low : *start + dim) : *start;
+    int64_t to = end < 0 ? (end < -dim ? low : end + dim) : end;
+    from = from < low ? low : from > high ? high : from;
+    to = to < low ? low : to > high ? high : to;
+    int64_t span = step > 0 ? to - from : from - to;
+    // A step past the whole dimension takes one element; -step of INT64_MIN would overflow.
+    uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+    *size = span <= 0 ? 0 : (int64_t)(((uint64_t)span - 1) / stride) + 1;
+    *start = *size == 0 ? 0 : from;
+}
+
+struct slice_args {
+    const int64_t *starts, *ends, *axes, *steps;
+    uint32_t start_count, end_count, axis_count, step_count;
+};
+
+static enum base_status slice_args(struct eng_lower *l, const struct eng_node *node,
+                                   struct slice_args *args)
+{
+    BASE_TRY(eng_lower_ints_of(l, node, 1, "starts", &args->starts, &args->start_count));
+    BASE_TRY(eng_lower_ints_of(l, node, 2, "ends", &args->ends, &args->end_count));
+    BASE_TRY(eng_lower_ints_of(l, node, 3, "axes", &args->axes, &args->axis_count));
+    BASE_TRY(eng_lower_ints_of(l, node, 4, "steps", &args->steps, &args->step_count));
+    if (args->start_count != args->end_count ||
+        (args->axes != NULL && args->axis_count != args->start_count) ||
+        (args->steps != NULL && args->step_count != args->start_count)) {
+        return eng_lower_fail(
+            l, node, BASE_ERR_INVALID, "starts, ends, axes, steps have %u, %u, %u, %u numbers",
+            args->start_count, args->end_count, args->axis_count, args->step_count);
+    }
+    return BASE_OK;
+}
+
+static enum base_status lower_slice(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    uint32_t out = ENG_NONE;
+    struct slice_args args = {0};
+    BASE_TRY(eng_lower_input(l, node, 0, &x));
+    BASE_TRY(slice_args(l, node, &args));
+    struct eng_desc in = *eng_lower_desc(l, x);
+    int64_t starts[ENG_RANK_MAX] = {0};
+    int64_t steps[ENG_RANK_MAX] = {0};
+    int64_t sizes[ENG_RANK_MAX] = {0};
+    for (uint32_t d = 0; d < in.rank; d++) {
+        steps[d] = 1;
+        sizes[d] = in.dims[d];
+    }
+    bool seen[ENG_RANK_MAX] = {false};
+    for (uint32_t i = 0; i < args.start_count; i++) {
+        uint32_t axis = 0;
+        int64_t step = args.steps != NULL ? args.steps[i] : 1;
+        BASE_TRY(
+            eng_lower_axis(l, node, args.axes != NULL ? args.axes[i] : (int64_t)i, in.rank, &axis));
+        if (step == 0 || seen[axis]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u is %s", axis,
+                                  step == 0 ? "taken in steps of 0" : "given twice");
+        }
+        seen[axis] = true;
+        starts[axis] = args.starts[i];
+        slice_axis(in.dims[axis], step, &starts[axis], args.ends[i], &sizes[axis]);
+        steps[axis] = sizes[axis] > 1 ? step : 1;
+    }
+    BASE_TRY(eng_lower_slice(l, x, starts, steps, sizes, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// Repeats per axis: an input from opset 6 on; before, one count for one axis, both inputs.
+static enum base_status tile_repeats(struct eng_lower *l, const struct eng_node *node,
+                                     const struct eng_desc *in, int64_t repeats[ENG_RANK_MAX])
+{
+    uint32_t tensor = ENG_NONE;
+    const int64_t *values = NULL;
+    uint32_t count = 0;
+    if (eng_lower_has(l, node, 2)) {
+        int64_t axis = 0;
+        uint32_t at = 0;
+        BASE_TRY(eng_input_int(l, node, 2, &axis));
+        BASE_TRY(eng_lower_axis(l, node, axis, in->rank, &at));
+        for (uint32_t d = 0; d < in->rank; d++) {
+            repeats[d] = 1;
+        }
+        BASE_TRY(eng_input_int(l, node, 1, &repeats[at]));
+        count = in->rank;
+    } else {
+        BASE_TRY(eng_lower_input(l, node, 1, &tensor));
+        BASE_TRY(eng_lower_ints(l, node, tensor, &values, &count));
+    }
+    if (count != in->rank) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u repeats for %u dimensions", count,
+                              in->rank);
+    }
+    for (uint32_t d = 0; d < in->rank; d++) {
+        repeats[d] = values != NULL ? values[d] : repeats[d];
+        if (repeats[d] < 0) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "repeats[%u] is negative", d);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status lower_tile(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    struct eng_desc in;
+    int64_t repeats[ENG_RANK_MAX];
+    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
+    BASE_TRY(tile_repeats(l, node, &in, repeats));
+    struct eng_desc desc = in;
+    for (uint32_t d = 0; d < in.rank; d++) {
+        if (__builtin_mul_overflow(in.dims[d], repeats[d], &desc.dims[d])) {
+            desc.dims[d] = INT64_MAX;
+        }
+    }
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    int64_t from[ENG_RANK_MAX];
+    int64_t to[ENG_RANK_MAX];
+    eng_layout_strides(&in, ENG_PLAIN, from);
+    eng_layout_strides(&desc, ENG_PLAIN, to);
+    struct eng_map map = {.source = x, .rank = 2 * in.rank};
+    for (uint32_t d = 0; d < in.rank; d++) {
+        map.size[2 * d] = repeats[d];
+        map.dst_stride[2 * d] = to[d] * in.dims[d];
+        map.size[2 * d + 1] = in.dims[d];
+        map.dst_stride[2 * d + 1] = to[d];
+        map.src_stride[2 * d + 1] = from[d];
+    }
+    struct eng_maps maps = {.l = l};
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_maps_add(&maps, &map));
+    BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// Reads input 0 as [N, C, H, W] and the block size.
+static enum base_status block_input(struct eng_lower *l, const struct eng_node *node,
+                                    uint32_t *out_x, struct eng_desc *out_desc, int64_t *out_block)
+{
+    BASE_TRY(eng_lower_input(l, node, 0, out_x));
+    *out_desc = *eng_lower_desc(l, *out_x);
+    *out_block = eng_node_int(node, "blocksize", 0);
+    if (out_desc->rank != 4 || *out_block < 1) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u (4 wanted), blocksize %lld",
+                              out_desc->rank, (long long)*out_block);
+    }
+    return BASE_OK;
+}
+
+// reshape to `split`, transpose by `perm`, reshape to `desc`: one raster.
+static enum base_status rearrange(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+                                  const struct eng_desc *split, const uint32_t perm[6],
+                                  const struct eng_desc *desc)
+{
+    uint32_t parts = ENG_NONE;
+    uint32_t turned = ENG_NONE;
+    BASE_TRY(eng_lower_reshape(l, x, split, &parts));
+    BASE_TRY(eng_lower_transpose(l, parts, perm, &turned));
+    return eng_output_reshaped(l, node, turned, desc);
+}
+
+static enum base_status lower_depth_to_space(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    struct eng_desc in;
+    int64_t b = 0;
+    BASE_TRY(block_input(l, node, &x, &in, &b));
+    const int64_t *dims = in.dims;
+    if (b > dims[1] || dims[1] % b != 0 || dims[1] / b % b != 0) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%lld channels for a block size of %lld",
+                              (long long)dims[1], (long long)b);
+    }
+    struct eng_string mode = eng_node_string(node, "mode", "DCR");
+    bool crd = eng_string_is(mode, "CRD");
+    if (!crd && !eng_string_is(mode, "DCR")) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "mode is neither DCR nor CRD");
+    }
+    int64_t depth = dims[1] / b / b;
+    struct eng_desc split =
+        crd ? eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, b, b, dims[2], dims[3]}, 6)
+            : eng_desc_of(in.dtype, (int64_t[]){dims[0], b, b, depth, dims[2], dims[3]}, 6);
+    static const uint32_t perm_crd[6] = {0, 1, 4, 2, 5, 3};
+    static const uint32_t perm_dcr[6] = {0, 3, 4, 1, 5, 2};
+    struct eng_desc desc =
+        eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, dims[2] * b, dims[3] * b}, 4);
+    return rearrange(l, node, x, &split, crd ? perm_crd : perm_dcr, &desc);
+}
+
+static enum base_status lower_space_to_depth(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    struct eng_desc in;
+    int64_t b = 0;
+    BASE_TRY(block_input(l, node, &x, &in, &b));
+    const int64_t *dims = in.dims;
+    if (dims[2] % b != 0 || dims[3] % b != 0) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "%lld x %lld for a block size of %lld",
+                              (long long)dims[2], (long long)dims[3], (long long)b);
+    }
+    int64_t height = dims[2] / b;
+    int64_t width = dims[3] / b;
+    struct eng_desc split =
+        eng_desc_of(in.dtype, (int64_t[]){dims[0], dims[1], height, b, width, b}, 6);
+    static const uint32_t perm[6] = {0, 3, 5, 1, 2, 4};
+    // Empty images may come with a block size whose square does not fit.
+    int64_t depth = 0;
+    if (__builtin_mul_overflow(dims[1], b, &depth) || __builtin_mul_overflow(depth, b, &depth)) {
+        depth = INT64_MAX;
+    }
+    struct eng_desc desc = eng_desc_of(in.dtype, (int64_t[]){dims[0], depth, height, width}, 4);
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    return rearrange(l, node, x, &split, perm, &desc);
+}
+
+// One region a row of the triangle; the rest is zero.
+static enum base_status trilu_regions(struct eng_lower *l, uint32_t x, const struct eng_desc *in,
+                                      bool upper, int64_t k, uint32_t *out)
+{
+    int64_t rows = in->dims[in->rank - 2];
+    int64_t columns = in->dims[in->rank - 1];
+    struct eng_maps maps = {.l = l};
+    for (int64_t row = 0; row < rows; row++) {
+        // Columns [edge, columns) of the upper triangle, [0, edge) of the lower one.
+        int64_t edge = 0;
+        if (__builtin_add_overflow(row + (upper ? 0 : 1), k, &edge)) {
+            edge = columns;
+        }
+        edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+        struct eng_map map;
+        eng_map_init(&map, x, in);
+        map.size[in->rank - 2] = 1;
+        map.src_offset = row * columns + (upper ? edge : 0);
+        map.dst_offset = map.src_offset;
+        map.size[in->rank - 1] = upper ? columns - edge : edge;
+        BASE_TRY(eng_maps_add(&maps, &map));
+    }
+    return eng_maps_finish(&maps, in, true, out);
+}
+
+// Selects by column >= row + k (upper) or <=: for matrices of many rows and a k not known yet.
+static enum base_status trilu_select(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+                                     const struct eng_desc *in, bool upper, uint32_t k,
+                                     uint32_t *out)
+{
+    uint32_t rows = ENG_NONE;
+    uint32_t columns = ENG_NONE;
+    uint32_t edge = ENG_NONE;
+    uint32_t mask = ENG_NONE;
+    uint32_t zero = ENG_NONE;
+    BASE_TRY(eng_const_steps(l, 2, 0, in->dims[in->rank - 2], 1, &rows));
+    BASE_TRY(eng_const_steps(l, 2, 1, in->dims[in->rank - 1], 1, &columns));
+    edge = rows;
+    if (k != ENG_NONE) {
+        struct eng_desc scalar = {.dtype = ENG_I64};
+        BASE_TRY(eng_lower_reshape(l, k, &scalar, &k));
+        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, rows, k, &edge));
+    }
+    BASE_TRY(
+        eng_emit_binary(l, node, upper ? ENG_GREATER_EQUAL : ENG_LESS_EQUAL, columns, edge, &mask));
+    BASE_TRY(eng_lower_const_f32(l, in->dtype, 0, &zero));
+    return eng_emit_select(l, node, mask, x, zero, out);
+}
+
+static enum base_status lower_trilu(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x = ENG_NONE;
+    uint32_t k = ENG_NONE;
+    uint32_t out = ENG_NONE;
+    struct eng_desc in;
+    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
+    BASE_TRY(eng_lower_optional(l, node, 1, &k));
+    if (in.rank < 2) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input has rank %u, at least 2 wanted",
+                              in.rank);
+    }
+    if (k != ENG_NONE) {
+        struct eng_desc k_desc = *eng_lower_desc(l, k);
+        if (k_desc.dtype != ENG_I64 || eng_desc_count(&k_desc) != 1) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "k must be one int64");
+        }
+    }
+    bool upper = eng_node_int(node, "upper", 1) != 0;
+    bool is_known = k == ENG_NONE || eng_lower_is_known(l, k);
+    if (is_known && in.dims[in.rank - 2] <= TRILU_REGION_ROWS) {
+        int64_t diagonal = 0;
+        if (k != ENG_NONE) {
+            BASE_TRY(eng_input_int(l, node, 1, &diagonal));
+        }
+        BASE_TRY(trilu_regions(l, x, &in, upper, diagonal, &out));
+    } else {
+        BASE_TRY(trilu_select(l, node, x, &in, upper, k, &out));
+    }
+    return eng_lower_output(l, node, 0, out);
+}
+
+static const struct eng_op rows[] = {
+    ENG_OP_ROW("Transpose", 1, 17, TRANSFORM, lower_transpose),
+    ENG_OP_ROW("Concat", 1, 17, TRANSFORM, lower_concat),
+    ENG_OP_ROW("Split", 1, 17, TRANSFORM, lower_split),
+    ENG_OP_ROW("Slice", 1, 17, TRANSFORM, lower_slice),
+    ENG_OP_ROW("Tile", 1, 17, TRANSFORM, lower_tile),
+    ENG_OP_ROW("DepthToSpace", 1, 17, TRANSFORM, lower_depth_to_space),
+    ENG_OP_ROW("SpaceToDepth", 1, 17, TRANSFORM, lower_space_to_depth),
+    ENG_OP_ROW("Trilu", 14, 17, TRANSFORM, lower_trilu),
+};
+const struct eng_op_table eng_ops_move = ENG_OP_TABLE(rows);

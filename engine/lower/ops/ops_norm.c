@@ -1,6 +1,394 @@
-// Normalisations.
+// Normalisations and dropout.
 //
-// Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
+// Handlers are called by lowering, node by node, on the planning thread. Batch normalisation that
+// was not folded at load is one multiplication and one addition with per-channel constants of shape
+// [C, 1...], which any layout of the input can take.
+#include "lower/ops/nn_kit.h"
 
-const struct eng_op_table eng_ops_norm = {NULL, 0};
+#include <math.h>
+
+// --- batch normalisation -------------------------------------------------------------------------
+
+struct batch_norm {
+    uint32_t x, scale, bias, mean, var;
+    struct eng_desc desc;
+    struct eng_desc column; // how a parameter broadcasts to x
+    double epsilon, momentum;
+};
+
+static enum base_status batch_norm_read(struct eng_lower *l, const struct eng_node *node,
+                                        struct batch_norm *bn)
+{
+    uint32_t *const params[4] = {&bn->scale, &bn->bias, &bn->mean, &bn->var};
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &bn->x, &bn->desc));
+    bool spatial = node->opset >= 9 || eng_node_int(node, "spatial", 1) != 0;
+    int64_t channels = bn->desc.rank > 1 ? bn->desc.dims[1] : 1;
+    if (bn->desc.rank == 0) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input is a scalar");
+    }
+    bn->column =
+        eng_nn_desc_axis(bn->desc.dtype, bn->desc.rank > 1 ? bn->desc.rank - 1 : 1, 0, channels);
+    for (uint32_t i = 2; !spatial && i < bn->desc.rank; i++) {
+        bn->column.dims[i - 1] = bn->desc.dims[i];
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct eng_desc desc;
+        BASE_TRY(eng_nn_input(l, node, i + 1, NN_TYPES_FLOAT, params[i], &desc));
+        if (eng_desc_count(&desc) != eng_desc_count(&bn->column)) {
+            char text[64];
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s for %lld channels",
+                                  i + 1, eng_desc_text(&desc, text, sizeof(text)),
+                                  (long long)channels);
+        }
+        BASE_TRY(eng_emit_cast(l, *params[i], bn->desc.dtype, params[i]));
+        BASE_TRY(eng_nn_reshape(l, *params[i], &bn->column, params[i]));
+    }
+    bn->epsilon = (double)eng_node_float(node, "epsilon", 1e-5f);
+    bn->momentum = (double)eng_node_float(node, "momentum", 0.9f);
+    return BASE_OK;
+}
+
+// scale / sqrt(var + epsilon) and bias - mean * that, from contents.
+static enum base_status known_factors(struct eng_lower *l, const struct batch_norm *bn,
+                                      uint32_t *out_a, uint32_t *out_b)
+{
+    const uint32_t params[4] = {bn->scale, bn->bias, bn->mean, bn->var};
+    const float *data[4];
+    for (int i = 0; i < 4; i++) {
+        struct eng_array array;
+        BASE_TRY(eng_lower_content(l, params[i], &array));
+        data[i] = array.data;
+    }
+    int64_t count = eng_desc_count(&bn->column);
+    float *a = eng_lower_alloc(l, (size_t)(2 * count + 1) * sizeof(float));
+    if (a == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    float *b = a + count;
+    for (int64_t i = 0; i < count; i++) {
+        double factor = (double)data[0][i] / sqrt((double)data[3][i] + bn->epsilon);
+        a[i] = (float)factor;
+        b[i] = (float)((double)data[1][i] - (double)data[2][i] * factor);
+    }
+    BASE_TRY(eng_lower_const(l, &bn->column, a, out_a));
+    return eng_lower_const(l, &bn->column, b, out_b);
+}
+
+// The same two factors as commands.
+static enum base_status computed_factors(struct eng_lower *l, const struct eng_node *node,
+                                         const struct batch_norm *bn, uint32_t mean, uint32_t var,
+                                         uint32_t *out_a, uint32_t *out_b)
+{
+    uint32_t t;
+    BASE_TRY(eng_nn_with(l, node, ENG_ADD, var, bn->epsilon, &t));
+    BASE_TRY(eng_nn_unary(l, ENG_RSQRT, t, &t));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, bn->scale, t, out_a));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, mean, *out_a, &t));
+    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, bn->bias, t, out_b));
+    BASE_TRY(eng_nn_fold(l, *out_a, out_a));
+    return eng_nn_fold(l, *out_b, out_b);
+}
+
+static enum base_status batch_norm_apply(struct eng_lower *l, const struct eng_node *node,
+                                         uint32_t x, uint32_t a, uint32_t b)
+{
+    uint32_t y;
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, a, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, b, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// old * momentum + batch * (1 - momentum), bound to an output in the shape of input `input`.
+static enum base_status running_output(struct eng_lower *l, const struct eng_node *node,
+                                       const struct batch_norm *bn, uint32_t input, uint32_t old,
+                                       uint32_t batch, uint32_t output)
+{
+    uint32_t kept;
+    uint32_t added;
+    uint32_t original;
+    if (!eng_lower_wants(l, node, output)) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_nn_with(l, node, ENG_MUL, old, bn->momentum, &kept));
+    BASE_TRY(eng_nn_with(l, node, ENG_MUL, batch, 1.0 - bn->momentum, &added));
+    BASE_TRY(eng_emit_binary(l, node, ENG_ADD, kept, added, &kept));
+    BASE_TRY(eng_lower_input(l, node, input, &original));
+    struct eng_desc desc = *eng_lower_desc(l, original);
+    BASE_TRY(eng_nn_reshape(l, kept, &desc, &kept));
+    BASE_TRY(eng_emit_cast(l, kept, desc.dtype, &kept));
+    return eng_lower_output(l, node, output, kept);
+}
+
+// Statistics of the batch instead of the given ones; outputs 1 and 2 are the running statistics, 3
+// and 4 (before opset 14) those of the batch.
+static enum base_status batch_norm_training(struct eng_lower *l, const struct eng_node *node,
+                                            const struct batch_norm *bn)
+{
+    uint32_t axes[ENG_RANK_MAX];
+    uint32_t count = 0;
+    bool spatial = node->opset >= 9 || eng_node_int(node, "spatial", 1) != 0;
+    for (uint32_t i = 0; i < bn->desc.rank; i++) {
+        if (i == 0 || (i > 1 && spatial)) {
+            axes[count++] = i;
+        }
+    }
+    uint32_t mean;
+    uint32_t var;
+    uint32_t t;
+    uint32_t a;
+    uint32_t b;
+    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, bn->x, axes, count, true, &mean));
+    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, bn->x, mean, &t));
+    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, t, &t));
+    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, t, axes, count, true, &var));
+    BASE_TRY(eng_nn_reshape(l, mean, &bn->column, &mean));
+    BASE_TRY(eng_nn_reshape(l, var, &bn->column, &var));
+    BASE_TRY(running_output(l, node, bn, 3, bn->mean, mean, 1));
+    BASE_TRY(running_output(l, node, bn, 4, bn->var, var, 2));
+    const uint32_t batch[2] = {mean, var};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (eng_lower_wants(l, node, 3 + i)) {
+            struct eng_desc flat = eng_nn_desc1(bn->desc.dtype, eng_desc_count(&bn->column));
+            BASE_TRY(eng_nn_reshape(l, batch[i], &flat, &t));
+            BASE_TRY(eng_lower_output(l, node, 3 + i, t));
+        }
+    }
+    BASE_TRY(computed_factors(l, node, bn, mean, var, &a, &b));
+    return batch_norm_apply(l, node, bn->x, a, b);
+}
+
+static enum base_status lower_batch_norm(struct eng_lower *l, const struct eng_node *node)
+{
+    struct batch_norm bn;
+    uint32_t a;
+    uint32_t b;
+    BASE_TRY(batch_norm_read(l, node, &bn));
+    bool training = node->opset >= 14 ? eng_node_int(node, "training_mode", 0) != 0
+                                      : eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
+    if (training) {
+        return batch_norm_training(l, node, &bn);
+    }
+    bool known = bn.desc.dtype == ENG_F32 && eng_lower_is_known(l, bn.scale) &&
+                 eng_lower_is_known(l, bn.bias) && eng_lower_is_known(l, bn.mean) &&
+                 eng_lower_is_known(l, bn.var);
+    if (known) {
+        BASE_TRY(known_factors(l, &bn, &a, &b));
+    } else {
+        BASE_TRY(computed_factors(l, node, &bn, bn.mean, bn.var, &a, &b));
+    }
+    return batch_norm_apply(l, node, bn.x, a, b);
+}
+
+// --- the other normalisations --------------------------------------------------------------------
+
+static enum base_status lower_instance_norm(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t inputs[3];
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    if (desc.rank < 3) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "the input has rank %u, expected 3 to %d",
+                              desc.rank, ENG_RANK_MAX);
+    }
+    for (uint32_t i = 1; i < 3; i++) {
+        struct eng_desc param;
+        BASE_TRY(eng_nn_input(l, node, i, NN_TYPES_FLOAT, &inputs[i], &param));
+        BASE_TRY(eng_nn_same_type(l, node, i, param.dtype, desc.dtype));
+        if (param.rank != 1 || param.dims[0] != desc.dims[1]) {
+            char text[64];
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is %s for %lld channels", i,
+                                  eng_desc_text(&param, text, sizeof(text)),
+                                  (long long)desc.dims[1]);
+        }
+    }
+    struct eng_command command = {.op = ENG_OP_NORM};
+    command.u.norm = (struct eng_norm){
+        .groups = desc.dims[0] * desc.dims[1],
+        .n = eng_nn_product(&desc, 2, desc.rank),
+        .scale_inner = 1,
+        .scale_count = desc.dims[1],
+        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+        .scale_per_group = true,
+    };
+    uint32_t y;
+    BASE_TRY(eng_emit(l, &command, inputs, 3, &desc, 1, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// Scale or bias of a layer normalisation, spread over the normalised dims when it is smaller.
+static enum base_status layer_param(struct eng_lower *l, const struct eng_node *node,
+                                    uint32_t input, const struct eng_desc *x, uint32_t axis,
+                                    uint32_t *out)
+{
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_optional(l, node, input, NN_TYPES_FLOAT, out, &desc));
+    if (*out == ENG_NONE) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_nn_same_type(l, node, input, desc.dtype, x->dtype));
+    struct eng_desc rest = {.dtype = x->dtype, .rank = x->rank - axis};
+    bool fits = desc.rank <= rest.rank;
+    for (uint32_t i = 0; i < rest.rank; i++) {
+        rest.dims[i] = x->dims[axis + i];
+    }
+    for (uint32_t i = 0; fits && i < desc.rank; i++) {
+        int64_t dim = desc.dims[desc.rank - 1 - i];
+        fits = dim == 1 || dim == rest.dims[rest.rank - 1 - i];
+    }
+    if (!fits) {
+        char text[64];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "input %u, %s, does not fit the normalised dimensions", input,
+                              eng_desc_text(&desc, text, sizeof(text)));
+    }
+    if (eng_desc_count(&desc) != eng_desc_count(&rest)) {
+        BASE_TRY(eng_lower_expand(l, *out, &rest, out));
+    }
+    return BASE_OK;
+}
+
+static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t inputs[3];
+    uint32_t axis;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &inputs[0], &desc));
+    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
+    BASE_TRY(layer_param(l, node, 1, &desc, axis, &inputs[1]));
+    BASE_TRY(layer_param(l, node, 2, &desc, axis, &inputs[2]));
+    struct eng_command command = {.op = ENG_OP_NORM};
+    command.u.norm = (struct eng_norm){
+        .groups = eng_nn_product(&desc, 0, axis),
+        .n = eng_nn_product(&desc, axis, desc.rank),
+        .scale_inner = 1,
+        .scale_count = eng_nn_product(&desc, axis, desc.rank),
+        .epsilon = eng_node_float(node, "epsilon", 1e-5f),
+    };
+    struct eng_desc out_descs[3] = {desc, desc, desc};
+    for (uint32_t i = axis; i < desc.rank; i++) {
+        out_descs[1].dims[i] = 1;
+        out_descs[2].dims[i] = 1;
+    }
+    uint32_t out[3];
+    bool statistics = eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
+    BASE_TRY(eng_emit(l, &command, inputs, 3, out_descs, statistics ? 3 : 1, out));
+    for (uint32_t i = 1; statistics && i < 3; i++) {
+        // The statistics are float32 whatever the input (stash_type).
+        BASE_TRY(eng_emit_cast(l, out[i], ENG_F32, &out[i]));
+        BASE_TRY(eng_lower_output(l, node, i, out[i]));
+    }
+    return eng_lower_output(l, node, 0, out[0]);
+}
+
+static enum base_status lower_lp_norm(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t y;
+    uint32_t axis;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
+    int64_t p = eng_node_int(node, "p", 2);
+    if (p != 1 && p != 2) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "attribute p is %lld, expected 1 or 2",
+                              (long long)p);
+    }
+    enum eng_reduce_fn fn = p == 1 ? ENG_REDUCE_L1 : ENG_REDUCE_L2;
+    BASE_TRY(eng_nn_reduce_axis(l, fn, x, axis, true, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, y, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// Across channels: x / (bias + alpha * mean of squares over `size` channels)^beta. The mean is an
+// average pool over [N, 1, C, rest] that counts its padding.
+static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    int64_t size = eng_node_int(node, "size", 0);
+    if (desc.rank < 2 || size < 1 || size > 65536) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u with attribute size %lld",
+                              desc.rank, (long long)size);
+    }
+    double alpha = (double)eng_node_float(node, "alpha", 1e-4f);
+    double beta = (double)eng_node_float(node, "beta", 0.75f);
+    double bias = (double)eng_node_float(node, "bias", 1.0f);
+    int64_t channels = desc.dims[1];
+    struct eng_desc plane = {
+        .dtype = desc.dtype,
+        .rank = 4,
+        .dims = {desc.dims[0], 1, channels, eng_nn_product(&desc, 2, desc.rank)},
+    };
+    struct eng_pool pool = {
+        .fn = ENG_POOL_AVERAGE,
+        .spatial = 2,
+        .kernel = {size, 1},
+        .stride = {1, 1},
+        .dilation = {1, 1},
+        .pad_begin = {(size - 1) / 2},
+        .pad_end = {size - 1 - (size - 1) / 2},
+        .count_include_pad = true,
+    };
+    const int64_t out_spatial[2] = {plane.dims[2], plane.dims[3]};
+    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, x, &y));
+    BASE_TRY(eng_nn_reshape(l, y, &plane, &y));
+    BASE_TRY(eng_emit_pool(l, node, &pool, out_spatial, y, &y, NULL));
+    BASE_TRY(eng_nn_reshape(l, y, &desc, &y));
+    BASE_TRY(eng_nn_with(l, node, ENG_MUL, y, alpha, &y));
+    BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, bias, &y));
+    BASE_TRY(eng_nn_with(l, node, ENG_POW, y, -beta, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, y, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
+    static const int64_t usual[] = {0, 2, 3};
+    uint32_t list_count;
+    const int64_t *list = eng_node_ints(node, "axes", &list_count);
+    if (list_count == 0) {
+        list = usual;
+        list_count = 3;
+    }
+    bool chosen[ENG_RANK_MAX] = {false};
+    for (uint32_t i = 0; i < list_count; i++) {
+        uint32_t axis;
+        BASE_TRY(eng_lower_axis(l, node, list[i], desc.rank, &axis));
+        chosen[axis] = true;
+    }
+    uint32_t axes[ENG_RANK_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < desc.rank; i++) {
+        if (chosen[i]) {
+            axes[count++] = i;
+        }
+    }
+    uint32_t mean;
+    uint32_t deviation;
+    uint32_t y;
+    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, x, axes, count, true, &mean));
+    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, x, mean, &deviation));
+    BASE_TRY(eng_nn_unary(l, ENG_SQUARE, deviation, &y));
+    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, y, axes, count, true, &y));
+    BASE_TRY(eng_nn_unary(l, ENG_SQRT, y, &y));
+    BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, 1e-9, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, deviation, y, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// clang-format off
+static const struct eng_op rows[] = {
+    NN_ROW("BatchNormalization", 7, COMPOSITE, lower_batch_norm),
+    NN_ROW("InstanceNormalization", 7, ATOMIC, lower_instance_norm),
+    NN_ROW("LRN", 7, COMPOSITE, lower_lrn),
+    NN_ROW("LayerNormalization", 17, ATOMIC, lower_layer_norm),
+    NN_ROW("LpNormalization", 7, COMPOSITE, lower_lp_norm),
+    NN_ROW("MeanVarianceNormalization", 9, COMPOSITE, lower_mvn),
+};
+// clang-format on
+const struct eng_op_table eng_ops_norm = NN_TABLE(rows);

@@ -1,6 +1,233 @@
-// Quantised arithmetic.
+// Quantisation: to and from 8 bits, and the quantised product and convolution.
 //
-// Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
+// Handlers are called by lowering, node by node, on the planning thread. Everything is composed of
+// casts, elementwise commands and products; rounding is half to even.
+#include "lower/ops/nn_kit.h"
 
-const struct eng_op_table eng_ops_quant = {NULL, 0};
+// A scale or zero point of one element, or one per element of `axis` of a tensor of `rank` dims.
+static enum base_status quant_param(struct eng_lower *l, const struct eng_node *node,
+                                    uint32_t input, uint32_t types, const struct eng_desc *x,
+                                    int64_t axis, uint32_t *out)
+{
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_optional(l, node, input, types, out, &desc));
+    if (*out == ENG_NONE) {
+        return BASE_OK;
+    }
+    struct eng_desc to = {.dtype = desc.dtype};
+    int64_t count = eng_desc_count(&desc);
+    if (desc.rank > 1) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has rank %u, expected 0 or 1",
+                              input, desc.rank);
+    }
+    if (count != 1) {
+        uint32_t at;
+        BASE_TRY(eng_lower_axis(l, node, axis, x->rank, &at));
+        if (count != x->dims[at]) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                                  "input %u has %lld values for %lld along axis %u", input,
+                                  (long long)count, (long long)x->dims[at], at);
+        }
+        to = eng_nn_desc_axis(desc.dtype, x->rank, at, count);
+    }
+    return eng_nn_reshape(l, *out, &to, out);
+}
+
+// saturate(round(x) + zero) as `to`, x being float32; zero ENG_NONE: none.
+static enum base_status saturate(struct eng_lower *l, const struct eng_node *node, uint32_t x,
+                                 uint32_t zero, enum eng_dtype to, uint32_t *out)
+{
+    uint32_t y;
+    BASE_TRY(eng_nn_unary(l, ENG_ROUND, x, &y));
+    if (zero != ENG_NONE) {
+        BASE_TRY(eng_emit_cast(l, zero, ENG_F32, &zero));
+        BASE_TRY(eng_nn_fold(l, zero, &zero));
+        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, zero, &y));
+    }
+    float low = to == ENG_I8 ? -128.0f : 0.0f;
+    BASE_TRY(eng_emit_unary(l, ENG_CLIP, low, low + 255.0f, y, &y));
+    return eng_emit_cast(l, y, to, out);
+}
+
+static enum base_status lower_quantize(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t scale;
+    uint32_t zero;
+    uint32_t y;
+    struct eng_desc desc;
+    int64_t axis = eng_node_int(node, "axis", 1);
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPE(F32) | NN_TYPE(I32), &x, &desc));
+    BASE_TRY(quant_param(l, node, 1, NN_TYPE(F32), &desc, axis, &scale));
+    BASE_TRY(quant_param(l, node, 2, NN_TYPES_BYTE, &desc, axis, &zero));
+    if (scale == ENG_NONE) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
+    }
+    enum eng_dtype to = zero != ENG_NONE ? eng_lower_desc(l, zero)->dtype : ENG_U8;
+    BASE_TRY(eng_emit_cast(l, x, ENG_F32, &x));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(l, node, y, zero, to, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_node *node)
+{
+    const uint32_t types = NN_TYPES_BYTE | NN_TYPE(I32);
+    uint32_t x;
+    uint32_t scale;
+    uint32_t zero;
+    uint32_t y;
+    struct eng_desc desc;
+    int64_t axis = eng_node_int(node, "axis", 1);
+    BASE_TRY(eng_nn_input(l, node, 0, types, &x, &desc));
+    BASE_TRY(quant_param(l, node, 1, NN_TYPE(F32), &desc, axis, &scale));
+    BASE_TRY(quant_param(l, node, 2, types, &desc, axis, &zero));
+    if (scale == ENG_NONE) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 1 (scale) is missing");
+    }
+    // Bytes are exact in float32; the difference of two int32 is taken before it is rounded.
+    enum eng_dtype work = desc.dtype == ENG_I32 ? ENG_I32 : ENG_F32;
+    BASE_TRY(eng_emit_cast(l, x, work, &y));
+    if (zero != ENG_NONE) {
+        BASE_TRY(eng_nn_same_type(l, node, 2, eng_lower_desc(l, zero)->dtype, desc.dtype));
+        BASE_TRY(eng_emit_cast(l, zero, work, &zero));
+        BASE_TRY(eng_nn_fold(l, zero, &zero));
+        BASE_TRY(eng_emit_binary(l, node, ENG_SUB, y, zero, &y));
+    }
+    BASE_TRY(eng_emit_cast(l, y, ENG_F32, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+// The range of x and 0, over 255 steps; a range of nothing has scale 1.
+static enum base_status lower_dynamic_quantize(struct eng_lower *l, const struct eng_node *node)
+{
+    uint32_t x;
+    uint32_t low;
+    uint32_t high;
+    uint32_t scale;
+    uint32_t zero;
+    uint32_t empty;
+    uint32_t one;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_input(l, node, 0, NN_TYPE(F32), &x, &desc));
+    BASE_TRY(eng_nn_reduce_all(l, ENG_REDUCE_MIN, x, &low));
+    BASE_TRY(eng_nn_reduce_all(l, ENG_REDUCE_MAX, x, &high));
+    BASE_TRY(eng_nn_with(l, node, ENG_MIN, low, 0.0, &low));
+    BASE_TRY(eng_nn_with(l, node, ENG_MAX, high, 0.0, &high));
+    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, high, low, &scale));
+    BASE_TRY(eng_nn_with(l, node, ENG_DIV, scale, 255.0, &scale));
+    BASE_TRY(eng_nn_with(l, node, ENG_EQUAL, scale, 0.0, &empty));
+    BASE_TRY(eng_lower_const_f32(l, ENG_F32, 1.0, &one));
+    BASE_TRY(eng_emit_select(l, node, empty, one, scale, &scale));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, low, scale, &zero));
+    BASE_TRY(eng_nn_unary(l, ENG_NEG, zero, &zero));
+    BASE_TRY(eng_emit_unary(l, ENG_CLIP, 0.0f, 255.0f, zero, &zero));
+    BASE_TRY(eng_nn_unary(l, ENG_ROUND, zero, &zero));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, x, scale, &y));
+    BASE_TRY(saturate(l, node, y, zero, ENG_U8, &y));
+    BASE_TRY(eng_emit_cast(l, zero, ENG_U8, &zero));
+    BASE_TRY(eng_lower_output(l, node, 0, y));
+    BASE_TRY(eng_lower_output(l, node, 1, scale));
+    return eng_lower_output(l, node, 2, zero);
+}
+
+// a_scale * b_scale / y_scale. Several values belong to the dim that `rank_after` others follow.
+static enum base_status rescale(struct eng_lower *l, const struct eng_node *node,
+                                const uint32_t inputs[3], const uint32_t rank_after[3],
+                                uint32_t *out)
+{
+    uint32_t scales[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct eng_desc desc;
+        BASE_TRY(eng_nn_input(l, node, inputs[i], NN_TYPE(F32), &scales[i], &desc));
+        struct eng_desc to = {.dtype = ENG_F32};
+        if (eng_desc_count(&desc) != 1) {
+            if (desc.rank != 1) {
+                continue;
+            }
+            to = eng_nn_desc_axis(ENG_F32, rank_after[i] + 1, 0, desc.dims[0]);
+        }
+        BASE_TRY(eng_nn_reshape(l, scales[i], &to, &scales[i]));
+    }
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, scales[0], scales[1], out));
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, *out, scales[2], out));
+    return eng_nn_fold(l, *out, out);
+}
+
+// Scales the I32 result `acc` and brings it to the type of the zero point, input `zero_input`.
+static enum base_status requantize(struct eng_lower *l, const struct eng_node *node, uint32_t acc,
+                                   uint32_t scale, uint32_t zero_input, uint32_t zero_rank_after,
+                                   uint32_t *out)
+{
+    uint32_t zero;
+    struct eng_desc desc;
+    struct eng_desc acc_desc = *eng_lower_desc(l, acc);
+    BASE_TRY(eng_nn_input(l, node, zero_input, NN_TYPES_BYTE, &zero, &desc));
+    struct eng_desc to = {.dtype = desc.dtype};
+    if (eng_desc_count(&desc) != 1) {
+        to = desc.rank == 1 ? eng_nn_desc_axis(desc.dtype, zero_rank_after + 1, 0, desc.dims[0])
+                            : desc;
+    }
+    BASE_TRY(eng_nn_reshape(l, zero, &to, &zero));
+    uint32_t y;
+    BASE_TRY(eng_emit_cast(l, acc, ENG_F32, &y));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, y, scale, &y));
+    BASE_TRY(saturate(l, node, y, zero, desc.dtype, &y));
+    acc_desc.dtype = desc.dtype;
+    if (!eng_desc_equal(eng_lower_desc(l, y), &acc_desc)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "a scale or zero point does not fit the result");
+    }
+    *out = y;
+    return BASE_OK;
+}
+
+static enum base_status lower_qlinear_matmul(struct eng_lower *l, const struct eng_node *node)
+{
+    static const uint32_t scales[3] = {1, 4, 6};
+    static const uint32_t rank_after[3] = {1, 0, 1};
+    uint32_t scale;
+    uint32_t y;
+    BASE_TRY(eng_nn_integer_matmul(l, node, 0, 2, 3, 5, &y));
+    BASE_TRY(rescale(l, node, scales, rank_after, &scale));
+    BASE_TRY(requantize(l, node, y, scale, 7, 1, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+static enum base_status lower_qlinear_conv(struct eng_lower *l, const struct eng_node *node)
+{
+    static const uint32_t scales[3] = {1, 4, 6};
+    const struct eng_nn_quant_inputs in = {.x = 0, .w = 3, .x_zero = 2, .w_zero = 5};
+    uint32_t scale;
+    uint32_t bias;
+    uint32_t y;
+    struct eng_desc desc;
+    BASE_TRY(eng_nn_integer_conv(l, node, &in, &y));
+    uint32_t spatial = eng_lower_desc(l, y)->rank - 2;
+    int64_t channels = eng_lower_desc(l, y)->dims[1];
+    BASE_TRY(eng_nn_optional(l, node, 8, NN_TYPE(I32), &bias, &desc));
+    if (bias != ENG_NONE) {
+        if (desc.rank != 1 || desc.dims[0] != channels) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input 8 has not %lld values",
+                                  (long long)channels);
+        }
+        struct eng_desc column = eng_nn_desc_axis(ENG_I32, spatial + 1, 0, channels);
+        BASE_TRY(eng_nn_reshape(l, bias, &column, &bias));
+        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, bias, &y));
+    }
+    const uint32_t rank_after[3] = {spatial, spatial, spatial};
+    BASE_TRY(rescale(l, node, scales, rank_after, &scale));
+    BASE_TRY(requantize(l, node, y, scale, 7, spatial, &y));
+    return eng_lower_output(l, node, 0, y);
+}
+
+static const struct eng_op rows[] = {
+    NN_ROW("DequantizeLinear", 10, COMPOSITE, lower_dequantize),
+    NN_ROW("DynamicQuantizeLinear", 11, COMPOSITE, lower_dynamic_quantize),
+    NN_ROW("QLinearConv", 10, COMPOSITE, lower_qlinear_conv),
+    NN_ROW("QLinearMatMul", 10, COMPOSITE, lower_qlinear_matmul),
+    NN_ROW("QuantizeLinear", 10, COMPOSITE, lower_quantize),
+};
+const struct eng_op_table eng_ops_quant = NN_TABLE(rows);

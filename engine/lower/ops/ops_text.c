@@ -1,6 +1,437 @@
-// Strings.
+// Operators on strings and n-grams, evaluated on known contents: StringNormalizer (case, stop
+// words) and TfIdfVectorizer.
 //
 // Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
+#include "lower/ops/move_kit.h"
 
-const struct eng_op_table eng_ops_text = {NULL, 0};
+#include "base/hash.h"
+
+#include <string.h>
+
+// --- case
+// ----------------------------------------------------------------------------------------
+
+// Simple case pairs of the scripts that have them in neat blocks: Latin-1, Latin Extended-A,
+// Greek, Cyrillic. Others, and letters without a partner of one code point, stay.
+static uint32_t to_lower(uint32_t c)
+{
+    if ((c >= 'A' && c <= 'Z') || (c >= 0xC0 && c <= 0xDE && c != 0xD7) ||
+        (c >= 0x391 && c <= 0x3A9 && c != 0x3A2) || (c >= 0x410 && c <= 0x42F)) {
+        return c + 32;
+    }
+    if (c >= 0x400 && c <= 0x40F) {
+        return c + 80;
+    }
+    bool even_first = (c >= 0x100 && c <= 0x137 && c != 0x130 && c != 0x131) ||
+                      (c >= 0x14A && c <= 0x177) || (c >= 0x460 && c <= 0x481);
+    bool odd_first = (c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17E);
+    if ((even_first && c % 2 == 0) || (odd_first && c % 2 == 1)) {
+        return c + 1;
+    }
+    return c;
+}
+
+static uint32_t to_upper(uint32_t c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 0xE0 && c <= 0xFE && c != 0xF7) ||
+        (c >= 0x3B1 && c <= 0x3C9 && c != 0x3C2) || (c >= 0x430 && c <= 0x44F)) {
+        return c - 32;
+    }
+    if (c >= 0x450 && c <= 0x45F) {
+        return c - 80;
+    }
+    return c > 0x100 && to_lower(c - 1) == c ? c - 1 : c;
+}
+
+// Code point of a well-formed two-byte sequence at `at`, else 0.
+static uint32_t two_bytes(const struct eng_string *text, uint64_t at)
+{
+    if (at + 1 >= text->size) {
+        return 0;
+    }
+    uint8_t a = (uint8_t)text->at[at];
+    uint8_t b = (uint8_t)text->at[at + 1];
+    if (a < 0xC2 || a > 0xDF || b < 0x80 || b > 0xBF) {
+        return 0;
+    }
+    return ((a & 0x1FU) << 6) | (b & 0x3FU);
+}
+
+// A copy of `text` in lower or upper case. Pairs have the same length in UTF-8; longer sequences
+// and bytes that are no UTF-8 are copied.
+static enum base_status change_case(struct eng_lower *l, bool upper, struct eng_string *text)
+{
+    char *copy = eng_lower_alloc(l, text->size + 1);
+    if (copy == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint64_t i = 0; i < text->size; i++) {
+        uint8_t byte = (uint8_t)text->at[i];
+        uint32_t wide = two_bytes(text, i);
+        if (byte < 0x80) {
+            copy[i] = (char)(upper ? to_upper(byte) : to_lower(byte));
+        } else if (wide != 0) {
+            uint32_t other = upper ? to_upper(wide) : to_lower(wide);
+            copy[i] = (char)(0xC0U | (other >> 6));
+            copy[++i] = (char)(0x80U | (other & 0x3FU));
+        } else {
+            copy[i] = (char)byte;
+        }
+    }
+    copy[text->size] = '\0';
+    text->at = copy;
+    return BASE_OK;
+}
+
+static bool same_text(const struct eng_string *a, const struct eng_string *b)
+{
+    return a->size == b->size && (a->size == 0 || memcmp(a->at, b->at, a->size) == 0);
+}
+
+// --- StringNormalizer
+// ----------------------------------------------------------------------------
+
+struct normalizer {
+    const struct eng_string *stop;
+    struct eng_string *lower; // stop words in lower case, when case does not matter
+    uint32_t stop_count;
+    bool changes, upper;
+};
+
+static enum base_status normalizer_init(struct eng_lower *l, const struct eng_node *node,
+                                        struct normalizer *n)
+{
+    struct eng_string action = eng_node_string(node, "case_change_action", "NONE");
+    n->upper = eng_string_is(action, "UPPER");
+    n->changes = n->upper || eng_string_is(action, "LOWER");
+    if (!n->changes && !eng_string_is(action, "NONE")) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "case_change_action is not NONE, LOWER or UPPER");
+    }
+    const struct eng_attr *stop = eng_node_attr(node, "stopwords");
+    if (stop == NULL || stop->kind != ENG_ATTR_STRINGS) {
+        return BASE_OK;
+    }
+    n->stop = stop->u.strings;
+    n->stop_count = stop->count;
+    if (eng_node_int(node, "is_case_sensitive", 0) != 0) {
+        return BASE_OK;
+    }
+    n->lower = eng_lower_alloc(l, (n->stop_count + (size_t)1) * sizeof(*n->lower));
+    if (n->lower == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < n->stop_count; i++) {
+        n->lower[i] = n->stop[i];
+        BASE_TRY(change_case(l, false, &n->lower[i]));
+    }
+    return BASE_OK;
+}
+
+static enum base_status is_stop_word(struct eng_lower *l, const struct normalizer *n,
+                                     struct eng_string text, bool *out)
+{
+    const struct eng_string *words = n->stop;
+    *out = false;
+    if (n->lower != NULL) {
+        words = n->lower;
+        BASE_TRY(change_case(l, false, &text));
+    }
+    for (uint32_t i = 0; i < n->stop_count && !*out; i++) {
+        *out = same_text(&words[i], &text);
+    }
+    return BASE_OK;
+}
+
+static enum base_status lower_normalizer(struct eng_lower *l, const struct eng_node *node)
+{
+    struct eng_array x;
+    struct normalizer n = {0};
+    BASE_TRY(eng_input_content(l, node, 0, &x));
+    BASE_TRY(normalizer_init(l, node, &n));
+    struct eng_desc desc = x.desc;
+    if (desc.dtype != ENG_STRING || desc.rank < 1 || desc.rank > 2 ||
+        (desc.rank == 2 && desc.dims[0] != 1)) {
+        char text[64];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input is %s, not [c] or [1,c] strings",
+                              eng_desc_text(&desc, text, sizeof(text)));
+    }
+    int64_t count = eng_desc_count(&desc);
+    struct eng_string *kept = eng_lower_alloc(l, ((size_t)count + 1) * sizeof(*kept));
+    if (kept == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    int64_t kept_count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct eng_string text = ((const struct eng_string *)x.data)[i];
+        bool stop = false;
+        BASE_TRY(is_stop_word(l, &n, text, &stop));
+        if (stop) {
+            continue;
+        }
+        if (n.changes) {
+            BASE_TRY(change_case(l, n.upper, &text));
+        }
+        kept[kept_count++] = text;
+    }
+    if (kept_count == 0) {
+        // Nothing left is one empty string.
+        kept[kept_count++] = (struct eng_string){.at = "", .size = 0};
+    }
+    desc.dims[desc.rank - 1] = kept_count;
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_lower_const(l, &desc, kept, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// --- TfIdfVectorizer
+// -----------------------------------------------------------------------------
+
+// The pool of n-grams: items of either kind, grams in an open-addressed table.
+struct grams {
+    const struct eng_string *texts; // one of the two is set
+    const int64_t *numbers;
+    uint32_t item_count;
+    uint32_t *table; // gram number + 1, 0: free
+    uint32_t table_mask;
+    uint32_t *start;  // gram -> first item
+    uint32_t *length; // gram -> items
+    uint32_t count;
+};
+
+// Items of a document, seen through a stride.
+struct gram_view {
+    const struct eng_array *x;
+    int64_t first, stride;
+};
+
+static uint64_t hash_number(uint64_t seed, int64_t number)
+{
+    return base_hash64_seed(&number, sizeof(number), seed);
+}
+
+static int64_t view_number(const struct gram_view *view, uint32_t i)
+{
+    int64_t at = view->first + (int64_t)i * view->stride;
+    return view->x->desc.dtype == ENG_I32 ? ((const int32_t *)view->x->data)[at]
+                                          : ((const int64_t *)view->x->data)[at];
+}
+
+static const struct eng_string *view_text(const struct gram_view *view, uint32_t i)
+{
+    return &((const struct eng_string *)view->x->data)[view->first + (int64_t)i * view->stride];
+}
+
+static uint64_t hash_text(uint64_t seed, const struct eng_string *text)
+{
+    return base_hash64_seed(text->size == 0 ? "" : text->at, text->size, seed);
+}
+
+static void insert_gram(struct grams *grams, uint32_t gram)
+{
+    uint64_t hash = grams->length[gram];
+    for (uint32_t i = 0; i < grams->length[gram]; i++) {
+        uint32_t at = grams->start[gram] + i;
+        hash = grams->texts != NULL ? hash_text(hash, &grams->texts[at])
+                                    : hash_number(hash, grams->numbers[at]);
+    }
+    uint32_t slot = (uint32_t)hash & grams->table_mask;
+    while (grams->table[slot] != 0) {
+        slot = (slot + 1) & grams->table_mask;
+    }
+    grams->table[slot] = gram + 1;
+}
+
+static bool gram_matches(const struct grams *grams, uint32_t gram, const struct gram_view *view,
+                         uint32_t length)
+{
+    bool same = grams->length[gram] == length;
+    for (uint32_t i = 0; same && i < length; i++) {
+        uint32_t at = grams->start[gram] + i;
+        same = grams->texts != NULL ? same_text(&grams->texts[at], view_text(view, i))
+                                    : grams->numbers[at] == view_number(view, i);
+    }
+    return same;
+}
+
+// Number of the gram the view shows, or UINT32_MAX.
+static uint32_t find_gram(const struct grams *grams, const struct gram_view *view, uint32_t length)
+{
+    uint64_t hash = length;
+    for (uint32_t i = 0; i < length; i++) {
+        hash = grams->texts != NULL ? hash_text(hash, view_text(view, i))
+                                    : hash_number(hash, view_number(view, i));
+    }
+    uint32_t slot = (uint32_t)hash & grams->table_mask;
+    while (grams->table[slot] != 0) {
+        uint32_t gram = grams->table[slot] - 1;
+        if (gram_matches(grams, gram, view, length)) {
+            return gram;
+        }
+        slot = (slot + 1) & grams->table_mask;
+    }
+    return UINT32_MAX;
+}
+
+static enum base_status grams_alloc(struct eng_lower *l, struct grams *grams)
+{
+    uint32_t slots = 16;
+    while (slots < 2 * grams->item_count && slots < 1U << 30) {
+        slots *= 2;
+    }
+    grams->table_mask = slots - 1;
+    grams->table = eng_lower_alloc(l, slots * sizeof(uint32_t));
+    grams->start = eng_lower_alloc(l, (grams->item_count + (size_t)1) * sizeof(uint32_t));
+    grams->length = eng_lower_alloc(l, (grams->item_count + (size_t)1) * sizeof(uint32_t));
+    if (grams->table == NULL || grams->start == NULL || grams->length == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(grams->table, 0, slots * sizeof(uint32_t));
+    return BASE_OK;
+}
+
+// Reads the pool: ngram_counts[i] is where (i+1)-grams start.
+static enum base_status grams_init(struct eng_lower *l, const struct eng_node *node,
+                                   struct grams *grams)
+{
+    const struct eng_attr *texts = eng_node_attr(node, "pool_strings");
+    uint32_t kinds = 0;
+    const int64_t *starts = eng_node_ints(node, "ngram_counts", &kinds);
+    grams->numbers = eng_node_ints(node, "pool_int64s", &grams->item_count);
+    if (grams->numbers == NULL && texts != NULL && texts->kind == ENG_ATTR_STRINGS) {
+        grams->texts = texts->u.strings;
+        grams->item_count = texts->count;
+    }
+    if ((grams->numbers == NULL) == (grams->texts == NULL) || grams->item_count > 1U << 28) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "one of pool_strings and pool_int64s is wanted");
+    }
+    BASE_TRY(grams_alloc(l, grams));
+    for (uint32_t k = 0; k < kinds; k++) {
+        int64_t from = starts[k];
+        int64_t to = k + 1 < kinds ? starts[k + 1] : (int64_t)grams->item_count;
+        if (from < 0 || to < from || to > (int64_t)grams->item_count ||
+            (to - from) % (int64_t)(k + 1) != 0) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "ngram_counts[%u] does not fit", k);
+        }
+        for (int64_t at = from; at < to; at += k + 1) {
+            grams->start[grams->count] = (uint32_t)at;
+            grams->length[grams->count] = k + 1;
+            insert_gram(grams, grams->count++);
+        }
+    }
+    return BASE_OK;
+}
+
+struct vectorizer {
+    struct grams grams;
+    const int64_t *indexes; // gram -> column
+    const float *weights;   // by gram, NULL: none
+    int64_t columns;
+    int64_t gram_min, gram_max, skip_max;
+    bool is_idf, is_tfidf;
+};
+
+static enum base_status vectorizer_init(struct eng_lower *l, const struct eng_node *node,
+                                        struct vectorizer *v)
+{
+    struct eng_string mode = eng_node_string(node, "mode", "TF");
+    uint32_t index_count = 0;
+    uint32_t weight_count = 0;
+    BASE_TRY(grams_init(l, node, &v->grams));
+    v->is_idf = eng_string_is(mode, "IDF");
+    v->is_tfidf = eng_string_is(mode, "TFIDF");
+    v->indexes = eng_node_ints(node, "ngram_indexes", &index_count);
+    v->weights = eng_node_floats(node, "weights", &weight_count);
+    v->gram_min = eng_node_int(node, "min_gram_length", 1);
+    v->gram_max = eng_node_int(node, "max_gram_length", 1);
+    v->skip_max = eng_node_int(node, "max_skip_count", 0);
+    if ((!v->is_idf && !v->is_tfidf && !eng_string_is(mode, "TF")) || v->gram_min < 1 ||
+        v->gram_max < v->gram_min || v->skip_max < 0 || index_count != v->grams.count ||
+        (v->weights != NULL && weight_count != v->grams.count)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "mode, gram lengths, indexes or weights do not fit the pool");
+    }
+    for (uint32_t i = 0; i < index_count; i++) {
+        if (v->indexes[i] < 0 || v->indexes[i] >= ENG_ELEMENTS_MAX) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "ngram_indexes[%u] is %lld", i,
+                                  (long long)v->indexes[i]);
+        }
+        v->columns = v->indexes[i] + 1 > v->columns ? v->indexes[i] + 1 : v->columns;
+    }
+    return BASE_OK;
+}
+
+// Counts the grams of one document of `size` items from `first` on into `out`.
+static void count_grams(const struct vectorizer *v, const struct eng_array *x, int64_t first,
+                        int64_t size, float *out)
+{
+    for (int64_t skip = 0; skip <= v->skip_max && skip < size; skip++) {
+        for (int64_t n = v->gram_min; n <= v->gram_max && n <= size; n++) {
+            // A gram of one item has nothing to skip: it counts once.
+            int64_t reach = (n - 1) * (skip + 1);
+            if (n == 1 && skip > 0) {
+                continue;
+            }
+            for (int64_t at = 0; at + reach < size; at++) {
+                struct gram_view view = {x, first + at, skip + 1};
+                uint32_t gram = find_gram(&v->grams, &view, (uint32_t)n);
+                if (gram != UINT32_MAX) {
+                    out[v->indexes[gram]] += 1;
+                }
+            }
+        }
+    }
+}
+
+static void apply_weights(const struct vectorizer *v, float *out)
+{
+    if (!v->is_idf && !v->is_tfidf) {
+        return;
+    }
+    for (int64_t c = 0; v->is_idf && c < v->columns; c++) {
+        out[c] = out[c] > 0 ? 1 : 0;
+    }
+    for (uint32_t g = 0; v->weights != NULL && g < v->grams.count; g++) {
+        out[v->indexes[g]] *= v->weights[g];
+    }
+}
+
+static enum base_status lower_vectorizer(struct eng_lower *l, const struct eng_node *node)
+{
+    struct eng_array x;
+    struct vectorizer v = {0};
+    BASE_TRY(eng_input_content(l, node, 0, &x));
+    BASE_TRY(vectorizer_init(l, node, &v));
+    bool is_text = x.desc.dtype == ENG_STRING;
+    if (x.desc.rank < 1 || x.desc.rank > 2 || is_text != (v.grams.texts != NULL) ||
+        (!is_text && x.desc.dtype != ENG_I32 && x.desc.dtype != ENG_I64)) {
+        char text[64];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %s does not suit the pool",
+                              eng_desc_text(&x.desc, text, sizeof(text)));
+    }
+    int64_t rows = x.desc.rank == 2 ? x.desc.dims[0] : 1;
+    int64_t size = x.desc.dims[x.desc.rank - 1];
+    struct eng_desc desc = x.desc;
+    desc.dtype = ENG_F32;
+    desc.dims[desc.rank - 1] = v.columns;
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    float *out = eng_lower_alloc(l, eng_desc_bytes(&desc) + 1);
+    if (out == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(out, 0, eng_desc_bytes(&desc));
+    for (int64_t row = 0; row < rows; row++) {
+        count_grams(&v, &x, row * size, size, out + row * v.columns);
+        apply_weights(&v, out + row * v.columns);
+    }
+    uint32_t tensor = ENG_NONE;
+    BASE_TRY(eng_lower_const(l, &desc, out, &tensor));
+    return eng_lower_output(l, node, 0, tensor);
+}
+
+static const struct eng_op rows[] = {
+    ENG_OP_ROW("StringNormalizer", 10, 17, CONTROL, lower_normalizer),
+    ENG_OP_ROW("TfIdfVectorizer", 9, 17, CONTROL, lower_vectorizer),
+};
+const struct eng_op_table eng_ops_text = ENG_OP_TABLE(rows);

@@ -1,6 +1,360 @@
-// Resizing, sampling and regions of images.
+// Images: resizing, sampling by a grid, regions of interest. Nearest-neighbour enlarging by whole
+// factors only moves elements and becomes regions.
 //
 // Handlers are called by lowering, node by node, on the planning thread.
-#include "lower/op_tables.h"
+#include "lower/ops/move_kit.h"
 
-const struct eng_op_table eng_ops_vision = {NULL, 0};
+#include <math.h>
+#include <string.h>
+
+struct named {
+    const char *name;
+    int value;
+};
+
+// Value of a text attribute that must be one of `count` names.
+static enum base_status pick(struct eng_lower *l, const struct eng_node *node, const char *attr,
+                             const char *otherwise, const struct named *names, size_t count,
+                             int *out)
+{
+    struct eng_string text = eng_node_string(node, attr, otherwise);
+    for (size_t i = 0; i < count; i++) {
+        if (eng_string_is(text, names[i].name)) {
+            *out = names[i].value;
+            return BASE_OK;
+        }
+    }
+    return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "%s '%.*s' is not known", attr,
+                          (int)(text.size > 32 ? 32 : text.size), text.at);
+}
+#define PICK(l, node, attr, otherwise, names, out)                                                 \
+    pick(l, node, attr, otherwise, names, sizeof(names) / sizeof((names)[0]), out)
+
+// --- Resize
+// --------------------------------------------------------------------------------------
+
+// Coordinates of half pixels without the shift back: only for nearest, expressed by the others.
+#define COORD_TF_HALF_PIXEL 100
+
+// Opset 10 and Upsample: positions are index / scale, rounded down.
+static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *node,
+                                    struct eng_resize *resize)
+{
+    static const struct named modes[] = {{"nearest", ENG_RESIZE_NEAREST},
+                                         {"linear", ENG_RESIZE_LINEAR},
+                                         {"bilinear", ENG_RESIZE_LINEAR},
+                                         {"cubic", ENG_RESIZE_CUBIC}};
+    static const struct named coords[] = {
+        {"half_pixel", ENG_COORD_HALF_PIXEL},
+        {"pytorch_half_pixel", ENG_COORD_PYTORCH_HALF_PIXEL},
+        {"align_corners", ENG_COORD_ALIGN_CORNERS},
+        {"asymmetric", ENG_COORD_ASYMMETRIC},
+        {"tf_half_pixel_for_nn", COORD_TF_HALF_PIXEL},
+        {"tf_crop_and_resize", ENG_COORD_TF_CROP},
+    };
+    static const struct named rounds[] = {{"round_prefer_floor", ENG_ROUND_PREFER_FLOOR},
+                                          {"round_prefer_ceil", ENG_ROUND_PREFER_CEIL},
+                                          {"floor", ENG_ROUND_FLOOR},
+                                          {"ceil", ENG_ROUND_CEIL}};
+    bool is_old = node->opset < 11;
+    int mode = 0;
+    int coord = 0;
+    int round = 0;
+    BASE_TRY(PICK(l, node, "mode", "nearest", modes, &mode));
+    BASE_TRY(PICK(l, node, "coordinate_transformation_mode", is_old ? "asymmetric" : "half_pixel",
+                  coords, &coord));
+    BASE_TRY(
+        PICK(l, node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", rounds, &round));
+    if (coord == COORD_TF_HALF_PIXEL) {
+        // floor(p) = round half up(p - 0.5) and round half down(p) = ceil(p - 0.5).
+        if (mode != ENG_RESIZE_NEAREST ||
+            (round != ENG_ROUND_FLOOR && round != ENG_ROUND_PREFER_FLOOR)) {
+            return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+                                  "tf_half_pixel_for_nn with this mode or nearest_mode");
+        }
+        coord = ENG_COORD_HALF_PIXEL;
+        round = round == ENG_ROUND_FLOOR ? ENG_ROUND_PREFER_CEIL : ENG_ROUND_CEIL;
+    }
+    resize->fn = (enum eng_resize_fn)mode;
+    resize->coord = (enum eng_resize_coord)coord;
+    resize->round = (enum eng_resize_round)round;
+    resize->cubic_a = eng_node_float(node, "cubic_coeff_a", -0.75F);
+    resize->extrapolation = eng_node_float(node, "extrapolation_value", 0);
+    resize->exclude_outside = eng_node_int(node, "exclude_outside", 0) != 0;
+    return BASE_OK;
+}
+
+// Numbers of input i (float tensor) when it is there and not empty; else *out_count 0.
+static enum base_status read_reals(struct eng_lower *l, const struct eng_node *node, uint32_t input,
+                                   uint32_t wanted, struct eng_array *out, bool *has)
+{
+    uint32_t tensor = ENG_NONE;
+    *has = false;
+    BASE_TRY(eng_lower_optional(l, node, input, &tensor));
+    if (tensor == ENG_NONE || eng_desc_count(eng_lower_desc(l, tensor)) == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_lower_content(l, tensor, out));
+    if (eng_desc_count(&out->desc) != (int64_t)wanted) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u has %lld numbers, %u wanted",
+                              input, (long long)eng_desc_count(&out->desc), wanted);
+    }
+    *has = true;
+    return BASE_OK;
+}
+
+static enum base_status resize_roi(struct eng_lower *l, const struct eng_node *node, uint32_t rank,
+                                   struct eng_resize *resize)
+{
+    struct eng_array roi;
+    bool has = false;
+    if (resize->coord != ENG_COORD_TF_CROP) {
+        return BASE_OK;
+    }
+    BASE_TRY(read_reals(l, node, 1, 2 * rank, &roi, &has));
+    if (!has) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "tf_crop_and_resize needs roi");
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        resize->roi_begin[d] = (float)eng_content_real(&roi, d);
+        resize->roi_end[d] = (float)eng_content_real(&roi, rank + d);
+    }
+    return BASE_OK;
+}
+
+// Scale of one dimension checked, and the dimension it gives.
+static enum base_status scaled_dim(struct eng_lower *l, const struct eng_node *node,
+                                   const struct eng_resize *resize, uint32_t d, int64_t dim,
+                                   int64_t *out)
+{
+    float scale = resize->scale[d];
+    float extent =
+        resize->coord == ENG_COORD_TF_CROP ? resize->roi_end[d] - resize->roi_begin[d] : 1.0F;
+    float size = (float)dim * extent * scale;
+    if (!(scale > 0) || !(size >= 0 && size <= (float)ENG_ELEMENTS_MAX)) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "scale %g of dimension %lld",
+                              (double)scale, (long long)dim);
+    }
+    *out = (int64_t)floorf(size);
+    return BASE_OK;
+}
+
+// Output dims from sizes, else from scales (input `scales_input`, or the attribute of Upsample 7).
+static enum base_status resize_dims(struct eng_lower *l, const struct eng_node *node,
+                                    const struct eng_desc *in, uint32_t scales_input,
+                                    struct eng_resize *resize, struct eng_desc *out)
+{
+    const int64_t *sizes = NULL;
+    uint32_t count = 0;
+    uint32_t tensor = ENG_NONE;
+    struct eng_array scales = {0};
+    bool has = false;
+    BASE_TRY(eng_lower_optional(l, node, 3, &tensor));
+    if (tensor != ENG_NONE && eng_desc_count(eng_lower_desc(l, tensor)) > 0) {
+        BASE_TRY(eng_lower_ints(l, node, tensor, &sizes, &count));
+        if (count != in->rank) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "%u sizes for %u dimensions", count,
+                                  in->rank);
+        }
+    } else {
+        const float *list = eng_node_floats(node, "scales", &count);
+        BASE_TRY(read_reals(l, node, scales_input, in->rank, &scales, &has));
+        if (!has && (list == NULL || count != in->rank)) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "it has neither scales nor sizes");
+        }
+        for (uint32_t d = 0; d < in->rank; d++) {
+            resize->scale[d] = has ? (float)eng_content_real(&scales, d) : list[d];
+        }
+    }
+    for (uint32_t d = 0; d < in->rank; d++) {
+        if (sizes != NULL) {
+            out->dims[d] = sizes[d];
+            resize->scale[d] = (float)((double)sizes[d] / (double)in->dims[d]);
+        } else {
+            BASE_TRY(scaled_dim(l, node, resize, d, in->dims[d], &out->dims[d]));
+        }
+        if (in->dims[d] == 0 && out->dims[d] != 0) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "dimension %u is empty", d);
+        }
+    }
+    return eng_desc_allow(l, node, out);
+}
+
+// Whether element i of the result is element i / factor of the input, in every dimension.
+static bool is_repeat(const struct eng_resize *resize, const struct eng_desc *in,
+                      const struct eng_desc *out)
+{
+    bool plain = resize->coord == ENG_COORD_ASYMMETRIC && resize->round == ENG_ROUND_FLOOR;
+    // The middle of each of a whole number of parts lies strictly within its element.
+    bool centered =
+        (resize->coord == ENG_COORD_HALF_PIXEL || resize->coord == ENG_COORD_PYTORCH_HALF_PIXEL) &&
+        (resize->round == ENG_ROUND_PREFER_FLOOR || resize->round == ENG_ROUND_PREFER_CEIL);
+    if (resize->fn != ENG_RESIZE_NEAREST || !(plain || centered)) {
+        return false;
+    }
+    for (uint32_t d = 0; d < in->rank; d++) {
+        if (in->dims[d] == 0 || out->dims[d] % in->dims[d] != 0 ||
+            (double)resize->scale[d] != (double)(out->dims[d] / in->dims[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status repeat_regions(struct eng_lower *l, uint32_t x, const struct eng_desc *in,
+                                       const struct eng_desc *desc, uint32_t *out)
+{
+    int64_t from[ENG_RANK_MAX];
+    int64_t to[ENG_RANK_MAX];
+    eng_layout_strides(in, ENG_PLAIN, from);
+    eng_layout_strides(desc, ENG_PLAIN, to);
+    struct eng_map map = {.source = x, .rank = 2 * in->rank};
+    for (uint32_t d = 0; d < in->rank; d++) {
+        int64_t factor = desc->dims[d] / in->dims[d];
+        map.size[2 * d] = in->dims[d];
+        map.src_stride[2 * d] = from[d];
+        map.dst_stride[2 * d] = to[d] * factor;
+        map.size[2 * d + 1] = factor;
+        map.dst_stride[2 * d + 1] = to[d];
+    }
+    struct eng_maps maps = {.l = l};
+    BASE_TRY(eng_maps_add(&maps, &map));
+    return eng_maps_finish(&maps, desc, false, out);
+}
+
+static enum base_status resize(struct eng_lower *l, const struct eng_node *node,
+                               uint32_t scales_input)
+{
+    uint32_t x = ENG_NONE;
+    uint32_t out = ENG_NONE;
+    struct eng_desc in;
+    struct eng_resize *params = eng_lower_alloc(l, sizeof(*params));
+    if (params == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memset(params, 0, sizeof(*params));
+    BASE_TRY(eng_input_plain(l, node, 0, &x, &in));
+    BASE_TRY(resize_mode(l, node, params));
+    BASE_TRY(resize_roi(l, node, in.rank, params));
+    struct eng_desc desc = in;
+    BASE_TRY(resize_dims(l, node, &in, scales_input, params, &desc));
+    if (is_repeat(params, &in, &desc)) {
+        BASE_TRY(repeat_regions(l, x, &in, &desc, &out));
+        return eng_lower_output(l, node, 0, out);
+    }
+    struct eng_command command = {.op = ENG_OP_RESIZE};
+    command.node = node->index;
+    command.u.resize = params;
+    BASE_TRY(eng_emit(l, &command, &x, 1, &desc, 1, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+static enum base_status lower_resize10(struct eng_lower *l, const struct eng_node *node)
+{
+    return resize(l, node, 1);
+}
+
+static enum base_status lower_resize(struct eng_lower *l, const struct eng_node *node)
+{
+    return resize(l, node, 2);
+}
+
+// --- GridSample
+// ----------------------------------------------------------------------------------
+
+static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_node *node)
+{
+    static const struct named modes[] = {{"bilinear", 0}, {"nearest", 1}, {"bicubic", 2}};
+    static const struct named paddings[] = {{"zeros", 0}, {"border", 1}, {"reflection", 2}};
+    uint32_t x = ENG_NONE;
+    uint32_t grid = ENG_NONE;
+    int mode = 0;
+    int padding = 0;
+    BASE_TRY(eng_lower_input(l, node, 0, &x));
+    BASE_TRY(eng_lower_input(l, node, 1, &grid));
+    struct eng_desc in = *eng_lower_desc(l, x);
+    struct eng_desc at = *eng_lower_desc(l, grid);
+    if (in.rank != 4 || at.rank != 4 || at.dims[0] != in.dims[0] || at.dims[3] != 2 ||
+        (eng_desc_count(&at) > 0 && in.dims[2] * in.dims[3] == 0)) {
+        char first[64];
+        char second[64];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, grid %s",
+                              eng_desc_text(&in, first, sizeof(first)),
+                              eng_desc_text(&at, second, sizeof(second)));
+    }
+    BASE_TRY(PICK(l, node, "mode", "bilinear", modes, &mode));
+    BASE_TRY(PICK(l, node, "padding_mode", "zeros", paddings, &padding));
+    struct eng_command command = {.op = ENG_OP_GRID_SAMPLE};
+    command.node = node->index;
+    command.u.grid_sample.mode = (uint8_t)mode;
+    command.u.grid_sample.padding = (uint8_t)padding;
+    command.u.grid_sample.align_corners = eng_node_int(node, "align_corners", 0) != 0;
+    struct eng_desc desc =
+        eng_desc_of(in.dtype, (int64_t[]){in.dims[0], in.dims[1], at.dims[1], at.dims[2]}, 4);
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_emit(l, &command, (uint32_t[]){x, grid}, 2, &desc, 1, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+// --- regions of interest
+// -------------------------------------------------------------------------
+
+static enum base_status roi_fail(struct eng_lower *l, const struct eng_node *node,
+                                 const struct eng_desc *x, const struct eng_desc *rois)
+{
+    char first[64];
+    char second[64];
+    return eng_lower_fail(l, node, BASE_ERR_INVALID, "image %s, regions %s",
+                          eng_desc_text(x, first, sizeof(first)),
+                          eng_desc_text(rois, second, sizeof(second)));
+}
+
+static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_node *node)
+{
+    static const struct named modes[] = {{"avg", 0}, {"max", 1}};
+    static const struct named shifts[] = {{"half_pixel", 1}, {"output_half_pixel", 0}};
+    uint32_t tensors[3];
+    int mode = 0;
+    int shift = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        BASE_TRY(eng_lower_input(l, node, i, &tensors[i]));
+    }
+    struct eng_desc in = *eng_lower_desc(l, tensors[0]);
+    struct eng_desc rois = *eng_lower_desc(l, tensors[1]);
+    struct eng_desc batch = *eng_lower_desc(l, tensors[2]);
+    BASE_TRY(PICK(l, node, "mode", "avg", modes, &mode));
+    BASE_TRY(PICK(l, node, "coordinate_transformation_mode",
+                  node->opset < 16 ? "output_half_pixel" : "half_pixel", shifts, &shift));
+    struct eng_command command = {.op = ENG_OP_ROI_ALIGN};
+    command.node = node->index;
+    command.u.roi_align.is_max = mode == 1;
+    command.u.roi_align.half_pixel = shift == 1;
+    command.u.roi_align.height = eng_node_int(node, "output_height", 1);
+    command.u.roi_align.width = eng_node_int(node, "output_width", 1);
+    command.u.roi_align.sampling_ratio = eng_node_int(node, "sampling_ratio", 0);
+    command.u.roi_align.scale = eng_node_float(node, "spatial_scale", 1);
+    if (in.rank != 4 || rois.rank != 2 || rois.dims[1] != 4 || batch.rank != 1 ||
+        batch.dims[0] != rois.dims[0] || in.dims[2] * in.dims[3] == 0 ||
+        command.u.roi_align.height < 1 || command.u.roi_align.width < 1) {
+        return roi_fail(l, node, &in, &rois);
+    }
+    struct eng_desc desc =
+        eng_desc_of(in.dtype,
+                    (int64_t[]){rois.dims[0], in.dims[1], command.u.roi_align.height,
+                                command.u.roi_align.width},
+                    4);
+    uint32_t out = ENG_NONE;
+    BASE_TRY(eng_desc_allow(l, node, &desc));
+    BASE_TRY(eng_emit(l, &command, tensors, 3, &desc, 1, &out));
+    return eng_lower_output(l, node, 0, out);
+}
+
+static const struct eng_op rows[] = {
+    ENG_OP_ROW("Upsample", 7, 9, TRANSFORM, lower_resize10),
+    ENG_OP_ROW("Resize", 10, 10, ATOMIC, lower_resize10),
+    ENG_OP_ROW("Resize", 11, 17, ATOMIC, lower_resize),
+    ENG_OP_ROW("GridSample", 16, 17, ATOMIC, lower_grid_sample),
+    ENG_OP_ROW("RoiAlign", 10, 17, ATOMIC, lower_roi_align),
+};
+const struct eng_op_table eng_ops_vision = ENG_OP_TABLE(rows);

@@ -1,0 +1,328 @@
+// `walle-engine check --onnx-cases`: the ONNX project's test cases. A case is a folder with
+// model.onnx and folders test_data_set_N of input_K.pb and output_K.pb.
+//
+// Counts passed, unsupported (the engine refuses the model, naming why) and failed; prints a line
+// for each case that did not pass. Cases whose results are random by nature are compared by type
+// and shape.
+#include "cli/engine_cli.h"
+
+#include "base/alloc.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES    4096u
+#define CASES_MAX     100000u
+#define DATA_SETS_MAX 64u
+#define ARENA_CHUNK   ((size_t)64 << 10)
+
+enum outcome { PASSED, UNSUPPORTED, FAILED, OUTCOME_COUNT };
+
+struct one_case {
+    struct eng_cli *cli;
+    const char *path;
+    struct eng_cli scratch; // its arena lives as long as the case
+    struct eng_model *model;
+    struct eng_session *session;
+    bool is_random;
+    struct base_error error;
+};
+
+static bool exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+// --- random results ------------------------------------------------------------------------------
+
+static bool is_random_op(const char *op)
+{
+    static const char *const names[] = {"RandomUniform",    "RandomNormal", "RandomUniformLike",
+                                        "RandomNormalLike", "Bernoulli",    "Multinomial"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(op, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The contents of a node's input where they are a graph input of this case or an initializer.
+static bool input_number(const struct one_case *c, uint32_t value, double *out)
+{
+    const struct eng_graph *graph = c->model->graph;
+    const void *data = graph->values[value].data;
+    struct eng_array array = {graph->values[value].desc, (void *)(uintptr_t)data};
+    for (uint32_t i = 0; i < graph->input_count && data == NULL; i++) {
+        if (graph->inputs[i] == value &&
+            eng_session_input(c->session, i, &array, NULL) == BASE_OK) {
+            data = array.data;
+        }
+    }
+    if (data == NULL || eng_desc_count(&array.desc) != 1) {
+        return false;
+    }
+    if (array.desc.dtype == ENG_BOOL) {
+        *out = *(const uint8_t *)data;
+        return true;
+    }
+    *out = array.desc.dtype == ENG_F32 ? (double)*(const float *)data : 1;
+    return true;
+}
+
+// Dropout drops at random only in training mode and with a ratio other than 0.
+static bool is_random_dropout(const struct one_case *c, const struct eng_node *node)
+{
+    double ratio = 0.5;
+    double training = 0;
+    if (strcmp(node->op, "Dropout") != 0 || node->input_count < 3 || node->inputs[2] == ENG_NONE ||
+        !input_number(c, node->inputs[2], &training)) {
+        return false;
+    }
+    if (node->inputs[1] != ENG_NONE) {
+        (void)input_number(c, node->inputs[1], &ratio);
+    }
+    return training != 0 && ratio != 0;
+}
+
+static bool has_random_results(const struct one_case *c)
+{
+    const struct eng_graph *graph = c->model->graph;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        if (is_random_op(graph->nodes[n].op) || is_random_dropout(c, &graph->nodes[n])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Test data keeps bfloat16 as the 16-bit integers of the same bits; the model says what they are.
+// A few models declare another shape for an input than its data has: there the data decide.
+static void read_as_declared(const struct one_case *c, uint32_t value, struct eng_tensor_list *list)
+{
+    struct eng_value *declared = &c->model->graph->values[value];
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct eng_desc *desc = &list->arrays[i].desc;
+        if (desc->dtype == ENG_U16 && declared->desc.dtype == ENG_BF16) {
+            desc->dtype = ENG_BF16;
+        }
+        bool fits = declared->desc.rank == desc->rank;
+        for (uint32_t d = 0; fits && d < desc->rank; d++) {
+            fits = declared->desc.dims[d] < 0 || declared->desc.dims[d] == desc->dims[d];
+        }
+        declared->has_shape = declared->has_shape && fits; // this model is the case's alone
+    }
+}
+
+// --- one case ------------------------------------------------------------------------------------
+
+static enum base_status set_inputs(struct one_case *c, const char *folder)
+{
+    const struct eng_graph *graph = c->model->graph;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        char path[PATH_BYTES];
+        (void)snprintf(path, sizeof path, "%s/input_%u.pb", folder, i);
+        struct eng_tensor_list list;
+        BASE_TRY(eng_tensor_file_read(path, graph->values[graph->inputs[i]].type, &c->scratch.arena,
+                                      &list, &c->error));
+        read_as_declared(c, graph->inputs[i], &list);
+        BASE_TRY(eng_cli_set_list(c->session, i, &list, &c->error));
+    }
+    return BASE_OK;
+}
+
+static enum base_status compare_output(struct one_case *c, const char *folder, uint32_t index)
+{
+    const struct eng_graph *graph = c->model->graph;
+    const char *name = graph->values[graph->outputs[index]].name;
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/output_%u.pb", folder, index);
+    struct eng_tensor_list want;
+    struct eng_tensor_list got;
+    BASE_TRY(eng_tensor_file_read(path, graph->values[graph->outputs[index]].type,
+                                  &c->scratch.arena, &want, &c->error));
+    read_as_declared(c, graph->outputs[index], &want);
+    BASE_TRY(eng_cli_output(&c->scratch, c->model, c->session, index, &got, &c->error));
+    if (got.count != want.count) {
+        return base_error_set(&c->error, BASE_ERR_INVALID, "output '%s' has %u items, expected %u",
+                              name, got.count, want.count);
+    }
+    for (uint32_t i = 0; i < got.count; i++) {
+        struct eng_cli_difference difference;
+        eng_cli_compare(&got.arrays[i], &want.arrays[i], c->cli->rtol, c->cli->atol, !c->is_random,
+                        &difference);
+        if (!difference.is_equal) {
+            return base_error_set(&c->error, BASE_ERR_INVALID, "output '%s' %s", name,
+                                  difference.text);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum outcome run_data_set(struct one_case *c, const char *folder)
+{
+    if (set_inputs(c, folder) != BASE_OK) {
+        return FAILED;
+    }
+    c->is_random = has_random_results(c);
+    enum base_status status = eng_session_run(c->session, NULL, &c->error);
+    if (status != BASE_OK) {
+        return status == BASE_ERR_UNSUPPORTED ? UNSUPPORTED : FAILED;
+    }
+    for (uint32_t i = 0; i < c->model->graph->output_count; i++) {
+        if (compare_output(c, folder, i) != BASE_OK) {
+            return FAILED;
+        }
+    }
+    return PASSED;
+}
+
+static enum outcome run_loaded(struct one_case *c)
+{
+    enum outcome outcome = PASSED;
+    uint32_t sets = 0;
+    while (outcome == PASSED && sets < DATA_SETS_MAX) {
+        char folder[PATH_BYTES];
+        (void)snprintf(folder, sizeof folder, "%s/test_data_set_%u", c->path, sets);
+        if (!exists(folder)) {
+            break;
+        }
+        outcome = run_data_set(c, folder);
+        sets++;
+    }
+    if (sets == 0) {
+        (void)base_error_set(&c->error, BASE_ERR_NOT_FOUND, "has no test_data_set_0");
+        return FAILED;
+    }
+    return outcome;
+}
+
+static enum outcome run_case(struct eng_cli *cli, const char *path, struct one_case *c)
+{
+    *c = (struct one_case){.cli = cli, .path = path};
+    base_arena_init(&c->scratch.arena, base_alloc_heap(), ARENA_CHUNK, 0);
+    char file[PATH_BYTES];
+    (void)snprintf(file, sizeof file, "%s/model.onnx", path);
+    enum base_status status = eng_model_load(file, NULL, &c->model, &c->error);
+    if (status == BASE_OK) {
+        status = eng_session_new(c->model, &cli->session, &c->session, &c->error);
+    }
+    enum outcome outcome = status == BASE_OK                ? run_loaded(c)
+                           : status == BASE_ERR_UNSUPPORTED ? UNSUPPORTED
+                                                            : FAILED;
+    if (status != BASE_OK && c->error.text[0] == '\0') {
+        (void)base_error_set(&c->error, status, "%s", base_status_text(status));
+    }
+    eng_session_free(c->session);
+    eng_model_unref(c->model);
+    base_arena_done(&c->scratch.arena);
+    return outcome;
+}
+
+// --- all cases -----------------------------------------------------------------------------------
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Cases below a folder, sorted; the folder itself when it is one. Arena memory; NULL: none.
+static const char **list_cases(struct eng_cli *cli, const char *folder, size_t *out_count)
+{
+    const char **paths = base_arena_alloc(&cli->arena, CASES_MAX * sizeof *paths);
+    char path[PATH_BYTES];
+    size_t count = 0;
+    (void)snprintf(path, sizeof path, "%s/model.onnx", folder);
+    if (paths != NULL && exists(path)) {
+        paths[0] = folder;
+        *out_count = 1;
+        return paths;
+    }
+    DIR *dir = paths != NULL ? opendir(folder) : NULL;
+    if (dir == NULL) {
+        return NULL;
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL && count < CASES_MAX;
+         entry = readdir(dir)) {
+        int length = snprintf(path, sizeof path, "%s/%s/model.onnx", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || (size_t)length >= sizeof path || !exists(path)) {
+            continue;
+        }
+        paths[count] = base_arena_text(&cli->arena, path, strlen(path) - strlen("/model.onnx"));
+        if (paths[count] != NULL) {
+            count++;
+        }
+    }
+    (void)closedir(dir);
+    if (count > 0) {
+        qsort(paths, count, sizeof *paths, by_name);
+    }
+    *out_count = count;
+    return paths;
+}
+
+static bool is_skipped(const struct eng_cli *cli, const char *name)
+{
+    for (uint32_t i = 0; i < cli->skip_count; i++) {
+        if (strcmp(cli->skips[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+static int run_folder(struct eng_cli *cli, const char *folder)
+{
+    static const char *const outcomes[] = {"passed", "unsupported", "failed"};
+    size_t counts[OUTCOME_COUNT] = {0};
+    size_t random_count = 0;
+    size_t skipped = 0;
+    size_t count = 0;
+    const char **paths = list_cases(cli, folder, &count);
+    if (paths == NULL || count == 0) {
+        fprintf(stderr, "walle-engine: %s: no cases (folders with a model.onnx) there\n", folder);
+        return ENG_CLI_FAILED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct one_case c;
+        const char *name = name_of(paths[i]);
+        if (is_skipped(cli, name)) {
+            skipped++;
+            continue;
+        }
+        enum outcome outcome = run_case(cli, paths[i], &c);
+        counts[outcome]++;
+        random_count += outcome == PASSED && c.is_random;
+        if (outcome != PASSED) {
+            printf("%s %s: %s\n", outcomes[outcome], name, c.error.text);
+        } else if (cli->is_verbose) {
+            printf("passed %s%s\n", name, c.is_random ? " (random: type and shape only)" : "");
+        }
+        (void)fflush(stdout);
+    }
+    printf("%s: %zu cases: %zu passed (%zu of them random: type and shape only), %zu unsupported, "
+           "%zu failed, %zu skipped\n",
+           folder, count, counts[PASSED], random_count, counts[UNSUPPORTED], counts[FAILED],
+           skipped);
+    return counts[FAILED] > 0 ? ENG_CLI_FAILED : ENG_CLI_OK;
+}
+
+int eng_cli_cases(struct eng_cli *cli)
+{
+    int code = ENG_CLI_OK;
+    for (uint32_t i = 0; i < cli->word_count; i++) {
+        if (run_folder(cli, cli->words[i]) != ENG_CLI_OK) {
+            code = ENG_CLI_FAILED;
+        }
+    }
+    return code;
+}

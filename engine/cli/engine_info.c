@@ -1,0 +1,142 @@
+// `walle-engine info`: what a model declares and is made of.
+#include "cli/engine_cli.h"
+
+#include "lower/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct op_row {
+    const char *domain;
+    const char *op;
+    uint32_t count;
+    const char *kind;
+};
+
+static void print_port(const char *title, const struct eng_port_info *port)
+{
+    printf("  %-6s %s: %s", title, port->name, eng_dtype_name(port->desc.dtype));
+    if (!port->has_shape) {
+        printf(" (no shape declared)\n");
+        return;
+    }
+    printf("[");
+    for (uint32_t i = 0; i < port->desc.rank; i++) {
+        const char *comma = i == 0 ? "" : ",";
+        if (port->desc.dims[i] >= 0) {
+            printf("%s%lld", comma, (long long)port->desc.dims[i]);
+        } else {
+            printf("%s%s", comma, port->dim_names[i] != NULL ? port->dim_names[i] : "?");
+        }
+    }
+    printf("]\n");
+}
+
+static int by_count(const void *a, const void *b)
+{
+    const struct op_row *x = a;
+    const struct op_row *y = b;
+    if (x->count != y->count) {
+        return x->count < y->count ? 1 : -1;
+    }
+    return strcmp(x->op, y->op);
+}
+
+static const char *kind_of(const struct eng_node *node)
+{
+    static const char *const kinds[] = {"atomic", "transform", "composite", "control"};
+    return node->impl != NULL ? kinds[node->impl->kind] : "unsupported";
+}
+
+struct op_list {
+    struct base_arena *arena;
+    struct op_row *rows;
+    uint32_t count, capacity;
+    uint32_t node_count, graph_count;
+};
+
+static bool count_node(struct op_list *list, const struct eng_node *node)
+{
+    list->node_count++;
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct op_row *row = &list->rows[i];
+        if (strcmp(row->op, node->op) == 0 && strcmp(row->domain, node->domain) == 0) {
+            row->count++;
+            return true;
+        }
+    }
+    if (list->count == list->capacity) {
+        uint32_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+        struct op_row *grown = base_arena_alloc(list->arena, capacity * sizeof *grown);
+        if (grown == NULL) {
+            return false;
+        }
+        if (list->count > 0) {
+            memcpy(grown, list->rows, list->count * sizeof *grown);
+        }
+        list->rows = grown;
+        list->capacity = capacity;
+    }
+    list->rows[list->count++] = (struct op_row){node->domain, node->op, 1, kind_of(node)};
+    return true;
+}
+
+// Counts a graph and its subgraphs; the reader has bounded their depth (ENG_GRAPH_DEPTH_MAX).
+static bool count_graph(struct op_list *list, const struct eng_graph *graph)
+{
+    list->graph_count++;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct eng_node *node = &graph->nodes[n];
+        if (!count_node(list, node)) {
+            return false;
+        }
+        for (uint32_t i = 0; i < node->attr_count; i++) {
+            if (node->attrs[i].kind == ENG_ATTR_GRAPH &&
+                !count_graph(list, node->attrs[i].u.graph)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void print_operators(struct eng_cli *cli, const struct eng_model *model)
+{
+    struct op_list list = {.arena = &cli->arena};
+    if (!count_graph(&list, model->graph)) {
+        return;
+    }
+    if (list.count > 0) {
+        qsort(list.rows, list.count, sizeof *list.rows, by_count);
+    }
+    printf("nodes       %u (%u operators, %u subgraphs)\n", list.node_count, list.count,
+           list.graph_count - 1);
+    for (uint32_t i = 0; i < list.count; i++) {
+        const struct op_row *row = &list.rows[i];
+        printf("  %6u  %-28s %s%s%s\n", row->count, row->op, row->kind,
+               row->domain[0] != '\0' ? "  domain " : "", row->domain);
+    }
+}
+
+int eng_cli_info(struct eng_cli *cli)
+{
+    struct eng_model *model = eng_cli_model(cli->words[0]);
+    if (model == NULL) {
+        return ENG_CLI_FAILED;
+    }
+    printf("model       %s\n", cli->words[0]);
+    printf("producer    %s\n", model->producer_name != NULL ? model->producer_name : "");
+    printf("opset       %d (IR %lld)\n", model->opset, (long long)model->ir_version);
+    printf("parameters  %llu\n", (unsigned long long)model->parameter_count);
+    printf("inputs      %zu\n", eng_model_input_count(model));
+    for (size_t i = 0; i < eng_model_input_count(model); i++) {
+        print_port("input", eng_model_input(model, i));
+    }
+    printf("outputs     %zu\n", eng_model_output_count(model));
+    for (size_t i = 0; i < eng_model_output_count(model); i++) {
+        print_port("output", eng_model_output(model, i));
+    }
+    print_operators(cli, model);
+    eng_model_unref(model);
+    return ENG_CLI_OK;
+}

@@ -1,0 +1,105 @@
+// Shared by the handlers of indexing operators (gather and scatter families). Planning thread.
+#include "lower/ops/index_kit.h"
+
+enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node,
+                                const struct eng_desc *data, const struct eng_desc *index,
+                                uint32_t axis)
+{
+    bool fits = data->rank == index->rank;
+    for (uint32_t d = 0; fits && d < data->rank; d++) {
+        fits = d == axis || index->dims[d] <= data->dims[d];
+    }
+    // An index into an empty dimension cannot be in range.
+    if (fits && eng_desc_count(index) > 0) {
+        fits = data->dims[axis] > 0;
+    }
+    if (fits) {
+        return BASE_OK;
+    }
+    char first[72];
+    char second[72];
+    return eng_lower_fail(l, node, BASE_ERR_INVALID, "indices %s do not suit data %s along axis %u",
+                          eng_desc_text(index, first, sizeof(first)),
+                          eng_desc_text(data, second, sizeof(second)), axis);
+}
+
+// First row of every batch entry: a constant [batch dims..., 1...] of `rank` dims.
+static enum base_status batch_rows(struct eng_lower *l, const struct eng_desc *data, uint32_t batch,
+                                   int64_t rows, uint32_t rank, uint32_t *out)
+{
+    struct eng_desc desc = {.dtype = ENG_I64, .rank = rank};
+    for (uint32_t d = 0; d < rank; d++) {
+        desc.dims[d] = d < batch ? data->dims[d] : 1;
+    }
+    uint32_t flat = ENG_NONE;
+    BASE_TRY(eng_const_steps(l, 1, 0, eng_desc_count(&desc), rows, &flat));
+    return eng_lower_reshape(l, flat, &desc, out);
+}
+
+enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node,
+                                const struct eng_desc *data, uint32_t indices, uint32_t batch,
+                                uint32_t *out, uint32_t *out_depth)
+{
+    struct eng_desc index = *eng_lower_desc(l, indices);
+    bool fits = index.rank > batch && index.dims[index.rank - 1] <= (int64_t)(data->rank - batch);
+    for (uint32_t d = 0; fits && d < batch; d++) {
+        fits = index.dims[d] == data->dims[d];
+    }
+    if (!fits) {
+        char first[72];
+        char second[72];
+        return eng_lower_fail(l, node, BASE_ERR_INVALID,
+                              "indices %s do not suit data %s with %u batch dimensions",
+                              eng_desc_text(&index, first, sizeof(first)),
+                              eng_desc_text(data, second, sizeof(second)), batch);
+    }
+    uint32_t last = index.rank - 1;
+    uint32_t depth = (uint32_t)index.dims[last];
+    int64_t strides[ENG_RANK_MAX];
+    int64_t rows = 1;
+    for (uint32_t d = depth; d-- > 0;) {
+        strides[d] = rows;
+        rows *= data->dims[batch + d];
+    }
+    uint32_t dims = ENG_NONE;
+    uint32_t scale = ENG_NONE;
+    BASE_TRY(eng_lower_const_ints(l, data->dims + batch, depth, &dims));
+    BASE_TRY(eng_lower_const_ints(l, strides, depth, &scale));
+    BASE_TRY(eng_index_wrap(l, node, indices, dims, &indices));
+    BASE_TRY(eng_emit_binary(l, node, ENG_MUL, indices, scale, &indices));
+    BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_SUM, indices, &last, 1, false, &indices));
+    if (batch > 0) {
+        uint32_t first = ENG_NONE;
+        BASE_TRY(batch_rows(l, data, batch, rows, last, &first));
+        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, indices, first, &indices));
+    }
+    *out = indices;
+    *out_depth = depth;
+    return BASE_OK;
+}
+
+enum base_status eng_index_elements(struct eng_lower *l, const struct eng_node *node,
+                                    const struct eng_desc *data, uint32_t indices, uint32_t axis,
+                                    uint32_t *out)
+{
+    struct eng_desc index = *eng_lower_desc(l, indices);
+    int64_t strides[ENG_RANK_MAX];
+    eng_layout_strides(data, ENG_PLAIN, strides);
+    uint32_t scalar = ENG_NONE;
+    BASE_TRY(eng_const_int(l, data->dims[axis], &scalar));
+    BASE_TRY(eng_index_wrap(l, node, indices, scalar, &indices));
+    if (strides[axis] != 1) {
+        BASE_TRY(eng_const_int(l, strides[axis], &scalar));
+        BASE_TRY(eng_emit_binary(l, node, ENG_MUL, indices, scalar, &indices));
+    }
+    for (uint32_t d = 0; d < index.rank; d++) {
+        if (d == axis || index.dims[d] == 1) {
+            continue;
+        }
+        uint32_t steps = ENG_NONE;
+        BASE_TRY(eng_const_steps(l, index.rank, d, index.dims[d], strides[d], &steps));
+        BASE_TRY(eng_emit_binary(l, node, ENG_ADD, indices, steps, &indices));
+    }
+    *out = indices;
+    return BASE_OK;
+}

@@ -1,0 +1,26 @@
+// Index tensors that address elements: coordinates become row numbers by arithmetic that is
+// emitted, so that contents need not be known.
+#ifndef ENG_LOWER_OPS_INDEX_KIT_H
+#define ENG_LOWER_OPS_INDEX_KIT_H
+
+#include "lower/ops/move_kit.h"
+
+// Whether an index tensor of GatherElements or ScatterElements suits the data: equal ranks, other
+// dimensions than `axis` no longer than the data's.
+BASE_NODISCARD enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node,
+                                               const struct eng_desc *data,
+                                               const struct eng_desc *index, uint32_t axis);
+
+// `indices`, I64 [i..., k], are coordinates into dims [batch, batch + k) of the data; the first
+// `batch` dims of both go together. *out: I64 [i...], numbers of rows of the data seen as
+// [product of dims 0 to batch + k, rest]; *out_depth is k.
+BASE_NODISCARD enum base_status eng_index_rows(struct eng_lower *l, const struct eng_node *node,
+                                               const struct eng_desc *data, uint32_t indices,
+                                               uint32_t batch, uint32_t *out, uint32_t *out_depth);
+
+// `indices`, I64, replace coordinate `axis` of their own position: *out holds the row-major
+// element numbers in data, shape of the indices.
+BASE_NODISCARD enum base_status eng_index_elements(struct eng_lower *l, const struct eng_node *node,
+                                                   const struct eng_desc *data, uint32_t indices,
+                                                   uint32_t axis, uint32_t *out);
+#endif

@@ -1,0 +1,469 @@
+// Einsum: the equation is parsed into labelled operands, which are then joined from left to right.
+//
+// Joining two operands sorts their labels into batch (in both, needed later), contracted (in both,
+// not needed later) and free ones, and is one batched product; without contracted labels it is one
+// multiplication that broadcasts. Called by lowering on the planning thread.
+#include "lower/ops/nn_kit.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define EQUATION_MAX   256u // characters
+#define OPERANDS_MAX   32u
+#define ELLIPSIS_LABEL 52u // labels: a-z, A-Z, then the dims of an ellipsis from the left
+#define LABELS_MAX     (ELLIPSIS_LABEL + ENG_RANK_MAX)
+
+struct term {
+    uint32_t rank;
+    uint8_t labels[ENG_RANK_MAX];
+};
+
+struct operand {
+    uint32_t tensor;
+    struct term term;
+};
+
+struct einsum {
+    const struct eng_node *node;
+    uint32_t count;
+    struct operand operands[OPERANDS_MAX];
+    struct term output;
+    int64_t dims[LABELS_MAX];  // size of each label
+    uint32_t last[LABELS_MAX]; // last operand that has it
+    uint32_t uses[LABELS_MAX]; // how often it appears in the inputs
+    bool in_output[LABELS_MAX];
+    uint32_t ellipsis_rank; // of the widest ellipsis
+};
+
+static bool has_label(const struct term *term, uint8_t label)
+{
+    for (uint32_t i = 0; i < term->rank; i++) {
+        if (term->labels[i] == label) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int label_of(char c)
+{
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a';
+    }
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 26 : -1;
+}
+
+// --- the equation --------------------------------------------------------------------------------
+
+// One term of the text; `ellipsis` is how many dims "..." stands for.
+static enum base_status parse_term(struct eng_lower *l, const struct eng_node *node,
+                                   const char *text, size_t size, uint32_t ellipsis,
+                                   uint32_t ellipsis_widest, struct term *out)
+{
+    bool seen = false;
+    out->rank = 0;
+    for (size_t i = 0; i < size;) {
+        uint32_t more = 1;
+        int label = label_of(text[i]);
+        if (label < 0) {
+            if (seen || i + 3 > size || memcmp(text + i, "...", 3) != 0) {
+                return eng_lower_fail(l, node, BASE_ERR_INVALID, "equation: '%.*s' is not a term",
+                                      (int)size, text);
+            }
+            seen = true;
+            more = ellipsis;
+            label = (int)(ELLIPSIS_LABEL + ellipsis_widest - ellipsis);
+        }
+        i += label_of(text[i]) < 0 ? 3 : 1;
+        if (out->rank + more > ENG_RANK_MAX) {
+            return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
+                                  "equation: a term has more than %d dimensions", ENG_RANK_MAX);
+        }
+        for (uint32_t k = 0; k < more; k++) {
+            out->labels[out->rank++] = (uint8_t)((uint32_t)label + k);
+        }
+    }
+    return BASE_OK;
+}
+
+// Dims that "..." takes in a term of `size` characters on a tensor of `rank`; -1: the ranks differ.
+static int ellipsis_dims(const char *text, size_t size, uint32_t rank)
+{
+    uint32_t letters = 0;
+    bool has = false;
+    for (size_t i = 0; i < size; i++) {
+        letters += label_of(text[i]) >= 0 ? 1u : 0u;
+        has = has || text[i] == '.';
+    }
+    if (letters > rank || (!has && letters != rank)) {
+        return -1;
+    }
+    return (int)(rank - letters);
+}
+
+struct equation {
+    char text[EQUATION_MAX];
+    size_t size;
+    size_t begin[OPERANDS_MAX], end[OPERANDS_MAX]; // of the inputs' terms
+    uint32_t count;
+    size_t output; // where the output's term begins, SIZE_MAX: none
+};
+
+// Copies the equation without blanks and cuts it into terms.
+static enum base_status split_equation(struct eng_lower *l, const struct eng_node *node,
+                                       struct equation *eq)
+{
+    struct eng_string s = eng_node_string(node, "equation", "");
+    eq->size = 0;
+    for (uint64_t i = 0; i < s.size; i++) {
+        if (s.at[i] != ' ') {
+            if (eq->size == EQUATION_MAX) {
+                return eng_lower_fail(l, node, BASE_ERR_TOO_LARGE, "equation: over %u characters",
+                                      EQUATION_MAX);
+            }
+            eq->text[eq->size++] = s.at[i];
+        }
+    }
+    eq->output = SIZE_MAX;
+    eq->count = 0;
+    size_t end = eq->size;
+    for (size_t i = 0; i + 1 < eq->size; i++) {
+        if (eq->text[i] == '-' && eq->text[i + 1] == '>') {
+            end = i;
+            eq->output = i + 2;
+            break;
+        }
+    }
+    size_t begin = 0;
+    for (size_t i = 0; i <= end; i++) {
+        if (i == end || eq->text[i] == ',') {
+            if (eq->count == OPERANDS_MAX) {
+                return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "over %u operands",
+                                      OPERANDS_MAX);
+            }
+            eq->begin[eq->count] = begin;
+            eq->end[eq->count++] = i;
+            begin = i + 1;
+        }
+    }
+    if (eq->count != node->input_count) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "equation: %u terms for %u inputs",
+                              eq->count, node->input_count);
+    }
+    return BASE_OK;
+}
+
+// Sizes of the labels; a dim of 1 broadcasts.
+static enum base_status note_dims(struct eng_lower *l, struct einsum *e, uint32_t index)
+{
+    const struct operand *op = &e->operands[index];
+    struct eng_desc desc = *eng_lower_desc(l, op->tensor);
+    for (uint32_t i = 0; i < op->term.rank; i++) {
+        uint8_t label = op->term.labels[i];
+        int64_t dim = desc.dims[i];
+        if (e->uses[label] == 0 || e->dims[label] == 1) {
+            e->dims[label] = dim;
+        } else if (dim != 1 && dim != e->dims[label]) {
+            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+                                  "equation: one label has sizes %lld and %lld",
+                                  (long long)e->dims[label], (long long)dim);
+        }
+        e->uses[label]++;
+        e->last[label] = index;
+    }
+    return BASE_OK;
+}
+
+// Without "->" the output is the ellipsis and, in alphabetical order, the labels that appear once.
+static enum base_status read_output(struct eng_lower *l, struct einsum *e,
+                                    const struct equation *eq)
+{
+    if (eq->output != SIZE_MAX) {
+        BASE_TRY(parse_term(l, e->node, eq->text + eq->output, eq->size - eq->output,
+                            e->ellipsis_rank, e->ellipsis_rank, &e->output));
+    } else {
+        for (uint32_t i = 0; i < e->ellipsis_rank; i++) {
+            e->output.labels[e->output.rank++] = (uint8_t)(ELLIPSIS_LABEL + i);
+        }
+        for (uint32_t k = 0; k < ELLIPSIS_LABEL; k++) {
+            // Upper-case letters sort before lower-case ones.
+            uint32_t label = k < 26 ? k + 26 : k - 26;
+            if (e->uses[label] == 1) {
+                if (e->output.rank == ENG_RANK_MAX) {
+                    return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+                                          "the output has more than %d dimensions", ENG_RANK_MAX);
+                }
+                e->output.labels[e->output.rank++] = (uint8_t)label;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < e->output.rank; i++) {
+        uint8_t label = e->output.labels[i];
+        if (e->in_output[label] || e->uses[label] == 0) {
+            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+                                  "equation: the output repeats a label or has one of its own");
+        }
+        e->in_output[label] = true;
+    }
+    return BASE_OK;
+}
+
+static enum base_status read_operands(struct eng_lower *l, struct einsum *e, enum eng_dtype *dtype)
+{
+    struct equation eq;
+    int ellipsis[OPERANDS_MAX];
+    struct eng_desc desc;
+    BASE_TRY(split_equation(l, e->node, &eq));
+    e->count = eq.count;
+    for (uint32_t i = 0; i < eq.count; i++) {
+        BASE_TRY(eng_nn_input(l, e->node, i, NN_TYPES_NUMERIC, &e->operands[i].tensor, &desc));
+        *dtype = i == 0 ? desc.dtype : *dtype;
+        BASE_TRY(eng_nn_same_type(l, e->node, i, desc.dtype, *dtype));
+        ellipsis[i] = ellipsis_dims(eq.text + eq.begin[i], eq.end[i] - eq.begin[i], desc.rank);
+        if (ellipsis[i] < 0) {
+            return eng_lower_fail(l, e->node, BASE_ERR_INVALID,
+                                  "equation: '%.*s' does not describe an input of rank %u",
+                                  (int)(eq.end[i] - eq.begin[i]), eq.text + eq.begin[i], desc.rank);
+        }
+        if ((uint32_t)ellipsis[i] > e->ellipsis_rank) {
+            e->ellipsis_rank = (uint32_t)ellipsis[i];
+        }
+    }
+    for (uint32_t i = 0; i < eq.count; i++) {
+        BASE_TRY(parse_term(l, e->node, eq.text + eq.begin[i], eq.end[i] - eq.begin[i],
+                            (uint32_t)ellipsis[i], e->ellipsis_rank, &e->operands[i].term));
+        BASE_TRY(note_dims(l, e, i));
+    }
+    return read_output(l, e, &eq);
+}
+
+// --- the operands --------------------------------------------------------------------------------
+
+// Makes the labels of an operand unique (a repeated one reads the diagonal) and drops dims of 1
+// where the label is larger elsewhere.
+static enum base_status simplify(struct eng_lower *l, const struct einsum *e, struct operand *op)
+{
+    struct eng_desc desc = *eng_lower_desc(l, op->tensor);
+    struct term term = {0};
+    struct eng_desc to = {.dtype = desc.dtype};
+    struct eng_region region = {0};
+    int64_t strides[ENG_RANK_MAX];
+    int64_t picked[ENG_RANK_MAX] = {0};
+    bool diagonal = false;
+    eng_layout_strides(&desc, ENG_PLAIN, strides);
+    for (uint32_t i = 0; i < desc.rank; i++) {
+        uint8_t label = op->term.labels[i];
+        if (desc.dims[i] == 1 && e->dims[label] != 1) {
+            continue;
+        }
+        uint32_t at = 0;
+        while (at < term.rank && term.labels[at] != label) {
+            at++;
+        }
+        if (at == term.rank) {
+            term.labels[term.rank++] = label;
+            to.dims[to.rank++] = desc.dims[i];
+        } else {
+            diagonal = true;
+        }
+        picked[at] += strides[i];
+    }
+    if (!diagonal) {
+        op->term = term;
+        return eng_nn_reshape(l, op->tensor, &to, &op->tensor);
+    }
+    if (to.rank > ENG_REGION_RANK_MAX) {
+        return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+                              "equation: a diagonal of more than %d dimensions",
+                              ENG_REGION_RANK_MAX);
+    }
+    BASE_TRY(eng_lower_plain(l, op->tensor, &region.source));
+    region.rank = to.rank;
+    int64_t dst[ENG_RANK_MAX];
+    eng_layout_strides(&to, ENG_PLAIN, dst);
+    for (uint32_t i = 0; i < to.rank; i++) {
+        region.size[i] = to.dims[i];
+        region.src_stride[i] = picked[i];
+        region.dst_stride[i] = dst[i];
+    }
+    op->term = term;
+    return eng_lower_virtual(l, &to, &region, 1, false, &op->tensor);
+}
+
+// Sums the labels that neither `other` (NULL: none) nor an operand after `index` nor the output
+// has.
+static enum base_status sum_unneeded(struct eng_lower *l, const struct einsum *e,
+                                     struct operand *op, const struct term *other, uint32_t index)
+{
+    uint32_t axes[ENG_RANK_MAX];
+    uint32_t count = 0;
+    struct term kept = {0};
+    for (uint32_t i = 0; i < op->term.rank; i++) {
+        uint8_t label = op->term.labels[i];
+        if (e->in_output[label] || e->last[label] > index ||
+            (other != NULL && has_label(other, label))) {
+            kept.labels[kept.rank++] = label;
+        } else {
+            axes[count++] = i;
+        }
+    }
+    if (count == 0) {
+        return BASE_OK;
+    }
+    op->term = kept;
+    return eng_emit_reduce(l, ENG_REDUCE_SUM, op->tensor, axes, count, false, &op->tensor);
+}
+
+static enum base_status reorder(struct eng_lower *l, struct operand *op, const struct term *to)
+{
+    uint32_t perm[ENG_RANK_MAX];
+    bool same = true;
+    base_assert(op->term.rank == to->rank);
+    for (uint32_t i = 0; i < to->rank; i++) {
+        perm[i] = 0;
+        while (op->term.labels[perm[i]] != to->labels[i]) {
+            perm[i]++;
+        }
+        same = same && perm[i] == i;
+    }
+    op->term = *to;
+    return same ? BASE_OK : eng_lower_transpose(l, op->tensor, perm, &op->tensor);
+}
+
+struct groups {
+    struct term batch, contracted, free_a, free_b;
+};
+
+static void append(struct term *to, const struct term *from)
+{
+    for (uint32_t i = 0; i < from->rank; i++) {
+        to->labels[to->rank++] = from->labels[i];
+    }
+}
+
+static int64_t group_count(const struct einsum *e, const struct term *term)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < term->rank; i++) {
+        n *= e->dims[term->labels[i]];
+    }
+    return n;
+}
+
+// Brings an operand to [batch, free, contracted], or leaves it at [batch, contracted, free] when it
+// already is (*out_swapped), as a tensor of three dims.
+static enum base_status arrange(struct eng_lower *l, const struct einsum *e, struct operand *op,
+                                const struct groups *g, const struct term *free_labels,
+                                bool *out_swapped)
+{
+    struct term swapped = g->batch;
+    struct term straight = g->batch;
+    append(&swapped, &g->contracted);
+    append(&swapped, free_labels);
+    append(&straight, free_labels);
+    append(&straight, &g->contracted);
+    *out_swapped = memcmp(swapped.labels, op->term.labels, swapped.rank) == 0 &&
+                   memcmp(straight.labels, op->term.labels, straight.rank) != 0;
+    if (!*out_swapped) {
+        BASE_TRY(reorder(l, op, &straight));
+    }
+    int64_t inner = group_count(e, &g->contracted);
+    int64_t rows = group_count(e, free_labels);
+    struct eng_desc cube =
+        eng_nn_desc3(eng_lower_desc(l, op->tensor)->dtype, group_count(e, &g->batch),
+                     *out_swapped ? inner : rows, *out_swapped ? rows : inner);
+    return eng_nn_reshape(l, op->tensor, &cube, &op->tensor);
+}
+
+// a [batch, m, k] and b as [batch, n, k] (or with the last two swapped): the product, or without
+// contracted labels the outer product by broadcasting.
+static enum base_status multiply(struct eng_lower *l, const struct einsum *e, struct operand *a,
+                                 struct operand *b, const struct groups *g, uint32_t *out)
+{
+    bool a_swapped;
+    bool b_swapped;
+    BASE_TRY(arrange(l, e, a, g, &g->free_a, &a_swapped));
+    BASE_TRY(arrange(l, e, b, g, &g->free_b, &b_swapped));
+    if (g->contracted.rank > 0) {
+        return eng_emit_matmul(l, e->node, a->tensor, a_swapped, b->tensor, !b_swapped, 1.0f, out);
+    }
+    int64_t batch = group_count(e, &g->batch);
+    enum eng_dtype dtype = eng_lower_desc(l, a->tensor)->dtype;
+    struct eng_desc column = eng_nn_desc3(dtype, batch, group_count(e, &g->free_a), 1);
+    struct eng_desc row = eng_nn_desc3(dtype, batch, 1, group_count(e, &g->free_b));
+    uint32_t left;
+    uint32_t right;
+    BASE_TRY(eng_nn_reshape(l, a->tensor, &column, &left));
+    BASE_TRY(eng_nn_reshape(l, b->tensor, &row, &right));
+    return eng_emit_binary(l, e->node, ENG_MUL, left, right, out);
+}
+
+// Joins operand `index` into `a`.
+static enum base_status join(struct eng_lower *l, const struct einsum *e, struct operand *a,
+                             struct operand *b, uint32_t index)
+{
+    BASE_TRY(sum_unneeded(l, e, a, &b->term, index));
+    BASE_TRY(sum_unneeded(l, e, b, &a->term, index));
+    struct groups g = {0};
+    for (uint32_t i = 0; i < a->term.rank; i++) {
+        uint8_t label = a->term.labels[i];
+        bool later = e->in_output[label] || e->last[label] > index;
+        struct term *group = !has_label(&b->term, label) ? &g.free_a
+                             : later                     ? &g.batch
+                                                         : &g.contracted;
+        group->labels[group->rank++] = label;
+    }
+    for (uint32_t i = 0; i < b->term.rank; i++) {
+        if (!has_label(&a->term, b->term.labels[i])) {
+            g.free_b.labels[g.free_b.rank++] = b->term.labels[i];
+        }
+    }
+    if (g.batch.rank + g.free_a.rank + g.free_b.rank > ENG_RANK_MAX) {
+        return eng_lower_fail(l, e->node, BASE_ERR_UNSUPPORTED,
+                              "a partial result has more than %d dimensions", ENG_RANK_MAX);
+    }
+    struct eng_desc desc = {.dtype = eng_lower_desc(l, a->tensor)->dtype};
+    struct operand result = {0};
+    BASE_TRY(multiply(l, e, a, b, &g, &result.tensor));
+    append(&result.term, &g.batch);
+    append(&result.term, &g.free_a);
+    append(&result.term, &g.free_b);
+    for (uint32_t i = 0; i < result.term.rank; i++) {
+        desc.dims[desc.rank++] = e->dims[result.term.labels[i]];
+    }
+    BASE_TRY(eng_nn_reshape(l, result.tensor, &desc, &result.tensor));
+    *a = result;
+    return BASE_OK;
+}
+
+static enum base_status lower_einsum(struct eng_lower *l, const struct eng_node *node)
+{
+    struct einsum *e = eng_lower_alloc(l, sizeof(*e));
+    if (e == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    *e = (struct einsum){.node = node};
+    enum eng_dtype dtype = ENG_UNDEFINED;
+    BASE_TRY(read_operands(l, e, &dtype));
+    // Products exist for floating point and wide integers.
+    bool small = dtype == ENG_I8 || dtype == ENG_U8 || dtype == ENG_I16 || dtype == ENG_U16;
+    for (uint32_t i = 0; i < e->count; i++) {
+        struct operand *op = &e->operands[i];
+        BASE_TRY(eng_emit_cast(l, op->tensor, small ? ENG_I32 : dtype, &op->tensor));
+        BASE_TRY(simplify(l, e, op));
+    }
+    struct operand *y = &e->operands[0];
+    for (uint32_t i = 1; i < e->count; i++) {
+        BASE_TRY(join(l, e, y, &e->operands[i], i));
+    }
+    BASE_TRY(sum_unneeded(l, e, y, NULL, e->count));
+    BASE_TRY(reorder(l, y, &e->output));
+    BASE_TRY(eng_emit_cast(l, y->tensor, dtype, &y->tensor));
+    return eng_lower_output(l, node, 0, y->tensor);
+}
+
+static const struct eng_op rows[] = {
+    NN_ROW("Einsum", 12, COMPOSITE, lower_einsum),
+};
+const struct eng_op_table eng_ops_einsum = NN_TABLE(rows);

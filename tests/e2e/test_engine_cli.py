@@ -1,0 +1,203 @@
+"""The command `walle-engine` on models made here: every command, the first wrong node, error texts, exit codes."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+from walle_stack import program
+
+SEED = 20261121
+
+
+class EngineCli(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        print(f"seed {SEED}")
+        cls.folder = tempfile.mkdtemp(prefix="walle-engine-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.random = np.random.default_rng(SEED)
+        cls.w = cls.random.standard_normal((4, 3, 3, 3)).astype(np.float32)
+        cls.b = cls.random.standard_normal(4).astype(np.float32)
+        cls.x = cls.random.standard_normal((2, 3, 6, 5)).astype(np.float32)
+        cls.model = cls.save_model("net.onnx", [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], name="first_conv", pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["c"], ["r"], name="rectify"),
+            helper.make_node("GlobalAveragePool", ["r"], ["p"], name="pool"),
+            helper.make_node("Flatten", ["p"], ["f"], name="flat"),
+            helper.make_node("Softmax", ["f"], ["y"], name="probabilities", axis=1),
+        ])
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def save_model(cls, name, nodes, opset=13, outputs=(("y", TensorProto.FLOAT, None),)):
+        graph = helper.make_graph(
+            nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 6, 5])],
+            [helper.make_tensor_value_info(*output) for output in outputs],
+            [numpy_helper.from_array(cls.w, "w"), numpy_helper.from_array(cls.b, "b")])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), cls.path(name))
+        return cls.path(name)
+
+    def oracle(self):
+        """Every value of the model, by numpy."""
+        padded = np.pad(self.x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+        c = np.einsum("nchwij,ocij->nohw", windows, self.w) + self.b[None, :, None, None]
+        r = np.maximum(c, 0)
+        p = r.mean(axis=(2, 3), keepdims=True)
+        f = p.reshape(2, 4)
+        e = np.exp(f - f.max(axis=1, keepdims=True))
+        values = {"c": c, "r": r, "p": p, "f": f, "y": e / e.sum(axis=1, keepdims=True)}
+        return {name: value.astype(np.float32) for name, value in values.items()}
+
+    def engine(self, *arguments, code=0):
+        run = subprocess.run([program("walle-engine"), *arguments], capture_output=True, text=True, timeout=120,
+                             stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return run
+
+    def refused(self, code, text, *arguments):
+        self.assertIn(text, self.engine(*arguments, code=code).stderr)
+
+    # ---- words
+
+    def test_help_has_examples_for_every_command(self):
+        commands = re.findall(r"^  (\w+) +[A-Z]", self.engine("--help").stdout, re.M)
+        self.assertEqual(sorted(commands), ["bench", "check", "dump", "info", "run", "search"])
+        for name in commands:
+            self.assertIn("Examples:\n  walle-engine " + name, self.engine(name, "--help").stdout)
+
+    def test_usage_errors(self):
+        self.assertIn("usage: walle-engine", self.engine(code=2).stderr)
+        self.refused(2, "no command 'nonsense'", "nonsense")
+        self.refused(2, "unrecognized option '--bogus'", "run", "--bogus")
+        self.refused(2, "MODEL is missing", "run")
+        self.refused(2, "one argument too many", "info", "a", "b")
+        self.refused(2, "not a number", "run", "--threads", "many", self.model)
+        self.refused(2, "precision is high or low", "run", "--precision", "wrong", self.model)
+        self.refused(2, "not a tolerance", "check", "--rtol", "-1", self.model)
+
+    # ---- info, dump
+
+    def test_info(self):
+        text = self.engine("info", self.model).stdout
+        self.assertIn("input  x: float[batch,3,6,5]", text)
+        self.assertRegex(text, r"opset +13")
+        self.assertRegex(text, r"parameters +112\b")
+        self.assertRegex(text, r"nodes +5 ")
+        self.assertRegex(text, r"1  Conv +atomic")
+
+    def test_dump(self):
+        text = self.engine("dump", self.model).stdout
+        self.assertIn("0 Conv(x, w, b) -> c pads=[1,1,1,1]  # first_conv", text)
+        program_text = self.engine("dump", "--program", "--dim", "batch=2", self.model).stdout
+        self.assertIn("conv", program_text)
+        self.assertIn("segment 0: nodes 0 to 5", program_text)
+
+    # ---- run
+
+    def test_run_writes_what_numpy_computes(self):
+        np.save(self.path("x.npy"), self.x)
+        for isa in ("ref", "generic", None):
+            out = self.path("y.npz")
+            trace = self.path("trace.json")
+            options = [] if isa is None else ["--isa", isa]
+            run = self.engine("run", self.model, "--input", "x=" + self.path("x.npy"), "--output", out, "--trace",
+                              trace, "--repeat", "2", *options)
+            self.assertIn("y: float[2,4]", run.stdout)
+            np.testing.assert_allclose(np.load(out)["y"], self.oracle()["y"], rtol=1e-4, atol=1e-6)
+            with open(trace, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            self.assertTrue(any(event["args"]["op"] == "Conv" for event in events), events)
+            self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
+
+    def test_run_takes_npz_and_random_inputs(self):
+        np.savez(self.path("in.npz"), x=self.x, unrelated=np.zeros(3))
+        self.engine("run", self.model, "--input", self.path("in.npz"), "--output", self.path("a.npz"))
+        np.testing.assert_allclose(np.load(self.path("a.npz"))["y"], self.oracle()["y"], rtol=1e-4, atol=1e-6)
+        for name, seed in (("b", "5"), ("c", "5"), ("d", "6")):
+            self.engine("run", self.model, "--random", seed, "--dim", "batch=3", "--output", self.path(name + ".npy"))
+        b, c, d = (np.load(self.path(name + ".npy")) for name in "bcd")
+        self.assertEqual(b.shape, (3, 4))
+        np.testing.assert_array_equal(b, c)
+        self.assertFalse(np.array_equal(b, d))
+
+    def test_run_errors(self):
+        self.refused(1, "input 'x' has no value", "run", self.model)
+        self.refused(1, "no input 'z'", "run", self.model, "--input", "z=" + self.path("x.npy"))
+        self.refused(1, "missing.onnx", "run", self.path("missing.onnx"), "--random", "1")
+        np.save(self.path("short.npy"), np.zeros((2, 3, 6), np.float32))
+        self.refused(1, "input 'x' is float[", "run", self.model, "--input", "x=" + self.path("short.npy"))
+        np.save(self.path("double.npy"), self.x.astype(np.float64))
+        self.refused(1, "not double[2,3,6,5]", "run", self.model, "--input", "x=" + self.path("double.npy"))
+        self.refused(1, "z80", "run", self.model, "--random", "1", "--isa", "z80")
+        with open(self.path("broken.onnx"), "wb") as file:
+            file.write(b"\x08\x07\xff\xff")
+        self.engine("run", self.path("broken.onnx"), "--random", "1", code=1)
+        odd = self.save_model("odd.onnx", [helper.make_node("Wiggle", ["x"], ["y"], name="odd_one")])
+        self.refused(1, "'odd_one' (Wiggle", "run", odd, "--random", "1")
+
+    # ---- bench, search
+
+    def test_bench_prints_a_table(self):
+        text = self.engine("bench", self.model, "--repeat", "5", "--warmup", "1", "--dim", "batch=2").stdout
+        self.assertRegex(text, r"median \d+\.\d+ ms  p90 \d+\.\d+ ms")
+        self.assertRegex(text, r"\d+\.\d% +\d+  Conv ")
+        self.assertIn("1 segment", text)
+
+    def test_search_explains(self):
+        text = self.engine("search", self.model, "--explain").stdout
+        self.assertIn("measuring", text)
+
+    # ---- check
+
+    def test_check_agrees_with_numpy_and_with_the_reference(self):
+        np.savez(self.path("in.npz"), x=self.x)
+        np.savez(self.path("good.npz"), y=self.oracle()["y"])
+        run = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("good.npz"))
+        self.assertIn("y: agrees", run.stdout)
+        run = self.engine("check", self.model, "--random", "3", "--dim", "batch=4")
+        self.assertIn("y: agrees", run.stdout)
+
+    def test_check_names_the_first_wrong_node(self):
+        np.savez(self.path("in.npz"), x=self.x)
+        values = self.oracle()
+        values["r"][1, 2, 3, 4] += 0.5  # the reference is wrong from here on
+        values["y"] = values["y"] + 0.25
+        np.savez(self.path("bad.npz"), **values)
+        text = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("bad.npz"),
+                           code=1).stdout
+        self.assertIn("first wrong node: 'rectify' (Relu, opset 13), node 1 of 5", text)
+        self.assertIn("input 0 c: float[2,4,6,5]", text)
+        self.assertRegex(text, r"output r: 1 of 240 elements differ, .*largest error 0\.5")
+        # Only the output is wrong: the node that makes it is named.
+        np.savez(self.path("bad.npz"), y=self.oracle()["y"] + 0.25)
+        text = self.engine("check", self.model, "--input", self.path("in.npz"), "--expected", self.path("bad.npz"),
+                           code=1).stdout
+        self.assertIn("first wrong node: 'probabilities' (Softmax", text)
+
+    def test_check_reads_case_folders(self):
+        case = self.path("test_mine")
+        os.makedirs(os.path.join(case, "test_data_set_0"))
+        shutil.copy(self.model, os.path.join(case, "model.onnx"))
+        for name, array in (("input_0", self.x), ("output_0", self.oracle()["y"])):
+            with open(os.path.join(case, "test_data_set_0", name + ".pb"), "wb") as file:
+                file.write(numpy_helper.from_array(array).SerializeToString())
+        self.assertIn("1 cases: 1 passed", self.engine("check", case).stdout)
+        with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as file:
+            file.write(numpy_helper.from_array(self.oracle()["y"] + 1).SerializeToString())
+        text = self.engine("check", "--onnx-cases", self.folder, code=1).stdout
+        self.assertRegex(text, r"failed test_mine: output 'y' 8 of 8 elements differ")
+        self.refused(1, "no cases", "check", "--onnx-cases", os.path.join(case, "test_data_set_0"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,212 @@
+// Programs made by hand on the reference backend: placement, aliases, deadlines, failures with the
+// node's name, and the same through the folding runner.
+#include "test_kit.h"
+
+#include "base/alloc.h"
+#include "session/exec.h"
+#include "session/fold.h"
+
+struct bench {
+    struct base_arena arena;
+    struct eng_program program;
+    struct base_error error;
+};
+
+static void begin(struct bench *b)
+{
+    memset(b, 0, sizeof *b);
+    base_arena_init(&b->arena, base_alloc_heap(), 0, 0);
+    eng_program_init(&b->program, &b->arena);
+}
+
+static uint32_t tensor(struct bench *b, enum eng_tensor_kind kind, enum eng_dtype dtype,
+                       int64_t count)
+{
+    struct eng_desc desc = {.dtype = dtype, .rank = 1, .dims = {count}};
+    uint32_t out = ENG_NONE;
+    assert_int_equal(eng_program_tensor(&b->program, kind, ENG_PLAIN, &desc, &out), BASE_OK);
+    return out;
+}
+
+static uint32_t negate(struct bench *b, uint32_t x, int64_t count)
+{
+    struct eng_command *command = NULL;
+    uint32_t y = tensor(b, ENG_TEMP, ENG_F32, count);
+    assert_int_equal(eng_program_command(&b->program, ENG_OP_UNARY, 1, 1, &command), BASE_OK);
+    command->u.unary.fn = ENG_NEG;
+    command->inputs[0] = x;
+    command->outputs[0] = y;
+    return y;
+}
+
+// data [n], indices [m]: rows of one element.
+static uint32_t gather(struct bench *b, uint32_t data, int64_t n, uint32_t indices, int64_t m)
+{
+    struct eng_command *command = NULL;
+    uint32_t y = tensor(b, ENG_TEMP, ENG_F32, m);
+    assert_int_equal(eng_program_command(&b->program, ENG_OP_GATHER, 2, 1, &command), BASE_OK);
+    command->u.gather = (struct eng_gather){.outer = 1, .n = n, .inner = 1};
+    command->inputs[0] = data;
+    command->inputs[1] = indices;
+    command->outputs[0] = y;
+    return y;
+}
+
+static void prepare(struct bench *b, struct eng_exec *exec)
+{
+    struct eng_prepare ctx = {.arena = &b->arena, .error = &b->error};
+    enum base_status status = eng_exec_init(exec, &b->program, &ctx);
+    if (status != BASE_OK) {
+        fail_msg("%s", b->error.text);
+    }
+}
+
+static void aliases_follow_their_tensor(void **state)
+{
+    (void)state;
+    struct bench b;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, 6);
+    uint32_t same = tensor(&b, ENG_TEMP, ENG_F32, 6);
+    b.program.tensors[same].alias = x;
+    uint32_t y = negate(&b, same, 6);
+    uint32_t again = tensor(&b, ENG_TEMP, ENG_F32, 6);
+    b.program.tensors[again].alias = y;
+    uint32_t z = negate(&b, again, 6);
+    struct eng_exec exec;
+    prepare(&b, &exec);
+    assert_int_equal(exec.step_count, 2);
+    assert_int_equal((uintptr_t)exec.data[y] % 64, 0);
+    assert_ptr_equal(exec.data[again], exec.data[y]);
+    for (int round = 0; round < 2; round++) { // the input lies elsewhere each time
+        float in[6] = {1, 2, 3, 4, 5, (float)round};
+        exec.data[x] = in;
+        struct eng_exec_run run = {.error = &b.error};
+        assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+        assert_float_equal(((const float *)exec.data[y])[5], -(float)round, 0);
+        assert_memory_equal(exec.data[z], in, sizeof in);
+    }
+    assert_true(exec.buffer_bytes >= 2 * 24);
+    eng_exec_done(&exec);
+    base_arena_done(&b.arena);
+}
+
+static void deadlines_and_events(void **state)
+{
+    (void)state;
+    struct bench b;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, 3);
+    uint32_t y = negate(&b, x, 3);
+    struct eng_exec exec;
+    prepare(&b, &exec);
+    float in[3] = {1, 2, 3};
+    exec.data[x] = in;
+    memset(exec.data[y], 0, sizeof in);
+    struct eng_event event = {0};
+    struct eng_exec_run run = {.deadline_us = 1, .events = &event, .error = &b.error};
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_float_equal(((const float *)exec.data[y])[0], 0, 0); // nothing ran
+    run.deadline_us = UINT64_MAX;
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_true(event.begin_us > 0);
+    eng_exec_done(&exec);
+    base_arena_done(&b.arena);
+}
+
+static void failures_name_the_node(void **state)
+{
+    (void)state;
+    struct bench b;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, 3);
+    uint32_t at = tensor(&b, ENG_INPUT, ENG_I64, 2);
+    (void)gather(&b, x, 3, at, 2);
+    b.program.commands[0].node = 0;
+    struct eng_exec exec;
+    prepare(&b, &exec);
+    float in[3] = {1, 2, 3};
+    int64_t indices[2] = {-1, 3};
+    exec.data[x] = in;
+    exec.data[at] = indices;
+    struct eng_node node = {.name = "picker", .op = "Gather", .domain = "", .opset = 13};
+    struct eng_graph graph = {.name = "g", .nodes = &node, .node_count = 1};
+    struct eng_exec_run run = {.graph = &graph, .error = &b.error};
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_INVALID);
+    assert_non_null(strstr(b.error.text, "picker"));
+    assert_non_null(strstr(b.error.text, "Gather"));
+    indices[1] = 0;
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_float_equal(((const float *)exec.data[exec.program->commands[0].outputs[0]])[0], 3, 0);
+    eng_exec_done(&exec);
+    base_arena_done(&b.arena);
+}
+
+static void folding_leaves_results_in_the_callers_arena(void **state)
+{
+    (void)state;
+    struct eng_fold fold;
+    eng_fold_init(&fold, NULL, NULL);
+    struct base_arena results;
+    base_arena_init(&results, base_alloc_heap(), 0, 0);
+    float in[4] = {1, 2, 3, 4};
+    struct eng_array out[2];
+    for (int round = 0; round < 3; round++) {
+        struct bench b;
+        begin(&b);
+        uint32_t x = tensor(&b, ENG_CONST, ENG_F32, 4);
+        b.program.tensors[x].data = in;
+        uint32_t y = negate(&b, x, 4);
+        uint32_t same = tensor(&b, ENG_TEMP, ENG_F32, 4);
+        b.program.tensors[same].alias = y;
+        uint32_t z = negate(&b, same, 4);
+        assert_int_equal(
+            eng_fold_run(&fold, &b.program, (uint32_t[]){z, same}, 2, out, &results, &b.error),
+            BASE_OK);
+        base_arena_done(&b.arena);
+        assert_memory_equal(out[0].data, in, sizeof in);
+        assert_float_equal(((const float *)out[1].data)[3], -4, 0);
+    }
+    struct bench b;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_CONST, ENG_F32, 4);
+    b.program.tensors[x].data = in;
+    uint32_t y = negate(&b, x, 4);
+    fold.deadline_us = 1;
+    assert_int_equal(eng_fold_run(&fold, &b.program, &y, 1, out, &results, &b.error),
+                     BASE_ERR_TIMEOUT);
+    fold.deadline_us = 0;
+    uint32_t lost = tensor(&b, ENG_TEMP, ENG_F32, 4); // no command computes it
+    assert_int_equal(eng_fold_run(&fold, &b.program, &lost, 1, out, &results, &b.error),
+                     BASE_ERR_BUG);
+    base_arena_done(&b.arena);
+    base_arena_done(&results);
+    eng_fold_done(&fold);
+}
+
+static void activations_have_a_limit(void **state)
+{
+    (void)state;
+    struct bench b;
+    begin(&b);
+    uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, (int64_t)1 << 36);
+    (void)negate(&b, x, (int64_t)1 << 36); // 256 GiB
+    struct eng_exec exec;
+    struct eng_prepare ctx = {.arena = &b.arena, .error = &b.error};
+    assert_int_equal(eng_exec_init(&exec, &b.program, &ctx), BASE_ERR_TOO_LARGE);
+    assert_non_null(strstr(b.error.text, "activations"));
+    eng_exec_done(&exec);
+    base_arena_done(&b.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aliases_follow_their_tensor),
+        cmocka_unit_test(deadlines_and_events),
+        cmocka_unit_test(failures_name_the_node),
+        cmocka_unit_test(folding_leaves_results_in_the_callers_arena),
+        cmocka_unit_test(activations_have_a_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
