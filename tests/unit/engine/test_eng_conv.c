@@ -217,7 +217,7 @@ static void each_isa(const struct convolution *p, uint32_t threads, prepare_fn f
     static const char *const names[] = {"generic", "avx2", "avx512"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (eng_kernels_find(names[i]) != NULL) {
-            check(p, names[i], threads, fn, 3e-6);
+            check(p, names[i], threads, fn, 1e-5);
         }
     }
 }
