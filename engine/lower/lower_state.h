@@ -112,6 +112,8 @@ BASE_NODISCARD enum base_status eng_lower_node(struct eng_lower *l, const struct
 
 // lower_fold.c
 bool eng_lower_foldable(const struct eng_lower *l, uint32_t tensor);
+// Adds to the list of wanted tensors, once.
+BASE_NODISCARD enum base_status eng_lower_want(struct eng_lower *l, uint32_t tensor);
 // Evaluates tensors (foldable, PLAIN) at once; fills arrays with arena memory.
 BASE_NODISCARD enum base_status eng_lower_evaluate(struct eng_lower *l, const uint32_t *tensors,
                                                    uint32_t count, struct eng_array *out);

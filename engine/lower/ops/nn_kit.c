@@ -172,6 +172,17 @@ enum base_status eng_nn_part(struct eng_lower *l, uint32_t x, uint32_t axis, int
     return eng_lower_slice(l, x, starts, steps, sizes, out);
 }
 
+enum base_status eng_nn_fold(struct eng_lower *l, uint32_t tensor, uint32_t *out)
+{
+    *out = tensor;
+    if (!eng_lower_is_known(l, tensor)) {
+        return BASE_OK;
+    }
+    struct eng_array array;
+    BASE_TRY(eng_lower_content(l, tensor, &array));
+    return eng_lower_const(l, &array.desc, array.data, out);
+}
+
 enum base_status eng_nn_reduce_axis(struct eng_lower *l, enum eng_reduce_fn fn, uint32_t x,
                                     uint32_t axis, bool keep_dims, uint32_t *out)
 {

@@ -66,6 +66,9 @@ BASE_NODISCARD enum base_status eng_nn_unary(struct eng_lower *l, enum eng_unary
 // The elements [begin, begin + size) along `axis`.
 BASE_NODISCARD enum base_status eng_nn_part(struct eng_lower *l, uint32_t x, uint32_t axis,
                                             int64_t begin, int64_t size, uint32_t *out);
+// What a handler computed from constants alone as a constant, so that no run computes it again; the
+// tensor itself when its contents are not known now.
+BASE_NODISCARD enum base_status eng_nn_fold(struct eng_lower *l, uint32_t tensor, uint32_t *out);
 // Reduces over one axis or all axes.
 BASE_NODISCARD enum base_status eng_nn_reduce_axis(struct eng_lower *l, enum eng_reduce_fn fn,
                                                    uint32_t x, uint32_t axis, bool keep_dims,

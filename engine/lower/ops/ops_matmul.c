@@ -89,7 +89,11 @@ static enum base_status gemm_addend(struct eng_lower *l, const struct eng_node *
                               eng_desc_text(y, y_text, sizeof(y_text)));
     }
     float beta = eng_node_float(node, "beta", 1.0f);
-    return beta == 1.0f ? BASE_OK : eng_nn_with(l, node, ENG_MUL, *out, (double)beta, out);
+    if (beta == 1.0f) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_nn_with(l, node, ENG_MUL, *out, (double)beta, out));
+    return eng_nn_fold(l, *out, out);
 }
 
 static enum base_status lower_gemm(struct eng_lower *l, const struct eng_node *node)
@@ -138,10 +142,11 @@ enum base_status eng_nn_shifted(struct eng_lower *l, const struct eng_node *node
     BASE_TRY(eng_emit_cast(l, *out, to, out));
     BASE_TRY(eng_nn_optional(l, node, zero_input, NN_TYPES_BYTE, &zero, &zero_desc));
     if (zero == ENG_NONE) {
-        return BASE_OK;
+        return eng_nn_fold(l, *out, out);
     }
     BASE_TRY(eng_nn_same_type(l, node, zero_input, zero_desc.dtype, desc.dtype));
     BASE_TRY(eng_emit_cast(l, zero, to, &zero));
+    BASE_TRY(eng_nn_fold(l, zero, &zero));
     if (eng_desc_count(&zero_desc) == 1) {
         struct eng_desc scalar = {.dtype = to};
         BASE_TRY(eng_nn_reshape(l, zero, &scalar, &zero));
@@ -158,8 +163,7 @@ enum base_status eng_nn_shifted(struct eng_lower *l, const struct eng_node *node
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u does not fit input %u",
                               zero_input, input);
     }
-    *out = y;
-    return BASE_OK;
+    return eng_nn_fold(l, y, out);
 }
 
 enum base_status eng_nn_integer_matmul(struct eng_lower *l, const struct eng_node *node,
@@ -196,13 +200,22 @@ enum base_status eng_nn_integer_conv(struct eng_lower *l, const struct eng_node 
     int64_t groups = eng_node_int(node, "group", 1);
     if (x_desc.rank < 3 || w_desc.rank != x_desc.rank || groups < 1 ||
         x_desc.dims[1] % groups != 0 || w_desc.dims[1] != x_desc.dims[1] / groups ||
-        w_desc.dims[0] % groups != 0) {
+        w_desc.dims[0] % groups != 0 || x_desc.dims[1] == 0) {
         char x_text[64];
         char w_text[64];
         return eng_lower_fail(l, node, BASE_ERR_INVALID,
                               "input %s, weights %s and group %lld do not fit",
                               eng_desc_text(&x_desc, x_text, sizeof(x_text)),
                               eng_desc_text(&w_desc, w_text, sizeof(w_text)), (long long)groups);
+    }
+    if (eng_lower_has(l, node, in->x_zero)) {
+        uint32_t zero;
+        struct eng_desc zero_desc;
+        BASE_TRY(eng_nn_input(l, node, in->x_zero, NN_TYPES_BYTE, &zero, &zero_desc));
+        if (eng_desc_count(&zero_desc) != 1) {
+            return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %u is not a scalar",
+                                  in->x_zero);
+        }
     }
     // Floating point that is exact for these sums: float32 has fast kernels, float64 the range.
     bool narrow = eng_nn_product(&w_desc, 1, w_desc.rank) <= EXACT_F32_PRODUCTS;

@@ -84,7 +84,9 @@ static enum base_status computed_factors(struct eng_lower *l, const struct eng_n
     BASE_TRY(eng_nn_unary(l, ENG_RSQRT, t, &t));
     BASE_TRY(eng_emit_binary(l, node, ENG_MUL, bn->scale, t, out_a));
     BASE_TRY(eng_emit_binary(l, node, ENG_MUL, mean, *out_a, &t));
-    return eng_emit_binary(l, node, ENG_SUB, bn->bias, t, out_b);
+    BASE_TRY(eng_emit_binary(l, node, ENG_SUB, bn->bias, t, out_b));
+    BASE_TRY(eng_nn_fold(l, *out_a, out_a));
+    return eng_nn_fold(l, *out_b, out_b);
 }
 
 static enum base_status batch_norm_apply(struct eng_lower *l, const struct eng_node *node,

@@ -41,6 +41,7 @@ static enum base_status saturate(struct eng_lower *l, const struct eng_node *nod
     BASE_TRY(eng_nn_unary(l, ENG_ROUND, x, &y));
     if (zero != ENG_NONE) {
         BASE_TRY(eng_emit_cast(l, zero, ENG_F32, &zero));
+        BASE_TRY(eng_nn_fold(l, zero, &zero));
         BASE_TRY(eng_emit_binary(l, node, ENG_ADD, y, zero, &y));
     }
     float low = to == ENG_I8 ? -128.0f : 0.0f;
@@ -90,6 +91,7 @@ static enum base_status lower_dequantize(struct eng_lower *l, const struct eng_n
     if (zero != ENG_NONE) {
         BASE_TRY(eng_nn_same_type(l, node, 2, eng_lower_desc(l, zero)->dtype, desc.dtype));
         BASE_TRY(eng_emit_cast(l, zero, work, &zero));
+        BASE_TRY(eng_nn_fold(l, zero, &zero));
         BASE_TRY(eng_emit_binary(l, node, ENG_SUB, y, zero, &y));
     }
     BASE_TRY(eng_emit_cast(l, y, ENG_F32, &y));
@@ -150,7 +152,8 @@ static enum base_status rescale(struct eng_lower *l, const struct eng_node *node
         BASE_TRY(eng_nn_reshape(l, scales[i], &to, &scales[i]));
     }
     BASE_TRY(eng_emit_binary(l, node, ENG_MUL, scales[0], scales[1], out));
-    return eng_emit_binary(l, node, ENG_DIV, *out, scales[2], out);
+    BASE_TRY(eng_emit_binary(l, node, ENG_DIV, *out, scales[2], out));
+    return eng_nn_fold(l, *out, out);
 }
 
 // Scales the I32 result `acc` and brings it to the type of the zero point, input `zero_input`.

@@ -163,6 +163,7 @@ static enum base_status lower_hardmax(struct eng_lower *l, const struct eng_node
     struct eng_desc pair = eng_nn_desc1(ENG_F64, 2);
     BASE_TRY(eng_lower_const(l, &pair, values, &inputs[1]));
     BASE_TRY(eng_emit_cast(l, inputs[1], desc.dtype, &inputs[1]));
+    BASE_TRY(eng_nn_fold(l, inputs[1], &inputs[1]));
     struct eng_command command = {.op = ENG_OP_ONE_HOT};
     command.u.one_hot = (struct eng_one_hot){.outer = outer, .depth = n, .inner = inner};
     BASE_TRY(eng_emit(l, &command, inputs, 2, &desc, 1, &y));

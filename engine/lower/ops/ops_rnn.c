@@ -191,7 +191,8 @@ static enum base_status read_bias(struct eng_lower *l, const struct rnn *rnn, ui
         BASE_TRY(eng_lower_expand(l, parts[1], &desc, &parts[1]));
         BASE_TRY(eng_lower_concat(l, parts, 2, 0, &r_bias));
     }
-    return eng_emit_binary(l, rnn->node, ENG_ADD, w_bias, r_bias, out);
+    BASE_TRY(eng_emit_binary(l, rnn->node, ENG_ADD, w_bias, r_bias, out));
+    return eng_nn_fold(l, *out, out);
 }
 
 static enum base_status make_cell(struct eng_lower *l, const struct rnn *rnn, uint32_t direction,
