@@ -181,7 +181,7 @@ static void concatenation(void **state)
         int64_t total = 0;
         int64_t widths[10];
         for (uint32_t i = 0; i < count; i++) {
-            widths[i] = below(8) == 0 ? 0 : 1 + below(40);
+            widths[i] = i > 0 && below(8) == 0 ? 0 : 1 + below(40);
             total += widths[i];
         }
         int64_t at = 0;
