@@ -212,7 +212,7 @@ void eng_pool_for(struct eng_pool *pool, int64_t count, int64_t grain, eng_pool_
     if (grain < 1) {
         grain = 1;
     }
-    if (pool == NULL || pool->threads == 1 || count <= grain) {
+    if (pool == NULL || pool->threads == 1 || count / grain <= 1) {
         body(ctx, 0, count, 0);
         return;
     }

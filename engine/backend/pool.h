@@ -19,7 +19,7 @@ uint32_t eng_pool_threads(const struct eng_pool *pool); // 1 for NULL
 
 // Calls body(ctx, begin, end, worker) on disjoint ranges that cover [0, count), each at least
 // `grain` long except the last; worker in 0..threads-1, at most one call per worker at a time.
-// Returns when all are done. NULL pool or count <= grain: one call on the calling thread.
+// Returns when all are done. NULL pool or count < 2 * grain: one call on the calling thread.
 typedef void (*eng_pool_fn)(void *ctx, int64_t begin, int64_t end, uint32_t worker);
 void eng_pool_for(struct eng_pool *pool, int64_t count, int64_t grain, eng_pool_fn body, void *ctx);
 

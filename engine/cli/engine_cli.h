@@ -22,6 +22,8 @@ struct eng_cli {
     uint32_t input_count;
     const char *dims[ENG_CLI_LIST_MAX]; // NAME=N
     uint32_t dim_count;
+    const char *skips[ENG_CLI_LIST_MAX]; // names of cases
+    uint32_t skip_count;
     const char *output, *trace, *expected, *explain;
     uint64_t seed;
     uint32_t repeat, warmup, top;

@@ -35,6 +35,7 @@ enum key {
     KEY_RTOL = 'R',
     KEY_ATOL = 'A',
     KEY_CASES = 'C',
+    KEY_SKIP = 's',
     KEY_PROGRAM = 'P',
     KEY_EXPLAIN = 'E',
     KEY_CACHE = 'c',
@@ -64,6 +65,7 @@ static const struct argp_option all_options[] = {
     {"atol", KEY_ATOL, "X", 0, "absolute tolerance of floats (1e-5)", 0},
     {"onnx-cases", KEY_CASES, NULL, 0, "the arguments are folders of ONNX test cases: run them all",
      0},
+    {"skip", KEY_SKIP, "NAME", 0, "a case not to run", 0},
     {"program", KEY_PROGRAM, NULL, 0, "the lowered and fused program instead of the graph", 0},
     {"explain", KEY_EXPLAIN, "FILE", OPTION_ARG_OPTIONAL,
      "the table of candidates to FILE (or here)", 0},
@@ -78,7 +80,7 @@ static const struct argp_option all_options[] = {
 #define SESSION_KEYS "idrtpacMFS"
 static const struct eng_cli_command commands[] = {
     {"info", "MODEL", "inputs, outputs, operators and size of a model",
-     "  walle-engine info resnet18.onnx\n", "", 1, 1, eng_cli_info},
+     "  walle-engine info resnet18.onnx\n", "v", 1, 1, eng_cli_info},
     {"run", "MODEL", "runs a model once (or N times)",
      "  walle-engine run net.onnx --input x=x.npy --output y.npz\n"
      "  walle-engine run net.onnx --random 1 --dim batch=4 --threads 2 --trace trace.json\n",
@@ -92,7 +94,7 @@ static const struct eng_cli_command commands[] = {
      "  walle-engine check net.onnx --random 1      against the plain reference backend\n"
      "  walle-engine check test_conv_with_strides   a folder with model.onnx and test_data_set_0\n"
      "  walle-engine check --onnx-cases onnx/backend/test/data/node\n",
-     SESSION_KEYS "eRACv", 1, ENG_CLI_LIST_MAX, eng_cli_check},
+     SESSION_KEYS "eRACsv", 1, ENG_CLI_LIST_MAX, eng_cli_check},
     {"dump", "MODEL", "the graph as text, or the program made from it",
      "  walle-engine dump net.onnx\n"
      "  walle-engine dump net.onnx --program --dim batch=4\n",
@@ -210,6 +212,8 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
         return take_tolerance(state, text, &cli->rtol);
     case KEY_ATOL:
         return take_tolerance(state, text, &cli->atol);
+    case KEY_SKIP:
+        return add_to_list(state, cli->skips, &cli->skip_count, text);
     case KEY_CASES:
         cli->onnx_cases = true;
         return 0;

@@ -322,30 +322,100 @@ uint32_t eng_lower_kept(const struct eng_lower *l, uint32_t value)
     return l->kept == NULL || value >= l->root.graph->value_count ? ENG_NONE : l->kept[value];
 }
 
-// The wanted tensors as the session can supply them: real and PLAIN. Values and sequences bound to
-// the former tensor are bound to the new one.
-static enum base_status prepare_wanted(struct eng_lower *l)
+// --- stopping for contents
+
+// Whether a tensor is `leaf` or moves elements of it.
+static bool reads(const struct eng_lower *l, uint32_t tensor, uint32_t leaf)
 {
+    const struct eng_tensor *t = tensor_of(l, tensor);
+    for (uint32_t i = 0; t->kind == ENG_VIRTUAL && i < t->region_count; i++) {
+        if (t->regions[i].source == leaf) {
+            return true;
+        }
+    }
+    return tensor == leaf || t->alias == leaf;
+}
+
+// Lists the unknown tensors of one value that read any of `leaves`.
+static enum base_status want_value(struct eng_lower *l, uint32_t value,
+                                   const struct eng_list *leaves)
+{
+    if (value >= l->root.graph->value_count) {
+        return BASE_OK;
+    }
+    const struct eng_slot *slot = &l->root.slots[value];
+    uint32_t count = slot->type == ENG_VALUE_TENSOR     ? 1
+                     : slot->type == ENG_VALUE_SEQUENCE ? slot->item_count
+                                                        : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t tensor = slot->type == ENG_VALUE_TENSOR ? slot->tensor : slot->items[i];
+        for (uint32_t k = 0; k < leaves->count; k++) {
+            if (!l->notes[tensor].foldable && reads(l, tensor, leaves->items[k])) {
+                BASE_TRY(eng_lower_want(l, tensor));
+                break;
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+// What the node wants was found by following what it emitted back to tensors of before it, through
+// virtual tensors to their sources. The session knows values: wanted is what the node was given.
+static enum base_status name_wanted(struct eng_lower *l, const struct eng_node *node)
+{
+    struct eng_list leaves = l->wanted;
+    l->wanted = (struct eng_list){0};
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        BASE_TRY(want_value(l, node->inputs[i], &leaves));
+    }
+    for (uint32_t i = 0; i < node->attr_count; i++) {
+        if (node->attrs[i].kind != ENG_ATTR_GRAPH) {
+            continue;
+        }
+        const struct eng_graph *graph = node->attrs[i].u.graph;
+        for (uint32_t c = 0; c < graph->capture_count; c++) {
+            BASE_TRY(want_value(l, graph->captures[c].outer, &leaves));
+        }
+    }
+    if (l->wanted.count == 0) {
+        l->wanted = leaves;
+    }
+    return BASE_OK;
+}
+
+// Values and sequences bound to one tensor are bound to another.
+static enum base_status rebind(struct eng_lower *l, uint32_t old, uint32_t now)
+{
+    for (uint32_t v = 0; v < l->root.graph->value_count; v++) {
+        struct eng_slot *slot = &l->root.slots[v];
+        if (slot->type == ENG_VALUE_TENSOR && slot->tensor == old) {
+            slot->tensor = now;
+        } else if (slot->type == ENG_VALUE_SEQUENCE && slot->item_count > 0) {
+            uint32_t *items =
+                base_arena_copy(l->arena, slot->items, slot->item_count * sizeof(uint32_t));
+            if (items == NULL) {
+                return BASE_ERR_NOMEM;
+            }
+            for (uint32_t k = 0; k < slot->item_count; k++) {
+                items[k] = items[k] == old ? now : items[k];
+            }
+            slot->items = items;
+        }
+    }
+    return BASE_OK;
+}
+
+// The wanted tensors as the session can supply them: real and PLAIN.
+static enum base_status prepare_wanted(struct eng_lower *l, const struct eng_node *node)
+{
+    BASE_TRY(name_wanted(l, node));
     for (uint32_t i = 0; i < l->wanted.count; i++) {
         uint32_t old = l->wanted.items[i];
         uint32_t now;
         BASE_TRY(eng_lower_as(l, old, ENG_PLAIN, false, &now));
         l->wanted.items[i] = now;
-        for (uint32_t v = 0; now != old && v < l->root.graph->value_count; v++) {
-            struct eng_slot *slot = &l->root.slots[v];
-            if (slot->type == ENG_VALUE_TENSOR && slot->tensor == old) {
-                slot->tensor = now;
-            } else if (slot->type == ENG_VALUE_SEQUENCE) {
-                uint32_t *items =
-                    base_arena_copy(l->arena, slot->items, slot->item_count * sizeof(uint32_t));
-                if (items == NULL) {
-                    return BASE_ERR_NOMEM;
-                }
-                for (uint32_t k = 0; k < slot->item_count; k++) {
-                    items[k] = items[k] == old ? now : items[k];
-                }
-                slot->items = items;
-            }
+        if (now != old) {
+            BASE_TRY(rebind(l, old, now));
         }
     }
     return BASE_OK;
@@ -378,7 +448,7 @@ enum base_status eng_lower_run(struct eng_lower *l, uint32_t first, uint32_t *ou
         enum base_status status = eng_lower_node(l, &graph->nodes[i]);
         if (status == BASE_ERR_BUSY) {
             eng_lower_undo(l, &l->top);
-            BASE_TRY(prepare_wanted(l));
+            BASE_TRY(prepare_wanted(l, &graph->nodes[i]));
             *out_next = i;
             return BASE_ERR_BUSY;
         }

@@ -199,7 +199,7 @@ enum base_status eng_lower_evaluate(struct eng_lower *l, const uint32_t *tensors
 
 // --- contents
 
-static enum base_status list_wanted(struct eng_lower *l, uint32_t tensor)
+enum base_status eng_lower_want(struct eng_lower *l, uint32_t tensor)
 {
     for (uint32_t i = 0; i < l->wanted.count; i++) {
         if (l->wanted.items[i] == tensor) {
@@ -225,7 +225,7 @@ static enum base_status want(struct eng_lower *l, uint32_t tensor, bool *out_any
         note->stamp = l->stamp;
         const struct eng_tensor *t = tensor_of(l, at);
         if (at < l->top.tensors) {
-            BASE_TRY(list_wanted(l, at));
+            BASE_TRY(eng_lower_want(l, at));
             *out_any = true;
         } else if (t->kind == ENG_VIRTUAL) {
             for (uint32_t i = 0; i < t->region_count; i++) {

@@ -23,6 +23,9 @@ static const struct eng_op_table *const tables[] = {
 
 const struct eng_op *eng_op_find(const char *domain, const char *name, int32_t opset)
 {
+    if (domain[0] == '\0' && opset < ENG_OPSET_FULL) {
+        opset = ENG_OPSET_FULL; // older forms: see ENG_OPSET_MIN
+    }
     for (size_t t = 0; t < TABLE_COUNT; t++) {
         for (uint32_t i = 0; i < tables[t]->count; i++) {
             const struct eng_op *op = &tables[t]->ops[i];

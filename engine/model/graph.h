@@ -18,8 +18,10 @@
 #define ENG_NODE_PORTS_MAX  65536u   // inputs or outputs of one node
 #define ENG_ATTRS_MAX       256u     // attributes of one node
 #define ENG_GRAPH_DEPTH_MAX 16u      // nested subgraphs
-#define ENG_OPSET_MIN       7
-#define ENG_OPSET_MAX       17
+// Opsets before 7 are read with the meaning of 7; a node in a form that 7 no longer has is refused.
+#define ENG_OPSET_MIN  1
+#define ENG_OPSET_FULL 7
+#define ENG_OPSET_MAX  17
 
 struct eng_graph;
 struct eng_op; // lower/lower.h

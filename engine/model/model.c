@@ -72,6 +72,7 @@ static enum base_status build(struct eng_model *model, const struct eng_model_op
         .size = size,
         .mappings = model->mappings,
         .find_op = eng_op_find,
+        .alloc = base_alloc_heap(),
     };
     BASE_TRY(eng_onnx_read(model, &reading, error));
     if (options == NULL || !options->keep_batch_norm) {

@@ -133,10 +133,15 @@ enum base_status eng_npz_read(const uint8_t *bytes, size_t size, struct base_are
     }
     struct base_reader reader;
     base_reader_init(&reader, bytes + directory, end_at - directory);
+    uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct entry entry;
         if (read_entry(&reader, &entry) != BASE_OK) {
             return fail(error, BASE_ERR_INVALID, "unreadable directory");
+        }
+        total += entry.size;
+        if (total > size) { // or a small file could ask for any amount of memory
+            return fail(error, BASE_ERR_INVALID, "its entries overlap");
         }
         BASE_TRY(take_entry(bytes, size, &entry, arena, &list, error));
     }

@@ -2,7 +2,7 @@
 // build the graph, bind operators. Called by model.c on the loading thread.
 #include "model/onnx_read.h"
 
-#include "base/alloc.h"
+#include "model/onnx_legacy.h"
 
 #include <string.h>
 
@@ -98,7 +98,9 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct eng_node *node = &graph->nodes[n];
-        node->impl = find_op(node->domain, node->op, node->opset);
+        if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL || eng_legacy_accepts(node)) {
+            node->impl = find_op(node->domain, node->op, node->opset);
+        }
         if (node->impl == NULL) {
             bool local = is_local_function(onnx, node);
             return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
@@ -136,7 +138,7 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
 {
     struct base_error unused;
     struct base_arena scratch;
-    base_arena_init(&scratch, base_alloc_heap(), SCRATCH_CHUNK_BYTES, ENG_SCRATCH_BYTES_MAX);
+    base_arena_init(&scratch, options->alloc, SCRATCH_CHUNK_BYTES, ENG_SCRATCH_BYTES_MAX);
     struct eng_onnx onnx = {
         .arena = &model->arena,
         .scratch = &scratch,
@@ -144,7 +146,7 @@ enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_op
         .error = error != NULL ? error : &unused,
     };
     enum base_status status =
-        eng_scan_model(&onnx.scan, base_alloc_heap(), options->bytes, options->size, onnx.error);
+        eng_scan_model(&onnx.scan, options->alloc, options->bytes, options->size, onnx.error);
     if (status == BASE_OK) {
         status = read_scanned(&onnx, model, options);
     }

@@ -24,6 +24,7 @@ struct eng_read_options {
     size_t size;
     struct eng_mappings *mappings; // for external data
     eng_op_find_fn find_op;
+    const struct base_alloc_port *alloc; // for what the load itself needs
 };
 
 struct eng_onnx {

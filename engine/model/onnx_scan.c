@@ -23,6 +23,7 @@ enum message {
     DIM,
     TENSOR, // cut out
     SPARSE, // refused
+    MESSAGE_COUNT
 };
 
 enum action {
@@ -36,61 +37,55 @@ enum action {
 };
 
 struct rule {
-    uint8_t message;
-    uint8_t field;
     uint8_t action;
     uint8_t child;
 };
 
-static const struct rule rules[] = {
-    {MODEL, 1, NUMBER, 0},
-    {MODEL, 2, TEXT, 0},
-    {MODEL, 7, ONCE, GRAPH},
-    {MODEL, 8, MANY, OPSET},
-    {MODEL, 25, MANY, FUNCTION},
-    {OPSET, 1, TEXT, 0},
-    {OPSET, 2, NUMBER, 0},
-    {FUNCTION, 1, TEXT, 0},
-    {FUNCTION, 10, TEXT, 0},
-    {GRAPH, 1, MANY, NODE},
-    {GRAPH, 2, TEXT, 0},
-    {GRAPH, 5, MANY, TENSOR},
-    {GRAPH, 11, MANY, VALUE_INFO},
-    {GRAPH, 12, MANY, VALUE_INFO},
-    {GRAPH, 13, MANY, VALUE_INFO},
-    {GRAPH, 15, MANY, SPARSE},
-    {NODE, 1, TEXT, 0},
-    {NODE, 2, TEXT, 0},
-    {NODE, 3, TEXT, 0},
-    {NODE, 4, TEXT, 0},
-    {NODE, 5, MANY, ATTRIBUTE},
-    {NODE, 7, TEXT, 0},
-    {ATTRIBUTE, 1, TEXT, 0},
-    {ATTRIBUTE, 2, FLOAT, 0},
-    {ATTRIBUTE, 3, NUMBER, 0},
-    {ATTRIBUTE, 4, BYTES, 0},
-    {ATTRIBUTE, 5, ONCE, TENSOR},
-    {ATTRIBUTE, 6, ONCE, GRAPH},
-    {ATTRIBUTE, 7, FLOAT, 0},
-    {ATTRIBUTE, 8, NUMBER, 0},
-    {ATTRIBUTE, 9, BYTES, 0},
-    {ATTRIBUTE, 20, NUMBER, 0},
-    {ATTRIBUTE, 21, TEXT, 0},
-    {VALUE_INFO, 1, TEXT, 0},
-    {VALUE_INFO, 2, ONCE, TYPE},
-    {TYPE, 1, ONCE, TYPE_TENSOR},
-    {TYPE, 4, ONCE, TYPE_SEQUENCE},
-    {TYPE, 9, ONCE, TYPE_OPTIONAL},
-    {TYPE_TENSOR, 1, NUMBER, 0},
-    {TYPE_TENSOR, 2, ONCE, SHAPE},
-    {TYPE_SEQUENCE, 1, ONCE, TYPE},
-    {TYPE_OPTIONAL, 1, ONCE, TYPE},
-    {SHAPE, 1, MANY, DIM},
-    {DIM, 1, NUMBER, 0},
-    {DIM, 2, TEXT, 0},
+// Fields have numbers below 32 wherever we look at them.
+#define FIELDS 32u
+
+static const struct rule rules[MESSAGE_COUNT][FIELDS] = {
+    [MODEL] = {[1] = {NUMBER, 0},
+               [2] = {TEXT, 0},
+               [7] = {ONCE, GRAPH},
+               [8] = {MANY, OPSET},
+               [25] = {MANY, FUNCTION}},
+    [OPSET] = {[1] = {TEXT, 0}, [2] = {NUMBER, 0}},
+    [FUNCTION] = {[1] = {TEXT, 0}, [10] = {TEXT, 0}},
+    [GRAPH] = {[1] = {MANY, NODE},
+               [2] = {TEXT, 0},
+               [5] = {MANY, TENSOR},
+               [11] = {MANY, VALUE_INFO},
+               [12] = {MANY, VALUE_INFO},
+               [13] = {MANY, VALUE_INFO},
+               [15] = {MANY, SPARSE}},
+    [NODE] = {[1] = {TEXT, 0},
+              [2] = {TEXT, 0},
+              [3] = {TEXT, 0},
+              [4] = {TEXT, 0},
+              [5] = {MANY, ATTRIBUTE},
+              [7] = {TEXT, 0}},
+    [ATTRIBUTE] = {[1] = {TEXT, 0},
+                   [2] = {FLOAT, 0},
+                   [3] = {NUMBER, 0},
+                   [4] = {BYTES, 0},
+                   [5] = {ONCE, TENSOR},
+                   [6] = {ONCE, GRAPH},
+                   [7] = {FLOAT, 0},
+                   [8] = {NUMBER, 0},
+                   [9] = {BYTES, 0},
+                   [20] = {NUMBER, 0},
+                   [21] = {TEXT, 0}},
+    [VALUE_INFO] = {[1] = {TEXT, 0}, [2] = {ONCE, TYPE}},
+    [TYPE] = {[1] = {ONCE, TYPE_TENSOR}, [4] = {ONCE, TYPE_SEQUENCE}, [9] = {ONCE, TYPE_OPTIONAL}},
+    [TYPE_TENSOR] = {[1] = {NUMBER, 0}, [2] = {ONCE, SHAPE}},
+    [TYPE_SEQUENCE] = {[1] = {ONCE, TYPE}},
+    [TYPE_OPTIONAL] = {[1] = {ONCE, TYPE}},
+    [SHAPE] = {[1] = {MANY, DIM}},
+    [DIM] = {[1] = {NUMBER, 0}, [2] = {TEXT, 0}},
 };
 
-static const char *const message_names[] = {
+static const char *const message_names[MESSAGE_COUNT] = {
     "ModelProto",       "OperatorSetIdProto", "FunctionProto",      "GraphProto",
     "NodeProto",        "AttributeProto",     "ValueInfoProto",     "TypeProto",
     "TypeProto.Tensor", "TypeProto.Sequence", "TypeProto.Optional", "TensorShapeProto",
@@ -104,16 +99,6 @@ struct walk {
     struct eng_scan *scan;
     struct base_error *error;
 };
-
-static const struct rule *rule_of(enum message message, uint32_t field)
-{
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-        if (rules[i].message == message && rules[i].field == field) {
-            return &rules[i];
-        }
-    }
-    return NULL;
-}
 
 static enum base_status fail(const struct walk *w, enum base_status status, enum message message,
                              const char *text)
@@ -180,8 +165,8 @@ static enum base_status cut_tensor(const struct walk *w, const struct eng_wire_f
     return BASE_OK;
 }
 
-static enum base_status keep_scalar(const struct walk *w, const struct rule *rule,
-                                    const struct eng_wire_field *field)
+static enum base_status keep_scalar(const struct walk *w, enum message message,
+                                    const struct rule *rule, const struct eng_wire_field *field)
 {
     bool fits = field->type == ENG_WIRE_BYTES;
     if (rule->action == NUMBER) {
@@ -190,14 +175,14 @@ static enum base_status keep_scalar(const struct walk *w, const struct rule *rul
         fits = fits || field->type == ENG_WIRE_FIXED32;
     }
     if (!fits) {
-        return fail(w, BASE_ERR_INVALID, rule->message, "a field of another type");
+        return fail(w, BASE_ERR_INVALID, message, "a field of another type");
     }
     if (rule->action == TEXT) {
         if (field->size > ENG_NAME_BYTES_MAX) {
-            return fail(w, BASE_ERR_TOO_LARGE, rule->message, "a name over the limit");
+            return fail(w, BASE_ERR_TOO_LARGE, message, "a name over the limit");
         }
         if (field->size > 0 && memchr(field->bytes, 0, field->size) != NULL) {
-            return fail(w, BASE_ERR_INVALID, rule->message, "a name with a NUL byte");
+            return fail(w, BASE_ERR_INVALID, message, "a name with a NUL byte");
         }
     }
     return add(w, field->start, (size_t)(field->end - field->start));
@@ -206,11 +191,11 @@ static enum base_status keep_scalar(const struct walk *w, const struct rule *rul
 static enum base_status walk_message(const struct walk *w, enum message message,
                                      const uint8_t *bytes, size_t size, uint32_t depth);
 
-static enum base_status enter(const struct walk *w, const struct rule *rule,
+static enum base_status enter(const struct walk *w, enum message message, const struct rule *rule,
                               const struct eng_wire_field *field, uint32_t depth)
 {
     if (field->type != ENG_WIRE_BYTES) {
-        return fail(w, BASE_ERR_INVALID, rule->message, "a field of another type");
+        return fail(w, BASE_ERR_INVALID, message, "a field of another type");
     }
     if (rule->child == TENSOR) {
         return cut_tensor(w, field);
@@ -238,13 +223,13 @@ static enum base_status walk_message(const struct walk *w, enum message message,
     }
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
-    uint32_t seen = 0; // fields that may occur once have numbers below 32
+    uint32_t seen = 0; // by field
     struct eng_wire_field field;
     while (eng_wire_next(&reader, &field)) {
-        const struct rule *rule = rule_of(message, field.number);
-        if (rule == NULL) {
+        if (field.number >= FIELDS || rules[message][field.number].action == DROP) {
             continue;
         }
+        const struct rule *rule = &rules[message][field.number];
         if (rule->action == ONCE) {
             if ((seen >> field.number & 1) != 0) {
                 return fail(w, BASE_ERR_INVALID, message, "a part occurs twice");
@@ -252,9 +237,9 @@ static enum base_status walk_message(const struct walk *w, enum message message,
             seen |= 1u << field.number;
         }
         if (rule->action == ONCE || rule->action == MANY) {
-            BASE_TRY(enter(w, rule, &field, depth));
+            BASE_TRY(enter(w, message, rule, &field, depth));
         } else {
-            BASE_TRY(keep_scalar(w, rule, &field));
+            BASE_TRY(keep_scalar(w, message, rule, &field));
         }
     }
     if (reader.status != BASE_OK) {

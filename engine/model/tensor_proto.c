@@ -142,6 +142,9 @@ enum base_status eng_tensor_proto_parse(const uint8_t *bytes, size_t size,
     struct eng_wire_field field;
     while (eng_wire_next(&reader, &field)) {
         enum base_status status = add_field(out, &field);
+        if (status == BASE_ERR_UNSUPPORTED && field.number == FIELD_DIMS) {
+            return fail(out, error, status, "more dimensions than are supported");
+        }
         if (status != BASE_OK) {
             return base_error_set(error, status, "tensor '%.*s': field %u: %s", (int)out->name.size,
                                   out->name.size > 0 ? out->name.data : "", field.number,

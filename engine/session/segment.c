@@ -371,6 +371,9 @@ static enum base_status plan(const struct build *b)
         .precision = session->options.precision,
         .error = b->error,
     };
+#ifdef BASE_DEBUG
+    BASE_TRY(eng_program_validate(&segment->program, b->error));
+#endif
     BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare));
     if (session->options.trace) {
         segment->events = base_arena_zalloc(&segment->arena, (segment->exec.step_count + 1u) *

@@ -46,6 +46,7 @@ static inline enum base_status rig_read_at(struct rig *rig, const struct base_bu
         .size = bytes->size,
         .mappings = rig->model.mappings,
         .find_op = rig_find,
+        .alloc = base_alloc_heap(),
     };
     return eng_onnx_read(&rig->model, &options, &rig->error);
 }

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/isa.h"
+#include "model/graph.h" // ENG_NONE
 
 // gemm_prepare.c, conv_prepare.c
 BASE_NODISCARD enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
@@ -15,5 +16,90 @@ BASE_NODISCARD enum base_status eng_cpu_prepare_conv(const struct eng_prepare *c
                                                      const struct eng_program *program,
                                                      const struct eng_command *command,
                                                      struct eng_step *out_step);
+
+// vec_unary.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_unary(const struct eng_prepare *ctx,
+                                                      const struct eng_program *program,
+                                                      const struct eng_command *command,
+                                                      struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_cast(const struct eng_prepare *ctx,
+                                                     const struct eng_program *program,
+                                                     const struct eng_command *command,
+                                                     struct eng_step *out_step);
+
+// vec_expr.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_binary(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_select(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_expr(const struct eng_prepare *ctx,
+                                                     const struct eng_program *program,
+                                                     const struct eng_command *command,
+                                                     struct eng_step *out_step);
+
+// vec_reduce.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_reduce(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_arg_reduce(const struct eng_prepare *ctx,
+                                                           const struct eng_program *program,
+                                                           const struct eng_command *command,
+                                                           struct eng_step *out_step);
+
+// vec_rows.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_softmax(const struct eng_prepare *ctx,
+                                                        const struct eng_program *program,
+                                                        const struct eng_command *command,
+                                                        struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_norm(const struct eng_prepare *ctx,
+                                                     const struct eng_program *program,
+                                                     const struct eng_command *command,
+                                                     struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_cumsum(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+
+// vec_pool.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_pool(const struct eng_prepare *ctx,
+                                                     const struct eng_program *program,
+                                                     const struct eng_command *command,
+                                                     struct eng_step *out_step);
+
+// vec_attention.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,
+                                                          const struct eng_program *program,
+                                                          const struct eng_command *command,
+                                                          struct eng_step *out_step);
+
+// move_raster.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+
+// move_index.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_gather(const struct eng_prepare *ctx,
+                                                       const struct eng_program *program,
+                                                       const struct eng_command *command,
+                                                       struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_scatter(const struct eng_prepare *ctx,
+                                                        const struct eng_program *program,
+                                                        const struct eng_command *command,
+                                                        struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_cpu_prepare_one_hot(const struct eng_prepare *ctx,
+                                                        const struct eng_program *program,
+                                                        const struct eng_command *command,
+                                                        struct eng_step *out_step);
+
+// Least work worth a thread of its own, in elements of the simplest kernel.
+#define ENG_CPU_GRAIN 32768
+// What one element of a function costs in that measure.
+int64_t eng_cpu_unary_cost(enum eng_unary_fn fn);
 
 #endif

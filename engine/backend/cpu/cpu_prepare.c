@@ -5,6 +5,22 @@
 static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_MATMUL] = eng_cpu_prepare_matmul,
     [ENG_OP_CONV] = eng_cpu_prepare_conv,
+    [ENG_OP_UNARY] = eng_cpu_prepare_unary,
+    [ENG_OP_CAST] = eng_cpu_prepare_cast,
+    [ENG_OP_BINARY] = eng_cpu_prepare_binary,
+    [ENG_OP_SELECT] = eng_cpu_prepare_select,
+    [ENG_OP_EXPR] = eng_cpu_prepare_expr,
+    [ENG_OP_REDUCE] = eng_cpu_prepare_reduce,
+    [ENG_OP_ARG_REDUCE] = eng_cpu_prepare_arg_reduce,
+    [ENG_OP_SOFTMAX] = eng_cpu_prepare_softmax,
+    [ENG_OP_NORM] = eng_cpu_prepare_norm,
+    [ENG_OP_CUMSUM] = eng_cpu_prepare_cumsum,
+    [ENG_OP_POOL] = eng_cpu_prepare_pool,
+    [ENG_OP_ATTENTION] = eng_cpu_prepare_attention,
+    [ENG_OP_RASTER] = eng_cpu_prepare_raster,
+    [ENG_OP_GATHER] = eng_cpu_prepare_gather,
+    [ENG_OP_SCATTER] = eng_cpu_prepare_scatter,
+    [ENG_OP_ONE_HOT] = eng_cpu_prepare_one_hot,
 };
 
 enum base_status eng_cpu_prepare(const struct eng_prepare *ctx, const struct eng_program *program,

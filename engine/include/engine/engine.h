@@ -38,7 +38,8 @@ struct eng_model_options {
 
 // Reads a model file (memory-mapped; external data too). The caller owns one reference.
 // IO: file cannot be read. INVALID/TRUNCATED: not an ONNX model, or a broken one. TOO_LARGE: over a
-// limit. UNSUPPORTED: an IR version or opset outside 7..17. NOMEM.
+// limit. UNSUPPORTED: an IR version outside 3..8 or opset outside 1..17 (of opsets below 7 only
+// operators that mean the same in opset 7 are read). NOMEM.
 // An operator the engine does not know is reported here as well: UNSUPPORTED, naming it.
 BASE_NODISCARD enum base_status eng_model_load(const char *path,
                                                const struct eng_model_options *options,

@@ -130,6 +130,28 @@ static const struct binary_rule *find_binary(const char *op)
     return NULL;
 }
 
+// Opsets before 7: `axis` names the dimension of a where the shape of b begins.
+static enum base_status legacy_broadcast(struct eng_lower *l, const struct eng_node *node,
+                                         const struct eng_desc *a, const struct eng_desc *b,
+                                         uint32_t *tensor)
+{
+    uint32_t axis;
+    if (node->opset >= ENG_OPSET_FULL || eng_node_attr(node, "axis") == NULL) {
+        return BASE_OK;
+    }
+    BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", 0), a->rank, &axis));
+    if (axis + b->rank > a->rank) {
+        return eng_lower_fail(l, node, BASE_ERR_INVALID, "axis %u leaves no room for %u dimensions",
+                              axis, b->rank);
+    }
+    struct eng_desc wide = *b;
+    wide.rank = a->rank - axis;
+    for (uint32_t d = b->rank; d < wide.rank; d++) {
+        wide.dims[d] = 1;
+    }
+    return eng_lower_reshape(l, *tensor, &wide, tensor);
+}
+
 static enum base_status lower_binary(struct eng_lower *l, const struct eng_node *node)
 {
     const struct binary_rule *rule = find_binary(node->op);
@@ -144,6 +166,7 @@ static enum base_status lower_binary(struct eng_lower *l, const struct eng_node 
     BASE_TRY(eng_nn_input(l, node, 0, rule->types, &a, &a_desc));
     BASE_TRY(eng_nn_input(l, node, 1, rule->types, &b, &b_desc));
     BASE_TRY(eng_nn_same_type(l, node, 1, b_desc.dtype, a_desc.dtype));
+    BASE_TRY(legacy_broadcast(l, node, &a_desc, &b_desc, &b));
     BASE_TRY(eng_emit_binary(l, node, rule->fn, a, b, &y));
     return eng_lower_output(l, node, 0, y);
 }
@@ -340,6 +363,13 @@ static enum base_status lower_prelu(struct eng_lower *l, const struct eng_node *
     BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT | NN_TYPES_INT, &x, &desc));
     BASE_TRY(eng_nn_input(l, node, 1, NN_TYPES_FLOAT | NN_TYPES_INT, &slope, &slope_desc));
     BASE_TRY(eng_nn_same_type(l, node, 1, slope_desc.dtype, desc.dtype));
+    if (node->opset < ENG_OPSET_FULL && slope_desc.rank == 1 && desc.rank > 2) {
+        slope_desc.rank = desc.rank - 1; // a slope a channel: [C] meant [C, 1...]
+        for (uint32_t d = 1; d < slope_desc.rank; d++) {
+            slope_desc.dims[d] = 1;
+        }
+        BASE_TRY(eng_lower_reshape(l, slope, &slope_desc, &slope));
+    }
     bool fits = slope_desc.rank <= desc.rank;
     for (uint32_t i = 0; fits && i < slope_desc.rank; i++) {
         int64_t dim = slope_desc.dims[slope_desc.rank - 1 - i];

@@ -309,6 +309,42 @@ static void unknown_operators_are_named(void **state)
     rig_done(&rig);
 }
 
+// Opset 6: what did not change until 7 is read as 7, the rest is refused.
+static void old_opsets_are_read_where_they_mean_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *op, *attr;
+        int64_t value;
+        enum base_status status;
+    } cases[] = {
+        {"Relu", NULL, 0, BASE_OK},
+        {"Add", "broadcast", 1, BASE_OK},
+        {"Add", "axis", 1, BASE_ERR_UNSUPPORTED},
+        {"BatchNormalization", "is_test", 1, BASE_OK},
+        {"BatchNormalization", "is_test", 0, BASE_ERR_UNSUPPORTED},
+        {"LSTM", NULL, 0, BASE_ERR_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct base_buffer node = ob_node(cases[i].op, "n", "x", "y");
+        if (cases[i].attr != NULL) {
+            ob_attr_int(&node, cases[i].attr, cases[i].value);
+        }
+        struct base_buffer graph = ob_new();
+        ob_take(&graph, OB_GRAPH_NODE, node);
+        ob_take(&graph, OB_GRAPH_INPUT, ob_value("x", ENG_F32, 2, shape23));
+        ob_take(&graph, OB_GRAPH_OUTPUT, ob_value("y", ENG_F32, 2, shape23));
+        struct rig rig;
+        assert_int_equal(rig_read(&rig, ob_model(3, 6, graph), NULL), cases[i].status);
+        if (cases[i].status == BASE_OK) {
+            assert_int_equal(rig.model.graph->nodes[0].opset, 7);
+        } else {
+            assert_non_null(strstr(rig.error.text, "opset 6"));
+        }
+        rig_done(&rig);
+    }
+}
+
 // An If whose branches read values two scopes out.
 static void subgraphs_capture_outer_values(void **state)
 {
@@ -470,6 +506,7 @@ int main(void)
         cmocka_unit_test(sorting_holds_for_random_graphs),
         cmocka_unit_test(nodes_nobody_needs_are_dropped),
         cmocka_unit_test(unknown_operators_are_named),
+        cmocka_unit_test(old_opsets_are_read_where_they_mean_the_same),
         cmocka_unit_test(subgraphs_capture_outer_values),
         cmocka_unit_test(attributes_of_every_kind),
         cmocka_unit_test(external_data_is_mapped),

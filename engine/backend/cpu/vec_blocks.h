@@ -1,0 +1,220 @@
+// Attention over a block of rows, and blocked moves, written once over the vector layer. Part of
+// vec_template.h.
+#ifndef ENG_CPU_VEC_BLOCKS_H
+#define ENG_CPU_VEC_BLOCKS_H
+
+#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/vec_reduction.h"
+#include "backend/cpu/vec_unroll.h"
+
+#define VEC_PANEL (VEC_TILE_VECTORS * VW)
+
+// acc = A B for `rows` rows of A (a constant where this is inlined) and one panel of B.
+static inline __attribute__((always_inline)) void
+tile_product(int rows, const float *a, int64_t a_stride, const float *b, int64_t k,
+             vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS])
+{
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            acc[r][j] = vf_set(0.0f);
+        }
+    }
+    for (int64_t i = 0; i < k; i++) {
+        vf column[VEC_TILE_VECTORS];
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            column[j] = vf_load(b + i * VEC_PANEL + j * VW);
+        }
+        VEC_UNROLL
+        for (int r = 0; r < rows; r++) {
+            vf x = vf_set(a[r * a_stride + i]);
+            VEC_UNROLL
+            for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+                acc[r][j] = vf_fma(x, column[j], acc[r][j]);
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void tile_store(int rows, const float *a,
+                                                             int64_t a_stride, const float *b,
+                                                             int64_t k, float *c, int64_t c_stride,
+                                                             int64_t columns, const float *factors)
+{
+    vf acc[VEC_TILE_ROWS][VEC_TILE_VECTORS];
+    tile_product(rows, a, a_stride, b, k, acc);
+    VEC_UNROLL
+    for (int r = 0; r < rows; r++) {
+        vf f = vf_set(factors == NULL ? 1.0f : factors[r]);
+        VEC_UNROLL
+        for (int j = 0; j < VEC_TILE_VECTORS; j++) {
+            int64_t left = columns - j * VW;
+            if (left >= VW) {
+                vf_store(c + r * c_stride + j * VW, acc[r][j] * f);
+            } else if (left > 0) {
+                vf_store_n(c + r * c_stride + j * VW, acc[r][j] * f, left);
+            }
+        }
+    }
+}
+
+// C = A B for one panel of B, rows scaled by `factors` when given.
+static void panel_product(int64_t rows, const float *a, int64_t a_stride, const float *b, int64_t k,
+                          float *c, int64_t c_stride, int64_t columns, const float *factors)
+{
+    while (rows >= VEC_TILE_ROWS) {
+        tile_store(VEC_TILE_ROWS, a, a_stride, b, k, c, c_stride, columns, factors);
+        rows -= VEC_TILE_ROWS;
+        a += VEC_TILE_ROWS * a_stride;
+        c += VEC_TILE_ROWS * c_stride;
+        factors = factors == NULL ? NULL : factors + VEC_TILE_ROWS;
+    }
+    if (rows >= 2) {
+        tile_store(2, a, a_stride, b, k, c, c_stride, columns, factors);
+        if (rows >= 4) {
+            tile_store(2, a + 2 * a_stride, a_stride, b, k, c + 2 * c_stride, c_stride, columns,
+                       factors == NULL ? NULL : factors + 2);
+        }
+    }
+    if (rows % 2 != 0) {
+        tile_store(1, a + (rows - 1) * a_stride, a_stride, b, k, c + (rows - 1) * c_stride,
+                   c_stride, columns, factors == NULL ? NULL : factors + rows - 1);
+    }
+}
+
+// s = s * scale + mask; returns the largest.
+static float mask_row(float *s, int64_t n, float scale, const float *mask, int64_t mask_stride)
+{
+    vf f = vf_set(scale);
+    vf m = vf_set(-INFINITY);
+    vf add = vf_set(mask != NULL && mask_stride == 0 ? mask[0] : 0.0f);
+    float largest = -INFINITY;
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        if (mask_stride == 1) {
+            add = vf_load(mask + i);
+        } else if (mask_stride != 0) {
+            float lanes[VW];
+            for (int j = 0; j < VW; j++) {
+                lanes[j] = mask[(i + j) * mask_stride];
+            }
+            add = vf_load(lanes);
+        }
+        vf x = vf_fma(vf_load(s + i), f, add);
+        vf_store(s + i, x);
+        m = vf_max(x, m);
+    }
+    for (; i < n; i++) {
+        s[i] = s[i] * scale + (mask != NULL ? mask[i * mask_stride] : 0.0f);
+        largest = s[i] > largest ? s[i] : largest;
+    }
+    float vectors = vf_hmax(m);
+    return vectors > largest ? vectors : largest;
+}
+
+// Scores of a block of rows against all keys, their softmax (kept unnormalised), and the sum of the
+// values they weigh.
+static void attention_rows(const struct eng_vec_attention *a)
+{
+    float factors[ENG_VEC_ATTENTION_ROWS_MAX];
+    for (int64_t c = 0; c < a->t; c += VEC_PANEL) {
+        panel_product(a->rows, a->q, a->q_stride, a->k_panels + c * a->d, a->d, a->scores + c,
+                      a->score_stride, VEC_PANEL, NULL);
+    }
+    for (int64_t r = 0; r < a->rows; r++) {
+        float *s = a->scores + r * a->score_stride;
+        const float *mask = a->mask == NULL ? NULL : a->mask + r * a->mask_row_stride;
+        float m = mask_row(s, a->t, a->scale, mask, a->mask == NULL ? 0 : a->mask_stride);
+        factors[r] = 1.0f / exp_row(s, s, a->t, m);
+    }
+    for (int64_t c = 0; c < a->e; c += VEC_PANEL) {
+        int64_t columns = a->e - c < VEC_PANEL ? a->e - c : VEC_PANEL;
+        panel_product(a->rows, a->scores, a->score_stride, a->v_panels + c * a->t, a->t, a->out + c,
+                      a->out_stride, columns, factors);
+    }
+}
+
+// dst[c * dst_stride + r] = src[r * src_stride + c]. The last tiles overlap the ones before them.
+static void transpose(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,
+                      int64_t rows, int64_t columns)
+{
+    if (rows < VW || columns < VW) {
+        for (int64_t c = 0; c < columns; c++) {
+            for (int64_t r = 0; r < rows; r++) {
+                dst[c * dst_stride + r] = src[r * src_stride + c];
+            }
+        }
+        return;
+    }
+    for (int64_t c = 0; c < columns; c += VW) {
+        c = c + VW <= columns ? c : columns - VW;
+        for (int64_t r = 0; r < rows; r += VW) {
+            r = r + VW <= rows ? r : rows - VW;
+            vec_transpose_tile(src + r * src_stride + c, src_stride, dst + c * dst_stride + r,
+                               dst_stride);
+        }
+    }
+}
+
+static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                           bool transposed, float *out)
+{
+    for (int64_t c = 0; c < columns; c += VEC_PANEL, out += rows * VEC_PANEL) {
+        int64_t count = columns - c < VEC_PANEL ? columns - c : VEC_PANEL;
+        if (count < VEC_PANEL) {
+            memset(out, 0, (size_t)(rows * VEC_PANEL) * sizeof(float));
+        }
+        if (transposed) {
+            transpose(x + c * stride, stride, out, VEC_PANEL, count, rows);
+            continue;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            memcpy(out + r * VEC_PANEL, x + r * stride + c, (size_t)count * sizeof(float));
+        }
+    }
+}
+
+static void zip2_n(const float *a, const float *b, float *dst, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        vec_zip2(vf_load(a + i), vf_load(b + i), dst + 2 * i);
+    }
+    for (; i < n; i++) {
+        dst[2 * i] = a[i];
+        dst[2 * i + 1] = b[i];
+    }
+}
+
+static void zip3_n(const float *a, const float *b, const float *c, float *dst, int64_t n)
+{
+    int64_t i = 0;
+#ifdef VEC_HAS_ZIP3
+    for (; i + VW <= n; i += VW) {
+        vec_zip3(vf_load(a + i), vf_load(b + i), vf_load(c + i), dst + 3 * i);
+    }
+#endif
+    for (; i < n; i++) {
+        dst[3 * i] = a[i];
+        dst[3 * i + 1] = b[i];
+        dst[3 * i + 2] = c[i];
+    }
+}
+
+static void unzip2_n(const float *src, float *even, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + VW < n; i += VW) { // one element less: the last odd one may not exist
+        vf low;
+        vf high;
+        vec_unzip2(src + 2 * i, &low, &high);
+        vf_store(even + i, low);
+    }
+    for (; i < n; i++) {
+        even[i] = src[2 * i];
+    }
+}
+
+#endif

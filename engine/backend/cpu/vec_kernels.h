@@ -1,0 +1,105 @@
+// The kernels one instruction set offers for everything that is not a product: functions on plain
+// pointers, without decisions per element. Prepared steps (vec_*.c) call them on ranges.
+//
+// Sources and destinations may be the same memory where the comment says so; otherwise they do not
+// overlap. No alignment is required.
+#ifndef ENG_CPU_VEC_KERNELS_H
+#define ENG_CPU_VEC_KERNELS_H
+
+#include "program/program.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// y[i] = f(x[i]). May work in place.
+typedef void (*eng_vec_unary_fn)(const float *x, float *y, int64_t n, float alpha, float beta);
+// y[i] = f(a[i], b[i]); the forms with one value in place of an operand read element 0 of it. May
+// work in place on either operand.
+typedef void (*eng_vec_binary_fn)(const float *a, const float *b, float *y, int64_t n);
+// The same with bytes 0 or 1 as the result.
+typedef void (*eng_vec_compare_fn)(const float *a, const float *b, uint8_t *y, int64_t n);
+enum eng_vec_form { ENG_VEC_BOTH, ENG_VEC_B_ONE, ENG_VEC_A_ONE, ENG_VEC_FORM_COUNT };
+
+// Converts n elements.
+typedef void (*eng_vec_cast_fn)(const void *x, void *y, int64_t n);
+
+typedef float (*eng_vec_reduce_row_fn)(const float *x, int64_t n);
+// y[c] = reduction of x[r * stride + c] over r in 0..n-1.
+typedef void (*eng_vec_reduce_columns_fn)(const float *x, int64_t n, int64_t stride, float *y,
+                                          int64_t columns);
+
+// One window of a pool: `planes` x `rows` x `columns` positions, each a run of channels.
+struct eng_vec_window {
+    const float *x;
+    int64_t planes, rows, columns;
+    int64_t plane_stride, row_stride, column_stride;
+    float factor; // average: 1 / divisor
+};
+typedef void (*eng_vec_pool_fn)(const struct eng_vec_window *window, float *y, int64_t channels);
+
+#define ENG_VEC_ATTENTION_ROWS_MAX 96 // of one block
+
+// Rows of attention: everything about one (batch, head).
+struct eng_vec_attention {
+    const float *q, *mask; // first row of the block; mask NULL: none
+    float *out;
+    const float *k_panels, *v_panels; // packed by attention_pack
+    float *scores;                    // rows x score_stride
+    int64_t rows, t, d, e;
+    int64_t q_stride, out_stride; // of rows; elements are contiguous
+    int64_t mask_row_stride, mask_stride;
+    int64_t score_stride; // t rounded up to a panel
+    float scale;
+};
+
+struct eng_vec_kernels {
+    const char *const *names;                // by eng_atomic: "softmax.avx512"
+    eng_vec_unary_fn unary[ENG_UNARY_COUNT]; // NULL: not of this backend
+    eng_vec_binary_fn binary[ENG_BINARY_COUNT][ENG_VEC_FORM_COUNT]; // NULL: likewise
+    eng_vec_compare_fn compare[ENG_BINARY_COUNT][ENG_VEC_FORM_COUNT];
+    // y = cond ? a : b; a_step, b_step 0: one value. In place on a or b.
+    void (*select)(const uint8_t *cond, const float *a, const float *b, float *y, int64_t n,
+                   int64_t a_step, int64_t b_step);
+    void (*fill)(float *y, float value, int64_t n);
+    eng_vec_cast_fn f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
+
+    eng_vec_reduce_row_fn reduce_row[ENG_REDUCE_COUNT]; // sums and products unscaled
+    eng_vec_reduce_columns_fn reduce_columns[ENG_REDUCE_COUNT];
+    // First (or last) position of the largest (or smallest) element.
+    int64_t (*arg_row)(const float *x, int64_t n, bool is_max, bool last);
+    void (*softmax_row)(const float *x, float *y, int64_t n, bool log); // in place allowed
+    void (*softmax_columns)(const float *x, float *y, int64_t n, int64_t stride, int64_t columns,
+                            bool log);
+    // Mean and 1 / sqrt(variance + epsilon) of a row; rms: mean 0.
+    void (*norm_stats)(const float *x, int64_t n, bool rms, float epsilon, float *mean,
+                       float *inverse);
+    // y = (x - mean) * inverse * scale[i] + bias[i]; steps 0: one value for the row. In place.
+    void (*norm_apply)(const float *x, float *y, int64_t n, float mean, float inverse,
+                       const float *scale, const float *bias, int64_t step);
+    eng_vec_pool_fn pool_max, pool_average;
+
+    int64_t panel; // columns of a packed panel of attention_pack
+    // Packs a [rows, columns] matrix into panels of `panel` columns, zero-filled; each panel holds
+    // its rows one after the other. transposed: the source is read as [columns, rows].
+    void (*attention_pack)(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                           bool transposed, float *out);
+    void (*attention_rows)(const struct eng_vec_attention *a);
+
+    // dst[c * dst_stride + r] = src[r * src_stride + c], 4-byte elements.
+    void (*transpose)(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,
+                      int64_t rows, int64_t columns);
+    void (*zip2)(const float *a, const float *b, float *dst, int64_t n);
+    void (*zip3)(const float *a, const float *b, const float *c, float *dst, int64_t n);
+    void (*unzip2)(const float *src, float *even, int64_t n); // even elements of 2n
+};
+
+extern const struct eng_vec_kernels eng_vec_generic;
+#if defined(__x86_64__)
+extern const struct eng_vec_kernels eng_vec_avx2, eng_vec_avx512;
+#endif
+
+// Elementwise functions that are not worth vectors: loops over the C library.
+extern const eng_vec_unary_fn eng_vec_libm_unary[ENG_UNARY_COUNT];
+extern const eng_vec_binary_fn eng_vec_libm_binary[ENG_BINARY_COUNT][ENG_VEC_FORM_COUNT];
+
+#endif
