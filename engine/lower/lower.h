@@ -134,7 +134,8 @@ BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *l, enum en
 BASE_NODISCARD enum base_status eng_lower_const_ints(struct eng_lower *l, const int64_t *values,
                                                      uint32_t count, uint32_t *out); // I64 [count]
 // A tensor that owns `regions` (copied) over PLAIN physical layouts as returned by eng_lower_plain;
-// sources may be virtual.
+// sources may be virtual. Regions write no element twice; elements that none writes are zero
+// (`zero_fill` says that the caller means it).
 BASE_NODISCARD enum base_status eng_lower_virtual(struct eng_lower *l, const struct eng_desc *desc,
                                                   const struct eng_region *regions, uint32_t count,
                                                   bool zero_fill, uint32_t *out);

@@ -1,6 +1,6 @@
 // Operators that read and write by index against naive loops; indices are given at run time and as
 // constants, negative ones among them.
-#include "op_rig.h"
+#include "op_case.h"
 
 #define ROUNDS 120
 
