@@ -77,6 +77,7 @@ static inline v4 v4_exp2i(v4 x)
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
@@ -92,4 +93,6 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .tile = {NULL, tiles1, tiles2},
     .act_rows = act_rows,
     .dw_run = dw_run,
+    .wino_in = {[2] = wino_in2, [4] = wino_in4},
+    .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };
