@@ -173,6 +173,7 @@ enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
         BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_DEPTHWISE, params, sizeof(params), bytes,
                                   pack_weights, d, &packed));
         d->packed = packed;
+        out_step->loose = ENG_LOOSE_WEIGHTS;
     } else {
         out_step->scratch_bytes = bytes;
     }
