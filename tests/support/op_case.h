@@ -13,7 +13,7 @@
 struct op_input {
     bool absent, constant;
     struct eng_desc desc;
-    const void *data;
+    void *data; // the rig's copy
 };
 
 struct op_rig {
@@ -40,6 +40,9 @@ static inline void op_done(struct op_rig *rig)
     eng_model_unref(rig->model);
     base_buffer_done(&rig->attrs);
     base_buffer_done(&rig->bytes);
+    for (uint32_t i = 0; i < rig->input_count; i++) {
+        free(rig->inputs[i].data);
+    }
 }
 
 static inline struct eng_desc op_desc(enum eng_dtype dtype, uint32_t rank, const int64_t *dims)
@@ -51,13 +54,13 @@ static inline struct eng_desc op_desc(enum eng_dtype dtype, uint32_t rank, const
     return desc;
 }
 
-// `data` must stay until the run. `constant`: an initializer of the model.
+// `data` is copied. `constant`: an initializer of the model.
 static inline void op_input(struct op_rig *rig, const struct eng_desc *desc, const void *data,
                             bool constant)
 {
     assert_true(rig->input_count < OP_PORTS);
-    rig->inputs[rig->input_count++] =
-        (struct op_input){.constant = constant, .desc = *desc, .data = data};
+    rig->inputs[rig->input_count++] = (struct op_input){
+        .constant = constant, .desc = *desc, .data = test_exact(data, eng_desc_bytes(desc))};
 }
 
 static inline void op_ints(struct op_rig *rig, const int64_t *values, int64_t count, bool constant)
@@ -133,8 +136,7 @@ static inline enum base_status op_run_model(struct op_rig *rig)
         if (rig->inputs[i].absent || rig->inputs[i].constant) {
             continue;
         }
-        struct eng_array array = {.desc = rig->inputs[i].desc};
-        memcpy(&array.data, &rig->inputs[i].data, sizeof(array.data));
+        const struct eng_array array = {.desc = rig->inputs[i].desc, .data = rig->inputs[i].data};
         status = eng_session_set_input(rig->session, index++, &array, &rig->error);
     }
     return status == BASE_OK ? eng_session_run(rig->session, NULL, &rig->error) : status;

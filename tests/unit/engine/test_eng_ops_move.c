@@ -565,14 +565,61 @@ static void triangles(void **state)
     }
 }
 
+// Reshape, Transpose, Reshape: what networks of shuffled channels do is one raster.
+static void channel_shuffle_is_one_raster(void **state)
+{
+    (void)state;
+    struct op_rig rig;
+    const struct eng_desc in = op_desc(ENG_F32, 4, (int64_t[]){1, 6, 2, 2});
+    const int64_t split[5] = {1, 2, 3, 2, 2};
+    const int64_t count = 5;
+    float *data = op_numbers(24);
+    struct base_buffer graph = ob_new();
+    op_begin(&rig, "Transpose", 13);
+    ob_take(&graph, OB_GRAPH_INPUT, ob_value("x", ENG_F32, 4, in.dims));
+    ob_take(&graph, OB_GRAPH_INITIALIZER,
+            ob_raw_tensor("split", ENG_I64, 1, &count, split, sizeof(split)));
+    ob_take(&graph, OB_GRAPH_INITIALIZER,
+            ob_raw_tensor("join", ENG_I64, 1, (int64_t[]){4}, in.dims, 4 * sizeof(int64_t)));
+    ob_take(&graph, OB_GRAPH_NODE, ob_node("Reshape", "a", "x,split", "parts"));
+    op_attr_ints(&rig, "perm", (int64_t[]){0, 2, 1, 3, 4}, 5);
+    struct base_buffer node = ob_node("Transpose", "b", "parts", "turned");
+    ob_add(&node, rig.attrs.data, rig.attrs.size);
+    ob_take(&graph, OB_GRAPH_NODE, node);
+    ob_take(&graph, OB_GRAPH_NODE, ob_node("Reshape", "c", "turned,join", "y"));
+    ob_output(&graph, "y");
+    ob_text(&graph, OB_GRAPH_NAME, "g");
+    base_buffer_done(&rig.bytes);
+    rig.bytes = ob_model(8, 13, graph);
+    op_input(&rig, &in, data, false);
+    assert_int_equal(op_run_model(&rig), BASE_OK);
+    assert_int_equal(op_kernels(&rig), 0);
+    assert_int_equal(op_rasters(&rig), 1);
+    float wanted[24];
+    for (int64_t c = 0; c < 6; c++) {
+        for (int64_t i = 0; i < 4; i++) {
+            wanted[c * 4 + i] = data[(c % 2 * 3 + c / 2) * 4 + i];
+        }
+    }
+    op_expect_floats(&rig, 0, &in, wanted);
+    op_done(&rig);
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices),  cmocka_unit_test(slices_to_the_end),
-        cmocka_unit_test(pads),    cmocka_unit_test(tiles),
-        cmocka_unit_test(expands), cmocka_unit_test(transposes),
-        cmocka_unit_test(concats), cmocka_unit_test(splits),
-        cmocka_unit_test(blocks),  cmocka_unit_test(triangles),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(slices_to_the_end),
+        cmocka_unit_test(pads),
+        cmocka_unit_test(tiles),
+        cmocka_unit_test(expands),
+        cmocka_unit_test(transposes),
+        cmocka_unit_test(concats),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(channel_shuffle_is_one_raster),
+        cmocka_unit_test(blocks),
+        cmocka_unit_test(triangles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
