@@ -80,7 +80,7 @@ static const struct argp_option all_options[] = {
 #define SESSION_KEYS "idrtpacMFS"
 static const struct eng_cli_command commands[] = {
     {"info", "MODEL", "inputs, outputs, operators and size of a model",
-     "  walle-engine info resnet18.onnx\n", "", 1, 1, eng_cli_info},
+     "  walle-engine info resnet18.onnx\n", "v", 1, 1, eng_cli_info},
     {"run", "MODEL", "runs a model once (or N times)",
      "  walle-engine run net.onnx --input x=x.npy --output y.npz\n"
      "  walle-engine run net.onnx --random 1 --dim batch=4 --threads 2 --trace trace.json\n",

@@ -118,6 +118,17 @@ static void print_operators(struct eng_cli *cli, const struct eng_model *model)
     }
 }
 
+static void print_initializers(const struct eng_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        char text[96];
+        if (graph->values[v].is_initializer) {
+            printf("  weight %s: %s\n", graph->values[v].name,
+                   eng_desc_text(&graph->values[v].desc, text, sizeof text));
+        }
+    }
+}
+
 int eng_cli_info(struct eng_cli *cli)
 {
     struct eng_model *model = eng_cli_model(cli->words[0]);
@@ -135,6 +146,9 @@ int eng_cli_info(struct eng_cli *cli)
     printf("outputs     %zu\n", eng_model_output_count(model));
     for (size_t i = 0; i < eng_model_output_count(model); i++) {
         print_port("output", eng_model_output(model, i));
+    }
+    if (cli->is_verbose) {
+        print_initializers(model->graph);
     }
     print_operators(cli, model);
     eng_model_unref(model);

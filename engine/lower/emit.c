@@ -181,6 +181,10 @@ enum base_status eng_emit_reduce(struct eng_lower *l, enum eng_reduce_fn fn, uin
     struct span3 span;
     enum eng_layout layout = ENG_PLAIN;
     uint32_t real;
+    if (fn <= ENG_REDUCE_PROD && eng_desc_count(&reduced) == eng_desc_count(&desc) &&
+        eng_desc_count(&desc) > 0) {
+        return eng_lower_reshape(l, x, &reduced, out); // over dims of size 1
+    }
     if (eng_lower_natural(l, x) == ENG_CHANNELS_LAST &&
         reduces_in_place(&desc, marked, keep_dims, &layout, &span)) {
         BASE_TRY(eng_lower_as(l, x, ENG_CHANNELS_LAST, true, &real));

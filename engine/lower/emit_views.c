@@ -143,6 +143,7 @@ static enum base_status emit_views(struct eng_lower *l, enum eng_atomic op, cons
         if (to->count == 0 || common_box(operands, count, to->count, &box)) {
             break;
         }
+        base_check(pass == 0); // dims of real operands are dims of the result
     }
     BASE_TRY(eng_lower_tensor(l, ENG_TEMP, to->layout, &to->desc, out));
     BASE_TRY(eng_emit_command(l, op, sources, count, out, 1, out_command));
@@ -360,6 +361,18 @@ static enum base_status matmul_desc(struct eng_lower *l, const struct eng_node *
     return BASE_OK;
 }
 
+// An operand over all batch dims of the result, dense, so that they fuse.
+static enum base_status spread(struct eng_lower *l, uint32_t tensor, const struct eng_desc *out,
+                               bool transposed, struct matrix *matrix)
+{
+    struct eng_desc desc = *out;
+    const struct eng_desc *own = eng_lower_desc(l, tensor);
+    memcpy(&desc.dims[desc.rank - 2], &own->dims[own->rank - 2], 2 * sizeof(int64_t));
+    uint32_t full;
+    BASE_TRY(eng_lower_expand(l, tensor, &desc, &full));
+    return matrix_of(l, full, transposed, false, matrix);
+}
+
 enum base_status eng_emit_matmul(struct eng_lower *l, const struct eng_node *node, uint32_t a,
                                  bool trans_a, uint32_t b, bool trans_b, float alpha, uint32_t *out)
 {
@@ -372,7 +385,9 @@ enum base_status eng_emit_matmul(struct eng_lower *l, const struct eng_node *nod
     struct batch_dim dims[ENG_RANK_MAX];
     uint32_t batch = batch_dims(&desc, &ma, &mb, dims);
     if (batch > ENG_RANK_MAX - 3) {
-        return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED, "a product over %u batch dims", batch);
+        BASE_TRY(spread(l, a, &desc, trans_a, &ma));
+        BASE_TRY(spread(l, b, &desc, trans_b, &mb));
+        batch = batch_dims(&desc, &ma, &mb, dims);
     }
     struct eng_command *command;
     const uint32_t inputs[2] = {ma.tensor, mb.tensor};

@@ -123,13 +123,19 @@ bool eng_lower_wants(const struct eng_lower *l, const struct eng_node *node, uin
 // A constant; `data` is copied into the program's arena.
 BASE_NODISCARD enum base_status eng_lower_const(struct eng_lower *l, const struct eng_desc *desc,
                                                 const void *data, uint32_t *out);
+// A constant that lies in the model (a tensor attribute): not copied, and its packed forms are
+// shared by its address, as an initializer's.
+BASE_NODISCARD enum base_status eng_lower_model_const(struct eng_lower *l,
+                                                      const struct eng_desc *desc, const void *data,
+                                                      uint32_t *out);
 BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *l, enum eng_dtype dtype,
                                                     double value,
                                                     uint32_t *out); // scalar of that type
 BASE_NODISCARD enum base_status eng_lower_const_ints(struct eng_lower *l, const int64_t *values,
                                                      uint32_t count, uint32_t *out); // I64 [count]
 // A tensor that owns `regions` (copied) over PLAIN physical layouts as returned by eng_lower_plain;
-// sources may be virtual.
+// sources may be virtual. Regions write no element twice; elements that none writes are zero
+// (`zero_fill` says that the caller means it).
 BASE_NODISCARD enum base_status eng_lower_virtual(struct eng_lower *l, const struct eng_desc *desc,
                                                   const struct eng_region *regions, uint32_t count,
                                                   bool zero_fill, uint32_t *out);

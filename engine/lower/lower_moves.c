@@ -22,7 +22,7 @@ enum base_status eng_lower_reshape(struct eng_lower *l, uint32_t tensor,
                               eng_desc_text(&shape, to, sizeof(to)));
     }
     const struct eng_wide wide = {.source = plain, .rank = 1, .dims = {{count, 1, 1}}};
-    return eng_lower_virtual_in(l, &shape, ENG_PLAIN, &wide, 1, false, out);
+    return eng_lower_move(l, &shape, ENG_PLAIN, &wide, out);
 }
 
 enum base_status eng_lower_transpose(struct eng_lower *l, uint32_t tensor, const uint32_t *perm,
@@ -49,7 +49,7 @@ enum base_status eng_lower_transpose(struct eng_lower *l, uint32_t tensor, const
     for (uint32_t d = 0; d < from.rank; d++) {
         wide.dims[d] = (struct eng_wide_dim){to.dims[d], src[perm[d]], dst[d]};
     }
-    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+    return eng_lower_move(l, &to, ENG_PLAIN, &wide, out);
 }
 
 enum base_status eng_lower_slice(struct eng_lower *l, uint32_t tensor, const int64_t *starts,
@@ -81,25 +81,19 @@ enum base_status eng_lower_slice(struct eng_lower *l, uint32_t tensor, const int
         wide.dims[d] = (struct eng_wide_dim){sizes[d], step, dst[d]};
         wide.src_offset += sizes[d] > 0 ? starts[d] * src[d] : 0;
     }
-    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+    return eng_lower_move(l, &to, ENG_PLAIN, &wide, out);
 }
 
-enum base_status eng_lower_concat(struct eng_lower *l, const uint32_t *tensors, uint32_t count,
-                                  uint32_t axis, uint32_t *out)
+// Shape of a concatenation. INVALID: the parts do not fit each other.
+static enum base_status concat_desc(struct eng_lower *l, const uint32_t *tensors, uint32_t count,
+                                    uint32_t axis, struct eng_desc *out)
 {
     if (count == 0) {
         return eng_lower_fail(l, l->node, BASE_ERR_INVALID, "nothing to concatenate");
     }
     struct eng_desc to = *eng_lower_desc(l, tensors[0]);
-    struct eng_wide *wide = base_arena_zalloc(l->arena, count * sizeof(*wide));
-    if (wide == NULL) {
-        return BASE_ERR_NOMEM;
-    }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t plain;
-        BASE_TRY(eng_lower_plain(l, tensors[i], &plain));
-        wide[i].source = plain;
-        const struct eng_desc *from = eng_lower_desc(l, plain);
+        const struct eng_desc *from = eng_lower_desc(l, tensors[i]);
         bool same = from->rank == to.rank && from->dtype == to.dtype && axis < to.rank;
         for (uint32_t d = 0; same && d < to.rank; d++) {
             same = d == axis || from->dims[d] == to.dims[d];
@@ -111,25 +105,39 @@ enum base_status eng_lower_concat(struct eng_lower *l, const uint32_t *tensors, 
                                   i, eng_desc_text(from, text, sizeof(text)));
         }
     }
-    int64_t elements;
-    if (eng_desc_check(&to, &elements) != BASE_OK) {
-        return eng_lower_fail(l, l->node, BASE_ERR_OVERFLOW, "too large a concatenation");
+    *out = to;
+    return BASE_OK;
+}
+
+enum base_status eng_lower_concat(struct eng_lower *l, const uint32_t *tensors, uint32_t count,
+                                  uint32_t axis, uint32_t *out)
+{
+    struct eng_desc to;
+    BASE_TRY(concat_desc(l, tensors, count, axis, &to));
+    uint32_t *plain = base_arena_alloc(l->arena, count * sizeof(uint32_t));
+    if (plain == NULL) {
+        return BASE_ERR_NOMEM;
     }
+    for (uint32_t i = 0; i < count; i++) {
+        BASE_TRY(eng_lower_plain(l, tensors[i], &plain[i]));
+    }
+    struct eng_move move;
+    BASE_TRY(eng_lower_begin(l, &to, &move));
     int64_t src[ENG_RANK_MAX];
     int64_t dst[ENG_RANK_MAX];
     eng_layout_strides(&to, ENG_PLAIN, dst);
     int64_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const struct eng_desc *from = eng_lower_desc(l, wide[i].source);
+        const struct eng_desc *from = eng_lower_desc(l, plain[i]);
+        struct eng_wide wide = {.source = plain[i], .rank = to.rank, .dst_offset = at * dst[axis]};
         eng_layout_strides(from, ENG_PLAIN, src);
-        wide[i].rank = from->rank;
-        for (uint32_t d = 0; d < from->rank; d++) {
-            wide[i].dims[d] = (struct eng_wide_dim){from->dims[d], src[d], dst[d]};
+        for (uint32_t d = 0; d < to.rank; d++) {
+            wide.dims[d] = (struct eng_wide_dim){from->dims[d], src[d], dst[d]};
         }
-        wide[i].dst_offset = at * dst[axis];
         at += from->dims[axis];
+        BASE_TRY(eng_lower_add(l, &move, &wide));
     }
-    return eng_lower_virtual_in(l, &to, ENG_PLAIN, wide, count, false, out);
+    return eng_lower_end(l, &move, ENG_PLAIN, out);
 }
 
 enum base_status eng_lower_expand(struct eng_lower *l, uint32_t tensor, const struct eng_desc *desc,
@@ -161,5 +169,5 @@ enum base_status eng_lower_expand(struct eng_lower *l, uint32_t tensor, const st
         bool stays = d < skip || from.dims[d - skip] == 1;
         wide.dims[d] = (struct eng_wide_dim){to.dims[d], stays ? 0 : src[d - skip], dst[d]};
     }
-    return eng_lower_virtual_in(l, &to, ENG_PLAIN, &wide, 1, false, out);
+    return eng_lower_move(l, &to, ENG_PLAIN, &wide, out);
 }

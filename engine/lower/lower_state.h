@@ -12,7 +12,10 @@
 #define ENG_FOLD_VIRTUAL_MAX ((size_t)64 << 10)
 // Most pairs of regions one merge looks at before it makes the source real.
 #define ENG_MERGE_PAIRS_MAX 65536u
-#define ENG_WANTED_MAX      65536u
+// A source of more regions is made real instead of read through: what keeps a long chain of
+// concatenations from growing with its square.
+#define ENG_MERGE_REGIONS_MAX 64u
+#define ENG_WANTED_MAX        65536u
 
 // Bindings of one graph's values; subgraphs lowered in place have their own.
 struct eng_scope {
@@ -121,10 +124,23 @@ BASE_NODISCARD enum base_status eng_lower_evaluate(struct eng_lower *l, const ui
 BASE_NODISCARD enum base_status eng_lower_fold(struct eng_lower *l, const struct eng_node *node,
                                                const struct eng_mark *before);
 
-// lower_virtual.c
-BASE_NODISCARD enum base_status
-eng_lower_virtual_in(struct eng_lower *l, const struct eng_desc *desc, enum eng_layout layout,
-                     const struct eng_wide *regions, uint32_t count, bool zero_fill, uint32_t *out);
+// lower_virtual.c: a virtual tensor is begun, gets its regions one by one, and is ended. One at a
+// time. Elements no region writes are zero.
+struct eng_move {
+    struct eng_desc desc;
+    int64_t elements;
+    uint32_t pairs; // of regions looked at for merging
+};
+BASE_NODISCARD enum base_status eng_lower_begin(struct eng_lower *l, const struct eng_desc *desc,
+                                                struct eng_move *out);
+BASE_NODISCARD enum base_status eng_lower_add(struct eng_lower *l, struct eng_move *move,
+                                              const struct eng_wide *region);
+BASE_NODISCARD enum base_status eng_lower_end(struct eng_lower *l, const struct eng_move *move,
+                                              enum eng_layout layout, uint32_t *out);
+// All three for one region.
+BASE_NODISCARD enum base_status eng_lower_move(struct eng_lower *l, const struct eng_desc *desc,
+                                               enum eng_layout layout, const struct eng_wide *wide,
+                                               uint32_t *out);
 // The layout it would cost least to have the tensor in.
 enum eng_layout eng_lower_natural(const struct eng_lower *l, uint32_t tensor);
 // Real in `layout` (rank 3 to 5 for CHANNELS_LAST), aliases resolved when `root` is set: for

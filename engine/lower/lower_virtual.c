@@ -44,7 +44,7 @@ static enum base_status add_merged(struct eng_lower *l, const struct eng_wide *o
     uint32_t inner_count = source->region_count;
     uint32_t start = l->region_count;
     *out_done = false;
-    if (inner_count > ENG_MERGE_PAIRS_MAX - *pairs) {
+    if (inner_count > ENG_MERGE_REGIONS_MAX || inner_count > ENG_MERGE_PAIRS_MAX - *pairs) {
         return BASE_OK;
     }
     *pairs += inner_count;
@@ -80,29 +80,40 @@ static bool is_empty(const struct eng_wide *wide)
     return false;
 }
 
-// Checks one region of a handler and adds what it comes down to.
-static enum base_status add_outer(struct eng_lower *l, const struct eng_wide *region,
-                                  const struct eng_desc *desc, uint32_t *pairs, bool *zero_fill)
+// A broadcast of something made of pieces: pieces are put together once, and the result, small as
+// it is, can be read in place.
+static bool repeats(const struct eng_wide *wide)
+{
+    for (uint32_t d = 0; d < wide->rank; d++) {
+        if (wide->dims[d].src == 0 && wide->dims[d].size > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum base_status eng_lower_add(struct eng_lower *l, struct eng_move *move,
+                               const struct eng_wide *region)
 {
     struct eng_wide wide = *region;
-    if (is_empty(&wide)) {
+    if (is_empty(&wide) || move->elements == 0) {
         return BASE_OK;
     }
     base_check(wide.source < l->program->tensor_count);
     const struct eng_tensor *source = tensor_of(l, wide.source);
     struct eng_region_span span;
-    if (source->desc.dtype != desc->dtype || !eng_wide_span(&wide, &span) || span.src_min < 0 ||
-        span.dst_min < 0 || span.src_max >= eng_desc_count(&source->desc) ||
-        span.dst_max >= eng_desc_count(desc)) {
+    if (source->desc.dtype != move->desc.dtype || !eng_wide_span(&wide, &span) ||
+        span.src_min < 0 || span.dst_min < 0 || span.src_max >= eng_desc_count(&source->desc) ||
+        span.dst_max >= move->elements) {
         return eng_lower_fail(l, l->node, BASE_ERR_INVALID,
                               "moves elements outside of its tensors");
     }
     if (source->kind == ENG_VIRTUAL) {
-        bool done;
-        bool gaps = source->zero_fill;
-        BASE_TRY(add_merged(l, &wide, pairs, &done));
+        bool done = false;
+        if (source->region_count == 1 || !repeats(&wide)) {
+            BASE_TRY(add_merged(l, &wide, &move->pairs, &done));
+        }
         if (done) {
-            *zero_fill = *zero_fill || gaps;
             return BASE_OK;
         }
         BASE_TRY(eng_lower_real(l, wide.source, &wide.source));
@@ -209,51 +220,62 @@ static enum base_status new_virtual(struct eng_lower *l, const struct eng_desc *
     return remember(l, hash, *out);
 }
 
-enum base_status eng_lower_virtual_in(struct eng_lower *l, const struct eng_desc *desc,
-                                      enum eng_layout layout, const struct eng_wide *regions,
-                                      uint32_t count, bool zero_fill, uint32_t *out)
+enum base_status eng_lower_begin(struct eng_lower *l, const struct eng_desc *desc,
+                                 struct eng_move *out)
 {
-    const struct eng_desc shape = *desc; // may lie in the array of tensors
-    int64_t elements;
-    enum base_status status = eng_desc_check(&shape, &elements);
+    *out = (struct eng_move){.desc = *desc};
+    enum base_status status = eng_desc_check(&out->desc, &out->elements);
     if (status != BASE_OK) {
         return eng_lower_fail(l, l->node, status, "a result of impossible shape");
     }
-    if (elements == 0) {
-        return eng_lower_known(l, &shape, NULL, NULL, out);
-    }
     l->region_count = 0;
-    uint32_t pairs = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        BASE_TRY(add_outer(l, &regions[i], &shape, &pairs, &zero_fill));
+    return BASE_OK;
+}
+
+enum base_status eng_lower_end(struct eng_lower *l, const struct eng_move *move,
+                               enum eng_layout layout, uint32_t *out)
+{
+    if (move->elements == 0) {
+        return eng_lower_known(l, &move->desc, NULL, NULL, out);
     }
-    zero_fill = !covers(l, elements); // never bytes of whoever used the memory before
-    if (l->region_count == 1 && !zero_fill && eng_region_is_identity(&l->regions[0], elements)) {
+    bool zero_fill = !covers(l, move->elements); // never bytes of whoever used the memory before
+    if (l->region_count == 1 && !zero_fill &&
+        eng_region_is_identity(&l->regions[0], move->elements)) {
         const struct eng_tensor *source = tensor_of(l, l->regions[0].source);
-        if (source->layout == layout && eng_desc_equal(&source->desc, &shape)) {
+        if (source->layout == layout && eng_desc_equal(&source->desc, &move->desc)) {
             *out = l->regions[0].source;
             return BASE_OK;
         }
     }
-    BASE_TRY(new_virtual(l, &shape, layout, zero_fill, out));
+    BASE_TRY(new_virtual(l, &move->desc, layout, zero_fill, out));
     return l->options->no_merge ? eng_lower_real(l, *out, out) : BASE_OK;
+}
+
+enum base_status eng_lower_move(struct eng_lower *l, const struct eng_desc *desc,
+                                enum eng_layout layout, const struct eng_wide *wide, uint32_t *out)
+{
+    struct eng_move move;
+    BASE_TRY(eng_lower_begin(l, desc, &move));
+    BASE_TRY(eng_lower_add(l, &move, wide));
+    return eng_lower_end(l, &move, layout, out);
 }
 
 enum base_status eng_lower_virtual(struct eng_lower *l, const struct eng_desc *desc,
                                    const struct eng_region *regions, uint32_t count, bool zero_fill,
                                    uint32_t *out)
 {
-    struct eng_wide *wide = base_arena_alloc(l->arena, ((size_t)count + 1) * sizeof(*wide));
-    if (wide == NULL) {
-        return BASE_ERR_NOMEM;
-    }
+    (void)zero_fill; // gaps are found by counting: nothing else would be safe
+    struct eng_move move;
+    BASE_TRY(eng_lower_begin(l, desc, &move));
     for (uint32_t i = 0; i < count; i++) {
+        struct eng_wide wide;
         if (regions[i].rank > ENG_REGION_RANK_MAX) {
             return eng_lower_fail(l, l->node, BASE_ERR_BUG, "a region of too many dims");
         }
-        eng_wide_of(&regions[i], &wide[i]);
+        eng_wide_of(&regions[i], &wide);
+        BASE_TRY(eng_lower_add(l, &move, &wide));
     }
-    return eng_lower_virtual_in(l, desc, ENG_PLAIN, wide, count, zero_fill, out);
+    return eng_lower_end(l, &move, ENG_PLAIN, out);
 }
 
 // --- layouts
@@ -270,7 +292,7 @@ static enum base_status convert(struct eng_lower *l, uint32_t tensor, enum eng_l
     for (uint32_t d = 0; d < desc.rank; d++) {
         wide.dims[d] = (struct eng_wide_dim){desc.dims[d], from[d], to[d]};
     }
-    return eng_lower_virtual_in(l, &desc, layout, &wide, 1, false, out);
+    return eng_lower_move(l, &desc, layout, &wide, out);
 }
 
 enum base_status eng_lower_plain(struct eng_lower *l, uint32_t tensor, uint32_t *out)

@@ -4,10 +4,9 @@
 
 #include "model/graph.h"
 
-#define ENG_OPSET_READ_MIN 1 // below ENG_OPSET_MIN only what eng_legacy_upgrade accepts
-
-// Whether a node of the ONNX domain, imported at an opset below ENG_OPSET_MIN, means the same at
-// ENG_OPSET_MIN; its opset becomes that then.
-bool eng_legacy_upgrade(struct eng_node *node);
+// Whether a node of the ONNX domain, imported at an opset below ENG_OPSET_FULL, means there what it
+// means at ENG_OPSET_FULL, or differs only in what its handler knows of (`axis` of the arithmetic
+// operators, one slope a channel).
+bool eng_legacy_accepts(const struct eng_node *node);
 
 #endif

@@ -71,10 +71,10 @@ static enum base_status check_versions(const struct eng_onnx *onnx)
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *import = m->opset_import[i];
         if (same_domain(import->domain, "") &&
-            (import->version < ENG_OPSET_READ_MIN || import->version > ENG_OPSET_MAX)) {
+            (import->version < ENG_OPSET_MIN || import->version > ENG_OPSET_MAX)) {
             return base_error_set(onnx->error, BASE_ERR_UNSUPPORTED,
                                   "opset %lld is not supported (%d to %d are)",
-                                  (long long)import->version, ENG_OPSET_READ_MIN, ENG_OPSET_MAX);
+                                  (long long)import->version, ENG_OPSET_MIN, ENG_OPSET_MAX);
         }
     }
     return BASE_OK;
@@ -92,51 +92,13 @@ static bool is_local_function(const struct eng_onnx *onnx, const struct eng_node
     return false;
 }
 
-// Attributes of opsets 1 to 6 that say what opset 7 says otherwise, or not at all.
-static const char *legacy_attribute(const struct eng_node *node)
-{
-    static const struct {
-        const char *op, *attr;
-    } legacy[] = {{"Pad", "paddings"},
-                  {"Reshape", "shape"},
-                  {"Tile", "tiles"},
-                  {"Upsample", "width_scale"},
-                  {"Upsample", "height_scale"},
-                  {"Split", "split_sizes"},
-                  {"BatchNormalization", "spatial"}};
-    for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++) {
-        if (strcmp(node->op, legacy[i].op) == 0 && eng_node_attr(node, legacy[i].attr) != NULL) {
-            return legacy[i].attr;
-        }
-    }
-    return NULL;
-}
-
-static enum base_status check_legacy(const struct eng_onnx *onnx, const struct eng_node *node)
-{
-    if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL) {
-        return BASE_OK;
-    }
-    const char *attribute = legacy_attribute(node);
-    if (attribute != NULL) {
-        return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
-                              "attribute '%s' is a form older than opset %d", attribute,
-                              ENG_OPSET_FULL);
-    }
-    if (strcmp(node->op, "BatchNormalization") == 0 && eng_node_int(node, "is_test", 0) == 0) {
-        return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
-                              "training form older than opset %d", ENG_OPSET_FULL);
-    }
-    return BASE_OK;
-}
-
 // Recursion follows subgraphs, bounded when they were read.
 static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *graph,
                                  eng_op_find_fn find_op)
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct eng_node *node = &graph->nodes[n];
-        if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_MIN || eng_legacy_upgrade(node)) {
+        if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL || eng_legacy_accepts(node)) {
             node->impl = find_op(node->domain, node->op, node->opset);
         }
         if (node->impl == NULL) {
@@ -146,7 +108,6 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
                                         : "this operator is not supported%s%.40s",
                                   node->domain[0] != '\0' ? ", domain " : "", node->domain);
         }
-        BASE_TRY(check_legacy(onnx, node));
         for (uint32_t a = 0; a < node->attr_count; a++) {
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
                 BASE_TRY(bind_ops(onnx, node->attrs[a].u.graph, find_op));

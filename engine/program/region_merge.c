@@ -2,10 +2,14 @@
 // thread; knows nothing of programs.
 //
 // Addresses of the tensor in between are written in a mixed radix whose levels are strides, each a
-// multiple of the next: the strides inner writes with, and, when that is not enough, the strides
-// outer reads with as well. A dim that runs past its level is split by an integer factor and the
-// rest moves one level up. On every level both sides are then intervals, and composing is
-// intersecting them: outer's dims are clipped, and their source strides become inner's.
+// multiple of the next. Every dim of either side moves the coordinate of one level by a constant
+// factor; a dim that runs past its level is split by an integer factor and the rest moves one level
+// up. On every level both sides are then arithmetic progressions, and composing is intersecting
+// them: outer's dims are clipped and thinned, and their source strides become inner's.
+//
+// Which strides make good levels depends on the regions, so a few sets are tried: what inner writes
+// with, the same and what outer reads with, and the extents of inner's dims instead of its strides
+// (for interleaved regions).
 #include "program/region_merge.h"
 
 #include "base/check.h"
@@ -18,23 +22,26 @@ struct level {
     int64_t step;               // stride of this level
     int64_t range;              // coordinates below this; INT64_MAX on the top level
     int64_t outer_at, inner_at; // first coordinates
-    int64_t inner_size;         // 0: inner does not step here (one coordinate)
-    int64_t inner_src;          // source stride of inner's step
+    int64_t inner_size;         // 1: inner does not step here
+    int64_t inner_factor;       // coordinates per step of inner
+    int64_t inner_src;          // source stride of that step
 };
 struct grid {
     uint32_t count; // from the largest step to the smallest
     struct level levels[LEVELS_MAX];
 };
-// One dim of outer while it is worked on.
+// One dim of outer, or of inner, while it is worked on.
 struct piece {
     uint32_t level; // LEVELS_MAX: reads one place (stride 0)
     int64_t factor; // coordinates of the level per step
-    int64_t size, dst;
+    int64_t size;
+    int64_t other; // stride on the other side: destination of outer, source of inner
 };
 struct pieces {
     uint32_t count;
     struct piece items[ENG_WIDE_RANK_MAX];
 };
+enum grid_kind { GRID_INNER, GRID_BOTH, GRID_EXTENTS, GRID_EXTENTS_BOTH, GRID_KIND_COUNT };
 
 static bool add_step(struct grid *grid, int64_t step)
 {
@@ -54,22 +61,37 @@ static bool add_step(struct grid *grid, int64_t step)
     return true;
 }
 
-// Builds the levels. False: the strides do not divide each other.
-static bool build_grid(struct grid *grid, const struct eng_wide *outer,
-                       const struct eng_wide *inner, bool with_outer)
+static bool add_steps(struct grid *grid, const struct eng_wide *outer, const struct eng_wide *inner,
+                      enum grid_kind kind)
 {
+    bool extents = kind == GRID_EXTENTS || kind == GRID_EXTENTS_BOTH;
     grid->count = 0;
     for (uint32_t d = 0; d < inner->rank; d++) {
-        if (inner->dims[d].dst <= 0 || !add_step(grid, inner->dims[d].dst)) {
+        int64_t step = inner->dims[d].dst;
+        if (step <= 0) {
+            return false;
+        }
+        // The extent of the largest dim is no level: nothing lies above it.
+        if (extents && (d == 0 || __builtin_mul_overflow(step, inner->dims[d].size, &step))) {
+            continue;
+        }
+        if (!add_step(grid, step)) {
             return false;
         }
     }
-    for (uint32_t d = 0; with_outer && d < outer->rank; d++) {
+    for (uint32_t d = 0; (kind == GRID_BOTH || kind == GRID_EXTENTS_BOTH) && d < outer->rank; d++) {
         if (outer->dims[d].src != 0 && !add_step(grid, outer->dims[d].src)) {
             return false;
         }
     }
-    if (grid->count == 0 && !add_step(grid, 1)) {
+    return (grid->count > 0 && !extents) || add_step(grid, 1);
+}
+
+// Builds the levels. False: the strides do not divide each other.
+static bool build_grid(struct grid *grid, const struct eng_wide *outer,
+                       const struct eng_wide *inner, enum grid_kind kind)
+{
+    if (!add_steps(grid, outer, inner, kind)) {
         return false;
     }
     for (uint32_t i = 0; i < grid->count; i++) {
@@ -89,78 +111,44 @@ static bool build_grid(struct grid *grid, const struct eng_wide *outer,
     return true;
 }
 
-static bool place_inner(struct grid *grid, const struct eng_wide *inner)
+// Gives a dim the coarsest level that divides its stride.
+static bool place(const struct grid *grid, int64_t stride, int64_t size, int64_t other,
+                  struct pieces *pieces)
 {
-    for (uint32_t d = 0; d < inner->rank; d++) {
-        uint32_t at = 0;
-        while (grid->levels[at].step != inner->dims[d].dst) {
-            at++;
-        }
-        int64_t size = inner->dims[d].size;
-        int64_t src = inner->dims[d].src;
-        for (;; at--) {
-            struct level *level = &grid->levels[at];
-            if (level->inner_size != 0) {
-                return false;
-            }
-            level->inner_src = src;
-            if (size <= level->range - level->inner_at) {
-                level->inner_size = size;
-                break;
-            }
-            if (level->inner_at != 0 || size % level->range != 0) {
-                return false;
-            }
-            level->inner_size = level->range;
-            size /= level->range;
-            src *= level->range;
-        }
+    struct piece *piece = &pieces->items[pieces->count++];
+    *piece = (struct piece){LEVELS_MAX, 0, size, other};
+    if (stride == 0) {
+        return true;
     }
-    return true;
-}
-
-// Gives each dim of outer its level.
-static bool place_outer(const struct grid *grid, const struct eng_wide *outer,
-                        struct pieces *pieces)
-{
-    pieces->count = 0;
-    for (uint32_t d = 0; d < outer->rank; d++) {
-        const struct eng_wide_dim *dim = &outer->dims[d];
-        struct piece *piece = &pieces->items[pieces->count++];
-        *piece = (struct piece){LEVELS_MAX, 0, dim->size, dim->dst};
-        if (dim->src == 0) {
-            continue;
-        }
-        uint32_t at = 0;
-        while (at < grid->count && dim->src % grid->levels[at].step != 0) {
-            at++;
-        }
-        if (at == grid->count) {
-            return false;
-        }
-        piece->level = at;
-        piece->factor = dim->src / grid->levels[at].step;
+    uint32_t at = 0;
+    while (at < grid->count && stride % grid->levels[at].step != 0) {
+        at++;
     }
+    if (at == grid->count) {
+        return false;
+    }
+    piece->level = at;
+    piece->factor = stride / grid->levels[at].step;
     return true;
 }
 
 // Splits what runs past its level, from the finest level up; false when a level still overflows.
-static bool split_outer(const struct grid *grid, struct pieces *pieces)
+static bool split(const struct grid *grid, bool outer, struct pieces *pieces)
 {
     for (uint32_t at = grid->count; at-- > 1;) {
         const struct level *level = &grid->levels[at];
-        int64_t last = level->outer_at;
+        int64_t last = outer ? level->outer_at : level->inner_at;
         uint32_t count = pieces->count;
         for (uint32_t p = 0; p < count; p++) {
             struct piece *piece = &pieces->items[p];
             if (piece->level != at) {
                 continue;
             }
-            int64_t period = piece->factor > level->range ? 0 : level->range / piece->factor;
-            if (piece->size > period && period > 0 && level->range % piece->factor == 0 &&
+            int64_t period = level->range / piece->factor;
+            if (period > 0 && piece->size > period && level->range % piece->factor == 0 &&
                 piece->size % period == 0 && pieces->count < ENG_WIDE_RANK_MAX) {
                 pieces->items[pieces->count++] =
-                    (struct piece){at - 1, 1, piece->size / period, piece->dst * period};
+                    (struct piece){at - 1, 1, piece->size / period, piece->other * period};
                 piece->size = period;
             }
             int64_t span;
@@ -176,66 +164,163 @@ static bool split_outer(const struct grid *grid, struct pieces *pieces)
     return true;
 }
 
+static bool place_inner(struct grid *grid, const struct eng_wide *inner)
+{
+    struct pieces pieces = {.count = 0};
+    for (uint32_t d = 0; d < inner->rank; d++) {
+        if (!place(grid, inner->dims[d].dst, inner->dims[d].size, inner->dims[d].src, &pieces)) {
+            return false;
+        }
+    }
+    if (!split(grid, false, &pieces)) {
+        return false;
+    }
+    for (uint32_t at = 0; at < grid->count; at++) {
+        grid->levels[at].inner_size = 1;
+        grid->levels[at].inner_factor = 1;
+        grid->levels[at].inner_src = 0;
+    }
+    for (uint32_t p = 0; p < pieces.count; p++) {
+        const struct piece *piece = &pieces.items[p];
+        struct level *level = &grid->levels[piece->level];
+        if (piece->size == 1) {
+            continue;
+        }
+        if (level->inner_size > 1) {
+            return false;
+        }
+        level->inner_size = piece->size;
+        level->inner_factor = piece->factor;
+        level->inner_src = piece->other;
+    }
+    return true;
+}
+
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0 ? 1 : 0);
 }
 
-// Intersects the two sides on one level.
+// The smallest i >= 0 with (first + i * factor) a multiple of `modulus`, and how far to the next
+// one. False: there is none. By the extended Euclidean algorithm.
+static bool meet(int64_t first, int64_t factor, int64_t modulus, int64_t *out_i, int64_t *out_next)
+{
+    int64_t a = factor;
+    int64_t b = modulus;
+    int64_t x = 1; // a == x * factor (mod modulus)
+    int64_t y = 0;
+    while (b != 0) {
+        int64_t quotient = a / b;
+        int64_t rest = a - quotient * b;
+        int64_t z = x - quotient * y;
+        a = b;
+        b = rest;
+        x = y;
+        y = z;
+    }
+    if (first % a != 0) {
+        return false;
+    }
+    *out_next = modulus / a;
+    int64_t inverse = (x % *out_next + *out_next) % *out_next;
+    int64_t missing = (-(first / a) % *out_next + *out_next) % *out_next;
+    *out_i = (int64_t)((__int128)inverse * missing % *out_next);
+    return true;
+}
+
+// Intersects one dim of outer with inner on its level.
+static enum eng_merge clip_piece(const struct level *level, struct piece *piece,
+                                 struct eng_wide *out)
+{
+    int64_t low = level->inner_at;
+    int64_t high = low + (level->inner_size - 1) * level->inner_factor;
+    int64_t begin;
+    int64_t every;
+    if (!meet(level->outer_at - low, piece->factor, level->inner_factor, &begin, &every)) {
+        return ENG_MERGE_EMPTY;
+    }
+    int64_t from = floor_div(low - level->outer_at + piece->factor - 1, piece->factor);
+    if (from > begin) {
+        begin += (from - begin + every - 1) / every * every;
+    }
+    int64_t end = floor_div(high - level->outer_at, piece->factor);
+    end = end < piece->size - 1 ? end : piece->size - 1;
+    if (begin > end) {
+        return ENG_MERGE_EMPTY;
+    }
+    int64_t first = level->outer_at + begin * piece->factor;
+    out->dst_offset += begin * piece->other;
+    out->src_offset += (first - low) / level->inner_factor * level->inner_src;
+    piece->size = (end - begin) / every + 1;
+    if (piece->size == 1) {
+        piece->factor = 0; // a step of nothing, however long
+        return ENG_MERGE_DONE;
+    }
+    piece->other *= every;
+    piece->factor = piece->factor * every / level->inner_factor * level->inner_src;
+    return ENG_MERGE_DONE;
+}
+
+// Intersects the two sides on one level. Afterwards `factor` of a piece is its source stride.
 static enum eng_merge clip_level(const struct level *level, uint32_t at, struct pieces *pieces,
                                  struct eng_wide *out)
 {
     int64_t low = level->inner_at;
-    int64_t high = low + (level->inner_size == 0 ? 0 : level->inner_size - 1);
+    int64_t high = low + (level->inner_size - 1) * level->inner_factor;
     int64_t first = level->outer_at;
     int64_t last = first;
     struct piece *only = NULL;
     uint32_t stepping = 0;
+    bool aligned = true;
     for (uint32_t p = 0; p < pieces->count; p++) {
         struct piece *piece = &pieces->items[p];
         if (piece->level == at && piece->size > 1) {
             only = piece;
             stepping++;
             last += (piece->size - 1) * piece->factor;
+            aligned = aligned && piece->factor % level->inner_factor == 0;
         }
     }
     if (first > high || last < low) {
         return ENG_MERGE_EMPTY;
     }
-    if (first < low || last > high) {
-        if (stepping != 1) {
-            return ENG_MERGE_NO;
-        }
-        int64_t begin = first < low ? (low - first + only->factor - 1) / only->factor : 0;
-        int64_t end = floor_div(high - first, only->factor);
-        end = end < only->size - 1 ? end : only->size - 1;
-        if (begin > end) {
-            return ENG_MERGE_EMPTY;
-        }
-        only->size = end - begin + 1;
-        out->dst_offset += begin * only->dst;
-        first += begin * only->factor;
+    if (aligned && (first - low) % level->inner_factor != 0) {
+        return ENG_MERGE_EMPTY;
     }
-    out->src_offset += (first - low) * level->inner_src;
+    if (stepping == 1) {
+        return clip_piece(level, only, out);
+    }
+    if (first < low || last > high || !aligned) {
+        return ENG_MERGE_NO;
+    }
+    out->src_offset += (first - low) / level->inner_factor * level->inner_src;
+    for (uint32_t p = 0; p < pieces->count; p++) {
+        struct piece *piece = &pieces->items[p];
+        if (piece->level == at && piece->size > 1) {
+            piece->factor = piece->factor / level->inner_factor * level->inner_src;
+        }
+    }
     return ENG_MERGE_DONE;
 }
 
 static enum eng_merge merge_on_grid(const struct eng_wide *outer, const struct eng_wide *inner,
-                                    bool with_outer, struct eng_wide *out)
+                                    enum grid_kind kind, struct eng_wide *out)
 {
     struct grid grid;
-    struct pieces pieces;
-    if (!build_grid(&grid, outer, inner, with_outer)) {
+    struct pieces pieces = {.count = 0};
+    if (!build_grid(&grid, outer, inner, kind) || !place_inner(&grid, inner)) {
         return ENG_MERGE_NO;
+    }
+    for (uint32_t d = 0; d < outer->rank; d++) {
+        if (!place(&grid, outer->dims[d].src, outer->dims[d].size, outer->dims[d].dst, &pieces)) {
+            return ENG_MERGE_NO;
+        }
     }
     int64_t unit = grid.levels[grid.count - 1].step;
-    if (!place_inner(&grid, inner) || !place_outer(&grid, outer, &pieces)) {
-        return ENG_MERGE_NO;
-    }
     if (outer->src_offset % unit != inner->dst_offset % unit) {
         return ENG_MERGE_EMPTY; // interleaved: never the same element
     }
-    if (!split_outer(&grid, &pieces)) {
+    if (!split(&grid, true, &pieces)) {
         return ENG_MERGE_NO;
     }
     out->source = inner->source;
@@ -256,9 +341,8 @@ static enum eng_merge merge_on_grid(const struct eng_wide *outer, const struct e
     out->rank = pieces.count;
     for (uint32_t p = 0; p < pieces.count; p++) {
         const struct piece *piece = &pieces.items[p];
-        int64_t src =
-            piece->level == LEVELS_MAX ? 0 : grid.levels[piece->level].inner_src * piece->factor;
-        out->dims[p] = (struct eng_wide_dim){piece->size, src, piece->dst};
+        int64_t src = piece->level == LEVELS_MAX ? 0 : piece->factor;
+        out->dims[p] = (struct eng_wide_dim){piece->size, src, piece->other};
     }
     return eng_wide_canonical(out) ? ENG_MERGE_DONE : ENG_MERGE_EMPTY;
 }
@@ -307,6 +391,9 @@ enum eng_merge eng_region_merge(const struct eng_wide *outer, const struct eng_w
         out->dst_offset += facing.dst_offset - facing.src_offset;
         return ENG_MERGE_DONE;
     }
-    enum eng_merge verdict = merge_on_grid(&facing, inner, false, out);
-    return verdict == ENG_MERGE_NO ? merge_on_grid(&facing, inner, true, out) : verdict;
+    enum eng_merge verdict = ENG_MERGE_NO;
+    for (int kind = 0; verdict == ENG_MERGE_NO && kind < GRID_KIND_COUNT; kind++) {
+        verdict = merge_on_grid(&facing, inner, (enum grid_kind)kind, out);
+    }
+    return verdict;
 }

@@ -94,6 +94,7 @@ class EngineCli(unittest.TestCase):
         self.assertRegex(text, r"parameters +112\b")
         self.assertRegex(text, r"nodes +5 ")
         self.assertRegex(text, r"1  Conv +atomic")
+        self.assertIn("weight w: float[4,3,3,3]", self.engine("info", "--verbose", self.model).stdout)
 
     def test_dump(self):
         text = self.engine("dump", self.model).stdout
@@ -197,6 +198,46 @@ class EngineCli(unittest.TestCase):
         text = self.engine("check", "--onnx-cases", self.folder, code=1).stdout
         self.assertRegex(text, r"failed test_mine: output 'y' 8 of 8 elements differ")
         self.refused(1, "no cases", "check", "--onnx-cases", os.path.join(case, "test_data_set_0"))
+
+    # ---- examples of the public interface
+
+    def example(self, name, *arguments, code=0):
+        binary = os.path.join(os.path.dirname(os.environ["WALLE_BIN"]), "examples", name)
+        run = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return run
+
+    def test_example_classify(self):
+        image = self.path("image.f32")
+        self.x[:1].tofile(image)
+        rows = [line.split() for line in self.example("classify", self.model, image, "3").stdout.splitlines()]
+        scores = self.oracle()["y"][0]
+        best = np.argsort(-scores)[:3]
+        self.assertEqual([int(row[0]) for row in rows], best.tolist())
+        np.testing.assert_allclose([float(row[1]) for row in rows], scores[best], atol=2e-6)
+        self.x[:1, :2].tofile(image)
+        self.assertIn("needs 360", self.example("classify", self.model, image, code=1).stderr)
+        self.example("classify", code=2)
+
+    def test_example_score_pairs(self):
+        graph = helper.make_graph(
+            [helper.make_node("Mul", ["user", "item"], ["p"]),
+             helper.make_node("ReduceSum", ["p", "one"], ["score"], keepdims=0)], "pairs",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["pairs", 8]) for name in ("user", "item")],
+            [helper.make_tensor_value_info("score", TensorProto.FLOAT, ["pairs"])],
+            [numpy_helper.from_array(np.array([1], np.int64), "one")])
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), self.path("pairs.onnx"))
+        users, items = self.random.standard_normal((2, 37, 8)).astype(np.float32)
+        users.tofile(self.path("users.f32"))
+        items.tofile(self.path("items.f32"))
+        run = self.example("score_pairs", self.path("pairs.onnx"), self.path("users.f32"), self.path("items.f32"))
+        rows = [line.split() for line in run.stdout.splitlines()]
+        self.assertEqual([int(row[0]) for row in rows], list(range(37)))
+        np.testing.assert_allclose([float(row[1]) for row in rows], (users * items).sum(axis=1), atol=1e-5)
+        users[:5].tofile(self.path("users.f32"))
+        run = self.example("score_pairs", self.path("pairs.onnx"), self.path("users.f32"), self.path("items.f32"),
+                           code=1)
+        self.assertIn("do not fit", run.stderr)
 
 
 if __name__ == "__main__":

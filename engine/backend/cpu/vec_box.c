@@ -180,21 +180,25 @@ bool eng_vec_operand_is_copied(const struct eng_vec_operand *operand)
     return operand->access == ENG_VEC_ROW || operand->access == ENG_VEC_GATHER;
 }
 
+#define COPY_BLOCK 16 // a constant number of steps becomes vectors
+
 static void copy_floats(const float *from, int64_t stride, float *to, int64_t n)
 {
+    int64_t i = 0;
     if (stride == 1) {
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = from[i];
-        }
-    } else if (stride == 0) {
+        memcpy(to, from, (size_t)n * sizeof(float));
+        return;
+    }
+    if (stride == 0) {
         float value = *from;
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = value;
+        for (; i + COPY_BLOCK <= n; i += COPY_BLOCK) {
+            for (int64_t j = 0; j < COPY_BLOCK; j++) {
+                to[i + j] = value;
+            }
         }
-    } else {
-        for (int64_t i = 0; i < n; i++) {
-            to[i] = from[i * stride];
-        }
+    }
+    for (; i < n; i++) {
+        to[i] = from[i * stride];
     }
 }
 

@@ -350,38 +350,11 @@ static enum base_status lower_roi_align(struct eng_lower *l, const struct eng_no
     return eng_lower_output(l, node, 0, out);
 }
 
-static enum base_status lower_max_roi_pool(struct eng_lower *l, const struct eng_node *node)
-{
-    uint32_t tensors[2];
-    uint32_t count = 0;
-    BASE_TRY(eng_lower_input(l, node, 0, &tensors[0]));
-    BASE_TRY(eng_lower_input(l, node, 1, &tensors[1]));
-    struct eng_desc in = *eng_lower_desc(l, tensors[0]);
-    struct eng_desc rois = *eng_lower_desc(l, tensors[1]);
-    const int64_t *shape = eng_node_ints(node, "pooled_shape", &count);
-    if (in.rank != 4 || rois.rank != 2 || rois.dims[1] != 5 || count != 2 || shape[0] < 1 ||
-        shape[1] < 1 || in.dims[2] * in.dims[3] == 0) {
-        return roi_fail(l, node, &in, &rois);
-    }
-    struct eng_command command = {.op = ENG_OP_ROI_POOL};
-    command.node = node->index;
-    command.u.roi_pool.height = shape[0];
-    command.u.roi_pool.width = shape[1];
-    command.u.roi_pool.scale = eng_node_float(node, "spatial_scale", 1);
-    struct eng_desc desc =
-        eng_desc_of(in.dtype, (int64_t[]){rois.dims[0], in.dims[1], shape[0], shape[1]}, 4);
-    uint32_t out = ENG_NONE;
-    BASE_TRY(eng_desc_allow(l, node, &desc));
-    BASE_TRY(eng_emit(l, &command, tensors, 2, &desc, 1, &out));
-    return eng_lower_output(l, node, 0, out);
-}
-
 static const struct eng_op rows[] = {
     ENG_OP_ROW("Upsample", 7, 9, TRANSFORM, lower_resize10),
     ENG_OP_ROW("Resize", 10, 10, ATOMIC, lower_resize10),
     ENG_OP_ROW("Resize", 11, 17, ATOMIC, lower_resize),
     ENG_OP_ROW("GridSample", 16, 17, ATOMIC, lower_grid_sample),
     ENG_OP_ROW("RoiAlign", 10, 17, ATOMIC, lower_roi_align),
-    ENG_OP_ROW("MaxRoiPool", 1, 17, ATOMIC, lower_max_roi_pool),
 };
 const struct eng_op_table eng_ops_vision = ENG_OP_TABLE(rows);

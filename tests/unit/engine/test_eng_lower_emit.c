@@ -219,8 +219,8 @@ static void products(void **state)
         uint64_t seed = base_prng_next(&prng);
         struct world w;
         world_init(&w, seed);
-        uint32_t rank = 2 + (uint32_t)below(&w.prng, 4);
-        struct eng_desc out = random_shape(&w.prng, rank, 4);
+        uint32_t rank = 2 + (uint32_t)below(&w.prng, 7);
+        struct eng_desc out = random_shape(&w.prng, rank, rank < 6 ? 4 : 2);
         int64_t depth = 1 + below(&w.prng, 5);
         struct operand operands[2];
         bool trans[2];

@@ -398,6 +398,44 @@ static void equal_moves_are_shared(void **state)
     rig_done(&rig);
 }
 
+// Two rows joined and repeated: joined once, and read in place by whoever adds to it.
+static void pieces_are_joined_before_they_repeat(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    const uint32_t rows[2] = {rig_input(&rig, 0, ENG_F32, 2, (const int64_t[]){1, 16}),
+                              rig_input(&rig, 1, ENG_F32, 2, (const int64_t[]){1, 16})};
+    uint32_t x = rig_input(&rig, 2, ENG_F32, 2, (const int64_t[]){100, 32});
+    uint32_t y;
+    rig_ok(&rig, eng_lower_concat(rig.lower, rows, 2, 1, &y));
+    rig_ok(&rig, eng_lower_expand(rig.lower, y, eng_lower_desc(rig.lower, x), &y));
+    rig_ok(&rig, eng_emit_binary(rig.lower, NULL, ENG_MUL, x, y, &y));
+    assert_int_equal(rig.program.command_count, 2);
+    const struct eng_command *raster = &rig.program.commands[0];
+    assert_int_equal(eng_desc_count(&rig.program.tensors[raster->outputs[0]].desc), 32);
+    rig_done(&rig);
+}
+
+// A result that grows by one row at a time costs what its rows cost, not their square.
+static void long_chains_stay_small(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    uint32_t row = rig_input(&rig, 0, ENG_F32, 2, (const int64_t[]){1, 2});
+    uint32_t all = row;
+    for (int i = 0; i < 2000; i++) {
+        const uint32_t both[2] = {all, row};
+        rig_ok(&rig, eng_lower_concat(rig.lower, both, 2, 0, &all));
+    }
+    assert_int_equal(eng_lower_desc(rig.lower, all)->dims[0], 2001);
+    assert_in_range(rig.program.command_count, 1, 100);
+    assert_true(rig.arena.used_bytes < (size_t)64 << 20);
+    rig_ok(&rig, eng_program_validate(&rig.program, &rig.error));
+    rig_done(&rig);
+}
+
 // [1, 256, 768] -> heads: products read Q, K, V where they lie.
 static void head_split_costs_no_copy(void **state)
 {
@@ -486,8 +524,12 @@ static void channels_stay_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_chains),          cmocka_unit_test(reshape_is_free),
-        cmocka_unit_test(equal_moves_are_shared), cmocka_unit_test(head_split_costs_no_copy),
+        cmocka_unit_test(random_chains),
+        cmocka_unit_test(reshape_is_free),
+        cmocka_unit_test(equal_moves_are_shared),
+        cmocka_unit_test(pieces_are_joined_before_they_repeat),
+        cmocka_unit_test(long_chains_stay_small),
+        cmocka_unit_test(head_split_costs_no_copy),
         cmocka_unit_test(channels_stay_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,13 @@ static void usual_chains_merge(void **state)
     assert_int_equal(out.rank, 1);
     assert_int_equal(out.dims[0].size, 24);
     assert_int_equal(out.dims[0].src, 1);
+    // The second half (29 of 58 rows of 7) of rows that lie 4 apart.
+    const struct eng_wide apart = {.source = 1, .rank = 2, .dims = {{29, 7, 28}, {7, 1, 1}}};
+    const struct eng_wide half = {.rank = 1, .src_offset = 58 * 7, .dims = {{58 * 7, 1, 1}}};
+    assert_int_equal(eng_region_merge(&half, &apart, &out), ENG_MERGE_DONE);
+    assert_int_equal(out.dst_offset, 2 * 7); // row 60 is the first that is written
+    assert_int_equal(out.src_offset, 15 * 7);
+    assert_int_equal(eng_wide_volume(&out), 14 * 7);
     // Rows of a padded image that lie outside of the image: nothing.
     const struct eng_wide inside = {
         .source = 1, .rank = 2, .dst_offset = 7, .dims = {{4, 4, 6}, {4, 1, 1}}};

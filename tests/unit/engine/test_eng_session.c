@@ -79,7 +79,7 @@ static struct eng_model *add_relu_model(void)
 
 static void check_add_relu(struct eng_session *session, int64_t rows, float offset)
 {
-    float x[64];
+    float x[64] = {0};
     for (int64_t i = 0; i < rows * 3; i++) {
         x[i] = (float)(i % 7) - 3 + offset;
     }
