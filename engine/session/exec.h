@@ -40,16 +40,20 @@ struct eng_exec_run {
 
 // Prepares every command: the fast backend first when ctx->kernels is set, then the reference; and
 // lays the tensors out. `exec` is zeroed first. NOMEM; TOO_LARGE: over ENG_BUFFER_BYTES_MAX;
-// UNSUPPORTED: a command no backend takes.
+// UNSUPPORTED: a command no backend takes. Pages of the model's weights that were packed are given
+// back to their file as preparing goes on (`model` NULL: kept).
 BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
                                               const struct eng_program *program,
-                                              const struct eng_prepare *ctx);
+                                              const struct eng_prepare *ctx,
+                                              struct eng_model *model);
 // TIMEOUT, or what a step returned.
 BASE_NODISCARD enum base_status eng_exec_go(const struct eng_exec *exec,
                                             const struct eng_exec_run *run);
 void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
 
-// One command's step from whichever backend takes it. UNSUPPORTED names the command.
+// One command's step from whichever backend takes it. UNSUPPORTED names the command. Float
+// constants may lie at any address (model/graph.h, ENG_LOOSE_BYTES_MIN): backends see aligned ones
+// meanwhile.
 BASE_NODISCARD enum base_status eng_exec_step(const struct eng_prepare *ctx,
                                               const struct eng_program *program,
                                               const struct eng_command *command,

@@ -374,7 +374,7 @@ static enum base_status plan(const struct build *b)
 #ifdef BASE_DEBUG
     BASE_TRY(eng_program_validate(&segment->program, b->error));
 #endif
-    BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare));
+    BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare, session->model));
     if (session->options.trace) {
         segment->events = base_arena_zalloc(&segment->arena, (segment->exec.step_count + 1u) *
                                                                  sizeof *segment->events);
