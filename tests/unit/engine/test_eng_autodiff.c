@@ -170,7 +170,7 @@ static void check(struct rig *rig, uint32_t y, const char *name)
         status = eng_program_validate(&rig->program, &rig->error);
     }
     if (status == BASE_OK) {
-        status = eng_exec_init(&exec, &rig->program, &prepare, NULL);
+        status = eng_exec_init(&exec, &rig->program, &prepare);
     }
     if (status != BASE_OK) {
         print_error("%s: %s\n", name, rig->error.text);
@@ -333,7 +333,7 @@ static void equal_extremes_share(void **state)
     assert_int_equal(eng_autodiff(&rig.program, y, &x, 1, &gradient, NULL), BASE_OK);
     struct eng_exec exec;
     struct eng_prepare prepare = {.arena = &rig.arena};
-    assert_int_equal(eng_exec_init(&exec, &rig.program, &prepare, NULL), BASE_OK);
+    assert_int_equal(eng_exec_init(&exec, &rig.program, &prepare), BASE_OK);
     (void)run(&rig, &exec, y);
     const double *dx = exec.data[gradient];
     assert_true(dx[0] == 0 && dx[1] == 0.5 && dx[2] == 0.5 && dx[3] == 0);
