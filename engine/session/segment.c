@@ -366,6 +366,7 @@ static enum base_status plan(const struct build *b)
     struct eng_prepare prepare = {
         .arena = &segment->arena,
         .packs = session->model->packs,
+        .model = session->model,
         .kernels = session->kernels,
         .pool = session->pool,
         .precision = session->options.precision,
@@ -374,7 +375,7 @@ static enum base_status plan(const struct build *b)
 #ifdef BASE_DEBUG
     BASE_TRY(eng_program_validate(&segment->program, b->error));
 #endif
-    BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare, session->model));
+    BASE_TRY(eng_exec_init(&segment->exec, &segment->program, &prepare));
     if (session->options.trace) {
         segment->events = base_arena_zalloc(&segment->arena, (segment->exec.step_count + 1u) *
                                                                  sizeof *segment->events);
