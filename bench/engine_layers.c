@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS       7
-#define ROUND_US     20000
+#define ROUNDS       120
+#define ROUND_US     800 // short, so that one of them is not interrupted
 #define SCRATCH_STEP 64
 #define FLUSH_FLOATS ((size_t)16 << 20)
 
@@ -121,7 +121,7 @@ static double peak(const struct eng_gemm_kernels *kernels)
     double best = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const uint64_t start = base_clock_mono_us();
-        const int loops = 20000;
+        const int loops = 1000;
         for (int i = 0; i < loops; i++) {
             kernels->tile[2][mr - 1](&tile);
         }

@@ -337,6 +337,7 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t 
                              eng_gemm_packed_floats(d->kernels, s->in_channels, s->out_channels),
                          pack_weights, d, &packed));
     d->packed = packed;
+    out_step->loose = ENG_LOOSE_WEIGHTS;
     out_step->scratch_bytes = (d->in_floats + d->out_floats + d->edge_floats) * sizeof(float) *
                               eng_pool_threads(ctx->pool);
     out_step->state = d;

@@ -63,7 +63,7 @@ const struct eng_gemm_kernels eng_gemm_avx2 = {
     .mr_max = {0, 12, 6, 0, 3},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
-    .dw_run = dw_run,
+    .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };

@@ -92,7 +92,7 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .mr_max = {0, 4, 4, 0, 0},
     .tile = {NULL, tiles1, tiles2},
     .act_rows = act_rows,
-    .dw_run = dw_run,
+    .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };

@@ -342,22 +342,23 @@ static void a_small_cnn_learns(void **state)
 // Clicks on a candidate item after a history of items, as in deep interest networks: each history
 // item is weighed by a small network over (item, candidate, difference, product), the weighted sum
 // and the candidate go through another one.
-enum { ITEMS = 24, WIDTH = 4, HISTORY = 6, USERS = 128 };
+enum { ITEMS = 24, HISTORY = 6, USERS = 128 };
 
-static struct eng_model *interest_model(struct base_prng *prng, double scale)
+static struct eng_model *interest_model(struct base_prng *prng, double scale, int64_t width,
+                                        int64_t hidden)
 {
     struct onnx_kit *kit = onnx_begin();
     const int64_t one[] = {1}, expand[] = {1, HISTORY, 1};
     onnx_input(kit, "history", ENG_I64, -1, HISTORY);
     onnx_input(kit, "candidate", ENG_I64, -1);
     onnx_output(kit, "score", ENG_F32, -1, 1);
-    add_weight(kit, prng, "items", scale, ONNX_DIMS(ITEMS, WIDTH));
-    add_weight(kit, prng, "a1.w", 0.5 * scale, ONNX_DIMS(4 * WIDTH, 8));
-    add_weight(kit, prng, "a1.b", 0.1, ONNX_DIMS(8));
-    add_weight(kit, prng, "a2.w", 0.5 * scale, ONNX_DIMS(8, 1));
-    add_weight(kit, prng, "t1.w", 0.5 * scale, ONNX_DIMS(2 * WIDTH, 8));
-    add_weight(kit, prng, "t1.b", 0.1, ONNX_DIMS(8));
-    add_weight(kit, prng, "t2.w", scale, ONNX_DIMS(8, 1));
+    add_weight(kit, prng, "items", scale, ONNX_DIMS(ITEMS, width));
+    add_weight(kit, prng, "a1.w", 0.5 * scale, ONNX_DIMS(4 * width, hidden));
+    add_weight(kit, prng, "a1.b", 0.1, ONNX_DIMS(hidden));
+    add_weight(kit, prng, "a2.w", 0.5 * scale, ONNX_DIMS(hidden, 1));
+    add_weight(kit, prng, "t1.w", 0.5 * scale, ONNX_DIMS(2 * width, hidden));
+    add_weight(kit, prng, "t1.b", 0.1, ONNX_DIMS(hidden));
+    add_weight(kit, prng, "t2.w", scale, ONNX_DIMS(hidden, 1));
     add_weight(kit, prng, "t2.b", 0.1, ONNX_DIMS(1));
     add_ints(kit, "one", one, 1);
     add_ints(kit, "times", expand, 3);
@@ -422,17 +423,16 @@ static void an_attention_model_reaches_its_teacher(void **state)
     struct eng_trainer_options options = {
         .loss = ENG_LOSS_BCE, .optimizer = ENG_OPTIMIZER_ADAM, .learning_rate = 0.01F};
     test_seed(&prng);
-    struct eng_model *teacher = interest_model(&prng, 1.6);
+    struct eng_model *teacher = interest_model(&prng, 1.1, 4, 8);
     struct eng_trainer *judge = new_trainer(teacher, &options);
     assert_int_equal(eng_session_new(teacher, NULL, &session, NULL), BASE_OK);
-    struct eng_model *student = interest_model(&prng, 0.5);
+    struct eng_model *student = interest_model(&prng, 0.5, 8, 24);
     struct eng_trainer *trainer = new_trainer(student, &options);
     double begin = 0, reached = 0, bayes = 0;
-    enum { STEPS = 3000, LAST = 200, FIRST = 20 };
+    enum { STEPS = 6000, LAST = 200, FIRST = 20 };
     for (int i = 0; i < STEPS; i++) {
-        if (i == STEPS * 2 / 3) {
-            assert_int_equal(eng_trainer_set_learning_rate(trainer, 0.002F), BASE_OK);
-        }
+        float rate = i < STEPS / 2 ? 0.02F : i < STEPS * 3 / 4 ? 0.005F : 0.001F;
+        assert_int_equal(eng_trainer_set_learning_rate(trainer, rate), BASE_OK);
         draw_clicks(&prng, session, &batch);
         double loss = (double)step(trainer, batch.inputs, 2, &batch.target, true);
         begin += i < FIRST ? loss / FIRST : 0;
