@@ -370,6 +370,7 @@ static enum base_status plan(const struct build *b)
         .kernels = session->kernels,
         .pool = session->pool,
         .precision = session->options.precision,
+        .search = session->search,
         .error = b->error,
     };
 #ifdef BASE_DEBUG
