@@ -11,6 +11,7 @@ engine.rss.MODEL       peak resident memory of the process; peer: ONNX Runtime
 engine.load.MODEL      from the file to ready for the first run, warm search cache; peer: ONNX Runtime
 engine.accuracy.MODEL  largest difference relative to the largest output, fresh inputs, batches 1, 2 and 7 (f32 and low)
 engine.merge.MODEL     raster merging on; peer: the same engine with merging off
+engine.train.resnet18  one step of SGD, batch 8, one thread; peer: PyTorch (the losses of both are compared)
 engine.size            stripped size of the engine's code in a program that uses all of it
 `ratio` is ours / theirs; lower is better.
 """
@@ -123,8 +124,8 @@ class Bench:
         command = [os.path.join(self.options.build, "bin", "ort_worker"), self.ort, path, folder, str(threads)]
         return Worker("onnxruntime", command, threads)
 
-    def torch_worker(self, path, folder, threads):
-        command = [sys.executable, os.path.join(HERE, "torch_worker.py"), path, folder, str(threads)]
+    def torch_worker(self, path, folder, threads, *words):
+        command = [sys.executable, os.path.join(HERE, "torch_worker.py"), path, folder, str(threads), *words]
         return Worker("pytorch", command, threads)
 
     def alternate(self, workers):
@@ -231,6 +232,20 @@ class Bench:
             without.name = "walle, merging off"
             self.compare(f"engine.merge.{name}", [with_merge, without])
 
+    def training(self):
+        bench = "engine.train.resnet18"
+        if not self.wanted(bench):
+            return
+        path = self.model("resnet18", "N")
+        folder = self.inputs("resnet18", path, 8, 5)
+        workers = [self.ours(path, folder, 1, "train"), self.torch_worker(path, folder, 1, "train")]
+        losses = []
+        for worker in workers:
+            worker.run(3)
+            losses.append(float(worker.outputs()[0][0]))
+        self.report(bench + ".loss", losses[0], "pytorch", losses[1], "after 3 steps")
+        self.compare(bench, workers)
+
     def size(self):
         if not self.wanted("engine.size"):
             return
@@ -261,6 +276,8 @@ def main():
         bench.memory_and_load(name)
         bench.merging(name)
         bench.accuracy(name)
+    if "resnet18" in options.models:
+        bench.training()
     bench.size()
 
 

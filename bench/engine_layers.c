@@ -1,8 +1,11 @@
 // Single layers of the evaluation's models: time and GFLOP/s of each algorithm beside the core's
 // measured peak. For tuning kernels; whole models are measured elsewhere.
 //
-//     engine_layers [ISA] [THREADS] [NAME]   only layers whose name contains NAME
-#include "backend/cpu/conv_ops.h"
+//     engine_layers [ISA] [THREADS] [NAME [cold]]
+//
+// only layers whose name contains NAME; cold: other memory is read before each run, so that weights
+// come from memory as they do inside a large model.
+#include "backend/cpu/conv_plan.h"
 #include "backend/cpu/gemm_kernels.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
@@ -15,9 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS       7
-#define ROUND_US     20000
+#define ROUNDS       120
+#define ROUND_US     800 // short, so that one of them is not interrupted
 #define SCRATCH_STEP 64
+#define FLUSH_FLOATS ((size_t)16 << 20)
 
 enum { X, W, Y, BIAS, TENSORS };
 
@@ -82,15 +86,6 @@ static const struct layer layers[] = {
     {"resnet50 fc", 2048, 1000, 0, 1, 1, 1, 1},
 };
 
-struct algorithm {
-    const char *name;
-    enum base_status (*prepare)(const struct eng_conv_job *job, struct eng_step *out_step);
-};
-static const struct algorithm algorithms[] = {
-    {"direct", eng_conv_prepare_direct},
-    {"depthwise", eng_conv_prepare_depthwise},
-};
-
 static float *random_floats(size_t count)
 {
     static struct base_prng prng;
@@ -126,7 +121,7 @@ static double peak(const struct eng_gemm_kernels *kernels)
     double best = 0;
     for (int round = 0; round < ROUNDS; round++) {
         const uint64_t start = base_clock_mono_us();
-        const int loops = 20000;
+        const int loops = 1000;
         for (int i = 0; i < loops; i++) {
             kernels->tile[2][mr - 1](&tile);
         }
@@ -138,20 +133,45 @@ static double peak(const struct eng_gemm_kernels *kernels)
     return best;
 }
 
-static double best_us(const struct eng_step *step, const struct eng_run *run)
+static volatile float sink;
+
+// Reads more than the last-level cache holds, then the input, which an earlier layer just wrote.
+static void flush(const float *x, size_t x_floats)
+{
+    static float *other;
+    if (other == NULL) {
+        other = random_floats(FLUSH_FLOATS);
+    }
+    float sum = 0;
+    for (size_t i = 0; other != NULL && i < FLUSH_FLOATS; i += 16) {
+        sum += other[i];
+    }
+    for (size_t i = 0; i < x_floats; i += 16) {
+        sum += x[i];
+    }
+    sink = sum;
+}
+
+static double best_us(const struct eng_step *step, const struct eng_run *run, size_t x_floats,
+                      bool cold)
 {
     double best = 1e30;
     for (int round = 0; round < ROUNDS; round++) {
-        const uint64_t start = base_clock_mono_us();
-        uint64_t now;
+        uint64_t start = 0, now;
         int loops = 0;
         do {
+            if (loops == 0) {
+                if (cold) {
+                    flush(run->data[X], x_floats);
+                }
+                start = base_clock_mono_us();
+            }
             if (step->run(step, run) != BASE_OK) {
                 return 0;
             }
             loops++;
             now = base_clock_mono_us();
-        } while (now - start < ROUND_US);
+        } while (!cold && now - start < ROUND_US);
         const double us = (double)(now - start) / loops;
         best = us < best ? us : best;
     }
@@ -196,8 +216,23 @@ static double describe(const struct layer *l, struct eng_tensor tensors[TENSORS]
     return 2.0 * (double)(out * out * l->m * l->c / l->groups * l->kernel * l->kernel);
 }
 
+// What the plan expected, and whether it would choose this one.
+static void print_estimate(const struct eng_conv_job *job, enum eng_conv_algorithm algorithm)
+{
+    const struct eng_gemm_kernels *kernels = job->ctx->kernels->gemm;
+    const struct eng_cpu_rates rates = eng_cpu_rates_of(kernels);
+    struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
+    const size_t count = eng_conv_candidates(&job->shape, kernels, &rates,
+                                             eng_pool_threads(job->ctx->pool), true, candidates);
+    for (size_t i = 0; i < count; i++) {
+        if (candidates[i].algorithm == algorithm) {
+            printf("  expected %7.1f us%s", candidates[i].time_us, i == 0 ? " *" : "");
+        }
+    }
+}
+
 static void measure(const struct layer *l, const struct eng_prepare *prepare,
-                    const struct algorithm *algorithm, double peak_rate)
+                    enum eng_conv_algorithm algorithm, double peak_rate, bool cold)
 {
     uint32_t inputs[3] = {X, W, BIAS}, outputs[1] = {Y};
     struct eng_tensor tensors[TENSORS] = {0};
@@ -223,16 +258,20 @@ static void measure(const struct layer *l, const struct eng_prepare *prepare,
     } else {
         status = eng_conv_shape_of(&program, &command, &job.shape);
         if (status == BASE_OK) {
-            status = algorithm->prepare(&job, &step);
+            status = eng_conv_prepare_with(&job, algorithm, &step);
         }
     }
     if (status == BASE_OK) {
         void *scratch =
             aligned_alloc(SCRATCH_STEP, (step.scratch_bytes / SCRATCH_STEP + 1) * SCRATCH_STEP);
         const struct eng_run run = {.data = data, .pool = prepare->pool, .scratch = scratch};
-        const double us = best_us(&step, &run);
-        printf("%-22s %-18s %9.1f us %7.1f GFLOP/s %4.0f%%\n", l->name, step.kernel, us,
+        const double us = best_us(&step, &run, (size_t)eng_desc_count(&tensors[X].desc), cold);
+        printf("%-22s %-18s %9.1f us %7.1f GFLOP/s %4.0f%%", l->name, step.kernel, us,
                flops / us * 1e-3, flops / us * 1e-1 / peak_rate);
+        if (l->size != 0) {
+            print_estimate(&job, algorithm);
+        }
+        printf("\n");
         free(scratch);
     }
     for (int i = 0; i < TENSORS; i++) {
@@ -255,15 +294,17 @@ int main(int argc, char **argv)
     printf("%s, %u thread(s), peak of one core %.1f GFLOP/s\n", kernels->name, threads, peak_rate);
     for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
         const struct layer *l = &layers[i];
-        for (size_t a = 0; a < sizeof(algorithms) / sizeof(algorithms[0]); a++) {
-            const bool fits = l->size == 0 ? a == 0 : (l->groups > 1) == (a == 1);
+        for (int a = 0; a < ENG_CONV_ALGORITHM_COUNT; a++) {
+            const enum eng_conv_algorithm algorithm = (enum eng_conv_algorithm)a;
+            const bool fits =
+                l->size == 0 ? a == 0 : l->groups == 1 || algorithm != ENG_CONV_DIRECT;
             if (!fits || strstr(l->name, only) == NULL) {
                 continue;
             }
             struct base_arena arena;
             base_arena_init(&arena, base_alloc_heap(), 0, 0);
             const struct eng_prepare prepare = {.arena = &arena, .kernels = kernels, .pool = pool};
-            measure(l, &prepare, &algorithms[a], peak_rate);
+            measure(l, &prepare, algorithm, peak_rate, argc > 4);
             base_arena_done(&arena);
         }
     }

@@ -4,14 +4,26 @@
 #include "worker_io.h"
 
 #include "engine/engine.h"
+#include "engine/train.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+// As torch_worker.py has them.
+#define TRAIN_RATE      0.001F
+#define TRAIN_MOMENTUM  0.9F
+#define TRAIN_BATCH_MAX 256
+#define TRAIN_CLASSES   1000
+
 struct ours {
     struct eng_model *model;
     struct eng_session *session;
+    struct eng_trainer *trainer; // instead of the session
+    struct eng_array arrays[WORKER_INPUTS_MAX];
+    int64_t labels[TRAIN_BATCH_MAX];
+    struct eng_array target;
+    float loss;
     struct base_error error;
 };
 
@@ -55,21 +67,72 @@ static void parse_option(struct eng_session_options *options, const char *word)
     }
 }
 
-static void set_inputs(struct ours *ours, const struct worker *worker)
+static int train(void *ctx)
+{
+    struct ours *ours = ctx;
+    if (eng_trainer_step(ours->trainer, ours->arrays, eng_model_input_count(ours->model),
+                         &ours->target, &ours->loss, &ours->error) != BASE_OK) {
+        worker_fail("%s", ours->error.text);
+    }
+    return 0;
+}
+
+static const void *loss(void *ctx, size_t index, size_t *out_bytes)
+{
+    struct ours *ours = ctx;
+    *out_bytes = sizeof ours->loss;
+    return index == 0 ? &ours->loss : NULL;
+}
+
+// The inputs in the order of the model.
+static void order_inputs(struct ours *ours, const struct worker *worker)
 {
     for (size_t i = 0; i < worker->input_count; i++) {
         const struct worker_input *input = &worker->inputs[i];
         int64_t index = eng_model_input_index(ours->model, input->name);
-        struct eng_array array = {.data = input->data};
-        array.desc.dtype = (enum eng_dtype)input->dtype;
-        array.desc.rank = (uint32_t)input->rank;
-        memcpy(array.desc.dims, input->dims, sizeof array.desc.dims);
-        if (index < 0) {
+        if (index < 0 || index >= WORKER_INPUTS_MAX) {
             worker_fail("the model has no input %s", input->name);
         }
-        if (eng_session_set_input(ours->session, (size_t)index, &array, &ours->error) != BASE_OK) {
-            worker_fail("%s", ours->error.text);
-        }
+        struct eng_array *array = &ours->arrays[index];
+        array->data = input->data;
+        array->desc.dtype = (enum eng_dtype)input->dtype;
+        array->desc.rank = (uint32_t)input->rank;
+        memcpy(array->desc.dims, input->dims, sizeof array->desc.dims);
+    }
+}
+
+static void prepare_session(struct ours *ours, const struct eng_session_options *options)
+{
+    enum base_status status = eng_session_new(ours->model, options, &ours->session, &ours->error);
+    for (size_t i = 0; status == BASE_OK && i < eng_model_input_count(ours->model); i++) {
+        status = eng_session_set_input(ours->session, i, &ours->arrays[i], &ours->error);
+    }
+    if (status == BASE_OK) {
+        status = eng_session_prepare(ours->session, &ours->error);
+    }
+    if (status != BASE_OK) {
+        worker_fail("%s", ours->error.text);
+    }
+}
+
+static void prepare_trainer(struct ours *ours, uint32_t threads)
+{
+    struct eng_trainer_options options = {.loss = ENG_LOSS_CROSS_ENTROPY,
+                                          .optimizer = ENG_OPTIMIZER_SGD,
+                                          .learning_rate = TRAIN_RATE,
+                                          .momentum = TRAIN_MOMENTUM,
+                                          .threads = threads};
+    int64_t batch = ours->arrays[0].desc.dims[0];
+    if (batch > TRAIN_BATCH_MAX) {
+        worker_fail("a batch of %lld is too large", (long long)batch);
+    }
+    for (int64_t i = 0; i < batch; i++) {
+        ours->labels[i] = (7 * i + 3) % TRAIN_CLASSES;
+    }
+    ours->target = (struct eng_array){.desc = {.dtype = ENG_I64, .rank = 1, .dims = {batch}},
+                                      .data = ours->labels};
+    if (eng_trainer_new(ours->model, &options, &ours->trainer, &ours->error) != BASE_OK) {
+        worker_fail("%s", ours->error.text);
     }
 }
 
@@ -84,26 +147,33 @@ int main(int argc, char **argv)
     worker_read_inputs(&worker, argv[2]);
     struct eng_session_options options = {.threads =
                                               (uint32_t)worker_number(argv[3], strlen(argv[3]))};
+    bool training = false;
     for (int i = 4; i < argc; i++) {
-        parse_option(&options, argv[i]);
+        if (strcmp(argv[i], "train") == 0) {
+            training = true;
+        } else {
+            parse_option(&options, argv[i]);
+        }
     }
     uint64_t begin = worker_now_us();
-    if (eng_model_load(argv[1], NULL, &ours.model, &ours.error) != BASE_OK ||
-        eng_session_new(ours.model, &options, &ours.session, &ours.error) != BASE_OK) {
+    if (eng_model_load(argv[1], NULL, &ours.model, &ours.error) != BASE_OK) {
         worker_fail("%s", ours.error.text);
     }
-    set_inputs(&ours, &worker);
-    if (eng_session_prepare(ours.session, &ours.error) != BASE_OK) {
-        worker_fail("%s", ours.error.text);
+    order_inputs(&ours, &worker);
+    struct eng_session_stats stats = {0};
+    if (training) {
+        prepare_trainer(&ours, options.threads);
+    } else {
+        prepare_session(&ours, &options);
+        eng_session_stats(ours.session, &stats);
+        worker.extra = stats.isa;
     }
     uint64_t load_us = worker_now_us() - begin;
-    struct eng_session_stats stats;
-    eng_session_stats(ours.session, &stats);
     worker.ctx = &ours;
-    worker.run = run;
-    worker.output = output;
-    worker.extra = stats.isa;
+    worker.run = training ? train : run;
+    worker.output = training ? loss : output;
     worker_serve(&worker, load_us);
+    eng_trainer_free(ours.trainer);
     eng_session_free(ours.session);
     eng_model_unref(ours.model);
     return 0;

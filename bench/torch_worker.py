@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Benchmark worker that runs one of the benchmark's ONNX models in PyTorch (torch_worker.py MODEL INPUTS THREADS).
+"""Benchmark worker that runs one of the benchmark's ONNX models in PyTorch (torch_worker.py MODEL INPUTS THREADS [train]).
 
 The graph is rebuilt operator by operator, traced, frozen and passed through optimize_for_inference: what PyTorch calls
-its best for inference on a CPU (its convolutions run in oneDNN). Protocol: worker_io.h.
+its best for inference on a CPU (its convolutions run in oneDNN). With `train`, a run is one step of SGD on cross-entropy,
+as engine_worker.c does it. Protocol: worker_io.h.
 """
 import resource
 import sys
@@ -163,10 +164,29 @@ def serve(module, inputs, load_us):
             return
 
 
+def trainer(model_path, inputs):
+    """A function that does one step on a fixed batch and returns the loss."""
+    module = Graph(onnx.load(model_path)).eval()
+    weights = [b.requires_grad_() for b in module.buffers() if b.is_floating_point() and b.dim() > 0]
+    optimizer = torch.optim.SGD(weights, lr=0.001, momentum=0.9)
+    labels = (torch.arange(inputs[0].shape[0]) * 7 + 3) % 1000
+
+    def step(*arguments):
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(module(*arguments)[0], labels)
+        loss.backward()
+        optimizer.step()
+        return (loss.detach().reshape(1),)
+    return step
+
+
 def main():
     model_path, folder, threads = sys.argv[1:4]
     torch.set_num_threads(int(threads))
     inputs = read_inputs(folder)
+    if sys.argv[4:] == ["train"]:
+        serve(trainer(model_path, inputs), inputs, 0)
+        return
     begin = time.perf_counter_ns()
     with torch.inference_mode():
         module = torch.jit.trace(Graph(onnx.load(model_path)).eval(), inputs, check_trace=False)

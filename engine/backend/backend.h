@@ -12,6 +12,7 @@
 #include "program/program.h"
 
 struct eng_pack_cache;
+struct eng_model;
 struct eng_kernels; // cpu/kernels.h: the table of one instruction set
 struct eng_search;  // search/search.h: choices measured before
 
@@ -19,6 +20,7 @@ struct eng_search;  // search/search.h: choices measured before
 struct eng_prepare {
     struct base_arena *arena;          // the plan's lifetime
     struct eng_pack_cache *packs;      // the model's; NULL: pack into `arena`
+    struct eng_model *model;           // gets pages of packed weights back; NULL: they stay
     const struct eng_kernels *kernels; // NULL: ref only
     struct eng_pool *pool;
     enum eng_precision precision;
@@ -34,6 +36,8 @@ struct eng_run {
     struct base_error *error;
 };
 
+#define ENG_LOOSE_WEIGHTS 2u // input 1
+
 struct eng_step;
 // INVALID for contents out of range (gather indices); nothing else fails at run time.
 typedef enum base_status (*eng_step_fn)(const struct eng_step *step, const struct eng_run *run);
@@ -44,7 +48,8 @@ struct eng_step {
     const struct eng_command *command;
     void *state;          // the backend's, in the plan's arena or the pack cache
     size_t scratch_bytes; // of the whole step (a backend multiplies by the pool's threads itself)
-    const char *kernel;   // static name for traces: "conv.winograd4.avx512"
+    uint32_t loose; // bit i: input i may lie at any address: packed and not read, or read byte-wise
+    const char *kernel; // static name for traces: "conv.winograd4.avx512"
 };
 
 // UNSUPPORTED: not this backend. NOMEM.

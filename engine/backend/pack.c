@@ -78,16 +78,16 @@ void eng_pack_cache_free(struct eng_pack_cache *cache)
     free(cache);
 }
 
-static struct entry **bucket_of(struct eng_pack_cache *cache, const struct eng_pack_key *key)
+// Forms of the same weights are few and share a bucket.
+static struct entry **bucket_of(struct eng_pack_cache *cache, const void *identity)
 {
-    uint64_t words[4] = {(uint64_t)(uintptr_t)key->identity, key->form, key->a, key->b};
-    return &cache->buckets[base_hash64(words, sizeof words) % BUCKET_COUNT];
+    return &cache->buckets[base_hash64(&identity, sizeof identity) % BUCKET_COUNT];
 }
 
 // The link that points at the entry, or at the NULL that ends its chain. Under the lock.
 static struct entry **find_link(struct eng_pack_cache *cache, const struct eng_pack_key *key)
 {
-    struct entry **link = bucket_of(cache, key);
+    struct entry **link = bucket_of(cache, key->identity);
     for (; *link != NULL; link = &(*link)->next) {
         const struct eng_pack_key *other = &(*link)->key;
         if (other->identity == key->identity && other->form == key->form && other->a == key->a &&
@@ -124,7 +124,7 @@ static struct entry *entry_new(const struct eng_pack_key *key, size_t bytes)
 // Adds the entry to the cache as one being filled. Under the lock.
 static void insert(struct eng_pack_cache *cache, struct entry *fresh)
 {
-    struct entry **bucket = bucket_of(cache, &fresh->key);
+    struct entry **bucket = bucket_of(cache, fresh->key.identity);
     fresh->next = *bucket;
     *bucket = fresh;
     cache->bytes += fresh->bytes;
@@ -200,4 +200,15 @@ size_t eng_pack_bytes(const struct eng_pack_cache *cache)
     size_t bytes = self->bytes;
     (void)pthread_mutex_unlock(&self->lock);
     return bytes;
+}
+
+bool eng_pack_has(struct eng_pack_cache *cache, const void *identity)
+{
+    (void)pthread_mutex_lock(&cache->lock);
+    const struct entry *entry = *bucket_of(cache, identity);
+    while (entry != NULL && entry->key.identity != identity) {
+        entry = entry->next;
+    }
+    (void)pthread_mutex_unlock(&cache->lock);
+    return entry != NULL;
 }

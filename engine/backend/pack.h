@@ -31,5 +31,7 @@ BASE_NODISCARD enum base_status eng_pack_get(struct eng_pack_cache *cache,
 // it.
 void eng_pack_drop(struct eng_pack_cache *cache, const struct eng_pack_key *key);
 size_t eng_pack_bytes(const struct eng_pack_cache *cache);
+// Whether some form of these weights is in the cache.
+bool eng_pack_has(struct eng_pack_cache *cache, const void *identity);
 
 #endif

@@ -123,6 +123,11 @@ bool eng_lower_wants(const struct eng_lower *l, const struct eng_node *node, uin
 // A constant; `data` is copied into the program's arena.
 BASE_NODISCARD enum base_status eng_lower_const(struct eng_lower *l, const struct eng_desc *desc,
                                                 const void *data, uint32_t *out);
+// A constant that lies in the model (a tensor attribute): not copied, and its packed forms are
+// shared by its address, as an initializer's.
+BASE_NODISCARD enum base_status eng_lower_model_const(struct eng_lower *l,
+                                                      const struct eng_desc *desc, const void *data,
+                                                      uint32_t *out);
 BASE_NODISCARD enum base_status eng_lower_const_f32(struct eng_lower *l, enum eng_dtype dtype,
                                                     double value,
                                                     uint32_t *out); // scalar of that type

@@ -304,6 +304,12 @@ enum base_status eng_lower_const(struct eng_lower *l, const struct eng_desc *des
     return eng_lower_known(l, desc, copy, NULL, out);
 }
 
+enum base_status eng_lower_model_const(struct eng_lower *l, const struct eng_desc *desc,
+                                       const void *data, uint32_t *out)
+{
+    return eng_lower_known(l, desc, data, data, out);
+}
+
 // The integer nearest to zero that `value` stands for, at the ends of int64 when it does not fit.
 static int64_t whole_of(double value)
 {

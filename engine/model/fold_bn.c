@@ -66,7 +66,8 @@ static const float *channel_values(const struct fold *f, const struct eng_node *
                                    int64_t channels)
 {
     const struct eng_value *value = constant(f, bn, input);
-    bool fits = value != NULL && value->desc.rank == 1 && value->desc.dims[0] == channels;
+    bool fits = value != NULL && value->desc.rank == 1 && value->desc.dims[0] == channels &&
+                (uintptr_t)value->data % sizeof(float) == 0;
     return fits ? value->data : NULL;
 }
 
@@ -148,15 +149,15 @@ static enum base_status add_constant(struct fold *f, const char *base_name, cons
     return BASE_OK;
 }
 
-static void scale_weights(const struct weight_view *view, const float *weights,
-                          const double *factors, float *out)
+static void scale_weights(const struct weight_view *view, const double *factors, float *weights)
 {
     for (int64_t g = 0; g < view->groups; g++) {
         for (int64_t o = 0; o < view->outer; o++) {
             for (int64_t c = 0; c < view->channels; c++) {
                 double factor = factors[g * view->channels + c];
                 for (int64_t i = 0; i < view->inner; i++) {
-                    *out++ = (float)((double)*weights++ * factor);
+                    *weights = (float)((double)*weights * factor);
+                    weights++;
                 }
             }
         }
@@ -194,7 +195,8 @@ static enum base_status rewrite(struct fold *f, const struct folding *p)
         bias[c] = (float)((start - (double)p->parameters[BN_MEAN][c]) * factors[c] +
                           (double)p->parameters[BN_SHIFT][c]);
     }
-    scale_weights(&p->view, p->weights->data, factors, weights);
+    memcpy(weights, p->weights->data, weight_bytes); // may lie at any address
+    scale_weights(&p->view, factors, weights);
     eng_mappings_release(f->model->mappings, p->weights->data, weight_bytes);
 
     const char *name = p->weights->name;
@@ -234,7 +236,8 @@ static bool match(const struct fold *f, const struct eng_node *bn, struct foldin
     out->channels = out->view.groups * out->view.channels;
     if (node->input_count > 2 && node->inputs[2] != ENG_NONE) {
         const struct eng_value *bias = constant(f, node, 2);
-        if (bias == NULL || bias->desc.rank != 1 || bias->desc.dims[0] != out->channels) {
+        if (bias == NULL || bias->desc.rank != 1 || bias->desc.dims[0] != out->channels ||
+            (uintptr_t)bias->data % sizeof(float) != 0) {
             return false;
         }
         out->bias = bias->data;

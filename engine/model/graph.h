@@ -18,6 +18,9 @@
 #define ENG_NODE_PORTS_MAX  65536u   // inputs or outputs of one node
 #define ENG_ATTRS_MAX       256u     // attributes of one node
 #define ENG_GRAPH_DEPTH_MAX 16u      // nested subgraphs
+// Float initializers of this size and more stay where the file has them, at any address: who reads
+// them as numbers makes an aligned copy first (session/exec.h does for steps).
+#define ENG_LOOSE_BYTES_MIN ((size_t)256 << 10)
 // Opsets before 7 are read with the meaning of 7; a node in a form that 7 no longer has is refused.
 #define ENG_OPSET_MIN  1
 #define ENG_OPSET_FULL 7
@@ -79,7 +82,8 @@ struct eng_value {
     struct eng_desc desc;         // declared: dims -1 where symbolic; dtype UNDEFINED when unknown
     const char *const *dim_names; // desc.rank names or NULLs; NULL when none is symbolic
     const void *data; // initializer: dense elements in the file's mapping or the arena, else NULL.
-                      // 16-byte aligned is NOT promised; element alignment is
+                      // 16-byte aligned is NOT promised; element alignment is, but for float
+                      // tensors of ENG_LOOSE_BYTES_MIN and more
     bool is_initializer;
     uint32_t producer; // node index, ENG_NONE for inputs, initializers and captures
 };

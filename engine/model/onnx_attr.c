@@ -15,7 +15,7 @@ const char *eng_onnx_text(struct eng_onnx *onnx, const char *text)
 }
 
 enum base_status eng_onnx_tensor(struct eng_onnx *onnx, const Onnx__TensorProto *message,
-                                 struct eng_array *out_array, const char **out_name)
+                                 bool loose, struct eng_array *out_array, const char **out_name)
 {
     // The scanner wrote these four bytes.
     uint32_t index = UINT32_MAX;
@@ -28,7 +28,8 @@ enum base_status eng_onnx_tensor(struct eng_onnx *onnx, const Onnx__TensorProto 
     }
     struct eng_tensor_proto proto;
     BASE_TRY(eng_tensor_proto_parse(found->at, found->size, &proto, onnx->error));
-    const struct eng_tensor_source source = {.arena = onnx->arena, .mappings = onnx->mappings};
+    const struct eng_tensor_source source = {
+        .arena = onnx->arena, .mappings = onnx->mappings, .loose = loose};
     BASE_TRY(eng_tensor_proto_data(&proto, &source, out_array, onnx->error));
     if (proto.name.size == 0) {
         *out_name = "";
@@ -111,7 +112,7 @@ static enum base_status fill(struct eng_onnx *onnx, const Onnx__AttributeProto *
         return copy_bytes(onnx, &m->s, &out->u.s);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
         out->kind = ENG_ATTR_TENSOR;
-        return eng_onnx_tensor(onnx, m->t, &out->u.tensor, &unused);
+        return eng_onnx_tensor(onnx, m->t, false, &out->u.tensor, &unused);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH:
         out->kind = ENG_ATTR_GRAPH;
         return BASE_OK;

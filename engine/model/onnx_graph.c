@@ -113,7 +113,7 @@ static enum base_status read_initializers(struct scope *s)
     for (size_t i = 0; i < s->message->n_initializer; i++) {
         struct eng_array array;
         const char *name;
-        BASE_TRY(eng_onnx_tensor(s->onnx, s->message->initializer[i], &array, &name));
+        BASE_TRY(eng_onnx_tensor(s->onnx, s->message->initializer[i], true, &array, &name));
         if (name[0] == '\0') {
             return fail(s, BASE_ERR_INVALID, "an initializer without a name, shape of", "");
         }

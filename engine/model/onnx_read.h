@@ -50,9 +50,10 @@ int32_t eng_onnx_opset(const struct eng_onnx *onnx, const char *domain);
 BASE_NODISCARD enum base_status eng_onnx_graph(struct eng_onnx *onnx,
                                                const Onnx__GraphProto *message,
                                                struct eng_graph **out_graph);
-// onnx_attr.c: the tensor a skeleton message stands for. *out_name is a copy in the arena.
+// onnx_attr.c: the tensor a skeleton message stands for. `loose`: large floats at any address.
+// *out_name is a copy in the arena.
 BASE_NODISCARD enum base_status eng_onnx_tensor(struct eng_onnx *onnx,
-                                                const Onnx__TensorProto *message,
+                                                const Onnx__TensorProto *message, bool loose,
                                                 struct eng_array *out_array, const char **out_name);
 // Every kind but GRAPH, which is left to the caller (kind and name set, graph NULL).
 BASE_NODISCARD enum base_status eng_onnx_attr(struct eng_onnx *onnx,

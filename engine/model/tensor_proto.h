@@ -36,6 +36,7 @@ struct eng_tensor_source {
     struct base_arena *arena;
     struct eng_mappings *mappings; // for external data; NULL: there is none
     bool copy;                     // the message goes away: point at nothing in it
+    bool loose;                    // large float tensors may lie at any address
 };
 // The elements. INVALID: too few or too many of them; also what eng_mappings_external returns.
 // NOMEM.

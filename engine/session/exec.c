@@ -4,6 +4,7 @@
 // session. Backends spread a step over the pool themselves.
 #include "session/exec.h"
 
+#include "backend/pack.h"
 #include "base/check.h"
 #include "base/ckd.h"
 #include "base/clock.h"
@@ -13,10 +14,16 @@
 
 #define ALIGNMENT 64u
 
-enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_program *program,
-                               const struct eng_command *command, struct eng_step *out_step)
+static bool is_loose(const struct eng_tensor *tensor)
 {
-    *out_step = (struct eng_step){0};
+    return tensor->kind == ENG_CONST && tensor->desc.dtype == ENG_F32 &&
+           (uintptr_t)tensor->data % sizeof(float) != 0;
+}
+
+static enum base_status choose_backend(const struct eng_prepare *ctx,
+                                       const struct eng_program *program,
+                                       const struct eng_command *command, struct eng_step *out_step)
+{
     enum base_status status = BASE_ERR_UNSUPPORTED;
     if (ctx->error != NULL) {
         ctx->error->text[0] = '\0';
@@ -28,6 +35,42 @@ enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_p
         *out_step = (struct eng_step){0};
         status = eng_ref_prepare(ctx, program, command, out_step);
     }
+    return status;
+}
+
+// Prepares while the loose inputs are read from aligned copies, which then go away: whoever packs
+// reads them now or never.
+static enum base_status choose_aligned(const struct eng_prepare *ctx,
+                                       const struct eng_program *program,
+                                       const struct eng_command *command, struct eng_step *out_step)
+{
+    for (uint32_t i = 0; i < command->input_count; i++) {
+        uint32_t number = command->inputs[i];
+        if (number == ENG_NONE || !is_loose(&program->tensors[number])) {
+            continue;
+        }
+        struct eng_tensor *tensor = &program->tensors[number];
+        const void *raw = tensor->data;
+        size_t bytes = eng_desc_bytes(&tensor->desc);
+        void *copy = malloc(bytes);
+        if (copy == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        memcpy(copy, raw, bytes);
+        tensor->data = copy;
+        enum base_status status = choose_aligned(ctx, program, command, out_step);
+        tensor->data = raw;
+        free(copy);
+        return status;
+    }
+    return choose_backend(ctx, program, command, out_step);
+}
+
+enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_program *program,
+                               const struct eng_command *command, struct eng_step *out_step)
+{
+    *out_step = (struct eng_step){0};
+    enum base_status status = choose_aligned(ctx, program, command, out_step);
     if (status == BASE_ERR_UNSUPPORTED && (ctx->error == NULL || ctx->error->text[0] == '\0')) {
         return base_error_set(ctx->error, status, "no backend runs the command '%s'",
                               eng_atomic_text(command->op));
@@ -38,6 +81,23 @@ enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_p
         base_assert(out_step->run != NULL);
     }
     return status;
+}
+
+// Weights that are packed now are not read again in the form of the file; if some other step does
+// read them, their pages come back by themselves.
+static void release_packed(const struct eng_prepare *ctx, const struct eng_program *program,
+                           const struct eng_command *command)
+{
+    if (ctx->model == NULL || ctx->packs == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < command->input_count; i++) {
+        uint32_t tensor = command->inputs[i];
+        const struct eng_tensor *t = tensor != ENG_NONE ? &program->tensors[tensor] : NULL;
+        if (t != NULL && t->identity != NULL && eng_pack_has(ctx->packs, t->identity)) {
+            eng_model_release_pages(ctx->model, t->identity, eng_desc_bytes(&t->desc));
+        }
+    }
 }
 
 static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_prepare *ctx,
@@ -54,6 +114,11 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
         if (exec->steps[i].scratch_bytes > scratch) {
             scratch = exec->steps[i].scratch_bytes;
         }
+        release_packed(ctx, program, &program->commands[i]);
+    }
+    // Once more for all: packing one may have brought neighbours in the file back.
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        release_packed(ctx, program, &program->commands[i]);
     }
     exec->step_count = program->command_count;
     *out_scratch = scratch;
@@ -111,6 +176,35 @@ static enum base_status place_aliases(struct eng_exec *exec, const struct eng_pr
     return BASE_OK;
 }
 
+// Constants that lie at an odd address and are read as numbers get an aligned copy.
+static enum base_status align_constants(struct eng_exec *exec, const struct eng_prepare *ctx)
+{
+    const struct eng_program *program = exec->program;
+    bool *is_read = base_arena_zalloc(ctx->arena, program->tensor_count + 1u);
+    if (is_read == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < exec->step_count; i++) {
+        const struct eng_command *command = exec->steps[i].command;
+        for (uint32_t j = 0; j < command->input_count; j++) {
+            if (command->inputs[j] != ENG_NONE && (j > 31 || !(exec->steps[i].loose >> j & 1))) {
+                is_read[command->inputs[j]] = true;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < program->tensor_count; i++) {
+        const struct eng_tensor *tensor = &program->tensors[i];
+        if (is_loose(tensor) && (is_read[i] || tensor->is_output)) {
+            exec->data[i] =
+                base_arena_copy(ctx->arena, tensor->data, eng_desc_bytes(&tensor->desc));
+            if (exec->data[i] == NULL) {
+                return BASE_ERR_NOMEM;
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status place(struct eng_exec *exec, const struct eng_prepare *ctx)
 {
     const struct eng_program *program = exec->program;
@@ -132,6 +226,7 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
             exec->data[i] = exec->buffer + offsets[i];
         }
     }
+    BASE_TRY(align_constants(exec, ctx));
     return place_aliases(exec, ctx);
 }
 

@@ -49,7 +49,9 @@ BASE_NODISCARD enum base_status eng_exec_go(const struct eng_exec *exec,
                                             const struct eng_exec_run *run);
 void eng_exec_done(struct eng_exec *exec); // accepts a zeroed one
 
-// One command's step from whichever backend takes it. UNSUPPORTED names the command.
+// One command's step from whichever backend takes it. UNSUPPORTED names the command. Float
+// constants may lie at any address (model/graph.h, ENG_LOOSE_BYTES_MIN): backends see aligned ones
+// meanwhile.
 BASE_NODISCARD enum base_status eng_exec_step(const struct eng_prepare *ctx,
                                               const struct eng_program *program,
                                               const struct eng_command *command,

@@ -125,8 +125,18 @@ static enum base_status run_program(struct eng_fold *fold, const struct eng_prog
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < program->tensor_count; i++) {
-        if (program->tensors[i].kind == ENG_CONST) {
-            data[i] = (void *)(uintptr_t)program->tensors[i].data; // steps only read it
+        const struct eng_tensor *tensor = &program->tensors[i];
+        if (tensor->kind != ENG_CONST) {
+            continue;
+        }
+        data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
+        if ((uintptr_t)tensor->data % 4 != 0 && tensor->desc.dtype == ENG_F32) {
+            size_t bytes = eng_desc_bytes(&tensor->desc);
+            data[i] = aligned(&fold->arena, bytes);
+            if (data[i] == NULL) {
+                return BASE_ERR_NOMEM;
+            }
+            memcpy(data[i], tensor->data, bytes);
         }
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -366,6 +366,7 @@ static enum base_status plan(const struct build *b)
     struct eng_prepare prepare = {
         .arena = &segment->arena,
         .packs = session->model->packs,
+        .model = session->model,
         .kernels = session->kernels,
         .pool = session->pool,
         .precision = session->options.precision,

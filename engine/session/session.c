@@ -104,6 +104,13 @@ static enum base_status show_initializers(struct eng_session *session)
         }
         *item = (struct eng_item){
             .desc = value->desc, .is_const = true, .data = (void *)(uintptr_t)value->data};
+        if ((uintptr_t)value->data % 4 != 0 && value->desc.dtype == ENG_F32) {
+            item->data =
+                base_arena_copy(&session->arena, value->data, eng_desc_bytes(&value->desc));
+            if (item->data == NULL) {
+                return BASE_ERR_NOMEM;
+            }
+        }
         session->live[v] = (struct eng_live){.type = ENG_VALUE_TENSOR, .count = 1, .items = item};
     }
     return BASE_OK;

@@ -21,7 +21,8 @@ struct depthwise {
 bool eng_conv_is_depthwise(const struct eng_conv_shape *s)
 {
     return s->groups == s->in_channels && s->groups == s->out_channels && s->kernel[0] == 1 &&
-           s->in[0] == 1 && s->out[0] == 1 && s->pad[0] == 0 && s->kernel[1] <= ENG_DW_ROWS_MAX;
+           s->in[0] == 1 && s->out[0] == 1 && s->pad[0] == 0 &&
+           s->kernel[1] * s->kernel[2] <= ENG_DW_TAPS_MAX;
 }
 
 static void pack_weights(void *ctx, void *out)
@@ -42,42 +43,41 @@ struct depthwise_run {
     float *y;
 };
 
-// Kernel positions [*first, *last) whose input coordinate lies inside [0, size).
-static void taps_inside(int64_t origin, int64_t dilation, int64_t kernel, int64_t size,
-                        int64_t *first, int64_t *last)
-{
-    *first = origin >= 0 ? 0 : (-origin + dilation - 1) / dilation;
-    *last = size <= origin ? 0 : (size - origin + dilation - 1) / dilation;
-    *last = *last < kernel ? *last : kernel;
-    *first = *first < *last ? *first : *last;
-}
-
-// Output pixels [begin, end) of a row whose taps [first, last) along the row exist.
-static void run_pixels(const struct depthwise_run *r, struct eng_dw_run *run, int64_t row,
-                       const int64_t rows[2], int64_t begin, int64_t end)
+// Lists the taps of output pixels [x, x + pixels) of a row; y is the input row of the first tap.
+static void list_taps(const struct depthwise_run *r, int64_t image, int64_t y, int64_t x,
+                      int64_t pixels, struct eng_dw_block *block)
 {
     const struct eng_conv_shape *s = &r->d->shape;
-    const int64_t channels = s->in_channels, image = row / s->out[1];
-    const int64_t y = row % s->out[1] * s->stride[1] - s->pad[1];
-    const int64_t x = begin * s->stride[2] - s->pad[2];
-    int64_t first, last;
-    taps_inside(x, s->dilation[2], s->kernel[2], s->in[2], &first, &last);
-    for (int64_t ky = rows[0]; ky < rows[1]; ky++) {
-        const int64_t line = image * s->in[1] + y + ky * s->dilation[1];
-        run->in[ky - rows[0]] = r->x + (line * s->in[2] + x + first * s->dilation[2]) * channels;
-        run->weights[ky - rows[0]] = r->w + (ky * s->kernel[2] + first) * channels;
+    block->tap_count = 0;
+    block->all = (1u << pixels) - 1;
+    for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
+        const int64_t row = y + ky * s->dilation[1];
+        if (row < 0 || row >= s->in[1]) {
+            continue;
+        }
+        const float *line = r->x + (image * s->in[1] + row) * s->in[2] * s->in_channels;
+        for (int64_t kx = 0; kx < s->kernel[2]; kx++) {
+            const int64_t first = x * s->stride[2] - s->pad[2] + kx * s->dilation[2];
+            uint32_t inside = block->all;
+            if (first < 0 || first + (pixels - 1) * s->stride[2] >= s->in[2]) {
+                inside = 0;
+                for (int64_t i = 0; i < pixels; i++) {
+                    const int64_t column = first + i * s->stride[2];
+                    inside |= (column >= 0 && column < s->in[2] ? 1u : 0u) << i;
+                }
+            }
+            block->in[block->tap_count] = line + first * s->in_channels;
+            block->weights[block->tap_count] = r->w + (ky * s->kernel[2] + kx) * s->in_channels;
+            block->inside[block->tap_count] = (uint8_t)inside;
+            block->tap_count += inside != 0;
+        }
     }
-    run->kh = (uint32_t)(rows[1] - rows[0]);
-    run->kw = (uint32_t)(last - first);
-    run->count = (size_t)(end - begin);
-    const int64_t out = (row * s->out[2] + begin) * channels;
-    run->out = r->y + out;
-    run->residual = r->residual != NULL ? r->residual + out : NULL;
-    r->d->kernels->dw_run(run);
-    if (r->d->act.act_after != ENG_GEMM_ACT_NONE) {
-        r->d->kernels->act_rows(run->out, run->count, run->channels, run->channels,
-                                r->d->act.act_after);
-    }
+}
+
+static bool is_inner(const struct eng_conv_shape *s, int64_t x, int64_t pixels)
+{
+    const int64_t last = (x + pixels - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
+    return x * s->stride[2] >= s->pad[2] && last - s->pad[2] < s->in[2];
 }
 
 static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
@@ -85,35 +85,42 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     (void)worker;
     const struct depthwise_run *r = ctx;
     const struct eng_conv_shape *s = &r->d->shape;
-    struct eng_dw_run run = {
-        .step = (size_t)(s->stride[2] * s->in_channels),
-        .tap = (size_t)(s->dilation[2] * s->in_channels),
-        .channels = (size_t)s->in_channels,
+    const int64_t channels = s->in_channels;
+    struct eng_dw_block block = {
+        .step = (size_t)(s->stride[2] * channels),
+        .channels = (size_t)channels,
+        .out_step = (size_t)channels,
         .bias = r->bias,
         .act = r->d->act.act,
         .alpha = r->d->act.alpha,
         .beta = r->d->act.beta,
     };
-    // Columns [inner, outer) have all their taps.
-    const int64_t reach = (s->kernel[2] - 1) * s->dilation[2];
-    int64_t inner = (s->pad[2] + s->stride[2] - 1) / s->stride[2];
-    int64_t outer = s->in[2] + s->pad[2] - reach <= 0
-                        ? 0
-                        : (s->in[2] + s->pad[2] - reach - 1) / s->stride[2] + 1;
-    outer = outer < s->out[2] ? outer : s->out[2];
-    inner = inner < outer ? inner : outer;
+    // Blocks of nearly equal width: 14 pixels are 7 + 7.
+    const int64_t blocks = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
     for (int64_t row = begin; row < end; row++) {
-        int64_t rows[2];
-        taps_inside(row % s->out[1] * s->stride[1] - s->pad[1], s->dilation[1], s->kernel[1],
-                    s->in[1], &rows[0], &rows[1]);
-        for (int64_t x = 0; x < inner; x++) {
-            run_pixels(r, &run, row, rows, x, x + 1);
-        }
-        if (inner < outer) {
-            run_pixels(r, &run, row, rows, inner, outer);
-        }
-        for (int64_t x = outer; x < s->out[2]; x++) {
-            run_pixels(r, &run, row, rows, x, x + 1);
+        const int64_t y = row % s->out[1] * s->stride[1] - s->pad[1];
+        bool inner = false; // the block before this one has all its columns: only addresses change
+        int64_t before = 0;
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t x = b * s->out[2] / blocks, pixels = (b + 1) * s->out[2] / blocks - x;
+            const int64_t out = (row * s->out[2] + x) * channels;
+            const bool now_inner = is_inner(s, x, pixels);
+            if (b > 0 && inner && now_inner && block.all == (1u << pixels) - 1) {
+                for (uint32_t t = 0; t < block.tap_count; t++) {
+                    block.in[t] += (size_t)(x - before) * block.step;
+                }
+            } else {
+                list_taps(r, row / s->out[1], y, x, pixels, &block);
+            }
+            inner = now_inner;
+            before = x;
+            block.out = r->y + out;
+            block.residual = r->residual != NULL ? r->residual + out : NULL;
+            r->d->kernels->dw_block[pixels - 1](&block);
+            if (r->d->act.act_after != ENG_GEMM_ACT_NONE) {
+                r->d->kernels->act_rows(block.out, (size_t)pixels, block.out_step, block.channels,
+                                        r->d->act.act_after);
+            }
         }
     }
 }
@@ -173,6 +180,7 @@ enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
         BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_DEPTHWISE, params, sizeof(params), bytes,
                                   pack_weights, d, &packed));
         d->packed = packed;
+        out_step->loose = ENG_LOOSE_WEIGHTS;
     } else {
         out_step->scratch_bytes = bytes;
     }

@@ -282,6 +282,7 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct 
                                   sizeof(params), dynamic * sizeof(float), pack_weights, d,
                                   &packed));
         d->packed = packed;
+        out_step->loose = ENG_LOOSE_WEIGHTS;
         dynamic = 0;
     }
     out_step->scratch_bytes =

@@ -20,5 +20,9 @@ BASE_NODISCARD enum base_status eng_conv_prepare_direct(const struct eng_conv_jo
 bool eng_conv_is_depthwise(const struct eng_conv_shape *shape);
 BASE_NODISCARD enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
                                                            struct eng_step *out_step);
+// 3 x 3, stride 1, constant weights; unit 2 or 4.
+bool eng_conv_fits_wino(const struct eng_conv_shape *shape);
+BASE_NODISCARD enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t unit,
+                                                      struct eng_step *out_step);
 
 #endif

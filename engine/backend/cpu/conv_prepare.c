@@ -1,6 +1,6 @@
-// Convolutions on the fast paths: picks the algorithm. Called by cpu_prepare.c on the planning
-// thread.
-#include "backend/cpu/conv_ops.h"
+// Convolutions on the fast paths: the cheapest algorithm for each. Called by cpu_prepare.c on the
+// planning thread.
+#include "backend/cpu/conv_plan.h"
 
 enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
                                       const struct eng_program *program,
@@ -8,8 +8,11 @@ enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
 {
     struct eng_conv_job job = {.ctx = ctx, .program = program, .command = command};
     BASE_TRY(eng_conv_shape_of(program, command, &job.shape));
-    if (eng_conv_is_depthwise(&job.shape)) {
-        return eng_conv_prepare_depthwise(&job, out_step);
-    }
-    return eng_conv_prepare_direct(&job, out_step);
+    const struct eng_gemm_kernels *kernels = ctx->kernels->gemm;
+    const struct eng_cpu_rates rates = eng_cpu_rates_of(kernels);
+    const bool constant = program->tensors[command->inputs[1]].kind == ENG_CONST;
+    struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
+    (void)eng_conv_candidates(&job.shape, kernels, &rates, eng_pool_threads(ctx->pool), constant,
+                              candidates);
+    return eng_conv_prepare_with(&job, candidates[0].algorithm, out_step);
 }

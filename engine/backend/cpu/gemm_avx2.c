@@ -46,6 +46,7 @@ static inline __m256 exp2i(__m256 x)
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_12(GEMM_TILE_FN, 1)
 GEMM_UPTO_6(GEMM_TILE_FN, 2)
@@ -62,5 +63,7 @@ const struct eng_gemm_kernels eng_gemm_avx2 = {
     .mr_max = {0, 12, 6, 0, 3},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
-    .dw_run = dw_run,
+    .dw_block = dw_blocks,
+    .wino_in = {[2] = wino_in2, [4] = wino_in4},
+    .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };

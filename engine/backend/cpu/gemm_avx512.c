@@ -32,6 +32,7 @@
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
@@ -48,5 +49,7 @@ const struct eng_gemm_kernels eng_gemm_avx512 = {
     .mr_max = {0, 14, 14, 0, 7},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
-    .dw_run = dw_run,
+    .dw_block = dw_blocks,
+    .wino_in = {[2] = wino_in2, [4] = wino_in4},
+    .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };

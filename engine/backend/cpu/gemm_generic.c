@@ -77,6 +77,7 @@ static inline v4 v4_exp2i(v4 x)
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
@@ -91,5 +92,7 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .mr_max = {0, 4, 4, 0, 0},
     .tile = {NULL, tiles1, tiles2},
     .act_rows = act_rows,
-    .dw_run = dw_run,
+    .dw_block = dw_blocks,
+    .wino_in = {[2] = wino_in2, [4] = wino_in4},
+    .wino_out = {[2] = wino_out2, [4] = wino_out4},
 };

@@ -49,22 +49,26 @@ typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
 #define ENG_GEMM_MR_MAX 14
 #define ENG_GEMM_NV_MAX 4
 
-// A run of output pixels of a depthwise convolution, all channels: `count` pixels whose taps all
-// exist. Rows of the kernel that fall on padding are left out by the caller, as are columns.
-#define ENG_DW_ROWS_MAX 16 // rows of a kernel
-struct eng_dw_run {
-    const float *in[ENG_DW_ROWS_MAX];      // first pixel's first tap, by kernel row
-    const float *weights[ENG_DW_ROWS_MAX]; // its weights: [kw][channels]
-    uint32_t kh, kw;
-    size_t step; // floats from one output pixel's input to the next's: stride * channels
-    size_t tap;  // floats from tap to tap along the row: dilation * channels
-    size_t channels;
-    size_t count;
+// A few neighbouring output pixels of a depthwise convolution, channels [0, channels). The taps
+// listed are those that lie inside the image for at least one of the pixels; bit i of `inside` says
+// that tap does for pixel i.
+#define ENG_DW_TAPS_MAX   64
+#define ENG_DW_PIXELS_MAX 8
+struct eng_dw_block {
+    uint32_t tap_count;
+    uint32_t all;                     // `inside` of a tap that lies inside for every pixel
+    const float *in[ENG_DW_TAPS_MAX]; // of the first pixel; may lie outside when its bit is not set
+    const float *weights[ENG_DW_TAPS_MAX];
+    uint8_t inside[ENG_DW_TAPS_MAX];
+    size_t step;                  // floats from one pixel's input to the next's
+    size_t channels;              // of this block
+    size_t out_step;              // floats from one output pixel to the next
     const float *bias, *residual; // residual as out; NULL: none
-    float *out;                   // [count][channels]
+    float *out;
     enum eng_gemm_act act;
     float alpha, beta;
 };
+typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
 // floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane.
@@ -98,8 +102,8 @@ struct eng_gemm_kernels {
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
-    void (*dw_run)(const struct eng_dw_run *run);
-    eng_wino_tile_fn wino_in[7]; // by unit: 2, 4, 6
+    const eng_dw_block_fn *dw_block; // [pixels - 1]
+    eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
 };
 

@@ -304,6 +304,7 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
         (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
     out_step->state = m;
     out_step->run = run_matmul;
+    out_step->loose = m->packed != NULL ? ENG_LOOSE_WEIGHTS : 0;
     out_step->kernel = m->packed != NULL ? "matmul.packed" : "matmul.dynamic";
     return BASE_OK;
 }

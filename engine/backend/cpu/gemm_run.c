@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#define L1_PANEL_BYTES 24576  // of B, while tiles of a band pass over it
-#define L2_BAND_BYTES  393216 // of A, while panels pass over it
-#define SMALL_FLOPS    200000 // below it, waking another thread costs more than it brings
+#define L1_PANEL_BYTES 65536
+#define L2_BAND_BYTES  600000
+#define SMALL_FLOPS    1000000 // below it, waking another thread costs more than it brings
 
 void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *epilogue)
 {

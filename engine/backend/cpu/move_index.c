@@ -148,6 +148,7 @@ enum base_status eng_cpu_prepare_gather(const struct eng_prepare *ctx,
     }
     s->grain = ENG_CPU_GRAIN / s->inner;
     out_step->run = p->elementwise ? run_gather_elements : run_gather;
+    out_step->loose = 1; // rows are copied byte by byte
     out_step->state = s;
     out_step->kernel = s->kernels->names[command->op];
     return BASE_OK;

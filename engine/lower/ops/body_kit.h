@@ -8,7 +8,7 @@
 // Nodes lowered in place for one Loop or Scan before its iterations become calls.
 #define ENG_UNROLL_NODES_MAX 4096u
 // Most iterations of one Loop or Scan.
-#define ENG_TRIPS_MAX ((int64_t)1 << 20)
+#define ENG_TRIPS_MAX ((int64_t)1 << 18)
 
 struct eng_body {
     struct eng_lower *l;

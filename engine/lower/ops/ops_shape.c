@@ -8,7 +8,7 @@
 #include <string.h>
 
 // Most elements Range may produce: its contents are computed while planning.
-#define RANGE_ELEMENTS_MAX ((int64_t)1 << 27)
+#define RANGE_ELEMENTS_MAX ((int64_t)1 << 24)
 
 static enum base_status lower_shape(struct eng_lower *l, const struct eng_node *node)
 {
@@ -185,7 +185,7 @@ static enum base_status constant_of(struct eng_lower *l, const struct eng_node *
     struct eng_desc desc = {.rank = 1, .dims = {attr->count}};
     switch (attr->kind) {
     case ENG_ATTR_TENSOR:
-        return eng_lower_const(l, &attr->u.tensor.desc, attr->u.tensor.data, out);
+        return eng_lower_model_const(l, &attr->u.tensor.desc, attr->u.tensor.data, out);
     case ENG_ATTR_INT:
         return eng_const_int(l, attr->u.i, out);
     case ENG_ATTR_FLOAT:

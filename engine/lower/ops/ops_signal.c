@@ -7,7 +7,7 @@
 #include <math.h>
 
 // Most elements of a window, a filter bank or a transform's matrix: computed while planning.
-#define SIGNAL_ELEMENTS_MAX ((int64_t)1 << 26)
+#define SIGNAL_ELEMENTS_MAX ((int64_t)1 << 25)
 #define TAU                 6.283185307179586476925286766559
 
 // A constant of real type `desc->dtype` from doubles.

@@ -217,7 +217,7 @@ static void each_isa(const struct convolution *p, uint32_t threads, prepare_fn f
     static const char *const names[] = {"generic", "avx2", "avx512"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (eng_kernels_find(names[i]) != NULL) {
-            check(p, names[i], threads, fn, 3e-6);
+            check(p, names[i], threads, fn, 1e-5);
         }
     }
 }
@@ -367,6 +367,38 @@ static void test_epilogues(void **state)
     }
 }
 
+static enum base_status wino2(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_wino(job, 2, out_step);
+}
+
+static enum base_status wino4(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_wino(job, 4, out_step);
+}
+
+static void test_winograd(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < 24; i++) {
+        struct convolution p = square(1 + i * 5, 1 + i * 7 % 75, 3 + i % 13, 3, 1, i % 3);
+        p.in[1] += i % 4;
+        p.n = 1 + i % 2;
+        p.bias = i % 2;
+        p.residual = i % 3 == 0;
+        p.act = i % 4 < 2;
+        p.fn = i % 4 == 0 ? ENG_RELU : ENG_SIGMOID;
+        each_isa(&p, 1, wino2);
+        each_isa(&p, 1, wino4);
+    }
+    struct convolution p = square(64, 100, 28, 3, 1, 1);
+    p.pad_end[0] = 3;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        each_isa(&p, threads, wino2);
+        each_isa(&p, threads, wino4);
+    }
+}
+
 static void test_threads(void **state)
 {
     (void)state;
@@ -390,7 +422,7 @@ int main(void)
         cmocka_unit_test(test_square),    cmocka_unit_test(test_models),
         cmocka_unit_test(test_uneven),    cmocka_unit_test(test_dimensions),
         cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

@@ -2,6 +2,8 @@
 // node's name, and the same through the folding runner.
 #include "test_kit.h"
 
+#include "backend/cpu/kernels.h"
+#include "backend/pack.h"
 #include "base/alloc.h"
 #include "session/exec.h"
 #include "session/fold.h"
@@ -184,6 +186,64 @@ static void folding_leaves_results_in_the_callers_arena(void **state)
     eng_fold_done(&fold);
 }
 
+// Weights of a file may lie at any address: backends and steps see aligned ones.
+static void constants_at_odd_addresses(void **state)
+{
+    (void)state;
+    enum { M = 2, N = 3, K = 4 };
+    const struct eng_kernels *tables[] = {NULL, eng_kernels_find("generic"),
+                                          eng_kernels_find(NULL)};
+    for (size_t round = 0; round < TEST_COUNT(tables); round++) {
+        struct bench b;
+        begin(&b);
+        char *raw = malloc(K * N * sizeof(float) + 1);
+        assert_non_null(raw);
+        float weights[K * N];
+        for (int i = 0; i < K * N; i++) {
+            weights[i] = (float)(i * i % 7) - 2;
+        }
+        memcpy(raw + 1, weights, sizeof weights);
+        uint32_t x = tensor(&b, ENG_INPUT, ENG_F32, M * K);
+        uint32_t w = tensor(&b, ENG_CONST, ENG_F32, K * N);
+        b.program.tensors[w].data = raw + 1;
+        b.program.tensors[w].identity = raw + 1;
+        uint32_t y = tensor(&b, ENG_TEMP, ENG_F32, M * N);
+        struct eng_command *command = NULL;
+        assert_int_equal(eng_program_command(&b.program, ENG_OP_MATMUL, 2, 1, &command), BASE_OK);
+        command->inputs[0] = x;
+        command->inputs[1] = w;
+        command->outputs[0] = y;
+        command->box = (struct eng_box){.rank = 3, .size = {M, N, K}};
+        command->views[0] = (struct eng_view){.stride = {K, 0, 1}};
+        command->views[1] = (struct eng_view){.stride = {0, 1, N}};
+        command->u.matmul =
+            (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
+        uint32_t negated = negate(&b, w, K * N); // reads them as they are
+        struct eng_pack_cache *packs = NULL;
+        assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
+        struct eng_prepare ctx = {
+            .arena = &b.arena, .packs = packs, .kernels = tables[round], .error = &b.error};
+        struct eng_exec exec;
+        assert_int_equal(eng_exec_init(&exec, &b.program, &ctx), BASE_OK);
+        float in[M * K] = {1, 2, 3, 4, -1, 0.5f, 2, 8};
+        exec.data[x] = in;
+        struct eng_exec_run run = {.error = &b.error};
+        assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+        for (int i = 0; i < M * N; i++) {
+            float want = 0;
+            for (int k = 0; k < K; k++) {
+                want += in[i / N * K + k] * weights[k * N + i % N];
+            }
+            assert_float_equal(((const float *)exec.data[y])[i], want, 1e-5);
+        }
+        assert_float_equal(((const float *)exec.data[negated])[3], -weights[3], 0);
+        eng_exec_done(&exec);
+        eng_pack_cache_free(packs);
+        base_arena_done(&b.arena);
+        free(raw);
+    }
+}
+
 static void activations_have_a_limit(void **state)
 {
     (void)state;
@@ -206,6 +266,7 @@ int main(void)
         cmocka_unit_test(deadlines_and_events),
         cmocka_unit_test(failures_name_the_node),
         cmocka_unit_test(folding_leaves_results_in_the_callers_arena),
+        cmocka_unit_test(constants_at_odd_addresses),
         cmocka_unit_test(activations_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

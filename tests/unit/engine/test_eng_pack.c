@@ -55,6 +55,9 @@ static void an_entry_is_filled_once(void **state)
     assert_int_equal(a[99], 11);
     assert_int_equal(b[2], 22);
     assert_int_equal(eng_pack_bytes(cache), (100 + 3 + 100) * sizeof(uint64_t));
+    assert_true(eng_pack_has(cache, &one));
+    assert_true(eng_pack_has(cache, &two));
+    assert_false(eng_pack_has(cache, &cache));
     eng_pack_cache_free(cache);
 }
 

@@ -1,0 +1,138 @@
+// Costs of the convolution algorithms. Pure arithmetic; planning thread.
+#include "backend/cpu/conv_plan.h"
+
+#define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
+#define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
+
+static const char *const names[] = {"direct", "depthwise", "winograd2", "winograd4"};
+
+const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm)
+{
+    return (unsigned)algorithm < ENG_CONV_ALGORITHM_COUNT ? names[algorithm] : "unknown";
+}
+
+struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels)
+{
+    // Two products a cycle at 3.5 GHz with vl lanes, and what follows a core of that width.
+    const double vl = kernels->vl;
+    return (struct eng_cpu_rates){.flops_per_us = vl * 2 * 2 * 3500,
+                                  .cache_bytes_per_us = vl >= 16 ? 60000 : 40000,
+                                  .memory_bytes_per_us = 20000};
+}
+
+static double round_up(int64_t value, int64_t step)
+{
+    return (double)((value + step - 1) / step * step);
+}
+
+// A product of rows x k by k x n, everything near.
+static double product_us(const struct eng_gemm_kernels *kernels, const struct eng_cpu_rates *rates,
+                         double rows, int64_t k, int64_t n)
+{
+    return 2 * rows * ((double)k + TILE_OVERHEAD) * round_up(n, kernels->vl) / rates->flops_per_us;
+}
+
+static struct eng_conv_candidate direct(const struct eng_conv_shape *s,
+                                        const struct eng_gemm_kernels *kernels,
+                                        const struct eng_cpu_rates *rates)
+{
+    const int64_t k = s->in_channels / s->groups * eng_conv_taps(s);
+    const int64_t n = s->out_channels / s->groups;
+    const double pixels = (double)(s->batch * s->out[0] * s->out[1] * s->out[2]);
+    const double packed = (double)(s->groups * k) * round_up(n, kernels->vl) * sizeof(float);
+    const double in_bytes =
+        (double)(s->batch * s->in[0] * s->in[1] * s->in[2] * s->in_channels) * 4;
+    return (struct eng_conv_candidate){
+        .algorithm = ENG_CONV_DIRECT,
+        .packed_bytes = (size_t)packed,
+        .time_us = (double)s->groups * product_us(kernels, rates, pixels, k, n) +
+                   packed / 2 / rates->memory_bytes_per_us +
+                   (s->padded ? 2 * in_bytes / rates->cache_bytes_per_us : 0),
+    };
+}
+
+static struct eng_conv_candidate depthwise(const struct eng_conv_shape *s,
+                                           const struct eng_cpu_rates *rates)
+{
+    const double pixels = (double)(s->batch * s->out[1] * s->out[2]);
+    const double in_pixels = (double)(s->batch * s->in[1] * s->in[2]);
+    const double channels = (double)s->in_channels, taps = (double)eng_conv_taps(s);
+    return (struct eng_conv_candidate){
+        .algorithm = ENG_CONV_DEPTHWISE,
+        .packed_bytes = (size_t)(taps * channels) * sizeof(float),
+        .time_us = 4 * pixels * channels * taps / rates->flops_per_us +
+                   4 * channels * (pixels + in_pixels) / rates->cache_bytes_per_us,
+    };
+}
+
+static struct eng_conv_candidate wino(const struct eng_conv_shape *s,
+                                      const struct eng_gemm_kernels *kernels,
+                                      const struct eng_cpu_rates *rates, int64_t unit)
+{
+    const int64_t elements = (unit + 2) * (unit + 2);
+    const int64_t tiles =
+        s->batch * ((s->out[1] + unit - 1) / unit) * ((s->out[2] + unit - 1) / unit);
+    const double packed =
+        (double)(elements * s->in_channels) * round_up(s->out_channels, kernels->vl) * 4;
+    // Transformed once on the way in and once on the way out: written and read.
+    const double moved =
+        8.0 * (double)(elements * tiles) * (double)(s->in_channels + s->out_channels);
+    // Few tiles leave a tile of the product half empty of rows, and weights without reuse.
+    const double rows = (double)(tiles < 6 ? 6 : tiles);
+    return (struct eng_conv_candidate){
+        .algorithm = unit == 2 ? ENG_CONV_WINO2 : ENG_CONV_WINO4,
+        .packed_bytes = (size_t)packed,
+        .time_us =
+            (double)elements * product_us(kernels, rates, rows, s->in_channels, s->out_channels) +
+            moved / rates->cache_bytes_per_us + packed / 2 / rates->memory_bytes_per_us,
+    };
+}
+
+size_t eng_conv_candidates(const struct eng_conv_shape *shape,
+                           const struct eng_gemm_kernels *kernels,
+                           const struct eng_cpu_rates *rates, uint32_t threads, bool constant,
+                           struct eng_conv_candidate out[ENG_CONV_CANDIDATES_MAX])
+{
+    size_t count = 0;
+    out[count++] = direct(shape, kernels, rates);
+    const size_t base = out[0].packed_bytes;
+    if (eng_conv_is_depthwise(shape)) {
+        out[count++] = depthwise(shape, rates);
+    }
+    if (constant && eng_conv_fits_wino(shape)) {
+        for (int64_t unit = 2; unit <= 4; unit += 2) {
+            if (kernels->wino_in[unit] != NULL) {
+                out[count++] = wino(shape, kernels, rates, unit);
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;
+        out[i].time_us /= (double)(threads > 0 ? threads : 1);
+        out[i].cost = out[i].time_us + more / 1e6 * MEGABYTE_PRICE_US;
+    }
+    for (size_t i = 1; i < count; i++) {
+        for (size_t j = i; j > 0 && out[j].cost < out[j - 1].cost; j--) {
+            const struct eng_conv_candidate cheaper = out[j];
+            out[j] = out[j - 1];
+            out[j - 1] = cheaper;
+        }
+    }
+    return count;
+}
+
+enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
+                                       enum eng_conv_algorithm algorithm, struct eng_step *out_step)
+{
+    switch (algorithm) {
+    case ENG_CONV_DEPTHWISE:
+        return eng_conv_is_depthwise(&job->shape) ? eng_conv_prepare_depthwise(job, out_step)
+                                                  : BASE_ERR_UNSUPPORTED;
+    case ENG_CONV_WINO2:
+        return eng_conv_prepare_wino(job, 2, out_step);
+    case ENG_CONV_WINO4:
+        return eng_conv_prepare_wino(job, 4, out_step);
+    default:
+        return eng_conv_prepare_direct(job, out_step);
+    }
+}

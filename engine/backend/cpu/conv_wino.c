@@ -1,0 +1,347 @@
+// Winograd convolution F(2 x 2) and F(4 x 4) of 3 x 3 kernels with stride 1: tiles of the image are
+// transformed, multiplied element by element of the tile as products over channels, and transformed
+// back. A block of tiles, transformed and multiplied, stays in the second-level cache.
+//
+// A thread takes a block of tiles and a range of output channels. Prepared on the planning thread,
+// run by the session's and the pool's.
+#include "backend/cpu/conv_ops.h"
+
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm_weights.h"
+#include "model/graph.h"
+
+#include <string.h>
+
+#define BLOCK_BYTES  524288 // of a block's transformed input and products together
+#define PLANE_PAD    16     // floats: planes must not share sets of the cache
+#define ELEMENTS_MAX 36     // of a tile
+
+struct wino {
+    const struct eng_gemm_kernels *kernels;
+    struct eng_conv_shape shape;
+    struct eng_gemm_plan act; // only its activation fields
+    uint32_t unit, size;      // size = unit + 2
+    uint32_t x, w, y, bias, residual;
+    int64_t tiles_y, tiles_x, tiles;   // of an image; of all
+    int64_t block, blocks, splits, mr; // tiles of a block; ranges of panels
+    int64_t pitch;                     // floats of a transformed pixel
+    size_t in_plane, out_plane, in_floats, out_floats, edge_floats;
+    const float *packed, *weights; // by panel, by element: [channels][columns of the panel]
+};
+
+// Kernel transforms: rows of G for the points of wino_template.h.
+static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+// 1 / N times 1, p, p^2: N = 1 at 0, -3/2 at sqrt(1/2), 6 at sqrt(2).
+#define A (0.70710678118654752440)
+#define B (1.41421356237309504880)
+static const double g4[6][3] = {{1, 0, 0},
+                                {-2.0 / 3, -2.0 / 3 * A, -1.0 / 3},
+                                {-2.0 / 3, 2.0 / 3 * A, -1.0 / 3},
+                                {1.0 / 6, B / 6, 1.0 / 3},
+                                {1.0 / 6, -B / 6, 1.0 / 3},
+                                {0, 0, 1}};
+#undef A
+#undef B
+
+bool eng_conv_fits_wino(const struct eng_conv_shape *s)
+{
+    return s->groups == 1 && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 &&
+           s->pad[0] == 0 && s->kernel[1] == 3 && s->kernel[2] == 3 && s->stride[1] == 1 &&
+           s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
+}
+
+// G g G^T of one kernel.
+static void transform_kernel(const double (*g)[3], uint32_t size, const float *w,
+                             float out[ELEMENTS_MAX])
+{
+    double half[6][3];
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t x = 0; x < 3; x++) {
+            half[i][x] =
+                g[i][0] * (double)w[x] + g[i][1] * (double)w[3 + x] + g[i][2] * (double)w[6 + x];
+        }
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t j = 0; j < size; j++) {
+            out[i * size + j] =
+                (float)(half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2]);
+        }
+    }
+}
+
+// For each panel of output channels, in the order of their use, the elements' operands.
+static void pack_weights(void *ctx, void *out)
+{
+    const struct wino *d = ctx;
+    const int64_t c = d->shape.in_channels, m = d->shape.out_channels;
+    const int64_t nr = d->kernels->nr, vl = d->kernels->vl;
+    const int64_t elements = (int64_t)d->size * d->size;
+    float *to = out, values[ELEMENTS_MAX];
+    for (int64_t panel = 0; panel < m; panel += nr) {
+        const int64_t left = m - panel < nr ? m - panel : nr;
+        const int64_t width = (left + vl - 1) / vl * vl;
+        for (int64_t i = 0; i < c; i++) {
+            for (int64_t j = 0; j < width; j++) {
+                float *at = to + panel * elements * c + i * width + j;
+                if (j < left) {
+                    transform_kernel(d->unit == 2 ? g2 : g4, d->size,
+                                     d->weights + ((panel + j) * c + i) * 9, values);
+                } else {
+                    memset(values, 0, sizeof(values));
+                }
+                for (int64_t e = 0; e < elements; e++) {
+                    at[e * c * width] = values[e];
+                }
+            }
+        }
+    }
+}
+
+struct wino_run {
+    const struct wino *d;
+    const float *x, *u, *bias, *residual;
+    float *y, *scratch;
+};
+
+struct place {
+    int64_t image, y, x; // of a tile's first output pixel
+};
+
+static struct place place_of(const struct wino *d, int64_t tile)
+{
+    const int64_t per_image = d->tiles_y * d->tiles_x, at = tile % per_image;
+    return (struct place){tile / per_image, at / d->tiles_x * d->unit, at % d->tiles_x * d->unit};
+}
+
+// A tile that leaves the image, with zeroes where it does.
+static void copy_edge(const struct wino *d, const float *image, int64_t y, int64_t x, float *edge)
+{
+    const struct eng_conv_shape *s = &d->shape;
+    const int64_t c = s->in_channels, size = d->size;
+    const int64_t first = x < 0 ? -x : 0;
+    const int64_t last = s->in[2] - x < size ? s->in[2] - x : size;
+    memset(edge, 0, (size_t)(size * size * c) * sizeof(float));
+    for (int64_t r = 0; r < size; r++) {
+        if (y + r >= 0 && y + r < s->in[1] && first < last) {
+            memcpy(edge + (r * size + first) * c, image + ((y + r) * s->in[2] + x + first) * c,
+                   (size_t)((last - first) * c) * sizeof(float));
+        }
+    }
+}
+
+static void transform_in(const struct wino_run *r, int64_t tile, int64_t count, float *v,
+                         float *edge)
+{
+    const struct wino *d = r->d;
+    const struct eng_conv_shape *s = &d->shape;
+    const int64_t c = s->in_channels;
+    for (int64_t i = 0; i < count; i++) {
+        const struct place at = place_of(d, tile + i);
+        const float *image = r->x + at.image * s->in[1] * s->in[2] * c;
+        const int64_t y = at.y - s->pad[1], x = at.x - s->pad[2];
+        struct eng_wino_tile t = {
+            .out = v + i * d->pitch, .plane = d->in_plane, .channels = (size_t)c};
+        if (y < 0 || x < 0 || y + d->size > s->in[1] || x + d->size > s->in[2]) {
+            copy_edge(d, image, y, x, edge);
+            t.in = edge;
+            t.row = (size_t)(d->size * c);
+        } else {
+            t.in = image + (y * s->in[2] + x) * c;
+            t.row = (size_t)(s->in[2] * c);
+        }
+        t.pixel = (size_t)c;
+        d->kernels->wino_in[d->unit](&t);
+    }
+}
+
+static void transform_out(const struct wino_run *r, int64_t tile, int64_t count, const float *m,
+                          int64_t column, int64_t n)
+{
+    const struct wino *d = r->d;
+    const struct eng_conv_shape *s = &d->shape;
+    for (int64_t i = 0; i < count; i++) {
+        const struct place at = place_of(d, tile + i);
+        const int64_t out =
+            ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + column;
+        const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
+        const struct eng_wino_store t = {
+            .in = m + i * d->kernels->nr,
+            .plane = d->out_plane,
+            .out = r->y + out,
+            .row = (size_t)(s->out[2] * s->out_channels),
+            .pixel = (size_t)s->out_channels,
+            .rows = (uint32_t)(rows < d->unit ? rows : d->unit),
+            .cols = (uint32_t)(cols < d->unit ? cols : d->unit),
+            .channels = (size_t)n,
+            .bias = r->bias != NULL ? r->bias + column : NULL,
+            .residual = r->residual != NULL ? r->residual + out : NULL,
+            .act = d->act.act,
+            .alpha = d->act.alpha,
+            .beta = d->act.beta,
+        };
+        d->kernels->wino_out[d->unit](&t);
+        if (d->act.act_after != ENG_GEMM_ACT_NONE) {
+            for (uint32_t y = 0; y < t.rows; y++) {
+                d->kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, (size_t)n,
+                                     d->act.act_after);
+            }
+        }
+    }
+}
+
+// Products of all elements of the tiles with one panel of n output channels.
+static void multiply(const struct wino *d, const float *v, const float *u, float *m, int64_t count,
+                     int64_t n)
+{
+    static const int64_t no_offset[1] = {0};
+    const int64_t vl = d->kernels->vl, c = d->shape.in_channels;
+    const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
+    const size_t floats = (size_t)(nv * vl * c);
+    struct eng_gemm_tile tile = {
+        .lda = (size_t)d->pitch,
+        .segments = no_offset,
+        .segment_count = 1,
+        .k = (uint32_t)c,
+        .ldc = d->kernels->nr,
+        .n = (uint32_t)n,
+    };
+    for (uint32_t e = 0; e < d->size * d->size; e++) {
+        tile.b = u + e * floats;
+        for (int64_t i = 0; i < count; i += d->mr) {
+            const int64_t left = count - i < d->mr ? count - i : d->mr;
+            tile.a = v + e * d->in_plane + (size_t)(i * d->pitch);
+            tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
+            d->kernels->tile[nv][left - 1](&tile);
+        }
+    }
+}
+
+static void run_block(const struct wino_run *r, int64_t block, int64_t split, float *scratch)
+{
+    const struct wino *d = r->d;
+    const int64_t nr = d->kernels->nr, channels = d->shape.out_channels;
+    const int64_t panels = eng_gemm_panels(d->kernels, channels);
+    const int64_t tile = block * d->block;
+    const int64_t count = d->tiles - tile < d->block ? d->tiles - tile : d->block;
+    const int64_t per_column = (int64_t)d->size * d->size * d->shape.in_channels;
+    float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
+    const int64_t end = (split + 1) * panels / d->splits;
+    transform_in(r, tile, count, v, edge);
+    for (int64_t panel = split * panels / d->splits; panel < end; panel++) {
+        const int64_t column = panel * nr;
+        const int64_t n = channels - column < nr ? channels - column : nr;
+        multiply(d, v, r->u + column * per_column, m, count, n);
+        transform_out(r, tile, count, m, column, n);
+    }
+}
+
+static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct wino_run *r = ctx;
+    const struct wino *d = r->d;
+    float *scratch = r->scratch + worker * (d->in_floats + d->out_floats + d->edge_floats);
+    for (int64_t item = begin; item < end; item++) {
+        run_block(r, item / d->splits, item % d->splits, scratch);
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_wino(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct wino *d = step->state;
+    struct wino_run r = {
+        .d = d,
+        .x = run->data[d->x],
+        .u = d->packed,
+        .bias = optional_data(run, d->bias),
+        .residual = optional_data(run, d->residual),
+        .y = run->data[d->y],
+        .scratch = run->scratch,
+    };
+    eng_pool_for(run->pool, d->blocks * d->splits, 1, run_items, &r);
+    return BASE_OK;
+}
+
+static void plan_blocks(struct wino *d, uint32_t threads)
+{
+    const int64_t elements = (int64_t)d->size * d->size, c = d->shape.in_channels;
+    const int64_t vl = d->kernels->vl;
+    const int64_t mr = d->kernels->mr_max[2];
+    const int64_t panels = eng_gemm_panels(d->kernels, d->shape.out_channels);
+    d->pitch = (c + vl - 1) / vl * vl;
+    // Blocks of a few tiles' rows of the product, so that each panel of weights is used again.
+    int64_t block =
+        BLOCK_BYTES / (int64_t)sizeof(float) / (elements * (d->pitch + d->kernels->nr)) / mr * mr;
+    block = block < mr ? mr : block;
+    block = block > 6 * mr ? 6 * mr : block;
+    int64_t blocks = (d->tiles + block - 1) / block;
+    if (threads > 1 && blocks < threads * 2) {
+        const int64_t wanted = (d->tiles + mr - 1) / mr;
+        blocks = wanted < (int64_t)threads * 2 ? wanted : (int64_t)threads * 2;
+    }
+    block = (d->tiles + blocks - 1) / blocks;
+    d->block = block;
+    d->blocks = (d->tiles + block - 1) / block;
+    d->splits = 1;
+    if (threads > 1 && d->blocks < threads * 2) {
+        d->splits = panels < threads ? panels : threads;
+    }
+    const int64_t rows = (block + mr - 1) / mr;
+    d->mr = (block + rows - 1) / rows;
+    d->in_plane = (size_t)(block * d->pitch + PLANE_PAD);
+    d->out_plane = (size_t)(block * d->kernels->nr + PLANE_PAD);
+    d->in_floats = (size_t)elements * d->in_plane;
+    d->out_floats = (size_t)elements * d->out_plane;
+    d->edge_floats = (size_t)(elements * c + PLANE_PAD) / PLANE_PAD * PLANE_PAD;
+}
+
+enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t unit,
+                                       struct eng_step *out_step)
+{
+    const struct eng_prepare *ctx = job->ctx;
+    const struct eng_command *command = job->command;
+    const struct eng_tensor *w = &job->program->tensors[command->inputs[1]];
+    const struct eng_conv_shape *s = &job->shape;
+    if (!eng_conv_fits_wino(s) || w->kind != ENG_CONST ||
+        ctx->kernels->gemm->wino_in[unit] == NULL) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct wino *d = base_arena_zalloc(ctx->arena, sizeof(*d));
+    if (d == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    d->kernels = ctx->kernels->gemm;
+    d->shape = *s;
+    d->unit = unit;
+    d->size = unit + 2;
+    d->x = command->inputs[0];
+    d->w = command->inputs[1];
+    d->y = command->outputs[0];
+    d->bias = command->u.conv.epilogue.bias;
+    d->residual = command->u.conv.epilogue.residual;
+    eng_gemm_plan_act(&d->act, &command->u.conv.epilogue);
+    d->tiles_y = (s->out[1] + unit - 1) / unit;
+    d->tiles_x = (s->out[2] + unit - 1) / unit;
+    d->tiles = s->batch * d->tiles_y * d->tiles_x;
+    plan_blocks(d, eng_pool_threads(ctx->pool));
+    d->weights = w->data;
+    const int64_t params[3] = {s->in_channels, s->out_channels, d->kernels->nr};
+    const void *packed;
+    BASE_TRY(
+        eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
+                         d->size * d->size * sizeof(float) *
+                             eng_gemm_packed_floats(d->kernels, s->in_channels, s->out_channels),
+                         pack_weights, d, &packed));
+    d->packed = packed;
+    out_step->loose = ENG_LOOSE_WEIGHTS;
+    out_step->scratch_bytes = (d->in_floats + d->out_floats + d->edge_floats) * sizeof(float) *
+                              eng_pool_threads(ctx->pool);
+    out_step->state = d;
+    out_step->run = run_wino;
+    out_step->kernel = unit == 2 ? "conv.winograd2" : "conv.winograd4";
+    return BASE_OK;
+}

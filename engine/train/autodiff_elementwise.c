@@ -1,0 +1,377 @@
+// Gradients of unary, binary, select and cast. Each is one expression over the operands, the result
+// and its gradient. Called by the walk.
+#include "train/autodiff_rules.h"
+
+// --- unary ------------------------------------------------------------------------------------
+
+// Derivative at x, where y = f(x) is at hand; every function returns the register of f'(x).
+
+static uint8_t reciprocal_sqrt_of(struct ad_expr *e, uint8_t square, double sign, double add)
+{
+    return ad_unary(e, ENG_RSQRT, ad_plus(e, ad_times(e, square, sign), add));
+}
+
+// Of functions whose derivative follows from y alone.
+static bool slope_from_y(struct ad_expr *e, enum eng_unary_fn fn, uint8_t y, uint8_t *out)
+{
+    switch (fn) {
+    case ENG_SQRT:
+        *out = ad_times(e, ad_unary(e, ENG_RECIPROCAL, y), 0.5);
+        return true;
+    case ENG_RSQRT:
+        *out = ad_times(e, ad_binary(e, ENG_MUL, y, ad_unary(e, ENG_SQUARE, y)), -0.5);
+        return true;
+    case ENG_RECIPROCAL:
+        *out = ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, y));
+        return true;
+    case ENG_EXP:
+        *out = y;
+        return true;
+    case ENG_TAN:
+        *out = ad_plus(e, ad_unary(e, ENG_SQUARE, y), 1);
+        return true;
+    case ENG_TANH:
+        *out = ad_plus(e, ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, y)), 1);
+        return true;
+    case ENG_SIGMOID:
+        *out = ad_binary(e, ENG_MUL, y, ad_plus(e, ad_unary(e, ENG_NEG, y), 1));
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool slope_of_library(struct ad_expr *e, enum eng_unary_fn fn, uint8_t x, uint8_t *out)
+{
+    uint8_t square = 0;
+    switch (fn) {
+    case ENG_ABS:
+        *out = ad_unary(e, ENG_SIGN, x);
+        return true;
+    case ENG_NEG:
+        *out = ad_const(e, -1);
+        return true;
+    case ENG_SQUARE:
+        *out = ad_times(e, x, 2);
+        return true;
+    case ENG_LOG:
+        *out = ad_unary(e, ENG_RECIPROCAL, x);
+        return true;
+    case ENG_SIN:
+        *out = ad_unary(e, ENG_COS, x);
+        return true;
+    case ENG_COS:
+        *out = ad_unary(e, ENG_NEG, ad_unary(e, ENG_SIN, x));
+        return true;
+    case ENG_SINH:
+        *out = ad_unary(e, ENG_COSH, x);
+        return true;
+    case ENG_COSH:
+        *out = ad_unary(e, ENG_SINH, x);
+        return true;
+    default:
+        break;
+    }
+    square = ad_unary(e, ENG_SQUARE, x);
+    switch (fn) {
+    case ENG_ASIN:
+        *out = reciprocal_sqrt_of(e, square, -1, 1);
+        return true;
+    case ENG_ACOS:
+        *out = ad_unary(e, ENG_NEG, reciprocal_sqrt_of(e, square, -1, 1));
+        return true;
+    case ENG_ASINH:
+        *out = reciprocal_sqrt_of(e, square, 1, 1);
+        return true;
+    case ENG_ACOSH:
+        *out = reciprocal_sqrt_of(e, square, 1, -1);
+        return true;
+    case ENG_ATAN:
+        *out = ad_unary(e, ENG_RECIPROCAL, ad_plus(e, square, 1));
+        return true;
+    case ENG_ATANH:
+        *out = ad_unary(e, ENG_RECIPROCAL, ad_plus(e, ad_unary(e, ENG_NEG, square), 1));
+        return true;
+    case ENG_ERF:
+        *out =
+            ad_times(e, ad_unary(e, ENG_EXP, ad_unary(e, ENG_NEG, square)), 1.12837916709551257390);
+        return true;
+    default:
+        return false;
+    }
+}
+
+// mask * high + (1 - mask) * low
+static uint8_t either(struct ad_expr *e, uint8_t mask, uint8_t high, uint8_t low)
+{
+    uint8_t difference = ad_binary(e, ENG_SUB, high, low);
+    return ad_binary(e, ENG_ADD, ad_binary(e, ENG_MUL, mask, difference), low);
+}
+
+// ELU and its relatives: `high` above 0, low * exp(x / width) below.
+static uint8_t exponential_slope(struct ad_expr *e, uint8_t x, double high, double low,
+                                 double width)
+{
+    uint8_t below = ad_unary(e, ENG_NEG, ad_unary(e, ENG_RELU, ad_unary(e, ENG_NEG, x)));
+    uint8_t slope = ad_times(e, ad_unary(e, ENG_EXP, ad_times(e, below, 1 / width)), low);
+    return either(e, ad_above(e, x, 0), ad_const(e, high), slope);
+}
+
+// 1 strictly between the limits, else 0.
+static uint8_t between(struct ad_expr *e, uint8_t x, double low, double high)
+{
+    return ad_binary(e, ENG_MUL, ad_above(e, x, low), ad_above(e, ad_unary(e, ENG_NEG, x), -high));
+}
+
+// Phi(x) + x phi(x)
+static uint8_t gelu_slope(struct ad_expr *e, uint8_t x)
+{
+    uint8_t phi = ad_times(e, ad_unary(e, ENG_EXP, ad_times(e, ad_unary(e, ENG_SQUARE, x), -0.5)),
+                           0.39894228040143);
+    uint8_t cdf = ad_unary(e, ENG_ERF, ad_times(e, x, 0.70710678118654752440));
+    cdf = ad_plus(e, ad_times(e, cdf, 0.5), 0.5);
+    return ad_binary(e, ENG_ADD, cdf, ad_binary(e, ENG_MUL, x, phi));
+}
+
+// y = x (1 + t) / 2 with t = tanh(c (x + d x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 d x^2) / 2
+static uint8_t gelu_tanh_slope(struct ad_expr *e, uint8_t x)
+{
+    const double c = 0.79788456080286535588, d = 0.044715;
+    uint8_t square = ad_unary(e, ENG_SQUARE, x);
+    uint8_t inner = ad_binary(e, ENG_MUL, x, ad_plus(e, ad_times(e, square, c * d), c));
+    uint8_t t = ad_unary(e, ENG_TANH, inner);
+    uint8_t rise = ad_plus(e, ad_unary(e, ENG_NEG, ad_unary(e, ENG_SQUARE, t)), 1);
+    uint8_t steep = ad_plus(e, ad_times(e, square, 1.5 * c * d), 0.5 * c);
+    uint8_t second = ad_binary(e, ENG_MUL, ad_binary(e, ENG_MUL, x, rise), steep);
+    return ad_binary(e, ENG_ADD, ad_plus(e, ad_times(e, t, 0.5), 0.5), second);
+}
+
+// Activations. False: the function is flat, or has no derivative.
+static bool slope_of_activation(struct ad_expr *e, const struct eng_unary *u, uint8_t x,
+                                uint8_t *out)
+{
+    double alpha = (double)u->alpha, beta = (double)u->beta;
+    switch (u->fn) {
+    case ENG_RELU:
+        *out = ad_above(e, x, 0);
+        return true;
+    case ENG_LEAKY_RELU:
+        *out = ad_plus(e, ad_times(e, ad_above(e, x, 0), 1 - alpha), alpha);
+        return true;
+    case ENG_ELU:
+        *out = exponential_slope(e, x, 1, alpha, 1);
+        return true;
+    case ENG_SELU:
+        *out = exponential_slope(e, x, beta, alpha * beta, 1);
+        return true;
+    case ENG_CELU:
+        *out = exponential_slope(e, x, 1, 1, alpha);
+        return true;
+    case ENG_SOFTPLUS:
+        *out = ad_unary(e, ENG_SIGMOID, x);
+        return true;
+    case ENG_SOFTSIGN:
+        *out = ad_unary(e, ENG_RECIPROCAL,
+                        ad_unary(e, ENG_SQUARE, ad_plus(e, ad_unary(e, ENG_ABS, x), 1)));
+        return true;
+    case ENG_HARD_SIGMOID:
+        *out = ad_times(e, between(e, ad_plus(e, ad_times(e, x, alpha), beta), 0, 1), alpha);
+        return true;
+    case ENG_HARD_SWISH:
+        *out = ad_binary(
+            e, ENG_ADD, ad_above(e, x, 3),
+            ad_binary(e, ENG_MUL, between(e, x, -3, 3), ad_plus(e, ad_times(e, x, 1.0 / 3), 0.5)));
+        return true;
+    case ENG_CLIP:
+        *out = between(e, x, alpha, beta);
+        return true;
+    case ENG_THRESHOLDED_RELU:
+        *out = ad_above(e, x, alpha);
+        return true;
+    case ENG_SHRINK:
+        *out = ad_above(e, ad_unary(e, ENG_ABS, x), alpha);
+        return true;
+    case ENG_GELU:
+        *out = gelu_slope(e, x);
+        return true;
+    case ENG_GELU_TANH:
+        *out = gelu_tanh_slope(e, x);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_flat(enum eng_unary_fn fn)
+{
+    return fn == ENG_SIGN || fn == ENG_CEIL || fn == ENG_FLOOR || fn == ENG_ROUND;
+}
+
+enum base_status ad_rule_unary(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
+{
+    const struct eng_unary *unary = &command->u.unary;
+    uint32_t x = command->inputs[0], dx = ENG_NONE;
+    struct eng_box box = ad_row(ad, x);
+    struct ad_expr e;
+    uint8_t slope = 0;
+    if (is_flat(unary->fn)) {
+        return BASE_OK;
+    }
+    ad_expr_init(&e, &box);
+    uint8_t in_x = ad_load_dense(&e, x), in_y = ad_load_dense(&e, command->outputs[0]);
+    uint8_t in_dy = ad_load_dense(&e, dy);
+    if (!slope_from_y(&e, unary->fn, in_y, &slope) &&
+        !slope_of_activation(&e, unary, in_x, &slope) &&
+        !slope_of_library(&e, unary->fn, in_x, &slope)) {
+        return ad_refuse(ad, command, eng_unary_text(unary->fn));
+    }
+    (void)ad_binary(&e, ENG_MUL, slope, in_dy);
+    BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, x)->desc.dtype, &dx));
+    return ad_give(ad, x, dx);
+}
+
+// --- binary -----------------------------------------------------------------------------------
+
+struct operands {
+    uint8_t a, b, y, dy;
+};
+
+// 1 where p > q.
+static uint8_t larger(struct ad_expr *e, uint8_t p, uint8_t q)
+{
+    return ad_above(e, ad_binary(e, ENG_SUB, p, q), 0);
+}
+
+static uint8_t by_first(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+{
+    switch (fn) {
+    case ENG_SUB:
+    case ENG_MOD:
+    case ENG_FMOD:
+        return ad_times(e, o->dy, 1);
+    case ENG_MUL:
+        return ad_binary(e, ENG_MUL, o->dy, o->b);
+    case ENG_DIV:
+        return ad_binary(e, ENG_DIV, o->dy, o->b);
+    case ENG_POW:
+        return ad_binary(e, ENG_MUL, ad_binary(e, ENG_MUL, o->dy, o->b),
+                         ad_binary(e, ENG_POW, o->a, ad_plus(e, o->b, -1)));
+    case ENG_MAX: // on a tie the first gets it all
+        return ad_binary(e, ENG_MUL, o->dy,
+                         ad_plus(e, ad_unary(e, ENG_NEG, larger(e, o->b, o->a)), 1));
+    case ENG_MIN:
+        return ad_binary(e, ENG_MUL, o->dy,
+                         ad_plus(e, ad_unary(e, ENG_NEG, larger(e, o->a, o->b)), 1));
+    case ENG_PRELU:
+        return ad_binary(
+            e, ENG_MUL, o->dy,
+            either(e, ad_above(e, ad_unary(e, ENG_NEG, o->a), 0), o->b, ad_const(e, 1)));
+    default: // SQUARED_DIFF
+        return ad_binary(e, ENG_MUL, ad_times(e, o->dy, 2), ad_binary(e, ENG_SUB, o->a, o->b));
+    }
+}
+
+// The whole number of times b goes into a: rounded down for MOD, toward zero for FMOD.
+static uint8_t quotient(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+{
+    uint8_t exact = ad_binary(e, ENG_DIV, o->a, o->b);
+    if (fn == ENG_MOD) {
+        return ad_unary(e, ENG_FLOOR, exact);
+    }
+    return ad_binary(e, ENG_MUL, ad_unary(e, ENG_SIGN, exact),
+                     ad_unary(e, ENG_FLOOR, ad_unary(e, ENG_ABS, exact)));
+}
+
+static uint8_t by_second(struct ad_expr *e, enum eng_binary_fn fn, const struct operands *o)
+{
+    uint8_t positive = 0;
+    switch (fn) {
+    case ENG_SUB:
+        return ad_unary(e, ENG_NEG, o->dy);
+    case ENG_MUL:
+        return ad_binary(e, ENG_MUL, o->dy, o->a);
+    case ENG_DIV:
+        return ad_unary(e, ENG_NEG,
+                        ad_binary(e, ENG_MUL, o->dy, ad_binary(e, ENG_DIV, o->y, o->b)));
+    case ENG_POW: // y log a; 0 where a is not positive
+        positive = ad_above(e, o->a, 0);
+        positive = ad_binary(e, ENG_MUL, positive,
+                             ad_unary(e, ENG_LOG, ad_binary(e, ENG_MAX, o->a, ad_const(e, 1e-38))));
+        return ad_binary(e, ENG_MUL, o->dy, ad_binary(e, ENG_MUL, o->y, positive));
+    case ENG_MOD:
+    case ENG_FMOD:
+        return ad_unary(e, ENG_NEG, ad_binary(e, ENG_MUL, o->dy, quotient(e, fn, o)));
+    case ENG_MAX:
+        return ad_binary(e, ENG_MUL, o->dy, larger(e, o->b, o->a));
+    case ENG_MIN:
+        return ad_binary(e, ENG_MUL, o->dy, larger(e, o->a, o->b));
+    case ENG_PRELU:
+        return ad_binary(e, ENG_MUL, o->dy,
+                         ad_unary(e, ENG_NEG, ad_unary(e, ENG_RELU, ad_unary(e, ENG_NEG, o->a))));
+    default:
+        return ad_binary(e, ENG_MUL, ad_times(e, o->dy, -2), ad_binary(e, ENG_SUB, o->a, o->b));
+    }
+}
+
+static bool has_slope(enum eng_binary_fn fn)
+{
+    return fn <= ENG_MAX || fn == ENG_PRELU || fn == ENG_SQUARED_DIFF;
+}
+
+enum base_status ad_rule_binary(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
+{
+    enum eng_binary_fn fn = command->u.binary.fn;
+    if (!has_slope(fn)) {
+        return ad_refuse(ad, command, eng_binary_text(fn));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t gradient = dy;
+        if (!ad_needs(ad, command, i)) {
+            continue;
+        }
+        if (fn != ENG_ADD && !(fn == ENG_SUB && i == 0)) {
+            struct ad_expr e;
+            ad_expr_init(&e, &command->box);
+            struct operands o = {.a = ad_load(&e, command->inputs[0], &command->views[0]),
+                                 .b = ad_load(&e, command->inputs[1], &command->views[1]),
+                                 .y = ad_load_dense(&e, command->outputs[0]),
+                                 .dy = ad_load_dense(&e, dy)};
+            (void)(i == 0 ? by_first(&e, fn, &o) : by_second(&e, fn, &o));
+            BASE_TRY(ad_expr_emit(ad, &e, ad_tensor(ad, dy)->desc.dtype, &gradient));
+        }
+        BASE_TRY(ad_give_view(ad, command->inputs[i], gradient, &command->box, &command->views[i]));
+    }
+    return BASE_OK;
+}
+
+// --- select and cast --------------------------------------------------------------------------
+
+enum base_status ad_rule_select(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
+{
+    uint32_t zero = ENG_NONE;
+    BASE_TRY(ad_scalar(ad, ad_tensor(ad, dy)->desc.dtype, 0, &zero));
+    for (uint32_t i = 1; i < 3; i++) {
+        uint32_t gradient = ENG_NONE;
+        uint32_t inputs[3] = {command->inputs[0], i == 1 ? dy : zero, i == 1 ? zero : dy};
+        struct eng_command *select = NULL;
+        if (!ad_needs(ad, command, i)) {
+            continue;
+        }
+        BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, ad_volume(&command->box), &gradient));
+        BASE_TRY(ad_command(ad, ENG_OP_SELECT, inputs, 3, gradient, &select));
+        select->box = command->box;
+        select->views[0] = command->views[0];
+        select->views[i] = ad_dense_view(&command->box); // the other one reads zero: strides 0
+        BASE_TRY(ad_give_view(ad, command->inputs[i], gradient, &command->box, &command->views[i]));
+    }
+    return BASE_OK;
+}
+
+enum base_status ad_rule_cast(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
+{
+    uint32_t x = command->inputs[0], dx = ENG_NONE, source = dy;
+    struct eng_command *cast = NULL;
+    BASE_TRY(ad_like(ad, x, &dx));
+    BASE_TRY(ad_command(ad, ENG_OP_CAST, &source, 1, dx, &cast));
+    return ad_give(ad, x, dx);
+}

@@ -1,0 +1,185 @@
+// Losses as atomic commands. Only commands that have gradients are used. Called while the trainer
+// plans.
+#include "train/train_loss.h"
+
+#include "train/autodiff_rules.h"
+
+#include <math.h>
+
+#define PROBABILITY_MIN 1e-7F // what probabilities are cut to, so that logarithms are finite
+
+// [outer, classes, inner]
+struct shape {
+    int64_t outer, classes, inner;
+};
+
+static struct shape shape_of(const struct eng_desc *desc)
+{
+    struct shape s = {.outer = 1, .classes = 1, .inner = 1};
+    if (desc->rank == 1) { // one example
+        s.classes = desc->dims[0];
+        return s;
+    }
+    for (uint32_t d = 0; d < desc->rank; d++) {
+        *(d == 0 ? &s.outer : d == 1 ? &s.classes : &s.inner) *= desc->dims[d];
+    }
+    return s;
+}
+
+static bool is_label(enum eng_dtype dtype)
+{
+    return dtype == ENG_I32 || dtype == ENG_I64;
+}
+
+enum base_status eng_loss_check(enum eng_loss loss, const struct eng_desc *output,
+                                const struct eng_desc *target, struct base_error *error)
+{
+    char have[96];
+    char want[96];
+    struct shape s = shape_of(output);
+    int64_t count = 0;
+    enum base_status status = eng_desc_check(target, &count);
+    if (output->dtype != ENG_F32 || eng_desc_count(output) == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "no loss of an output %s",
+                              eng_desc_text(output, have, sizeof(have)));
+    }
+    bool fits = loss == ENG_LOSS_CROSS_ENTROPY && is_label(target->dtype)
+                    ? count == s.outer * s.inner
+                    : target->dtype == ENG_F32 && count == eng_desc_count(output);
+    if (status != BASE_OK || !fits) {
+        return base_error_set(error, BASE_ERR_INVALID, "target %s does not go with output %s",
+                              eng_desc_text(target, want, sizeof(want)),
+                              eng_desc_text(output, have, sizeof(have)));
+    }
+    return BASE_OK;
+}
+
+// --- commands over rows of elements -----------------------------------------------------------
+
+static enum base_status unary(struct eng_ad *ad, enum eng_unary_fn fn, float alpha, float beta,
+                              uint32_t x, uint32_t *out)
+{
+    struct eng_command *command = NULL;
+    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, x), out));
+    BASE_TRY(ad_command(ad, ENG_OP_UNARY, &x, 1, *out, &command));
+    command->u.unary = (struct eng_unary){fn, alpha, beta};
+    return BASE_OK;
+}
+
+// Of equal counts, or b of one element.
+static enum base_status binary(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t a, uint32_t b,
+                               uint32_t *out)
+{
+    const uint32_t inputs[2] = {a, b};
+    struct eng_command *command = NULL;
+    BASE_TRY(ad_flat(ad, ENG_F32, ad_count(ad, a), out));
+    BASE_TRY(ad_command(ad, ENG_OP_BINARY, inputs, 2, *out, &command));
+    command->u.binary.fn = fn;
+    command->box = ad_row(ad, a);
+    command->views[0].stride[0] = 1;
+    command->views[1].stride[0] = ad_count(ad, b) == 1 ? 0 : 1;
+    return BASE_OK;
+}
+
+static enum base_status with_scalar(struct eng_ad *ad, enum eng_binary_fn fn, uint32_t a,
+                                    double value, uint32_t *out)
+{
+    uint32_t scalar = ENG_NONE;
+    BASE_TRY(ad_scalar(ad, ENG_F32, value, &scalar));
+    return binary(ad, fn, a, scalar, out);
+}
+
+static enum base_status mean(struct eng_ad *ad, uint32_t x, uint32_t *out)
+{
+    return ad_reduce(ad, ENG_REDUCE_MEAN, x, 1, ad_count(ad, x), 1, out);
+}
+
+// --- losses -----------------------------------------------------------------------------------
+
+static enum base_status log_probabilities(struct eng_ad *ad, bool from_probabilities,
+                                          const struct shape *s, uint32_t output, uint32_t *out)
+{
+    struct eng_command *command = NULL;
+    if (from_probabilities) {
+        uint32_t cut = ENG_NONE;
+        BASE_TRY(unary(ad, ENG_CLIP, PROBABILITY_MIN, INFINITY, output, &cut));
+        return unary(ad, ENG_LOG, 0, 0, cut, out);
+    }
+    BASE_TRY(ad_like(ad, output, out));
+    BASE_TRY(ad_command(ad, ENG_OP_SOFTMAX, &output, 1, *out, &command));
+    command->u.softmax = (struct eng_softmax){true, s->outer, s->classes, s->inner};
+    return BASE_OK;
+}
+
+static enum base_status cross_entropy(struct eng_ad *ad, bool from_probabilities, uint32_t output,
+                                      uint32_t target, uint32_t *out)
+{
+    struct shape s = shape_of(&ad_tensor(ad, output)->desc);
+    uint32_t logs = ENG_NONE, chosen = ENG_NONE, sum = ENG_NONE;
+    struct eng_command *gather = NULL;
+    BASE_TRY(log_probabilities(ad, from_probabilities, &s, output, &logs));
+    if (is_label(ad_tensor(ad, target)->desc.dtype)) {
+        const uint32_t inputs[2] = {logs, target};
+        BASE_TRY(ad_flat(ad, ENG_F32, s.outer * s.inner, &chosen));
+        BASE_TRY(ad_command(ad, ENG_OP_GATHER, inputs, 2, chosen, &gather));
+        gather->u.gather = (struct eng_gather){
+            .outer = s.outer, .n = s.classes, .inner = s.inner, .elementwise = true, .m = 1};
+    } else {
+        BASE_TRY(binary(ad, ENG_MUL, logs, target, &chosen));
+    }
+    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, chosen, 1, ad_count(ad, chosen), 1, &sum));
+    return with_scalar(ad, ENG_MUL, sum, -1.0 / (double)(s.outer * s.inner), out);
+}
+
+static enum base_status mean_square(struct eng_ad *ad, uint32_t output, uint32_t target,
+                                    uint32_t *out)
+{
+    uint32_t squares = ENG_NONE;
+    BASE_TRY(binary(ad, ENG_SQUARED_DIFF, output, target, &squares));
+    return mean(ad, squares, out);
+}
+
+// Of scores x: softplus(x) - t x, which is -t log p - (1 - t) log(1 - p) for p = sigmoid(x).
+static enum base_status binary_scores(struct eng_ad *ad, uint32_t output, uint32_t target,
+                                      uint32_t *out)
+{
+    uint32_t plus = ENG_NONE, product = ENG_NONE, each = ENG_NONE;
+    BASE_TRY(unary(ad, ENG_SOFTPLUS, 0, 0, output, &plus));
+    BASE_TRY(binary(ad, ENG_MUL, output, target, &product));
+    BASE_TRY(binary(ad, ENG_SUB, plus, product, &each));
+    return mean(ad, each, out);
+}
+
+// log(1 - p) + t (log p - log(1 - p)), the sign turned at the end.
+static enum base_status binary_probabilities(struct eng_ad *ad, uint32_t output, uint32_t target,
+                                             uint32_t *out)
+{
+    uint32_t p = ENG_NONE, q = ENG_NONE, log_p = ENG_NONE, log_q = ENG_NONE, each = ENG_NONE;
+    BASE_TRY(unary(ad, ENG_CLIP, PROBABILITY_MIN, 1 - PROBABILITY_MIN, output, &p));
+    BASE_TRY(with_scalar(ad, ENG_SUB, p, 1, &q));
+    BASE_TRY(unary(ad, ENG_NEG, 0, 0, q, &q));
+    BASE_TRY(unary(ad, ENG_LOG, 0, 0, p, &log_p));
+    BASE_TRY(unary(ad, ENG_LOG, 0, 0, q, &log_q));
+    BASE_TRY(binary(ad, ENG_SUB, log_p, log_q, &each));
+    BASE_TRY(binary(ad, ENG_MUL, each, target, &each));
+    BASE_TRY(binary(ad, ENG_ADD, each, log_q, &each));
+    BASE_TRY(mean(ad, each, &each));
+    return with_scalar(ad, ENG_MUL, each, -1, out);
+}
+
+enum base_status eng_loss_emit(struct eng_program *program, enum eng_loss loss,
+                               bool from_probabilities, uint32_t output, uint32_t target,
+                               uint32_t *out_loss, struct base_error *error)
+{
+    struct eng_ad ad = {.program = program, .error = error};
+    BASE_TRY(
+        eng_loss_check(loss, &ad_tensor(&ad, output)->desc, &ad_tensor(&ad, target)->desc, error));
+    if (loss == ENG_LOSS_CROSS_ENTROPY) {
+        return cross_entropy(&ad, from_probabilities, output, target, out_loss);
+    }
+    if (loss == ENG_LOSS_MSE) {
+        return mean_square(&ad, output, target, out_loss);
+    }
+    return from_probabilities ? binary_probabilities(&ad, output, target, out_loss)
+                              : binary_scores(&ad, output, target, out_loss);
+}

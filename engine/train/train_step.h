@@ -1,0 +1,69 @@
+// What the trainer's files share: parameters, the plan of one set of shapes, updates.
+#ifndef ENG_TRAIN_STEP_H
+#define ENG_TRAIN_STEP_H
+
+#include "engine/train.h"
+#include "model/graph.h"
+#include "session/exec.h"
+#include "session/fold.h"
+
+#define ENG_TRAINER_BYTES_MAX ((size_t)64 << 30) // parameters and optimizer state
+
+// A float initializer of the main graph. Only float32 ones are trained; the others are read where
+// they lie in the model.
+struct eng_weight {
+    uint32_t value; // of the graph
+    const char *name;
+    struct eng_desc desc;
+    bool is_trained;
+    float *data;           // copy; of other types than float32: NULL
+    float *first, *second; // the optimizer's moments (SGD: first only); NULL when not trained
+    uint32_t gradient;     // tensor of the plan, ENG_NONE
+    const float *found;    // gradient of the last run
+};
+
+// The program of one step, for given shapes.
+struct eng_train_plan {
+    struct base_arena arena;
+    struct eng_program program;
+    struct eng_exec exec;
+    struct eng_desc *input_descs; // by input of the model
+    uint32_t *inputs;             // tensors
+    void **buffers;               // aligned copies of the inputs, then the target
+    struct eng_desc target_desc;
+    uint32_t target, loss, forward_count;
+};
+
+struct eng_trainer {
+    struct eng_model *model;
+    struct eng_trainer_options options; // defaults filled in; frozen and output resolved
+    uint32_t output;                    // value of the graph
+    struct base_arena arena;
+    const struct eng_kernels *kernels;
+    struct eng_pool *pool;
+    struct eng_fold fold;
+    struct eng_weight *weights; // first `parameter_count` of them float32
+    uint32_t weight_count, parameter_count;
+    struct eng_train_plan *plan; // NULL: none yet
+    uint64_t plan_us, steps;
+};
+
+// train_plan.c
+// A plan for these inputs and target: kept when it fits already. Codes of eng_trainer_step.
+BASE_NODISCARD enum base_status eng_train_plan_for(struct eng_trainer *trainer,
+                                                   const struct eng_array *inputs,
+                                                   const struct eng_array *target,
+                                                   struct base_error *error);
+// Copies the batch in, runs, fills in the weights' `found`.
+BASE_NODISCARD enum base_status eng_train_plan_run(struct eng_trainer *trainer,
+                                                   const struct eng_array *inputs,
+                                                   const struct eng_array *target, float *out_loss,
+                                                   struct base_error *error);
+void eng_train_plan_free(struct eng_trainer *trainer);
+
+// train_update.c
+// One update of `count` elements. `step` counts from 1.
+void eng_train_update(const struct eng_trainer_options *options, uint64_t step, int64_t count,
+                      float *data, float *first, float *second, const float *gradient);
+
+#endif

@@ -1,0 +1,411 @@
+// Trainers: making and freeing them, steps, parameters by name, files of weights.
+//
+// Users of train.h call these on the trainer's own thread. The model is shared and never changed.
+#include "train/train_step.h"
+
+#include "backend/cpu/kernels.h"
+#include "base/alloc.h"
+#include "model/tensor_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRAINER_CHUNK ((size_t)64 << 10)
+#define ALIGNMENT     64u
+
+// --- options ----------------------------------------------------------------------------------
+
+static bool is_share(float value) // 0..1, 1 excluded
+{
+    return value >= 0 && value < 1;
+}
+
+static enum base_status check_options(struct eng_trainer_options *o, struct base_error *error)
+{
+    o->beta1 = o->beta1 == 0 ? 0.9F : o->beta1;
+    o->beta2 = o->beta2 == 0 ? 0.999F : o->beta2;
+    o->epsilon = o->epsilon == 0 ? 1e-8F : o->epsilon;
+    o->threads = o->threads == 0 ? 1 : o->threads;
+    const char *wrong = (unsigned)o->loss > ENG_LOSS_BCE              ? "loss"
+                        : (unsigned)o->optimizer > ENG_OPTIMIZER_ADAM ? "optimizer"
+                        : !(o->learning_rate > 0)                     ? "learning rate"
+                        : !is_share(o->momentum)                      ? "momentum"
+                        : !is_share(o->beta1) || !is_share(o->beta2)  ? "beta"
+                        : !(o->epsilon > 0)                           ? "epsilon"
+                        : !(o->weight_decay >= 0)                     ? "weight decay"
+                        : o->threads > ENG_THREADS_MAX                ? "number of threads"
+                                                                      : NULL;
+    if (wrong != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s out of range", wrong);
+    }
+    return BASE_OK;
+}
+
+static enum base_status find_output(struct eng_trainer *trainer, struct base_error *error)
+{
+    const struct eng_graph *graph = trainer->model->graph;
+    const char *name = trainer->options.output;
+    for (uint32_t i = 0; i < graph->output_count; i++) {
+        if (name == NULL || strcmp(graph->values[graph->outputs[i]].name, name) == 0) {
+            trainer->output = graph->outputs[i];
+            return BASE_OK;
+        }
+    }
+    return base_error_set(error, BASE_ERR_NOT_FOUND, "no output '%s'", name != NULL ? name : "");
+}
+
+static enum base_status choose_kernels(struct eng_trainer *trainer, struct base_error *error)
+{
+    const char *isa = trainer->options.isa;
+    if (isa == NULL) {
+        isa = getenv("WALLE_ENGINE_ISA");
+    }
+    if (isa != NULL && strcmp(isa, "ref") == 0) {
+        return BASE_OK;
+    }
+    isa = isa != NULL && isa[0] == '\0' ? NULL : isa;
+    trainer->kernels = eng_kernels_find(isa);
+    if (trainer->kernels == NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "instruction set '%s' is not there",
+                              isa != NULL ? isa : "");
+    }
+    return BASE_OK;
+}
+
+// --- parameters -------------------------------------------------------------------------------
+
+static bool is_frozen(const struct eng_trainer_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->frozen_count; i++) {
+        const char *rule = options->frozen[i];
+        size_t length = strlen(rule);
+        bool is_beginning = length > 0 && rule[length - 1] == '*';
+        if (is_beginning ? strncmp(rule, name, length - 1) == 0 : strcmp(rule, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_float(enum eng_dtype dtype)
+{
+    return dtype == ENG_F32 || dtype == ENG_F64 || dtype == ENG_F16 || dtype == ENG_BF16;
+}
+
+static float *floats(struct eng_trainer *trainer, int64_t count)
+{
+    uint8_t *memory = base_arena_zalloc(&trainer->arena, (size_t)count * sizeof(float) + ALIGNMENT);
+    return memory == NULL ? NULL
+                          : (float *)(void *)(memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT));
+}
+
+static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value)
+{
+    const struct eng_value *info = &trainer->model->graph->values[value];
+    struct eng_weight *weight = &trainer->weights[trainer->weight_count];
+    int64_t count = eng_desc_count(&info->desc);
+    *weight = (struct eng_weight){
+        .value = value, .name = info->name, .desc = info->desc, .gradient = ENG_NONE};
+    if (info->desc.dtype == ENG_F32) {
+        weight->is_trained =
+            info->desc.rank > 0 && count > 0 && !is_frozen(&trainer->options, info->name);
+        weight->data = floats(trainer, count);
+        weight->first = weight->is_trained ? floats(trainer, count) : NULL;
+        weight->second = weight->is_trained && trainer->options.optimizer == ENG_OPTIMIZER_ADAM
+                             ? floats(trainer, count)
+                             : NULL;
+        if (weight->data == NULL || (weight->is_trained && weight->first == NULL)) {
+            return BASE_ERR_NOMEM;
+        }
+        if (weight->is_trained && trainer->options.optimizer == ENG_OPTIMIZER_ADAM &&
+            weight->second == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        if (count > 0) {
+            memcpy(weight->data, info->data, (size_t)count * sizeof(float));
+        }
+    }
+    trainer->weight_count++;
+    return BASE_OK;
+}
+
+static enum base_status add_weights(struct eng_trainer *trainer, struct base_error *error)
+{
+    const struct eng_graph *graph = trainer->model->graph;
+    uint32_t count = 0, trained = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        count += graph->values[v].is_initializer && is_float(graph->values[v].desc.dtype);
+    }
+    trainer->weights = base_arena_zalloc(&trainer->arena, (count + 1) * sizeof(struct eng_weight));
+    if (trainer->weights == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int other = 0; other < 2; other++) { // float32 first
+        for (uint32_t v = 0; v < graph->value_count; v++) {
+            const struct eng_value *info = &graph->values[v];
+            if (info->is_initializer && is_float(info->desc.dtype) &&
+                (info->desc.dtype != ENG_F32) == (other != 0)) {
+                BASE_TRY(add_weight(trainer, v));
+            }
+        }
+        trainer->parameter_count = other == 0 ? trainer->weight_count : trainer->parameter_count;
+    }
+    for (uint32_t i = 0; i < trainer->weight_count; i++) {
+        trained += trainer->weights[i].is_trained;
+    }
+    if (trained == 0) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "the model has nothing to train");
+    }
+    return BASE_OK;
+}
+
+// --- making and freeing -----------------------------------------------------------------------
+
+static enum base_status fill(struct eng_trainer *trainer, struct base_error *error)
+{
+    BASE_TRY(check_options(&trainer->options, error));
+    BASE_TRY(find_output(trainer, error));
+    BASE_TRY(choose_kernels(trainer, error));
+    BASE_TRY(add_weights(trainer, error));
+    BASE_TRY(eng_pool_new(trainer->options.threads, &trainer->pool));
+    eng_fold_init(&trainer->fold, trainer->kernels, trainer->pool);
+    trainer->options.frozen = NULL;
+    trainer->options.frozen_count = 0;
+    trainer->options.output = NULL;
+    return BASE_OK;
+}
+
+// Gives failures without a text one.
+static enum base_status explained(enum base_status status, struct base_error *error)
+{
+    if (status != BASE_OK && error != NULL && error->text[0] == '\0') {
+        return base_error_set(error, status, "%s", base_status_text(status));
+    }
+    if (status != BASE_OK && error != NULL) {
+        error->status = status;
+    }
+    return status;
+}
+
+enum base_status eng_trainer_new(struct eng_model *model, const struct eng_trainer_options *options,
+                                 struct eng_trainer **out_trainer, struct base_error *error)
+{
+    struct base_error local;
+    error = error != NULL ? error : &local;
+    *error = (struct base_error){0};
+    struct eng_trainer *trainer = calloc(1, sizeof(*trainer));
+    if (trainer == NULL) {
+        return explained(BASE_ERR_NOMEM, error);
+    }
+    trainer->model = eng_model_ref(model);
+    trainer->options = *options;
+    base_arena_init(&trainer->arena, base_alloc_heap(), TRAINER_CHUNK, ENG_TRAINER_BYTES_MAX);
+    enum base_status status = fill(trainer, error);
+    if (status != BASE_OK) {
+        eng_trainer_free(trainer);
+        return explained(status, error);
+    }
+    *out_trainer = trainer;
+    return BASE_OK;
+}
+
+void eng_trainer_free(struct eng_trainer *trainer)
+{
+    if (trainer == NULL) {
+        return;
+    }
+    eng_train_plan_free(trainer);
+    eng_fold_done(&trainer->fold);
+    eng_pool_free(trainer->pool);
+    base_arena_done(&trainer->arena);
+    eng_model_unref(trainer->model);
+    free(trainer);
+}
+
+// --- steps ------------------------------------------------------------------------------------
+
+static enum base_status check_input(const struct eng_value *value, const struct eng_desc *desc,
+                                    struct base_error *error)
+{
+    int64_t count = 0;
+    char have[96];
+    char want[96];
+    bool fits = eng_desc_check(desc, &count) == BASE_OK && value->type != ENG_VALUE_SEQUENCE &&
+                desc->dtype != ENG_STRING &&
+                (value->desc.dtype == ENG_UNDEFINED || value->desc.dtype == desc->dtype);
+    if (value->has_shape) {
+        fits = fits && value->desc.rank == desc->rank;
+        for (uint32_t d = 0; fits && d < desc->rank; d++) {
+            fits = value->desc.dims[d] < 0 || value->desc.dims[d] == desc->dims[d];
+        }
+    }
+    if (!fits) {
+        return base_error_set(error, BASE_ERR_INVALID, "input '%s' is %s, not %s", value->name,
+                              eng_desc_text(&value->desc, want, sizeof(want)),
+                              eng_desc_text(desc, have, sizeof(have)));
+    }
+    return BASE_OK;
+}
+
+static enum base_status run_batch(struct eng_trainer *trainer, const struct eng_array *inputs,
+                                  size_t input_count, const struct eng_array *target,
+                                  float *out_loss, struct base_error *error)
+{
+    const struct eng_graph *graph = trainer->model->graph;
+    if (input_count != graph->input_count) {
+        return base_error_set(error, BASE_ERR_INVALID, "the model has %u inputs, not %zu",
+                              graph->input_count, input_count);
+    }
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        BASE_TRY(check_input(&graph->values[graph->inputs[i]], &inputs[i].desc, error));
+    }
+    BASE_TRY(eng_train_plan_for(trainer, inputs, target, error));
+    return eng_train_plan_run(trainer, inputs, target, out_loss, error);
+}
+
+enum base_status eng_trainer_evaluate(struct eng_trainer *trainer, const struct eng_array *inputs,
+                                      size_t input_count, const struct eng_array *target,
+                                      float *out_loss, struct base_error *error)
+{
+    struct base_error local;
+    error = error != NULL ? error : &local;
+    *error = (struct base_error){0};
+    return explained(run_batch(trainer, inputs, input_count, target, out_loss, error), error);
+}
+
+enum base_status eng_trainer_step(struct eng_trainer *trainer, const struct eng_array *inputs,
+                                  size_t input_count, const struct eng_array *target,
+                                  float *out_loss, struct base_error *error)
+{
+    BASE_TRY(eng_trainer_evaluate(trainer, inputs, input_count, target, out_loss, error));
+    trainer->steps++;
+    for (uint32_t i = 0; i < trainer->weight_count; i++) {
+        struct eng_weight *weight = &trainer->weights[i];
+        if (weight->found != NULL) {
+            eng_train_update(&trainer->options, trainer->steps, eng_desc_count(&weight->desc),
+                             weight->data, weight->first, weight->second, weight->found);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_trainer_set_learning_rate(struct eng_trainer *trainer, float learning_rate)
+{
+    if (!(learning_rate > 0)) {
+        return BASE_ERR_INVALID;
+    }
+    trainer->options.learning_rate = learning_rate;
+    return BASE_OK;
+}
+
+// --- parameters by index and name -------------------------------------------------------------
+
+size_t eng_trainer_parameter_count(const struct eng_trainer *trainer)
+{
+    return trainer->parameter_count;
+}
+
+bool eng_trainer_parameter(const struct eng_trainer *trainer, size_t index,
+                           struct eng_parameter *out_parameter)
+{
+    if (index >= trainer->parameter_count) {
+        return false;
+    }
+    const struct eng_weight *weight = &trainer->weights[index];
+    *out_parameter = (struct eng_parameter){.name = weight->name,
+                                            .is_frozen = !weight->is_trained,
+                                            .value = {weight->desc, weight->data},
+                                            .gradient = weight->found};
+    return true;
+}
+
+int64_t eng_trainer_parameter_index(const struct eng_trainer *trainer, const char *name)
+{
+    for (uint32_t i = 0; i < trainer->parameter_count; i++) {
+        if (strcmp(trainer->weights[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// --- files ------------------------------------------------------------------------------------
+
+enum base_status eng_trainer_save(const struct eng_trainer *trainer, const char *path,
+                                  struct base_error *error)
+{
+    size_t count = trainer->parameter_count;
+    struct eng_array *arrays = calloc(count, sizeof(*arrays));
+    const char **names = calloc(count, sizeof(*names));
+    enum base_status status = BASE_ERR_NOMEM;
+    if (arrays != NULL && names != NULL) {
+        for (size_t i = 0; i < count; i++) {
+            arrays[i] = (struct eng_array){trainer->weights[i].desc, trainer->weights[i].data};
+            names[i] = trainer->weights[i].name;
+        }
+        struct eng_tensor_list list = {.kind = ENG_VALUE_SEQUENCE,
+                                       .count = trainer->parameter_count,
+                                       .arrays = arrays,
+                                       .names = names};
+        status = eng_tensor_file_write(path, &list, error);
+    }
+    free(arrays);
+    free(names);
+    return status;
+}
+
+// Two passes: everything is checked before anything is changed.
+static enum base_status take_list(struct eng_trainer *trainer, const struct eng_tensor_list *list,
+                                  struct base_error *error)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < list->count; i++) {
+            int64_t index = eng_trainer_parameter_index(trainer, list->names[i]);
+            if (index < 0) {
+                continue;
+            }
+            struct eng_weight *weight = &trainer->weights[index];
+            if (!eng_desc_equal(&weight->desc, &list->arrays[i].desc)) {
+                return base_error_set(error, BASE_ERR_INVALID, "'%s' has another shape or type",
+                                      weight->name);
+            }
+            if (pass == 1 && eng_desc_count(&weight->desc) > 0) {
+                memcpy(weight->data, list->arrays[i].data, eng_desc_bytes(&weight->desc));
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status eng_trainer_load(struct eng_trainer *trainer, const char *path,
+                                  struct base_error *error)
+{
+    struct base_arena arena;
+    struct eng_tensor_list list = {0};
+    base_arena_init(&arena, base_alloc_heap(), TRAINER_CHUNK, ENG_TRAINER_BYTES_MAX);
+    enum base_status status = eng_tensor_file_read(path, ENG_VALUE_SEQUENCE, &arena, &list, error);
+    if (status == BASE_OK) {
+        status = take_list(trainer, &list, error);
+    }
+    base_arena_done(&arena);
+    return status;
+}
+
+// --- statistics -------------------------------------------------------------------------------
+
+void eng_trainer_stats(const struct eng_trainer *trainer, struct eng_trainer_stats *out_stats)
+{
+    struct eng_trainer_stats stats = {.plan_us = trainer->plan_us, .step_count = trainer->steps};
+    for (uint32_t i = 0; i < trainer->parameter_count; i++) {
+        const struct eng_weight *weight = &trainer->weights[i];
+        size_t copies = 1u + (weight->first != NULL) + (weight->second != NULL);
+        stats.parameter_bytes += copies * eng_desc_bytes(&weight->desc);
+    }
+    if (trainer->plan != NULL) {
+        stats.command_count = trainer->plan->program.command_count;
+        stats.forward_count = trainer->plan->forward_count;
+        stats.arena_bytes = trainer->plan->exec.buffer_bytes;
+    }
+    *out_stats = stats;
+}
