@@ -66,7 +66,8 @@ enum base_status eng_session_search_end(struct eng_session *session, struct base
         return BASE_OK;
     }
     session->search_us = eng_search_spent_us(session->search);
-    (void)eng_search_save(
-        session->search); // a file that cannot be written costs time, nothing else
+    // A file that cannot be written costs the next session time, nothing else.
+    enum base_status saved = eng_search_save(session->search);
+    (void)saved;
     return session->options.explain != NULL ? explain(session, error) : BASE_OK;
 }
