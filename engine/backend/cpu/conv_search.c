@@ -49,8 +49,10 @@ static enum base_status place_operand(struct rig *rig, uint32_t tensor)
 static enum base_status place_operands(struct rig *rig)
 {
     const struct eng_command *command = rig->job->command;
+    const struct eng_tensor *weights = &rig->job->program->tensors[command->inputs[1]];
     for (uint32_t i = 0; i < command->input_count; i++) {
-        if (i != 1) { // weights are packed, or read where they lie
+        // Constant weights are packed, or read where they lie.
+        if (i != 1 || weights->kind != ENG_CONST) {
             BASE_TRY(place_operand(rig, command->inputs[i]));
         }
     }
