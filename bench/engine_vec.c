@@ -278,8 +278,8 @@ static void raster(struct bench *b, const char *name, int64_t in_count, int64_t 
 {
     if (is_wanted(b, name)) {
         begin_case(b);
-        struct eng_region own[2];
-        uint32_t in[2];
+        struct eng_region own[TENSORS];
+        uint32_t in[TENSORS];
         for (uint32_t i = 0; i < count; i++) {
             own[i] = regions[i];
             in[i] = tensor(b, ENG_PLAIN, 1, &in_count);
@@ -317,6 +317,25 @@ static void moves(struct bench *b)
          .dst_stride = {116, 2},
          .dst_offset = 1}};
     raster(b, "shuffle nhwc 116x28x28", 784 * 58, 784 * 116, shuffle, 2, false);
+    const struct eng_region weave[4] = {
+        {.rank = 2,
+         .size = {784, 7},
+         .src_stride = {58, 1},
+         .dst_stride = {58, 8},
+         .dst_offset = 6},
+        {.rank = 2,
+         .size = {784, 7},
+         .src_stride = {58, 1},
+         .dst_stride = {58, 8},
+         .dst_offset = 2},
+        {.rank = 2, .size = {784, 15}, .src_stride = {58, 1}, .dst_stride = {58, 4}},
+        {.rank = 2,
+         .size = {784, 29},
+         .src_stride = {58, 1},
+         .dst_stride = {58, 2},
+         .dst_offset = 1}};
+    raster(b, "shuffles merged 58x28x28", 784 * 58, 784 * 58, weave, 4, false);
+    raster(b, "the same with a gap", 784 * 58, 784 * 58, weave, 3, true);
     const struct eng_region planes = {.rank = 3,
                                       .size = {58, 2, 784},
                                       .src_stride = {784, 58 * 784, 1},

@@ -12,6 +12,7 @@
 #include "program/program.h"
 
 struct eng_pack_cache;
+struct eng_model;
 struct eng_kernels; // cpu/kernels.h: the table of one instruction set
 struct eng_search;  // search/search.h: choices measured before
 
@@ -19,6 +20,7 @@ struct eng_search;  // search/search.h: choices measured before
 struct eng_prepare {
     struct base_arena *arena;          // the plan's lifetime
     struct eng_pack_cache *packs;      // the model's; NULL: pack into `arena`
+    struct eng_model *model;           // gets pages of packed weights back; NULL: they stay
     const struct eng_kernels *kernels; // NULL: ref only
     struct eng_pool *pool;
     enum eng_precision precision;

@@ -94,7 +94,7 @@ static enum base_status take_entry(const uint8_t *bytes, size_t size, const stru
                                    struct base_arena *arena, struct eng_tensor_list *list,
                                    struct base_error *error)
 {
-    const uint8_t *data;
+    const uint8_t *data = NULL;
     BASE_TRY(locate(bytes, size, entry, &data, error));
     BASE_TRY(eng_npy_read(data, entry->size, arena, &list->arrays[list->count], error));
     size_t name_size = entry->name.size;

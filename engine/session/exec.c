@@ -86,19 +86,22 @@ enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_p
 // Weights that are packed now are not read again in the form of the file; if some other step does
 // read them, their pages come back by themselves.
 static void release_packed(const struct eng_prepare *ctx, const struct eng_program *program,
-                           const struct eng_command *command, struct eng_model *model)
+                           const struct eng_command *command)
 {
+    if (ctx->model == NULL || ctx->packs == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < command->input_count; i++) {
         uint32_t tensor = command->inputs[i];
         const struct eng_tensor *t = tensor != ENG_NONE ? &program->tensors[tensor] : NULL;
         if (t != NULL && t->identity != NULL && eng_pack_has(ctx->packs, t->identity)) {
-            eng_model_release_pages(model, t->identity, eng_desc_bytes(&t->desc));
+            eng_model_release_pages(ctx->model, t->identity, eng_desc_bytes(&t->desc));
         }
     }
 }
 
 static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_prepare *ctx,
-                                      struct eng_model *model, size_t *out_scratch)
+                                      size_t *out_scratch)
 {
     const struct eng_program *program = exec->program;
     size_t scratch = 0;
@@ -111,13 +114,11 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
         if (exec->steps[i].scratch_bytes > scratch) {
             scratch = exec->steps[i].scratch_bytes;
         }
-        if (model != NULL && ctx->packs != NULL) {
-            release_packed(ctx, program, &program->commands[i], model);
-        }
+        release_packed(ctx, program, &program->commands[i]);
     }
     // Once more for all: packing one may have brought neighbours in the file back.
-    for (uint32_t i = 0; model != NULL && ctx->packs != NULL && i < program->command_count; i++) {
-        release_packed(ctx, program, &program->commands[i], model);
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        release_packed(ctx, program, &program->commands[i]);
     }
     exec->step_count = program->command_count;
     *out_scratch = scratch;
@@ -230,11 +231,11 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
 }
 
 enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *program,
-                               const struct eng_prepare *ctx, struct eng_model *model)
+                               const struct eng_prepare *ctx)
 {
     *exec = (struct eng_exec){.program = program};
     size_t scratch = 0;
-    BASE_TRY(prepare_steps(exec, ctx, model, &scratch));
+    BASE_TRY(prepare_steps(exec, ctx, &scratch));
     if (scratch > ENG_BUFFER_BYTES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }

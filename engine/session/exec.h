@@ -40,12 +40,10 @@ struct eng_exec_run {
 
 // Prepares every command: the fast backend first when ctx->kernels is set, then the reference; and
 // lays the tensors out. `exec` is zeroed first. NOMEM; TOO_LARGE: over ENG_BUFFER_BYTES_MAX;
-// UNSUPPORTED: a command no backend takes. Pages of the model's weights that were packed are given
-// back to their file as preparing goes on (`model` NULL: kept).
+// UNSUPPORTED: a command no backend takes.
 BASE_NODISCARD enum base_status eng_exec_init(struct eng_exec *exec,
                                               const struct eng_program *program,
-                                              const struct eng_prepare *ctx,
-                                              struct eng_model *model);
+                                              const struct eng_prepare *ctx);
 // TIMEOUT, or what a step returned.
 BASE_NODISCARD enum base_status eng_exec_go(const struct eng_exec *exec,
                                             const struct eng_exec_run *run);

@@ -248,3 +248,14 @@ enum base_status ad_give_view(struct eng_ad *ad, uint32_t tensor, uint32_t gradi
     }
     return ad_give(ad, tensor, gradient);
 }
+
+enum base_status ad_give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy, int64_t outer,
+                              int64_t channels, int64_t inner)
+{
+    struct eng_box box = {.rank = 3, .size = {outer, channels, inner}};
+    struct eng_view view = {.stride = {0, 1, 0}};
+    if (bias == ENG_NONE || !ad->needs[ad_root(ad, bias)]) {
+        return BASE_OK;
+    }
+    return ad_give_view(ad, bias, dy, &box, &view);
+}

@@ -1,4 +1,4 @@
-// Gradients of products, convolutions and pools. Called by the walk.
+// Gradients of products and pools. Called by the walk.
 #include "train/autodiff_rules.h"
 
 #include <string.h>
@@ -79,17 +79,6 @@ static enum base_status give_product(struct eng_ad *ad, const struct product *sh
     return ad_give_view(ad, own->tensor, gradient, &box, &view);
 }
 
-static enum base_status give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy, int64_t outer,
-                                  int64_t channels, int64_t inner)
-{
-    struct eng_box box = {.rank = 3, .size = {outer, channels, inner}};
-    struct eng_view view = {.stride = {0, 1, 0}};
-    if (bias == ENG_NONE || !ad->needs[ad_root(ad, bias)]) {
-        return BASE_OK;
-    }
-    return ad_give_view(ad, bias, dy, &box, &view);
-}
-
 enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {
     const struct eng_matmul *matmul = &command->u.matmul;
@@ -110,7 +99,7 @@ enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *com
     if (matmul->epilogue.has_activation || matmul->epilogue.residual != ENG_NONE) {
         return ad_refuse(ad, command, "fused");
     }
-    BASE_TRY(give_bias(ad, matmul->epilogue.bias, dy, rows, n, 1));
+    BASE_TRY(ad_give_bias(ad, matmul->epilogue.bias, dy, rows, n, 1));
     struct operand a_t = flipped(&a), b_t = flipped(&b);
     if (ad_needs(ad, command, 0)) { // [m, k] = dy [m, n] B^T [n, k]
         BASE_TRY(give_product(ad, &shape, &a, &y, &b_t, m, k, n));
@@ -121,72 +110,7 @@ enum base_status ad_rule_matmul(struct eng_ad *ad, const struct eng_command *com
     return BASE_OK;
 }
 
-// --- convolutions -----------------------------------------------------------------------------
-
-static enum base_status emit_conv(struct eng_ad *ad, enum eng_atomic op,
-                                  const struct eng_command *command, uint32_t first,
-                                  uint32_t second, uint32_t like, uint32_t *out)
-{
-    uint32_t inputs[2] = {first, second};
-    struct eng_command *made = NULL;
-    BASE_TRY(ad_like(ad, like, out));
-    BASE_TRY(ad_command(ad, op, inputs, 2, *out, &made));
-    made->u.conv = command->u.conv;
-    made->u.conv.epilogue = (struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE};
-    return BASE_OK;
-}
-
-static enum base_status check_epilogue(struct eng_ad *ad, const struct eng_command *command,
-                                       uint32_t dy)
-{
-    const struct eng_epilogue *epilogue = &command->u.conv.epilogue;
-    const struct eng_tensor *y = ad_tensor(ad, dy);
-    int64_t batch = y->desc.dims[0], channels = y->desc.dims[1];
-    int64_t count = eng_desc_count(&y->desc);
-    if (epilogue->has_activation || epilogue->residual != ENG_NONE) {
-        return ad_refuse(ad, command, "fused");
-    }
-    if (count == 0) {
-        return BASE_OK;
-    }
-    int64_t area = count / batch / channels;
-    return y->layout == ENG_CHANNELS_LAST
-               ? give_bias(ad, epilogue->bias, dy, batch * area, channels, 1)
-               : give_bias(ad, epilogue->bias, dy, batch, channels, area);
-}
-
-enum base_status ad_rule_conv(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
-{
-    uint32_t x = command->inputs[0], w = command->inputs[1], gradient = ENG_NONE;
-    BASE_TRY(check_epilogue(ad, command, dy));
-    if (ad_needs(ad, command, 0)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, &gradient));
-        BASE_TRY(ad_give(ad, x, gradient));
-    }
-    if (ad_needs(ad, command, 1)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, &gradient));
-        BASE_TRY(ad_give(ad, w, gradient));
-    }
-    return BASE_OK;
-}
-
-// A transposed convolution is the gradient of a convolution by its input, whose gradient again is
-// that convolution: dx = CONV(dy, w); and w joins dy (the large side) and x (the small one).
-enum base_status ad_rule_conv_transpose(struct eng_ad *ad, const struct eng_command *command,
-                                        uint32_t dy)
-{
-    uint32_t x = command->inputs[0], w = command->inputs[1], gradient = ENG_NONE;
-    BASE_TRY(check_epilogue(ad, command, dy));
-    if (ad_needs(ad, command, 0)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV, command, dy, w, x, &gradient));
-        BASE_TRY(ad_give(ad, x, gradient));
-    }
-    if (ad_needs(ad, command, 1)) {
-        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, dy, x, w, &gradient));
-        BASE_TRY(ad_give(ad, w, gradient));
-    }
-    return BASE_OK;
-}
+// --- pools --------------------------------------------------------------------------------------
 
 enum base_status ad_rule_pool(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
 {

@@ -101,6 +101,10 @@ BASE_NODISCARD enum base_status ad_give_view(struct eng_ad *ad, uint32_t tensor,
                                              const struct eng_box *box,
                                              const struct eng_view *view);
 
+// To a bias, if it wants one: dy [outer, channels, inner] summed over all but the channels.
+BASE_NODISCARD enum base_status ad_give_bias(struct eng_ad *ad, uint32_t bias, uint32_t dy,
+                                             int64_t outer, int64_t channels, int64_t inner);
+
 // --- rules: `command` is a copy, `dy` the gradient of its output 0 in that output's description
 typedef enum base_status (*ad_rule_fn)(struct eng_ad *ad, const struct eng_command *command,
                                        uint32_t dy);

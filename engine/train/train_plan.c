@@ -209,7 +209,7 @@ static enum base_status build(struct eng_trainer *trainer, const struct eng_arra
                                   .pool = trainer->pool,
                                   .precision = ENG_PRECISION_HIGH,
                                   .error = error};
-    BASE_TRY(eng_exec_init(&plan->exec, &plan->program, &prepare, NULL));
+    BASE_TRY(eng_exec_init(&plan->exec, &plan->program, &prepare));
     BASE_TRY(make_buffers(trainer));
     place_params(trainer);
     return BASE_OK;

@@ -17,8 +17,9 @@ struct raster_state {
     const struct eng_move *moves;
     uint32_t count;
     int64_t units, grain;
-    int64_t elements;    // of the output, in elements of the moves when there is one
-    int64_t clear_bytes; // 0: nothing to clear first
+    int64_t elements;            // of the output, in elements of the moves when there is one
+    struct eng_move_weave weave; // instead of moves, when row_count > 0
+    int64_t clear_bytes;         // 0: nothing to clear first
 };
 
 struct raster_run {
@@ -52,6 +53,13 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
+static void run_weave(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct raster_run *r = ctx;
+    eng_move_weave_run(&r->state->weave, r->state->kernels, r->data, r->out, begin, end);
+}
+
 static void clear_range(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
@@ -66,7 +74,11 @@ static enum base_status run_raster(const struct eng_step *step, const struct eng
     if (s->clear_bytes > 0) {
         eng_pool_for(run->pool, s->clear_bytes, ENG_CPU_GRAIN * 4, clear_range, &r);
     }
-    eng_pool_for(run->pool, s->units, s->grain, run_units, &r);
+    if (s->weave.row_count > 0) {
+        eng_pool_for(run->pool, s->weave.row_count, s->grain, run_weave, &r);
+    } else {
+        eng_pool_for(run->pool, s->units, s->grain, run_units, &r);
+    }
     return BASE_OK;
 }
 
@@ -348,6 +360,42 @@ static enum base_status make_moves(const struct eng_command *command, uint32_t b
     return BASE_OK;
 }
 
+// Several regions of which some leave gaps for others: a weave, if they fill rows together.
+static enum base_status try_weave(const struct eng_prepare *ctx, const struct eng_command *command,
+                                  uint32_t bytes, struct raster_state *s)
+{
+    struct eng_region regions[ENG_VEC_WEAVE_SOURCES_MAX];
+    uint32_t count = command->u.raster.count;
+    bool is_strided = false;
+    if (bytes != sizeof(float) || count < 2 || count > ENG_VEC_WEAVE_SOURCES_MAX) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        regions[i] = command->u.raster.regions[i];
+        for (uint32_t d = 0; d < regions[i].rank; d++) {
+            if (regions[i].size[d] <= 0) {
+                return BASE_ERR_UNSUPPORTED;
+            }
+        }
+        normalise(&regions[i]);
+        uint32_t rank = regions[i].rank;
+        if (rank == 0 || !is_plain_move(&regions[i])) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+        is_strided = is_strided || regions[i].dst_stride[rank - 1] > 1;
+    }
+    return is_strided ? eng_move_weave_init(ctx->arena, s->kernels, regions, count, &s->weave)
+                      : BASE_ERR_UNSUPPORTED;
+}
+
+static void finish(const struct eng_command *command, struct raster_state *s,
+                   struct eng_step *out_step)
+{
+    out_step->run = run_raster;
+    out_step->state = s;
+    out_step->kernel = s->kernels->names[command->op];
+}
+
 enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
                                         const struct eng_program *program,
                                         const struct eng_command *command,
@@ -362,13 +410,22 @@ enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
         return BASE_ERR_NOMEM;
     }
     int64_t moved = 0;
+    s->kernels = ctx->kernels->vec;
+    enum base_status status = try_weave(ctx, command, bytes, s);
+    if (status != BASE_ERR_UNSUPPORTED) {
+        int64_t woven = s->weave.row_count * s->weave.rows.columns;
+        bool leaves = command->u.raster.zero_fill && woven < eng_desc_count(desc);
+        s->clear_bytes = leaves ? (int64_t)eng_desc_bytes(desc) : 0;
+        s->grain = ENG_CPU_GRAIN / 2 / (s->weave.rows.columns + 1);
+        finish(command, s, out_step);
+        return status;
+    }
     BASE_TRY(make_moves(command, bytes, moves, &s->count, &moved));
     for (uint32_t i = 0; i < s->count; i++) {
         set_units(&moves[i]);
         moves[i].first_unit = s->units;
         s->units += moves[i].units;
     }
-    s->kernels = ctx->kernels->vec;
     s->moves = moves;
     s->elements = eng_desc_count(desc);
     if (command->u.raster.zero_fill && moved < s->elements) {
@@ -380,8 +437,6 @@ enum base_status eng_cpu_prepare_raster(const struct eng_prepare *ctx,
     }
     int64_t per_unit = s->units > 0 ? moved / s->units + 1 : 1;
     s->grain = ENG_CPU_GRAIN / per_unit;
-    out_step->run = run_raster;
-    out_step->state = s;
-    out_step->kernel = s->kernels->names[command->op];
+    finish(command, s, out_step);
     return BASE_OK;
 }

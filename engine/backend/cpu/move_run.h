@@ -33,6 +33,25 @@ struct eng_move {
     bool gaps; // the only move: units also clear what lies before them, the last one what follows
 };
 
+// A raster whose regions together fill rows of one width: see struct eng_vec_weave.
+struct eng_move_weave {
+    struct eng_vec_weave rows;
+    int64_t row_count;
+    int64_t dst;
+    uint32_t source_count;
+    uint32_t tensors[ENG_VEC_WEAVE_SOURCES_MAX];
+    int64_t offsets[ENG_VEC_WEAVE_SOURCES_MAX];
+};
+
+// Makes a weave of normalised regions (rank 1 or 2). UNSUPPORTED: they are not one; NOMEM.
+BASE_NODISCARD enum base_status eng_move_weave_init(struct base_arena *arena,
+                                                    const struct eng_vec_kernels *kernels,
+                                                    const struct eng_region *regions,
+                                                    uint32_t count, struct eng_move_weave *out);
+// Rows [begin, end).
+void eng_move_weave_run(const struct eng_move_weave *weave, const struct eng_vec_kernels *kernels,
+                        void *const *data, void *out, int64_t begin, int64_t end);
+
 // Does units [begin, end) of a move, counted from its first. `gap_end`: elements of the output, for
 // `gaps`.
 void eng_move_run(const struct eng_move *move, const struct eng_vec_kernels *kernels,

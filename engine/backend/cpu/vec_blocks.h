@@ -7,7 +7,9 @@
 #include "backend/cpu/vec_reduction.h"
 #include "backend/cpu/vec_unroll.h"
 
-#define VEC_PANEL (VEC_TILE_VECTORS * VW)
+#define VEC_WEAVE_ROWS 16 // of a block that stays in the first cache
+#define VEC_WEAVE_OPS  6  // of one vector that are kept in registers
+#define VEC_PANEL      (VEC_TILE_VECTORS * VW)
 
 // acc = A B for `rows` rows of A (a constant where this is inlined) and one panel of B.
 static inline __attribute__((always_inline)) void
@@ -175,6 +177,107 @@ static void attention_pack(const float *x, int64_t stride, int64_t rows, int64_t
         }
     }
 }
+
+#ifdef VEC_HAS_WEAVE
+// One vector of columns over some rows. `count` is a constant where this is inlined, so that the
+// picks stay in registers. Whole vectors are loaded: the rows after these allow it.
+static inline __attribute__((always_inline)) void weave_column(const struct eng_vec_weave *w,
+                                                               const float *const *sources,
+                                                               int64_t j, uint32_t count, float *y,
+                                                               int64_t begin, int64_t end)
+{
+    const struct eng_vec_weave_op *op = &w->ops[w->first[j]];
+    struct vec_pick picks[VEC_WEAVE_OPS];
+    const float *from[VEC_WEAVE_OPS];
+    int64_t strides[VEC_WEAVE_OPS];
+    int64_t columns = w->columns - j * VW;
+    VEC_UNROLL
+    for (uint32_t i = 0; i < count; i++) {
+        strides[i] = w->strides[op[i].source];
+        from[i] = sources[op[i].source] + begin * strides[i] + op[i].offset;
+        picks[i] = vec_pick_load(op[i].index);
+    }
+    float *out = y + begin * w->out_stride + j * VW;
+    for (int64_t r = begin; r < end; r++) {
+        vf acc = vf_set(0.0f);
+        VEC_UNROLL
+        for (uint32_t i = 0; i < count; i++) {
+            acc = vec_weave(acc, picks[i], vf_load(from[i]));
+            from[i] += strides[i];
+        }
+        if (columns >= VW) {
+            vf_store(out, acc);
+        } else {
+            vf_store_n(out, acc, columns);
+        }
+        out += w->out_stride;
+    }
+}
+
+// The same with any number of operations, reading no more than they take.
+static void weave_column_exact(const struct eng_vec_weave *w, const float *const *sources,
+                               int64_t j, float *y, int64_t begin, int64_t end)
+{
+    int64_t columns = w->columns - j * VW < VW ? w->columns - j * VW : VW;
+    for (int64_t r = begin; r < end; r++) {
+        vf acc = vf_set(0.0f);
+        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
+            const struct eng_vec_weave_op *op = &w->ops[i];
+            const float *from = sources[op->source] + r * w->strides[op->source] + op->offset;
+            acc = vec_weave(acc, vec_pick_load(op->index), vf_load_n(from, op->count));
+        }
+        vf_store_n(y + r * w->out_stride + j * VW, acc, columns);
+    }
+}
+
+static void weave_block(const struct eng_vec_weave *w, const float *const *sources, float *y,
+                        int64_t begin, int64_t end, bool whole)
+{
+    for (int64_t j = 0; j * VW < w->columns; j++) {
+        switch (whole ? w->first[j + 1] - w->first[j] : 0) {
+        case 2:
+            weave_column(w, sources, j, 2, y, begin, end);
+            break;
+        case 3:
+            weave_column(w, sources, j, 3, y, begin, end);
+            break;
+        case 4:
+            weave_column(w, sources, j, 4, y, begin, end);
+            break;
+        case 5:
+            weave_column(w, sources, j, 5, y, begin, end);
+            break;
+        case 6:
+            weave_column(w, sources, j, 6, y, begin, end);
+            break;
+        default:
+            weave_column_exact(w, sources, j, y, begin, end);
+            break;
+        }
+    }
+}
+
+static void weave_rows(const struct eng_vec_weave *w, const float *const *sources, float *y,
+                       int64_t rows)
+{
+    // Rows whose whole vectors end before the last element this call may read.
+    int64_t whole = rows;
+    for (int64_t j = 0; j * VW < w->columns; j++) {
+        for (uint32_t i = w->first[j]; i < w->first[j + 1]; i++) {
+            int64_t stride = w->strides[w->ops[i].source];
+            int64_t beyond = VW - w->ops[i].count;
+            int64_t left = stride > 0 ? rows - (beyond + stride - 1) / stride : 0;
+            whole = beyond > 0 && left < whole ? left : whole;
+        }
+    }
+    whole = whole < 0 ? 0 : whole;
+    for (int64_t r = 0; r < whole; r += VEC_WEAVE_ROWS) {
+        weave_block(w, sources, y, r, r + VEC_WEAVE_ROWS < whole ? r + VEC_WEAVE_ROWS : whole,
+                    true);
+    }
+    weave_block(w, sources, y, whole, rows, false);
+}
+#endif
 
 static void zip2_n(const float *a, const float *b, float *dst, int64_t n)
 {

@@ -52,6 +52,26 @@ struct eng_vec_attention {
     float scale;
 };
 
+// Rows put together from pieces of several source rows, element by element: what channel shuffles
+// of concatenated branches come down to. Each vector of an output row is made by a few operations,
+// each of which takes `count` elements side by side and puts element index[lane] into each lane
+// whose index is not negative.
+#define ENG_VEC_LANES_MAX         16
+#define ENG_VEC_WEAVE_SOURCES_MAX 16
+struct eng_vec_weave_op {
+    int32_t index[ENG_VEC_LANES_MAX];
+    int32_t source; // which of the sources
+    int32_t offset; // of the first element within its row
+    int32_t count;
+};
+struct eng_vec_weave {
+    const struct eng_vec_weave_op *ops;
+    const uint32_t *first; // operation of each vector of a row, and one past the last
+    int64_t columns;       // of an output row
+    int64_t strides[ENG_VEC_WEAVE_SOURCES_MAX]; // of the sources' rows
+    int64_t out_stride;
+};
+
 struct eng_vec_kernels {
     const char *const *names;                // by eng_atomic: "softmax.avx512"
     eng_vec_unary_fn unary[ENG_UNARY_COUNT]; // NULL: not of this backend
@@ -88,6 +108,10 @@ struct eng_vec_kernels {
     // dst[c * dst_stride + r] = src[r * src_stride + c], 4-byte elements.
     void (*transpose)(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,
                       int64_t rows, int64_t columns);
+    int64_t lanes; // of a vector
+    // NULL: not worth it here.
+    void (*weave)(const struct eng_vec_weave *w, const float *const *sources, float *y,
+                  int64_t rows);
     void (*zip2)(const float *a, const float *b, float *dst, int64_t n);
     void (*zip3)(const float *a, const float *b, const float *c, float *dst, int64_t n);
     void (*unzip2)(const float *src, float *even, int64_t n); // even elements of 2n

@@ -197,6 +197,20 @@ static inline void vec_unzip2(const float *src, vf *even, vf *odd)
     *odd = _mm256_shuffle_ps(low, high, 0xdd);
 }
 
+#define VEC_HAS_WEAVE 1
+// Lanes whose index is not negative take that element of x, the others keep acc's.
+struct vec_pick {
+    __m256i lanes;
+};
+static inline struct vec_pick vec_pick_load(const int32_t *index)
+{
+    return (struct vec_pick){_mm256_loadu_si256((const __m256i *)(const void *)index)};
+}
+static inline vf vec_weave(vf acc, struct vec_pick pick, vf x)
+{
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(x, pick.lanes), acc, (__m256)pick.lanes);
+}
+
 #define VEC_HAS_F16 1
 static inline vf vec_f16_load(const uint16_t *p)
 {

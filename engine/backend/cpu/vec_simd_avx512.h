@@ -216,6 +216,22 @@ static inline void vec_unzip2(const float *src, vf *even, vf *odd)
     *odd = _mm512_permutex2var_ps(low, odds, high);
 }
 
+#define VEC_HAS_WEAVE 1
+// Lanes whose index is not negative take that element of x, the others keep acc's.
+struct vec_pick {
+    __m512i lanes;
+    __mmask16 taken;
+};
+static inline struct vec_pick vec_pick_load(const int32_t *index)
+{
+    __m512i lanes = _mm512_loadu_si512(index);
+    return (struct vec_pick){lanes, (__mmask16)~_mm512_movepi32_mask(lanes)};
+}
+static inline vf vec_weave(vf acc, struct vec_pick pick, vf x)
+{
+    return _mm512_mask_permutexvar_ps(acc, pick.taken, pick.lanes, x);
+}
+
 #define VEC_HAS_F16 1
 static inline vf vec_f16_load(const uint16_t *p)
 {

@@ -192,5 +192,4 @@ static inline void vec_unzip2(const float *src, vf *even, vf *odd)
         (*odd)[i] = src[2 * i + 1];
     }
 }
-
 #endif

@@ -97,6 +97,10 @@ const struct eng_vec_kernels VEC_TABLE_NAME(VEC_ISA_NAME) = {
     .attention_pack = attention_pack,
     .attention_rows = attention_rows,
     .transpose = transpose,
+    .lanes = VW,
+#ifdef VEC_HAS_WEAVE
+    .weave = weave_rows,
+#endif
     .zip2 = zip2_n,
     .zip3 = zip3_n,
     .unzip2 = unzip2_n,

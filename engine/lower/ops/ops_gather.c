@@ -257,7 +257,9 @@ static enum base_status lower_reverse_sequence(struct eng_lower *l, const struct
     struct eng_desc count = *eng_lower_desc(l, lengths);
     int64_t time_axis = eng_node_int(node, "time_axis", 0);
     int64_t batch_axis = eng_node_int(node, "batch_axis", 1);
-    if (in.rank < 2 || time_axis < 0 || batch_axis < 0 || time_axis + batch_axis != 1) {
+    bool time_first = time_axis == 0 && batch_axis == 1;
+    bool batch_first = time_axis == 1 && batch_axis == 0;
+    if (in.rank < 2 || (!time_first && !batch_first)) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "rank %u, time axis %lld, batch axis %lld",
                               in.rank, (long long)time_axis, (long long)batch_axis);
     }

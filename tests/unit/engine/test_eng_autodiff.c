@@ -9,6 +9,7 @@
 #include <math.h>
 
 #define PARAMS_MAX 6
+#define NO_FUSION  ((struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE})
 #define DIMS(...)                                                                                  \
     (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ((const int64_t[]){__VA_ARGS__})
 
@@ -456,6 +457,55 @@ static void convolutions(void **state)
     }
 }
 
+struct conv_case {
+    uint32_t spatial;
+    int64_t channels, filters, in[3], kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
+};
+// One group: pointwise, strided pointwise, the usual one, leftovers of the stride, more padding
+// than the kernel reaches, one and three dimensions.
+static const struct conv_case conv_cases[] = {
+    {2, 3, 5, {4, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 3, 5, {6, 5}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 3, 4, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 2, {8, 7}, {3, 2}, {3, 2}, {1, 2}, {1, 0}, {0, 1}},
+    {2, 2, 3, {5, 4}, {2, 2}, {1, 2}, {1, 1}, {3, 0}, {0, 2}},
+    {2, 2, 3, {5, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 0}, {0, 1}},
+    {1, 3, 2, {9}, {4}, {2}, {1}, {1}, {2}},
+    {3, 2, 2, {4, 3, 5}, {2, 3, 2}, {2, 1, 1}, {1, 1, 2}, {0, 1, 1}, {1, 1, 0}},
+};
+
+static void convolutions_of_one_group(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * TEST_COUNT(conv_cases); i++) {
+        const struct conv_case *c = &conv_cases[i / 2];
+        enum eng_layout layout = i % 2 != 0 ? ENG_CHANNELS_LAST : ENG_PLAIN;
+        int64_t large[5] = {2, c->channels}, small[5] = {2, c->filters};
+        int64_t kernel[5] = {c->filters, c->channels};
+        struct eng_conv conv = {.spatial = c->spatial, .groups = 1, .epilogue = NO_FUSION};
+        struct rig rig;
+        for (uint32_t s = 0; s < c->spatial; s++) {
+            large[s + 2] = c->in[s];
+            kernel[s + 2] = conv.kernel[s] = c->kernel[s];
+            conv.stride[s] = c->stride[s];
+            conv.dilation[s] = c->dilation[s];
+            conv.pad_begin[s] = c->pad_begin[s];
+            conv.pad_end[s] = c->pad_end[s];
+            small[s + 2] = (c->in[s] + c->pad_begin[s] + c->pad_end[s] -
+                            (c->kernel[s] - 1) * c->dilation[s] - 1) /
+                               c->stride[s] +
+                           1;
+        }
+        rig_init(&rig);
+        uint32_t x = param_in(&rig, layout, -1, 1, c->spatial + 2, large);
+        uint32_t w = param(&rig, -1, 1, c->spatial + 2, kernel);
+        uint32_t y = tensor(&rig, ENG_TEMP, layout, ENG_F64, c->spatial + 2, small);
+        add(&rig, ENG_OP_CONV, IDS(x, w), y)->u.conv = conv;
+        printf("convolution %zu\n", i);
+        check(&rig, y, "conv");
+    }
+}
+
 static void pools(void **state)
 {
     (void)state;
@@ -642,6 +692,7 @@ int main(void)
         cmocka_unit_test(normalisation),
         cmocka_unit_test(products),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(convolutions_of_one_group),
         cmocka_unit_test(pools),
         cmocka_unit_test(rasters),
         cmocka_unit_test(gathers),

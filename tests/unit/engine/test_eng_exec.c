@@ -57,7 +57,7 @@ static uint32_t gather(struct bench *b, uint32_t data, int64_t n, uint32_t indic
 static void prepare(struct bench *b, struct eng_exec *exec)
 {
     struct eng_prepare ctx = {.arena = &b->arena, .error = &b->error};
-    enum base_status status = eng_exec_init(exec, &b->program, &ctx, NULL);
+    enum base_status status = eng_exec_init(exec, &b->program, &ctx);
     if (status != BASE_OK) {
         fail_msg("%s", b->error.text);
     }
@@ -224,7 +224,7 @@ static void constants_at_odd_addresses(void **state)
         struct eng_prepare ctx = {
             .arena = &b.arena, .packs = packs, .kernels = tables[round], .error = &b.error};
         struct eng_exec exec;
-        assert_int_equal(eng_exec_init(&exec, &b.program, &ctx, NULL), BASE_OK);
+        assert_int_equal(eng_exec_init(&exec, &b.program, &ctx), BASE_OK);
         float in[M * K] = {1, 2, 3, 4, -1, 0.5f, 2, 8};
         exec.data[x] = in;
         struct eng_exec_run run = {.error = &b.error};
@@ -253,7 +253,7 @@ static void activations_have_a_limit(void **state)
     (void)negate(&b, x, (int64_t)1 << 36); // 256 GiB
     struct eng_exec exec;
     struct eng_prepare ctx = {.arena = &b.arena, .error = &b.error};
-    assert_int_equal(eng_exec_init(&exec, &b.program, &ctx, NULL), BASE_ERR_TOO_LARGE);
+    assert_int_equal(eng_exec_init(&exec, &b.program, &ctx), BASE_ERR_TOO_LARGE);
     assert_non_null(strstr(b.error.text, "activations"));
     eng_exec_done(&exec);
     base_arena_done(&b.arena);

@@ -231,6 +231,49 @@ static void interleaves(void **state)
     }
 }
 
+// Shuffles of shuffles: the columns of each row are split again and again into every other one, and
+// each share comes from a source of its own.
+static void weaves(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        struct ref_rig rig;
+        rig_init(&rig);
+        int64_t width = 2 + below(140);
+        int64_t rows = 1 + below(round % 20 == 0 ? 900 : 30);
+        int64_t first[12] = {0};
+        int64_t step[12] = {1};
+        uint32_t shares = 1;
+        uint32_t wanted = 2 + (uint32_t)below(10);
+        for (int tries = 0; tries < 40 && shares < wanted; tries++) {
+            uint32_t i = (uint32_t)below(shares);
+            if (first[i] + step[i] < width) {
+                first[shares] = first[i] + step[i];
+                step[i] *= 2;
+                step[shares++] = step[i];
+            }
+        }
+        struct eng_region regions[12];
+        int64_t margin = below(3);
+        for (uint32_t i = 0; i < shares; i++) {
+            int64_t n = (width - first[i] + step[i] - 1) / step[i];
+            int64_t row = n + (round % 2 == 0 ? 0 : below(4));
+            regions[i] = (struct eng_region){.rank = 2,
+                                             .size = {rows, n},
+                                             .src_stride = {row, 1},
+                                             .dst_stride = {width, step[i]},
+                                             .src_offset = row - n,
+                                             .dst_offset = margin + first[i]};
+            regions[i].source = random_bytes(&rig, ENG_F32, rows * row);
+        }
+        uint32_t used = round % 5 == 0 && shares > 1 ? shares - 1 : shares; // one share is zero
+        int64_t count = rows * width + 2 * margin;
+        uint32_t out = rig_out(&rig, ENG_F32, 1, &count);
+        check_raster(&rig, out, regions, used, true);
+        rig_done(&rig);
+    }
+}
+
 static void odds_and_ends(void **state)
 {
     (void)state;
@@ -352,8 +395,9 @@ int main(void)
         cmocka_unit_test(transposes),    cmocka_unit_test(permutations),
         cmocka_unit_test(long_runs),     cmocka_unit_test(slices_and_pads),
         cmocka_unit_test(concatenation), cmocka_unit_test(interleaves),
-        cmocka_unit_test(odds_and_ends), cmocka_unit_test(gathers),
-        cmocka_unit_test(scatters),      cmocka_unit_test(one_hots),
+        cmocka_unit_test(weaves),        cmocka_unit_test(odds_and_ends),
+        cmocka_unit_test(gathers),       cmocka_unit_test(scatters),
+        cmocka_unit_test(one_hots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

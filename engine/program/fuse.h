@@ -1,0 +1,39 @@
+// The passes between lowering and preparing: they make a program shorter without changing what it
+// computes.
+//
+//   dead code     commands nobody needs
+//   norms         layer normalisation written out of means, squares and divisions -> NORM
+//   attention     product, scale, mask, softmax, product -> ATTENTION
+//   epilogues     bias, residual sum and activation after CONV and MATMUL -> into the command
+//   expressions   what is left of elementwise commands that feed each other -> EXPR; expressions
+//                 that compute a known function (GELU in its many spellings) -> UNARY, which then
+//                 may become an epilogue
+//
+// Tensors keep their numbers; commands do not. Results may differ in rounding. Called once per plan
+// on the planning thread; needs nothing but the program.
+#ifndef ENG_PROGRAM_FUSE_H
+#define ENG_PROGRAM_FUSE_H
+
+#include "program/program.h"
+
+struct eng_optimise_options {
+    bool no_fuse; // only dead code goes
+};
+
+// NULL options: all passes. NOMEM.
+BASE_NODISCARD enum base_status eng_program_optimise(struct eng_program *program,
+                                                     const struct eng_optimise_options *options,
+                                                     struct base_error *error);
+
+// The passes one by one, for tests. Each removes what it made superfluous.
+struct eng_fuse;
+BASE_NODISCARD enum base_status eng_fuse_norms(struct eng_fuse *fuse);
+BASE_NODISCARD enum base_status eng_fuse_attention(struct eng_fuse *fuse);
+BASE_NODISCARD enum base_status eng_fuse_epilogues(struct eng_fuse *fuse);
+BASE_NODISCARD enum base_status eng_fuse_expressions(struct eng_fuse *fuse);
+
+// Which unary function of one argument an expression computes, if it is one worth having as such:
+// told by its values, not by its form. False: none.
+bool eng_expr_is_unary(const struct eng_expr *expr, enum eng_unary_fn *out_fn);
+
+#endif

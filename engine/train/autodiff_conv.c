@@ -1,0 +1,337 @@
+// Gradients of convolutions. Called by the walk.
+//
+// Without groups they are made of what backends are fast at. By the input: a convolution of dy with
+// the weights turned round (dy spread out first where the stride is above 1). By the weights: the
+// windows of x laid out as rows, and one product. With groups they are the commands CONV_GRAD_INPUT
+// and CONV_GRAD_WEIGHT.
+#include "train/autodiff_rules.h"
+
+#include <string.h>
+
+#define TAPS_MAX 512 // positions of a kernel; beyond, the commands
+
+static enum base_status emit_conv(struct eng_ad *ad, enum eng_atomic op,
+                                  const struct eng_command *command, uint32_t first,
+                                  uint32_t second, uint32_t like, uint32_t *out)
+{
+    uint32_t inputs[2] = {first, second};
+    struct eng_command *made = NULL;
+    BASE_TRY(ad_like(ad, like, out));
+    BASE_TRY(ad_command(ad, op, inputs, 2, *out, &made));
+    made->u.conv = command->u.conv;
+    made->u.conv.epilogue = (struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE};
+    return BASE_OK;
+}
+
+static enum base_status check_epilogue(struct eng_ad *ad, const struct eng_command *command,
+                                       uint32_t dy)
+{
+    const struct eng_epilogue *epilogue = &command->u.conv.epilogue;
+    const struct eng_tensor *y = ad_tensor(ad, dy);
+    int64_t batch = y->desc.dims[0], channels = y->desc.dims[1];
+    int64_t count = eng_desc_count(&y->desc);
+    if (epilogue->has_activation || epilogue->residual != ENG_NONE) {
+        return ad_refuse(ad, command, "fused");
+    }
+    if (count == 0) {
+        return BASE_OK;
+    }
+    int64_t area = count / batch / channels;
+    return y->layout == ENG_CHANNELS_LAST
+               ? ad_give_bias(ad, epilogue->bias, dy, batch * area, channels, 1)
+               : ad_give_bias(ad, epilogue->bias, dy, batch, channels, area);
+}
+
+static int64_t taps_of(const struct eng_conv *conv)
+{
+    int64_t taps = 1;
+    for (uint32_t s = 0; s < conv->spatial; s++) {
+        taps *= conv->kernel[s];
+    }
+    return taps;
+}
+
+static enum base_status raster(struct eng_ad *ad, const struct eng_region *regions, uint32_t count,
+                               uint32_t source, bool zero_fill, uint32_t out)
+{
+    struct eng_command *command = NULL;
+    struct eng_region *kept =
+        base_arena_copy(ad->program->arena, regions, count * sizeof(*regions));
+    if (kept == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(ad_command(ad, ENG_OP_RASTER, &source, 1, out, &command));
+    command->u.raster.regions = kept;
+    command->u.raster.count = count;
+    command->u.raster.zero_fill = zero_fill;
+    return BASE_OK;
+}
+
+// --- by the input -----------------------------------------------------------------------------
+
+// w [M, C, k...] as [C, M, k... backwards].
+static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, uint32_t *out)
+{
+    struct eng_desc desc = ad_tensor(ad, w)->desc;
+    int64_t m = desc.dims[0], c = desc.dims[1], taps = 1;
+    for (uint32_t d = 2; d < desc.rank; d++) {
+        taps *= desc.dims[d];
+    }
+    desc.dims[0] = c;
+    desc.dims[1] = m;
+    struct eng_region region = {.source = w,
+                                .rank = 3,
+                                .src_offset = taps - 1,
+                                .size = {c, m, taps},
+                                .src_stride = {taps, c * taps, -1},
+                                .dst_stride = {m * taps, taps, 1}};
+    BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, ENG_PLAIN, &desc, out));
+    return raster(ad, &region, 1, w, false, *out);
+}
+
+// The elements of `from` at every stride-th place of a tensor of `dims`, zeros between.
+static enum base_status spread(struct eng_ad *ad, uint32_t from, const int64_t *stride,
+                               const int64_t *dims, uint32_t *out)
+{
+    struct eng_tensor tensor = *ad_tensor(ad, from);
+    struct eng_region region = {.source = from, .rank = tensor.desc.rank};
+    int64_t near[ENG_RANK_MAX], wide[ENG_RANK_MAX];
+    eng_layout_strides(&tensor.desc, tensor.layout, near);
+    memcpy(region.size, tensor.desc.dims, sizeof(region.size));
+    memcpy(tensor.desc.dims + 2, dims, (tensor.desc.rank - 2) * sizeof(int64_t));
+    eng_layout_strides(&tensor.desc, tensor.layout, wide);
+    for (uint32_t d = 0; d < tensor.desc.rank; d++) {
+        region.src_stride[d] = near[d];
+        region.dst_stride[d] = d < 2 ? wide[d] : wide[d] * stride[d - 2];
+    }
+    BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, tensor.layout, &tensor.desc, out));
+    return raster(ad, &region, 1, from, true, *out);
+}
+
+static enum base_status plain_conv(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+                                   uint32_t w, const struct eng_desc *desc, uint32_t *out)
+{
+    const uint32_t inputs[2] = {x, w};
+    enum eng_layout layout = ad_tensor(ad, x)->layout;
+    struct eng_command *command = NULL;
+    BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, layout, desc, out));
+    BASE_TRY(ad_command(ad, ENG_OP_CONV, inputs, 2, *out, &command));
+    command->u.conv = *conv;
+    command->u.conv.epilogue = (struct eng_epilogue){.bias = ENG_NONE, .residual = ENG_NONE};
+    return BASE_OK;
+}
+
+// Kernels of one element: products first, then spread out. Padding would have been of no use.
+static enum base_status pointwise_input(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+                                        uint32_t turned, uint32_t dy, uint32_t *out)
+{
+    struct eng_desc desc = ad_tensor(ad, dy)->desc;
+    struct eng_conv inner = *conv;
+    bool is_strided = false;
+    desc.dims[1] = ad_tensor(ad, x)->desc.dims[1];
+    for (uint32_t s = 0; s < conv->spatial; s++) {
+        is_strided = is_strided || desc.dims[s + 2] != ad_tensor(ad, x)->desc.dims[s + 2];
+        inner.stride[s] = 1;
+    }
+    BASE_TRY(plain_conv(ad, &inner, dy, turned, &desc, out));
+    return is_strided ? spread(ad, *out, conv->stride, ad_tensor(ad, x)->desc.dims + 2, out)
+                      : BASE_OK;
+}
+
+// The padding that makes the convolution of the spread dy give back the size of x; false when one
+// side of it is negative.
+static bool turned_padding(const struct eng_conv *conv, const struct eng_desc *x,
+                           const int64_t *dims, struct eng_conv *out)
+{
+    *out = *conv;
+    for (uint32_t s = 0; s < conv->spatial; s++) {
+        int64_t reach = (conv->kernel[s] - 1) * conv->dilation[s];
+        out->stride[s] = 1;
+        out->pad_begin[s] = reach - conv->pad_begin[s];
+        out->pad_end[s] = x->dims[s + 2] + reach - dims[s] - out->pad_begin[s];
+        if (out->pad_begin[s] < 0 || out->pad_end[s] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool has_padding(const struct eng_conv *conv)
+{
+    for (uint32_t s = 0; s < conv->spatial; s++) {
+        if (conv->pad_begin[s] != 0 || conv->pad_end[s] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum base_status by_input(struct eng_ad *ad, const struct eng_command *command, uint32_t dy,
+                                 uint32_t *out)
+{
+    const struct eng_conv *conv = &command->u.conv;
+    uint32_t x = command->inputs[0], w = command->inputs[1], turned = ENG_NONE, from = dy;
+    struct eng_desc desc = ad_tensor(ad, x)->desc;
+    struct eng_conv inner;
+    int64_t dims[ENG_SPATIAL_MAX] = {0};
+    bool is_strided = false;
+    for (uint32_t s = 0; s < conv->spatial; s++) {
+        int64_t size = ad_tensor(ad, dy)->desc.dims[s + 2];
+        dims[s] = size > 0 ? (size - 1) * conv->stride[s] + 1 : 0;
+        is_strided = is_strided || dims[s] != size;
+    }
+    bool is_point = taps_of(conv) == 1 && !has_padding(conv);
+    if (conv->groups != 1 || eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 ||
+        (!is_point && !turned_padding(conv, &desc, dims, &inner))) {
+        return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, out);
+    }
+    BASE_TRY(turn_weights(ad, w, &turned));
+    if (is_point) {
+        return pointwise_input(ad, conv, x, turned, dy, out);
+    }
+    if (is_strided) {
+        BASE_TRY(spread(ad, dy, conv->stride, dims, &from));
+    }
+    return plain_conv(ad, &inner, from, turned, &desc, out);
+}
+
+// --- by the weights ---------------------------------------------------------------------------
+
+// Elements of x under one tap, over all small positions: [positions, taps, C]. False: none.
+static bool tap_region(const struct eng_conv *conv, const struct eng_tensor *x,
+                       const struct eng_desc *y, int64_t tap, int64_t taps,
+                       struct eng_region *region)
+{
+    int64_t strides[ENG_RANK_MAX], channels = x->desc.dims[1], row = taps * channels, left = tap;
+    uint32_t spatial = conv->spatial, last = spatial + 1;
+    eng_layout_strides(&x->desc, x->layout, strides);
+    *region = (struct eng_region){.rank = spatial + 2, .dst_offset = tap * channels};
+    region->size[last] = channels;
+    region->src_stride[last] = strides[1];
+    region->dst_stride[last] = 1;
+    for (uint32_t s = spatial; s-- > 0;) {
+        int64_t at = left % conv->kernel[s] * conv->dilation[s] - conv->pad_begin[s];
+        int64_t step = conv->stride[s], first = at < 0 ? (-at + step - 1) / step : 0;
+        int64_t room = x->desc.dims[s + 2] - 1 - at;
+        int64_t end = room < 0 ? 0 : room / step + 1;
+        left /= conv->kernel[s];
+        end = end < y->dims[s + 2] ? end : y->dims[s + 2];
+        if (end <= first) {
+            return false;
+        }
+        region->size[s + 1] = end - first;
+        region->src_stride[s + 1] = step * strides[s + 2];
+        region->dst_stride[s + 1] = row;
+        region->src_offset += (at + first * step) * strides[s + 2];
+        region->dst_offset += first * row;
+        row *= y->dims[s + 2];
+    }
+    region->size[0] = x->desc.dims[0];
+    region->src_stride[0] = strides[0];
+    region->dst_stride[0] = row;
+    return true;
+}
+
+// The windows of x as rows: [batch * positions, taps * C].
+static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+                                    const struct eng_desc *y, int64_t taps, uint32_t *out)
+{
+    struct eng_region *regions =
+        base_arena_alloc(ad->program->arena, (size_t)taps * sizeof(*regions));
+    struct eng_tensor tensor = *ad_tensor(ad, x);
+    int64_t rows = eng_desc_count(y) / y->dims[1], covered = 0;
+    uint32_t count = 0;
+    if (regions == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t tap = 0; tap < taps; tap++) {
+        if (tap_region(conv, &tensor, y, tap, taps, &regions[count])) {
+            int64_t volume = 1;
+            for (uint32_t d = 0; d < regions[count].rank; d++) {
+                volume *= regions[count].size[d];
+            }
+            regions[count++].source = x;
+            covered += volume;
+        }
+    }
+    int64_t total = rows * taps * tensor.desc.dims[1];
+    BASE_TRY(ad_flat(ad, tensor.desc.dtype, total, out));
+    return raster(ad, regions, count, x, covered < total, *out);
+}
+
+// [M, taps, C] as [M, C, taps].
+static enum base_status taps_last(struct eng_ad *ad, uint32_t from, uint32_t w, int64_t taps,
+                                  uint32_t *out)
+{
+    const struct eng_desc *desc = &ad_tensor(ad, w)->desc;
+    int64_t m = desc->dims[0], c = desc->dims[1];
+    struct eng_region region = {.source = from,
+                                .rank = 3,
+                                .size = {m, c, taps},
+                                .src_stride = {taps * c, 1, c},
+                                .dst_stride = {taps * c, taps, 1}};
+    BASE_TRY(ad_like(ad, w, out));
+    return raster(ad, &region, 1, from, false, *out);
+}
+
+// dw [M, taps * C] = dy^T [M, positions] windows [positions, taps * C]; channels last only.
+static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *command,
+                                   uint32_t dy, uint32_t *out)
+{
+    const struct eng_conv *conv = &command->u.conv;
+    uint32_t x = command->inputs[0], w = command->inputs[1], inputs[2] = {dy, x};
+    struct eng_desc y = ad_tensor(ad, dy)->desc;
+    int64_t taps = taps_of(conv), m = y.dims[1];
+    struct eng_command *matmul = NULL;
+    if (conv->groups != 1 || taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
+        ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST) {
+        return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, out);
+    }
+    int64_t columns = taps * ad_tensor(ad, x)->desc.dims[1], rows = eng_desc_count(&y) / m;
+    if (taps > 1 || has_padding(conv) || rows * columns != ad_count(ad, x)) {
+        BASE_TRY(lay_windows(ad, conv, x, &y, taps, &inputs[1]));
+    }
+    BASE_TRY(ad_flat(ad, y.dtype, m * columns, out));
+    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
+    matmul->box = (struct eng_box){.rank = 3, .size = {m, columns, rows}};
+    matmul->views[0] = (struct eng_view){.stride = {1, 0, m}};
+    matmul->views[1] = (struct eng_view){.stride = {0, 1, columns}};
+    matmul->u.matmul =
+        (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
+    return taps > 1 ? taps_last(ad, *out, w, taps, out) : BASE_OK;
+}
+
+// --- rules ------------------------------------------------------------------------------------
+
+enum base_status ad_rule_conv(struct eng_ad *ad, const struct eng_command *command, uint32_t dy)
+{
+    uint32_t x = command->inputs[0], w = command->inputs[1], gradient = ENG_NONE;
+    BASE_TRY(check_epilogue(ad, command, dy));
+    if (ad_needs(ad, command, 0)) {
+        BASE_TRY(by_input(ad, command, dy, &gradient));
+        BASE_TRY(ad_give(ad, x, gradient));
+    }
+    if (ad_needs(ad, command, 1)) {
+        BASE_TRY(by_weights(ad, command, dy, &gradient));
+        BASE_TRY(ad_give(ad, w, gradient));
+    }
+    return BASE_OK;
+}
+
+// A transposed convolution is the gradient of a convolution by its input, whose gradient again is
+// that convolution: dx = CONV(dy, w); and w joins dy (the large side) and x (the small one).
+enum base_status ad_rule_conv_transpose(struct eng_ad *ad, const struct eng_command *command,
+                                        uint32_t dy)
+{
+    uint32_t x = command->inputs[0], w = command->inputs[1], gradient = ENG_NONE;
+    BASE_TRY(check_epilogue(ad, command, dy));
+    if (ad_needs(ad, command, 0)) {
+        BASE_TRY(emit_conv(ad, ENG_OP_CONV, command, dy, w, x, &gradient));
+        BASE_TRY(ad_give(ad, x, gradient));
+    }
+    if (ad_needs(ad, command, 1)) {
+        BASE_TRY(emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, dy, x, w, &gradient));
+        BASE_TRY(ad_give(ad, w, gradient));
+    }
+    return BASE_OK;
+}
