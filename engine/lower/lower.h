@@ -231,7 +231,9 @@ struct eng_lower_options {
                                     struct base_arena *arena, struct base_error *error);
 };
 
-// `value_slots` has graph->value_count entries and carries the bindings from segment to segment.
+// Lowering state in `arena`; NULL: out of memory. `program`, `graph`, `options` and `error` (NULL
+// allowed) are kept. Initializers bind themselves when first read; everything else that nodes from
+// `first` on read is bound by the caller, segment after segment.
 struct eng_lower *eng_lower_new(struct base_arena *arena, struct eng_program *program,
                                 const struct eng_graph *graph,
                                 const struct eng_lower_options *options, struct base_error *error);

@@ -236,7 +236,9 @@ enum base_status eng_lower_end(struct eng_lower *l, const struct eng_move *move,
                                enum eng_layout layout, uint32_t *out)
 {
     if (move->elements == 0) {
-        return eng_lower_known(l, &move->desc, NULL, NULL, out);
+        BASE_TRY(eng_lower_known(l, &move->desc, NULL, NULL, out));
+        tensor_of(l, *out)->layout = layout;
+        return BASE_OK;
     }
     bool zero_fill = !covers(l, move->elements); // never bytes of whoever used the memory before
     if (l->region_count == 1 && !zero_fill &&

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLOPS_ROUNDS      20000u
+#define FLOPS_ROUNDS      2000u
 #define REPEATS           5
 #define L2_BYTES          (256u << 10)
 #define L3_BYTES          (4u << 20)
-#define MEMORY_BYTES      (64u << 20)
+#define MEMORY_BYTES      (48u << 20)
 #define READ_TOTAL_BYTES  (32u << 20)
-#define CALL_US           0.15 // of dispatching a step; the same order everywhere
 #define FALLBACK_BYTES    1e10
 #define PLAIN_FLOPS_ROUND 64.0
 
-static double plain_flops(uint64_t rounds)
+static double plain_flops(void *ctx, uint64_t rounds)
 {
+    (void)ctx;
     float lanes[32];
     for (int i = 0; i < 32; i++) {
         lanes[i] = (float)i;
@@ -64,20 +64,20 @@ static double read_rate(const struct base_clock_port *clock, const uint64_t *buf
     return best > 0 ? best : FALLBACK_BYTES;
 }
 
-void eng_machine_calibrate(const struct base_clock_port *clock, eng_flops_fn flops,
+void eng_machine_calibrate(const struct base_clock_port *clock, eng_flops_fn flops, void *ctx,
                            struct eng_machine *out_machine)
 {
     eng_flops_fn run = flops ? flops : plain_flops;
     double best = 0;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         uint64_t begin = clock->mono_us(clock->ctx);
-        double done = run(FLOPS_ROUNDS);
+        double done = run(ctx, FLOPS_ROUNDS);
         uint64_t us = clock->mono_us(clock->ctx) - begin;
         double rate = us > 0 ? done * 1e6 / (double)us : 0;
         best = rate > best ? rate : best;
     }
     struct eng_machine machine = {.flops_f32 = best > 0 ? best : FALLBACK_BYTES,
-                                  .call_us = CALL_US};
+                                  .call_us = ENG_MACHINE_CALL_US};
     uint64_t *buffer = malloc(MEMORY_BYTES);
     if (buffer) {
         memset(buffer, 1, MEMORY_BYTES);

@@ -17,11 +17,14 @@ struct eng_machine {
     double call_us; // of starting one command
 };
 
-// Runs `rounds` multiply-adds chains of the instruction set in use; returns the operations done.
-typedef double (*eng_flops_fn)(uint64_t rounds);
+#define ENG_MACHINE_CALL_US 0.15 // call_us: the same order everywhere
+
+// Runs the compute kernel of the instruction set in use `rounds` times; returns the operations
+// done.
+typedef double (*eng_flops_fn)(void *ctx, uint64_t rounds);
 
 // Measures within about 100 ms. Never fails: without `flops` the rate is estimated from plain C.
-void eng_machine_calibrate(const struct base_clock_port *clock, eng_flops_fn flops,
+void eng_machine_calibrate(const struct base_clock_port *clock, eng_flops_fn flops, void *ctx,
                            struct eng_machine *out_machine);
 
 #endif

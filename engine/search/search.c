@@ -30,14 +30,13 @@ static void processor_name(char *name, size_t size)
 }
 
 enum base_status eng_search_new(const struct eng_search_options *options,
-                                const struct eng_machine *machine, struct eng_search **out_search)
+                                struct eng_search **out_search)
 {
     struct eng_search *search = calloc(1, sizeof *search);
     if (!search) {
         return BASE_ERR_NOMEM;
     }
     search->options = *options;
-    search->machine = *machine;
     if (search->options.budget_us == 0) {
         search->options.budget_us = ENG_SEARCH_BUDGET_US;
     }
@@ -67,8 +66,13 @@ void eng_search_free(struct eng_search *search)
     }
 }
 
-const struct eng_machine *eng_search_machine(const struct eng_search *search)
+const struct eng_machine *eng_search_machine(struct eng_search *search)
 {
+    if (search->machine.flops_f32 <= 0) {
+        eng_machine_calibrate(search->options.clock, search->options.flops,
+                              search->options.flops_ctx, &search->machine);
+        search->dirty = true;
+    }
     return &search->machine;
 }
 
@@ -124,6 +128,7 @@ static bool recall(struct eng_search_problem *problem, const struct eng_candidat
             for (size_t k = 0; k < count; k++) {
                 if (same_candidate(&problem->rows[r], &candidates[k])) {
                     problem->rows[r].cost_us = candidates[k].cost_us;
+                    problem->rows[r].extra_us = candidates[k].extra_us;
                     problem->rows[r].fixed = candidates[k].fixed;
                 }
             }
@@ -143,10 +148,16 @@ static void fill_rows(struct eng_search_problem *problem, const struct eng_candi
         *row = (struct eng_search_row){.a = candidates[i].a,
                                        .b = candidates[i].b,
                                        .cost_us = candidates[i].cost_us,
+                                       .extra_us = candidates[i].extra_us,
                                        .measured_us = -1,
                                        .fixed = candidates[i].fixed};
         snprintf(row->name, sizeof row->name, "%s", candidates[i].name);
     }
+}
+
+static double estimate(const struct eng_search_row *row)
+{
+    return row->cost_us + row->extra_us;
 }
 
 // Next candidate by estimate that was not tried; ROW_NONE when the rest is hopeless.
@@ -156,9 +167,9 @@ static uint32_t next_by_estimate(const struct eng_search_problem *problem, const
 {
     uint32_t best = ROW_NONE;
     for (uint32_t i = 0; i < problem->row_count; i++) {
-        bool hopeful = problem->rows[i].cost_us <= best_cost * ENG_SEARCH_HOPELESS;
+        bool hopeful = estimate(&problem->rows[i]) <= best_cost * ENG_SEARCH_HOPELESS;
         if (!tried[i] && hopeful &&
-            (best == ROW_NONE || problem->rows[i].cost_us < problem->rows[best].cost_us)) {
+            (best == ROW_NONE || estimate(&problem->rows[i]) < estimate(&problem->rows[best]))) {
             best = i;
         }
     }
@@ -168,7 +179,7 @@ static uint32_t next_by_estimate(const struct eng_search_problem *problem, const
 static void take_cheapest(struct eng_search_problem *problem)
 {
     for (uint32_t i = 0; i < problem->row_count; i++) {
-        if (problem->rows[i].cost_us < problem->rows[problem->chosen].cost_us) {
+        if (estimate(&problem->rows[i]) < estimate(&problem->rows[problem->chosen])) {
             problem->chosen = i;
         }
     }
@@ -181,7 +192,7 @@ static enum base_status measure_rows(struct eng_search *search, struct eng_searc
 {
     const struct base_clock_port *clock = search->options.clock;
     bool tried[ENG_SEARCH_CANDIDATES_MAX] = {false};
-    double best_cost = problem->rows[problem->chosen].cost_us;
+    double best_cost = estimate(&problem->rows[problem->chosen]);
     uint32_t measured = 0;
     double best_us = 0;
     for (uint32_t row; measured < ENG_SEARCH_MEASURED_MAX &&
@@ -198,9 +209,9 @@ static enum base_status measure_rows(struct eng_search *search, struct eng_searc
             continue;
         }
         problem->rows[row].measured_us = us;
-        if (measured == 0 || us < best_us) {
+        if (measured == 0 || us + problem->rows[row].extra_us < best_us) {
             problem->chosen = row;
-            best_us = us;
+            best_us = us + problem->rows[row].extra_us;
         }
         measured++;
     }

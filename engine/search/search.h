@@ -27,7 +27,7 @@
 #define ENG_SEARCH_MEASURED_MAX   3       // candidates measured per problem
 #define ENG_SEARCH_BUDGET_US      350000u // of one plan, calibration not included
 // A candidate whose estimate is over this many times the best estimate is not measured.
-#define ENG_SEARCH_HOPELESS 2.0
+#define ENG_SEARCH_HOPELESS 3.0
 
 struct eng_search;
 
@@ -35,6 +35,7 @@ struct eng_candidate {
     const char *name; // static, unique within the problem: "winograd4", "direct", "blas"
     uint32_t a, b;    // parameters, the caller's
     double cost_us;   // what the model says
+    double extra_us;  // added to estimate and measurement alike: the price of memory it keeps
     bool fixed;       // what would be taken without search; at most one of the list
 };
 
@@ -48,17 +49,19 @@ struct eng_search_options {
     const char *isa; // part of every key, like the processor's name
     uint32_t threads;
     const char *path;   // file of choices made before; NULL: none
+    eng_flops_fn flops; // compute kernel of `isa`, for calibrating; NULL: plain C
+    void *flops_ctx;
     bool model_only;    // never measure
     uint64_t budget_us; // 0: ENG_SEARCH_BUDGET_US
 };
 
 // Reads the file if it is there (a damaged or foreign one counts as empty). NOMEM.
 BASE_NODISCARD enum base_status eng_search_new(const struct eng_search_options *options,
-                                               const struct eng_machine *machine,
                                                struct eng_search **out_search);
 void eng_search_free(struct eng_search *search); // accepts NULL
 
-const struct eng_machine *eng_search_machine(const struct eng_search *search);
+// The machine's rates: from the file, or calibrated on the first call.
+const struct eng_machine *eng_search_machine(struct eng_search *search);
 
 // Index of the candidate to take for `problem` (text that names operator, shapes and types; equal
 // text means equal choice). Repeated problems are answered from memory and counted.

@@ -15,14 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIELDS 6
+#define FIELDS      6
+#define RATE_FIELDS 5
+#define RATE_MAX    1000000000u // MB/s or MFLOP/s
 
-static bool split(char *line, char *fields[FIELDS])
+static bool split(char *line, char *fields[], int count)
 {
-    for (int i = 0; i < FIELDS; i++) {
+    for (int i = 0; i < count; i++) {
         fields[i] = line;
         size_t length = strcspn(line, "\t");
-        if ((line[length] == '\0') != (i == FIELDS - 1)) {
+        if ((line[length] == '\0') != (i == count - 1)) {
             return false;
         }
         line[length] = '\0';
@@ -36,6 +38,26 @@ static bool number(const char *text, uint64_t max, uint64_t *out)
     return base_str_u64(base_str_of(text), out) == BASE_OK && *out <= max;
 }
 
+static bool take_rates(struct eng_search *search, char *line)
+{
+    char *fields[RATE_FIELDS];
+    uint64_t rates[RATE_FIELDS] = {0};
+    if (!split(line, fields, RATE_FIELDS) || strcmp(fields[0], "machine") != 0) {
+        return false;
+    }
+    for (int i = 1; i < RATE_FIELDS; i++) {
+        if (!number(fields[i], RATE_MAX, &rates[i]) || rates[i] == 0) {
+            return false;
+        }
+    }
+    search->machine = (struct eng_machine){.flops_f32 = (double)rates[1] * 1e6,
+                                           .bytes_l2 = (double)rates[2] * 1e6,
+                                           .bytes_l3 = (double)rates[3] * 1e6,
+                                           .bytes_memory = (double)rates[4] * 1e6,
+                                           .call_us = ENG_MACHINE_CALL_US};
+    return true;
+}
+
 // One line into the table; false when it is not one of ours.
 static bool take_line(struct eng_search *search, char *line)
 {
@@ -44,7 +66,7 @@ static bool take_line(struct eng_search *search, char *line)
     uint64_t b;
     uint64_t ns;
     uint64_t chosen;
-    if (!split(line, fields) || strlen(fields[0]) >= ENG_SEARCH_PROBLEM_BYTES ||
+    if (!split(line, fields, FIELDS) || strlen(fields[0]) >= ENG_SEARCH_PROBLEM_BYTES ||
         strlen(fields[1]) >= ENG_SEARCH_NAME_BYTES || !number(fields[2], UINT32_MAX, &a) ||
         !number(fields[3], UINT32_MAX, &b) || !number(fields[4], UINT64_MAX / 2, &ns) ||
         !number(fields[5], 1, &chosen)) {
@@ -83,6 +105,9 @@ void eng_search_file_read(struct eng_search *search)
     bool good = fgets(line, sizeof line, file) != NULL;
     line[good ? strcspn(line, "\n") : 0] = '\0';
     good = good && strcmp(line, search->head) == 0;
+    good = good && fgets(line, sizeof line, file) != NULL;
+    line[good ? strcspn(line, "\n") : 0] = '\0';
+    good = good && take_rates(search, line);
     while (good && total < ENG_SEARCH_FILE_BYTES_MAX && fgets(line, sizeof line, file)) {
         total += strlen(line);
         line[strcspn(line, "\n")] = '\0';
@@ -93,7 +118,9 @@ void eng_search_file_read(struct eng_search *search)
 
 static enum base_status write_rows(const struct eng_search *search, FILE *file)
 {
-    fprintf(file, "%s\n", search->head);
+    const struct eng_machine *machine = &search->machine;
+    fprintf(file, "%s\nmachine\t%.0f\t%.0f\t%.0f\t%.0f\n", search->head, machine->flops_f32 / 1e6,
+            machine->bytes_l2 / 1e6, machine->bytes_l3 / 1e6, machine->bytes_memory / 1e6);
     for (uint32_t i = 0; i < search->problem_count; i++) {
         const struct eng_search_problem *problem = &search->problems[i];
         for (uint32_t r = 0; problem->remembered && r < problem->row_count; r++) {
@@ -112,6 +139,7 @@ enum base_status eng_search_save(struct eng_search *search)
     if (!search->path || !search->dirty) {
         return BASE_OK;
     }
+    (void)eng_search_machine(search);
     struct base_buffer name;
     base_buffer_init(&name, base_alloc_heap(), 0);
     enum base_status status =

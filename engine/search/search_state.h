@@ -12,6 +12,7 @@ struct eng_search_row {
     uint32_t a, b;
     double cost_us;     // < 0: not known (read from the file)
     double measured_us; // < 0: not measured
+    double extra_us;
     bool fixed;
 };
 
@@ -26,7 +27,7 @@ struct eng_search_problem {
 
 struct eng_search {
     struct eng_search_options options;
-    struct eng_machine machine;
+    struct eng_machine machine;          // flops_f32 0: not calibrated yet
     char *path;                          // own copy
     char head[ENG_SEARCH_HEAD_BYTES];    // first line of the file: names processor, ISA, threads
     struct eng_search_problem *problems; // in order of appearance

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
+#include "program/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -370,8 +371,11 @@ static enum base_status plan(const struct build *b)
         .kernels = session->kernels,
         .pool = session->pool,
         .precision = session->options.precision,
+        .search = session->search,
         .error = b->error,
     };
+    struct eng_optimise_options passes = {.no_fuse = session->options.no_fuse};
+    BASE_TRY(eng_program_optimise(&segment->program, &passes, b->error));
 #ifdef BASE_DEBUG
     BASE_TRY(eng_program_validate(&segment->program, b->error));
 #endif

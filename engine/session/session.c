@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "session/segment.h"
+#include "session/session_search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,7 @@ static enum base_status fill(struct eng_session *session, struct base_error *err
     BASE_TRY(choose_kernels(session, error));
     BASE_TRY(share_packs(session->model));
     BASE_TRY(eng_pool_new(session->options.threads, &session->pool));
+    BASE_TRY(eng_session_search_new(session));
     eng_fold_init(&session->fold, session->kernels, session->pool);
     return BASE_OK;
 }
@@ -182,6 +184,7 @@ void eng_session_free(struct eng_session *session)
     }
     eng_fold_done(&session->fold);
     eng_pool_free(session->pool);
+    eng_search_free(session->search);
     base_arena_done(&session->arena);
     eng_model_unref(session->model);
     free(session);

@@ -55,6 +55,7 @@ struct eng_session {
     const struct eng_kernels *kernels;
     const char *isa; // what runs, for the statistics
     struct eng_pool *pool;
+    struct eng_search *search; // NULL: fixed choices
     struct eng_fold fold;
     struct eng_input *inputs; // by place among the graph's inputs
     struct eng_live *live;    // by value

@@ -3,6 +3,7 @@
 // Called by the public functions in session.c on the session's thread.
 #include "base/clock.h"
 #include "session/segment.h"
+#include "session/session_search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,12 @@ static enum base_status segment_at(struct eng_session *session, uint32_t index, 
     }
     uint64_t begin_us = base_clock_mono_us();
     struct eng_segment *segment = NULL;
+    if (index == 0) {
+        eng_session_search_begin(session);
+    }
     BASE_TRY(eng_segment_new(session, first, &segment, error));
     BASE_TRY(append(session, segment));
+    BASE_TRY(eng_session_search_end(session, error));
     session->plan_us = (index == 0 ? 0 : session->plan_us) + (base_clock_mono_us() - begin_us);
     *out_segment = segment;
     return BASE_OK;

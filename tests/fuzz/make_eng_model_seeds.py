@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Writes the seeds of fuzz_eng_model and fuzz_eng_tensor: tiny models that between them use every part of the
-format, and one tensor file of each kind.
+"""Writes the seeds of fuzz_eng_model, fuzz_eng_lower and fuzz_eng_tensor: tiny models that between them use every
+part of the format, and one tensor file of each kind.
 
     make_eng_model_seeds.py [FOLDER]      default: the folder seeds beside this file
 """
@@ -155,7 +155,7 @@ def tensors():
 def main():
     here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
     folder = sys.argv[1] if len(sys.argv) > 1 else here
-    for target, seeds in (("fuzz_eng_model", models()), ("fuzz_eng_tensor", tensors())):
+    for target, seeds in (("fuzz_eng_model", models()), ("fuzz_eng_lower", models()), ("fuzz_eng_tensor", tensors())):
         os.makedirs(os.path.join(folder, target), exist_ok=True)
         for name, content in seeds:
             with open(os.path.join(folder, target, name), "wb") as file:

@@ -26,6 +26,7 @@ struct op_rig {
     const char *input_names[OP_INPUTS_MAX];
     size_t input_count;
     const char *outputs; // names parted by blanks
+    const char *domain;  // NULL: ONNX
     struct eng_model *model;
     struct eng_session *session;
     struct base_error error;
@@ -52,6 +53,13 @@ static inline void op_attr_ints(struct op_rig *rig, const char *name, const int6
                                 size_t count)
 {
     onnx_attr_ints(rig->kit, name, values, count);
+}
+
+// The node belongs to another domain, imported at version 1.
+static inline void op_domain(struct op_rig *rig, const char *domain)
+{
+    rig->domain = domain;
+    onnx_text(&rig->kit->node, 7, domain);
 }
 
 static inline void op_fixed32(struct onnx_part *part, uint32_t field, float value)
@@ -139,6 +147,12 @@ static inline enum base_status op_try(struct op_rig *rig, int64_t opset)
         name += *name == ' ';
     }
     const struct onnx_part *part = onnx_finish(rig->kit, opset);
+    if (rig->domain != NULL) {
+        rig->kit->scratch.size = 0;
+        onnx_text(&rig->kit->scratch, 1, rig->domain);
+        onnx_int(&rig->kit->scratch, 2, 1);
+        onnx_sub(&rig->kit->model, 8, &rig->kit->scratch);
+    }
     memcpy(rig->bytes, part->bytes, part->size);
     BASE_TRY(eng_model_load_memory(rig->bytes, part->size, NULL, &rig->model, &rig->error));
     BASE_TRY(eng_session_new(rig->model, NULL, &rig->session, &rig->error));

@@ -16,7 +16,7 @@
 
 #define PR_DIMS(...)                                                                               \
     (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ((const int64_t[]){__VA_ARGS__})
-#define PR_TENSORS_MAX 256u
+#define PR_TENSORS_MAX 512u
 
 struct program_rig {
     struct base_arena arena;

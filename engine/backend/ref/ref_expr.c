@@ -33,7 +33,9 @@ static void row_expr(void *ctx, int64_t out, const int64_t *at, const int64_t *s
             registers[v] = eng_ref_load(c->types[v], c->in[v], at[v] + i * step[v]);
         }
         for (uint32_t o = 0; o < ops; o++) {
-            registers[loads + o] = apply(&c->expr->ops[o], registers);
+            double value = apply(&c->expr->ops[o], registers);
+            // Rounded as the commands it was fused of would have stored it.
+            registers[loads + o] = c->to == ENG_F64 ? value : (double)(float)value;
         }
         eng_ref_store(c->to, c->out, out + i, registers[loads + ops - 1]);
     }

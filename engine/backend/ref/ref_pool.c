@@ -10,17 +10,19 @@ struct tap {
 
 struct pool {
     const struct eng_pool *shape;
-    struct tap *table; // [taps], in scratch
+    struct tap *table;             // [taps], in scratch
+    int64_t *inside;               // [taps], in scratch: taps of the current window that lie inside
+    int64_t inside_count, counted; // of the current window; counted: with padding
+    int64_t window_offset, at[ENG_SPATIAL_MAX];
     int64_t in_dims[ENG_SPATIAL_MAX], out_dims[ENG_SPATIAL_MAX];
     int64_t in_stride[ENG_RANK_MAX], out_stride[ENG_RANK_MAX];
     int64_t batch, channels, taps, out_count;
 };
 
-// What one window holds.
+// What the current window holds in one channel.
 struct window {
-    double most, sum;        // sum: of x or of |x|^p
-    int64_t most_tap;        // where the maximum is, -1: nothing inside
-    int64_t inside, counted; // elements of the tensor; those plus padding
+    double most, sum; // sum: of x or of |x|^p
+    int64_t most_tap; // where the maximum is, -1: nothing inside
 };
 
 static void fill_table(const struct pool *p)
@@ -54,30 +56,18 @@ static struct pool pool_of(const struct eng_step *step, const struct eng_run *ru
         p.taps *= p.shape->kernel[d];
         p.out_count *= p.out_dims[d];
     }
+    p.inside = (int64_t *)(void *)(p.table + p.taps);
     fill_table(&p);
     return p;
 }
 
-// The window of output position `out` of a channel: its first place, and that place's offset.
-static int64_t window_at(const struct pool *p, int64_t out, int64_t *at)
-{
-    int64_t offset = 0;
-    for (uint32_t d = p->shape->spatial; d-- > 0;) {
-        at[d] = out % p->out_dims[d] * p->shape->stride[d] - p->shape->pad_begin[d];
-        offset += at[d] * p->in_stride[d + 2];
-        out /= p->out_dims[d];
-    }
-    return offset;
-}
-
-// Where a tap of the window at `at` lies.
 enum where { BEYOND_PADDING, IN_PADDING, INSIDE };
 
-static enum where locate(const struct pool *p, const int64_t *at, const struct tap *tap)
+static enum where locate(const struct pool *p, const struct tap *tap)
 {
     enum where found = INSIDE;
     for (uint32_t d = 0; d < p->shape->spatial; d++) {
-        int64_t place = at[d] + tap->at[d];
+        int64_t place = p->at[d] + tap->at[d];
         if (place < 0 || place >= p->in_dims[d]) {
             found = IN_PADDING;
             if (place >= p->in_dims[d] + p->shape->pad_end[d]) {
@@ -88,33 +78,44 @@ static enum where locate(const struct pool *p, const int64_t *at, const struct t
     return found;
 }
 
+// Makes the window of output position `out` the current one.
+static void move_window(struct pool *p, int64_t out)
+{
+    p->window_offset = p->counted = p->inside_count = 0;
+    for (uint32_t d = p->shape->spatial; d-- > 0;) {
+        p->at[d] = out % p->out_dims[d] * p->shape->stride[d] - p->shape->pad_begin[d];
+        p->window_offset += p->at[d] * p->in_stride[d + 2];
+        out /= p->out_dims[d];
+    }
+    for (int64_t t = 0; t < p->taps; t++) {
+        enum where found = locate(p, &p->table[t]);
+        p->counted += found != BEYOND_PADDING;
+        if (found == INSIDE) {
+            p->inside[p->inside_count++] = t;
+        }
+    }
+}
+
 // Number of an element within its channel as ONNX counts it.
-static int64_t onnx_index(const struct pool *p, const int64_t *at, const struct tap *tap)
+static int64_t onnx_index(const struct pool *p, const struct tap *tap)
 {
     int64_t index = 0, step = 1;
     uint32_t spatial = p->shape->spatial;
     for (uint32_t i = 0; i < spatial; i++) {
         uint32_t d = p->shape->column_major ? i : spatial - 1 - i;
-        index += (at[d] + tap->at[d]) * step;
+        index += (p->at[d] + tap->at[d]) * step;
         step *= p->in_dims[d];
     }
     return index;
 }
 
-static struct window look(const struct pool *p, enum eng_dtype dtype, const void *x, int64_t first,
-                          int64_t out)
+// The current window in the channel whose first element is `first`.
+static struct window look(const struct pool *p, enum eng_dtype dtype, const void *x, int64_t first)
 {
     struct window w = {.most_tap = -1};
-    int64_t at[ENG_SPATIAL_MAX] = {0};
-    first += window_at(p, out, at);
-    for (int64_t t = 0; t < p->taps; t++) {
-        enum where found = locate(p, at, &p->table[t]);
-        w.counted += found != BEYOND_PADDING;
-        if (found != INSIDE) {
-            continue;
-        }
-        double value = eng_ref_load(dtype, x, first + p->table[t].offset);
-        w.inside++;
+    for (int64_t i = 0; i < p->inside_count; i++) {
+        int64_t t = p->inside[i];
+        double value = eng_ref_load(dtype, x, first + p->window_offset + p->table[t].offset);
         w.sum += p->shape->fn == ENG_POOL_LP ? pow(fabs(value), (double)p->shape->p) : value;
         if (w.most_tap < 0 || value > w.most || isnan(value)) {
             w.most = value;
@@ -124,14 +125,19 @@ static struct window look(const struct pool *p, enum eng_dtype dtype, const void
     return w;
 }
 
-static double result_of(const struct eng_pool *pool, const struct window *w)
+static int64_t divisor_of(const struct pool *p)
 {
-    int64_t divisor = pool->count_include_pad ? w->counted : w->inside;
-    switch (pool->fn) {
+    return p->shape->count_include_pad ? p->counted : p->inside_count;
+}
+
+static double result_of(const struct pool *p, const struct window *w)
+{
+    int64_t divisor = divisor_of(p);
+    switch (p->shape->fn) {
     case ENG_POOL_MAX:
-        return w->inside > 0 ? w->most : -INFINITY; // saturates in integers
+        return w->most_tap >= 0 ? w->most : -INFINITY; // saturates in integers
     case ENG_POOL_LP:
-        return pow(w->sum, 1.0 / (double)pool->p);
+        return pow(w->sum, 1.0 / (double)p->shape->p);
     default:
         return divisor > 0 ? w->sum / (double)divisor : 0;
     }
@@ -148,34 +154,40 @@ static int64_t out_offset(const struct pool *p, int64_t out, const int64_t *stri
     return offset;
 }
 
+// One channel of the current window, which belongs to output position `out` of image n.
+static void pool_one(const struct eng_step *step, const struct eng_run *run, const struct pool *p,
+                     const int64_t *index_stride, int64_t n, int64_t c, int64_t out)
+{
+    enum eng_dtype dtype = eng_ref_in_type(step, 0);
+    int64_t *indices = eng_ref_out(step, run, 1), volume = 1;
+    struct window w =
+        look(p, dtype, eng_ref_in(step, run, 0), n * p->in_stride[0] + c * p->in_stride[1]);
+    eng_ref_store(dtype, eng_ref_out(step, run, 0),
+                  n * p->out_stride[0] + c * p->out_stride[1] + out_offset(p, out, p->out_stride),
+                  result_of(p, &w));
+    if (indices == NULL) {
+        return;
+    }
+    for (uint32_t d = 0; d < p->shape->spatial; d++) {
+        volume *= p->in_dims[d];
+    }
+    indices[n * index_stride[0] + c * index_stride[1] + out_offset(p, out, index_stride)] =
+        (n * p->channels + c) * volume +
+        (w.most_tap < 0 ? 0 : onnx_index(p, &p->table[w.most_tap]));
+}
+
 static enum base_status run_pool(const struct eng_step *step, const struct eng_run *run)
 {
     struct pool p = pool_of(step, run, eng_ref_in_tensor(step, 0), eng_ref_out_tensor(step, 0));
-    enum eng_dtype dtype = eng_ref_in_type(step, 0);
-    int64_t *indices = eng_ref_out(step, run, 1), index_stride[ENG_RANK_MAX] = {0}, volume = 1;
-    if (indices != NULL) {
+    int64_t index_stride[ENG_RANK_MAX] = {0};
+    if (eng_ref_has_out(step, 1)) {
         const struct eng_tensor *tensor = eng_ref_out_tensor(step, 1);
         eng_layout_strides(&tensor->desc, tensor->layout, index_stride);
     }
-    for (uint32_t d = 0; d < p.shape->spatial; d++) {
-        volume *= p.in_dims[d];
-    }
-    for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
-        int64_t n = nc / p.channels, c = nc % p.channels;
-        for (int64_t o = 0; o < p.out_count; o++) {
-            struct window w = look(&p, dtype, eng_ref_in(step, run, 0),
-                                   n * p.in_stride[0] + c * p.in_stride[1], o);
-            eng_ref_store(dtype, eng_ref_out(step, run, 0),
-                          n * p.out_stride[0] + c * p.out_stride[1] +
-                              out_offset(&p, o, p.out_stride),
-                          result_of(p.shape, &w));
-            if (indices != NULL) {
-                int64_t at[ENG_SPATIAL_MAX] = {0};
-                (void)window_at(&p, o, at);
-                indices[n * index_stride[0] + c * index_stride[1] +
-                        out_offset(&p, o, index_stride)] =
-                    nc * volume + (w.most_tap < 0 ? 0 : onnx_index(&p, at, &p.table[w.most_tap]));
-            }
+    for (int64_t o = 0; o < p.out_count; o++) {
+        move_window(&p, o);
+        for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
+            pool_one(step, run, &p, index_stride, nc / p.channels, nc % p.channels, o);
         }
     }
     return BASE_OK;
@@ -183,26 +195,20 @@ static enum base_status run_pool(const struct eng_step *step, const struct eng_r
 
 // --- gradient ---------------------------------------------------------------------------------
 
-// Adds what one window passes back to dx.
+// Adds what the current window passes back to dx.
 static void pass_back(const struct pool *p, enum eng_dtype dtype, const void *x, void *dx,
-                      int64_t first, int64_t out, double dy)
+                      int64_t first, double dy)
 {
     const struct eng_pool *s = p->shape;
-    struct window w = look(p, dtype, x, first, out);
-    int64_t at[ENG_SPATIAL_MAX] = {0};
-    int64_t divisor = s->count_include_pad ? w.counted : w.inside;
-    double norm = result_of(s, &w);
-    first += window_at(p, out, at);
-    for (int64_t t = 0; t < p->taps; t++) {
-        int64_t place = first + p->table[t].offset;
+    struct window w = look(p, dtype, x, first);
+    double norm = result_of(p, &w);
+    for (int64_t i = 0; i < p->inside_count; i++) {
+        int64_t t = p->inside[i], place = first + p->window_offset + p->table[t].offset;
         double share = 0;
-        if (locate(p, at, &p->table[t]) != INSIDE) {
-            continue;
-        }
         if (s->fn == ENG_POOL_MAX) {
             share = t == w.most_tap ? 1 : 0;
         } else if (s->fn == ENG_POOL_AVERAGE) {
-            share = 1 / (double)divisor;
+            share = 1 / (double)divisor_of(p);
         } else if (norm > 0) {
             double value = eng_ref_load(dtype, x, place);
             share = copysign(pow(fabs(value) / norm, (double)(s->p - 1)), value);
@@ -219,14 +225,15 @@ static enum base_status run_pool_grad(const struct eng_step *step, const struct 
     enum eng_dtype dtype = eng_ref_in_type(step, 0);
     void *dx = eng_ref_out(step, run, 0);
     memset(dx, 0, eng_desc_bytes(&eng_ref_out_tensor(step, 0)->desc));
-    for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
-        int64_t n = nc / p.channels, c = nc % p.channels;
-        for (int64_t o = 0; o < p.out_count; o++) {
+    for (int64_t o = 0; o < p.out_count; o++) {
+        int64_t place = out_offset(&p, o, p.out_stride);
+        move_window(&p, o);
+        for (int64_t nc = 0; nc < p.batch * p.channels; nc++) {
+            int64_t n = nc / p.channels, c = nc % p.channels;
             double dy = eng_ref_load(dtype, eng_ref_in(step, run, 1),
-                                     n * p.out_stride[0] + c * p.out_stride[1] +
-                                         out_offset(&p, o, p.out_stride));
+                                     n * p.out_stride[0] + c * p.out_stride[1] + place);
             pass_back(&p, dtype, eng_ref_in(step, run, 0), dx,
-                      n * p.in_stride[0] + c * p.in_stride[1], o, dy);
+                      n * p.in_stride[0] + c * p.in_stride[1], dy);
         }
     }
     return BASE_OK;
@@ -244,7 +251,7 @@ static enum base_status setup_pool(const struct eng_prepare *ctx, struct eng_ste
             return BASE_ERR_LIMIT;
         }
     }
-    return eng_ref_scratch(step, taps, sizeof(struct tap));
+    return eng_ref_scratch(step, taps, sizeof(struct tap) + sizeof(int64_t));
 }
 
 const struct eng_ref_kernel eng_ref_pool[] = {

@@ -74,15 +74,23 @@ static double reduce_float(const struct lane *lane, enum eng_reduce_fn fn)
     }
 }
 
+// The least (for a maximum) or largest number of an integer type: the extreme of nothing.
+static int64_t worst_int(enum eng_dtype dtype, bool is_max)
+{
+    unsigned spare = 64 - 8 * (unsigned)eng_dtype_bytes(dtype);
+    bool is_unsigned = dtype == ENG_U8 || dtype == ENG_U16 || dtype == ENG_U32 || dtype == ENG_U64;
+    if (is_unsigned) {
+        return is_max ? 0 : (int64_t)(UINT64_MAX >> spare);
+    }
+    return is_max ? INT64_MIN / ((int64_t)1 << spare) : INT64_MAX >> spare;
+}
+
 static int64_t extreme_int(const struct lane *lane, bool is_max)
 {
     bool is_signed = lane->dtype != ENG_U64;
     int64_t best = 0;
     if (lane->count == 0) {
-        uint64_t worst = is_signed ? (uint64_t)(is_max ? INT64_MIN : INT64_MAX)
-                         : is_max  ? 0
-                                   : UINT64_MAX;
-        return (int64_t)worst;
+        return worst_int(lane->dtype, is_max);
     }
     for (int64_t i = 0; i < lane->count; i++) {
         int64_t x = eng_ref_load_int(lane->dtype, lane->data, lane->first + i * lane->stride);

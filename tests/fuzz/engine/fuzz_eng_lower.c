@@ -85,15 +85,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct eng_model *model;
     struct base_error error = {0};
-    if (size == 0 || eng_model_load_memory(data + 1, size - 1, NULL, &model, &error) != BASE_OK) {
+    if (eng_model_load_memory(data, size, NULL, &model, &error) != BASE_OK) {
         return 0;
     }
     struct runner runner = {.runs = 0};
     eng_fold_init(&runner.fold, NULL, NULL);
-    struct base_arena arena;
-    base_arena_init(&arena, base_alloc_heap(), 1 << 16, MEMORY_MAX);
-    lower(model->graph, &arena, (data[0] & 1) != 0, &runner);
-    base_arena_done(&arena);
+    for (int merge = 0; merge < 2; merge++) {
+        struct base_arena arena;
+        base_arena_init(&arena, base_alloc_heap(), 1 << 16, MEMORY_MAX);
+        lower(model->graph, &arena, merge == 0, &runner);
+        base_arena_done(&arena);
+    }
     eng_fold_done(&runner.fold);
     eng_model_unref(model);
     return 0;

@@ -371,6 +371,8 @@ static void empty_tensors(void **state)
     uint32_t out;
     rig_ok(rig, eng_lower_transpose(rig->lower, x, perm, &out));
     assert_true(eng_lower_is_known(rig->lower, out));
+    rig_ok(rig, eng_lower_channels_last(rig->lower, x, &out));
+    assert_int_equal(rig->program.tensors[out].layout, ENG_CHANNELS_LAST);
     rig_ok(rig, eng_emit_binary(rig->lower, NULL, ENG_ADD, x, x, &out));
     rig_ok(rig, eng_emit_matmul(rig->lower, NULL, x, false, y, false, 1, &out));
     rig_ok(rig, eng_emit_unary(rig->lower, ENG_NEG, 0, 0, x, &out));

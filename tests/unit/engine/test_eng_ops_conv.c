@@ -281,6 +281,28 @@ static void random_transposes(void **state)
     }
 }
 
+// No images: outputs of no elements, in every layout on the way.
+static void empty_batches(void **state)
+{
+    (void)state;
+    static const float w[2 * 3 * 3 * 3];
+    static const float none[1];
+    static const char *const ops[2] = {"Conv", "ConvTranspose"};
+    for (int o = 0; o < 2; o++) {
+        struct op_rig *rig = op_begin(ops[o], "x w", "y");
+        struct eng_array arrays[2] = {op_floats(none, 0, 3, 5, 5), op_floats(w, 2, 3, 3, 3)};
+        if (o == 1) {
+            arrays[0] = op_floats(none, 0, 2, 5, 5);
+        }
+        op_input(rig, "x", &arrays[0]);
+        op_constant(rig, "w", &arrays[1]);
+        op_run(rig, 11);
+        struct eng_array y = op_output(rig, 0);
+        op_same_shape(&y, ENG_F32, OP_DIMS(0, o == 0 ? 2 : 3, o == 0 ? 3 : 7, o == 0 ? 3 : 7));
+        op_end(rig);
+    }
+}
+
 static struct op_rig *conv_2d(const char *attribute, const int64_t *values, size_t count,
                               const int64_t *w_dims)
 {
@@ -323,9 +345,8 @@ static void mistakes_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_convolutions),
-        cmocka_unit_test(automatic_padding),
-        cmocka_unit_test(random_transposes),
+        cmocka_unit_test(random_convolutions), cmocka_unit_test(automatic_padding),
+        cmocka_unit_test(random_transposes),   cmocka_unit_test(empty_batches),
         cmocka_unit_test(mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,25 @@ static void no_axes(void **state)
     op_refused(rig, 11, BASE_ERR_INVALID, "axis");
 }
 
+// The extreme of nothing is the other end of the type.
+static void nothing_to_reduce(void **state)
+{
+    (void)state;
+    static const int32_t none[1];
+    for (int is_max = 0; is_max < 2; is_max++) {
+        struct op_rig *rig = op_begin(is_max ? "ReduceMax" : "ReduceMin", "x", "y");
+        const int64_t axis = 1;
+        op_attr_ints(rig, "axes", &axis, 1);
+        struct eng_array array = op_of(ENG_I32, none, 2, 0);
+        op_input(rig, "x", &array);
+        op_run(rig, 13);
+        struct eng_array y = op_output(rig, 0);
+        op_same_shape(&y, ENG_I32, OP_DIMS(2, 1));
+        assert_int_equal(((const int32_t *)y.data)[1], is_max ? INT32_MIN : INT32_MAX);
+        op_end(rig);
+    }
+}
+
 // Before opset 13 the axes from `axis` on are one; since, `axis` alone.
 static void softmax_changed_its_axes(void **state)
 {
@@ -335,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_of_axes),
         cmocka_unit_test(no_axes),
+        cmocka_unit_test(nothing_to_reduce),
         cmocka_unit_test(softmax_changed_its_axes),
         cmocka_unit_test(positions_of_extremes),
         cmocka_unit_test(k_largest),

@@ -42,9 +42,8 @@ static struct eng_search *new_search(struct bench *bench, struct base_clock_port
     *clock = (struct base_clock_port){.ctx = bench, .mono_us = bench_now, .wall_us = bench_now};
     struct eng_search_options options = {
         .clock = clock, .isa = "test", .threads = threads, .path = path};
-    struct eng_machine machine = {1e11, 1e11, 1e10, 1e10, 0.1};
     struct eng_search *search = NULL;
-    assert_int_equal(eng_search_new(&options, &machine, &search), BASE_OK);
+    assert_int_equal(eng_search_new(&options, &search), BASE_OK);
     return search;
 }
 
