@@ -401,6 +401,7 @@ int main(int argc, char **argv)
     reduce(&b, "mean rows 256x768", 256, 768, 1);
     reduce(&b, "mean columns 49x2048", 1, 49, 2048);
     pool(&b, "max pool 3x3/2 64x112", ENG_POOL_MAX, 64, 112, 56);
+    pool(&b, "max pool 3x3/2 24x112", ENG_POOL_MAX, 24, 112, 56);
     pool(&b, "average pool 3x3/2 64x112", ENG_POOL_AVERAGE, 64, 112, 56);
     attention(&b, "attention 12x256x64", 12, 256, 64);
     attention(&b, "attention 12x1024x64", 12, 1024, 64);

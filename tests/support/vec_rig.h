@@ -7,7 +7,6 @@
 
 #include "backend/cpu/isa.h"
 
-#define VEC_SEED    20250311u
 #define VEC_THREADS 3
 
 static inline float *vec_floats(struct base_prng *prng, int64_t count, float scale)
@@ -82,6 +81,25 @@ static inline enum base_status vec_run(struct ref_rig *rig, const struct eng_com
     return status;
 }
 
+// Preparing with every allocation failing in turn gives NOMEM, then succeeds.
+static inline void vec_check_memory(struct ref_rig *rig, const struct eng_command *command)
+{
+    enum base_status status = BASE_ERR_NOMEM;
+    for (size_t allowed = 0; status != BASE_OK; allowed++) {
+        struct test_alloc alloc;
+        struct base_arena arena;
+        struct eng_step step = {0};
+        assert_true(allowed < 50);
+        test_alloc_init(&alloc, allowed);
+        base_arena_init(&arena, &alloc.port, 1, 0); // every piece is an allocation of its own
+        struct eng_prepare prepare = {.arena = &arena, .kernels = eng_kernels_find(NULL)};
+        status = eng_cpu_prepare(&prepare, &rig->program, command, &step);
+        assert_true(status == BASE_OK || status == BASE_ERR_NOMEM);
+        base_arena_done(&arena);
+        assert_int_equal(alloc.live, 0);
+    }
+}
+
 // Runs `command` everywhere and compares all outputs. False: the fast backend refuses it (with
 // every instruction set).
 static inline bool vec_check(struct ref_rig *rig, const struct eng_command *command,
@@ -133,6 +151,9 @@ static inline bool vec_check(struct ref_rig *rig, const struct eng_command *comm
         free(expected[i]);
     }
     assert_int_equal(all_taken, any_taken);
+    if (all_taken) {
+        vec_check_memory(rig, command);
+    }
     return all_taken;
 }
 

@@ -348,21 +348,24 @@ static void norm_apply(const float *x, float *y, int64_t n, float mean, float in
     }
 }
 
-// One window, four vectors of channels at a time.
+// One window, up to four vectors of channels at a time. The last vector overlaps the one before it;
+// fewer channels than a vector go masked.
 #define VEC_POOL(name, start, step, finish)                                                        \
-    static inline void window_##name(const struct eng_vec_window *w, int64_t c, int vectors,       \
-                                     int64_t count, float *y)                                      \
+    static inline __attribute__((always_inline)) void window_##name(                               \
+        const struct eng_vec_window *w, int64_t c, int vectors, int64_t last, int64_t columns,     \
+        float *y)                                                                                  \
     {                                                                                              \
         const vf factor = vf_set(w->factor);                                                       \
         vf acc[4] = {vf_set(start), vf_set(start), vf_set(start), vf_set(start)};                  \
         (void)factor;                                                                              \
         for (int64_t d = 0; d < w->planes; d++) {                                                  \
             for (int64_t r = 0; r < w->rows; r++) {                                                \
-                const float *px = w->x + d * w->plane_stride + r * w->row_stride + c;              \
-                for (int64_t k = 0; k < w->columns; k++, px += w->column_stride) {                 \
+                const float *px = w->x + d * w->plane_stride + r * w->row_stride;                  \
+                VEC_UNROLL for (int64_t k = 0; k < columns; k++, px += w->column_stride)           \
+                {                                                                                  \
                     VEC_UNROLL                                                                     \
                     for (int j = 0; j < vectors; j++) {                                            \
-                        vf x = count < VW ? vf_load_n(px, count) : vf_load(px + j * VW);           \
+                        vf x = vf_load(px + (j + 1 < vectors ? c + j * VW : last));                \
                         vf s = acc[j];                                                             \
                         acc[j] = step;                                                             \
                     }                                                                              \
@@ -372,24 +375,50 @@ static void norm_apply(const float *x, float *y, int64_t n, float mean, float in
         VEC_UNROLL                                                                                 \
         for (int j = 0; j < vectors; j++) {                                                        \
             vf s = acc[j];                                                                         \
-            if (count < VW) {                                                                      \
-                vf_store_n(y + c, finish, count);                                                  \
+            vf_store(y + (j + 1 < vectors ? c + j * VW : last), finish);                           \
+        }                                                                                          \
+    }                                                                                              \
+    static void window_some_##name(const struct eng_vec_window *w, int64_t count, float *y)        \
+    {                                                                                              \
+        const vf factor = vf_set(w->factor);                                                       \
+        vf s = vf_set(start);                                                                      \
+        (void)factor;                                                                              \
+        for (int64_t d = 0; d < w->planes; d++) {                                                  \
+            for (int64_t r = 0; r < w->rows; r++) {                                                \
+                const float *px = w->x + d * w->plane_stride + r * w->row_stride;                  \
+                for (int64_t k = 0; k < w->columns; k++, px += w->column_stride) {                 \
+                    vf x = vf_load_n(px, count);                                                   \
+                    s = step;                                                                      \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        vf_store_n(y, finish, count);                                                              \
+    }                                                                                              \
+    static inline __attribute__((always_inline)) void channels_##name(                             \
+        const struct eng_vec_window *w, float *y, int64_t channels, int64_t columns)               \
+    {                                                                                              \
+        int64_t last = channels - VW;                                                              \
+        for (int64_t c = 0; c < channels; c += 4 * VW) {                                           \
+            int64_t end = c + 3 * VW < last ? c + 3 * VW : last;                                   \
+            if (c + 2 * VW < last) {                                                               \
+                window_##name(w, c, 4, end, columns, y);                                           \
+            } else if (c + VW < last) {                                                            \
+                window_##name(w, c, 3, last, columns, y);                                          \
+            } else if (c < last) {                                                                 \
+                window_##name(w, c, 2, last, columns, y);                                          \
             } else {                                                                               \
-                vf_store(y + c + j * VW, finish);                                                  \
+                window_##name(w, c, 1, last, columns, y);                                          \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
     static void pool_##name(const struct eng_vec_window *w, float *y, int64_t channels)            \
     {                                                                                              \
-        int64_t c = 0;                                                                             \
-        for (; c + 4 * VW <= channels; c += 4 * VW) {                                              \
-            window_##name(w, c, 4, VW, y);                                                         \
-        }                                                                                          \
-        for (; c + VW <= channels; c += VW) {                                                      \
-            window_##name(w, c, 1, VW, y);                                                         \
-        }                                                                                          \
-        if (c < channels) {                                                                        \
-            window_##name(w, c, 1, channels - c, y);                                               \
+        if (channels < VW) {                                                                       \
+            window_some_##name(w, channels, y);                                                    \
+        } else if (w->columns == 3) {                                                              \
+            channels_##name(w, y, channels, 3);                                                    \
+        } else {                                                                                   \
+            channels_##name(w, y, channels, w->columns);                                           \
         }                                                                                          \
     }
 

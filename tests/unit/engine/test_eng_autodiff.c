@@ -169,6 +169,12 @@ static void check(struct rig *rig, uint32_t y, const char *name)
     if (status == BASE_OK) {
         status = eng_program_validate(&rig->program, &rig->error);
     }
+    rig->program.tensors[loss].is_output = true;
+    for (uint32_t p = 0; status == BASE_OK && p < rig->param_count; p++) {
+        if (gradients[p] != ENG_NONE) {
+            rig->program.tensors[gradients[p]].is_output = true;
+        }
+    }
     if (status == BASE_OK) {
         status = eng_exec_init(&exec, &rig->program, &prepare);
     }
@@ -331,6 +337,7 @@ static void equal_extremes_share(void **state)
     memcpy(rig.values[0], (double[]){1, 3, 3, 2}, 4 * sizeof(double));
     add(&rig, ENG_OP_REDUCE, IDS(x), y)->u.reduce = (struct eng_reduce){ENG_REDUCE_MAX, 1, 4, 1};
     assert_int_equal(eng_autodiff(&rig.program, y, &x, 1, &gradient, NULL), BASE_OK);
+    rig.program.tensors[gradient].is_output = true;
     struct eng_exec exec;
     struct eng_prepare prepare = {.arena = &rig.arena};
     assert_int_equal(eng_exec_init(&exec, &rig.program, &prepare), BASE_OK);

@@ -362,8 +362,7 @@ static void halves(void **state)
 
 int main(void)
 {
-    print_message("seed %u\n", VEC_SEED);
-    base_prng_seed(&prng, VEC_SEED);
+    test_seed(&prng);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(binary),         cmocka_unit_test(powers),
         cmocka_unit_test(select_values),  cmocka_unit_test(integers_are_refused),

@@ -389,8 +389,7 @@ static void one_hots(void **state)
 
 int main(void)
 {
-    print_message("seed %u\n", VEC_SEED);
-    base_prng_seed(&prng, VEC_SEED);
+    test_seed(&prng);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transposes),    cmocka_unit_test(permutations),
         cmocka_unit_test(long_runs),     cmocka_unit_test(slices_and_pads),

@@ -278,8 +278,7 @@ static void attention(void **state)
 
 int main(void)
 {
-    print_message("seed %u\n", VEC_SEED);
-    base_prng_seed(&prng, VEC_SEED);
+    test_seed(&prng);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),     cmocka_unit_test(nan_is_seen),
         cmocka_unit_test(arg_reductions), cmocka_unit_test(softmax),
