@@ -1,12 +1,12 @@
 // Single layers of the evaluation's models: time and GFLOP/s of each algorithm beside the core's
 // measured peak. For tuning kernels; whole models are measured elsewhere.
 //
-//     engine_layers [ISA] [THREADS] [NAME [cold]]
+//     engine_layers [ISA] [THREADS] [NAME [cold|low]]
 //
 // only layers whose name contains NAME; cold: other memory is read before each run, so that weights
 // come from memory as they do inside a large model.
 #include "backend/cpu/conv_plan.h"
-#include "backend/cpu/gemm_kernels.h"
+#include "backend/cpu/gemm_run.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -222,8 +222,9 @@ static void print_estimate(const struct eng_conv_job *job, enum eng_conv_algorit
     const struct eng_gemm_kernels *kernels = job->ctx->kernels->gemm;
     const struct eng_cpu_rates rates = eng_cpu_rates_of(kernels);
     struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
-    const size_t count = eng_conv_candidates(&job->shape, kernels, &rates,
-                                             eng_pool_threads(job->ctx->pool), true, candidates);
+    const size_t count =
+        eng_conv_candidates(&job->shape, kernels, eng_gemm_low_kernels(job->ctx), &rates,
+                            eng_pool_threads(job->ctx->pool), true, candidates);
     for (size_t i = 0; i < count; i++) {
         if (candidates[i].algorithm == algorithm) {
             printf("  expected %7.1f us%s", candidates[i].time_us, i == 0 ? " *" : "");
@@ -283,6 +284,7 @@ int main(int argc, char **argv)
 {
     const char *isa = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
     const uint32_t threads = argc > 2 && argv[2][0] == '2' ? 2 : 1;
+    const bool low = argc > 4 && argv[4][0] == 'l';
     const char *only = argc > 3 ? argv[3] : "";
     const struct eng_kernels *kernels = eng_kernels_find(isa);
     struct eng_pool *pool;
@@ -303,8 +305,12 @@ int main(int argc, char **argv)
             }
             struct base_arena arena;
             base_arena_init(&arena, base_alloc_heap(), 0, 0);
-            const struct eng_prepare prepare = {.arena = &arena, .kernels = kernels, .pool = pool};
-            measure(l, &prepare, algorithm, peak_rate, argc > 4);
+            const struct eng_prepare prepare = {.arena = &arena,
+                                                .kernels = kernels,
+                                                .pool = pool,
+                                                .precision =
+                                                    low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
+            measure(l, &prepare, algorithm, peak_rate, argc > 4 && argv[4][0] == 'c');
             base_arena_done(&arena);
         }
     }

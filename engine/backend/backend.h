@@ -25,6 +25,7 @@ struct eng_prepare {
     struct eng_pool *pool;
     enum eng_precision precision;
     struct eng_search *search; // NULL: fixed choices
+    size_t buffer_bytes_max;   // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
     struct base_error *error;
 };
 

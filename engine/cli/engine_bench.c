@@ -139,7 +139,7 @@ static int profile(struct eng_cli *cli, struct eng_model *model)
 int eng_cli_bench(struct eng_cli *cli)
 {
     cli->is_random = true; // contents do not matter
-    struct eng_model *model = eng_cli_model(cli->words[0]);
+    struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }

@@ -222,7 +222,7 @@ int eng_cli_check(struct eng_cli *cli)
         fprintf(stderr, "walle-engine: check takes one model\n");
         return ENG_CLI_USAGE;
     }
-    struct check check = {.cli = cli, .model = eng_cli_model(cli->words[0])};
+    struct check check = {.cli = cli, .model = eng_cli_model(cli->words[0], NULL)};
     if (check.model == NULL) {
         return ENG_CLI_FAILED;
     }

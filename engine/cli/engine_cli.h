@@ -58,7 +58,7 @@ int eng_cli_search(struct eng_cli *cli);
 // Prints "walle-engine: what: text" and returns ENG_CLI_FAILED.
 int eng_cli_complain(const char *what, const struct base_error *error);
 // Wraps a model or session; prints the error itself. NULL: failed.
-struct eng_model *eng_cli_model(const char *path);
+struct eng_model *eng_cli_model(const char *path, const struct eng_model_options *options);
 struct eng_session *eng_cli_session(struct eng_model *model,
                                     const struct eng_session_options *options);
 // Sets every input of the session: from --input files, else random ones from the seed. Prints its

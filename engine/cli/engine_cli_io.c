@@ -16,11 +16,11 @@ int eng_cli_complain(const char *what, const struct base_error *error)
     return ENG_CLI_FAILED;
 }
 
-struct eng_model *eng_cli_model(const char *path)
+struct eng_model *eng_cli_model(const char *path, const struct eng_model_options *options)
 {
     struct base_error error = {0};
     struct eng_model *model = NULL;
-    enum base_status status = eng_model_load(path, NULL, &model, &error);
+    enum base_status status = eng_model_load(path, options, &model, &error);
     if (status != BASE_OK) {
         bool is_named = strncmp(error.text, path, strlen(path)) == 0;
         error.status = status;

@@ -10,7 +10,7 @@ struct op_row {
     const char *domain;
     const char *op;
     uint32_t count;
-    const char *kind;
+    const struct eng_op *impl; // of the first such node; NULL: unsupported
 };
 
 static void print_port(const char *title, const struct eng_port_info *port)
@@ -42,10 +42,10 @@ static int by_count(const void *a, const void *b)
     return strcmp(x->op, y->op);
 }
 
-static const char *kind_of(const struct eng_node *node)
+static const char *kind_of(const struct eng_op *impl)
 {
     static const char *const kinds[] = {"atomic", "transform", "composite", "control"};
-    return node->impl != NULL ? kinds[node->impl->kind] : "unsupported";
+    return impl != NULL ? kinds[impl->kind] : "unsupported";
 }
 
 struct op_list {
@@ -77,7 +77,7 @@ static bool count_node(struct op_list *list, const struct eng_node *node)
         list->rows = grown;
         list->capacity = capacity;
     }
-    list->rows[list->count++] = (struct op_row){node->domain, node->op, 1, kind_of(node)};
+    list->rows[list->count++] = (struct op_row){node->domain, node->op, 1, node->impl};
     return true;
 }
 
@@ -111,10 +111,15 @@ static void print_operators(struct eng_cli *cli, const struct eng_model *model)
     }
     printf("nodes       %u (%u operators, %u subgraphs)\n", list.node_count, list.count,
            list.graph_count - 1);
+    uint32_t unknown = 0;
     for (uint32_t i = 0; i < list.count; i++) {
         const struct op_row *row = &list.rows[i];
-        printf("  %6u  %-28s %s%s%s\n", row->count, row->op, row->kind,
+        unknown += row->impl == NULL;
+        printf("  %6u  %-28s %s%s%s\n", row->count, row->op, kind_of(row->impl),
                row->domain[0] != '\0' ? "  domain " : "", row->domain);
+    }
+    if (unknown > 0) {
+        printf("%u of the operators are not supported: this model cannot be run\n", unknown);
     }
 }
 
@@ -131,7 +136,8 @@ static void print_initializers(const struct eng_graph *graph)
 
 int eng_cli_info(struct eng_cli *cli)
 {
-    struct eng_model *model = eng_cli_model(cli->words[0]);
+    struct eng_model_options options = {.allow_unknown = true};
+    struct eng_model *model = eng_cli_model(cli->words[0], &options);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }

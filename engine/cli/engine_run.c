@@ -101,7 +101,7 @@ static enum base_status run_all(struct eng_cli *cli, struct eng_model *model,
 
 int eng_cli_run(struct eng_cli *cli)
 {
-    struct eng_model *model = eng_cli_model(cli->words[0]);
+    struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }
@@ -122,7 +122,7 @@ int eng_cli_run(struct eng_cli *cli)
 
 int eng_cli_search(struct eng_cli *cli)
 {
-    struct eng_model *model = eng_cli_model(cli->words[0]);
+    struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }
@@ -247,7 +247,7 @@ static enum base_status dump_program(struct eng_session *session, struct base_er
 
 int eng_cli_dump(struct eng_cli *cli)
 {
-    struct eng_model *model = eng_cli_model(cli->words[0]);
+    struct eng_model *model = eng_cli_model(cli->words[0], NULL);
     if (model == NULL) {
         return ENG_CLI_FAILED;
     }

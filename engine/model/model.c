@@ -72,6 +72,7 @@ static enum base_status build(struct eng_model *model, const struct eng_model_op
         .size = size,
         .mappings = model->mappings,
         .find_op = eng_op_find,
+        .allow_unknown = options != NULL && options->allow_unknown,
         .alloc = base_alloc_heap(),
     };
     BASE_TRY(eng_onnx_read(model, &reading, error));

@@ -94,14 +94,14 @@ static bool is_local_function(const struct eng_onnx *onnx, const struct eng_node
 
 // Recursion follows subgraphs, bounded when they were read.
 static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *graph,
-                                 eng_op_find_fn find_op)
+                                 const struct eng_read_options *options)
 {
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct eng_node *node = &graph->nodes[n];
         if (node->domain[0] != '\0' || node->opset >= ENG_OPSET_FULL || eng_legacy_accepts(node)) {
-            node->impl = find_op(node->domain, node->op, node->opset);
+            node->impl = options->find_op(node->domain, node->op, node->opset);
         }
-        if (node->impl == NULL) {
+        if (node->impl == NULL && !options->allow_unknown) {
             bool local = is_local_function(onnx, node);
             return eng_node_error(node, onnx->error, BASE_ERR_UNSUPPORTED,
                                   local ? "functions defined in the model are not supported%s%.40s"
@@ -110,7 +110,7 @@ static enum base_status bind_ops(const struct eng_onnx *onnx, struct eng_graph *
         }
         for (uint32_t a = 0; a < node->attr_count; a++) {
             if (node->attrs[a].kind == ENG_ATTR_GRAPH) {
-                BASE_TRY(bind_ops(onnx, node->attrs[a].u.graph, find_op));
+                BASE_TRY(bind_ops(onnx, node->attrs[a].u.graph, options));
             }
         }
     }
@@ -130,7 +130,7 @@ static enum base_status read_scanned(struct eng_onnx *onnx, struct eng_model *mo
     }
     BASE_TRY(eng_onnx_graph(onnx, onnx->message->graph, &model->graph));
     model->parameter_count = onnx->parameter_count;
-    return bind_ops(onnx, model->graph, options->find_op);
+    return bind_ops(onnx, model->graph, options);
 }
 
 enum base_status eng_onnx_read(struct eng_model *model, const struct eng_read_options *options,

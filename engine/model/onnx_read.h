@@ -24,6 +24,7 @@ struct eng_read_options {
     size_t size;
     struct eng_mappings *mappings; // for external data
     eng_op_find_fn find_op;
+    bool allow_unknown;                  // nodes find_op does not know stay without impl
     const struct base_alloc_port *alloc; // for what the load itself needs
 };
 

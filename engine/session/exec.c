@@ -6,8 +6,8 @@
 
 #include "backend/pack.h"
 #include "base/check.h"
-#include "base/ckd.h"
 #include "base/clock.h"
+#include "program/plan_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,28 +125,20 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
     return BASE_OK;
 }
 
-// Offsets of the TEMP tensors in one buffer, each in a slot of its own.
+// Offsets of the TEMP tensors in one buffer.
 static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare *ctx,
-                                size_t *offsets)
+                                struct eng_memory_plan *out_plan)
 {
-    const struct eng_program *program = exec->program;
-    size_t total = 0;
-    for (uint32_t i = 0; i < program->tensor_count; i++) {
-        const struct eng_tensor *tensor = &program->tensors[i];
-        if (tensor->kind != ENG_TEMP || tensor->alias != ENG_NONE) {
-            continue;
-        }
-        offsets[i] = total;
-        size_t bytes = eng_desc_bytes(&tensor->desc);
-        if (!base_ckd_add(total, bytes, &total) || total > ENG_BUFFER_BYTES_MAX) {
-            return base_error_set(ctx->error, BASE_ERR_TOO_LARGE,
-                                  "the plan needs more than %zu bytes of activations",
-                                  ENG_BUFFER_BYTES_MAX);
-        }
-        total = (total + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    enum base_status status =
+        eng_program_plan_memory(exec->program, ctx->arena, ENG_BUFFER_BYTES_MAX, out_plan);
+    if (status == BASE_ERR_TOO_LARGE) {
+        return base_error_set(ctx->error, status,
+                              "the plan needs more than %zu bytes of activations",
+                              ENG_BUFFER_BYTES_MAX);
     }
-    exec->buffer_bytes = total;
-    exec->activation_bytes = total;
+    BASE_TRY(status);
+    exec->buffer_bytes = out_plan->total_bytes;
+    exec->activation_bytes = out_plan->unshared_bytes;
     return BASE_OK;
 }
 
@@ -208,12 +200,12 @@ static enum base_status align_constants(struct eng_exec *exec, const struct eng_
 static enum base_status place(struct eng_exec *exec, const struct eng_prepare *ctx)
 {
     const struct eng_program *program = exec->program;
-    size_t *offsets = base_arena_zalloc(ctx->arena, (program->tensor_count + 1) * sizeof *offsets);
+    struct eng_memory_plan plan;
     exec->data = base_arena_zalloc(ctx->arena, (program->tensor_count + 1) * sizeof *exec->data);
-    if (offsets == NULL || exec->data == NULL) {
+    if (exec->data == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(lay_out(exec, ctx, offsets));
+    BASE_TRY(lay_out(exec, ctx, &plan));
     exec->buffer = aligned_alloc(ALIGNMENT, exec->buffer_bytes + ALIGNMENT);
     if (exec->buffer == NULL) {
         return BASE_ERR_NOMEM;
@@ -222,8 +214,8 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
         const struct eng_tensor *tensor = &program->tensors[i];
         if (tensor->kind == ENG_CONST) {
             exec->data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
-        } else if (tensor->kind == ENG_TEMP) {
-            exec->data[i] = exec->buffer + offsets[i];
+        } else if (plan.offsets[i] != ENG_PLAN_NOWHERE) {
+            exec->data[i] = exec->buffer + plan.offsets[i];
         }
     }
     BASE_TRY(align_constants(exec, ctx));

@@ -44,7 +44,7 @@ static enum base_status reserve_scratch(struct eng_fold *fold, size_t bytes)
     if (bytes <= fold->scratch_bytes) {
         return BASE_OK;
     }
-    if (bytes > FOLD_BYTES_MAX) {
+    if (bytes > fold->arena.limit_bytes) {
         return BASE_ERR_TOO_LARGE;
     }
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -372,6 +372,7 @@ static enum base_status plan(const struct build *b)
         .pool = session->pool,
         .precision = session->options.precision,
         .search = session->search,
+        .buffer_bytes_max = session->options.memory_bytes_max,
         .error = b->error,
     };
     struct eng_optimise_options passes = {.no_fuse = session->options.no_fuse};
@@ -411,7 +412,9 @@ enum base_status eng_segment_new(struct eng_session *session, uint32_t first,
     if (segment == NULL) {
         return BASE_ERR_NOMEM;
     }
-    base_arena_init(&segment->arena, base_alloc_heap(), SEGMENT_CHUNK, ENG_PLAN_BYTES_MAX);
+    size_t limit = session->options.memory_bytes_max;
+    base_arena_init(&segment->arena, base_alloc_heap(), SEGMENT_CHUNK,
+                    limit != 0 && limit < ENG_PLAN_BYTES_MAX ? limit : ENG_PLAN_BYTES_MAX);
     segment->first = first;
     segment->next = first;
     segment->stamp = ++session->next_stamp;

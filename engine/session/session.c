@@ -138,6 +138,9 @@ static enum base_status fill(struct eng_session *session, struct base_error *err
     BASE_TRY(eng_pool_new(session->options.threads, &session->pool));
     BASE_TRY(eng_session_search_new(session));
     eng_fold_init(&session->fold, session->kernels, session->pool);
+    if (session->options.memory_bytes_max != 0) {
+        session->fold.arena.limit_bytes = session->options.memory_bytes_max;
+    }
     return BASE_OK;
 }
 

@@ -1,9 +1,10 @@
 // Gradients of convolutions. Called by the walk.
 //
-// Without groups they are made of what backends are fast at. By the input: a convolution of dy with
-// the weights turned round (dy spread out first where the stride is above 1). By the weights: the
-// windows of x laid out as rows, and one product. With groups they are the commands CONV_GRAD_INPUT
-// and CONV_GRAD_WEIGHT.
+// They are made of what backends are fast at. By the input: a convolution of dy with the weights
+// turned round (dy spread out first where the stride is above 1). By the weights: the windows of x
+// laid out as rows, and products; of depthwise ones, sums of elementwise products. What does not
+// fit (more padding than the kernel reaches, PLAIN layout) are the commands CONV_GRAD_INPUT and
+// CONV_GRAD_WEIGHT.
 #include "train/autodiff_rules.h"
 
 #include <string.h>
@@ -69,22 +70,22 @@ static enum base_status raster(struct eng_ad *ad, const struct eng_region *regio
 
 // --- by the input -----------------------------------------------------------------------------
 
-// w [M, C, k...] as [C, M, k... backwards].
-static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, uint32_t *out)
+// w [groups, m, c, k...] as [groups, c, m, k... backwards].
+static enum base_status turn_weights(struct eng_ad *ad, uint32_t w, int64_t groups, uint32_t *out)
 {
     struct eng_desc desc = ad_tensor(ad, w)->desc;
-    int64_t m = desc.dims[0], c = desc.dims[1], taps = 1;
+    int64_t m = desc.dims[0] / groups, c = desc.dims[1], taps = 1;
     for (uint32_t d = 2; d < desc.rank; d++) {
         taps *= desc.dims[d];
     }
-    desc.dims[0] = c;
+    desc.dims[0] = groups * c;
     desc.dims[1] = m;
     struct eng_region region = {.source = w,
-                                .rank = 3,
+                                .rank = 4,
                                 .src_offset = taps - 1,
-                                .size = {c, m, taps},
-                                .src_stride = {taps, c * taps, -1},
-                                .dst_stride = {m * taps, taps, 1}};
+                                .size = {groups, c, m, taps},
+                                .src_stride = {m * c * taps, taps, c * taps, -1},
+                                .dst_stride = {m * c * taps, m * taps, taps, 1}};
     BASE_TRY(eng_program_tensor(ad->program, ENG_TEMP, ENG_PLAIN, &desc, out));
     return raster(ad, &region, 1, w, false, *out);
 }
@@ -181,11 +182,11 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
         is_strided = is_strided || dims[s] != size;
     }
     bool is_point = taps_of(conv) == 1 && !has_padding(conv);
-    if (conv->groups != 1 || eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 ||
+    if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 ||
         (!is_point && !turned_padding(conv, &desc, dims, &inner))) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, out);
     }
-    BASE_TRY(turn_weights(ad, w, &turned));
+    BASE_TRY(turn_weights(ad, w, conv->groups, &turned));
     if (is_point) {
         return pointwise_input(ad, conv, x, turned, dy, out);
     }
@@ -259,46 +260,93 @@ static enum base_status lay_windows(struct eng_ad *ad, const struct eng_conv *co
     return raster(ad, regions, count, x, covered < total, *out);
 }
 
-// [M, taps, C] as [M, C, taps].
-static enum base_status taps_last(struct eng_ad *ad, uint32_t from, uint32_t w, int64_t taps,
-                                  uint32_t *out)
+// [groups, taps, m, c] as w, [groups, m, c, taps]; strides of the former in that order.
+static enum base_status taps_last(struct eng_ad *ad, uint32_t from, uint32_t w, int64_t groups,
+                                  int64_t taps, const int64_t *strides, uint32_t *out)
 {
     const struct eng_desc *desc = &ad_tensor(ad, w)->desc;
-    int64_t m = desc->dims[0], c = desc->dims[1];
+    int64_t m = desc->dims[0] / groups, c = desc->dims[1];
     struct eng_region region = {.source = from,
-                                .rank = 3,
-                                .size = {m, c, taps},
-                                .src_stride = {taps * c, 1, c},
-                                .dst_stride = {taps * c, taps, 1}};
+                                .rank = 4,
+                                .size = {groups, taps, m, c},
+                                .dst_stride = {m * c * taps, 1, c * taps, taps}};
+    memcpy(region.src_stride, strides, 4 * sizeof(int64_t));
     BASE_TRY(ad_like(ad, w, out));
     return raster(ad, &region, 1, from, false, *out);
 }
 
-// dw [M, taps * C] = dy^T [M, positions] windows [positions, taps * C]; channels last only.
+struct weights_shape {
+    int64_t groups, m, c, taps, rows; // m, c: channels of a group; rows: batch * positions
+};
+
+// dw [groups, m, taps, c] = dy^T [groups, m, rows] windows [rows, taps, groups, c]: one product
+// over all taps without groups, else one for each group and tap.
+static enum base_status by_products(struct eng_ad *ad, const struct weights_shape *s, uint32_t dy,
+                                    uint32_t windows, uint32_t w, uint32_t *out)
+{
+    const uint32_t inputs[2] = {dy, windows};
+    int64_t m = s->m * s->groups, row = s->taps * s->c * s->groups;
+    struct eng_command *matmul = NULL;
+    bool is_one = s->groups == 1;
+    BASE_TRY(ad_flat(ad, ad_tensor(ad, dy)->desc.dtype, m * s->c * s->taps, out));
+    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
+    matmul->u.matmul =
+        (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
+    if (is_one) {
+        matmul->box = (struct eng_box){.rank = 3, .size = {m, row, s->rows}};
+        matmul->views[0] = (struct eng_view){.stride = {1, 0, m}};
+        matmul->views[1] = (struct eng_view){.stride = {0, 1, row}};
+    } else {
+        matmul->u.matmul.batch_rank = 2;
+        matmul->box =
+            (struct eng_box){.rank = 5, .size = {s->groups, s->taps, s->m, s->c, s->rows}};
+        matmul->views[0] = (struct eng_view){.stride = {s->m, 0, 1, 0, m}};
+        matmul->views[1] = (struct eng_view){.stride = {s->c, s->groups * s->c, 0, 1, row}};
+    }
+    const int64_t joined[4] = {0, s->c, s->taps * s->c, 1};
+    const int64_t parted[4] = {s->taps * s->m * s->c, s->m * s->c, s->c, 1};
+    return s->taps > 1 ? taps_last(ad, *out, w, s->groups, s->taps, is_one ? joined : parted, out)
+                       : BASE_OK;
+}
+
+// One channel in and out of each group: dw [taps, channels] = sum over rows of dy * windows.
+static enum base_status by_sums(struct eng_ad *ad, const struct weights_shape *s, uint32_t dy,
+                                uint32_t windows, uint32_t w, uint32_t *out)
+{
+    struct eng_box box = {.rank = 3, .size = {s->rows, s->taps, s->groups}};
+    struct eng_view across = {.stride = {s->groups, 0, 1}};
+    enum eng_dtype dtype = ad_tensor(ad, dy)->desc.dtype;
+    const int64_t strides[4] = {1, s->groups, 1, 1};
+    struct ad_expr e;
+    ad_expr_init(&e, &box);
+    uint8_t window = ad_load_dense(&e, windows);
+    (void)ad_binary(&e, ENG_MUL, window, ad_load(&e, dy, &across));
+    BASE_TRY(ad_expr_emit(ad, &e, dtype, out));
+    BASE_TRY(ad_reduce(ad, ENG_REDUCE_SUM, *out, 1, s->rows, s->taps * s->groups, out));
+    return s->taps > 1 ? taps_last(ad, *out, w, s->groups, s->taps, strides, out) : BASE_OK;
+}
+
 static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *command,
                                    uint32_t dy, uint32_t *out)
 {
     const struct eng_conv *conv = &command->u.conv;
-    uint32_t x = command->inputs[0], w = command->inputs[1], inputs[2] = {dy, x};
+    uint32_t x = command->inputs[0], w = command->inputs[1], windows = x;
     struct eng_desc y = ad_tensor(ad, dy)->desc;
-    int64_t taps = taps_of(conv), m = y.dims[1];
-    struct eng_command *matmul = NULL;
-    if (conv->groups != 1 || taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
+    struct weights_shape s = {.groups = conv->groups,
+                              .m = y.dims[1] / conv->groups,
+                              .c = ad_tensor(ad, x)->desc.dims[1] / conv->groups,
+                              .taps = taps_of(conv)};
+    if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
         ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, out);
     }
-    int64_t columns = taps * ad_tensor(ad, x)->desc.dims[1], rows = eng_desc_count(&y) / m;
-    if (taps > 1 || has_padding(conv) || rows * columns != ad_count(ad, x)) {
-        BASE_TRY(lay_windows(ad, conv, x, &y, taps, &inputs[1]));
+    s.rows = eng_desc_count(&y) / y.dims[1];
+    if (s.taps > 1 || has_padding(conv) || s.rows * s.c * s.groups != ad_count(ad, x)) {
+        BASE_TRY(lay_windows(ad, conv, x, &y, s.taps, &windows));
     }
-    BASE_TRY(ad_flat(ad, y.dtype, m * columns, out));
-    BASE_TRY(ad_command(ad, ENG_OP_MATMUL, inputs, 2, *out, &matmul));
-    matmul->box = (struct eng_box){.rank = 3, .size = {m, columns, rows}};
-    matmul->views[0] = (struct eng_view){.stride = {1, 0, m}};
-    matmul->views[1] = (struct eng_view){.stride = {0, 1, columns}};
-    matmul->u.matmul =
-        (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
-    return taps > 1 ? taps_last(ad, *out, w, taps, out) : BASE_OK;
+    bool is_depthwise = s.groups > 1 && s.m == 1 && s.c == 1;
+    return is_depthwise ? by_sums(ad, &s, dy, windows, w, out)
+                        : by_products(ad, &s, dy, windows, w, out);
 }
 
 // --- rules ------------------------------------------------------------------------------------

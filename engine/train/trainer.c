@@ -100,7 +100,23 @@ static float *floats(struct eng_trainer *trainer, int64_t count)
                           : (float *)(void *)(memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT));
 }
 
-static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value)
+// Running statistics of BatchNormalization: what was measured, not learnt.
+static void find_statistics(const struct eng_graph *graph, bool *is_statistic)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct eng_node *node = &graph->nodes[n];
+        if (strcmp(node->op, "BatchNormalization") != 0 || node->domain[0] != '\0') {
+            continue;
+        }
+        for (uint32_t i = 3; i < 5 && i < node->input_count; i++) {
+            if (node->inputs[i] != ENG_NONE) {
+                is_statistic[node->inputs[i]] = true;
+            }
+        }
+    }
+}
+
+static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value, bool is_fixed)
 {
     const struct eng_value *info = &trainer->model->graph->values[value];
     struct eng_weight *weight = &trainer->weights[trainer->weight_count];
@@ -108,8 +124,8 @@ static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value)
     *weight = (struct eng_weight){
         .value = value, .name = info->name, .desc = info->desc, .gradient = ENG_NONE};
     if (info->desc.dtype == ENG_F32) {
-        weight->is_trained =
-            info->desc.rank > 0 && count > 0 && !is_frozen(&trainer->options, info->name);
+        weight->is_trained = !is_fixed && info->desc.rank > 0 && count > 0 &&
+                             !is_frozen(&trainer->options, info->name);
         weight->data = floats(trainer, count);
         weight->first = weight->is_trained ? floats(trainer, count) : NULL;
         weight->second = weight->is_trained && trainer->options.optimizer == ENG_OPTIMIZER_ADAM
@@ -138,15 +154,17 @@ static enum base_status add_weights(struct eng_trainer *trainer, struct base_err
         count += graph->values[v].is_initializer && is_float(graph->values[v].desc.dtype);
     }
     trainer->weights = base_arena_zalloc(&trainer->arena, (count + 1) * sizeof(struct eng_weight));
-    if (trainer->weights == NULL) {
+    bool *is_statistic = base_arena_zalloc(&trainer->arena, (size_t)graph->value_count + 1);
+    if (trainer->weights == NULL || is_statistic == NULL) {
         return BASE_ERR_NOMEM;
     }
+    find_statistics(graph, is_statistic);
     for (int other = 0; other < 2; other++) { // float32 first
         for (uint32_t v = 0; v < graph->value_count; v++) {
             const struct eng_value *info = &graph->values[v];
             if (info->is_initializer && is_float(info->desc.dtype) &&
                 (info->desc.dtype != ENG_F32) == (other != 0)) {
-                BASE_TRY(add_weight(trainer, v));
+                BASE_TRY(add_weight(trainer, v, is_statistic[v]));
             }
         }
         trainer->parameter_count = other == 0 ? trainer->weight_count : trainer->parameter_count;

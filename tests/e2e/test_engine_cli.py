@@ -145,6 +145,9 @@ class EngineCli(unittest.TestCase):
         self.engine("run", self.path("broken.onnx"), "--random", "1", code=1)
         odd = self.save_model("odd.onnx", [helper.make_node("Wiggle", ["x"], ["y"], name="odd_one")])
         self.refused(1, "'odd_one' (Wiggle", "run", odd, "--random", "1")
+        text = self.engine("info", odd).stdout  # lists what cannot be run
+        self.assertRegex(text, r"1  Wiggle +unsupported")
+        self.assertIn("1 of the operators are not supported", text)
 
     # ---- bench, search
 

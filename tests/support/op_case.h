@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "onnx_bytes.h"
 
-#define OP_PORTS 8u
+#define OP_PORTS 16u
 
 struct op_input {
     bool absent, constant;
@@ -145,7 +145,7 @@ static inline enum base_status op_run_model(struct op_rig *rig)
 static inline enum base_status op_run(struct op_rig *rig, uint32_t output_count)
 {
     struct base_buffer graph = ob_new();
-    char inputs[64] = "";
+    char inputs[128] = "";
     char outputs[64] = "";
     for (uint32_t i = 0; i < rig->input_count; i++) {
         const struct op_input *in = &rig->inputs[i];

@@ -38,20 +38,37 @@ static int64_t rows_read(const struct direct *d, int64_t count)
                            : (count - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
 }
 
+// One pixel, or a run of pixels without anything between them, into a band.
+static void copy_pixels(const struct direct *d, const float *from, int64_t count, float *to)
+{
+#if defined(__x86_64__)
+    if (d->plan.kernels->pair_step > 0) {
+        uint16_t *pairs = (uint16_t *)(void *)to;
+        eng_gemm_to_bf16(from, (size_t)(count * d->shape.in_channels), pairs);
+        for (int64_t i = count * d->shape.in_channels; i < count * d->pitch * 2; i++) {
+            pairs[i] = 0;
+        }
+        return;
+    }
+#endif
+    memcpy(to, from, (size_t)(count * d->shape.in_channels) * sizeof(float));
+}
+
 static void fill_row(const struct direct *d, const float *x, float *to)
 {
     const struct eng_conv_shape *s = &d->shape;
     const int64_t c = s->in_channels;
+    const bool dense = (d->plan.kernels->pair_step > 0 ? 2 : 1) * d->pitch == c;
     const int64_t before = min_i64(s->pad[2], d->row_pixels);
     const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
     const int64_t inside = min_i64(d->row_pixels - before, left);
     memset(to, 0, (size_t)(before * d->pitch) * sizeof(float));
     to += before * d->pitch;
-    if (d->pitch == c && d->column_step == 1) {
-        memcpy(to, x, (size_t)(inside * c) * sizeof(float));
+    if (dense && d->column_step == 1) {
+        copy_pixels(d, x, inside, to);
     } else {
         for (int64_t i = 0; i < inside; i++) {
-            memcpy(to + i * d->pitch, x + i * d->column_step * c, (size_t)c * sizeof(float));
+            copy_pixels(d, x + i * d->column_step * c, 1, to + i * d->pitch);
         }
     }
     memset(to + inside * d->pitch, 0,
@@ -85,12 +102,9 @@ static void pack_weights(void *ctx, void *out)
     const struct eng_conv_shape *s = &d->shape;
     const int64_t taps = eng_conv_taps(s), channels = s->in_channels / s->groups;
     const struct eng_gemm_source source = {
-        .n = d->plan.n,
-        .stride_n = channels * taps,
-        .dim_count = 2,
-        .dims = {taps, channels},
-        .strides = {1, taps},
-        .scale = 1.0f,
+        // Pairs are made within each tap's channels, which are the last dim.
+        .n = d->plan.n,           .stride_n = channels * taps, .dim_count = 2,
+        .dims = {taps, channels}, .strides = {1, taps},        .scale = 1.0f,
     };
     for (int64_t g = 0; g < s->groups; g++) {
         struct eng_gemm_source group = source;
@@ -134,7 +148,11 @@ static enum base_status set_segments(const struct eng_prepare *ctx, struct direc
                                      int64_t row_floats, int64_t plane_floats)
 {
     const struct eng_conv_shape *s = &d->shape;
-    const bool together = s->dilation[2] == 1 && s->groups == 1 && d->pitch == s->in_channels;
+    // Floats, or pairs, of one tap.
+    const int64_t channels = s->in_channels / s->groups;
+    const int64_t run =
+        d->plan.kernels->pair_step > 0 ? eng_gemm_pairs(d->plan.kernels, channels) : channels;
+    const bool together = s->dilation[2] == 1 && s->groups == 1 && d->pitch == run;
     const int64_t across = together ? 1 : s->kernel[2];
     const int64_t count = s->kernel[0] * s->kernel[1] * across;
     int64_t *segments = base_arena_alloc(ctx->arena, (size_t)count * sizeof(int64_t));
@@ -152,7 +170,7 @@ static enum base_status set_segments(const struct eng_prepare *ctx, struct direc
     }
     d->plan.segments = segments;
     d->plan.segment_count = (uint32_t)count;
-    d->plan.k = (uint32_t)(s->in_channels / s->groups * (together ? s->kernel[2] : 1));
+    d->plan.k = (uint32_t)(run * (together ? s->kernel[2] : 1));
     return BASE_OK;
 }
 
@@ -198,8 +216,9 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
     const int64_t stride_x = thin ? 1 : s->stride[2];
     const int64_t stride_y = s->kernel[1] == 1 ? 1 : s->stride[1];
     d->row_pixels = (s->out[2] - 1) * stride_x + (s->kernel[2] - 1) * s->dilation[2] + 1;
-    d->pitch = s->in_channels;
-    if (stride_x * s->in_channels % COLLIDING_FLOATS == 0) {
+    d->pitch = plan->kernels->pair_step > 0 ? eng_gemm_pairs(plan->kernels, s->in_channels)
+                                            : s->in_channels;
+    if (stride_x * d->pitch % COLLIDING_FLOATS == 0) {
         d->pitch += PITCH_PAD_FLOATS;
     }
     const int64_t row = d->row_pixels * d->pitch;
@@ -209,6 +228,9 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
     eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)(plan->a_row * s->kernel[0]));
     d->plane_rows = rows_read(d, plan->band_rows);
     plan->fill_floats = (size_t)(s->kernel[0] * d->plane_rows * row);
+    if (plan->kernels->pair_step > 1) { // whole tiles are read
+        plan->fill_floats += (size_t)(plan->kernels->mr_max[2] * plan->lda);
+    }
     return set_segments(ctx, d, row, d->plane_rows * row);
 }
 
@@ -229,7 +251,9 @@ static void flatten(struct eng_conv_shape *s, uint32_t mr)
     s->in[2] = s->out[2] = width;
 }
 
-enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct eng_step *out_step)
+enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
+                                         const struct eng_gemm_kernels *kernels,
+                                         struct eng_step *out_step)
 {
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_conv_shape *s = &job->shape;
@@ -247,7 +271,7 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct 
     d->pitch = s->in_channels;
     d->row_step = d->column_step = 1;
     struct eng_gemm_plan *plan = &d->plan;
-    plan->kernels = ctx->kernels->gemm;
+    plan->kernels = kernels;
     plan->groups = s->groups;
     plan->a_group = s->in_channels / s->groups;
     plan->n = s->out_channels / s->groups;
@@ -266,16 +290,18 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct 
     plan->c_row = plan->width * plan->ldc;
     plan->c_image = plan->rows * plan->c_row;
     const bool collides = s->stride[2] * s->in_channels % (2 * COLLIDING_FLOATS) == 0;
-    if (s->padded || collides) {
+    if (s->padded || collides || kernels->pair_step > 0) {
         BASE_TRY(plan_filled(ctx, d));
     } else {
         BASE_TRY(plan_in_place(ctx, d));
     }
-    d->group_floats = eng_gemm_packed_floats(plan->kernels, plan->a_group * taps, plan->n);
+    d->group_floats = eng_gemm_packed_floats(
+        plan->kernels, (int64_t)plan->k * (int64_t)plan->segment_count, plan->n);
     const struct eng_tensor *w = &job->program->tensors[d->w];
     size_t dynamic = (size_t)s->groups * d->group_floats;
     if (w->kind == ENG_CONST) {
-        const int64_t params[5] = {plan->n, plan->a_group, taps, s->groups, plan->kernels->vl};
+        const int64_t params[5] = {plan->n, plan->a_group, taps, s->groups,
+                                   plan->kernels->pair_step};
         const void *packed;
         d->weights = w->data;
         BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_PANELS + plan->kernels->nr, params,
@@ -289,6 +315,6 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job, struct 
         (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
     out_step->state = d;
     out_step->run = run_direct;
-    out_step->kernel = point ? "conv.point" : "conv.direct";
+    out_step->kernel = kernels->pair_step > 0 ? "conv.bf16" : point ? "conv.point" : "conv.direct";
     return BASE_OK;
 }

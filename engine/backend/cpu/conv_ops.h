@@ -6,6 +6,8 @@
 #include "backend/cpu/cpu_ops.h"
 
 // One convolution about to be prepared.
+struct eng_gemm_kernels;
+
 struct eng_conv_job {
     const struct eng_prepare *ctx;
     const struct eng_program *program;
@@ -13,8 +15,10 @@ struct eng_conv_job {
     struct eng_conv_shape shape;
 };
 
-// Every shape.
+// Every shape. `kernels`: the instruction set's, or those of bfloat16 pairs (eng_gemm_low_kernels),
+// which take one group and constant weights.
 BASE_NODISCARD enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
+                                                        const struct eng_gemm_kernels *kernels,
                                                         struct eng_step *out_step);
 // One input channel an output channel, in one or two dimensions.
 bool eng_conv_is_depthwise(const struct eng_conv_shape *shape);

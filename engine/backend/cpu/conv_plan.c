@@ -1,10 +1,14 @@
 // Costs of the convolution algorithms. Pure arithmetic; planning thread.
 #include "backend/cpu/conv_plan.h"
 
+#include "backend/cpu/gemm_run.h"
+
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
+#define PAIRS_SPEED       1.9  // of bfloat16 pairs over floats
+#define TILES_SPEED       7.0  // of AMX tiles
 #define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
 
-static const char *const names[] = {"direct", "depthwise", "winograd2", "winograd4"};
+static const char *const names[] = {"direct", "depthwise", "winograd2", "winograd4", "bf16"};
 
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm)
 {
@@ -90,7 +94,8 @@ static struct eng_conv_candidate wino(const struct eng_conv_shape *s,
 
 size_t eng_conv_candidates(const struct eng_conv_shape *shape,
                            const struct eng_gemm_kernels *kernels,
-                           const struct eng_cpu_rates *rates, uint32_t threads, bool constant,
+                           const struct eng_gemm_kernels *low, const struct eng_cpu_rates *rates,
+                           uint32_t threads, bool constant,
                            struct eng_conv_candidate out[ENG_CONV_CANDIDATES_MAX])
 {
     size_t count = 0;
@@ -105,6 +110,17 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
                 out[count++] = wino(shape, kernels, rates, unit);
             }
         }
+    }
+    if (constant && low != NULL && shape->groups == 1) {
+        // Twice the rate in pairs, or far more in tiles; the operand is converted on the way.
+        struct eng_conv_candidate *c = &out[count++];
+        *c = direct(shape, kernels, rates);
+        const double in_bytes = 4.0 * (double)(shape->batch * shape->in[0] * shape->in[1] *
+                                               shape->in[2] * shape->in_channels);
+        c->algorithm = ENG_CONV_LOW;
+        c->packed_bytes /= 2;
+        c->time_us = c->time_us / (low->pair_step > 1 ? TILES_SPEED : PAIRS_SPEED) +
+                     2 * in_bytes / rates->cache_bytes_per_us;
     }
     for (size_t i = 0; i < count; i++) {
         const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;
@@ -132,7 +148,11 @@ enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
         return eng_conv_prepare_wino(job, 2, out_step);
     case ENG_CONV_WINO4:
         return eng_conv_prepare_wino(job, 4, out_step);
+    case ENG_CONV_LOW: {
+        const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
+        return low != NULL ? eng_conv_prepare_direct(job, low, out_step) : BASE_ERR_UNSUPPORTED;
+    }
     default:
-        return eng_conv_prepare_direct(job, out_step);
+        return eng_conv_prepare_direct(job, job->ctx->kernels->gemm, out_step);
     }
 }

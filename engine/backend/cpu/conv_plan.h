@@ -14,6 +14,7 @@ enum eng_conv_algorithm {
     ENG_CONV_DEPTHWISE,
     ENG_CONV_WINO2,
     ENG_CONV_WINO4,
+    ENG_CONV_LOW, // direct on bfloat16 pairs
     ENG_CONV_ALGORITHM_COUNT
 };
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm);
@@ -36,10 +37,11 @@ struct eng_conv_candidate {
 #define ENG_CONV_CANDIDATES_MAX 8
 
 // Candidates for a shape, cheapest first; returns how many were written. `constant`: the weights
-// are (only then may they be transformed).
+// are (only then may they be transformed). `low`: the table of bfloat16 pairs; NULL: none.
 size_t eng_conv_candidates(const struct eng_conv_shape *shape,
                            const struct eng_gemm_kernels *kernels,
-                           const struct eng_cpu_rates *rates, uint32_t threads, bool constant,
+                           const struct eng_gemm_kernels *low, const struct eng_cpu_rates *rates,
+                           uint32_t threads, bool constant,
                            struct eng_conv_candidate out[ENG_CONV_CANDIDATES_MAX]);
 // UNSUPPORTED when the shape is not the algorithm's.
 BASE_NODISCARD enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/conv_search.h"
+#include "backend/cpu/gemm_run.h"
 #include "search/search.h"
 
 // What the machine does: measured when a search is there, typical otherwise.
@@ -27,7 +28,7 @@ enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
     const struct eng_cpu_rates rates = rates_for(ctx);
     const bool constant = program->tensors[command->inputs[1]].kind == ENG_CONST;
     struct eng_conv_candidate candidates[ENG_CONV_CANDIDATES_MAX];
-    const size_t count = eng_conv_candidates(&job.shape, kernels, &rates,
+    const size_t count = eng_conv_candidates(&job.shape, kernels, eng_gemm_low_kernels(ctx), &rates,
                                              eng_pool_threads(ctx->pool), constant, candidates);
     return eng_conv_prepare_with(
         &job, candidates[eng_conv_search(&job, candidates, count)].algorithm, out_step);

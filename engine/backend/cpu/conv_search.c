@@ -2,6 +2,7 @@
 // made-up pixels. Planning thread.
 #include "backend/cpu/conv_search.h"
 
+#include "backend/cpu/gemm_run.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "search/search.h"
@@ -49,8 +50,10 @@ static enum base_status place_operand(struct rig *rig, uint32_t tensor)
 static enum base_status place_operands(struct rig *rig)
 {
     const struct eng_command *command = rig->job->command;
+    const struct eng_tensor *weights = &rig->job->program->tensors[command->inputs[1]];
     for (uint32_t i = 0; i < command->input_count; i++) {
-        if (i != 1) { // weights are packed, or read where they lie
+        // Constant weights are packed, or read where they lie.
+        if (i != 1 || weights->kind != ENG_CONST) {
             BASE_TRY(place_operand(rig, command->inputs[i]));
         }
     }
@@ -125,10 +128,10 @@ static enum base_status measure(void *ctx, const struct eng_candidate *candidate
     return status;
 }
 
-static void problem_text(const struct eng_conv_shape *s, char *text, size_t size)
+static void problem_text(const struct eng_conv_shape *s, bool low, char *text, size_t size)
 {
-    snprintf(text, size, "conv %lldx%lldx%lldx%lld->%lld k%lldx%lld s%lld d%lld p%lld g%lld n%lld",
-             (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
+    snprintf(text, size, "%s %lldx%lldx%lldx%lld->%lld k%lldx%lld s%lld d%lld p%lld g%lld n%lld",
+             low ? "conv16" : "conv", (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
              (long long)s->in_channels, (long long)s->out_channels, (long long)s->kernel[1],
              (long long)s->kernel[2], (long long)s->stride[2], (long long)s->dilation[2],
              (long long)s->pad[2], (long long)s->groups, (long long)s->batch);
@@ -149,7 +152,7 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
                                          .fixed = candidates[i].algorithm == ENG_CONV_DIRECT};
     }
     char problem[ENG_SEARCH_PROBLEM_BYTES];
-    problem_text(&job->shape, problem, sizeof problem);
+    problem_text(&job->shape, eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
     struct rig rig = {.job = job};
     rig.data = calloc(job->program->tensor_count, sizeof *rig.data);
     if (rig.data == NULL) {

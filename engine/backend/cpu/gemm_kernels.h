@@ -35,6 +35,7 @@ struct eng_gemm_tile {
     size_t b_next;   // floats to the next panel (nv 4 reads two)
     float *c;        // first row, first column
     size_t ldc;      // floats from row to row
+    uint32_t rows;   // rows stored
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
     bool finish;     // bias, residual and activation below apply
@@ -46,7 +47,7 @@ struct eng_gemm_tile {
 };
 typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
 
-#define ENG_GEMM_MR_MAX 14
+#define ENG_GEMM_MR_MAX 32
 #define ENG_GEMM_NV_MAX 4
 
 // A few neighbouring output pixels of a depthwise convolution, channels [0, channels). The taps
@@ -100,6 +101,9 @@ struct eng_gemm_kernels {
     uint32_t nr;                                       // columns of a full panel: 2 * vl
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
+    // pairs; only products use such a table.
+    uint32_t pair_step;
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]
@@ -111,6 +115,10 @@ extern const struct eng_gemm_kernels eng_gemm_generic;
 #if defined(__x86_64__)
 extern const struct eng_gemm_kernels eng_gemm_avx2;
 extern const struct eng_gemm_kernels eng_gemm_avx512;
+extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
+extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
+// To the nearest bfloat16, ties to even; needs AVX512_BF16.
+void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
 #endif
 
 #endif

@@ -51,8 +51,39 @@ static void pack_strided(const struct eng_gemm_source *s, const float *from, int
     }
 }
 
-static void pack_panel(const struct eng_gemm_source *s, int64_t column, int64_t columns,
-                       int64_t width, float *out)
+static uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Pairs along K, zeroes behind the last element; out: [pairs][width][2].
+static void pack_pairs(const struct eng_gemm_source *s, const float *from, int64_t stride,
+                       int64_t k, int64_t pairs, int64_t columns, int64_t width, uint16_t *out)
+{
+    memset(out, 0, (size_t)(pairs * width) * 2 * sizeof(*out));
+    if (s->stride_n == 1) {
+        for (int64_t i = 0; i < k; i++) {
+            for (int64_t j = 0; j < columns; j++) {
+                out[(i / 2 * width + j) * 2 + i % 2] = to_bf16(from[i * stride + j] * s->scale);
+            }
+        }
+        return;
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            out[(i / 2 * width + j) * 2 + i % 2] =
+                to_bf16(from[i * stride + j * s->stride_n] * s->scale);
+        }
+    }
+}
+
+static void pack_panel(const struct eng_gemm_kernels *kernels, const struct eng_gemm_source *s,
+                       int64_t column, int64_t columns, int64_t width, float *out)
 {
     const uint32_t last = s->dim_count - 1;
     int64_t outer = 1;
@@ -67,6 +98,13 @@ static void pack_panel(const struct eng_gemm_source *s, int64_t column, int64_t 
             from += rest % s->dims[d] * s->strides[d];
             rest /= s->dims[d];
         }
+        if (kernels->pair_step > 0) {
+            const int64_t pairs = eng_gemm_pairs(kernels, k);
+            pack_pairs(s, from, s->strides[last], k, pairs, columns, width,
+                       (uint16_t *)(void *)out);
+            out += pairs * width;
+            continue;
+        }
         if (s->stride_n == 1) {
             pack_rows(s, from, s->strides[last], k, columns, width, out);
         } else {
@@ -80,8 +118,9 @@ void eng_gemm_pack_panels(const struct eng_gemm_kernels *kernels,
                           const struct eng_gemm_source *source, int64_t begin, int64_t end,
                           float *out)
 {
-    int64_t k = 1;
-    for (uint32_t d = 0; d < source->dim_count; d++) {
+    const int64_t last = source->dims[source->dim_count - 1];
+    int64_t k = kernels->pair_step > 0 ? eng_gemm_pairs(kernels, last) : last;
+    for (uint32_t d = 0; d + 1 < source->dim_count; d++) {
         k *= source->dims[d];
     }
     for (int64_t panel = begin; panel < end; panel++) {
@@ -89,7 +128,7 @@ void eng_gemm_pack_panels(const struct eng_gemm_kernels *kernels,
         const int64_t left = source->n - column;
         const int64_t columns = left < kernels->nr ? left : kernels->nr;
         const int64_t width = (columns + kernels->vl - 1) / kernels->vl * kernels->vl;
-        pack_panel(source, column, columns, width, out + column * k);
+        pack_panel(kernels, source, column, columns, width, out + column * k);
     }
 }
 

@@ -12,6 +12,7 @@
 #define BATCH_MAX        (1 << 20) // products of one command
 #define COLLIDING_FLOATS 1024 // rows this many floats apart share sets of the first-level cache
 #define FILL_PAD_FLOATS  16
+#define LOW_K_MIN        16 // shorter sums are not worth the conversion
 
 const struct eng_gemm_kernels *eng_gemm_kernels_of(enum eng_isa isa)
 {
@@ -28,6 +29,22 @@ const struct eng_gemm_kernels *eng_gemm_kernels_of(enum eng_isa isa)
     }
 }
 
+const struct eng_gemm_kernels *eng_gemm_low_kernels(const struct eng_prepare *prepare)
+{
+#if defined(__x86_64__)
+    if (prepare->precision == ENG_PRECISION_LOW && prepare->kernels->gemm == &eng_gemm_avx512) {
+        const struct eng_cpu *cpu = eng_cpu_detect();
+        if (cpu->amx_bf16 && strcmp(prepare->kernels->name, eng_isa_name(ENG_ISA_AMX)) == 0) {
+            return &eng_gemm_amx;
+        }
+        return cpu->avx512_bf16 ? &eng_gemm_bf16 : NULL;
+    }
+#else
+    (void)prepare;
+#endif
+    return NULL;
+}
+
 // A product with its batch dims unfolded into offsets.
 struct matmul {
     struct eng_gemm_plan plan;
@@ -42,6 +59,23 @@ struct matmul {
     const float *packed;            // NULL: packed per run
 };
 
+#if defined(__x86_64__)
+static void fill_pairs(const struct matmul *m, const float *from, int64_t rows, float *buffer)
+{
+    const size_t k = (size_t)m->source.dims[0];
+    for (int64_t r = 0; r < rows; r++) {
+        uint16_t *to = (uint16_t *)(void *)(buffer + r * m->plan.lda);
+        eng_gemm_to_bf16(from + r * m->a_stride_m, k, to);
+        memset(to + k, 0, ((size_t)m->plan.k * 2 - k) * sizeof(*to));
+    }
+}
+#else
+static void fill_pairs(const struct matmul *m, const float *from, int64_t rows, float *buffer)
+{
+    (void)m, (void)from, (void)rows, (void)buffer;
+}
+#endif
+
 // Copies rows of A so that they neither collide in the cache nor lie with a stride along K.
 static void fill_rows(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
                       float *buffer)
@@ -52,6 +86,10 @@ static void fill_rows(const void *ctx, const float *x, int64_t image, int64_t ro
     const int64_t left = plan->row_limit - first;
     const int64_t rows = count * plan->width < left ? count * plan->width : left;
     const float *from = x + m->a_offsets[image] + first * m->a_stride_m;
+    if (plan->kernels->pair_step > 0) {
+        fill_pairs(m, from, rows, buffer);
+        return;
+    }
     if (m->a_stride_k == 1) {
         for (int64_t r = 0; r < rows; r++) {
             memcpy(buffer + r * plan->lda, from + r * m->a_stride_m, plan->k * sizeof(float));
@@ -214,10 +252,16 @@ static enum base_status pack_b(const struct eng_prepare *ctx, const struct eng_p
     const struct {
         int64_t first, last, n, k, stride_n, stride_k, count;
         float scale;
-        uint32_t vl;
-    } params = {m->b_sources[0],    m->b_sources[m->b_count - 1], m->source.n, m->source.dims[0],
-                m->source.stride_n, m->source.strides[0],         m->b_count,  m->source.scale,
-                m->plan.kernels->vl};
+        uint32_t form;
+    } params = {m->b_sources[0],
+                m->b_sources[m->b_count - 1],
+                m->source.n,
+                m->source.dims[0],
+                m->source.stride_n,
+                m->source.strides[0],
+                m->b_count,
+                m->source.scale,
+                m->plan.kernels->nr << 8 | m->plan.kernels->pair_step};
     struct pack_ctx pack = {.m = m, .b = b->data};
     const void *packed;
     BASE_TRY(eng_weights_pack(ctx, b, ENG_PACK_PANELS + m->plan.kernels->nr, &params,
@@ -234,7 +278,7 @@ static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
     const bool collides = rows > 4 && k >= 256 && m->a_stride_m % COLLIDING_FLOATS == 0;
     size_t row_floats = 0;
     plan->lda = m->a_stride_m;
-    if ((m->a_stride_k != 1 && k > 1) || collides) {
+    if ((m->a_stride_k != 1 && k > 1) || collides || plan->kernels->pair_step > 0) {
         plan->fill = fill_rows;
         plan->fill_ctx = m;
         plan->lda = (k + FILL_PAD_FLOATS - 1) / FILL_PAD_FLOATS * FILL_PAD_FLOATS + FILL_PAD_FLOATS;
@@ -245,6 +289,9 @@ static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
     }
     eng_gemm_plan_block(plan, threads, row_floats);
     plan->fill_floats = (size_t)plan->band_rows * row_floats;
+    if (plan->kernels->pair_step > 1) { // whole tiles are read
+        plan->fill_floats += (size_t)(plan->kernels->mr_max[2] * plan->lda);
+    }
 }
 
 enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
@@ -290,6 +337,12 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
         .strides = {command->views[1].stride[rank + 2]},
         .scale = params->alpha,
     };
+    const struct eng_gemm_kernels *low = eng_gemm_low_kernels(ctx);
+    if (low != NULL && program->tensors[m->b].kind == ENG_CONST && size[2] >= LOW_K_MIN &&
+        m->a_stride_k == 1) {
+        plan->kernels = low;
+        plan->k = (uint32_t)eng_gemm_pairs(low, size[2]);
+    }
     m->b_floats = eng_gemm_packed_floats(plan->kernels, plan->k, plan->n);
     int64_t rows;
     const uint32_t batch = fold_batch(command, &rows);
@@ -305,6 +358,8 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
     out_step->state = m;
     out_step->run = run_matmul;
     out_step->loose = m->packed != NULL ? ENG_LOOSE_WEIGHTS : 0;
-    out_step->kernel = m->packed != NULL ? "matmul.packed" : "matmul.dynamic";
+    out_step->kernel = plan->kernels == low ? "matmul.bf16"
+                       : m->packed != NULL  ? "matmul.packed"
+                                            : "matmul.dynamic";
     return BASE_OK;
 }

@@ -105,7 +105,7 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     plan->band_rows = div_up(plan->rows, plan->bands);
     plan->bands = div_up(plan->rows, plan->band_rows);
     plan->kc = (uint32_t)(L1_PANEL_BYTES / sizeof(float) / kernels->nr);
-    if (plan->band_rows * plan->tiles < 3) {
+    if (plan->band_rows * plan->tiles < 3 || kernels->pair_step > 1) {
         plan->kc = UINT32_MAX; // too few tiles to read a panel again
     }
 }
@@ -131,6 +131,7 @@ static void run_tiles(const struct eng_gemm_plan *plan, const struct block *bloc
             const int64_t out = r * plan->c_row + x * plan->ldc;
             tile->a = block->a + r * plan->a_row + x * plan->lda;
             tile->c = block->c + out;
+            tile->rows = (uint32_t)count;
             tile->residual = block->residual != NULL ? block->residual + out : NULL;
             fns[count - 1](tile);
             if (tile->finish && plan->act_after != ENG_GEMM_ACT_NONE) {

@@ -70,12 +70,21 @@ struct eng_gemm_source {
     int64_t dims[ENG_GEMM_K_DIMS], strides[ENG_GEMM_K_DIMS];
     float scale;
 };
+// With a table that holds pairs, each run of the last dim is rounded up to whole pair steps.
 void eng_gemm_pack(const struct eng_gemm_kernels *kernels, const struct eng_gemm_source *source,
                    float *out);
 // Panels [begin, end) alone; panel p starts at out + p * k * nr.
 void eng_gemm_pack_panels(const struct eng_gemm_kernels *kernels,
                           const struct eng_gemm_source *source, int64_t begin, int64_t end,
                           float *out);
+// Pairs a run of `count` channels takes in a table that holds pairs.
+static inline int64_t eng_gemm_pairs(const struct eng_gemm_kernels *kernels, int64_t count)
+{
+    const int64_t step = kernels->pair_step;
+    return ((count + 1) / 2 + step - 1) / step * step;
+}
+// The table for products of bfloat16 where the session wants them and this processor has them.
+const struct eng_gemm_kernels *eng_gemm_low_kernels(const struct eng_prepare *prepare);
 static inline int64_t eng_gemm_panels(const struct eng_gemm_kernels *kernels, int64_t n)
 {
     return (n + kernels->nr - 1) / kernels->nr;

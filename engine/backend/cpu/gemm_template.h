@@ -14,6 +14,9 @@
 
 #include "backend/cpu/gemm_kernels.h"
 
+#ifndef V_DOT // the product of a step; bfloat16 pairs have their own
+#define V_DOT(a, b, c) V_FMA(a, b, c)
+#endif
 #define INLINE       static inline __attribute__((always_inline))
 #define GEMM_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
 
@@ -70,13 +73,13 @@
 #define GEMM_FMA(i)                                                                                \
     if (mr > (i)) {                                                                                \
         const V x = V_SET1(GEMM_AT(i)[step]);                                                      \
-        c##i##_0 = V_FMA(x, b0, c##i##_0);                                                         \
+        c##i##_0 = V_DOT(x, b0, c##i##_0);                                                         \
         if (nv > 1) {                                                                              \
-            c##i##_1 = V_FMA(x, b1, c##i##_1);                                                     \
+            c##i##_1 = V_DOT(x, b1, c##i##_1);                                                     \
         }                                                                                          \
         if (nv > 2) {                                                                              \
-            c##i##_2 = V_FMA(x, b2, c##i##_2);                                                     \
-            c##i##_3 = V_FMA(x, b3, c##i##_3);                                                     \
+            c##i##_2 = V_DOT(x, b2, c##i##_2);                                                     \
+            c##i##_3 = V_DOT(x, b3, c##i##_3);                                                     \
         }                                                                                          \
     }
 // Weights come from memory at twice the speed when they are asked for this early; what the

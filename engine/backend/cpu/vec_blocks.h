@@ -139,13 +139,19 @@ static void attention_rows(const struct eng_vec_attention *a)
 }
 
 // dst[c * dst_stride + r] = src[r * src_stride + c]. The last tiles overlap the ones before them.
+// Four bytes that may be part of smaller elements: at any address, unlike a float.
+static inline void move_word(float *to, const float *from)
+{
+    memcpy(to, from, sizeof(*to));
+}
+
 static void transpose(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,
                       int64_t rows, int64_t columns)
 {
     if (rows < VW || columns < VW) {
         for (int64_t c = 0; c < columns; c++) {
             for (int64_t r = 0; r < rows; r++) {
-                dst[c * dst_stride + r] = src[r * src_stride + c];
+                move_word(dst + c * dst_stride + r, src + r * src_stride + c);
             }
         }
         return;
@@ -286,8 +292,8 @@ static void zip2_n(const float *a, const float *b, float *dst, int64_t n)
         vec_zip2(vf_load(a + i), vf_load(b + i), dst + 2 * i);
     }
     for (; i < n; i++) {
-        dst[2 * i] = a[i];
-        dst[2 * i + 1] = b[i];
+        move_word(dst + 2 * i, a + i);
+        move_word(dst + 2 * i + 1, b + i);
     }
 }
 
@@ -300,9 +306,9 @@ static void zip3_n(const float *a, const float *b, const float *c, float *dst, i
     }
 #endif
     for (; i < n; i++) {
-        dst[3 * i] = a[i];
-        dst[3 * i + 1] = b[i];
-        dst[3 * i + 2] = c[i];
+        move_word(dst + 3 * i, a + i);
+        move_word(dst + 3 * i + 1, b + i);
+        move_word(dst + 3 * i + 2, c + i);
     }
 }
 
@@ -316,7 +322,7 @@ static void unzip2_n(const float *src, float *even, int64_t n)
         vf_store(even + i, low);
     }
     for (; i < n; i++) {
-        even[i] = src[2 * i];
+        move_word(even + i, src + 2 * i);
     }
 }
 

@@ -160,6 +160,9 @@ static void convolve_group(const struct conv *c, int64_t group, bool small_resul
     int64_t matrix = result->channels * source->channels;
     double *weights = c->run->scratch, *sums = weights + c->taps * matrix;
     int64_t count = positions(result, rank);
+    if (result->channels == 0) {
+        return; // no sums to hold, and no scratch for them
+    }
     load_weights(c, group, small_result, weights);
     for (int64_t p = 0; p < c->batch * count; p++) {
         int64_t at[ENG_SPATIAL_MAX] = {0}, tap_at[ENG_SPATIAL_MAX] = {0}, n = p / count;

@@ -31,6 +31,7 @@ struct eng_model_options {
     const char *external_folder; // where external data files lie; NULL: the model file's folder
     size_t file_bytes_max;       // 0: ENG_MODEL_BYTES_MAX
     bool keep_batch_norm;        // do not fold BatchNormalization into what comes before it
+    bool allow_unknown;          // unknown operators are refused when a session plans, not here
 };
 
 #define ENG_MODEL_BYTES_MAX ((size_t)16 << 30)
@@ -40,7 +41,8 @@ struct eng_model_options {
 // IO: file cannot be read. INVALID/TRUNCATED: not an ONNX model, or a broken one. TOO_LARGE: over a
 // limit. UNSUPPORTED: an IR version outside 3..8 or opset outside 1..17 (of opsets below 7 only
 // operators that mean the same in opset 7 are read). NOMEM.
-// An operator the engine does not know is reported here as well: UNSUPPORTED, naming it.
+// An operator the engine does not know is reported here as well (unless allow_unknown):
+// UNSUPPORTED, naming it.
 BASE_NODISCARD enum base_status eng_model_load(const char *path,
                                                const struct eng_model_options *options,
                                                struct eng_model **out_model,
@@ -78,12 +80,14 @@ struct eng_session_options {
     enum eng_precision precision;
     const char *isa; // "generic", "avx2", "avx512", "amx", "ref" (the oracle, no fast kernels);
                      // NULL: WALLE_ENGINE_ISA of the environment, else the best there is
-    const char *cache_path; // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
-    bool no_merge;          // raster merging off: for measurement
-    bool no_fuse;           // operator fusion off: for measurement and bisection
-    bool no_search;         // fixed choices instead of the measured best
-    bool keep_values;       // every value of the graph can be read after a run (eng_session_value)
-    bool trace;             // record per-operator times (eng_session_trace)
+    const char *cache_path;  // file of measured choices; NULL: WALLE_ENGINE_CACHE, else no file
+    bool no_merge;           // raster merging off: for measurement
+    bool no_fuse;            // operator fusion off: for measurement and bisection
+    bool no_search;          // fixed choices instead of the measured best
+    bool keep_values;        // every value of the graph can be read after a run (eng_session_value)
+    bool trace;              // record per-operator times (eng_session_trace)
+    size_t memory_bytes_max; // of one plan's activations, and of its program with constants, each;
+                             // 0: the engine's own limits
     const char *explain; // when set: a file that receives the search's table as text ("-": stdout)
 };
 #define ENG_THREADS_MAX 64

@@ -5,10 +5,10 @@
 // by reverse-mode differentiation. One thread at a time; several trainers of one model may run at
 // once, none changes the model.
 //
-// Which parameters. Every float32 initializer of the main graph that the output depends on and that
-// is not a scalar (rank 0) nor listed in `frozen`. BatchNormalization takes part with its running
-// statistics, as in inference: where loading folded it into a convolution, the folded weights are
-// the parameters. Dropout passes everything through.
+// Which parameters. Every float32 initializer of the main graph that the output depends on, but for
+// scalars (rank 0), the running statistics of BatchNormalization, and those listed in `frozen`.
+// BatchNormalization takes part with its running statistics, as in inference: where loading folded
+// it into a convolution, the folded weights are the parameters. Dropout passes everything through.
 //
 // What cannot be trained: models whose shapes depend on contents (NonZero, Loop, a decision of If),
 // and operators without a gradient (Resize, GridSample, RoiAlign, Det...). eng_trainer_step says

@@ -6,7 +6,6 @@
 #include <string.h>
 
 // --- boxes
-// ---------------------------------------------------------------------------------------
 
 void eng_map_init(struct eng_map *map, uint32_t source, const struct eng_desc *desc)
 {
@@ -161,7 +160,6 @@ enum base_status eng_maps_finish(const struct eng_maps *maps, const struct eng_d
 }
 
 // --- descriptions and inputs
-// ---------------------------------------------------------------------
 
 int64_t eng_dims_product(const int64_t *dims, uint32_t begin, uint32_t end)
 {
@@ -255,7 +253,6 @@ enum base_status eng_output_reshaped(struct eng_lower *l, const struct eng_node 
 }
 
 // --- index arithmetic
-// ----------------------------------------------------------------------------
 
 enum base_status eng_const_int(struct eng_lower *l, int64_t value, uint32_t *out)
 {

@@ -11,7 +11,6 @@
 #define CONTENT_ELEMENTS_MAX ((int64_t)1 << 31)
 
 // --- NonZero
-// -------------------------------------------------------------------------------------
 
 static bool is_nonzero(const struct eng_array *array, int64_t index)
 {
@@ -63,7 +62,6 @@ static enum base_status lower_non_zero(struct eng_lower *l, const struct eng_nod
 }
 
 // --- Unique
-// --------------------------------------------------------------------------------------
 
 // The input as [outer, items, inner]; an item is what lies at one place of the middle.
 struct unique {
@@ -273,7 +271,6 @@ static enum base_status lower_unique(struct eng_lower *l, const struct eng_node 
 }
 
 // --- NonMaxSuppression
-// ---------------------------------------------------------------------------
 
 struct nms {
     const float *boxes, *scores; // [batches, count, 4], [batches, classes, count]

@@ -45,7 +45,6 @@ static enum base_status lower_if(struct eng_lower *l, const struct eng_node *nod
 }
 
 // --- Loop
-// ----------------------------------------------------------------------------------------
 
 static enum base_status tensor_slot(struct eng_lower *l, uint32_t tensor, struct eng_slot *out)
 {
@@ -149,7 +148,6 @@ static enum base_status lower_loop(struct eng_lower *l, const struct eng_node *n
 }
 
 // --- Scan
-// ----------------------------------------------------------------------------------------
 
 struct scan {
     struct eng_body body;
@@ -277,7 +275,6 @@ static enum base_status lower_scan(struct eng_lower *l, const struct eng_node *n
 }
 
 // --- Scan of opset 8: over [batch, sequence, ...]
-// ------------------------------------------------
 
 // Dimensions shared by all inputs, and the length of every batch entry.
 struct scan_batch {

@@ -10,7 +10,6 @@
 #define COMPRESS_PIECES_MAX 256u
 
 // --- Gather
-// --------------------------------------------------------------------------------------
 
 // Known indices made >= 0 and checked.
 static enum base_status gather_numbers(struct eng_lower *l, const struct eng_node *node,
@@ -172,7 +171,6 @@ static enum base_status lower_compress(struct eng_lower *l, const struct eng_nod
 }
 
 // --- by element and by coordinate
-// ----------------------------------------------------------------
 
 static enum base_status lower_gather_elements(struct eng_lower *l, const struct eng_node *node)
 {
@@ -303,7 +301,6 @@ static enum base_status lower_reverse_sequence(struct eng_lower *l, const struct
 }
 
 // --- OneHot
-// --------------------------------------------------------------------------------------
 
 static enum base_status lower_one_hot(struct eng_lower *l, const struct eng_node *node)
 {

@@ -150,7 +150,6 @@ static enum base_status lower_length(struct eng_lower *l, const struct eng_node 
 }
 
 // --- between tensors and sequences
-// ---------------------------------------------------------------
 
 // Sizes of the parts of SplitToSequence along a dimension of `dim`: one size repeated, or a list.
 static enum base_status split_parts(struct eng_lower *l, const struct eng_node *node, int64_t dim,
@@ -288,7 +287,6 @@ static enum base_status lower_concat_from_sequence(struct eng_lower *l, const st
 }
 
 // --- SequenceMap
-// ---------------------------------------------------------------------------------
 
 // The body's inputs for item `at`: that item of sequences, tensors as they are.
 static enum base_status map_inputs(struct eng_lower *l, const struct eng_node *node, uint32_t at,
@@ -357,7 +355,6 @@ static enum base_status lower_map(struct eng_lower *l, const struct eng_node *no
 }
 
 // --- optionals
-// -----------------------------------------------------------------------------------
 
 static enum base_status lower_optional(struct eng_lower *l, const struct eng_node *node)
 {

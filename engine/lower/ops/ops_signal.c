@@ -56,7 +56,6 @@ static enum base_status output_dtype(struct eng_lower *l, const struct eng_node 
 }
 
 // --- windows
-// -------------------------------------------------------------------------------------
 
 // a0 + a1 cos(x) + a2 cos(2x) over one period, or over size - 1 steps when not periodic.
 static enum base_status window(struct eng_lower *l, const struct eng_node *node, double a0,
@@ -101,7 +100,6 @@ static enum base_status lower_blackman(struct eng_lower *l, const struct eng_nod
 }
 
 // --- mel filters
-// ---------------------------------------------------------------------------------
 
 struct mel {
     int64_t bins, dft_length, rate; // filters, length of the transform, samples a second
@@ -175,7 +173,6 @@ static enum base_status lower_mel(struct eng_lower *l, const struct eng_node *no
 }
 
 // --- transforms
-// ----------------------------------------------------------------------------------
 
 struct dft {
     int64_t length;  // of the transform
@@ -337,7 +334,8 @@ static enum base_status lower_stft(struct eng_lower *l, const struct eng_node *n
         BASE_TRY(eng_input_int(l, node, 3, &given));
         dft.length = window == ENG_NONE || given == dft.length ? given : 0;
     }
-    if (in.rank != 3 || step < 1 || dft.length < 1 || dft.length > in.dims[1]) {
+    if (in.rank != 3 || step < 1 || step > ENG_ELEMENTS_MAX || dft.length < 1 ||
+        dft.length > in.dims[1]) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID,
                               "frames of %lld in steps of %lld over a signal of %lld",
                               (long long)dft.length, (long long)step, (long long)in.dims[1]);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 // --- case
-// ----------------------------------------------------------------------------------------
 
 // Simple case pairs of the scripts that have them in neat blocks: Latin-1, Latin Extended-A,
 // Greek, Cyrillic. Others, and letters without a partner of one code point, stay.
@@ -89,7 +88,6 @@ static bool same_text(const struct eng_string *a, const struct eng_string *b)
 }
 
 // --- StringNormalizer
-// ----------------------------------------------------------------------------
 
 struct normalizer {
     const struct eng_string *stop;
@@ -185,7 +183,6 @@ static enum base_status lower_normalizer(struct eng_lower *l, const struct eng_n
 }
 
 // --- TfIdfVectorizer
-// -----------------------------------------------------------------------------
 
 // The pool of n-grams: items of either kind, grams in an open-addressed table.
 struct grams {

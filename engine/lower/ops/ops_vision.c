@@ -31,7 +31,6 @@ static enum base_status pick(struct eng_lower *l, const struct eng_node *node, c
     pick(l, node, attr, otherwise, names, sizeof(names) / sizeof((names)[0]), out)
 
 // --- Resize
-// --------------------------------------------------------------------------------------
 
 // Coordinates of half pixels without the shift back: only for nearest, expressed by the others.
 #define COORD_TF_HALF_PIXEL 100
@@ -260,7 +259,6 @@ static enum base_status lower_resize(struct eng_lower *l, const struct eng_node 
 }
 
 // --- GridSample
-// ----------------------------------------------------------------------------------
 
 static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_node *node)
 {
@@ -298,7 +296,6 @@ static enum base_status lower_grid_sample(struct eng_lower *l, const struct eng_
 }
 
 // --- regions of interest
-// -------------------------------------------------------------------------
 
 static enum base_status roi_fail(struct eng_lower *l, const struct eng_node *node,
                                  const struct eng_desc *x, const struct eng_desc *rois)

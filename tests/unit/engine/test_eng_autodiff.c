@@ -169,6 +169,12 @@ static void check(struct rig *rig, uint32_t y, const char *name)
     if (status == BASE_OK) {
         status = eng_program_validate(&rig->program, &rig->error);
     }
+    rig->program.tensors[loss].is_output = true;
+    for (uint32_t p = 0; status == BASE_OK && p < rig->param_count; p++) {
+        if (gradients[p] != ENG_NONE) {
+            rig->program.tensors[gradients[p]].is_output = true;
+        }
+    }
     if (status == BASE_OK) {
         status = eng_exec_init(&exec, &rig->program, &prepare);
     }
@@ -331,6 +337,7 @@ static void equal_extremes_share(void **state)
     memcpy(rig.values[0], (double[]){1, 3, 3, 2}, 4 * sizeof(double));
     add(&rig, ENG_OP_REDUCE, IDS(x), y)->u.reduce = (struct eng_reduce){ENG_REDUCE_MAX, 1, 4, 1};
     assert_int_equal(eng_autodiff(&rig.program, y, &x, 1, &gradient, NULL), BASE_OK);
+    rig.program.tensors[gradient].is_output = true;
     struct eng_exec exec;
     struct eng_prepare prepare = {.arena = &rig.arena};
     assert_int_equal(eng_exec_init(&exec, &rig.program, &prepare), BASE_OK);
@@ -459,30 +466,36 @@ static void convolutions(void **state)
 
 struct conv_case {
     uint32_t spatial;
-    int64_t channels, filters, in[3], kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
+    int64_t groups, channels, filters, in[3], kernel[3], stride[3], dilation[3], pad_begin[3],
+        pad_end[3];
 };
-// One group: pointwise, strided pointwise, the usual one, leftovers of the stride, more padding
-// than the kernel reaches, one and three dimensions.
+// Pointwise, strided pointwise, the usual one, leftovers of the stride, more padding than the
+// kernel reaches, one and three dimensions; depthwise and in groups.
 static const struct conv_case conv_cases[] = {
-    {2, 3, 5, {4, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
-    {2, 3, 5, {6, 5}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
-    {2, 3, 4, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
-    {2, 3, 2, {8, 7}, {3, 2}, {3, 2}, {1, 2}, {1, 0}, {0, 1}},
-    {2, 2, 3, {5, 4}, {2, 2}, {1, 2}, {1, 1}, {3, 0}, {0, 2}},
-    {2, 2, 3, {5, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 0}, {0, 1}},
-    {1, 3, 2, {9}, {4}, {2}, {1}, {1}, {2}},
-    {3, 2, 2, {4, 3, 5}, {2, 3, 2}, {2, 1, 1}, {1, 1, 2}, {0, 1, 1}, {1, 1, 0}},
+    {2, 1, 3, 5, {4, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 3, 5, {6, 5}, {1, 1}, {2, 3}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 1, 3, 4, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 1, 3, 2, {8, 7}, {3, 2}, {3, 2}, {1, 2}, {1, 0}, {0, 1}},
+    {2, 1, 2, 3, {5, 4}, {2, 2}, {1, 2}, {1, 1}, {3, 0}, {0, 2}},
+    {2, 1, 2, 3, {5, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 0}, {0, 1}},
+    {1, 1, 3, 2, {9}, {4}, {2}, {1}, {1}, {2}},
+    {3, 1, 2, 2, {4, 3, 5}, {2, 3, 2}, {2, 1, 1}, {1, 1, 2}, {0, 1, 1}, {1, 1, 0}},
+    {2, 4, 4, 4, {6, 5}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {2, 3, 3, 3, {5, 4}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 2, 4, 6, {5, 6}, {3, 2}, {2, 1}, {1, 2}, {1, 1}, {0, 1}},
+    {2, 2, 4, 2, {5, 6}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {2, 3, 3, 6, {5, 6}, {2, 3}, {1, 1}, {1, 1}, {0, 1}, {0, 1}},
 };
 
-static void convolutions_of_one_group(void **state)
+static void convolutions_of_all_kinds(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 2 * TEST_COUNT(conv_cases); i++) {
         const struct conv_case *c = &conv_cases[i / 2];
         enum eng_layout layout = i % 2 != 0 ? ENG_CHANNELS_LAST : ENG_PLAIN;
         int64_t large[5] = {2, c->channels}, small[5] = {2, c->filters};
-        int64_t kernel[5] = {c->filters, c->channels};
-        struct eng_conv conv = {.spatial = c->spatial, .groups = 1, .epilogue = NO_FUSION};
+        int64_t kernel[5] = {c->filters, c->channels / c->groups};
+        struct eng_conv conv = {.spatial = c->spatial, .groups = c->groups, .epilogue = NO_FUSION};
         struct rig rig;
         for (uint32_t s = 0; s < c->spatial; s++) {
             large[s + 2] = c->in[s];
@@ -692,7 +705,7 @@ int main(void)
         cmocka_unit_test(normalisation),
         cmocka_unit_test(products),
         cmocka_unit_test(convolutions),
-        cmocka_unit_test(convolutions_of_one_group),
+        cmocka_unit_test(convolutions_of_all_kinds),
         cmocka_unit_test(pools),
         cmocka_unit_test(rasters),
         cmocka_unit_test(gathers),

@@ -1,6 +1,6 @@
 // Convolutions of every instruction set this processor has, against loops in double: kernels,
 // strides, dilations, padding, groups, depthwise, one to three dimensions, epilogues, threads.
-#include "backend/cpu/conv_ops.h"
+#include "backend/cpu/conv_plan.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/prng.h"
@@ -30,6 +30,8 @@ struct convolution {
 };
 
 typedef enum base_status (*prepare_fn)(const struct eng_conv_job *job, struct eng_step *out_step);
+
+static enum base_status low(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static struct base_prng prng;
 
@@ -142,8 +144,12 @@ static void run_once(const struct eng_program *program, const struct eng_command
     assert_int_equal(eng_pool_new(threads, &pool), BASE_OK);
     struct eng_pack_cache *packs;
     assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
-    const struct eng_prepare prepare = {
-        .arena = program->arena, .packs = packs, .kernels = eng_kernels_find(isa), .pool = pool};
+    const struct eng_prepare prepare = {.arena = program->arena,
+                                        .packs = packs,
+                                        .kernels = eng_kernels_find(isa),
+                                        .pool = pool,
+                                        .precision =
+                                            fn == low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
     assert_non_null(prepare.kernels);
     struct eng_step step = {.program = program, .command = command};
     struct eng_conv_job job = {.ctx = &prepare, .program = program, .command = command};
@@ -399,6 +405,97 @@ static void test_winograd(void **state)
     }
 }
 
+static enum base_status low(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_LOW, out_step);
+}
+
+// Bfloat16 keeps eight bits: the bound is that of sums of rounded products.
+static void test_low(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"avx512", "amx"};
+    for (size_t n = 0; n < 2; n++) {
+        const bool has = n == 0 ? eng_cpu_detect()->avx512_bf16 : eng_isa_has(ENG_ISA_AMX);
+        if (!has) {
+            printf("%s: this processor has no bfloat16 products\n", names[n]);
+            continue;
+        }
+        for (int64_t i = 0; i < 40; i++) {
+            struct convolution p =
+                square(1 + i * 3, 1 + i * 7 % 75, 3 + i % 13, 1 + i % 4, 1 + i % 3, i % 2);
+            p.in[1] += 3;
+            p.n = 1 + i % 2;
+            p.bias = i % 2;
+            p.residual = i % 3 == 0;
+            p.act = i % 4 < 2;
+            p.fn = i % 4 == 0 ? ENG_RELU : ENG_SIGMOID;
+            check(&p, names[n], 1 + (uint32_t)i % 2, low, 4e-3);
+        }
+    }
+}
+
+// What gemm_amx.c's tiles do, element by element: reads the same memory, whole tiles of it, so that
+// packing and filling for tiles are checked where there are none.
+static void tile_like_amx(const struct eng_gemm_tile *t)
+{
+    static float sums[32][32];
+    const int64_t height = t->rows > 16 ? 32 : 16, width = t->n > 16 ? 32 : 16;
+    memset(sums, 0, sizeof(sums));
+    const float *b = t->b;
+    for (uint32_t segment = 0; segment < t->segment_count; segment++) {
+        assert_int_equal(t->k % 16, 0);
+        for (uint32_t k = 0; k < t->k; k++, b += width) {
+            for (int64_t r = 0; r < height; r++) {
+                uint16_t a[2];
+                memcpy(a, t->a + t->segments[segment] + (size_t)r * t->lda + k, sizeof(a));
+                for (int64_t j = 0; j < width; j++) {
+                    uint16_t w[2];
+                    memcpy(w, b + j, sizeof(w));
+                    sums[r][j] += eng_bf16_to_f32(a[0]) * eng_bf16_to_f32(w[0]) +
+                                  eng_bf16_to_f32(a[1]) * eng_bf16_to_f32(w[1]);
+                }
+            }
+        }
+    }
+    for (uint32_t r = 0; r < t->rows; r++) {
+        for (uint32_t j = 0; j < t->n; j++) {
+            float *c = t->c + r * t->ldc + j;
+            assert_true(t->finish && !t->accumulate);
+            *c = sums[r][j] + t->bias[j];
+        }
+    }
+}
+
+static struct eng_gemm_kernels like_amx;
+
+static enum base_status amx_form(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_direct(job, &like_amx, out_step);
+}
+
+static void test_tile_form(void **state)
+{
+    (void)state;
+    if (!eng_cpu_detect()->avx512_bf16) {
+        skip(); // filling converts with its instructions
+    }
+    static eng_gemm_tile_fn tiles[32];
+    for (size_t i = 0; i < 32; i++) {
+        tiles[i] = tile_like_amx;
+    }
+    like_amx = (struct eng_gemm_kernels){
+        .vl = 16, .nr = 32, .mr_max = {0, 32, 32}, .tile = {NULL, tiles, tiles}, .pair_step = 16};
+    for (int64_t i = 0; i < 24; i++) {
+        struct convolution p =
+            square(1 + i * 5, 1 + i * 7 % 75, 3 + i % 13, 1 + i % 4, 1 + i % 3, i % 2);
+        p.in[1] += 3;
+        p.n = 1 + i % 2;
+        p.bias = true;
+        check(&p, "avx512", 1, amx_form, 4e-3);
+    }
+}
+
 static void test_threads(void **state)
 {
     (void)state;
@@ -423,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_uneven),    cmocka_unit_test(test_dimensions),
         cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_low),       cmocka_unit_test(test_tile_form),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

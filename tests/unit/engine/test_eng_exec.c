@@ -75,6 +75,8 @@ static void aliases_follow_their_tensor(void **state)
     uint32_t again = tensor(&b, ENG_TEMP, ENG_F32, 6);
     b.program.tensors[again].alias = y;
     uint32_t z = negate(&b, again, 6);
+    b.program.tensors[y].is_output = true;
+    b.program.tensors[z].is_output = true;
     struct eng_exec exec;
     prepare(&b, &exec);
     assert_int_equal(exec.step_count, 2);
@@ -219,6 +221,8 @@ static void constants_at_odd_addresses(void **state)
         command->u.matmul =
             (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
         uint32_t negated = negate(&b, w, K * N); // reads them as they are
+        b.program.tensors[y].is_output = true;
+        b.program.tensors[negated].is_output = true;
         struct eng_pack_cache *packs = NULL;
         assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
         struct eng_prepare ctx = {

@@ -29,7 +29,7 @@ struct product {
     int64_t a_gap; // floats between the end of a row of A and the next one
     float alpha;
     bool bias, residual, in_place;
-    bool act;
+    bool act, low;
     enum eng_unary_fn fn;
 };
 
@@ -136,8 +136,12 @@ static void execute(const struct product *p, const char *isa, uint32_t threads,
     assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
     const struct eng_program program = {
         .arena = &arena, .tensors = tensors, .tensor_count = TENSORS};
-    const struct eng_prepare prepare = {
-        .arena = &arena, .packs = packs, .kernels = eng_kernels_find(isa), .pool = pool};
+    const struct eng_prepare prepare = {.arena = &arena,
+                                        .packs = packs,
+                                        .kernels = eng_kernels_find(isa),
+                                        .pool = pool,
+                                        .precision =
+                                            p->low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
     assert_non_null(prepare.kernels);
     struct eng_step step = {.program = &program, .command = command};
     assert_int_equal(eng_cpu_prepare_matmul(&prepare, &program, command, &step), BASE_OK);
@@ -200,7 +204,8 @@ static void check(const struct product *p, const char *isa, uint32_t threads)
     }
     execute(p, isa, threads, &command, tensors, data);
     for (size_t i = 0; i < floats[C]; i++) {
-        const double bound = 2e-6 * (double)p->k + 2e-6;
+        const double unit = p->low ? 4e-3 : 2e-6; // bfloat16 keeps eight bits
+        const double bound = p->low ? unit * (1 + sqrt((double)p->k)) : unit * (double)p->k + unit;
         if (!(fabs(want[i] - (double)data[C][i]) <= bound)) {
             fail_msg("%s: %lldx%lldx%lld element %zu: %g, expected %g", isa, (long long)p->m,
                      (long long)p->n, (long long)p->k, i, (double)data[C][i], want[i]);
@@ -308,6 +313,33 @@ static void test_epilogues(void **state)
     }
 }
 
+static void test_low(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"avx512", "amx"};
+    for (size_t i = 0; i < 2; i++) {
+        const bool has = i == 0 ? eng_cpu_detect()->avx512_bf16 : eng_isa_has(ENG_ISA_AMX);
+        if (!has) {
+            printf("%s: this processor has no bfloat16 products\n", names[i]);
+            continue;
+        }
+        for (int64_t m = 1; m <= 70; m += 3) {
+            struct product p = {.m = m,
+                                .n = 1 + m * 5 % 71,
+                                .k = 16 + m * 7,
+                                .b_transposed = m % 2,
+                                .a_gap = m % 5,
+                                .alpha = 1,
+                                .bias = m % 2,
+                                .residual = m % 3 == 0,
+                                .act = m % 4 == 1,
+                                .fn = ENG_RELU,
+                                .low = true};
+            check(&p, names[i], 1 + (uint32_t)m % 2);
+        }
+    }
+}
+
 static void test_threads(void **state)
 {
     (void)state;
@@ -337,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_low),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

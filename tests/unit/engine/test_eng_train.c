@@ -482,6 +482,52 @@ static void frozen_parameters_stay(void **state)
     eng_model_unref(model);
 }
 
+// Scale and bias of a normalisation that was not folded learn; its statistics and scalars do not.
+static void statistics_stay(void **state)
+{
+    (void)state;
+    struct onnx_kit *kit = onnx_begin();
+    const float scale[] = {1, 2}, bias[] = {0, 0.5F}, mean[] = {0.5F, 1}, var[] = {1, 4};
+    const float factor[] = {3};
+    onnx_input(kit, "x", ENG_F32, 3, 2);
+    onnx_output(kit, "y", ENG_F32, 3, 2);
+    onnx_initializer(kit, "scale", ENG_F32, ONNX_DIMS(2), scale, sizeof(scale));
+    onnx_initializer(kit, "bias", ENG_F32, ONNX_DIMS(2), bias, sizeof(bias));
+    onnx_initializer(kit, "mean", ENG_F32, ONNX_DIMS(2), mean, sizeof(mean));
+    onnx_initializer(kit, "var", ENG_F32, ONNX_DIMS(2), var, sizeof(var));
+    onnx_initializer(kit, "factor", ENG_F32, NULL, 0, factor, sizeof(factor));
+    onnx_node(kit, "Mul", "x factor", "m");
+    onnx_node(kit, "Relu", "m", "r");
+    onnx_node(kit, "BatchNormalization", "r scale bias mean var", "y");
+    struct eng_model *model = load(kit);
+    struct eng_trainer *trainer = new_trainer(
+        model, &(struct eng_trainer_options){.loss = ENG_LOSS_MSE, .learning_rate = 0.1F});
+    float x[6] = {1, 2, -1, 0.5F, 0.25F, 3}, t[6] = {0};
+    struct eng_array input = array_of(ENG_F32, x, ONNX_DIMS(3, 2));
+    struct eng_array target = array_of(ENG_F32, t, ONNX_DIMS(3, 2));
+    double slope[2] = {0}, loss = 0;
+    for (int i = 0; i < 6; i++) {
+        double r = 3 * (double)x[i] > 0 ? 3 * (double)x[i] : 0;
+        double z = (r - (double)mean[i % 2]) / sqrt((double)var[i % 2] + 1e-5);
+        double y = z * (double)scale[i % 2] + (double)bias[i % 2];
+        loss += y * y / 6;
+        slope[i % 2] += y * z / 3;
+    }
+    assert_true(fabs((double)step(trainer, &input, 1, &target, true) - loss) < 1e-4);
+    for (size_t i = 0; i < eng_trainer_parameter_count(trainer); i++) {
+        struct eng_parameter p;
+        assert_true(eng_trainer_parameter(trainer, i, &p));
+        bool learns = strcmp(p.name, "scale") == 0 || strcmp(p.name, "bias") == 0;
+        assert_int_equal(p.is_frozen, !learns);
+        assert_int_equal(p.gradient != NULL, learns);
+        for (int j = 0; j < 2 && strcmp(p.name, "scale") == 0; j++) {
+            assert_true(fabs((double)p.gradient[j] - slope[j]) < 1e-4);
+        }
+    }
+    eng_trainer_free(trainer);
+    eng_model_unref(model);
+}
+
 static void weights_go_to_files_and_back(void **state)
 {
     (void)state;
@@ -572,6 +618,7 @@ int main(void)
         cmocka_unit_test(a_small_cnn_learns),
         cmocka_unit_test(an_attention_model_reaches_its_teacher),
         cmocka_unit_test(frozen_parameters_stay),
+        cmocka_unit_test(statistics_stay),
         cmocka_unit_test(weights_go_to_files_and_back),
         cmocka_unit_test(shapes_may_change),
         cmocka_unit_test(what_is_wrong_is_said),

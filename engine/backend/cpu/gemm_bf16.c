@@ -1,0 +1,62 @@
+// Products of bfloat16 pairs with sums in float32 (AVX512_BF16): the tiles of gemm_avx512.c with
+// two steps of K in each product. A row of A and a packed column hold pairs where the others hold
+// floats, so that everything else counts pairs. Called through eng_gemm_bf16 from any thread.
+#include "backend/cpu/gemm_kernels.h"
+
+#include <immintrin.h>
+
+#define V                  __m512
+#define V_LANES            16u
+#define V_ZERO()           _mm512_setzero_ps()
+#define V_SET1(x)          _mm512_set1_ps(x)
+#define V_LOAD(p)          _mm512_loadu_ps(p)
+#define V_STORE(p, x)      _mm512_storeu_ps(p, x)
+#define V_FMA(a, b, c)     _mm512_fmadd_ps(a, b, c)
+#define V_DOT(a, b, c)     _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#define V_ADD(a, b)        _mm512_add_ps(a, b)
+#define V_MUL(a, b)        _mm512_mul_ps(a, b)
+#define V_MIN(a, b)        _mm512_min_ps(a, b)
+#define V_MAX(a, b)        _mm512_max_ps(a, b)
+#define M                  __mmask16
+#define M_TAIL(n)          ((__mmask16)(0xffffu >> (16u - (n))))
+#define V_LOAD_M(p, m)     _mm512_maskz_loadu_ps(m, p)
+#define V_STORE_M(p, m, x) _mm512_mask_storeu_ps(p, m, x)
+
+#include "backend/cpu/gemm_template.h"
+
+GEMM_UPTO_14(GEMM_TILE_FN, 1)
+GEMM_UPTO_14(GEMM_TILE_FN, 2)
+GEMM_UPTO_4(GEMM_TILE_FN, 4)
+
+static const eng_gemm_tile_fn tiles1[] = {GEMM_UPTO_14(GEMM_TILE_NAME, 1)};
+static const eng_gemm_tile_fn tiles2[] = {GEMM_UPTO_14(GEMM_TILE_NAME, 2)};
+static const eng_gemm_tile_fn tiles4[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 4)};
+
+void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                            (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from + i)));
+    }
+    if (i < count) {
+        const __mmask16 tail = M_TAIL((uint32_t)(count - i));
+        _mm256_mask_storeu_epi16(
+            to + i, tail, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(tail, from + i)));
+    }
+}
+
+static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
+{
+    eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
+}
+
+const struct eng_gemm_kernels eng_gemm_bf16 = {
+    .name = "bf16",
+    .vl = V_LANES,
+    .nr = 2 * V_LANES,
+    .mr_max = {0, 14, 14, 0, 4},
+    .tile = {NULL, tiles1, tiles2, NULL, tiles4},
+    .act_rows = act_rows,
+    .pair_step = 1,
+};
