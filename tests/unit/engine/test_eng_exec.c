@@ -261,6 +261,17 @@ static void activations_have_a_limit(void **state)
     assert_non_null(strstr(b.error.text, "activations"));
     eng_exec_done(&exec);
     base_arena_done(&b.arena);
+    begin(&b); // the caller's own limit
+    x = tensor(&b, ENG_INPUT, ENG_F32, 1024);
+    (void)negate(&b, x, 1024);
+    for (int fits = 0; fits < 2; fits++) {
+        ctx = (struct eng_prepare){
+            .arena = &b.arena, .buffer_bytes_max = fits ? 4096 : 4095, .error = &b.error};
+        assert_int_equal(eng_exec_init(&exec, &b.program, &ctx),
+                         fits ? BASE_OK : BASE_ERR_TOO_LARGE);
+        eng_exec_done(&exec);
+    }
+    base_arena_done(&b.arena);
 }
 
 int main(void)
