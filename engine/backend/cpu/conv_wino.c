@@ -50,21 +50,24 @@ bool eng_conv_fits_wino(const struct eng_conv_shape *s)
            s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
 }
 
-// G g G^T of one kernel.
-static void transform_kernel(const double (*g)[3], uint32_t size, const float *w,
-                             float out[ELEMENTS_MAX])
+typedef float lanes __attribute__((vector_size(16)));
+#define LANES 4
+
+// G g G^T of four output channels' kernels at once.
+static void transform_kernels(const double (*g)[3], uint32_t size, const lanes w[9],
+                              lanes out[ELEMENTS_MAX])
 {
-    double half[6][3];
+    lanes half[6][3];
     for (uint32_t i = 0; i < size; i++) {
+        const float a = (float)g[i][0], b = (float)g[i][1], c = (float)g[i][2];
         for (uint32_t x = 0; x < 3; x++) {
-            half[i][x] =
-                g[i][0] * (double)w[x] + g[i][1] * (double)w[3 + x] + g[i][2] * (double)w[6 + x];
+            half[i][x] = a * w[x] + b * w[3 + x] + c * w[6 + x];
         }
     }
-    for (uint32_t i = 0; i < size; i++) {
-        for (uint32_t j = 0; j < size; j++) {
-            out[i * size + j] =
-                (float)(half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2]);
+    for (uint32_t j = 0; j < size; j++) {
+        const float a = (float)g[j][0], b = (float)g[j][1], c = (float)g[j][2];
+        for (uint32_t i = 0; i < size; i++) {
+            out[i * size + j] = a * half[i][0] + b * half[i][1] + c * half[i][2];
         }
     }
 }
@@ -76,22 +79,24 @@ static void pack_weights(void *ctx, void *out)
     const int64_t c = d->shape.in_channels, m = d->shape.out_channels;
     const int64_t nr = d->kernels->nr, vl = d->kernels->vl;
     const int64_t elements = (int64_t)d->size * d->size;
-    float *to = out, values[ELEMENTS_MAX];
+    float *to = out;
+    lanes taps[9], values[ELEMENTS_MAX];
     for (int64_t panel = 0; panel < m; panel += nr) {
         const int64_t left = m - panel < nr ? m - panel : nr;
         const int64_t width = (left + vl - 1) / vl * vl;
-        for (int64_t i = 0; i < c; i++) {
-            for (int64_t j = 0; j < width; j++) {
-                float *at = to + panel * elements * c + i * width + j;
-                if (j < left) {
-                    transform_kernel(d->unit == 2 ? g2 : g4, d->size,
-                                     d->weights + ((panel + j) * c + i) * 9, values);
-                } else {
-                    memset(values, 0, sizeof(values));
+        for (int64_t at = 0; at < c * width; at += LANES) {
+            const int64_t i = at / width, j = at % width;
+            memset(taps, 0, sizeof(taps));
+            for (int64_t l = 0; l < LANES && j + l < left; l++) {
+                const float *w = d->weights + ((panel + j + l) * c + i) * 9;
+                for (int t = 0; t < 9; t++) {
+                    taps[t][l] = w[t];
                 }
-                for (int64_t e = 0; e < elements; e++) {
-                    at[e * c * width] = values[e];
-                }
+            }
+            transform_kernels(d->unit == 2 ? g2 : g4, d->size, taps, values);
+            float *first = to + panel * elements * c + at;
+            for (int64_t e = 0; e < elements; e++) {
+                memcpy(first + e * c * width, &values[e], sizeof(values[e]));
             }
         }
     }

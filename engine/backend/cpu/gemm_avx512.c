@@ -1,5 +1,5 @@
-// Products and convolutions on AVX-512: 14 x 32 tiles (28 of the 32 registers hold sums) and 7 x 64
-// for images 7 pixels wide. Called through eng_gemm_avx512 from any thread.
+// Products and convolutions on AVX-512: 14 x 32 tiles (28 of the 32 registers hold sums) and 4 x 64
+// for few rows. Called through eng_gemm_avx512 from any thread.
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -36,17 +36,17 @@
 
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
-GEMM_UPTO_7(GEMM_TILE_FN, 4)
+GEMM_UPTO_4(GEMM_TILE_FN, 4)
 
 static const eng_gemm_tile_fn tiles1[] = {GEMM_UPTO_14(GEMM_TILE_NAME, 1)};
 static const eng_gemm_tile_fn tiles2[] = {GEMM_UPTO_14(GEMM_TILE_NAME, 2)};
-static const eng_gemm_tile_fn tiles4[] = {GEMM_UPTO_7(GEMM_TILE_NAME, 4)};
+static const eng_gemm_tile_fn tiles4[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 4)};
 
 const struct eng_gemm_kernels eng_gemm_avx512 = {
     .name = "avx512",
     .vl = V_LANES,
     .nr = 2 * V_LANES,
-    .mr_max = {0, 14, 14, 0, 7},
+    .mr_max = {0, 14, 14, 0, 4},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
     .dw_block = dw_blocks,

@@ -7,9 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#define L1_PANEL_BYTES 65536
-#define L2_BAND_BYTES  600000
-#define SMALL_FLOPS    1000000 // below it, waking another thread costs more than it brings
+#define L1_PANEL_BYTES   65536
+#define L2_BAND_BYTES    600000
+#define COLLIDING_FLOATS 1024    // rows this far apart share sets of the caches
+#define SMALL_FLOPS      1000000 // below it, waking another thread costs more than it brings
 
 void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *epilogue)
 {
@@ -105,6 +106,9 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     plan->band_rows = div_up(plan->rows, plan->bands);
     plan->bands = div_up(plan->rows, plan->band_rows);
     plan->kc = (uint32_t)(L1_PANEL_BYTES / sizeof(float) / kernels->nr);
+    if (plan->ldc % COLLIDING_FLOATS == 0) {
+        plan->kc *= 2; // partial sums would push each other out of the cache
+    }
     if (plan->band_rows * plan->tiles < 3 || kernels->pair_step > 1) {
         plan->kc = UINT32_MAX; // too few tiles to read a panel again
     }
