@@ -125,16 +125,21 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
     return BASE_OK;
 }
 
+static size_t buffer_limit(const struct eng_prepare *ctx)
+{
+    size_t limit = ctx->buffer_bytes_max;
+    return limit != 0 && limit < ENG_BUFFER_BYTES_MAX ? limit : ENG_BUFFER_BYTES_MAX;
+}
+
 // Offsets of the TEMP tensors in one buffer.
 static enum base_status lay_out(struct eng_exec *exec, const struct eng_prepare *ctx,
                                 struct eng_memory_plan *out_plan)
 {
-    enum base_status status =
-        eng_program_plan_memory(exec->program, ctx->arena, ENG_BUFFER_BYTES_MAX, out_plan);
+    size_t limit = buffer_limit(ctx);
+    enum base_status status = eng_program_plan_memory(exec->program, ctx->arena, limit, out_plan);
     if (status == BASE_ERR_TOO_LARGE) {
         return base_error_set(ctx->error, status,
-                              "the plan needs more than %zu bytes of activations",
-                              ENG_BUFFER_BYTES_MAX);
+                              "the plan needs more than %zu bytes of activations", limit);
     }
     BASE_TRY(status);
     exec->buffer_bytes = out_plan->total_bytes;
@@ -197,15 +202,14 @@ static enum base_status align_constants(struct eng_exec *exec, const struct eng_
     return BASE_OK;
 }
 
-static enum base_status place(struct eng_exec *exec, const struct eng_prepare *ctx)
+static enum base_status place(struct eng_exec *exec, const struct eng_prepare *ctx,
+                              const struct eng_memory_plan *plan)
 {
     const struct eng_program *program = exec->program;
-    struct eng_memory_plan plan;
     exec->data = base_arena_zalloc(ctx->arena, (program->tensor_count + 1) * sizeof *exec->data);
     if (exec->data == NULL) {
         return BASE_ERR_NOMEM;
     }
-    BASE_TRY(lay_out(exec, ctx, &plan));
     exec->buffer = aligned_alloc(ALIGNMENT, exec->buffer_bytes + ALIGNMENT);
     if (exec->buffer == NULL) {
         return BASE_ERR_NOMEM;
@@ -214,8 +218,8 @@ static enum base_status place(struct eng_exec *exec, const struct eng_prepare *c
         const struct eng_tensor *tensor = &program->tensors[i];
         if (tensor->kind == ENG_CONST) {
             exec->data[i] = (void *)(uintptr_t)tensor->data; // steps only read it
-        } else if (plan.offsets[i] != ENG_PLAN_NOWHERE) {
-            exec->data[i] = exec->buffer + plan.offsets[i];
+        } else if (plan->offsets[i] != ENG_PLAN_NOWHERE) {
+            exec->data[i] = exec->buffer + plan->offsets[i];
         }
     }
     BASE_TRY(align_constants(exec, ctx));
@@ -226,9 +230,11 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
                                const struct eng_prepare *ctx)
 {
     *exec = (struct eng_exec){.program = program};
+    struct eng_memory_plan plan;
     size_t scratch = 0;
+    BASE_TRY(lay_out(exec, ctx, &plan)); // what is too large fails before anything is packed
     BASE_TRY(prepare_steps(exec, ctx, &scratch));
-    if (scratch > ENG_BUFFER_BYTES_MAX) {
+    if (scratch > buffer_limit(ctx)) {
         return BASE_ERR_TOO_LARGE;
     }
     if (scratch > 0) {
@@ -238,7 +244,7 @@ enum base_status eng_exec_init(struct eng_exec *exec, const struct eng_program *
             return BASE_ERR_NOMEM;
         }
     }
-    return place(exec, ctx);
+    return place(exec, ctx, &plan);
 }
 
 void eng_exec_done(struct eng_exec *exec)

@@ -23,6 +23,7 @@ static const ad_rule_fn rules[ENG_OP_COUNT] = {
     [ENG_OP_SCATTER] = ad_rule_scatter,
     [ENG_OP_TOPK] = ad_rule_topk,
     [ENG_OP_CUMSUM] = ad_rule_cumsum,
+    [ENG_OP_RESIZE] = ad_rule_resize,
 };
 
 bool eng_autodiff_supports(enum eng_atomic op)

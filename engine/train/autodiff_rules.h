@@ -121,6 +121,7 @@ enum base_status ad_rule_conv(struct eng_ad *ad, const struct eng_command *comma
 enum base_status ad_rule_conv_transpose(struct eng_ad *ad, const struct eng_command *command,
                                         uint32_t dy);
 enum base_status ad_rule_pool(struct eng_ad *ad, const struct eng_command *command, uint32_t dy);
+enum base_status ad_rule_resize(struct eng_ad *ad, const struct eng_command *command, uint32_t dy);
 enum base_status ad_rule_raster(struct eng_ad *ad, const struct eng_command *command, uint32_t dy);
 enum base_status ad_rule_gather(struct eng_ad *ad, const struct eng_command *command, uint32_t dy);
 enum base_status ad_rule_scatter(struct eng_ad *ad, const struct eng_command *command, uint32_t dy);

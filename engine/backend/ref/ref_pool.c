@@ -109,13 +109,13 @@ static int64_t onnx_index(const struct pool *p, const struct tap *tap)
     return index;
 }
 
-// The current window in the channel whose first element is `first`.
+// The current window in one channel; `first`: its first place there (perhaps in the padding).
 static struct window look(const struct pool *p, enum eng_dtype dtype, const void *x, int64_t first)
 {
     struct window w = {.most_tap = -1};
     for (int64_t i = 0; i < p->inside_count; i++) {
         int64_t t = p->inside[i];
-        double value = eng_ref_load(dtype, x, first + p->window_offset + p->table[t].offset);
+        double value = eng_ref_load(dtype, x, first + p->table[t].offset);
         w.sum += p->shape->fn == ENG_POOL_LP ? pow(fabs(value), (double)p->shape->p) : value;
         if (w.most_tap < 0 || value > w.most || isnan(value)) {
             w.most = value;
@@ -160,8 +160,8 @@ static void pool_one(const struct eng_step *step, const struct eng_run *run, con
 {
     enum eng_dtype dtype = eng_ref_in_type(step, 0);
     int64_t *indices = eng_ref_out(step, run, 1), volume = 1;
-    struct window w =
-        look(p, dtype, eng_ref_in(step, run, 0), n * p->in_stride[0] + c * p->in_stride[1]);
+    struct window w = look(p, dtype, eng_ref_in(step, run, 0),
+                           n * p->in_stride[0] + c * p->in_stride[1] + p->window_offset);
     eng_ref_store(dtype, eng_ref_out(step, run, 0),
                   n * p->out_stride[0] + c * p->out_stride[1] + out_offset(p, out, p->out_stride),
                   result_of(p, &w));
@@ -195,27 +195,35 @@ static enum base_status run_pool(const struct eng_step *step, const struct eng_r
 
 // --- gradient ---------------------------------------------------------------------------------
 
-// Adds what the current window passes back to dx.
+static void add_to(enum eng_dtype dtype, void *data, int64_t at, double value)
+{
+    eng_ref_store(dtype, data, at, eng_ref_load(dtype, data, at) + value);
+}
+
+// Adds what the current window passes back to dx; `first`: its first place in the channel.
 static void pass_back(const struct pool *p, enum eng_dtype dtype, const void *x, void *dx,
                       int64_t first, double dy)
 {
     const struct eng_pool *s = p->shape;
+    if (s->fn == ENG_POOL_AVERAGE) {
+        for (int64_t i = 0; i < p->inside_count; i++) {
+            add_to(dtype, dx, first + p->table[p->inside[i]].offset, dy / (double)divisor_of(p));
+        }
+        return;
+    }
     struct window w = look(p, dtype, x, first);
+    if (s->fn == ENG_POOL_MAX) {
+        if (w.most_tap >= 0) {
+            add_to(dtype, dx, first + p->table[w.most_tap].offset, dy);
+        }
+        return;
+    }
     double norm = result_of(p, &w);
-    for (int64_t i = 0; i < p->inside_count; i++) {
-        int64_t t = p->inside[i], place = first + p->window_offset + p->table[t].offset;
-        double share = 0;
-        if (s->fn == ENG_POOL_MAX) {
-            share = t == w.most_tap ? 1 : 0;
-        } else if (s->fn == ENG_POOL_AVERAGE) {
-            share = 1 / (double)divisor_of(p);
-        } else if (norm > 0) {
-            double value = eng_ref_load(dtype, x, place);
-            share = copysign(pow(fabs(value) / norm, (double)(s->p - 1)), value);
-        }
-        if (share != 0) {
-            eng_ref_store(dtype, dx, place, eng_ref_load(dtype, dx, place) + share * dy);
-        }
+    for (int64_t i = 0; i < p->inside_count && norm > 0; i++) {
+        int64_t place = first + p->table[p->inside[i]].offset;
+        double value = eng_ref_load(dtype, x, place);
+        double share = copysign(pow(fabs(value) / norm, (double)(s->p - 1)), value);
+        add_to(dtype, dx, place, share * dy);
     }
 }
 
@@ -233,7 +241,7 @@ static enum base_status run_pool_grad(const struct eng_step *step, const struct 
             double dy = eng_ref_load(dtype, eng_ref_in(step, run, 1),
                                      n * p.out_stride[0] + c * p.out_stride[1] + place);
             pass_back(&p, dtype, eng_ref_in(step, run, 0), dx,
-                      n * p.in_stride[0] + c * p.in_stride[1], dy);
+                      n * p.in_stride[0] + c * p.in_stride[1] + p.window_offset, dy);
         }
     }
     return BASE_OK;

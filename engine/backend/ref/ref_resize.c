@@ -1,16 +1,8 @@
 // Resize of any number of dimensions: one pass per dimension that changes, over doubles. Reference
 // kernel; runs on the session's thread.
+#include "backend/ref/ref_resize.h"
+
 #include "backend/ref/ref.h"
-
-#define TAPS_MAX 4
-
-// Which elements of a row make one element of the resized row.
-struct taps {
-    bool is_outside; // TF_CROP: the extrapolation value instead
-    int count;
-    int64_t at[TAPS_MAX];
-    double weight[TAPS_MAX];
-};
 
 // One dimension.
 struct axis {
@@ -20,12 +12,11 @@ struct axis {
     double roi_begin, roi_end;
 };
 
-static struct axis axis_of(const struct eng_step *step, uint32_t d)
+static struct axis axis_of(const struct eng_resize *r, uint32_t d, int64_t in, int64_t out)
 {
-    const struct eng_resize *r = step->command->u.resize;
     struct axis a = {.resize = r,
-                     .in = eng_ref_in_tensor(step, 0)->desc.dims[d],
-                     .out = eng_ref_out_tensor(step, 0)->desc.dims[d],
+                     .in = in,
+                     .out = out,
                      .roi_begin = (double)r->roi_begin[d],
                      .roi_end = (double)r->roi_end[d]};
     // A scale that came from sizes is taken at full precision.
@@ -77,10 +68,10 @@ static double cubic(double d, double a)
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-static struct taps taps_of(const struct axis *a, int64_t i)
+static struct eng_resize_taps taps_of(const struct axis *a, int64_t i)
 {
     const struct eng_resize *r = a->resize;
-    struct taps t = {0};
+    struct eng_resize_taps t = {0};
     double x = source_of(a, i), last = (double)a->in - 1, first = floor(x), sum = 0;
     t.is_outside = r->coord == ENG_COORD_TF_CROP && !(x >= 0 && x <= last);
     if (r->fn == ENG_RESIZE_NEAREST) {
@@ -106,12 +97,31 @@ static struct taps taps_of(const struct axis *a, int64_t i)
     return t;
 }
 
+struct eng_resize_taps eng_resize_taps_of(const struct eng_resize *resize, uint32_t dim, int64_t in,
+                                          int64_t out, int64_t index)
+{
+    struct axis a = axis_of(resize, dim, in, out);
+    return taps_of(&a, index);
+}
+
+// Whether a pass would change nothing.
+static bool is_identity(const struct axis *a)
+{
+    return a->in == a->out && a->scale == 1 && a->resize->coord != ENG_COORD_TF_CROP;
+}
+
+bool eng_resize_is_identity(const struct eng_resize *resize, uint32_t dim, int64_t in, int64_t out)
+{
+    struct axis a = axis_of(resize, dim, in, out);
+    return is_identity(&a);
+}
+
 // [outer, in, inner] -> [outer, out, inner].
 static void resize_axis(const struct axis *a, const double *from, double *to, int64_t outer,
                         int64_t inner)
 {
     for (int64_t i = 0; i < a->out; i++) {
-        struct taps t = taps_of(a, i);
+        struct eng_resize_taps t = taps_of(a, i);
         for (int64_t o = 0; o < outer; o++) {
             for (int64_t j = 0; j < inner; j++) {
                 double sum = 0;
@@ -159,9 +169,9 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
         from[i] = eng_ref_load(in->dtype, eng_ref_in(step, run, 0), i);
     }
     for (uint32_t d = 0; d < in->rank; d++) {
-        struct axis a = axis_of(step, d);
+        struct axis a = axis_of(step->command->u.resize, d, in->dims[d], out->dims[d]);
         inner /= a.in;
-        if (a.in != a.out || a.scale != 1 || a.resize->coord == ENG_COORD_TF_CROP) {
+        if (!is_identity(&a)) {
             resize_axis(&a, from, to, outer, inner);
             double *swapped = from;
             from = to;

@@ -11,7 +11,7 @@
 // it into a convolution, the folded weights are the parameters. Dropout passes everything through.
 //
 // What cannot be trained: models whose shapes depend on contents (NonZero, Loop, a decision of If),
-// and operators without a gradient (Resize, GridSample, RoiAlign, Det...). eng_trainer_step says
+// and operators without a gradient (GridSample, RoiAlign, Det...). eng_trainer_step says
 // which, on the first step with inputs of new shapes.
 //
 // Usage:

@@ -544,6 +544,30 @@ static void pools(void **state)
     }
 }
 
+// Every mode and every rule of coordinates; up, down and to one element.
+static void resizing(void **state)
+{
+    (void)state;
+    const int64_t sizes[][2] = {{7, 4}, {3, 2}, {1, 9}};
+    for (int i = 0; i < 3 * 5 * 3; i++) {
+        const int64_t *size = sizes[i % 3];
+        struct eng_resize resize = {.fn = (enum eng_resize_fn)(i / 3 % 3),
+                                    .coord = (enum eng_resize_coord)(i / 9),
+                                    .scale = {1, 1, (float)size[0] / 4, (float)size[1] / 5},
+                                    .roi_end = {1, 1, 1.2F, 0.8F},
+                                    .roi_begin = {0, 0, 0.1F, 0.2F},
+                                    .cubic_a = -0.75F,
+                                    .extrapolation = 2,
+                                    .exclude_outside = i % 2 != 0};
+        struct rig rig;
+        rig_init(&rig);
+        uint32_t x = param(&rig, -1, 1, DIMS(2, 2, 4, 5));
+        uint32_t y = temp(&rig, DIMS(2, 2, size[0], size[1]));
+        add(&rig, ENG_OP_RESIZE, IDS(x), y)->u.resize = &resize;
+        check(&rig, y, "resize");
+    }
+}
+
 // --- moves ------------------------------------------------------------------------------------
 
 static void rasters(void **state)
@@ -707,6 +731,7 @@ int main(void)
         cmocka_unit_test(convolutions),
         cmocka_unit_test(convolutions_of_all_kinds),
         cmocka_unit_test(pools),
+        cmocka_unit_test(resizing),
         cmocka_unit_test(rasters),
         cmocka_unit_test(gathers),
         cmocka_unit_test(scatters),
