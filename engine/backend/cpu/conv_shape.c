@@ -25,8 +25,13 @@ enum base_status eng_conv_shape_of(const struct eng_program *program,
          !is_channels_last(program, conv->epilogue.residual))) {
         return BASE_ERR_UNSUPPORTED;
     }
-    const struct eng_desc *x = &program->tensors[command->inputs[0]].desc;
-    const struct eng_desc *y = &program->tensors[command->outputs[0]].desc;
+    return eng_conv_shape_from(conv, &program->tensors[command->inputs[0]].desc,
+                               &program->tensors[command->outputs[0]].desc, out);
+}
+
+enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct eng_desc *x,
+                                     const struct eng_desc *y, struct eng_conv_shape *out)
+{
     struct eng_conv_shape s = {
         .batch = x->dims[0],
         .groups = conv->groups,

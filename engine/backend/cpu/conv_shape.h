@@ -16,6 +16,11 @@ struct eng_conv_shape {
 BASE_NODISCARD enum base_status eng_conv_shape_of(const struct eng_program *program,
                                                   const struct eng_command *command,
                                                   struct eng_conv_shape *out);
+// The same from x and y themselves; for gradients, whose commands have other operands.
+BASE_NODISCARD enum base_status eng_conv_shape_from(const struct eng_conv *conv,
+                                                    const struct eng_desc *x,
+                                                    const struct eng_desc *y,
+                                                    struct eng_conv_shape *out);
 static inline int64_t eng_conv_taps(const struct eng_conv_shape *s)
 {
     return s->kernel[0] * s->kernel[1] * s->kernel[2];

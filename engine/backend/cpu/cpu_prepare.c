@@ -5,6 +5,8 @@
 static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_MATMUL] = eng_cpu_prepare_matmul,
     [ENG_OP_CONV] = eng_cpu_prepare_conv,
+    [ENG_OP_CONV_GRAD_INPUT] = eng_cpu_prepare_conv_grad_input,
+    [ENG_OP_CONV_GRAD_WEIGHT] = eng_cpu_prepare_conv_grad_weight,
     [ENG_OP_UNARY] = eng_cpu_prepare_unary,
     [ENG_OP_CAST] = eng_cpu_prepare_cast,
     [ENG_OP_BINARY] = eng_cpu_prepare_binary,

@@ -36,6 +36,7 @@ struct eng_gemm_plan {
     int64_t band_rows, bands;         // rows of a band, bands of an image
     uint32_t splits;                  // ranges of panels
     uint32_t kc;                      // floats of K in a block
+    bool add;                         // to what C holds
     enum eng_gemm_act act, act_after; // in registers; as a second pass
     float alpha, beta;
 };
