@@ -12,18 +12,23 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ALIGNMENT        64u
 #define BUCKET_COUNT     1024u // models have hundreds of weights: chains stay short
 #define PACK_ENTRIES_MAX 1000000u
+// Blocks this large are pages of their own: among the short-lived copies that planning makes they
+// would leave holes in the heap.
+#define PAGES_BYTES_MIN ((size_t)256 << 10)
 
 struct entry {
     struct entry *next;
     struct eng_pack_key key;
     size_t bytes;
     void *memory;
-    uint32_t users; // how many calls of eng_pack_get this serves
-    bool ready;     // filled; before that only the filling thread touches `memory`
+    size_t memory_bytes; // as asked for
+    uint32_t users;      // how many calls of eng_pack_get this serves
+    bool ready;          // filled; before that only the filling thread touches `memory`
 };
 
 struct eng_pack_cache {
@@ -53,9 +58,22 @@ enum base_status eng_pack_cache_new(struct eng_pack_cache **out_cache)
     return BASE_OK;
 }
 
+static void *block_new(size_t bytes)
+{
+    if (bytes < PAGES_BYTES_MIN) {
+        return aligned_alloc(ALIGNMENT, bytes);
+    }
+    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
 static void entry_free(struct entry *entry)
 {
-    free(entry->memory);
+    if (entry->memory_bytes < PAGES_BYTES_MIN) {
+        free(entry->memory);
+    } else {
+        (void)munmap(entry->memory, entry->memory_bytes);
+    }
     free(entry);
 }
 
@@ -110,7 +128,8 @@ static struct entry *entry_new(const struct eng_pack_key *key, size_t bytes)
     if (entry == NULL) {
         return NULL;
     }
-    entry->memory = aligned_alloc(ALIGNMENT, rounded == 0 ? ALIGNMENT : rounded);
+    entry->memory_bytes = rounded == 0 ? ALIGNMENT : rounded;
+    entry->memory = block_new(entry->memory_bytes);
     if (entry->memory == NULL) {
         free(entry);
         return NULL;

@@ -349,6 +349,7 @@ static enum base_status take_dense(const struct eng_tensor_proto *proto,
     size_t element = eng_dtype_bytes(proto->desc.dtype);
     size_t alignment = element > 8 ? 8 : element;
     bool clean = proto->desc.dtype != ENG_BOOL || bools_are_clean(bytes, proto->count);
+    stays = stays && size >= ENG_MAPPED_BYTES_MIN;
     bool loose = source->loose && proto->desc.dtype == ENG_F32 && size >= ENG_LOOSE_BYTES_MIN;
     if (stays && clean && (loose || (uintptr_t)bytes % alignment == 0)) {
         out->data = (void *)(uintptr_t)bytes;
