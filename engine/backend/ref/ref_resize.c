@@ -160,11 +160,14 @@ static enum base_status run_resize(const struct eng_step *step, const struct eng
 {
     const struct eng_desc *in = &eng_ref_in_tensor(step, 0)->desc;
     const struct eng_desc *out = &eng_ref_out_tensor(step, 0)->desc;
-    double *from = run->scratch, *to = from + largest_stage(step);
     int64_t outer = 1, inner = eng_desc_count(in), count = eng_desc_count(out);
     if (count == 0) {
         return BASE_OK;
     }
+    if (inner == 0) {
+        return base_error_set(run->error, BASE_ERR_INVALID, "nothing can be resized to something");
+    }
+    double *from = run->scratch, *to = from + largest_stage(step);
     for (int64_t i = 0; i < inner; i++) {
         from[i] = eng_ref_load(in->dtype, eng_ref_in(step, run, 0), i);
     }
