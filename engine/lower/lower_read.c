@@ -66,7 +66,7 @@ enum base_status eng_lower_slot(struct eng_lower *l, const struct eng_node *node
 enum base_status eng_lower_input(struct eng_lower *l, const struct eng_node *node, uint32_t input,
                                  uint32_t *out)
 {
-    struct eng_slot slot;
+    struct eng_slot slot = {0};
     BASE_TRY(eng_lower_slot(l, node, input, &slot));
     if (slot.type != ENG_VALUE_TENSOR) {
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "input %" PRIu32 " is not a tensor",

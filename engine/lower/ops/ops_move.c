@@ -249,6 +249,12 @@ static enum base_status lower_tile(struct eng_lower *l, const struct eng_node *n
         }
     }
     BASE_TRY(eng_desc_allow(l, node, &desc));
+    struct eng_maps maps = {.l = l};
+    uint32_t out = ENG_NONE;
+    if (eng_desc_count(&desc) == 0) { // repeated no times: strides would be those of nothing
+        BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
+        return eng_lower_output(l, node, 0, out);
+    }
     int64_t from[ENG_RANK_MAX];
     int64_t to[ENG_RANK_MAX];
     eng_layout_strides(&in, ENG_PLAIN, from);
@@ -261,8 +267,6 @@ static enum base_status lower_tile(struct eng_lower *l, const struct eng_node *n
         map.dst_stride[2 * d + 1] = to[d];
         map.src_stride[2 * d + 1] = from[d];
     }
-    struct eng_maps maps = {.l = l};
-    uint32_t out = ENG_NONE;
     BASE_TRY(eng_maps_add(&maps, &map));
     BASE_TRY(eng_maps_finish(&maps, &desc, false, &out));
     return eng_lower_output(l, node, 0, out);

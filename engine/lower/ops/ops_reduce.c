@@ -64,7 +64,7 @@ static enum base_status lower_reduce(struct eng_lower *l, const struct eng_node 
         return eng_lower_output(l, node, 0, x);
     }
     uint32_t axes[ENG_RANK_MAX];
-    uint32_t count;
+    uint32_t count = 0;
     BASE_TRY(read_axes(l, node, list, list_count, desc.rank, axes, &count));
     bool keep_dims = eng_node_int(node, "keepdims", 1) != 0;
     BASE_TRY(eng_emit_reduce(l, fn, x, axes, count, keep_dims, &y));
