@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT      64u
-#define FOLD_CHUNK     ((size_t)64 << 10)
-#define FOLD_BYTES_MAX ((size_t)16 << 30) // temporaries of one program
+#define ALIGNMENT  64u
+#define FOLD_CHUNK ((size_t)64 << 10)
+#define FOLD_BYTES_MAX                                                                             \
+    ((size_t)2 << 30) // of one program computed while lowering, and of its scratch
 
 void eng_fold_init(struct eng_fold *fold, const struct eng_kernels *kernels, struct eng_pool *pool)
 {

@@ -90,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct runner runner = {.runs = 0};
     eng_fold_init(&runner.fold, NULL, NULL);
+    runner.fold.arena.limit_bytes = MEMORY_MAX;
     for (int merge = 0; merge < 2; merge++) {
         struct base_arena arena;
         base_arena_init(&arena, base_alloc_heap(), 1 << 16, MEMORY_MAX);
