@@ -18,12 +18,12 @@
 #define ENG_NODE_PORTS_MAX  65536u   // inputs or outputs of one node
 #define ENG_ATTRS_MAX       256u     // attributes of one node
 #define ENG_GRAPH_DEPTH_MAX 16u      // nested subgraphs
-// Float initializers of this size and more stay where the file has them, at any address: who reads
-// them as numbers makes an aligned copy first (session/exec.h does for steps).
 // Smaller initializers are copied out of the file: a page of it that is read brings its neighbours
 // into memory.
 #define ENG_MAPPED_BYTES_MIN ((size_t)64 << 10)
-#define ENG_LOOSE_BYTES_MIN  ((size_t)256 << 10)
+// Float initializers of this size and more stay where the file has them, at any address: who reads
+// them as numbers makes an aligned copy first (session/exec.h does for steps).
+#define ENG_LOOSE_BYTES_MIN ((size_t)256 << 10)
 // Opsets before 7 are read with the meaning of 7; a node in a form that 7 no longer has is refused.
 #define ENG_OPSET_MIN  1
 #define ENG_OPSET_FULL 7

@@ -21,7 +21,7 @@
 
 struct rig {
     const struct eng_conv_job *job;
-    void **data; // by tensor number
+    void **data; // by tensor number; made by the first measurement
 };
 
 // Operands a run reads or writes, as buffers of their own; constants stay where they are.
@@ -47,9 +47,16 @@ static enum base_status place_operand(struct rig *rig, uint32_t tensor)
     return BASE_OK;
 }
 
+// Once, and only when something is measured: a remembered choice needs no operands.
 static enum base_status place_operands(struct rig *rig)
 {
     const struct eng_command *command = rig->job->command;
+    if (rig->data == NULL) {
+        rig->data = calloc(rig->job->program->tensor_count, sizeof *rig->data);
+    }
+    if (rig->data == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     const struct eng_tensor *weights = &rig->job->program->tensors[command->inputs[1]];
     for (uint32_t i = 0; i < command->input_count; i++) {
         // Constant weights are packed, or read where they lie.
@@ -63,13 +70,15 @@ static enum base_status place_operands(struct rig *rig)
 static void free_operands(struct rig *rig)
 {
     const struct eng_command *command = rig->job->command;
-    for (uint32_t i = 0; i < command->input_count; i++) {
+    for (uint32_t i = 0; rig->data != NULL && i < command->input_count; i++) {
         if (command->inputs[i] != ENG_NONE && rig->data[command->inputs[i]] != NULL) {
             free(rig->data[command->inputs[i]]);
             rig->data[command->inputs[i]] = NULL;
         }
     }
-    free(rig->data[command->outputs[0]]);
+    if (rig->data != NULL) {
+        free(rig->data[command->outputs[0]]);
+    }
     free(rig->data);
 }
 
@@ -102,6 +111,7 @@ static enum base_status time_step(const struct eng_step *step, const struct eng_
 static enum base_status measure(void *ctx, const struct eng_candidate *candidate, double *out_us)
 {
     struct rig *rig = ctx;
+    BASE_TRY(place_operands(rig));
     struct base_arena arena;
     base_arena_init(&arena, base_alloc_heap(), ARENA_CHUNK_BYTES, 0);
     struct eng_prepare prepare = *rig->job->ctx;
@@ -154,14 +164,9 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
     char problem[ENG_SEARCH_PROBLEM_BYTES];
     problem_text(&job->shape, eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
     struct rig rig = {.job = job};
-    rig.data = calloc(job->program->tensor_count, sizeof *rig.data);
-    if (rig.data == NULL) {
-        return 0;
-    }
     size_t index = 0;
-    bool placed = place_operands(&rig) == BASE_OK;
-    if (eng_search_choose(job->ctx->search, problem, list, count, placed ? measure : NULL, &rig,
-                          &index) != BASE_OK) {
+    if (eng_search_choose(job->ctx->search, problem, list, count, measure, &rig, &index) !=
+        BASE_OK) {
         index = 0;
     }
     free_operands(&rig);
