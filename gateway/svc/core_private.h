@@ -216,7 +216,7 @@ bool gw_control_step(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_background_start(struct gw_core *core, struct base_error *error);
 void gw_background_stop(struct gw_core *core);
 bool gw_background_step(struct gw_core *core); // runs what waits, when there is no thread for it
-void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
+void gw_core_publish(struct gw_core *core);    // builds a plan from the catalog, hands it out
 
 // ---- Catalog and rollouts: the control thread's
 

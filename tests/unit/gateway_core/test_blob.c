@@ -275,8 +275,8 @@ static void dictionary_text(const uint8_t *bytes, size_t size, char out[DICTIONA
     for (unsigned bit = 0; bit < 8 * WIRE_SHA256_BYTES; bit += 6) {
         unsigned value = 0;
         for (unsigned i = bit; i < bit + 6; i++) {
-            unsigned set = i < 8 * WIRE_SHA256_BYTES ? digest.bytes[i / 8] >> (7 - i % 8) & 1 : 0;
-            value = value << 1 | set;
+            unsigned byte = i < 8 * WIRE_SHA256_BYTES ? digest.bytes[i / 8] : 0;
+            value = value << 1 | (byte >> (7 - i % 8) & 1);
         }
         out[at++] = alphabet[value];
     }
