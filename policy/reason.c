@@ -77,6 +77,20 @@ const char *pol_reason_name(enum pol_reason reason)
         return "rollback_complete";
     case POL_REASON_ROLLBACK_RUNNING:
         return "rollback_running";
+    case POL_REASON_NO_DATA_TOO_LONG:
+        return "no_data_too_long";
+    case POL_REASON_RISE_OVER_CONTROL:
+        return "rise_over_control";
+    case POL_REASON_SILENT_OVER_CONTROL:
+        return "silent_over_control";
+    case POL_REASON_EVIDENCE_OPEN:
+        return "evidence_open";
+    case POL_REASON_EVIDENCE_GOOD:
+        return "evidence_good";
+    case POL_REASON_APPROVAL_PENDING:
+        return "approval_pending";
+    case POL_REASON_KILLED:
+        return "killed";
     case POL_REASON_STAGES_INVALID:
         return "stages_invalid";
     case POL_REASON_COUNT:

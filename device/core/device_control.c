@@ -126,6 +126,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         .profile = {text, size},
     };
     dev_offers_start(&control->offers);
+    dev_offers_none(runtime);
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
 
@@ -225,7 +226,8 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
         bool ready = false;
         at += dev_offers_feed(&control->offers, bytes + at, size - at, &ready);
         if (ready) {
-            dev_offer_take(runtime, control->offers.bytes, control->offers.size);
+            dev_offer_take(runtime, control->offers.bytes, control->offers.size,
+                           control->offers.flags);
         }
     }
 }
@@ -243,6 +245,10 @@ static void checkin_done(struct dev_runtime *runtime)
         !control->pairs_sent) {
         control->pairs_wanted = true;
         control->checkin_due_us = 0;
+    }
+    if (!offers ||
+        (control->offers.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) == 0) {
+        dev_offers_withdrawn(runtime);
     }
 }
 
