@@ -189,7 +189,7 @@ static enum base_status parse_target(const struct gw_json_at *at, const char *ke
     BASE_TRY(gw_json_array(at, key, false, POL_TARGET_CONDS_MAX, &list, error));
     size_t count = list != NULL ? json_array_size(list) : 0;
     if (count == 0) {
-        *out = (struct pol_target){NULL, 0};
+        *out = (struct pol_target){.conds = NULL, .cond_count = 0};
         return BASE_OK;
     }
     struct pol_cond *conds = base_arena_zalloc(arena, count * sizeof(*conds));
@@ -201,7 +201,7 @@ static enum base_status parse_target(const struct gw_json_at *at, const char *ke
         BASE_TRY(gw_json_enter(at, key, i, json_array_get(list, i), &item, error));
         BASE_TRY(parse_cond(&item, arena, &conds[i], error));
     }
-    *out = (struct pol_target){conds, (uint32_t)count};
+    *out = (struct pol_target){.conds = conds, .cond_count = (uint32_t)count};
     enum pol_reason reason = pol_target_check(out, &bad);
     if (reason != POL_REASON_MATCHED) {
         return base_error_set(error, BASE_ERR_INVALID, "%s%s[%u]: %s", at->path, key, bad,

@@ -212,7 +212,7 @@ static enum base_status read_target(struct parse *parse, struct pol_target *targ
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: a condition is malformed",
                               where);
     }
-    *target = (struct pol_target){conds, count};
+    *target = (struct pol_target){.conds = conds, .cond_count = count};
     uint32_t bad = 0;
     enum pol_reason reason = pol_target_check(target, &bad);
     if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {

@@ -440,7 +440,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
             values[i].text = (struct pol_text){stages[i].value, (uint32_t)strlen(stages[i].value)};
             conds[i] = (struct pol_cond){
                 {stages[i].attr, (uint32_t)strlen(stages[i].attr)}, POL_OP_EQ, &values[i], 1};
-            specs[i].stage.audience = (struct pol_target){&conds[i], 1};
+            specs[i].stage.audience = (struct pol_target){.conds = &conds[i], .cond_count = 1};
         }
         if (stages[i].kind != POL_STAGE_SIMULATE) {
             release.max_bucket = stages[i].max_bucket;
@@ -466,7 +466,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
             (struct pol_text){target_value, (uint32_t)strlen(target_value)};
         conds[POL_STAGES_MAX] = (struct pol_cond){
             {target_attr, (uint32_t)strlen(target_attr)}, POL_OP_EQ, &values[POL_STAGES_MAX], 1};
-        spec.target = (struct pol_target){&conds[POL_STAGES_MAX], 1};
+        spec.target = (struct pol_target){.conds = &conds[POL_STAGES_MAX], .cond_count = 1};
     }
     bool has_baseline = view.baseline_rollout != 0;
     release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
