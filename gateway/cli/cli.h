@@ -39,7 +39,7 @@ enum cli_exit {
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs the release")                                 \
     X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
-    X(TARGET, 0, "target", "FILE", "Conditions (JSON list) a device must meet")                    \
+    X(TARGET, 0, "target", "EXPR", "Which devices: an expression, or a file of conditions")        \
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \

@@ -208,6 +208,10 @@ class Local(unittest.TestCase):
                                      "0.5", "-o", "json").stdout)
         self.assertEqual([stage["min_sample"] for stage in plan["stages"]], [7, 9])
         self.assertEqual(plan["stages"][1]["max_failure"], 0.5)
+        target = 'os == "ios" && user.age in 18..30'
+        plan = json.loads(self.walle("rollout", "plan", "--target", target, "-o", "json").stdout)
+        self.assertEqual(plan["target"], target)
+        self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
         for stages, text in (([{"name": "x", "kind": "gray"}], 'needs "percent"'), ([{"name": "x"}], '"kind" is'),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),
                              ({"steps": []}, "neither a list")):
