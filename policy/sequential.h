@@ -75,9 +75,10 @@ struct pol_test_report {
 // The verdict with its evidence; the four bounds stay at their widest. About 20 us: what a tick of
 // a rollout asks.
 //
-// While control is empty the relative question stays open: WORSE can then come from the absolute
-// question alone, and GOOD cannot come. A stage that has no control (a full stage without holdout)
-// says so with max_rise_ppm = POL_TEST_NOT_ASKED. With neither question asked nothing is decided.
+// While control is empty no rise can be shown: WORSE comes from the absolute question alone, and
+// GOOD only where the updated rate itself is shown below max_rise_ppm. A stage that has no control
+// (a full stage without holdout) may say so with max_rise_ppm = POL_TEST_NOT_ASKED. With neither
+// question asked nothing is decided.
 struct pol_test_report pol_test_judge(const struct pol_test *test, const struct pol_sample *updated,
                                       const struct pol_sample *control);
 // The same verdict with bounds, for people. About 500 us.
