@@ -41,13 +41,13 @@ struct pol_sample {
 //
 // A rate of 0 cannot be shown: limits below 1 ppm are taken as 1 ppm in the question of GOOD.
 struct pol_test {
-    uint32_t max_failure_ppm;    // POL_TEST_NOT_ASKED: no absolute question
-    uint32_t max_rise_ppm;       // over control; POL_TEST_NOT_ASKED: no relative question
-    uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
+    uint32_t max_failure_ppm; // POL_TEST_NOT_ASKED: no absolute question
+    uint32_t max_rise_ppm;    // over control; POL_TEST_NOT_ASKED: no relative question
     uint32_t
         alpha_ppm; // chance that a stage within its limits is ever stopped; 50,000; 0: never stops
     uint32_t
         beta_ppm; // chance that one that exceeds a limit is ever passed; 100,000; 0: never passes
+    uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
 };
 
 enum pol_test_result {
