@@ -27,6 +27,7 @@ struct dev_request {
     struct base_str path;    // "/v1/checkin"
     struct base_str device;  // header walle-device
     struct base_str profile; // header walle-profile; empty: none
+    struct base_str nonce;   // header walle-nonce; empty: none
     uint64_t range_from;     // > 0: "range: bytes=N-"
     const uint8_t *body;     // POST; copied by the port before start returns
     size_t body_bytes;
