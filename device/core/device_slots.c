@@ -273,6 +273,9 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
             batch_need_version(runtime, batch, &task->accepted);
         }
     }
+    if (runtime->pull.phase != DEV_PULL_IDLE && dev_delta_in_use(&runtime->pull)) {
+        batch_need(batch, &runtime->pull.delta.name);
+    }
     for (uint32_t i = 0; i < batch->count; i++) {
         batch->needed[i] = batch->needed[i] || batch->unsure;
         bool deleted =

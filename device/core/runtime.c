@@ -290,6 +290,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     control->more_offers = false;
     runtime->pull.phase = DEV_PULL_IDLE;
     runtime->pull.exchange = 0;
+    memset(&runtime->pull.delta, 0, sizeof(runtime->pull.delta));
     runtime->run.run = 0;
     runtime->hints.exchange = 0;
     runtime->hints.missed = false;

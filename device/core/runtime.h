@@ -5,6 +5,7 @@
 //   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
+//   device_delta.c    brings a file as the difference to the one that runs
 //   device_run.c      runs what is due
 //   device_control.c  check-ins and reports
 //   device_hints.c    the hint stream
@@ -34,6 +35,7 @@
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
 #define DEV_PULL_CORRUPT_MAX   2 // whole downloads with a wrong hash, then likewise
+#define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
 #define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
 #define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
@@ -58,6 +60,7 @@ enum dev_pull_phase {
     DEV_PULL_REHASH, // hash what is there of it
     DEV_PULL_ASK,    // request the rest
     DEV_PULL_BODY,   // response under way
+    DEV_PULL_DECODE, // make the blob from a delta
 };
 
 // What the device holds of one task. All but the last two members is stored.
@@ -129,7 +132,23 @@ struct dev_control {
     struct dev_offers_stream offers;
 };
 
+// The difference that brings the blob of the pull.
+struct dev_delta {
+    struct wire_sha256 dictionary; // zero: the blob comes whole
+    struct wire_sha256 name;       // under which the difference is stored
+    struct wire_sha256 given_up;   // blob that no delta could make
+    uint64_t have;                 // bytes stored of it
+    void *decoder;                 // NULL: not decoding; otherwise the two are mapped
+    const uint8_t *old_bytes;
+    size_t old_size;
+    const uint8_t *bytes;
+    size_t size;
+    bool asked; // by the request under way
+    bool body;  // the response under way is a delta
+};
+
 struct dev_pull {
+    struct dev_delta delta;
     struct dev_hash_state hash;
     struct wire_sha256 blob;
     uint64_t expected; // bytes of the blob
@@ -315,6 +334,21 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+
+// ---- device_delta.c
+bool dev_delta_in_use(const struct dev_pull *pull);
+// Looks for a dictionary for the blob that was just picked. May move the pull to DECODE, when the
+// whole difference is here already.
+void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file);
+// The head says dcz, as asked for. False: of no use.
+bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+BASE_NODISCARD enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *bytes,
+                                               size_t size);
+// One slice into the blob. CORRUPT and the port's errors: this delta does not make it.
+BASE_NODISCARD enum base_status dev_delta_decode(struct dev_runtime *runtime, bool *out_end);
+void dev_delta_close(struct dev_runtime *runtime);   // unmaps; what is stored stays
+void dev_delta_give_up(struct dev_runtime *runtime); // the blob comes whole from now on
+void dev_delta_drop(struct dev_runtime *runtime);    // it did its work, or is not needed
 
 // ---- device_run.c
 void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);

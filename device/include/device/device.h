@@ -75,6 +75,8 @@ struct dev_stats {
     uint64_t pulls;
     uint64_t pulled_bytes;
     uint64_t resumed_bytes; // bytes not fetched again thanks to Range
+    uint64_t deltas;        // files made from the one before and a difference
+    uint64_t deltas_failed; // ... and those that had to be brought whole after all
     uint64_t activations;
     uint64_t runs;
     uint64_t failures;
