@@ -5,14 +5,16 @@
 //              block revert, target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
-//   } operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8 text, block :=
-//   varint size, bytes
+//   }, text expression (of the targeting language, empty: none)
+//   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
+//   text, block := varint size, bytes
 #include "svc/release.h"
 
 #include "base/alloc.h"
 #include "base/cursor.h"
 #include "policy/bucket.h"
 #include "svc/stage_codec.h"
+#include "policy/expr.h"
 #include "wire/attrs.h"
 
 #include <stdio.h>
@@ -77,6 +79,11 @@ static void write_target(struct base_writer *writer, const struct pol_target *ta
             }
         }
     }
+    struct pol_text text = {NULL, 0};
+    if (target->expr != NULL) {
+        text = pol_expr_text(target->expr);
+    }
+    write_text(writer, text.data, text.size);
 }
 
 static void fill_defaults(struct pol_stage *stage, uint32_t checkin_interval_s)
@@ -208,6 +215,32 @@ static enum base_status read_cond(struct parse *parse, struct pol_cond *cond)
     return BASE_OK;
 }
 
+// Programs are not stored: the text is compiled again, into the release's arena.
+static enum base_status read_expr(struct parse *parse, const struct pol_expr **out_expr,
+                                  const char *where)
+{
+    struct base_str stored = read_text(parse, POL_EXPR_TEXT_MAX);
+    struct pol_text text = {stored.data, (uint32_t)stored.size};
+    struct pol_expr_error said = {0};
+    size_t bytes = 0;
+    if (parse->reader.status != BASE_OK || stored.size == 0) {
+        return BASE_OK; // the caller looks at the reader
+    }
+    bool ok = pol_expr_compile(text, NULL, 0, out_expr, &bytes, &said);
+    if (ok) {
+        void *memory = base_arena_alloc(parse->arena, bytes);
+        if (memory == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        ok = pol_expr_compile(text, memory, bytes, out_expr, &bytes, &said);
+    }
+    if (!ok) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: line %u, column %u: %s", where,
+                              said.line, said.column, said.message);
+    }
+    return BASE_OK;
+}
+
 static enum base_status read_target(struct parse *parse, struct pol_target *target,
                                     const char *where)
 {
@@ -219,11 +252,13 @@ static enum base_status read_target(struct parse *parse, struct pol_target *targ
     for (uint32_t i = 0; i < count; i++) {
         BASE_TRY(read_cond(parse, &conds[i]));
     }
+    const struct pol_expr *expr = NULL;
+    BASE_TRY(read_expr(parse, &expr, where));
     if (parse->reader.status != BASE_OK) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: a condition is malformed",
                               where);
     }
-    *target = (struct pol_target){conds, count};
+    *target = (struct pol_target){.conds = conds, .cond_count = count, .expr = expr};
     uint32_t bad = 0;
     enum pol_reason reason = pol_target_check(target, &bad);
     if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {
