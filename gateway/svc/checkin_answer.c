@@ -48,22 +48,36 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
     return BASE_OK;
 }
 
-bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+// With many partials: asked, computed only when that is not known, and remembered.
+static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
+                              uint32_t now_s)
 {
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    bool few = cohort->partial_count <= GW_PARTIALS_INLINE;
-    if (!few && gw_device_table_settled(table, checkin->device_id, digest, cohort->signature)) {
+    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s};
+    if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (!few) {
-        gw_worker_flush_touches(worker); // the device must be in the table to be settled
-        gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_count(&worker->stats.checkins_current, 1);
+    return true;
+}
+
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+{
+    const struct gw_cohort *cohort = checkin->cohort;
+    uint32_t now_s = gw_core_now_s(worker->core);
+    if (cohort->partial_count > GW_PARTIALS_INLINE) {
+        return current_with_many(worker, checkin, now_s);
+    }
+    gw_worker_touch(worker, checkin->device_id, cohort->attrs_id, now_s);
+    if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
+        return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
     return true;
@@ -238,8 +252,6 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (__builtin_expect(gw_checkin_current(worker, &checkin), 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
@@ -274,8 +286,6 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (gw_checkin_current(worker, &checkin)) {
         return none;
     }

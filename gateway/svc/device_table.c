@@ -278,10 +278,10 @@ static void snapshot(struct entry *entry, struct gw_device_snapshot *out)
 
 // ---- What callers do
 
-static void touch_one(struct gw_device_table *table, const struct gw_device_touch *touch)
+// The shard's mutex is held. NULL: there is no room.
+static struct entry *touch_entry(struct gw_device_table *table, struct shard *shard, uint64_t hash,
+                                 const struct gw_device_touch *touch)
 {
-    uint64_t hash;
-    struct shard *shard = shard_lock(table, touch->device_id, &hash);
     struct entry *entry = find(shard, hash, touch->device_id);
     bool dirty = false;
     if (entry == NULL) {
@@ -303,6 +303,14 @@ static void touch_one(struct gw_device_table *table, const struct gw_device_touc
             set_dirty(table, shard, entry);
         }
     }
+    return entry;
+}
+
+static void touch_one(struct gw_device_table *table, const struct gw_device_touch *touch)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, touch->device_id, &hash);
+    (void)touch_entry(table, shard, hash, touch);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -356,6 +364,19 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
         entry->settled_key = settled_key(digest, signature);
     }
     pthread_mutex_unlock(&shard->lock);
+}
+
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, touch->device_id, &hash);
+    const struct entry *entry = touch_entry(table, shard, hash, touch);
+    bool settled =
+        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    pthread_mutex_unlock(&shard->lock);
+    return settled;
 }
 
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,

@@ -70,6 +70,10 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
                             uint64_t signature);
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
                              uint64_t signature);
+// Both in one look: seen now, and settled?
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature);
 // Offered an open rollout. True when that is news.
 bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                              uint8_t stage, uint32_t now_s);
