@@ -60,7 +60,7 @@ USES = {
     "svc": ["base", "wire", "policy", "store", "engine"],
     "api": ["base", "wire", "policy", "store", "svc"],
     "http": ["base", "wire", "policy", "svc", "api"],
-    "cli": ["base", "wire", "policy", "vm"],
+    "cli": ["base", "wire", "policy", "vm", "engine"],
     "fleet": ["base", "wire", "policy", "device", "vm", "h2", "port", "store", "svc", "api"],
     "bench": None,  # anything
     "tests": None,
@@ -75,6 +75,7 @@ DOORS = [
     (r"zstd\.h", ["gateway/svc/blob_zstd", "device/port/delta"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
+    (r"git2\.h", ["gateway/cli/task_git"]),
     (r"cblas\.h", ["engine/backend/cpu"]),
     (r"cuda", ["engine/backend/cuda"]),
     (r"protobuf-c/|onnx\.pb-c\.h", ["engine/model"]),
