@@ -1,6 +1,7 @@
 // Costs of the convolution algorithms. Pure arithmetic; planning thread.
 #include "backend/cpu/conv_plan.h"
 
+#include "backend/cpu/blas_step.h"
 #include "backend/cpu/gemm_run.h"
 
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
@@ -8,7 +9,8 @@
 #define TILES_SPEED       7.0  // of AMX tiles
 #define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
 
-static const char *const names[] = {"direct", "depthwise", "winograd2", "winograd4", "bf16"};
+static const char *const names[] = {"direct",    "depthwise", "winograd2",
+                                    "winograd4", "bf16",      "blas"};
 
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm)
 {
@@ -152,6 +154,8 @@ enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
         const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
         return low != NULL ? eng_conv_prepare_direct(job, low, out_step) : BASE_ERR_UNSUPPORTED;
     }
+    case ENG_CONV_BLAS:
+        return eng_blas_prepare_conv(job, out_step);
     default:
         return eng_conv_prepare_direct(job, job->ctx->kernels->gemm, out_step);
     }
