@@ -97,4 +97,8 @@ BASE_NODISCARD enum base_status eng_cpu_prepare(const struct eng_prepare *ctx,
                                                 const struct eng_command *command,
                                                 struct eng_step *out_step);
 
+// Whether a backend has a kernel for that kind of command (it may still refuse some types).
+bool eng_ref_takes(enum eng_atomic op);
+bool eng_cpu_takes(enum eng_atomic op);
+
 #endif

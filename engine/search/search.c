@@ -120,6 +120,9 @@ double eng_search_wake_us(struct eng_search *search)
 void eng_search_note_graph(struct eng_search *search, const struct eng_graph_cost *rows,
                            size_t count, size_t chosen, const char *why)
 {
+    if (search->graph_count > 0) {
+        return;
+    }
     search->graph_count = count < ENG_RATES_MAX ? count : ENG_RATES_MAX;
     memcpy(search->graph, rows, search->graph_count * sizeof *rows);
     search->graph_chosen = chosen;

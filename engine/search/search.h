@@ -127,8 +127,8 @@ BASE_NODISCARD enum base_status eng_search_choose(struct eng_search *search,
                                                   const struct eng_search_query *query,
                                                   size_t *out_index);
 
-// Tells the table what the plan (of the first segment) costs on each backend, and which was taken
-// and why. rows: at most ENG_RATES_MAX, copied; `why` is static.
+// Tells the table what the plan's first segment costs on each backend, and which was taken and why;
+// nothing after the first call of a plan. rows: at most ENG_RATES_MAX, copied; `why` is static.
 void eng_search_note_graph(struct eng_search *search, const struct eng_graph_cost *rows,
                            size_t count, size_t chosen, const char *why);
 

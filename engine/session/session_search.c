@@ -17,6 +17,7 @@
 
 #define WAKE_ROUNDS 16
 #define WAKE_LOOPS  8
+#define WAKE_SPINS  20000
 #define WAKE_US_MIN 0.1
 
 // Rates measured by an earlier session of this process.
@@ -44,26 +45,39 @@ static size_t list_sources(const struct eng_session *session,
     return count;
 }
 
-static void empty_chunk(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+// A few microseconds of work a chunk, so that the other threads have time to take theirs.
+static void spin_chunks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
-    (void)ctx, (void)begin, (void)end, (void)worker;
+    (void)ctx, (void)worker;
+    for (int64_t i = begin * WAKE_SPINS; i < end * WAKE_SPINS; i++) {
+        __asm__ volatile("" ::"r"(i) : "memory");
+    }
 }
 
-// Microseconds of a loop with nothing to do, workers not asleep yet: as between two operators.
-static double measure_wake(void *ctx)
+// The best of a few loops of one chunk a thread, on the pool or on this thread alone.
+static double loop_us(struct eng_pool *pool, int64_t chunks)
 {
-    struct eng_pool *pool = ctx;
-    const int64_t chunks = eng_pool_threads(pool);
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < WAKE_ROUNDS; i++) {
         const uint64_t begin = base_clock_mono_us();
         for (int j = 0; j < WAKE_LOOPS; j++) {
-            eng_pool_for(pool, chunks, 1, empty_chunk, NULL);
+            eng_pool_for(pool, chunks, 1, spin_chunks, NULL);
         }
         const uint64_t us = base_clock_mono_us() - begin;
         best = us < best ? us : best;
     }
-    return best > 0 ? (double)best / WAKE_LOOPS : WAKE_US_MIN;
+    return (double)best / WAKE_LOOPS;
+}
+
+// Microseconds a loop takes longer on the pool than an even share of it: with workers that are
+// awake or have just gone to sleep, as between two operators.
+static double measure_wake(void *ctx)
+{
+    struct eng_pool *pool = ctx;
+    const int64_t chunks = eng_pool_threads(pool);
+    const double share = loop_us(NULL, chunks) / (double)chunks;
+    const double us = loop_us(pool, chunks) - share;
+    return us > WAKE_US_MIN ? us : WAKE_US_MIN;
 }
 
 static struct eng_machine known_machine(void)

@@ -26,6 +26,11 @@ struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels)
                                   .memory_bytes_per_us = 20000};
 }
 
+double eng_conv_low_speed(const struct eng_gemm_kernels *low)
+{
+    return low == NULL ? 0 : low->pair_step > 1 ? TILES_SPEED : PAIRS_SPEED;
+}
+
 static double round_up(int64_t value, int64_t step)
 {
     return (double)((value + step - 1) / step * step);
@@ -121,8 +126,8 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
                                                shape->in[2] * shape->in_channels);
         c->algorithm = ENG_CONV_LOW;
         c->packed_bytes /= 2;
-        c->time_us = c->time_us / (low->pair_step > 1 ? TILES_SPEED : PAIRS_SPEED) +
-                     2 * in_bytes / rates->cache_bytes_per_us;
+        c->time_us =
+            c->time_us / eng_conv_low_speed(low) + 2 * in_bytes / rates->cache_bytes_per_us;
     }
     for (size_t i = 0; i < count; i++) {
         const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;

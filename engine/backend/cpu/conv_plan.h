@@ -29,6 +29,9 @@ struct eng_cpu_rates {
 // Typical rates of a table's instruction set, without measuring.
 struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels);
 
+// How many times as fast a table of bfloat16 is as floats; 0 for NULL.
+double eng_conv_low_speed(const struct eng_gemm_kernels *low);
+
 struct eng_conv_candidate {
     enum eng_conv_algorithm algorithm;
     size_t packed_bytes;
