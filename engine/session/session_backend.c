@@ -16,7 +16,7 @@
 #define VECTOR_PART    0.25 // of the rate of products, that elementwise commands reach
 #define OPS_OF_ELEMENT 4.0  // of a command that is no product and no expression
 #define REF_OPS        8.0  // of the reference per element: it looks at types one by one
-#define LOW_K_MIN      16   // shorter sums are not converted (gemm_prepare.c)
+#define LOW_SIZE_MIN   16   // products smaller along K or N are not converted (gemm_prepare.c)
 
 // What one command has to do, whoever does it.
 struct work {
@@ -61,9 +61,11 @@ static void work_of_product(const struct eng_program *program, const struct eng_
     w->is_product = true;
     switch (command->op) {
     case ENG_OP_MATMUL: {
+        const int64_t n = command->box.size[command->u.matmul.batch_rank + 1];
         const int64_t k = command->box.size[command->u.matmul.batch_rank + 2];
         w->flops = 2 * box_count(&command->box);
-        w->may_be_low = program->tensors[command->inputs[1]].kind == ENG_CONST && k >= LOW_K_MIN;
+        w->may_be_low = program->tensors[command->inputs[1]].kind == ENG_CONST &&
+                        n >= LOW_SIZE_MIN && k >= LOW_SIZE_MIN;
         break;
     }
     case ENG_OP_CONV:
