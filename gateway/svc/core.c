@@ -316,38 +316,43 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
-static void fill_task(struct gw_plan_task *out, const struct gw_task *task)
+static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
+    const struct gw_catalog *catalog = ctx;
+    const struct gw_task *task = catalog->tasks[i];
     out->task_id = task->task_id;
+    out->slot = task->slot;
     if (task->baseline != NULL) {
-        out->baseline = gw_release_ref(task->baseline->release);
+        out->baseline = task->baseline->release;
     }
     const struct gw_rollout *open = task->open;
     if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        out->retired[out->retired_count++] = gw_release_ref(open->release);
+        out->retired[out->retired_count++] = open->release;
     } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
-        out->open = gw_release_ref(open->release);
-        out->open_state = open->state;
+        struct gw_plan_open *to = &out->open[out->open_count++];
+        to->release = open->release;
+        to->state = open->state;
         if (open->halted) {
-            out->open_state.state = POL_ROLLOUT_PAUSED;
+            to->state.state = POL_ROLLOUT_PAUSED;
         }
     }
-    for (uint32_t i = 0; i < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; i++) {
-        out->retired[out->retired_count++] = gw_release_ref(task->retired[i]->release);
+    for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
+        out->retired[out->retired_count++] = task->retired[k]->release;
     }
 }
 
 void gw_core_publish(struct gw_core *core)
 {
-    struct gw_plan *plan = gw_plan_new(core->generation + 1, core->catalog.task_count);
+    bool changed;
+    struct gw_plan *plan =
+        gw_plan_build(core->plan, core->catalog.task_count, fill_task, &core->catalog, &changed);
+    if (!changed) {
+        return;
+    }
     if (plan == NULL) {
         base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
                        core->catalog.task_count);
         return;
-    }
-    core->generation++;
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        fill_task(&plan->tasks[i], core->catalog.tasks[i]);
     }
     pthread_mutex_lock(&core->workers_lock);
     gw_plan_unref(core->plan);

@@ -87,7 +87,8 @@ struct gw_hint {
     struct gw_hint **prev;
     uint64_t device_id;
     uint64_t digest; // of the profile the device had when it subscribed, or was last hinted about
-    uint32_t cohort; // worker-local cohort index
+    uint64_t signature; // its cohort's when it was last considered; 0: not yet
+    uint32_t cohort;    // worker-local cohort index
     uint32_t plan_seen; // plan generation already hinted
 };
 
