@@ -314,6 +314,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     pull->status = 0;
     pull->retry_after_s = 0;
     pull->refused = false;
+    pull->window = 0;
     pull->deadline_us = now_us + runtime->settings.request_timeout_us;
     pull->phase = DEV_PULL_BODY;
     if (http->start(http->ctx, pull->exchange, &request) != BASE_OK) {
@@ -425,9 +426,13 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 static void progress(struct dev_runtime *runtime, size_t size)
 {
     struct dev_pull *pull = &runtime->pull;
-    pull->attempts = 0;
     runtime->stats.pulled_bytes += size;
-    pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    pull->window += (uint32_t)(size < DEV_RATE_WINDOW_BYTES ? size : DEV_RATE_WINDOW_BYTES);
+    if (pull->window >= DEV_RATE_WINDOW_BYTES || pull->have == pull->expected) {
+        pull->window = 0; // progress, and not a drip that would hold the device for ever
+        pull->attempts = 0;
+        pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    }
 }
 
 static void delta_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)

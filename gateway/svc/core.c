@@ -37,6 +37,21 @@ void gw_core_set_api(struct gw_core *core, gw_api_fn handle)
     core->api = handle;
 }
 
+struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
+{
+    return (struct base_str){worker->core->ddi_token, worker->core->ddi_token_bytes};
+}
+
+uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
+{
+    return core->checkin_interval_s;
+}
+
+void gw_core_set_ddi(struct gw_core *core, gw_api_fn handle)
+{
+    core->ddi = handle;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     atomic_store_explicit(&core->ready, ready, memory_order_relaxed);
@@ -45,6 +60,20 @@ void gw_core_set_ready(struct gw_core *core, bool ready)
 static bool tally_is_open(void *ctx, uint32_t rollout)
 {
     return gw_tally_is_open(ctx, rollout);
+}
+
+static enum base_status keep_text(struct base_str text, char **out, size_t *out_size)
+{
+    if (text.size == 0) {
+        return BASE_OK;
+    }
+    *out = malloc(text.size);
+    if (*out == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(*out, text.data, text.size);
+    *out_size = text.size;
+    return BASE_OK;
 }
 
 static enum base_status take_options(struct gw_core *core, const struct gw_core_options *options)
@@ -61,15 +90,8 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->control_thread = options->control_thread;
     core->wall_origin_us =
         core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
-    if (options->admin_token.size > 0) {
-        core->admin_token = malloc(options->admin_token.size);
-        if (core->admin_token == NULL) {
-            return BASE_ERR_NOMEM;
-        }
-        memcpy(core->admin_token, options->admin_token.data, options->admin_token.size);
-        core->admin_token_bytes = options->admin_token.size;
-    }
-    return BASE_OK;
+    BASE_TRY(keep_text(options->admin_token, &core->admin_token, &core->admin_token_bytes));
+    return keep_text(options->ddi_token, &core->ddi_token, &core->ddi_token_bytes);
 }
 
 static enum base_status open_core(struct gw_core *core, const struct gw_core_options *options,
@@ -157,6 +179,7 @@ void gw_core_free(struct gw_core *core)
     gw_call_queue_done(&core->background.queue);
     pthread_mutex_destroy(&core->workers_lock);
     free(core->admin_token);
+    free(core->ddi_token);
     free(core);
 }
 

@@ -100,7 +100,10 @@ struct gw_core {
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    char *ddi_token;
+    size_t ddi_token_bytes;
     gw_api_fn api;
+    gw_api_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;
 
     struct gw_store *store;

@@ -53,6 +53,22 @@ class Local(unittest.TestCase):
             self.assertIn("Examples:\n  walle " + group + " " + name, run.stdout)
         self.assertEqual(self.walle("task", "--help").returncode, 0)
 
+    def test_completion(self):
+        script = self.walle("completion", "bash").stdout
+
+        def complete(*words):
+            run = subprocess.run(["bash", "-c", script + f"\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+                                  "_walle; echo \"${COMPREPLY[@]}\""], capture_output=True, text=True, timeout=60, check=True)
+            return run.stdout.split()
+
+        self.assertIn("rollout", complete("walle", "''"))
+        self.assertEqual(complete("walle", "roll"), ["rollout"])
+        self.assertEqual(complete("walle", "task", "pu"), ["push"])
+        self.assertIn("--dry-run", complete("walle", "task", "push", "--"))
+        self.assertNotIn("--dry-run", complete("walle", "task", "list", "--"))
+        self.assertIn("complete -c walle", self.walle("completion", "fish").stdout)
+        self.assertIn("bashcompinit", self.walle("completion", "zsh").stdout)
+
     def test_usage_errors(self):
         self.refused(2, "which command?")
         self.refused(2, "no command 'nonsense'", "nonsense")

@@ -13,7 +13,7 @@
 
 #define EXCHANGES_MAX   8
 #define HOST_MAX        256
-#define HEADERS_MAX     5
+#define HEADERS_MAX     6
 #define RANGE_MAX       40
 #define DICTIONARY_TEXT (BASE_B64_ENCODED(WIRE_SHA256_BYTES) + 3)
 
@@ -148,6 +148,9 @@ static enum base_status start(void *ctx, uint32_t id, const struct dev_request *
     headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
     if (request->profile.size > 0) {
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
+    }
+    if (request->nonce.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-nonce"), request->nonce};
     }
     if (request->range_from > 0) {
         int size =
