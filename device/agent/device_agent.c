@@ -5,6 +5,8 @@
 // scripts, which have a worker of their own (device/port/posix/posix_task.c).
 #include "posix/posix_port.h"
 
+#include "wire/root.h"
+
 #include <argp.h>
 #include <event2/event.h>
 #include <signal.h>
@@ -25,6 +27,7 @@ enum {
     OPTION_ID,
     OPTION_ATTR,
     OPTION_TRUST,
+    OPTION_ROOT,
     OPTION_THRESHOLD,
     OPTION_INTERVAL,
     OPTION_ONCE,
@@ -35,6 +38,7 @@ enum {
 struct agent {
     struct posix_options options;
     char host[URL_HOST_MAX];
+    uint8_t root[WIRE_META_BYTES_MAX];
     bool have_gateway;
     bool have_id;
     bool insecure;
@@ -53,6 +57,8 @@ static const struct argp_option options[] = {
     {"id", OPTION_ID, "HEX16", 0, "device id, 16 hex digits", 0},
     {"attr", OPTION_ATTR, "NAME=VALUE", 0, "attribute, as in os=android; repeat for more", 0},
     {"trust", OPTION_TRUST, "KEY", 0, "trusted release key: 64 hex digits or a file with them", 0},
+    {"root", OPTION_ROOT, "FILE", 0,
+     "root the device is born with (walle root init makes one); instead of --trust", 0},
     {"threshold", OPTION_THRESHOLD, "N", 0, "trusted keys that must sign (1)", 0},
     {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
     {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
@@ -186,6 +192,25 @@ static void trust_parse(struct argp_state *state, struct agent *agent, const cha
     config->trusted_key_count++;
 }
 
+static void root_parse(struct argp_state *state, struct agent *agent, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        argp_error(state, "--root: cannot read '%s'", path);
+        return;
+    }
+    size_t size = fread(agent->root, 1, sizeof(agent->root), file);
+    (void)fclose(file);
+    struct wire_envelope envelope;
+    if (wire_envelope_parse(agent->root, size, &envelope) != BASE_OK ||
+        envelope.type != WIRE_ENVELOPE_TYPE_ROOT) {
+        argp_error(state, "--root: %s does not hold a root", path);
+        return;
+    }
+    agent->options.config.root = agent->root;
+    agent->options.config.root_bytes = size;
+}
+
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
     if (!agent->have_gateway || !agent->have_id || agent->options.dir == NULL) {
@@ -194,8 +219,8 @@ static void arguments_check(struct argp_state *state, const struct agent *agent)
     if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
         argp_error(state, "with https, --ca or --insecure is needed");
     }
-    if (agent->options.config.trusted_key_count == 0) {
-        argp_error(state, "--trust is needed: without a release key no task could ever run");
+    if (agent->options.config.trusted_key_count == 0 && agent->options.config.root == NULL) {
+        argp_error(state, "--root or --trust is needed: otherwise no task could ever run");
     }
 }
 
@@ -227,6 +252,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);
+        break;
+    case OPTION_ROOT:
+        root_parse(state, agent, text);
         break;
     case OPTION_THRESHOLD:
         config->signature_threshold =
@@ -325,11 +353,13 @@ static void stats_print(struct agent *agent)
     base_log_info(
         &agent->log, "device",
         "check-ins %llu, pulls %llu (%llu bytes, %llu resumed), runs %llu, failures %llu, "
-        "rollbacks %llu, refused offers %llu",
+        "rollbacks %llu, refused offers %llu, refused metadata %llu, leases lost %llu, kills %llu",
         (unsigned long long)stats.checkins, (unsigned long long)stats.pulls,
         (unsigned long long)stats.pulled_bytes, (unsigned long long)stats.resumed_bytes,
         (unsigned long long)stats.runs, (unsigned long long)stats.failures,
-        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers);
+        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers,
+        (unsigned long long)stats.refused_metadata, (unsigned long long)stats.leases_lost,
+        (unsigned long long)stats.kills);
 }
 
 static int agent_run(struct agent *agent)

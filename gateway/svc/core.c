@@ -59,6 +59,10 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->retry_after_s =
         options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
     core->control_thread = options->control_thread;
+    core->director.signer = options->signer;
+    core->director.timestamp_life_s =
+        options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
+    core->director.lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;
     core->wall_origin_us =
         core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
     if (options->admin_token.size > 0) {
@@ -90,6 +94,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
+    BASE_TRY(gw_director_load(core, error));
     gw_core_publish(core);
     if (core->plan == NULL) {
         return BASE_ERR_NOMEM;
@@ -148,6 +153,7 @@ void gw_core_free(struct gw_core *core)
         destroy_worker(worker);
     }
     gw_plan_unref(core->plan);
+    gw_director_done(core);
     gw_catalog_done(core);
     gw_blob_cache_free(core->blobs);
     gw_device_table_free(core->table);
@@ -293,10 +299,11 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
-static void fill_task(struct gw_plan_task *out, const struct gw_task *task)
+static void fill_task(const struct gw_core *core, struct gw_plan_task *out,
+                      const struct gw_task *task)
 {
     out->task_id = task->task_id;
-    if (task->baseline != NULL) {
+    if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
         out->baseline = gw_release_ref(task->baseline->release);
     }
     const struct gw_rollout *open = task->open;
@@ -323,8 +330,10 @@ void gw_core_publish(struct gw_core *core)
         return;
     }
     core->generation++;
+    gw_director_build(core);
+    plan->meta = gw_meta_ref(core->director.meta);
     for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        fill_task(&plan->tasks[i], core->catalog.tasks[i]);
+        fill_task(core, &plan->tasks[i], core->catalog.tasks[i]);
     }
     pthread_mutex_lock(&core->workers_lock);
     gw_plan_unref(core->plan);

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/exchange.h"
+#include "svc/signer.h"
 
 struct gw_core;
 struct gw_worker;
@@ -41,6 +42,9 @@ struct gw_core_options {
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
     struct base_str admin_token; // bearer token for /api/v1; empty: only loopback may use it
+    const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
+    uint32_t timestamp_life_s;           // 0 takes 86,400
+    uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
     struct base_clock_port clock;
     const struct base_log *log;
 };

@@ -17,6 +17,7 @@
 #include "svc/control.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
+#include "svc/director.h"
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
@@ -110,6 +111,7 @@ struct gw_core {
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;
+    struct gw_director director;
     uint64_t generation;
 
     pthread_mutex_t workers_lock;
@@ -207,6 +209,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // ---- Control
 

@@ -39,6 +39,7 @@ void gw_plan_unref(struct gw_plan *plan)
             gw_release_unref(task->retired[k]);
         }
     }
+    gw_meta_unref(plan->meta);
     free(plan);
 }
 
@@ -153,6 +154,23 @@ static struct gw_want want_baseline(const struct gw_plan_task *task,
         want.release = baseline;
     }
     return want;
+}
+
+const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs)
+{
+    const struct gw_release *open = task->open;
+    const struct gw_release *baseline = task->baseline;
+    if (open != NULL && facts->have == open->version_id &&
+        facts->counter == open->release_counter && !task->open_state.stage_failed) {
+        return stage_statement(task, facts->device_id, attrs);
+    }
+    if (baseline != NULL && facts->have == baseline->version_id &&
+        facts->counter == baseline->release_counter) {
+        return last_statement(baseline);
+    }
+    return NULL;
 }
 
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,

@@ -6,6 +6,7 @@
 #ifndef GW_PLAN_H
 #define GW_PLAN_H
 
+#include "svc/director.h"
 #include "svc/release.h"
 
 #define GW_PLAN_RETIRED_MAX 4u // rolled-back releases of a task whose way back is still offered
@@ -22,6 +23,7 @@ struct gw_plan_task {
 struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
+    struct gw_meta *meta; // what the director publishes with it; NULL: nothing
     uint32_t task_count;
     struct gw_plan_task tasks[]; // by ascending task_id
 };
@@ -56,5 +58,11 @@ struct gw_device_facts {
 // `attrs` and the device's bucket.
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                               const struct pol_attrs *attrs);
+
+// The statement by which a device may go on with what it has: of the open rollout's latest stage
+// that lets it in, or the baseline's last. NULL: it may not, or has something else.
+const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs);
 
 #endif
