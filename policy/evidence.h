@@ -32,8 +32,7 @@ struct pol_arm {
 #define POL_EVIDENCE_MAX 700.0
 
 // Against "the updated rate is at most control's plus `rise`". Rates are at most `rate_max` (1 for
-// trials, huge for hazards); rise is in -rate_max..rate_max. Never falls when updated fails more,
-// never grows with `rise`.
+// trials, huge for hazards); rise is in -rate_max..rate_max. Never grows with `rise`.
 double pol_evidence_above(struct pol_arm updated, struct pol_arm control, double rise,
                           double rate_max);
 // Against "the updated rate is at least control's plus `rise`".

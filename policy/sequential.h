@@ -41,13 +41,13 @@ struct pol_sample {
 //
 // A rate of 0 cannot be shown: limits below 1 ppm are taken as 1 ppm in the question of GOOD.
 struct pol_test {
-    uint32_t max_failure_ppm;    // POL_TEST_NOT_ASKED: no absolute question
-    uint32_t max_rise_ppm;       // over control; POL_TEST_NOT_ASKED: no relative question
-    uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
+    uint32_t max_failure_ppm; // POL_TEST_NOT_ASKED: no absolute question
+    uint32_t max_rise_ppm;    // over control; POL_TEST_NOT_ASKED: no relative question
     uint32_t
         alpha_ppm; // chance that a stage within its limits is ever stopped; 50,000; 0: never stops
     uint32_t
         beta_ppm; // chance that one that exceeds a limit is ever passed; 100,000; 0: never passes
+    uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
 };
 
 enum pol_test_result {
@@ -75,9 +75,10 @@ struct pol_test_report {
 // The verdict with its evidence; the four bounds stay at their widest. About 20 us: what a tick of
 // a rollout asks.
 //
-// While control is empty the relative question stays open: WORSE can then come from the absolute
-// question alone, and GOOD cannot come. A stage that has no control (a full stage without holdout)
-// says so with max_rise_ppm = POL_TEST_NOT_ASKED. With neither question asked nothing is decided.
+// While control is empty no rise can be shown: WORSE comes from the absolute question alone, and
+// GOOD only where the updated rate itself is shown below max_rise_ppm. A stage that has no control
+// (a full stage without holdout) may say so with max_rise_ppm = POL_TEST_NOT_ASKED. With neither
+// question asked nothing is decided.
 struct pol_test_report pol_test_judge(const struct pol_test *test, const struct pol_sample *updated,
                                       const struct pol_sample *control);
 // The same verdict with bounds, for people. About 500 us.

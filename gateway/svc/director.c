@@ -350,6 +350,10 @@ static enum base_status build(struct gw_core *core, const struct listing *listin
     uint64_t now_s = gw_core_now_us(core) / 1000000u;
     bool changed = versions_step(director, listing, scratch, draft, now_s);
     bool old = now_s >= director->timestamp_issued_s + director->timestamp_life_s / 2;
+    bool roots = director->meta == NULL || director->meta->root_count != director->root_count;
+    if (!changed && !old && !director->kills_changed && !roots) {
+        return BASE_OK;
+    }
     if (changed || old || director->kills_changed) {
         director->timestamp_version++;
         director->timestamp_issued_s = now_s;
@@ -373,12 +377,13 @@ static enum base_status build(struct gw_core *core, const struct listing *listin
     return BASE_OK;
 }
 
-void gw_director_build(struct gw_core *core)
+bool gw_director_build(struct gw_core *core)
 {
     struct listing listing = {NULL, 0};
     struct draft draft = {0};
+    const struct gw_meta *before = core->director.meta;
     if (core->director.signer == NULL) {
-        return;
+        return false;
     }
     struct wire_snapshot_entry *scratch = NULL;
     enum base_status status = list_all(core, &listing);
@@ -398,6 +403,7 @@ void gw_director_build(struct gw_core *core)
     free(draft.payload);
     free(scratch);
     free(listing.items);
+    return core->director.meta != before;
 }
 
 bool gw_director_is_due(const struct gw_core *core)

@@ -3,7 +3,7 @@
 // says cannot make a device run anything that the release role did not sign.
 //
 // The control thread owns `struct gw_director`; what workers need is in `struct gw_meta`, immutable
-// and counted, which travels with the plan.
+// and counted, which is handed to them as plans are.
 #ifndef GW_DIRECTOR_H
 #define GW_DIRECTOR_H
 
@@ -88,8 +88,8 @@ struct gw_director {
 BASE_NODISCARD enum base_status gw_director_load(struct gw_core *core, struct base_error *error);
 void gw_director_done(struct gw_core *core);
 // Brings the metadata up to date with catalog and clock; stores new version numbers before anything
-// carries them. A failure keeps what was published.
-void gw_director_build(struct gw_core *core);
+// carries them. True: there is something new. A failure keeps what was published.
+bool gw_director_build(struct gw_core *core);
 // True when timestamp or snapshots have lived half their time.
 bool gw_director_is_due(const struct gw_core *core);
 bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest);

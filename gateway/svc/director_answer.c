@@ -1,6 +1,6 @@
 // The director's answer to one device, and the metadata anybody may fetch. Worker's thread, from
-// the plan's immutable metadata. An answer costs one signature, and is given only when there is
-// something to say.
+// the immutable metadata the worker was handed. An answer costs one signature, and is given only
+// when there is something to say.
 #include "svc/director.h"
 
 #include "svc/checkin.h"
@@ -33,7 +33,7 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
                                     struct wire_offers *offers)
 {
     struct gw_core *core = worker->core;
-    const struct gw_meta *meta = worker->plan->meta;
+    const struct gw_meta *meta = worker->meta;
     struct wire_director director = {
         .device_id = device_id,
         .issued_s = gw_core_now_s(core),
@@ -116,7 +116,7 @@ static struct base_str behind(struct base_str path, const char *prefix)
 
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    const struct gw_meta *meta = worker->plan->meta;
+    const struct gw_meta *meta = worker->meta;
     struct base_str path = exchange->request.path;
     const struct gw_meta_bytes *found = NULL;
     if (meta != NULL && base_str_starts(path, BASE_STR(ROOT_PREFIX))) {
@@ -126,7 +126,7 @@ void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else if (meta != NULL && base_str_equal(path, BASE_STR(META_PREFIX "timestamp"))) {
         found = &meta->timestamp;
     }
-    // Copied: the plan may be replaced before the transport has sent it.
+    // Copied: the metadata may be replaced before the transport has sent it.
     const void *copy =
         found != NULL ? base_arena_copy(exchange->arena, found->data, found->size) : NULL;
     if (found == NULL) {
