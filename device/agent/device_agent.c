@@ -28,6 +28,8 @@ enum {
     OPTION_ATTR,
     OPTION_TRUST,
     OPTION_ROOT,
+    OPTION_MIRROR,
+    OPTION_TIMEOUT,
     OPTION_THRESHOLD,
     OPTION_INTERVAL,
     OPTION_ONCE,
@@ -38,6 +40,7 @@ enum {
 struct agent {
     struct posix_options options;
     char host[URL_HOST_MAX];
+    char mirror_hosts[POSIX_MIRRORS_MAX][URL_HOST_MAX];
     uint8_t root[WIRE_META_BYTES_MAX];
     bool have_gateway;
     bool have_id;
@@ -63,6 +66,10 @@ static const struct argp_option options[] = {
     {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
     {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
      "runs on trial that may end with the process before a version is given up (3)", 0},
+    {"mirror", OPTION_MIRROR, "URL", 0,
+     "another place that serves content, asked before the gateway; repeat for more", 0},
+    {"request-timeout", OPTION_TIMEOUT, "MILLISECONDS", 0,
+     "without an answer, or with less than 4 KiB of one (30000)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0, "end when a check-in was answered and nothing is left to do", 0},
     {"verbose", 'v', NULL, 0, "log details", 0},
@@ -82,17 +89,19 @@ static uint64_t number_or_die(struct argp_state *state, const char *name, const 
     return value;
 }
 
-static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)
+// Parses a URL of `option`; the host is copied into `host`.
+static void url_parse(struct argp_state *state, const char *option, const char *text,
+                      char host_out[URL_HOST_MAX], struct posix_mirror *out)
 {
     struct base_str url = base_str_of(text);
     const struct base_str https = BASE_STR("https://");
     const struct base_str http = BASE_STR("http://");
-    agent->options.tls = base_str_starts(url, https);
-    if (!agent->options.tls && !base_str_starts(url, http)) {
-        argp_error(state, "--gateway: '%s' must start with https:// or http://", text);
+    out->tls = base_str_starts(url, https);
+    if (!out->tls && !base_str_starts(url, http)) {
+        argp_error(state, "--%s: '%s' must start with https:// or http://", option, text);
         return;
     }
-    size_t skip = agent->options.tls ? https.size : http.size;
+    size_t skip = out->tls ? https.size : http.size;
     struct base_str rest = {url.data + skip, url.size - skip};
     if (rest.size > 0 && rest.data[rest.size - 1] == '/') {
         rest.size--;
@@ -104,17 +113,37 @@ static void gateway_parse(struct argp_state *state, struct agent *agent, const c
         host.size = (size_t)(colon - rest.data);
         struct base_str digits = {colon + 1, rest.size - host.size - 1};
         if (base_str_u64(digits, &port) != BASE_OK || port == 0 || port > UINT16_MAX) {
-            argp_error(state, "--gateway: '%s' has no valid port", text);
+            argp_error(state, "--%s: '%s' has no valid port", option, text);
         }
     }
-    if (host.size == 0 || host.size >= sizeof(agent->host)) {
-        argp_error(state, "--gateway: '%s' has no valid host", text);
+    if (host.size == 0 || host.size >= URL_HOST_MAX) {
+        argp_error(state, "--%s: '%s' has no valid host", option, text);
         return;
     }
-    memcpy(agent->host, host.data, host.size);
-    agent->options.host = (struct base_str){agent->host, host.size};
-    agent->options.port = (uint16_t)port;
+    memcpy(host_out, host.data, host.size);
+    out->host = (struct base_str){host_out, host.size};
+    out->port = (uint16_t)port;
+}
+
+static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    struct posix_mirror gateway = {.tls = false};
+    url_parse(state, "gateway", text, agent->host, &gateway);
+    agent->options.host = gateway.host;
+    agent->options.port = gateway.port;
+    agent->options.tls = gateway.tls;
     agent->have_gateway = true;
+}
+
+static void mirror_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    uint32_t at = agent->options.mirror_count;
+    if (at == POSIX_MIRRORS_MAX) {
+        argp_error(state, "--mirror: more than %d", POSIX_MIRRORS_MAX);
+        return;
+    }
+    url_parse(state, "mirror", text, agent->mirror_hosts[at], &agent->options.mirrors[at]);
+    agent->options.mirror_count++;
 }
 
 // These are text even when they look like numbers: "14" is a version of an operating system.
@@ -252,6 +281,13 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);
+        break;
+    case OPTION_MIRROR:
+        mirror_parse(state, agent, text);
+        break;
+    case OPTION_TIMEOUT:
+        config->request_timeout_ms =
+            (uint32_t)number_or_die(state, "request-timeout", text, 3600000);
         break;
     case OPTION_ROOT:
         root_parse(state, agent, text);
