@@ -61,6 +61,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->accept_encoding;
         }
         return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
+    case 20:
+        return is(name, "available-dictionary") ? &request->available_dictionary : NULL;
     default:
         return NULL;
     }

@@ -13,6 +13,7 @@
 #include "store/store.h"
 #include "svc/attr_pool.h"
 #include "svc/cohort.h"
+#include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
@@ -70,17 +71,18 @@ struct gw_catalog {
 };
 
 struct gw_control {
-    pthread_mutex_t lock; // the queue
-    struct gw_control_call *first;
-    struct gw_control_call *last;
-    uint32_t count;
-    bool stopping;
-    struct gw_bell bell;
+    struct gw_call_queue queue;
     pthread_t thread;
     bool started;
     struct gw_device_snapshot *flush; // GW_FLUSH_BATCH
     struct gw_tally_change *changes;  // of a flush
     uint64_t next_tick_us;
+};
+
+struct gw_background {
+    struct gw_call_queue queue;
+    pthread_t thread;
+    bool started;
 };
 
 struct gw_blob_cache;
@@ -106,6 +108,7 @@ struct gw_core {
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
     struct gw_control control;
+    struct gw_background background;
     struct gw_catalog catalog;
     uint64_t generation;
 
@@ -210,7 +213,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 enum base_status gw_control_start(struct gw_core *core, struct base_error *error);
 void gw_control_stop(struct gw_core *core);
 bool gw_control_step(struct gw_core *core);
-void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
+BASE_NODISCARD enum base_status gw_background_start(struct gw_core *core, struct base_error *error);
+void gw_background_stop(struct gw_core *core);
+bool gw_background_step(struct gw_core *core); // runs what waits, when there is no thread for it
+void gw_core_publish(struct gw_core *core);    // builds a plan from the catalog, hands it out
 
 // ---- Catalog and rollouts: the control thread's
 
