@@ -5,6 +5,8 @@
 // device whose digest differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
+#include "svc/offer_gate.h"
+
 #include "base/check.h"
 #include "policy/bucket.h"
 
@@ -76,6 +78,7 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
+    uint32_t held_s; // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
 };
 
@@ -83,21 +86,21 @@ struct offering {
 static bool add_offer(struct offering *offering, const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
+    struct gw_core *core = offering->worker->core;
     size_t cost = want->statement->size + 4;
     if (out->count == WIRE_OFFERS_MAX || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
     }
+    if (want->install_open &&
+        !gw_offer_admit(core, offering->checkin->device_id, &offering->view.attrs, want,
+                        offering->now_s, &offering->held_s)) {
+        return true;
+    }
     offering->bytes_left -= cost;
     out->items[out->count].envelope = want->statement->bytes;
     out->items[out->count].envelope_bytes = want->statement->size;
     out->count++;
-    struct gw_core *core = offering->worker->core;
-    struct gw_tally_rollout rollout;
-    if (want->install_open && gw_tally_find(core->tally, want->release->id, &rollout)) {
-        (void)gw_device_table_offered(core->table, offering->checkin->device_id, rollout.index,
-                                      want->stage, offering->now_s);
-    }
     return true;
 }
 
@@ -126,7 +129,16 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
             facts.blocked = pairs[at].blocked_version_id;
             facts.counter = pairs[at].release_counter;
         }
+        uint64_t failed_here = facts.blocked;
+        if (failed_here != 0 &&
+            gw_offer_may_retry(offering->worker->core, device_id, failed_here)) {
+            facts.blocked = 0;
+        }
         struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+        if (want.install_open && want.version_id == failed_here) {
+            offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
+            gw_offer_retried(offering->worker->core, device_id, want.release);
+        }
         if (want.statement != NULL && !add_offer(offering, &want)) {
             return;
         }
@@ -161,6 +173,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
+        .held_s = UINT32_MAX,
         .out = out,
     };
     if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
@@ -169,6 +182,13 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     }
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
+    if (offering.held_s < out->next_checkin_s) {
+        out->next_checkin_s = offering.held_s;
+    }
+    if (offering.held_s != UINT32_MAX && out->count == 0) {
+        gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
+        return;
+    }
     if (out->count == 0 && out->flags == 0) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
@@ -214,7 +234,8 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     struct wire_offers offers;
     gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - 64, &offers);
-    if (offers.count == 0 && offers.flags == 0) {
+    bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
+    if (offers.count == 0 && offers.flags == 0 && !sooner) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
