@@ -70,9 +70,13 @@ BASE_NODISCARD enum base_status gw_device_table_load(struct gw_device_table *tab
 
 // Nothing was there to offer to this device with this digest while its cohort had this signature.
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint32_t signature);
+                            uint64_t signature);
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                             uint32_t signature);
+                             uint64_t signature);
+// Both in one look: seen now, and settled?
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature);
 // What the device has to do with a rollout. False: nothing.
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                           struct gw_device_mark *out);
