@@ -125,8 +125,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     gw_worker_touch(worker, checkin->device_id, checkin->cohort->attrs_id,
                     gw_core_now_s(worker->core));
     gw_worker_flush_touches(worker); // its next request must find these attributes
-    if (checkin->expected == checkin->profile.digest) {
-        gw_count(&worker->stats.checkins_current, 1);
+    if (gw_checkin_current(worker, checkin)) {
         return BASE_OK;
     }
     gw_checkin_offers(worker, checkin, WIRE_OFFERS_BYTES_MAX - 64, offers);
