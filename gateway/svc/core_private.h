@@ -13,6 +13,7 @@
 #include "store/store.h"
 #include "svc/attr_pool.h"
 #include "svc/cohort.h"
+#include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
@@ -50,6 +51,7 @@ struct gw_rollout {
 
 struct gw_task {
     uint64_t task_id;
+    uint32_t slot; // in plans: the number of tasks there were when it came
     char name[WIRE_TASK_NAME_MAX + 1];
     uint64_t created_s;
     uint64_t release_counter;
@@ -70,17 +72,18 @@ struct gw_catalog {
 };
 
 struct gw_control {
-    pthread_mutex_t lock; // the queue
-    struct gw_control_call *first;
-    struct gw_control_call *last;
-    uint32_t count;
-    bool stopping;
-    struct gw_bell bell;
+    struct gw_call_queue queue;
     pthread_t thread;
     bool started;
     struct gw_device_snapshot *flush; // GW_FLUSH_BATCH
     struct gw_tally_change *changes;  // of a flush
     uint64_t next_tick_us;
+};
+
+struct gw_background {
+    struct gw_call_queue queue;
+    pthread_t thread;
+    bool started;
 };
 
 struct gw_blob_cache;
@@ -97,7 +100,10 @@ struct gw_core {
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    char *ddi_token;
+    size_t ddi_token_bytes;
     gw_api_fn api;
+    gw_api_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;
 
     struct gw_store *store;
@@ -106,8 +112,8 @@ struct gw_core {
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
     struct gw_control control;
+    struct gw_background background;
     struct gw_catalog catalog;
-    uint64_t generation;
 
     pthread_mutex_t workers_lock;
     struct gw_worker *workers[GW_WORKERS_MAX];
@@ -134,8 +140,8 @@ uint32_t gw_core_now_s(const struct gw_core *core);
 struct gw_worker_stats {
     _Atomic uint64_t checkins;
     _Atomic uint64_t checkins_current; // answered from the digest alone
-    _Atomic uint64_t checkins_settled;
-    _Atomic uint64_t checkins_asked; // for pairs
+    _Atomic uint64_t checkins_settled; // nothing to offer, known from the last time or just now
+    _Atomic uint64_t checkins_asked;   // for pairs
     _Atomic uint64_t checkins_offered;
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;
@@ -210,7 +216,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 enum base_status gw_control_start(struct gw_core *core, struct base_error *error);
 void gw_control_stop(struct gw_core *core);
 bool gw_control_step(struct gw_core *core);
-void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
+BASE_NODISCARD enum base_status gw_background_start(struct gw_core *core, struct base_error *error);
+void gw_background_stop(struct gw_core *core);
+bool gw_background_step(struct gw_core *core); // runs what waits, when there is no thread for it
+void gw_core_publish(struct gw_core *core);    // builds a plan from the catalog, hands it out
 
 // ---- Catalog and rollouts: the control thread's
 

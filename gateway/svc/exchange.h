@@ -31,10 +31,12 @@ enum gw_method {
 struct gw_request {
     enum gw_method method;
     struct base_str path;            // without query, percent-encoding untouched
+    struct base_str authority;       // host and port as the client named them
     struct base_str query;           // behind '?', without it
     struct base_str device;          // walle-device
     struct base_str profile;         // walle-profile
     struct base_str accept_encoding; // accept-encoding
+    struct base_str available_dictionary;
     struct base_str range;
     struct base_str if_none_match;
     struct base_str if_range;
@@ -44,6 +46,7 @@ struct gw_request {
     const uint8_t *body;
     size_t body_bytes;
     bool loopback; // the peer is on this machine
+    bool secure;   // over TLS
 };
 
 struct gw_header {

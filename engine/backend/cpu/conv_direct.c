@@ -299,6 +299,7 @@ static enum base_status plan_points(const struct eng_prepare *ctx, struct direct
 static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct *d, bool point)
 {
     struct eng_gemm_plan *plan = &d->plan;
+    plan->tuning = ctx->tuning;
     plan->groups = d->shape.groups;
     plan->a_group = d->shape.in_channels / d->shape.groups;
     plan->n = d->shape.out_channels / d->shape.groups;
@@ -318,10 +319,11 @@ static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct
     plan->c_image = plan->rows * plan->c_row;
     const bool collides = s->stride[2] * s->in_channels % (2 * COLLIDING_FLOATS) == 0;
     const bool spread = d->spread[0] > 1 || d->spread[1] > 1;
-    const bool copied = collides || plan->kernels->pair_step > 0;
-    if (point && copied && s->groups == 1) {
+    const bool copies = plan->kernels->pair_step > 0 || ctx->tuning == ENG_TUNING_COPY ||
+                        (collides && ctx->tuning != ENG_TUNING_PLACE);
+    if (point && copies && s->groups == 1) {
         BASE_TRY(plan_points(ctx, d));
-    } else if (s->padded || spread || copied) {
+    } else if (s->padded || spread || copies) {
         BASE_TRY(plan_filled(ctx, d));
     } else {
         BASE_TRY(plan_in_place(ctx, d));
@@ -380,34 +382,54 @@ enum base_status eng_cpu_prepare_conv_grad_input(const struct eng_prepare *ctx,
     return BASE_OK;
 }
 
+// A kernel of one pixel that reads every pixel.
+static bool is_point(const struct eng_conv_shape *s)
+{
+    return eng_conv_taps(s) == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
+}
+
+static enum base_status plan_forward(const struct eng_conv_job *job,
+                                     const struct eng_gemm_kernels *kernels, struct direct *d)
+{
+    const struct eng_command *command = job->command;
+    d->shape = job->shape;
+    d->x = command->inputs[0];
+    d->w = command->inputs[1];
+    d->y = command->outputs[0];
+    d->bias = command->u.conv.epilogue.bias;
+    d->residual = command->u.conv.epilogue.residual;
+    d->plan.kernels = kernels;
+    eng_gemm_plan_act(&d->plan, &command->u.conv.epilogue);
+    d->spread[0] = d->spread[1] = 1;
+    return plan_direct(job->ctx, d, is_point(&job->shape));
+}
+
+enum base_status eng_conv_plan_direct(const struct eng_conv_job *job,
+                                      const struct eng_gemm_kernels *kernels,
+                                      struct eng_gemm_plan *out_plan)
+{
+    struct direct d = {0};
+    BASE_TRY(plan_forward(job, kernels, &d));
+    *out_plan = d.plan;
+    return BASE_OK;
+}
+
 enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
                                          const struct eng_gemm_kernels *kernels,
                                          struct eng_step *out_step)
 {
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_conv_shape *s = &job->shape;
-    const struct eng_command *command = job->command;
     struct direct *d = base_arena_zalloc(ctx->arena, sizeof(*d));
     if (d == NULL) {
         return BASE_ERR_NOMEM;
     }
-    d->shape = *s;
-    d->x = command->inputs[0];
-    d->w = command->inputs[1];
-    d->y = command->outputs[0];
-    d->bias = command->u.conv.epilogue.bias;
-    d->residual = command->u.conv.epilogue.residual;
-    struct eng_gemm_plan *plan = &d->plan;
-    plan->kernels = kernels;
-    eng_gemm_plan_act(plan, &command->u.conv.epilogue);
-    d->spread[0] = d->spread[1] = 1;
-    const int64_t taps = eng_conv_taps(s);
-    const bool point = taps == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
-    BASE_TRY(plan_direct(ctx, d, point));
+    BASE_TRY(plan_forward(job, kernels, d));
+    const struct eng_gemm_plan *plan = &d->plan;
     const struct eng_tensor *w = &job->program->tensors[d->w];
     size_t dynamic = (size_t)s->groups * d->group_floats;
     if (w->kind == ENG_CONST) {
-        const int64_t params[5] = {plan->n, plan->a_group, taps, s->groups,
+        const int64_t params[5] = {plan->n, plan->a_group, eng_conv_taps(s), s->groups,
                                    plan->kernels->pair_step};
         const void *packed;
         d->weights = w->data;
@@ -422,6 +444,8 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
         (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
     out_step->state = d;
     out_step->run = run_direct;
-    out_step->kernel = kernels->pair_step > 0 ? "conv.bf16" : point ? "conv.point" : "conv.direct";
+    out_step->kernel = kernels->pair_step > 0 ? "conv.bf16"
+                       : is_point(s)          ? "conv.point"
+                                              : "conv.direct";
     return BASE_OK;
 }
