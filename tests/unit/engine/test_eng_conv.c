@@ -333,6 +333,26 @@ static void test_depthwise(void **state)
     }
 }
 
+// Rows of three taps over every width there is a block for, with padding on one side, both, more
+// than a kernel's half, and none.
+static void test_depthwise_rows(void **state)
+{
+    (void)state;
+    for (int64_t width = 1; width <= 27; width++) {
+        for (int64_t pads = 0; pads < 9; pads++) {
+            struct convolution p = square(11, 11, 4, 3, 1, 1);
+            p.groups = 11;
+            p.in[1] = width;
+            p.pad_begin[1] = pads / 3;
+            p.pad_end[1] = pads % 3;
+            p.bias = pads % 2;
+            if (width + p.pad_begin[1] + p.pad_end[1] >= 3) {
+                each_isa(&p, 1, NULL);
+            }
+        }
+    }
+}
+
 static void test_epilogues(void **state)
 {
     (void)state;
@@ -613,8 +633,8 @@ int main(void)
         cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
         cmocka_unit_test(test_low_pairs), cmocka_unit_test(test_low_tiles),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_tunings),
-        cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_depthwise_rows),
+        cmocka_unit_test(test_tunings),   cmocka_unit_test(test_blas),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);
