@@ -253,6 +253,7 @@ static void hand_over(struct gw_stream *stream)
     work->exchange.request.body = work->body.data;
     work->exchange.request.body_bytes = work->body.size;
     work->exchange.request.loopback = stream->conn->loopback;
+    work->exchange.request.secure = stream->conn->ssl != NULL;
     work->exchange.finish = finish;
     worker->unfinished++;
     gw_core_handle(worker->core, &work->exchange);

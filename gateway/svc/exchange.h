@@ -31,6 +31,7 @@ enum gw_method {
 struct gw_request {
     enum gw_method method;
     struct base_str path;            // without query, percent-encoding untouched
+    struct base_str authority;       // host and port as the client named them
     struct base_str query;           // behind '?', without it
     struct base_str device;          // walle-device
     struct base_str profile;         // walle-profile
@@ -45,6 +46,7 @@ struct gw_request {
     const uint8_t *body;
     size_t body_bytes;
     bool loopback; // the peer is on this machine
+    bool secure;   // over TLS
 };
 
 struct gw_header {
