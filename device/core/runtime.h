@@ -87,6 +87,7 @@ struct dev_task {
     uint8_t crashes;       // of the active version on trial
     bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
+    bool offered;          // by the check-in under way
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
@@ -300,7 +301,15 @@ bool dev_task_valid(const struct dev_task *task);
 // ---- device_offer.c
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
-void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size);
+// With WIRE_OFFER_FLAG_RETRY among the answer's `flags` a version that failed here may be tried
+// again.
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
+                    uint8_t flags);
+// A check-in begins: nothing has been offered by it.
+void dev_offers_none(struct dev_runtime *runtime);
+// A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
+// pulled for an INSTALL that was not offered again is given up.
+void dev_offers_withdrawn(struct dev_runtime *runtime);
 // True when `mark` was refused before; notes it otherwise.
 bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 

@@ -33,6 +33,9 @@ static const struct gw_api_route routes[] = {
     {GW_METHOD_POST, "rollouts/*/resume", gw_api_command_prepare, gw_api_rollout_command},
     {GW_METHOD_POST, "rollouts/*/promote", gw_api_command_prepare, gw_api_rollout_command},
     {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/approve", gw_api_command_prepare, gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/undo", gw_api_command_prepare, gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/kill", gw_api_command_prepare, gw_api_rollout_command},
     {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list},
     {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get},
 };

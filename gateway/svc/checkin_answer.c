@@ -7,6 +7,8 @@
 // differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
+#include "svc/offer_gate.h"
+
 #include "base/check.h"
 #include "policy/bucket.h"
 
@@ -48,22 +50,36 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
     return BASE_OK;
 }
 
-bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+// With many partials: asked, computed only when that is not known, and remembered.
+static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
+                              uint32_t now_s)
 {
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    bool few = cohort->partial_count <= GW_PARTIALS_INLINE;
-    if (!few && gw_device_table_settled(table, checkin->device_id, digest, cohort->signature)) {
+    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s};
+    if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (!few) {
-        gw_worker_flush_touches(worker); // the device must be in the table to be settled
-        gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_count(&worker->stats.checkins_current, 1);
+    return true;
+}
+
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+{
+    const struct gw_cohort *cohort = checkin->cohort;
+    uint32_t now_s = gw_core_now_s(worker->core);
+    if (cohort->partial_count > GW_PARTIALS_INLINE) {
+        return current_with_many(worker, checkin, now_s);
+    }
+    gw_worker_touch(worker, checkin->device_id, cohort->attrs_id, now_s);
+    if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
+        return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
     return true;
@@ -98,6 +114,7 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
+    uint32_t held_s; // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
 };
 
@@ -105,21 +122,21 @@ struct offering {
 static bool add_offer(struct offering *offering, const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
+    struct gw_core *core = offering->worker->core;
     size_t cost = want->statement->size + 4;
     if (out->count == WIRE_OFFERS_MAX || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
     }
+    if (want->install_open &&
+        !gw_offer_admit(core, offering->checkin->device_id, &offering->view.attrs, want,
+                        offering->now_s, &offering->held_s)) {
+        return true;
+    }
     offering->bytes_left -= cost;
     out->items[out->count].envelope = want->statement->bytes;
     out->items[out->count].envelope_bytes = want->statement->size;
     out->count++;
-    struct gw_core *core = offering->worker->core;
-    struct gw_tally_rollout rollout;
-    if (want->install_open && gw_tally_find(core->tally, want->release->id, &rollout)) {
-        (void)gw_device_table_offered(core->table, offering->checkin->device_id, rollout.index,
-                                      want->stage, offering->now_s);
-    }
     return true;
 }
 
@@ -135,7 +152,16 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         facts.blocked = pair->blocked_version_id;
         facts.counter = pair->release_counter;
     }
+    struct gw_core *core = offering->worker->core;
+    uint64_t failed_here = facts.blocked;
+    if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
+        facts.blocked = 0;
+    }
     struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    if (want.install_open && want.version_id == failed_here) {
+        offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
+        gw_offer_retried(core, facts.device_id, want.release);
+    }
     return want.statement == NULL || add_offer(offering, &want);
 }
 
@@ -195,6 +221,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
+        .held_s = UINT32_MAX,
         .out = out,
     };
     if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
@@ -203,6 +230,13 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     }
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
+    if (offering.held_s < out->next_checkin_s) {
+        out->next_checkin_s = offering.held_s;
+    }
+    if (offering.held_s != UINT32_MAX && out->count == 0) {
+        gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
+        return;
+    }
     if (out->count == 0 && out->flags == 0) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
@@ -238,8 +272,6 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (__builtin_expect(gw_checkin_current(worker, &checkin), 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
@@ -247,7 +279,8 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     struct wire_offers offers;
     gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - 64, &offers);
-    if (offers.count == 0 && offers.flags == 0) {
+    bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
+    if (offers.count == 0 && offers.flags == 0 && !sooner) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
@@ -274,8 +307,6 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (gw_checkin_current(worker, &checkin)) {
         return none;
     }

@@ -109,6 +109,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_attr_pool_new(&core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
+    BASE_TRY(gw_watch_new(core, &core->watch));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
@@ -171,6 +172,7 @@ void gw_core_free(struct gw_core *core)
     }
     gw_plan_unref(core->plan);
     gw_catalog_done(core);
+    gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
@@ -328,10 +330,14 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     const struct gw_rollout *open = task->open;
     if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
         out->retired[out->retired_count++] = open->release;
-    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
+    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT &&
+               !open->state.before_first) {
         struct gw_plan_open *to = &out->open[out->open_count++];
         to->release = open->release;
         to->state = open->state;
+        if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
+            to->state.state = POL_ROLLOUT_RUNNING;
+        }
         if (open->halted) {
             to->state.state = POL_ROLLOUT_PAUSED;
         }
