@@ -417,8 +417,8 @@ static void test_tunings(void **state)
     (void)state;
     for (int tuning = 0; tuning < ENG_TUNING_COUNT; tuning++) {
         for (uint32_t threads = 1; threads <= 3; threads++) {
-            struct product p = {.m = 100,
-                                .n = 150,
+            struct product p = {.m = 40,
+                                .n = 100,
                                 .k = 1100,
                                 .alpha = 1,
                                 .bias = true,
@@ -427,12 +427,12 @@ static void test_tunings(void **state)
             each_isa(&p, threads);
             p.in_place = true;
             each_isa(&p, threads);
-            p = (struct product){.m = 3, .n = 700, .k = 1024, .alpha = 1, .tuning = p.tuning};
+            p = (struct product){.m = 3, .n = 400, .k = 1024, .alpha = 1, .tuning = p.tuning};
             each_isa(&p, threads);
             p = (struct product){.batch_rank = 1,
-                                 .batch = {6},
+                                 .batch = {3},
                                  .m = 40,
-                                 .n = 100,
+                                 .n = 70,
                                  .k = 64,
                                  .alpha = 1,
                                  .b_transposed = true,
