@@ -72,10 +72,11 @@ const struct cli_command cli_commands[] = {
      PLAN_BITS | CLI_BIT(FORMAT), 0, 0, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage and the way back, create the rollout and start it.",
+     "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
-     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
-         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
+     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
+         CLI_BIT(KEY) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
          CLI_BIT(REASON) | CLI_BIT(BY),
      1, 1, cli_rollout_start},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",

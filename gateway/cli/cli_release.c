@@ -74,17 +74,62 @@ static enum cli_exit fetch_manifest_bytes(const struct cli *cli, const char *tas
     return code;
 }
 
-// What is to be released: --build DIR or --manifest SHA256.
+// The manifest of a registered version by its number; page by page.
+static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
+                                  struct wire_sha256 *out)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    char after[WIRE_SHA256_HEX + 1] = "";
+    bool found = false;
+    bool more = true;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (!cli_path_add(path, sizeof(path) - 128, task)) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    size_t prefix = strlen(path);
+    while (code == CLI_EXIT_OK && more && !found) {
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        (void)snprintf(path + prefix, sizeof(path) - prefix, "/versions?limit=500%s%s",
+                       after[0] != '\0' ? "&after=" : "", after);
+        code = cli_api_call(cli, "GET", path, NULL, &page);
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
+                              wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
+                                                out) == BASE_OK);
+        }
+        (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
+        more = after[0] != '\0';
+        json_decref(page);
+    }
+    return code != CLI_EXIT_OK || found
+               ? code
+               : cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
+                          version);
+}
+
+// What is to be released: --version X.Y.Z, --build DIR or --manifest SHA256.
 static enum cli_exit choose_version(const struct cli *cli, struct rollout_draft *draft)
 {
     char hex[WIRE_SHA256_HEX + 1];
     const char *folder = cli->values[CLI_OPTION_BUILD];
     const char *manifest = cli->values[CLI_OPTION_MANIFEST];
 
-    if ((folder == NULL) == (manifest == NULL)) {
-        return cli_fail(CLI_EXIT_USAGE, "one of --build DIR and --manifest SHA256 is needed");
+    const char *version = cli->values[CLI_OPTION_VERSION];
+
+    if ((folder != NULL) + (manifest != NULL) + (version != NULL) != 1) {
+        return cli_fail(CLI_EXIT_USAGE,
+                        "one of --version X.Y.Z, --build DIR and --manifest SHA256 is needed");
     }
-    if (folder != NULL) {
+    if (version != NULL) {
+        enum cli_exit code = find_version(cli, draft->task, version, &draft->manifest);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+    } else if (folder != NULL) {
         struct task_build build = {0};
         struct base_error error = {0};
         enum base_status status = task_build_load(folder, &build, &error);
