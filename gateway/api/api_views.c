@@ -306,9 +306,10 @@ json_t *gw_view_log(const struct gw_rollout_log_view *view)
         "failure_ratio", view->failure_ppm / 1e6, "counts", judged_object(view), "by",
         safe_text(view->by), "comment", safe_text(view->comment));
     // What a replay needs beside: the exact clock and the rest of the state.
-    json_t *rest = json_pack("{s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "now_us",
-                             (json_int_t)record->now_us, "revision", (json_int_t)view->revision,
-                             "stage_since_us", (json_int_t)after->stage_since_us, "before_first",
+    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
+                             pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
+                             "revision", (json_int_t)view->revision, "stage_since_us",
+                             (json_int_t)after->stage_since_us, "before_first",
                              (int)after->before_first, "stage_failed", (int)after->stage_failed,
                              "paged", (int)after->paged, "killed", (int)after->killed);
 
