@@ -41,7 +41,8 @@ enum cli_exit {
     X(MEMBER, 0, "member", "FILE", "Public key of the root role; repeat it for more")              \
     X(RELEASE, 0, "release", "FILE", "Public key that may sign releases; repeat it for more")      \
     X(PREFIX, 0, "prefix", "TEXT", "Tasks these release keys are for (all)")                       \
-    X(THRESHOLD, 0, "threshold", "N", "Root keys that must sign (a majority)")                     \
+    X(THRESHOLD, 0, "threshold", "N",                                                              \
+      "Root keys that must sign; or a failed share to replay with")                                \
     X(NARROW, 0, "narrow", "N", "Release keys that must sign for few devices (1)")                 \
     X(WIDE, 0, "wide", "N", "Release keys that must sign for many devices (2, or all)")            \
     X(WIDE_PERCENT, 0, "wide-percent", "P", "More than this share is many (5)")                    \
@@ -65,7 +66,6 @@ enum cli_exit {
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
-    X(THRESHOLD, 0, "threshold", "RATIO", "Replay as if this failed share failed a stage")         \
     X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
     X(ALPHA, 0, "alpha", "RATIO", "Chance to stop a stage that is good (0.05)")                    \
     X(BETA, 0, "beta", "RATIO", "Chance to pass a stage that is bad (0.1)")                        \
@@ -166,5 +166,6 @@ enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
+enum cli_exit cli_device_why(struct cli *cli);
 
 #endif

@@ -182,6 +182,12 @@ class Control(unittest.TestCase):
                 self.wake(stack, device)
                 after_step(second, lambda r: True, "nothing")
         after_step(second, lambda r: r["state"] == "rolled_back", "the way back")
+        device = next(device for device, attrs in DEVICES.items() if int(attrs["os_version"]) < 12)
+        why = stack.walle("device", "why", device, "--task", "ipv").stdout
+        self.assertIn("so the baseline runs", why)
+        self.assertRegex(why, r"fail_exception KeyError: \d+ \(features\.py:\d+\) \[[0-9a-f]{16}\]")
+        causes = self.status(stack, second)["fingerprints"]
+        self.assertRegex(causes[0]["detail"], r"^KeyError")  # also when the gateway was killed since
         keys = ("kind", "what", "state", "stage_index", "verdict", "reason")
         told = [[tuple(line[key] for key in keys) for line in self.log(stack, rollout) if line["kind"] != "observation"]
                 for rollout in (first, second)]
