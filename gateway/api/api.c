@@ -41,6 +41,7 @@ static const struct gw_api_route routes[] = {
     {GW_METHOD_POST, "kills", gw_api_kill_prepare, gw_api_kill},
     {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list},
     {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get},
+    {GW_METHOD_GET, "devices/*/why", gw_api_why_prepare, gw_api_device_why},
 };
 
 void gw_api_install(struct gw_core *core)
@@ -243,6 +244,11 @@ bool gw_api_path_id(struct gw_api_call *call)
         return gw_api_fail(call, BASE_ERR_INVALID, "path: an id is 16 lower-case hex digits");
     }
     return gw_api_no_query(call);
+}
+
+bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out)
+{
+    return decode(gw_api_exchange(call)->arena, text, out);
 }
 
 bool gw_api_no_query(struct gw_api_call *call)

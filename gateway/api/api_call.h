@@ -52,6 +52,8 @@ bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits i
 bool gw_api_paging(struct gw_api_call *call);
 bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
 bool gw_api_no_query(struct gw_api_call *call);
+// Percent-decodes a parameter into the arena. False: a bad escape, or too long.
+bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out);
 
 // ---- Helpers of `work`
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root); // takes root
@@ -88,6 +90,8 @@ bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
 
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_why_prepare(struct gw_api_call *call);
+void gw_api_device_why(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
 
 bool gw_api_trust_prepare(struct gw_api_call *call);

@@ -4,6 +4,7 @@
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
 #include "cli/rollout_draft.h"
+#include "cli/rollout_power.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
 #include "cli/task_build.h"
@@ -48,7 +49,9 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
         cli_json_print(root);
         json_decref(root);
     } else if (code == CLI_EXIT_OK) {
+        bool sees = false;
         print_plan(stages);
+        code = rollout_power(cli, stages, stdout, &sees);
     }
     json_decref(stages);
     json_decref(target);
@@ -196,6 +199,23 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
     return code;
 }
 
+// A stage that declares a rise it cannot see is a false comfort: say so before anything starts.
+static enum cli_exit check_power(const struct cli *cli, const json_t *stages)
+{
+    bool sees = false;
+    enum cli_exit code = rollout_power(cli, stages, stderr, &sees);
+
+    if (code != CLI_EXIT_OK || sees || cli_given(cli, CLI_OPTION_ACCEPT_POWER)) {
+        return code;
+    }
+    return cli_fail(CLI_EXIT_USAGE,
+                    cli_given(cli, CLI_OPTION_FLEET)
+                        ? "no stage before the full one can see the rise it declares; widen a "
+                          "stage, or --accept-power"
+                        : "--fleet N (devices the target has) is needed to tell whether a stage "
+                          "can see the rise it declares; or --accept-power");
+}
+
 static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft *draft,
                                json_t **out_body)
 {
@@ -205,6 +225,9 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     json_t *target = NULL;
     enum cli_exit code = ladder_stages(cli, &stages);
 
+    if (code == CLI_EXIT_OK) {
+        code = check_power(cli, stages);
+    }
     if (code == CLI_EXIT_OK) {
         code = ladder_target(cli, &target);
     }

@@ -2,6 +2,7 @@
 // program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
 #include "svc/core.h"
 
+#include "svc/causes.h"
 #include "svc/core_private.h"
 
 #include <stdio.h>
@@ -116,6 +117,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_watch_new(core, &core->watch));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
+    BASE_TRY(gw_causes_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
     BASE_TRY(gw_director_load(core, error));
     gw_core_publish(core);
