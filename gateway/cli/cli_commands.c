@@ -49,6 +49,7 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
      CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
+         CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) |
          CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
          CLI_BIT(REASON) | CLI_BIT(BY),
      1, 1, cli_rollout_start},

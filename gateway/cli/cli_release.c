@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,6 +133,33 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     return code;
 }
 
+// The arm of an experiment: --arm-from and --arm-to in percent, and the experiment's salt, the same
+// for all its arms.
+static enum cli_exit fill_arm(const struct cli *cli, struct rollout_draft *draft)
+{
+    double from = 0;
+    double to = 100;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_PRIORITY, 0, 1000, &draft->priority);
+
+    if (code != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_ARM_FROM, 0, 99.99, &from)) != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_ARM_TO, 100, 100, &to)) != CLI_EXIT_OK ||
+        !cli_given(cli, CLI_OPTION_EXPERIMENT)) {
+        return code;
+    }
+    draft->arm_from = (uint16_t)lround(from * 100);
+    draft->arm_to = (uint16_t)lround(to * 100);
+    if (draft->arm_from >= draft->arm_to) {
+        return cli_fail(CLI_EXIT_USAGE, "--arm-to is not above --arm-from");
+    }
+    if (wire_device_parse(base_str_of(cli->values[CLI_OPTION_EXPERIMENT]), &draft->arm_salt) !=
+            BASE_OK ||
+        draft->arm_salt == 0) {
+        return cli_fail(CLI_EXIT_USAGE, "--experiment takes 16 hex digits, not all 0");
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *draft)
 {
     uint64_t days = 0;
@@ -148,7 +176,7 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
     draft->salt = base_entropy_u64() | 1u;
     draft->issued_s = base_clock_wall_us() / 1000000;
     draft->expires_s = draft->issued_s + days * 24 * 3600;
-    return code;
+    return code == CLI_EXIT_OK ? fill_arm(cli, draft) : code;
 }
 
 static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft *draft,

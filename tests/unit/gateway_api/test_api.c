@@ -257,15 +257,30 @@ static void tick_until(struct api_kit *kit, const char *path, const char *stage)
     fail_msg("stage %s was never reached", stage);
 }
 
-// One open rollout a task: a second one is refused.
-static void second_rollout_waits(struct api_kit *kit, const struct rollout_draft *draft)
+// A second open rollout of the task, more important and an arm of an experiment.
+static void second_rollout_is_open_too(struct api_kit *kit, const struct rollout_draft *draft)
 {
     struct rollout_draft second = *draft;
 
     second.id = 0x12;
     second.release_counter = 3;
+    second.priority = 3;
+    second.arm_salt = 0x77;
+    second.arm_to = 2500;
     char *text = api_rollout_text(kit, &second, stages);
-    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
+    json_t *rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201);
+    assert_int_equal(json_integer_value(json_object_get(rollout, "priority")), 3);
+    json_t *arm = json_object_get(rollout, "arm");
+    assert_string_equal(api_text(arm, "salt"), "0000000000000077");
+    assert_true(json_number_value(json_object_get(arm, "to")) == 25.0);
+    json_decref(rollout);
+    json_t *task = api_call(kit, GW_METHOD_GET, "/api/v1/tasks/shop", NULL, 200);
+    const json_t *open = json_object_get(task, "open_rollouts");
+    assert_int_equal(json_array_size(open), 2);
+    assert_string_equal(json_string_value(json_array_get(open, 0)), "0000000000000012");
+    json_decref(task);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/0000000000000012/abort",
+                         "{\"reason\":\"not yet\"}", 200));
     free(text);
 }
 
@@ -293,7 +308,7 @@ static void test_rollout_life(void **state)
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
     free(text);
 
-    second_rollout_waits(&kit, &draft);
+    second_rollout_is_open_too(&kit, &draft);
     snprintf(longer, sizeof(longer), "%s/start", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"by\":\"me\",\"reason\":\"go\"}", 200));
     expect_state(&kit, path, "running", "simulate");
@@ -332,7 +347,7 @@ static void test_rollout_life(void **state)
     snprintf(longer, sizeof(longer), "%s/abort", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"reason\":\"enough\"}", 200));
     json_t *page = api_call(&kit, GW_METHOD_GET, "/api/v1/rollouts", NULL, 200);
-    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 2);
     json_decref(page);
     api_kit_done(&kit);
 }
