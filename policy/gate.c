@@ -3,6 +3,8 @@
 #include "policy/gate.h"
 
 #define MILLION 1000000u
+// Of the level of the two questions, where they have to be asked apart: the relative one's part.
+#define RELATIVE_PERCENT 75u
 
 static uint64_t add_saturated(uint64_t a, uint64_t b)
 {
@@ -59,17 +61,17 @@ static uint64_t excess_silent(const struct pol_counts *counts)
 
 struct tallied {
     uint64_t completed; // everybody who is done, one way or another
-    uint64_t failures;  // against the absolute limit
-    uint64_t lost;      // against control
+    uint64_t failures;  // against the absolute limit: with the silent beyond what control predicts
+    struct pol_sample heard; // who is not silent, to compare with control
 };
 
 static struct tallied add_up(const struct pol_counts *counts)
 {
     struct tallied sums;
-    uint64_t failures = add_saturated(counts->failed, counts->timed_out);
-    sums.failures = add_saturated(failures, excess_silent(counts));
-    sums.lost = add_saturated(failures, counts->silent);
-    sums.completed = add_saturated(counts->succeeded, sums.lost);
+    sums.heard.failures = add_saturated(counts->failed, counts->timed_out);
+    sums.heard.trials = add_saturated(counts->succeeded, sums.heard.failures);
+    sums.failures = add_saturated(sums.heard.failures, excess_silent(counts));
+    sums.completed = add_saturated(sums.heard.trials, counts->silent);
     return sums;
 }
 
@@ -107,23 +109,28 @@ static void judge_threshold(const struct pol_gate *gate, const struct tallied *s
     }
 }
 
-static struct pol_test_report ask_both(const struct pol_gate *gate, const struct tallied *sums,
+// What a part of alpha leaves, never 0.
+static uint32_t part_of(uint32_t alpha_ppm, uint32_t percent)
+{
+    uint32_t part = (uint32_t)((uint64_t)alpha_ppm * percent / 100);
+    return part > 0 ? part : 1;
+}
+
+static struct pol_test_report ask_both(const struct pol_test *asked, const struct tallied *sums,
                                        const struct pol_sample *control)
 {
     static const struct pol_sample nobody = {0, 0};
-    struct pol_test test = {.max_failure_ppm = POL_TEST_NOT_ASKED,
-                            .max_rise_ppm = gate->max_rise_ppm,
-                            .alpha_ppm = gate->alpha_ppm / 2 > 0 ? gate->alpha_ppm / 2 : 1,
-                            .beta_ppm = gate->beta_ppm,
-                            .tolerated_rise_ppm = gate->tolerated_rise_ppm};
-    struct pol_sample updated = {sums->completed, sums->lost};
-    struct pol_test_report relative = pol_test_judge(&test, &updated, control);
-    if (relative.result == POL_TEST_WORSE) {
+    struct pol_test test = *asked;
+    test.max_failure_ppm = POL_TEST_NOT_ASKED;
+    test.alpha_ppm = part_of(asked->alpha_ppm, RELATIVE_PERCENT);
+    struct pol_test_report relative = pol_test_judge(&test, &sums->heard, control);
+    if (relative.result == POL_TEST_WORSE || asked->max_failure_ppm >= POL_TEST_NOT_ASKED) {
         return relative;
     }
-    test.max_failure_ppm = gate->max_failure_ppm;
+    test = *asked;
     test.max_rise_ppm = POL_TEST_NOT_ASKED;
-    updated.failures = sums->failures;
+    test.alpha_ppm = part_of(asked->alpha_ppm, 100 - RELATIVE_PERCENT);
+    struct pol_sample updated = {sums->completed, sums->failures};
     struct pol_test_report absolute = pol_test_judge(&test, &updated, &nobody);
     if (absolute.result == POL_TEST_GOOD && relative.result != POL_TEST_GOOD) {
         return relative;
@@ -134,25 +141,20 @@ static struct pol_test_report ask_both(const struct pol_gate *gate, const struct
     return absolute;
 }
 
-// The absolute and the relative question count the same devices, unless some fell silent for
-// reasons of their own: then each is asked with its own numerator, at half of alpha.
+// The absolute and the relative question count the same devices, unless some fell silent: then each
+// is asked with its own, at its part of alpha.
 static struct pol_test_report ask(const struct pol_gate *gate, const struct pol_counts *counts,
                                   const struct tallied *sums)
 {
-    struct pol_test test = {gate->max_failure_ppm, gate->max_rise_ppm, gate->alpha_ppm,
-                            gate->beta_ppm, gate->tolerated_rise_ppm};
-    // Without control of its own a stage is given the hazard of the stages before: that is no
-    // sample.
-    bool has_control = counts->control.trials > 0;
-    uint64_t silent = has_control ? counts->control_hazard.silent : 0;
-    struct pol_sample control = {add_saturated(counts->control.trials, silent),
-                                 add_saturated(counts->control.failures, silent)};
-    bool compares = has_control && gate->max_rise_ppm < POL_TEST_NOT_ASKED;
-    if (compares && sums->lost != sums->failures) {
-        return ask_both(gate, sums, &control);
+    struct pol_test test = {gate->max_failure_ppm, gate->max_rise_ppm,
+                            part_of(gate->alpha_ppm, POL_GATE_TEST_PERCENT), gate->beta_ppm,
+                            gate->tolerated_rise_ppm};
+    bool compares = counts->control.trials > 0 && gate->max_rise_ppm < POL_TEST_NOT_ASKED;
+    if (compares && counts->silent > 0) {
+        return ask_both(&test, sums, &counts->control);
     }
     struct pol_sample updated = {sums->completed, sums->failures};
-    return pol_test_judge(&test, &updated, &control);
+    return pol_test_judge(&test, &updated, &counts->control);
 }
 
 static bool silence_is_worse(const struct pol_gate *gate, const struct pol_counts *counts)
@@ -161,7 +163,7 @@ static bool silence_is_worse(const struct pol_gate *gate, const struct pol_count
         return false;
     }
     return pol_hazard_test(&counts->hazard, &counts->control_hazard, gate->max_silence_percent,
-                           gate->alpha_ppm)
+                           part_of(gate->alpha_ppm, POL_GATE_HAZARD_PERCENT))
                .result == POL_TEST_WORSE;
 }
 

@@ -7,10 +7,15 @@
 // of falling silent. Either way failure is looked at before success, and only PASS advances.
 //
 // Silence. A device that activated and then stopped checking in has failed in a way it cannot
-// report. Devices also stop for reasons of their own, so silence is judged against control: in the
-// comparison with control both cohorts' silent devices count as failed; in the question about the
-// absolute limit only the updated cohort's excess over what control's hazard predicts does (without
-// control there is no prediction, and every silent device counts).
+// report. Devices also stop for reasons of their own, and the longer they are watched the more do,
+// so silence is compared with control as a hazard, per device-second. The comparison of failures is
+// between devices that are heard of, in both cohorts. In the question about the absolute limit
+// those count that are silent beyond what control's hazard predicts (without control there is no
+// prediction, and every silent device counts).
+//
+// Alpha is the gate's: its parts go to failures, to silence and to slices of the fleet, so that all
+// three together stop a good stage with at most that chance. A rollout whose stages together must
+// keep to alpha gives each its part.
 #ifndef POL_GATE_H
 #define POL_GATE_H
 
@@ -20,6 +25,11 @@
 #define POL_GATE_ALPHA_PPM       50000u
 #define POL_GATE_BETA_PPM        100000u
 #define POL_GATE_SILENCE_PERCENT 200u
+
+// Parts of alpha.
+#define POL_GATE_TEST_PERCENT   80u
+#define POL_GATE_HAZARD_PERCENT 10u
+#define POL_GATE_SLICES_PERCENT 10u // for pol_slices_reject, which the caller asks
 
 enum pol_gate_rule { POL_GATE_THRESHOLD, POL_GATE_SEQUENTIAL, POL_GATE_RULE_COUNT };
 

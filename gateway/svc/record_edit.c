@@ -75,17 +75,16 @@ static enum base_status read_record(struct gw_record_edit *edit)
     return BASE_OK;
 }
 
-// A device that was control and is offered the release after all begins anew, in another stage.
-static void leave_control(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                          const struct gw_device_mark *mark)
+void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                          uint8_t stage, uint32_t offered_s)
 {
     gw_record_edit_set(edit, outcome, 0, NULL);
-    outcome->stage = mark->stage;
-    outcome->offered_s = mark->offered_s;
-    outcome->updated_s = mark->offered_s;
+    outcome->stage = stage;
+    outcome->offered_s = offered_s;
+    outcome->updated_s = offered_s;
     outcome->activated_s = 0;
     outcome->tries = 0;
-    gw_record_edit_set(edit, outcome, mark->bits, NULL);
+    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED, NULL);
 }
 
 // What the table knows first: offers, who is control and completed as such, and attempts.
@@ -103,7 +102,7 @@ static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark 
     bool was_control = (outcome->bits & GW_OUTCOME_CONTROL) != 0;
     bool is_control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
     if (was_control && !is_control) {
-        leave_control(edit, outcome, mark);
+        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s);
     } else if (is_control && was_control && (mark->bits & ~(uint32_t)outcome->bits) != 0) {
         gw_record_edit_set(edit, outcome, outcome->bits | mark->bits, NULL);
     } else if (!is_control && mark->tries > outcome->tries) {

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What one report may change at most: two steps an outcome, what is merged from memory, and two
+// What one report may change at most: three steps an outcome, what is merged from memory, and two
 // steps (ran, failed) of every rollout the device is control of.
-#define CHANGES_MAX (2 * WIRE_REPORT_MAX + GW_RECORD_MERGE_CHANGES + 2 * GW_DEVICE_OUTCOMES_MAX)
+#define CHANGES_MAX (3 * WIRE_REPORT_MAX + GW_RECORD_MERGE_CHANGES + 2 * GW_DEVICE_OUTCOMES_MAX)
 
 #define GW_REPORT_MARKS 4u // rollouts of one report whose marks follow at once; others follow later
 
@@ -139,6 +139,9 @@ static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
     if (outcome == NULL) {
         job->unknown++;
         return;
+    }
+    if ((outcome->bits & GW_OUTCOME_CONTROL) != 0) {
+        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s);
     }
     outcome->updated_s = job->now_s;
     uint16_t bits = gw_outcome_step(outcome->bits, said->kind);

@@ -161,13 +161,19 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
+static bool completed_later(const struct gw_rollout *a, const struct gw_rollout *b)
+{
+    return a->closed_us != b->closed_us ? a->closed_us > b->closed_us
+                                        : a->release->release_counter > b->release->release_counter;
+}
+
 // Where a rollout stands for its task: its baseline, one that was taken back, or the open one.
 static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
     switch (rollout->state.state) {
     case POL_ROLLOUT_COMPLETED:
-        if (task->baseline == NULL || task->baseline->closed_us < rollout->closed_us) {
+        if (task->baseline == NULL || completed_later(rollout, task->baseline)) {
             task->baseline = rollout;
         }
         break;

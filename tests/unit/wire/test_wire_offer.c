@@ -70,7 +70,7 @@ static void limits_hold(void **state)
         {0, {0}, BASE_ERR_TRUNCATED},
         {4, {1, 0, 0, 0}, BASE_OK},
         {4, {2, 0, 0, 0}, BASE_ERR_UNSUPPORTED},
-        {4, {1, 4, 0, 0}, BASE_ERR_INVALID},
+        {4, {1, 8, 0, 0}, BASE_ERR_INVALID},
         {4, {1, 0, 0, 33}, BASE_ERR_TOO_LARGE},
         {5, {1, 0, 0, 1, 0}, BASE_ERR_INVALID},
         {6, {1, 0, 0, 1, 0x81, 8}, BASE_ERR_TOO_LARGE},
