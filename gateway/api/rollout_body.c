@@ -119,35 +119,6 @@ static enum base_status parse_identity(const struct gw_json_at *at, struct gw_ro
     return BASE_OK;
 }
 
-// Which devices of the target, when the rollout is an arm of an experiment.
-static enum base_status parse_arm(const struct gw_json_at *root, struct pol_arm *out,
-                                  struct base_error *error)
-{
-    static const char *const names[] = {"salt", "from", "to", NULL};
-    const json_t *value = json_object_get(root->object, "arm");
-    struct gw_json_at at;
-    double from = 0;
-    double to = 0;
-
-    if (value == NULL || json_is_null(value)) {
-        return BASE_OK;
-    }
-    if (!json_is_object(value)) {
-        return base_error_set(error, BASE_ERR_INVALID, "arm: not an object");
-    }
-    at = (struct gw_json_at){.object = value, .path = "arm."};
-    BASE_TRY(gw_json_only(&at, names, error));
-    BASE_TRY(gw_json_id(&at, "salt", &out->salt, error));
-    BASE_TRY(gw_json_real(&at, "from", true, 0, 99.99, &from, error));
-    BASE_TRY(gw_json_real(&at, "to", true, 0.01, 100, &to, error));
-    out->from = (uint16_t)lround(from * 100);
-    out->to = (uint16_t)lround(to * 100);
-    if (out->from >= out->to) {
-        return base_error_set(error, BASE_ERR_INVALID, "arm.to: not above from");
-    }
-    return BASE_OK;
-}
-
 static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollout_spec *out,
                                     struct base_error *error)
 {
@@ -155,7 +126,7 @@ static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollo
 
     BASE_TRY(gw_json_u64(at, "priority", false, GW_PRIORITY_MAX, &priority, error));
     out->priority = (uint16_t)priority;
-    return parse_arm(at, &out->arm, error);
+    return gw_arm_parse(at, &out->arm, error);
 }
 
 enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct base_arena *arena,

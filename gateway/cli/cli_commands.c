@@ -67,9 +67,11 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
      CLI_BITS_GATEWAY, 1, 1, cli_task_get},
-    {"rollout", "plan", "", "Show the stages a rollout would go through, without a gateway.",
-     "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500",
-     PLAN_BITS | CLI_BIT(FORMAT), 0, 0, cli_rollout_plan},
+    {"rollout", "plan", "",
+     "Show the stages a rollout would go through; with --gateway also whom it would reach there.",
+     "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500\n"
+     "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'",
+     CLI_BITS_GATEWAY | PLAN_BITS, 0, 0, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage and the way back, create the rollout and start it.",
      "  walle rollout start ipv --build build/ipv --key release.key\n"

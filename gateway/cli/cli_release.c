@@ -35,8 +35,85 @@ static void print_plan(const json_t *stages)
            "failed;\nabove it the rollout stops and every updated device goes back.\n");
 }
 
+static void print_values(const char *name, const json_t *attr)
+{
+    size_t index;
+    json_t *value;
+
+    if (json_array_size(json_object_get(attr, "values")) == 0) {
+        return;
+    }
+    printf("%-12s", name);
+    json_array_foreach(json_object_get(attr, "values"), index, value)
+    {
+        printf(" %s %llu of %llu,", cli_json_text(value, "value", "?"),
+               (unsigned long long)cli_json_u64(value, "matched"),
+               (unsigned long long)cli_json_u64(value, "known"));
+    }
+    printf(" other %llu, without %llu\n", (unsigned long long)cli_json_u64(attr, "other"),
+           (unsigned long long)cli_json_u64(attr, "without"));
+}
+
+static void print_preview(const json_t *preview, const json_t *stages)
+{
+    size_t index;
+    json_t *item;
+    const char *name;
+    json_t *attr;
+
+    printf("\n%llu of %llu known devices are targeted%s\n",
+           (unsigned long long)cli_json_u64(preview, "matched"),
+           (unsigned long long)cli_json_u64(preview, "devices"),
+           json_is_true(json_object_get(preview, "exact"))
+               ? ""
+               : " (stages as an example draw of the salt has them)");
+    json_array_foreach(json_object_get(preview, "stages"), index, item)
+    {
+        printf("%-3zu %-12s %12llu enter, %llu inside\n", index + 1,
+               cli_json_text(json_array_get(stages, index), "name", "?"),
+               (unsigned long long)cli_json_u64(item, "devices"),
+               (unsigned long long)cli_json_u64(item, "total"));
+    }
+    json_object_foreach(json_object_get(preview, "segments"), name, attr)
+    {
+        print_values(name, attr);
+    }
+    json_array_foreach(json_object_get(preview, "unmatched"), index, item)
+    {
+        printf("not: %12llu  %s: %s\n", (unsigned long long)cli_json_u64(item, "devices"),
+               cli_json_text(item, "reason_text", ""), cli_json_text(item, "where", ""));
+    }
+}
+
+// With --gateway: whom the target and the stages would reach there.
+static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, json_t *stages,
+                                 json_t **out_preview)
+{
+    static const char *const kept[] = {"kind", "percent", "audience"};
+    json_t *list = json_array();
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach(stages, index, stage)
+    {
+        json_t *item = json_object();
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); ++i) {
+            json_t *value = json_object_get(stage, kept[i]);
+            if (value != NULL) {
+                (void)json_object_set(item, kept[i], value);
+            }
+        }
+        (void)json_array_append_new(list, item);
+    }
+    json_t *body = json_pack("{s:O, s:o}", "target", target, "stages", list);
+    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts/preview", body, out_preview);
+    json_decref(body);
+    return code;
+}
+
 enum cli_exit cli_rollout_plan(struct cli *cli)
 {
+    json_t *preview = NULL;
     json_t *stages = NULL;
     json_t *target = NULL;
     enum cli_exit code = ladder_stages(cli, &stages);
@@ -44,13 +121,21 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
     if (code == CLI_EXIT_OK) {
         code = ladder_target(cli, &target);
     }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_GATEWAY)) {
+        code = ask_preview(cli, target, stages, &preview);
+    }
     if (code == CLI_EXIT_OK && cli->json) {
-        json_t *root = json_pack("{s:O, s:O}", "target", target, "stages", stages);
+        json_t *root =
+            json_pack("{s:O, s:O, s:O?}", "target", target, "stages", stages, "preview", preview);
         cli_json_print(root);
         json_decref(root);
     } else if (code == CLI_EXIT_OK) {
         print_plan(stages);
+        if (preview != NULL) {
+            print_preview(preview, stages);
+        }
     }
+    json_decref(preview);
     json_decref(stages);
     json_decref(target);
     return code;

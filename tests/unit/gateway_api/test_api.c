@@ -352,6 +352,43 @@ static void test_rollout_life(void **state)
     api_kit_done(&kit);
 }
 
+static void test_preview(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"{\"target\":\"os == \"}", "target: line 1, column 7"},
+        {"{\"stages\":[{\"kind\":\"gray\"}]}", "stages[0].percent: missing"},
+        {"{\"stages\":[{\"kind\":\"grey\"}]}", "stages[0].kind: 'grey'"},
+        {"{\"stages\":[{\"kind\":\"full\",\"audience\":\"a in 3..1\"}]}",
+         "stages[0].audience: line 1, column 6"},
+        {"{\"salt\":\"x\"}", "salt: not 16"},
+        {"{\"arm\":{}}", "arm.salt: missing"},
+        {"{\"task\":\"t\"}", "task: unknown field"},
+    };
+    struct api_kit kit;
+
+    api_kit_init(&kit, "");
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        json_t *problem =
+            api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview", bad[i][0], 400);
+        if (strstr(api_text(problem, "detail"), bad[i][1]) == NULL) {
+            fail_msg("%s: %s", bad[i][0], api_text(problem, "detail"));
+        }
+        json_decref(problem);
+    }
+    json_t *preview =
+        api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview",
+                 "{\"target\":\"os == \\\"ios\\\"\",\"salt\":\"0000000000000011\",\"stages\":["
+                 "{\"kind\":\"gray\",\"percent\":1},{\"kind\":\"full\"}]}",
+                 200);
+    assert_int_equal(json_integer_value(json_object_get(preview, "devices")), 0);
+    assert_int_equal(json_array_size(json_object_get(preview, "stages")), 2);
+    assert_true(json_is_true(json_object_get(preview, "exact")));
+    assert_int_equal(json_object_size(json_object_get(preview, "segments")), 6);
+    json_decref(preview);
+    api_kit_done(&kit);
+}
+
 static void test_failed_simulation_stops(void **state)
 {
     struct api_kit kit;
@@ -556,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_tasks_and_versions),
         cmocka_unit_test(test_task_pages),
         cmocka_unit_test(test_rollout_life),
+        cmocka_unit_test(test_preview),
         cmocka_unit_test(test_failed_simulation_stops),
         cmocka_unit_test(test_statements_must_agree),
         cmocka_unit_test(test_largest_target),
