@@ -175,6 +175,9 @@ static void drop_task(struct gw_cohort *cohort, uint32_t at, uint64_t task_id)
         cohort->tasks_signature -= cohort->tasks[at + count].signature;
         count++;
     }
+    if (count == 0) {
+        return;
+    }
     cohort->task_count -= count;
     memmove(&cohort->tasks[at], &cohort->tasks[at + count],
             (cohort->task_count - at) * sizeof(cohort->tasks[0]));
@@ -183,6 +186,9 @@ static void drop_task(struct gw_cohort *cohort, uint32_t at, uint64_t task_id)
 static enum base_status put_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort, uint32_t at,
                                  const struct gw_cohort_task *entries, uint32_t count)
 {
+    if (count == 0) {
+        return BASE_OK;
+    }
     if (!reserve_tasks(cohorts, cohort, count)) {
         return BASE_ERR_NOMEM;
     }
