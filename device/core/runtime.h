@@ -100,6 +100,7 @@ struct dev_settings {
     uint32_t signature_threshold;
     const uint8_t *root; // NULL: trusted_keys count
     size_t root_bytes;
+    uint32_t mirrors;
     uint32_t tasks_max;
     uint32_t outcomes_max;
     uint32_t checkin_interval_s;
@@ -162,6 +163,7 @@ struct dev_pull {
     uint32_t file;     // files before this one are complete
     uint32_t attempts; // since the last progress
     uint32_t window;   // bytes since the deadline was moved
+    uint32_t source;   // where content is asked for: one on with each failure
     uint32_t corrupt;
     uint32_t retry_after_s;
     int status;
@@ -223,10 +225,11 @@ struct dev_trust {
     uint32_t steps; // of the root chain in this cycle
     int status;
     uint8_t phase;
-    bool wanted;   // a cycle is to be done
-    bool changed;  // something new came in this cycle: check in again
-    bool directed; // the answer under way began with a director's answer that holds
-    bool asked;    // a nonce is out
+    bool wanted;      // a cycle is to be done
+    bool changed;     // something new came in this cycle: check in again
+    bool misdirected; // it began with one that does not: what follows is not looked at
+    bool directed;    // the answer under way began with a director's answer that holds
+    bool asked;       // a nonce is out
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t scenario_size; // whose snapshot is missing; 0: none
     char scenario[WIRE_SCENARIO_MAX];

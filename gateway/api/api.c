@@ -36,6 +36,9 @@ static const struct gw_api_route routes[] = {
     {GW_METHOD_POST, "rollouts/*/approve", gw_api_command_prepare, gw_api_rollout_command},
     {GW_METHOD_POST, "rollouts/*/undo", gw_api_command_prepare, gw_api_rollout_command},
     {GW_METHOD_POST, "rollouts/*/kill", gw_api_command_prepare, gw_api_rollout_command},
+    {GW_METHOD_GET, "trust", gw_api_trust_prepare, gw_api_trust_get},
+    {GW_METHOD_PUT, "trust/root", gw_api_trust_prepare, gw_api_root_put},
+    {GW_METHOD_POST, "kills", gw_api_kill_prepare, gw_api_kill},
     {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list},
     {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get},
 };

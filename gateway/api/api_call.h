@@ -90,6 +90,12 @@ void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
 
+bool gw_api_trust_prepare(struct gw_api_call *call);
+void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_kill_prepare(struct gw_api_call *call);
+void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
+
 // The console page and its headers; answers GET and HEAD of `/`.
 void gw_api_console(struct gw_exchange *exchange);
 

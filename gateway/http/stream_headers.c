@@ -43,6 +43,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         return is(name, "range") ? &request->range : NULL;
     case 8:
         return is(name, "if-range") ? &request->if_range : NULL;
+    case 11:
+        return is(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
         if (is(name, "walle-device")) {
             return &request->device;

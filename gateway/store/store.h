@@ -47,7 +47,8 @@
     X(ROLLOUTS, "rollouts")                                                                        \
     X(ROLLOUT_LOG, "rollout_log")                                                                  \
     X(DEVICES, "devices")                                                                          \
-    X(OUTCOMES, "outcomes")
+    X(OUTCOMES, "outcomes")                                                                        \
+    X(TRUST, "trust")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,

@@ -47,6 +47,8 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
             gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
         atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
     }
+    out->asked = false;
+    out->lease = false;
     return BASE_OK;
 }
 
@@ -124,7 +126,8 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
     struct wire_offers *out = offering->out;
     struct gw_core *core = offering->worker->core;
     size_t cost = want->statement->size + 4;
-    if (out->count == WIRE_OFFERS_MAX || cost > offering->bytes_left) {
+    uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
+    if (out->count == most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
     }
@@ -161,6 +164,9 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (want.install_open && want.version_id == failed_here) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, want.release);
+    }
+    if (want.statement == NULL && offering->checkin->lease && facts.have != 0) {
+        want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
     }
     return want.statement == NULL || add_offer(offering, &want);
 }
@@ -201,8 +207,8 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     out->count = 0;
     out->next_checkin_s = core->checkin_interval_s;
     uint64_t digest = checkin->profile.digest;
-    if (gw_device_table_settled(core->table, checkin->device_id, digest,
-                                checkin->cohort->signature)) {
+    if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
+                                                   checkin->cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return;
     }
@@ -237,7 +243,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
         return;
     }
-    if (out->count == 0 && out->flags == 0) {
+    if (out->count == 0 && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
         return;
@@ -255,13 +261,54 @@ static size_t encoded_max(const struct wire_offers *offers)
     return size;
 }
 
+// The question of a device with a root, when there is one and somebody to answer it.
+static enum base_status read_ask(const struct gw_worker *worker, struct base_str nonce,
+                                 struct gw_checkin *checkin, struct wire_ask *out,
+                                 const char **out_problem)
+{
+    if (nonce.size == 0 || worker->meta == NULL) {
+        return BASE_OK;
+    }
+    if (wire_ask_parse(nonce, out) != BASE_OK) {
+        *out_problem = "walle-nonce: 44 characters of base64url expected";
+        return BASE_ERR_INVALID;
+    }
+    checkin->asked = true;
+    checkin->lease = (out->flags & WIRE_ASK_FLAG_LEASE) != 0;
+    return BASE_OK;
+}
+
+static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange,
+                          const struct gw_checkin *checkin, const struct wire_ask *ask,
+                          struct wire_offers *offers)
+{
+    uint8_t director[WIRE_STATEMENT_BYTES_MAX];
+    enum base_status status = BASE_OK;
+    if (checkin->asked) {
+        status = gw_director_answer(worker, checkin->device_id, ask, director, offers);
+    }
+    size_t capacity = encoded_max(offers);
+    size_t size = 0;
+    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
+    if (status != BASE_OK || body == NULL ||
+        wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+    }
+}
+
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
+    struct wire_ask ask;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
     enum base_status status = gw_checkin_read(worker, exchange->request.device,
                                               exchange->request.profile, &checkin, &problem);
+    if (status == BASE_OK) {
+        status = read_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
+    }
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
         if (base_status_is_resource(status)) {
@@ -272,26 +319,21 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    if (__builtin_expect(gw_checkin_current(worker, &checkin), 1)) {
+    bool current = gw_checkin_current(worker, &checkin);
+    if (__builtin_expect(current && !checkin.lease, 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
     }
     struct wire_offers offers;
-    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - 64, &offers);
+    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64,
+                      &offers);
+    bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
     bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
-    if (offers.count == 0 && offers.flags == 0 && !sooner) {
+    if (offers.count == 0 && offers.flags == 0 && !concerned && !sooner) {
         gw_reply_status(exchange, 204);
-        gw_exchange_finish(exchange);
-        return;
-    }
-    size_t capacity = encoded_max(&offers);
-    size_t size = 0;
-    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
-    if (body == NULL || wire_offers_encode(&offers, body, capacity, &size) != BASE_OK) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
     } else {
-        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+        answer_offers(worker, exchange, &checkin, &ask, &offers);
     }
     gw_exchange_finish(exchange);
 }

@@ -43,6 +43,9 @@ bool gw_control_step(struct gw_core *core)
     changed = gw_background_step(core) || changed;
     flush_all(core);
     changed = gw_rollouts_tick(core) || changed;
+    if (gw_director_is_due(core)) {
+        gw_core_publish(core);
+    }
     wake_workers(core);
     return changed;
 }
@@ -61,6 +64,9 @@ static void *control_main(void *arg)
         if (now_us >= core->control.next_tick_us) {
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
             (void)gw_rollouts_tick(core);
+            if (gw_director_is_due(core)) {
+                gw_core_publish(core);
+            }
             wake_workers(core);
         }
     }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/exchange.h"
+#include "svc/signer.h"
 
 struct gw_core;
 struct gw_worker;
@@ -42,6 +43,9 @@ struct gw_core_options {
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
     struct base_str ddi_token;   // GatewayToken of hawkBit's device API; empty: it is off
     struct base_str admin_token; // bearer token for /api/v1; empty: only loopback may use it
+    const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
+    uint32_t timestamp_life_s;           // 0 takes 86,400
+    uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
     struct base_clock_port clock;
     const struct base_log *log;
 };

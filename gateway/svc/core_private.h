@@ -17,6 +17,7 @@
 #include "svc/control.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
+#include "svc/director.h"
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
@@ -131,12 +132,14 @@ struct gw_core {
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;
+    struct gw_director director;
 
     pthread_mutex_t workers_lock;
     struct gw_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
     struct gw_worker *zombies; // freed with a message under way
     struct gw_plan *plan;      // the newest
+    struct gw_meta *meta;      // the newest; NULL: none
 
     _Atomic uint64_t reports_outcomes;
     _Atomic uint64_t reports_repeated;
@@ -187,6 +190,8 @@ struct gw_worker {
     bool wake_pending;
     bool dead;
     struct gw_plan *next_plan;
+    struct gw_meta *next_meta;
+    struct gw_meta *meta; // what the director publishes; NULL: nothing
 
     struct gw_plan *plan;
     struct gw_cohorts cohorts;
@@ -229,6 +234,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // ---- Control
 

@@ -105,6 +105,7 @@ static const struct route routes[] = {
     {LITERAL("/v1/report"), false, false, true, gw_report_handle},
     {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
     {LITERAL("/v1/push"), false, true, false, gw_push_handle},
+    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},
     {LITERAL("/metrics"), false, true, false, gw_metrics_handle},
     {LITERAL("/healthz"), false, true, false, handle_health},
     {LITERAL("/readyz"), false, true, false, handle_ready},
