@@ -14,6 +14,8 @@ const char *pol_stage_kind_name(enum pol_stage_kind kind)
         return "gray";
     case POL_STAGE_FULL:
         return "full";
+    case POL_STAGE_SHADOW:
+        return "shadow";
     case POL_STAGE_KIND_COUNT:
         break;
     }

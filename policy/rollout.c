@@ -27,6 +27,19 @@ static bool conduct_ok(const struct pol_stage *stage)
     return true;
 }
 
+static bool shadow_percent_ok(const struct pol_stage *stage, uint16_t percent)
+{
+    return percent == 0 || (stage->kind == POL_STAGE_SHADOW && percent >= POL_SHADOW_PERCENT_MIN &&
+                            percent <= POL_SHADOW_PERCENT_MAX);
+}
+
+static bool shadow_ok(const struct pol_stage *stage, bool last)
+{
+    return !(last && stage->kind == POL_STAGE_SHADOW) &&
+           shadow_percent_ok(stage, stage->shadow_slow_percent) &&
+           shadow_percent_ok(stage, stage->shadow_memory_percent);
+}
+
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
 {
     if (count == 0 || count > POL_STAGES_MAX) {
@@ -47,7 +60,7 @@ enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
             return POL_REASON_STAGES_INVALID;
         }
         if (pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
-            !conduct_ok(stage)) {
+            !conduct_ok(stage) || !shadow_ok(stage, i + 1 == count)) {
             return POL_REASON_STAGES_INVALID;
         }
         if (stage->kind == POL_STAGE_GRAY) {
@@ -371,14 +384,16 @@ static struct pol_match not_admitted(enum pol_reason reason)
     return (struct pol_match){.matched = false, .reason = reason, .cond_index = 0};
 }
 
-// Looks through the stages 0..last, all of them open.
-static struct pol_match admit_open(const struct pol_stage *stages, uint32_t last,
-                                   uint32_t audience_mask, uint16_t bucket)
+// Looks through the stages first..last, all of them open, for those that let devices in as a
+// shadow, or those that let them in for good.
+static struct pol_match admit_open(const struct pol_stage *stages, uint32_t first, uint32_t last,
+                                   bool shadow, uint32_t audience_mask, uint16_t bucket)
 {
     bool in_audience = false;
-    for (uint32_t i = 0; i <= last; i++) {
-        bool real = stages[i].kind != POL_STAGE_SIMULATE;
-        if (!real || (audience_mask >> i & 1) == 0) {
+    for (uint32_t i = first; i <= last; i++) {
+        bool fits =
+            stages[i].kind != POL_STAGE_SIMULATE && (stages[i].kind == POL_STAGE_SHADOW) == shadow;
+        if (!fits || (audience_mask >> i & 1) == 0) {
             continue;
         }
         in_audience = true;
@@ -390,33 +405,55 @@ static struct pol_match admit_open(const struct pol_stage *stages, uint32_t last
     return not_admitted(in_audience ? POL_REASON_OUTSIDE_BUCKET : POL_REASON_OUTSIDE_AUDIENCE);
 }
 
-struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
-                                    const struct pol_stage *stages, uint32_t stage_count,
-                                    bool targeted, uint32_t audience_mask, uint16_t bucket)
+// Why nobody is let in, whatever the device; MATCHED: some are.
+static enum pol_reason shut(const struct pol_rollout *rollout, uint32_t stage_count)
 {
     if (stage_count > POL_STAGES_MAX || rollout->stage_index >= stage_count) {
-        return not_admitted(POL_REASON_STAGES_INVALID);
+        return POL_REASON_STAGES_INVALID;
     }
     switch (rollout->state) {
     case POL_ROLLOUT_DRAFT:
-        return not_admitted(POL_REASON_ROLLOUT_NOT_STARTED);
+        return POL_REASON_ROLLOUT_NOT_STARTED;
     case POL_ROLLOUT_PAUSED:
-        return not_admitted(POL_REASON_ROLLOUT_PAUSED);
+        return POL_REASON_ROLLOUT_PAUSED;
     case POL_ROLLOUT_ROLLING_BACK:
     case POL_ROLLOUT_ROLLED_BACK:
-        return not_admitted(POL_REASON_ROLLOUT_ROLLED_BACK);
+        return POL_REASON_ROLLOUT_ROLLED_BACK;
     case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_COMPLETED:
         break;
     case POL_ROLLOUT_STATE_COUNT:
-        return not_admitted(POL_REASON_STAGES_INVALID);
+        return POL_REASON_STAGES_INVALID;
     }
-    if (rollout->before_first) {
-        return not_admitted(POL_REASON_ROLLOUT_NOT_STARTED);
+    return rollout->before_first ? POL_REASON_ROLLOUT_NOT_STARTED : POL_REASON_MATCHED;
+}
+
+struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
+                                    const struct pol_stage *stages, uint32_t stage_count,
+                                    bool targeted, uint32_t audience_mask, uint16_t bucket)
+{
+    enum pol_reason reason = shut(rollout, stage_count);
+    if (reason != POL_REASON_MATCHED) {
+        return not_admitted(reason);
     }
     if (!targeted) {
         return not_admitted(POL_REASON_NOT_TARGETED);
     }
-    return admit_open(stages, rollout->stage_index, audience_mask, bucket);
+    return admit_open(stages, 0, rollout->stage_index, false, audience_mask, bucket);
+}
+
+struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
+                                     const struct pol_stage *stages, uint32_t stage_count,
+                                     bool targeted, uint32_t audience_mask, uint16_t bucket)
+{
+    enum pol_reason reason = shut(rollout, stage_count);
+    if (reason != POL_REASON_MATCHED) {
+        return not_admitted(reason);
+    }
+    if (!targeted) {
+        return not_admitted(POL_REASON_NOT_TARGETED);
+    }
+    uint32_t newest = rollout->stage_index;
+    return admit_open(stages, newest, newest, true, audience_mask, bucket);
 }

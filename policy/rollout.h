@@ -20,13 +20,17 @@
 #include "policy/pace.h"
 #include "policy/target.h"
 
-#define POL_STAGES_MAX 16u
+#define POL_STAGES_MAX         16u
+#define POL_SHADOW_PERCENT_MIN 100u
+#define POL_SHADOW_PERCENT_MAX 10000u
 
 enum pol_stage_kind {
     POL_STAGE_SIMULATE, // virtual devices only; no offer is made
     POL_STAGE_BETA,     // an audience (for example channel == "beta")
     POL_STAGE_GRAY,     // a share of the target by bucket
     POL_STAGE_FULL,     // everybody targeted
+    POL_STAGE_SHADOW,   // a share of the target runs the version beside the one it has; no result
+                        // of it is used, and nobody is on it
     POL_STAGE_KIND_COUNT
 };
 
@@ -46,6 +50,10 @@ struct pol_stage {
     uint16_t control_buckets;  // size of the control band behind the stage's buckets; 0: none
     uint8_t retries[POL_FAILURE_COUNT]; // more attempts after a failure of this class
     bool approval;                      // opens only when another person approves
+    // Of a shadow stage: a run beside the active version's that takes more than this percentage of
+    // its time, or of its memory, is a failure. 0: not judged.
+    uint16_t shadow_slow_percent;
+    uint16_t shadow_memory_percent;
 };
 
 // The control band of a stage: buckets from..to, `to` exclusive, behind those of the stage so that
@@ -111,7 +119,8 @@ struct pol_decision {
 };
 
 // 1..POL_STAGES_MAX stages, max_bucket 1..10000 (10000 in a full stage) and not shrinking from a
-// gray stage to the next, targets, gates, paces and windows well formed. MATCHED or STAGES_INVALID.
+// gray stage to the next, targets, gates, paces and windows well formed, no shadow stage last.
+// MATCHED or STAGES_INVALID.
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
 
 // What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
@@ -132,12 +141,18 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
 
 // May this device be offered the rollout's version now? `targeted` is the answer of the rollout's
 // own target; `audience_mask` bit k is the answer of stage k's audience (both depend on attributes
-// alone and are cached by the caller). Simulate stages never admit. A match has the first open
-// stage that admits in cond_index: the stage the device counts in, and whose statement it is
-// offered. COMPLETED admits as its last stage does.
+// alone and are cached by the caller). Simulate and shadow stages never admit. A match has the
+// first open stage that admits in cond_index: the stage the device counts in, and whose statement
+// it is offered. COMPLETED admits as its last stage does.
 struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
                                     const struct pol_stage *stages, uint32_t stage_count,
                                     bool targeted, uint32_t audience_mask, uint16_t bucket);
+
+// May it be offered as a shadow? Only while the newest open stage is a shadow stage, and by that
+// one: a match has it in cond_index.
+struct pol_match pol_rollout_shadows(const struct pol_rollout *rollout,
+                                     const struct pol_stage *stages, uint32_t stage_count,
+                                     bool targeted, uint32_t audience_mask, uint16_t bucket);
 
 // Static lower-case names ("gray", "rolling_back", "inconclusive", "advance", "promote"), never
 // NULL.

@@ -331,7 +331,7 @@ static struct wire_sha256 active_of(struct agent *agent, struct base_str task)
     struct dev_runtime *runtime = posix_port_runtime(agent->port);
     struct dev_task_view view = {0};
     for (uint32_t i = 0; dev_task_view(runtime, i, &view) == BASE_OK; i++) {
-        if (base_str_equal(view.name, task)) {
+        if (!view.shadow && base_str_equal(view.name, task)) {
             return view.active;
         }
     }
@@ -377,6 +377,11 @@ static void tasks_print(struct agent *agent)
         char previous[WIRE_SHA256_HEX + 1];
         wire_sha256_hex(&view.active, active);
         wire_sha256_hex(&view.previous, previous);
+        if (view.shadow) {
+            printf("shadow %.*s %s%s\n", (int)view.name.size, view.name.data, active,
+                   view.on_trial ? " compares" : "");
+            continue;
+        }
         printf("state %.*s active %s previous %s%s\n", (int)view.name.size, view.name.data, active,
                previous, view.on_trial ? " on-trial" : "");
     }

@@ -37,6 +37,10 @@ static bool same_file(struct dev_runtime *runtime, const struct wire_manifest_fi
     const struct dev_task *task = &runtime->tasks[runtime->pull.task];
     struct dev_manifest manifest;
     bool found = false;
+    if (task->shadow) { // it has the most in common with what it runs beside
+        const struct dev_task *beside = dev_shadow_other(runtime, task);
+        task = beside != NULL ? beside : task;
+    }
     if (wire_sha256_is_zero(&task->active) ||
         dev_manifest_open(runtime, &task->active, &manifest) != BASE_OK) {
         return false;

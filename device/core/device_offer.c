@@ -85,6 +85,9 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (!pol_arm_has(&arm, runtime->settings.device_id)) {
         return BASE_ERR_STAGE;
     }
+    if (wire_release_is_shadow(release)) {
+        BASE_TRY(dev_shadow_admit(runtime, release));
+    }
     if (release->kind != WIRE_RELEASE_REMOVE &&
         (release->manifest_bytes == 0 || release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
          wire_sha256_is_zero(&release->manifest))) {
@@ -124,7 +127,7 @@ static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire
         base_status_is_trust(status) && status != BASE_ERR_STAGE && status != BASE_ERR_EXPIRED;
     struct wire_outcome outcome = {
         .kind = distrust ? WIRE_OUTCOME_FAIL_VERIFY : WIRE_OUTCOME_NOT_APPLICABLE,
-        .task_id = wire_task_id(release->task_name),
+        .task_id = wire_release_task_id(release),
         .version_id = wire_version_id(&release->manifest),
         .rollout_id = release->rollout_id,
         .fingerprint = (uint64_t)(-(int64_t)status), // the code of the check
@@ -139,7 +142,8 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     struct dev_task *task = &runtime->tasks[runtime->task_count++];
     memset(task, 0, sizeof(*task));
     task->offered = true;
-    task->id = wire_task_id(release->task_name);
+    task->id = wire_release_task_id(release);
+    task->shadow = wire_release_is_shadow(release);
     task->name_size = (uint8_t)release->task_name.size;
     memcpy(task->name, release->task_name.data, release->task_name.size);
     task->run_due_us = UINT64_MAX;
@@ -165,6 +169,7 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task,
         .rollout_id = release->rollout_id,
     };
     task->active_rollout = release->rollout_id;
+    task->reference = false;
     task->runs = 0;
     task->run_due_us = 0;
     dev_outcome(runtime, &outcome);
@@ -210,6 +215,10 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
         runtime->dirty = true;
     }
     dev_lease_grant(runtime, task, release);
+    if (task->shadow) {
+        dev_shadow_follow(runtime, task, release, is_new, retry);
+        return;
+    }
     switch (release->kind) {
     case WIRE_RELEASE_INSTALL:
         follow_install(runtime, task, release, is_new, retry);
@@ -260,7 +269,7 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
     if (release.issued_s <= release.expires_s) {
         dev_time_learn(runtime, release.issued_s);
     }
-    struct dev_task *task = dev_task_find(runtime, wire_task_id(release.task_name));
+    struct dev_task *task = dev_task_find(runtime, wire_release_task_id(&release));
     if (task != NULL) {
         task->offered = true;
     }
@@ -289,10 +298,12 @@ void dev_offers_none(struct dev_runtime *runtime)
     }
 }
 
-void dev_offers_withdrawn(struct dev_runtime *runtime)
+void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
+        task->over = task->over ||
+                     (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
         if (!task->offered && task->accepted_kind == WIRE_RELEASE_INSTALL &&
             dev_update_is_pulling((enum dev_update_state)task->state)) {
             abandon(runtime, task);

@@ -15,7 +15,8 @@
 void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task)
 {
     task->run_due_us = UINT64_MAX;
-    if (!dev_update_has_active((enum dev_update_state)task->state)) {
+    task->reference = false;
+    if (task->shadow || !dev_update_has_active((enum dev_update_state)task->state)) {
         return;
     }
     if (dev_update_on_trial((enum dev_update_state)task->state) || task->last_run_s == 0) {
@@ -81,7 +82,8 @@ static enum base_status port_start(struct dev_runtime *runtime, struct dev_task 
             .version = task->active,
             .files = files,
             .file_count = count,
-            .run_index = task->runs,
+            .run_index = task->shadow ? task->beside.run_index : task->runs,
+            .shadow = task->shadow || task->reference,
         };
         status = port->start(port->ctx, runtime->run.run, &job);
     }
@@ -108,6 +110,7 @@ static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
     run->started_us = dev_now_us(runtime);
+    run->reference = task->reference;
     status = port_start(runtime, task, &manifest.parsed);
     if (status != BASE_OK) {
         run->run = 0;
@@ -176,6 +179,11 @@ static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
         .fingerprint = end->fingerprint,
         .detail = end->detail,
     };
+    if (task->shadow) {
+        runtime->stats.shadow_runs++;
+        dev_shadow_judge(runtime, task, end);
+        return;
+    }
     runtime->stats.runs++;
     runtime->stats.failures += wire_outcome_is_failure(end->outcome) ? 1 : 0;
     if (wire_sha256_equal(&task->active, &run->version)) {
@@ -193,10 +201,18 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
         return;
     }
     struct dev_task *task = &runtime->tasks[runtime->run.task];
-    if (runtime->ports->on_result != NULL) {
+    bool quiet = task->shadow || runtime->run.reference;
+    if (!quiet && runtime->ports->on_result != NULL) {
         runtime->ports->on_result(runtime->ports->app, dev_task_name(task), end);
     }
-    run_end(runtime, end);
+    if (!task->shadow) {
+        dev_shadow_beside(runtime, task, end);
+    }
+    if (runtime->run.reference) {
+        runtime->stats.shadow_runs++;
+    } else {
+        run_end(runtime, end);
+    }
     run_unmap(runtime);
     (void)dev_flush(runtime, dev_now_us(runtime));
 }
@@ -211,6 +227,10 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
             task->running = false;
             runtime->dirty = true;
         }
+        return;
+    }
+    if (task->reference) { // its own next run will tell
+        task->reference = false;
         return;
     }
     struct dev_task_end end = {
@@ -259,6 +279,8 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
         enum base_status status = run_start(runtime, task);
         if (status != BASE_OK) {
             start_failed(runtime, task, status, now_us);
+        } else {
+            task->reference = false;
         }
     }
 }
@@ -277,6 +299,7 @@ void dev_run_stop(struct dev_runtime *runtime)
         runtime->dirty = true;
     }
     task->run_due_us = 0;
+    task->reference = runtime->run.reference;
 }
 
 uint64_t dev_run_due_us(const struct dev_runtime *runtime)

@@ -44,9 +44,13 @@ enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event eve
     return BASE_OK;
 }
 
+// Of a shadow only that it is here and how it compares is worth a word: it was never in charge.
 static void say(struct dev_runtime *runtime, const struct dev_task *task,
                 enum wire_outcome_kind kind, const struct wire_sha256 *version, uint64_t rollout_id)
 {
+    if (task->shadow && kind != WIRE_OUTCOME_DOWNLOADED) {
+        return;
+    }
     struct wire_outcome outcome = {
         .kind = kind,
         .task_id = task->id,
@@ -66,7 +70,11 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->running = false;
     task->failure_mark = 0;
     task->last_run_s = 0;
-    task->run_due_us = wire_sha256_is_zero(version) ? UINT64_MAX : 0;
+    task->run_due_us = wire_sha256_is_zero(version) || task->shadow ? UINT64_MAX : 0;
+    task->reference = false;
+    task->references = 0;
+    task->shadow_us = 0;
+    task->beside_us = 0;
 }
 
 static void kept_clear(struct dev_task *task)
@@ -100,7 +108,7 @@ static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest)
 {
-    bool settled = !dev_update_on_trial((enum dev_update_state)task->state);
+    bool settled = !task->shadow && !dev_update_on_trial((enum dev_update_state)task->state);
     struct wire_sha256 before = task->active;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
@@ -122,7 +130,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
     task->every_s = manifest->every_s;
-    runtime->stats.activations++;
+    runtime->stats.activations += task->shadow ? 0 : 1;
     dev_garbage_made(runtime);
 }
 
@@ -174,6 +182,16 @@ void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
 {
     kept_clear(task);
     dev_garbage_made(runtime);
+}
+
+void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
+{
+    static const struct wire_sha256 none = {{0}};
+    if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
+        kept_clear(task);
+        active_set(task, &none, 0);
+        dev_garbage_made(runtime);
+    }
 }
 
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why)

@@ -271,7 +271,9 @@ static void crash_count(struct dev_runtime *runtime, struct dev_task *task)
     task->crashes = (uint8_t)(task->crashes < UINT8_MAX ? task->crashes + 1 : UINT8_MAX);
     runtime->stats.failures++;
     dev_outcome(runtime, &outcome);
-    if (task->crashes >= runtime->settings.crash_limit) {
+    if (task->shadow) { // what nobody asked for may not take the app down twice
+        dev_shadow_fail(runtime, task);
+    } else if (task->crashes >= runtime->settings.crash_limit) {
         dev_slot_give_up(runtime, task);
     }
 }
@@ -365,6 +367,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t due_us = now_us;
     for (int pass = 0; pass < DEV_TICK_PASSES && due_us <= now_us; pass++) {
         dev_lease_step(runtime);
+        dev_shadow_step(runtime);
         (void)dev_flush(runtime, now_us);
         dev_trust_step(runtime, now_us);
         dev_run_step(runtime, now_us);
@@ -435,7 +438,8 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
     if ((stream.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0) {
         runtime->control.pairs_wanted = true;
     }
-    if ((stream.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) != 0) {
+    if ((stream.flags &
+         (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_SHADOWS)) != 0) {
         dev_checkin_now(runtime);
     }
     (void)dev_flush(runtime, dev_now_us(runtime));
@@ -534,6 +538,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .blocked_version_id = task->blocked,
         .release_counter = task->counter,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
+        .shadow = task->shadow,
     };
     return BASE_OK;
 }

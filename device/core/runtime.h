@@ -7,6 +7,8 @@
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
 //   device_delta.c    brings a file as the difference to the one that runs
 //   device_run.c      runs what is due
+//   device_shadow.c   versions that run beside the active one, for comparison
+//   result_digest.c   what a result says, whatever the order of its keys
 //   device_control.c  check-ins and reports
 //   device_hints.c    the hint stream
 //   device_trust.c    brings roots, timestamp and snapshots
@@ -48,6 +50,14 @@
 #define DEV_ROOT_STEPS_MAX     256  // of the root chain in one cycle; the next cycle goes on
 #define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
+// Comparisons of a shadow with the active version: so many; of a task that runs only once so many
+// as it takes to judge the time, which a single run says too little about.
+#define DEV_SHADOW_RUNS        20
+#define DEV_SHADOW_TIMED_RUNS  5
+#define DEV_SHADOW_REFERENCES  10    // runs of the active version for it since boot
+#define DEV_SHADOW_SLOW_US     2000  // less more time a run is never slow
+#define DEV_SHADOW_HEAVY_BYTES 16384 // less more memory is never heavy
+
 enum dev_control_kind {
     DEV_CONTROL_NONE,
     DEV_CONTROL_CHECKIN,
@@ -63,7 +73,16 @@ enum dev_pull_phase {
     DEV_PULL_DECODE, // make the blob from a delta
 };
 
-// What the device holds of one task. All but the last two members is stored.
+// The run of the active version that its shadow is compared with.
+struct dev_beside {
+    uint64_t digest; // of the result
+    uint64_t duration_us;
+    uint64_t run_index;
+    uint32_t heap_peak_bytes;
+};
+
+// What the device holds of one task, or of its shadow: that is a task of the same name with an id
+// of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
     uint64_t id;
     uint64_t counter;            // highest accepted release counter
@@ -87,11 +106,20 @@ struct dev_task {
     uint8_t crashes;       // of the active version on trial
     bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
-    bool offered;          // by the check-in under way
+    bool offered;          // by the check-in under way; not stored
+    bool shadow;           // stored with the next four
+    uint16_t slow_percent; // of the shadow's statement
+    uint16_t memory_percent;
+    uint64_t shadow_us; // time of all its runs
+    uint64_t beside_us; // ... and of those beside them
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
     uint64_t failure_mark; // of the last failure reported for the active version; 0: none
+    struct dev_beside beside;
+    uint8_t references; // runs of the active version for this shadow alone
+    bool reference;     // the run that is due is one of these
+    bool over;          // this shadow is to be dropped
 };
 
 struct dev_settings {
@@ -181,6 +209,7 @@ struct dev_run {
     uint64_t started_us;
     uint32_t run; // 0: none
     uint32_t task;
+    bool reference; // for a shadow alone: nobody is told
 };
 
 struct dev_hints {
@@ -288,7 +317,7 @@ struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
-#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 12 * 10 + 3 * WIRE_SHA256_BYTES + 9)
+#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 14 * 10 + 3 * WIRE_SHA256_BYTES + 9 + 4)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
      DEV_OUTCOME_ENTRY_MAX)
@@ -311,8 +340,9 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t
 // A check-in begins: nothing has been offered by it.
 void dev_offers_none(struct dev_runtime *runtime);
 // A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
-// pulled for an INSTALL that was not offered again is given up.
-void dev_offers_withdrawn(struct dev_runtime *runtime);
+// pulled for an INSTALL that was not offered again is given up. With WIRE_OFFER_FLAG_SHADOWS among
+// `flags` the shadows that were not offered are over.
+void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags);
 // True when `mark` was refused before; notes it otherwise.
 bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 
@@ -333,6 +363,8 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_
 // blocked.
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why);
 void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
+// Nothing is active any more, and nothing is said about it.
+void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task);
 // Blobs may have become useless: collect them when all is stored.
 void dev_garbage_made(struct dev_runtime *runtime);
 void dev_slots_collect(struct dev_runtime *runtime);
@@ -367,6 +399,31 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);
 void dev_run_stop(struct dev_runtime *runtime);
 uint64_t dev_run_due_us(const struct dev_runtime *runtime);
 void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task);
+
+// ---- device_shadow.c
+// The shadow of a task, or the task of a shadow; NULL: there is none.
+struct dev_task *dev_shadow_other(struct dev_runtime *runtime, const struct dev_task *task);
+// May a verified shadow statement be followed? NOT_FOUND: nothing runs that it could run beside;
+// EXISTS: the device went further than that already.
+BASE_NODISCARD enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
+                                                 const struct wire_release *release);
+void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
+                       const struct wire_release *release, bool is_new, bool retry);
+// A run of the active version of `task` ended: its shadow runs next, to be compared with it.
+void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
+                       const struct dev_task_end *end);
+// A run of the shadow ended.
+void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
+                      const struct dev_task_end *end);
+// It failed here, and is not tried again.
+void dev_shadow_fail(struct dev_runtime *runtime, struct dev_task *shadow);
+// Drops what is over and makes runs due that only shadows need.
+void dev_shadow_step(struct dev_runtime *runtime);
+
+// ---- result_digest.c
+// Equal for results that say the same: members of objects in any order, spaces ignored. A text
+// that is no JSON, or nested too deep, is taken byte by byte. Numbers are compared as written.
+uint64_t dev_result_digest(struct base_str json);
 
 // ---- device_control.c
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us);

@@ -131,7 +131,7 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
 
 static bool director_names(const struct wire_director *director, const struct wire_release *release)
 {
-    uint64_t task_id = wire_task_id(release->task_name);
+    uint64_t task_id = wire_release_task_id(release);
     for (uint32_t i = 0; i < director->count; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
         if (entry->task_id == task_id) {

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define SHADOW_MARK UINT64_C(0x736861646f772323)
+
 bool wire_sha256_equal(const struct wire_sha256 *a, const struct wire_sha256 *b)
 {
     return memcmp(a->bytes, b->bytes, WIRE_SHA256_BYTES) == 0;
@@ -65,6 +67,11 @@ bool wire_task_name_ok(struct base_str name)
 uint64_t wire_task_id(struct base_str name)
 {
     return base_hash64(name.data, name.size);
+}
+
+uint64_t wire_shadow_task_id(uint64_t task_id)
+{
+    return task_id ^ SHADOW_MARK;
 }
 
 void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1])

@@ -30,6 +30,9 @@ BASE_NODISCARD enum base_status wire_sha256_parse(struct base_str hex, struct wi
 
 bool wire_task_name_ok(struct base_str name);
 uint64_t wire_task_id(struct base_str name);
+// A version of a task that runs as a shadow is spoken of under an id of its own, as if it were
+// another task. The same function leads back.
+uint64_t wire_shadow_task_id(uint64_t task_id);
 
 void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1]);
 BASE_NODISCARD enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id);

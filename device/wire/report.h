@@ -29,6 +29,7 @@
     X(ROLLED_BACK, 4, "rolled_back")                                                               \
     X(NOT_APPLICABLE, 5, "not_applicable")                                                         \
     X(REMOVED, 6, "removed")                                                                       \
+    X(SHADOW_AGREED, 7, "shadow_agreed")                                                           \
     X(FAIL_VERIFY, 16, "fail_verify")                                                              \
     X(FAIL_DOWNLOAD, 17, "fail_download")                                                          \
     X(FAIL_LOAD, 18, "fail_load")                                                                  \
@@ -36,7 +37,10 @@
     X(FAIL_TIMEOUT, 20, "fail_timeout")                                                            \
     X(FAIL_MEMORY, 21, "fail_memory")                                                              \
     X(FAIL_CRASH, 22, "fail_crash")                                                                \
-    X(FAIL_OUTPUT, 23, "fail_output")
+    X(FAIL_OUTPUT, 23, "fail_output")                                                              \
+    X(FAIL_DIFFERENT, 24, "fail_different")                                                        \
+    X(FAIL_SLOW, 25, "fail_slow")                                                                  \
+    X(FAIL_HEAVY, 26, "fail_heavy")
 
 enum wire_outcome_kind {
 #define WIRE_OUTCOME_ENUM(name, value, text) WIRE_OUTCOME_##name = value,

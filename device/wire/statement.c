@@ -25,6 +25,30 @@ static bool arm_ok(const struct wire_release *release)
            release->arm_to <= BUCKETS;
 }
 
+bool wire_release_is_shadow(const struct wire_release *release)
+{
+    return release->stage_kind == WIRE_STAGE_SHADOW;
+}
+
+uint64_t wire_release_task_id(const struct wire_release *release)
+{
+    uint64_t task_id = wire_task_id(release->task_name);
+    return wire_release_is_shadow(release) ? wire_shadow_task_id(task_id) : task_id;
+}
+
+static bool shadow_percent_ok(const struct wire_release *release, uint16_t percent)
+{
+    return percent == 0 || (wire_release_is_shadow(release) && percent >= WIRE_SHADOW_PERCENT_MIN &&
+                            percent <= WIRE_SHADOW_PERCENT_MAX);
+}
+
+static bool shadow_ok(const struct wire_release *release)
+{
+    return (!wire_release_is_shadow(release) || release->kind == WIRE_RELEASE_INSTALL) &&
+           shadow_percent_ok(release, release->shadow_slow_percent) &&
+           shadow_percent_ok(release, release->shadow_memory_percent);
+}
+
 // What holds for every release, whichever way it came. Only REMOVE needs no manifest.
 static bool release_ok(const struct wire_release *release)
 {
@@ -37,7 +61,8 @@ static bool release_ok(const struct wire_release *release)
     if (release->max_bucket == 0 || release->max_bucket > BUCKETS) {
         return false;
     }
-    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX || !arm_ok(release)) {
+    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX || !arm_ok(release) ||
+        !shadow_ok(release)) {
         return false;
     }
     return release->kind == WIRE_RELEASE_REMOVE ||
@@ -69,6 +94,10 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
         base_writer_u16(&writer, release->arm_from);
         base_writer_u16(&writer, release->arm_to);
     }
+    if (wire_release_is_shadow(release)) {
+        base_writer_u16(&writer, release->shadow_slow_percent);
+        base_writer_u16(&writer, release->shadow_memory_percent);
+    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
@@ -96,6 +125,10 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
         release.arm_salt = base_reader_u64(&reader);
         release.arm_from = base_reader_u16(&reader);
         release.arm_to = base_reader_u16(&reader);
+    }
+    if (wire_release_is_shadow(&release)) {
+        release.shadow_slow_percent = base_reader_u16(&reader);
+        release.shadow_memory_percent = base_reader_u16(&reader);
     }
     BASE_TRY(base_reader_finish(&reader));
     if (!release_ok(&release) || arm != (release.arm_to != 0)) {

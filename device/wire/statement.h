@@ -8,7 +8,8 @@
 //   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, manifest[32],
 //                       varint manifest_bytes, u64 rollout_id, u64 salt, u16 max_bucket,
 //                       u8 stage_kind, u64 issued_s, u64 expires_s,
-//                       [kind 4: u64 arm_salt, u16 arm_from, u16 arm_to]
+//                       [kind 4: u64 arm_salt, u16 arm_from, u16 arm_to],
+//                       [stage_kind 4: u16 shadow_slow_percent, u16 shadow_memory_percent]
 //
 // Payloads of the other types are in wire/root.h and wire/meta.h.
 #ifndef WIRE_STATEMENT_H
@@ -20,6 +21,9 @@
 #define WIRE_STATEMENT_BYTES_MAX  1024
 #define WIRE_STATEMENT_SIGNATURES 8
 #define WIRE_STATEMENT_DOMAIN     "walle-meta-v1" // signed with its NUL
+#define WIRE_STAGE_SHADOW         4 // of enum pol_stage_kind, which this module does not know
+#define WIRE_SHADOW_PERCENT_MIN   100
+#define WIRE_SHADOW_PERCENT_MAX   10000
 
 // What an envelope is about, and how large it may be: each is under its own limit before anything
 // is read.
@@ -56,6 +60,10 @@ struct wire_release {
     uint64_t arm_salt;
     uint16_t arm_from;
     uint16_t arm_to;
+    // Of a shadow stage alone: a run beside the active version's that takes more than this
+    // percentage of its time, or of its memory, has failed. 0: not judged.
+    uint16_t shadow_slow_percent;
+    uint16_t shadow_memory_percent;
 };
 
 struct wire_signature {
@@ -72,12 +80,16 @@ struct wire_envelope {
 };
 
 // Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, manifest size, arm;
-// only REMOVE may go without a manifest).
+// only REMOVE may go without a manifest, only INSTALL may be for a shadow stage).
 BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);
 BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_t size,
                                                    struct wire_release *out);
+// Does it let the version run as a shadow, and not for good?
+bool wire_release_is_shadow(const struct wire_release *release);
+// Under which id the version is spoken of: the task's, or its shadow's.
+uint64_t wire_release_task_id(const struct wire_release *release);
 // Duplicate key ids, zero or too many signatures, trailing bytes: INVALID; other magic or type:
 // UNSUPPORTED; over the type's limit: TOO_LARGE.
 BASE_NODISCARD enum base_status wire_envelope_encode(const struct wire_envelope *envelope,

@@ -80,6 +80,7 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
         out->end.fingerprint = base_hash64(place, size > 0 ? (size_t)size : 0);
     }
     out->end.result = result->result;
+    out->end.heap_peak_bytes = result->heap_peak_bytes;
 }
 
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,

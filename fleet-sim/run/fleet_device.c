@@ -104,7 +104,7 @@ static void observe_active(struct sim_shard *shard, struct sim_awake *awake, uin
 {
     struct dev_task_view view;
     for (uint32_t i = 0; dev_task_view(awake->runtime, i, &view) == BASE_OK; i++) {
-        if (wire_task_id(view.name) == shard->ledger.task_id) {
+        if (!view.shadow && wire_task_id(view.name) == shard->ledger.task_id) {
             uint8_t version = sim_shard_version(shard, &view.active);
             sim_ledger_active(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
             return;
@@ -275,7 +275,8 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     bool verified = sim_task_verified(shard->store, job);
     bool permitted = sim_versions_allowed(shard->versions, version, awake->id);
     awake->run_version = version;
-    awake->run_followed = wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
+    awake->run_followed =
+        !job->shadow && wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
     sim_ledger_run_started(&shard->ledger, awake->device,
                            awake->run_followed ? version : SIM_VERSION_NONE, verified, permitted);
     const struct sim_bad_rule *rule = rule_for(shard, awake, version);

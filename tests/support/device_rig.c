@@ -160,7 +160,9 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
         .rollout_id = statement->rollout_id,
         .salt = statement->salt,
         .max_bucket = statement->max_bucket > 0 ? statement->max_bucket : 10000,
-        .stage_kind = 1,
+        .stage_kind = statement->shadow ? WIRE_STAGE_SHADOW : 1,
+        .shadow_slow_percent = statement->slow_percent,
+        .shadow_memory_percent = statement->memory_percent,
         .arm_salt = statement->arm_salt,
         .arm_from = statement->arm_from,
         .arm_to = statement->arm_to,
@@ -252,7 +254,7 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, rig->checkin_status);
         return;
     }
-    if (rig->offer_count == 0) {
+    if (rig->offer_count == 0 && rig->offer_flags == 0) {
         answer_status(rig, exchange, 204);
         return;
     }
@@ -502,7 +504,7 @@ static bool serve_one(struct rig *rig)
 static bool finish_run(struct rig *rig)
 {
     struct mem_run run = rig->port.task.current;
-    if (run.run == 0 || rig->hold_runs) {
+    if (run.run == 0 || rig->hold_runs || (rig->hold_shadows && run.shadow)) {
         return false;
     }
     rig->ran_unverified |= !run.all_verified;
@@ -513,12 +515,16 @@ static bool finish_run(struct rig *rig)
             bool fails = wire_outcome_is_failure(version->ends);
             struct dev_task_end end = {
                 .outcome = version->ends,
-                .duration_us = 1500,
+                .duration_us = version->duration_us > 0 ? version->duration_us : 1500,
+                .heap_peak_bytes = version->heap_peak_bytes,
+                .result = fails || version->result == NULL ? (struct base_str){NULL, 0}
+                                                           : base_str_of(version->result),
                 .fingerprint = fails ? 77 : 0,
                 .detail = fails ? BASE_STR("ValueError: bad price (main.py:3)")
                                 : (struct base_str){NULL, 0},
             };
             version->runs++;
+            version->shadow_runs += run.shadow ? 1 : 0;
             dev_on_task_end(rig->runtime, run.run, &end);
             return true;
         }
@@ -574,7 +580,7 @@ static int version_index(const struct rig *rig, const struct wire_sha256 *digest
 static bool view_of(const struct rig *rig, const char *task, struct dev_task_view *out)
 {
     for (uint32_t i = 0; i < dev_task_count(rig->runtime); i++) {
-        if (dev_task_view(rig->runtime, i, out) == BASE_OK &&
+        if (dev_task_view(rig->runtime, i, out) == BASE_OK && !out->shadow &&
             base_str_equal(out->name, base_str_of(task))) {
             return true;
         }

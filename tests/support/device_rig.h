@@ -29,7 +29,11 @@ struct rig_version {
     struct rig_file files[RIG_FILES_MAX];
     uint32_t file_count;
     enum wire_outcome_kind ends; // how its runs end
-    uint32_t runs;               // really ended, not killed
+    const char *result;          // what they give; NULL: nothing
+    uint64_t duration_us;        // 0: 1500
+    uint32_t heap_peak_bytes;
+    uint32_t shadow_runs; // of `runs` those nobody is told of
+    uint32_t runs;        // really ended, not killed
 };
 
 struct rig_envelope {
@@ -52,6 +56,9 @@ struct rig_statement {
     uint64_t expires_s; // 0 takes one day later
     uint32_t signers;   // bit mask of keys; 0 takes the first
     bool key_twice;     // the first key signs twice (frame built by hand)
+    bool shadow;        // for a shadow stage
+    uint16_t slow_percent;
+    uint16_t memory_percent;
 };
 
 struct rig_outcome {
@@ -93,6 +100,7 @@ struct rig {
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once
     bool hold_runs;
+    bool hold_shadows;     // of shadows alone
     bool run_on;           // rig_run goes on for its whole time, even when the device is idle
     const uint8_t *script; // first file of versions added from now on; NULL: made up
     size_t script_bytes;

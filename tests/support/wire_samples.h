@@ -108,6 +108,12 @@ static inline void wire_sample_release(struct base_prng *prng, struct wire_sampl
         sample->release.arm_from = (uint16_t)base_prng_below(prng, 9999);
         sample->release.arm_to = (uint16_t)(sample->release.arm_from + 1);
     }
+    if (sample->release.kind == WIRE_RELEASE_INSTALL && base_prng_below(prng, 3) == 0) {
+        sample->release.stage_kind = WIRE_STAGE_SHADOW;
+        sample->release.shadow_slow_percent = (uint16_t)(100 + base_prng_below(prng, 9901));
+        sample->release.shadow_memory_percent =
+            base_prng_below(prng, 2) == 0 ? 0 : (uint16_t)(100 + base_prng_below(prng, 9901));
+    }
 }
 
 // An envelope around a random release, encoded; returns its size.

@@ -46,7 +46,7 @@ struct dev_config {
     const uint8_t *root;
     size_t root_bytes;
     uint32_t mirrors;      // other places the port may bring content from (dev_request.source)
-    uint32_t tasks_max;    // task slots; 0 takes 8
+    uint32_t tasks_max;    // task slots, a shadow takes one; 0 takes 8
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
     uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it
     uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
@@ -69,6 +69,7 @@ struct dev_task_view {
     uint64_t blocked_version_id;
     uint64_t release_counter;
     bool on_trial; // active but not yet run without failure
+    bool shadow;   // `active` runs beside the active version of the same name, for comparison only
 };
 
 struct dev_stats {
@@ -79,7 +80,8 @@ struct dev_stats {
     uint64_t deltas;        // files made from the one before and a difference
     uint64_t deltas_failed; // ... and those that had to be brought whole after all
     uint64_t activations;
-    uint64_t runs;
+    uint64_t runs;        // of active versions; of shadows there are shadow_runs
+    uint64_t shadow_runs; // and those of the active version for comparison alone
     uint64_t failures;
     uint64_t rollbacks;
     uint64_t refused_offers;

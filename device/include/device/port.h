@@ -169,15 +169,18 @@ struct dev_task_job {
     struct wire_sha256 version;
     const struct dev_task_file *files;
     uint32_t file_count;
-    uint64_t run_index; // 0 for the first run of this version on this device since activation
+    uint64_t run_index; // 0 for the first run of this version on this device since activation; of a
+                        // shadow that of the run it is compared with
+    bool shadow;        // runs beside the active version: its result is compared, and discarded
 };
 
 struct dev_task_end {
     enum wire_outcome_kind outcome; // RAN or a FAIL_*
     uint64_t duration_us;
     uint64_t fingerprint;
-    struct base_str detail; // "ValueError: bad price (features.py:41)"; valid during the call
-    struct base_str result; // JSON text the script gave; valid during the call
+    struct base_str detail;   // "ValueError: bad price (features.py:41)"; valid during the call
+    struct base_str result;   // JSON text the script gave; valid during the call
+    uint32_t heap_peak_bytes; // most memory the script held; 0: not known
 };
 
 struct dev_task_port {

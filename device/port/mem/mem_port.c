@@ -123,6 +123,7 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
         .version = job->version,
         .run_index = job->run_index,
         .file_count = job->file_count,
+        .shadow = job->shadow,
         .all_verified = job->file_count == job->manifest->file_count,
     };
     for (uint32_t i = 0; i < job->file_count; i++) {

@@ -75,6 +75,7 @@ struct mem_run {
     struct wire_sha256 version;
     uint64_t run_index;
     uint32_t file_count;
+    bool shadow;
     bool all_verified; // every file's bytes had the digest it came with
 };
 

@@ -40,6 +40,7 @@ struct end {
     enum wire_outcome_kind outcome;
     uint64_t duration_us;
     uint64_t fingerprint;
+    uint32_t heap_peak_bytes;
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
     char result[DEV_VM_RESULT_MAX];
     size_t result_bytes;
@@ -68,6 +69,7 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
 {
     end->outcome = dev_vm_end_outcome(result->end);
     end->duration_us = result->duration_us;
+    end->heap_peak_bytes = result->heap_peak_bytes;
     end->result_bytes = result->result.size < sizeof(end->result) ? result->result.size : 0;
     if (end->result_bytes > 0) {
         memcpy(end->result, result->result.data, end->result_bytes);
@@ -161,6 +163,7 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
         .fingerprint = task->end.fingerprint,
         .detail = base_str_of(task->end.detail),
         .result = {task->end.result, task->end.result_bytes},
+        .heap_peak_bytes = task->end.heap_peak_bytes,
     };
     dev_on_task_end(task->runtime, run, &end);
     task->woke(task->ctx);

@@ -20,6 +20,8 @@ enum scenario {
     UPDATE_FAILS,
     REVERT,
     REMOVE,
+    SHADOW,
+    SHADOW_THEN_UPDATE,
     SCENARIO_COUNT
 };
 
@@ -29,6 +31,17 @@ static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counte
 {
     struct rig_statement statement = {
         .kind = kind, .task = TASK, .version = version, .counter = counter, .rollout_id = 9};
+    rig_offer(&rig, &statement);
+}
+
+static void offer_shadow(void)
+{
+    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
+                                      .task = TASK,
+                                      .version = 1,
+                                      .counter = 2,
+                                      .rollout_id = 9,
+                                      .shadow = true};
     rig_offer(&rig, &statement);
 }
 
@@ -55,7 +68,14 @@ static void prepare(enum scenario scenario, bool lose_partials)
     if (scenario == UPDATE_FAILS) {
         rig.versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
     }
-    if (scenario == REVERT) {
+    if (scenario == SHADOW_THEN_UPDATE) {
+        offer_shadow();
+        rig_checkin(&rig);
+        assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
+    }
+    if (scenario == SHADOW) {
+        offer_shadow();
+    } else if (scenario == REVERT) {
         offer(WIRE_RELEASE_REVERT, 0, 3);
     } else if (scenario == REMOVE) {
         offer(WIRE_RELEASE_REMOVE, 0, 3);
@@ -66,7 +86,9 @@ static void prepare(enum scenario scenario, bool lose_partials)
 
 static int wanted(enum scenario scenario)
 {
-    return scenario == UPDATE || scenario == UPDATE_BY_DELTA ? 1 : scenario == REMOVE ? -1 : 0;
+    bool update =
+        scenario == UPDATE || scenario == UPDATE_BY_DELTA || scenario == SHADOW_THEN_UPDATE;
+    return update ? 1 : scenario == REMOVE ? -1 : 0;
 }
 
 static void check_end(enum scenario scenario, const char *what, uint64_t n)
@@ -80,19 +102,23 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == REVERT
                                       ? WIRE_OUTCOME_ROLLED_BACK
                                   : scenario == REMOVE ? WIRE_OUTCOME_REMOVED
+                                  : scenario == SHADOW ? WIRE_OUTCOME_SHADOW_AGREED
                                                        : WIRE_OUTCOME_RAN;
-    const struct rig_outcome *last = rig_last(&rig, news);
-    assert_non_null(last);
+    const struct rig_outcome *crash = rig_last(&rig, WIRE_OUTCOME_FAIL_CRASH);
+    // Killed in its run, which is its own fault: nothing is left of it.
+    bool shadow_crashed = scenario == SHADOW && crash != NULL && crash->outcome.rollout_id == 9;
+    assert_true(shadow_crashed || rig_last(&rig, news) != NULL);
     // Garbage left by a kill goes with the next boot.
     rig_kill(&rig);
     rig_boot(&rig);
     rig_checkin(&rig);
     static const uint32_t blobs[SCENARIO_COUNT] = {
-        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_BY_DELTA] = 7,
-        [UPDATE_FAILS] = 3,  [REVERT] = 3, [REMOVE] = 0};
-    if (mem_blob_count(&rig.port) != blobs[scenario]) {
+        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_BY_DELTA] = 7, [UPDATE_FAILS] = 3,
+        [REVERT] = 3,        [REMOVE] = 0, [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7};
+    uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];
+    if (mem_blob_count(&rig.port) != left) {
         fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,
-                 (unsigned long long)n, mem_blob_count(&rig.port), blobs[scenario]);
+                 (unsigned long long)n, mem_blob_count(&rig.port), left);
     }
 }
 

@@ -31,7 +31,7 @@ static void reasons(void **state)
 static void others(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"simulate", "beta", "gray", "full", "unknown"};
+    static const char *const kinds[] = {"simulate", "beta", "gray", "full", "shadow", "unknown"};
     for (unsigned i = 0; i <= POL_STAGE_KIND_COUNT; i++) {
         assert_string_equal(pol_stage_kind_name((enum pol_stage_kind)i), kinds[i]);
     }

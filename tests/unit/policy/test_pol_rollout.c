@@ -356,6 +356,60 @@ static void admission(void **state)
     }
 }
 
+// A shadow stage lets nobody in for good, and only the newest open stage lets shadows in.
+static void shadow_stages(void **state)
+{
+    (void)state;
+    struct pol_stage own[4] = {stages[2], stages[2], stages[2], stages[3]};
+    own[1].kind = POL_STAGE_SHADOW;
+    own[1].max_bucket = 200; // no wider than the gray stage before it needs to be
+    own[1].shadow_slow_percent = 150;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
+    static const struct {
+        enum pol_rollout_state state;
+        uint16_t index;
+        uint16_t bucket;
+        enum pol_reason shadow;
+        enum pol_reason real;
+    } rows[] = {
+        {POL_ROLLOUT_RUNNING, 0, 100, POL_REASON_OUTSIDE_AUDIENCE, POL_REASON_IN_STAGE},
+        {POL_ROLLOUT_RUNNING, 1, 100, POL_REASON_IN_STAGE, POL_REASON_IN_STAGE},
+        {POL_ROLLOUT_RUNNING, 1, 300, POL_REASON_OUTSIDE_BUCKET, POL_REASON_IN_STAGE},
+        {POL_ROLLOUT_WAITING, 1, 100, POL_REASON_IN_STAGE, POL_REASON_IN_STAGE},
+        {POL_ROLLOUT_PAUSED, 1, 100, POL_REASON_ROLLOUT_PAUSED, POL_REASON_ROLLOUT_PAUSED},
+        {POL_ROLLOUT_RUNNING, 2, 100, POL_REASON_OUTSIDE_AUDIENCE, POL_REASON_IN_STAGE},
+        {POL_ROLLOUT_ROLLED_BACK, 1, 100, POL_REASON_ROLLOUT_ROLLED_BACK,
+         POL_REASON_ROLLOUT_ROLLED_BACK},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct pol_rollout rollout = {.state = rows[i].state, .stage_index = rows[i].index};
+        struct pol_match shadow = pol_rollout_shadows(&rollout, own, 4, true, 15, rows[i].bucket);
+        struct pol_match real = pol_rollout_admits(&rollout, own, 4, true, 15, rows[i].bucket);
+        if (shadow.reason != rows[i].shadow || real.reason != rows[i].real) {
+            fail_msg("row %zu: %s, %s", i, pol_reason_name(shadow.reason),
+                     pol_reason_name(real.reason));
+        }
+        assert_false(real.matched && own[real.cond_index].kind == POL_STAGE_SHADOW);
+        assert_false(shadow.matched && shadow.cond_index != 1);
+    }
+    struct pol_rollout first = {.state = POL_ROLLOUT_RUNNING};
+    own[0].kind = POL_STAGE_SHADOW;
+    assert_false(pol_rollout_admits(&first, own, 4, true, 15, 0).matched);
+    assert_true(pol_rollout_shadows(&first, own, 4, true, 15, 0).matched);
+    assert_false(pol_rollout_shadows(&first, own, 4, false, 15, 0).matched);
+    assert_int_equal(pol_stages_check(own, 2), POL_REASON_STAGES_INVALID); // a shadow stage last
+    own[1].shadow_slow_percent = 99;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].shadow_slow_percent = 0;
+    own[2].shadow_memory_percent = 200; // of a stage that has no shadow
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    uint16_t from;
+    uint16_t to;
+    own[1].control_buckets = 100;
+    pol_stage_control_band(&own[1], &from, &to);
+    assert_int_equal(to, from); // it is its own control
+}
+
 // Raising the stage never sends anybody away.
 static void admission_only_grows(void **state)
 {
@@ -612,6 +666,7 @@ int main(void)
         cmocka_unit_test(the_last_stage_has_nothing_behind_it),
         cmocka_unit_test(every_kind_of_tick),
         cmocka_unit_test(admission),
+        cmocka_unit_test(shadow_stages),
         cmocka_unit_test(admission_only_grows),
         cmocka_unit_test(a_life_to_the_end),
         cmocka_unit_test(a_life_cut_short),

@@ -102,6 +102,8 @@ struct example {
     struct wire_sha256 version;
     uint8_t release[BLOCK_MAX];
     size_t release_size;
+    uint8_t shadow[BLOCK_MAX];
+    size_t shadow_size;
     struct block envelope; // from the page: it holds a signature
 };
 
@@ -156,6 +158,12 @@ static void make_example(struct example *example)
     assert_int_equal(
         wire_release_encode(&release, example->release, BLOCK_MAX, &example->release_size),
         BASE_OK);
+    release.stage_kind = WIRE_STAGE_SHADOW;
+    release.max_bucket = 200;
+    release.shadow_slow_percent = 150;
+    release.shadow_memory_percent = 200;
+    assert_int_equal(
+        wire_release_encode(&release, example->shadow, BLOCK_MAX, &example->shadow_size), BASE_OK);
     read_hex("envelope", &example->envelope);
 }
 
@@ -166,6 +174,7 @@ static void manifest_and_release_are_what_the_codecs_write(void **state)
     make_example(&example);
     expect("manifest", example.manifest, example.manifest_size);
     expect("release", example.release, example.release_size);
+    expect("shadow", example.shadow, example.shadow_size);
     assert_true(wire_version_id(&example.version) == VERSION_ID);
     char hex[WIRE_SHA256_HEX + 1];
     wire_sha256_hex(&example.version, hex);
@@ -379,12 +388,12 @@ static void every_example_parses(void **state)
     static const struct {
         const char *name;
         wire_check_fn check;
-    } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
-                {"manifest", wire_check_manifest}, {"release", wire_check_release},
-                {"envelope", wire_check_envelope}, {"offers", wire_check_offers},
-                {"report", wire_check_report},     {"root", wire_check_root},
-                {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
-                {"director", wire_check_director}};
+    } rows[] = {{"attrs", wire_check_attrs},         {"profile", wire_check_profile},
+                {"manifest", wire_check_manifest},   {"release", wire_check_release},
+                {"shadow", wire_check_release},      {"envelope", wire_check_envelope},
+                {"offers", wire_check_offers},       {"report", wire_check_report},
+                {"root", wire_check_root},           {"snapshot", wire_check_snapshot},
+                {"timestamp", wire_check_timestamp}, {"director", wire_check_director}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -437,6 +446,8 @@ static void limits_are_the_code(void **state)
         const char *name;
         uint64_t value;
     } limits[] = {
+        LIMIT(WIRE_SHADOW_PERCENT_MIN),
+        LIMIT(WIRE_SHADOW_PERCENT_MAX),
         LIMIT(WIRE_ATTRS_MAX),
         LIMIT(WIRE_ATTRS_BYTES_MAX),
         LIMIT(WIRE_ATTR_NAME_MAX),

@@ -86,6 +86,41 @@ static void spoil(struct wire_release *release, enum spoil how)
     }
 }
 
+// What a shadow may cost goes behind the rest, for stage kind 4 alone.
+static void shadows_are_signed_too(void **state)
+{
+    (void)state;
+    struct wire_release release = plain_release();
+    struct wire_release out;
+    uint8_t bytes[256];
+    size_t plain_size = 0;
+    size_t size = 0;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &plain_size), BASE_OK);
+    assert_false(wire_release_is_shadow(&release));
+    assert_true(wire_release_task_id(&release) == wire_task_id(release.task_name));
+    release.stage_kind = WIRE_STAGE_SHADOW;
+    release.shadow_slow_percent = 150;
+    release.shadow_memory_percent = 0;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, plain_size + 4);
+    assert_int_equal(wire_release_parse(bytes, size, &out), BASE_OK);
+    assert_int_equal(out.shadow_slow_percent, 150);
+    assert_int_equal(out.shadow_memory_percent, 0);
+    assert_true(wire_release_task_id(&out) == wire_shadow_task_id(wire_task_id(out.task_name)));
+    assert_true(wire_shadow_task_id(wire_release_task_id(&out)) == wire_task_id(out.task_name));
+    assert_int_equal(wire_release_parse(bytes, plain_size, &out), BASE_ERR_TRUNCATED);
+    bytes[size - 4] = 99; // a percentage below the least
+    assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
+    release.shadow_slow_percent = 10001;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    release.shadow_slow_percent = 150;
+    release.kind = WIRE_RELEASE_REVERT;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    release.kind = WIRE_RELEASE_INSTALL;
+    release.stage_kind = 2;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+}
+
 // An arm goes behind the rest, under a kind of its own; what is no arm is not written and not read.
 static void arms_are_signed_too(void **state)
 {
@@ -293,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(release_bytes_are_as_documented),
         cmocka_unit_test(arms_are_signed_too),
+        cmocka_unit_test(shadows_are_signed_too),
         cmocka_unit_test(bad_releases_are_neither_written_nor_read),
         cmocka_unit_test(random_releases_round_trip_and_survive_damage),
         cmocka_unit_test(envelopes_round_trip_and_survive_damage),

@@ -1,0 +1,233 @@
+// Shadows: a version that runs right after the active one, on the same input, in an interpreter of
+// its own, and whose result goes nowhere. It is compared: same result, not much slower, not much
+// heavier, no failure. So a new version is tried on real inputs before it is in charge anywhere.
+//
+// A shadow is kept as a task of its own (struct dev_task with `shadow` set), so pulling, the mark
+// of a started run, crashes and collection are those of every task. Nothing of the active version
+// is touched. Called by the tick and by the offer and run code.
+#include "core/runtime.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+static bool has_active(const struct dev_task *task)
+{
+    return dev_update_has_active((enum dev_update_state)task->state);
+}
+
+// Does it still have comparisons to make? It is on trial until the last of them.
+static bool compares(const struct dev_task *shadow)
+{
+    return dev_update_on_trial((enum dev_update_state)shadow->state);
+}
+
+struct dev_task *dev_shadow_other(struct dev_runtime *runtime, const struct dev_task *task)
+{
+    struct dev_task *other = dev_task_find(runtime, wire_shadow_task_id(task->id));
+    return other != NULL && other->shadow != task->shadow ? other : NULL;
+}
+
+// ---- Offers
+
+enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
+                                  const struct wire_release *release)
+{
+    const struct dev_task *task =
+        dev_task_find((struct dev_runtime *)(uintptr_t)runtime, wire_task_id(release->task_name));
+    if (task == NULL || !has_active(task)) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    bool further = task->counter >= release->release_counter ||
+                   wire_sha256_equal(&task->active, &release->manifest);
+    return further ? BASE_ERR_EXISTS : BASE_OK;
+}
+
+void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
+                       const struct wire_release *release, bool is_new, bool retry)
+{
+    bool failed_here = shadow->blocked == wire_version_id(&release->manifest);
+    shadow->over = false;
+    if (is_new) {
+        shadow->slow_percent = release->shadow_slow_percent;
+        shadow->memory_percent = release->shadow_memory_percent;
+        shadow->blocked = 0;
+        if (runtime->run.run != 0 && &runtime->tasks[runtime->run.task] == shadow) {
+            dev_run_stop(runtime);
+        }
+        dev_slot_empty(runtime, shadow); // the one before, when there is one
+    } else if (has_active(shadow) || dev_update_is_pulling((enum dev_update_state)shadow->state) ||
+               (failed_here && !retry)) {
+        return;
+    }
+    shadow->blocked = 0;
+    if (dev_slot_event(shadow, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
+        runtime->dirty = true;
+    }
+}
+
+// ---- Runs
+
+void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
+                       const struct dev_task_end *end)
+{
+    struct dev_task *shadow = dev_shadow_other(runtime, task);
+    if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
+        !wire_sha256_equal(&task->active, &runtime->run.version)) {
+        return;
+    }
+    shadow->beside = (struct dev_beside){
+        .digest = dev_result_digest(end->result),
+        .duration_us = end->duration_us,
+        .run_index = task->runs,
+        .heap_peak_bytes = end->heap_peak_bytes,
+    };
+    shadow->run_due_us = 0;
+}
+
+// More than `percent` of `base`, and by more than `floor`?
+static bool exceeds(uint64_t value, uint64_t base, uint64_t percent, uint64_t floor)
+{
+    return percent > 0 && value > base && value - base > floor &&
+           (double)value * 100 > (double)base * (double)percent;
+}
+
+// RAN: as it should be. Time is judged over several runs: one alone may have waited for the
+// processor.
+static enum wire_outcome_kind compare(struct dev_task *shadow, const struct dev_task_end *end)
+{
+    const struct dev_beside *beside = &shadow->beside;
+    bool heap_known = beside->heap_peak_bytes > 0;
+    shadow->runs += shadow->runs < UINT32_MAX ? 1 : 0;
+    if (wire_outcome_is_failure(end->outcome)) {
+        return end->outcome;
+    }
+    if (dev_result_digest(end->result) != beside->digest) {
+        return WIRE_OUTCOME_FAIL_DIFFERENT;
+    }
+    if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes, shadow->memory_percent,
+                              DEV_SHADOW_HEAVY_BYTES)) {
+        return WIRE_OUTCOME_FAIL_HEAVY;
+    }
+    shadow->shadow_us += end->duration_us;
+    shadow->beside_us += beside->duration_us;
+    if (shadow->runs >= DEV_SHADOW_TIMED_RUNS &&
+        exceeds(shadow->shadow_us, shadow->beside_us, shadow->slow_percent,
+                (uint64_t)DEV_SHADOW_SLOW_US * shadow->runs)) {
+        return WIRE_OUTCOME_FAIL_SLOW;
+    }
+    return WIRE_OUTCOME_RAN;
+}
+
+static struct base_str reason(enum wire_outcome_kind kind, const struct dev_task_end *end)
+{
+    switch (kind) {
+    case WIRE_OUTCOME_FAIL_DIFFERENT:
+        return BASE_STR("the result is not the active version's");
+    case WIRE_OUTCOME_FAIL_SLOW:
+        return BASE_STR("slower than the active version");
+    case WIRE_OUTCOME_FAIL_HEAVY:
+        return BASE_STR("more memory than the active version");
+    default:
+        return end->detail;
+    }
+}
+
+static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
+                enum wire_outcome_kind kind, const struct dev_task_end *end)
+{
+    struct wire_outcome outcome = {
+        .kind = kind,
+        .task_id = shadow->id,
+        .version_id = wire_version_id(&shadow->active),
+        .rollout_id = shadow->active_rollout,
+        .duration_us = end->duration_us,
+        .fingerprint = end->fingerprint,
+        .detail = reason(kind, end),
+    };
+    if (wire_outcome_is_failure(kind) && outcome.fingerprint == 0) {
+        outcome.fingerprint =
+            base_hash64_seed(outcome.detail.data, outcome.detail.size, (uint64_t)kind);
+    }
+    dev_outcome(runtime, &outcome);
+}
+
+void dev_shadow_fail(struct dev_runtime *runtime, struct dev_task *shadow)
+{
+    shadow->blocked = wire_version_id(&shadow->active);
+    dev_slot_empty(runtime, shadow);
+}
+
+void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
+                      const struct dev_task_end *end)
+{
+    const struct dev_task *task = dev_shadow_other(runtime, shadow);
+    bool once = task == NULL || task->every_s == 0;
+    if (!compares(shadow) || !wire_sha256_equal(&shadow->active, &runtime->run.version)) {
+        return; // replaced while it ran
+    }
+    shadow->running = false;
+    runtime->dirty = true;
+    enum wire_outcome_kind kind = compare(shadow, end);
+    if (wire_outcome_is_failure(kind)) {
+        say(runtime, shadow, kind, end);
+        dev_shadow_fail(runtime, shadow);
+        return;
+    }
+    if (shadow->runs == (shadow->slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
+        say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end);
+    }
+    if (shadow->runs >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
+        enum base_status passed = dev_slot_event(shadow, DEV_UPDATE_ON_PASS);
+        base_assert(passed == BASE_OK); // it stays, and runs no more
+    }
+}
+
+// ---- The tick
+
+static void drop(struct dev_runtime *runtime, struct dev_task *shadow)
+{
+    uint32_t index = (uint32_t)(shadow - runtime->tasks);
+    dev_pull_forget(runtime, shadow);
+    if (runtime->run.run != 0 && runtime->run.task == index) {
+        dev_run_stop(runtime);
+    }
+    runtime->task_count--;
+    memmove(shadow, shadow + 1, (runtime->task_count - index) * sizeof(*shadow));
+    runtime->run.task -= runtime->run.task > index ? 1 : 0;
+    runtime->pull.task -= runtime->pull.task > index ? 1 : 0;
+    dev_garbage_made(runtime);
+}
+
+// Of a task that does not run again by itself the active version runs once more beside it, and that
+// result goes nowhere either.
+static void refer(struct dev_task *task, struct dev_task *shadow)
+{
+    bool trial = dev_update_on_trial((enum dev_update_state)task->state);
+    if (trial || task->every_s > 0 || task->run_due_us != UINT64_MAX || !compares(shadow) ||
+        shadow->run_due_us != UINT64_MAX || shadow->references >= DEV_SHADOW_REFERENCES) {
+        return;
+    }
+    shadow->references++;
+    task->reference = true;
+    task->run_due_us = 0;
+}
+
+void dev_shadow_step(struct dev_runtime *runtime)
+{
+    for (uint32_t i = runtime->task_count; i > 0; i--) {
+        struct dev_task *shadow = &runtime->tasks[i - 1];
+        if (!shadow->shadow) {
+            continue;
+        }
+        struct dev_task *task = dev_shadow_other(runtime, shadow);
+        bool over =
+            shadow->over || task == NULL || !has_active(task) || task->counter >= shadow->counter;
+        if (over) {
+            drop(runtime, shadow);
+        } else if (runtime->run.run == 0) {
+            refer(task, shadow);
+        }
+    }
+}
