@@ -28,10 +28,12 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
     }
     if (out->kind == POL_STAGE_KIND_COUNT) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "%skind: '%.*s' is none of simulate beta gray full", at->path,
+                              "%skind: '%.*s' is none of simulate shadow beta gray full", at->path,
                               (int)kind.size, kind.data);
     }
-    BASE_TRY(gw_json_real(at, "percent", out->kind == POL_STAGE_GRAY, 0.01, 100, &percent, error));
+    BASE_TRY(gw_json_real(at, "percent",
+                          out->kind == POL_STAGE_GRAY || out->kind == POL_STAGE_SHADOW, 0.01, 100,
+                          &percent, error));
     out->max_bucket = (uint16_t)lround(percent * 100);
     return gw_target_parse(at, "audience", arena, &out->audience, error);
 }

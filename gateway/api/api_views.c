@@ -408,12 +408,12 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;
-    return json_pack("{s:s?, s:o, s:o, s:o, s:i, s:o, s:s?, s:o, s:I, s:I}", "task", task,
+    return json_pack("{s:s?, s:o, s:o, s:o, s:b, s:i, s:o, s:s?, s:o, s:I, s:I}", "task", task,
                      "task_id", gw_json_hex(outcome->task_id), "version_id",
                      gw_json_hex(outcome->version_id), "rollout", hex_or_null(outcome->rollout_id),
-                     "stage", (int)outcome->stage, "states", states, "last", last, "fingerprint",
-                     hex_or_null(outcome->fingerprint), "offered_s", (json_int_t)outcome->offered_s,
-                     "updated_s", (json_int_t)outcome->updated_s);
+                     "shadow", (int)outcome->shadow, "stage", (int)outcome->stage, "states", states,
+                     "last", last, "fingerprint", hex_or_null(outcome->fingerprint), "offered_s",
+                     (json_int_t)outcome->offered_s, "updated_s", (json_int_t)outcome->updated_s);
 }
 
 static json_t *why_rollout(const struct gw_why_rollout *item)

@@ -51,7 +51,7 @@ static enum base_status parse_kind(const struct gw_json_at *at, enum pol_stage_k
         }
     }
     return base_error_set(error, BASE_ERR_INVALID,
-                          "%skind: '%.*s' is none of simulate beta gray full", at->path,
+                          "%skind: '%.*s' is none of simulate shadow beta gray full", at->path,
                           (int)text.size, text.data);
 }
 
@@ -65,8 +65,9 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
     BASE_TRY(gw_json_only(at, names, error));
     BASE_TRY(gw_json_text(at, "name", true, GW_STAGE_NAME_MAX, &out->name, error));
     BASE_TRY(parse_kind(at, &out->stage.kind, error));
-    BASE_TRY(
-        gw_json_real(at, "percent", out->stage.kind == POL_STAGE_GRAY, 0.01, 100, &percent, error));
+    BASE_TRY(gw_json_real(at, "percent",
+                          out->stage.kind == POL_STAGE_GRAY || out->stage.kind == POL_STAGE_SHADOW,
+                          0.01, 100, &percent, error));
     out->stage.max_bucket = (uint16_t)lround(percent * 100);
     BASE_TRY(gw_target_parse(at, "audience", arena, &out->stage.audience, error));
     BASE_TRY(gw_stage_body_parse(at, &out->stage, error));

@@ -74,7 +74,7 @@ static enum base_status parse_gate(const struct gw_json_at *at, enum pol_stage_k
     BASE_TRY(gw_json_real(at, "max_silence", false, 0, SILENCE_MAX, &silence, error));
     BASE_TRY(parse_seconds(at, "no_data_s", (uint32_t)GW_API_DWELL_S_MAX, GW_API_NO_DATA_S,
                            &no_data_s, error));
-    if (kind == POL_STAGE_FULL || kind == POL_STAGE_SIMULATE) {
+    if (kind != POL_STAGE_GRAY && kind != POL_STAGE_BETA) {
         out->max_rise_ppm = POL_TEST_NOT_ASKED; // nobody is left to compare with
     }
     out->min_sample = (uint32_t)min_sample;
@@ -244,6 +244,26 @@ static enum base_status parse_control(const struct gw_json_at *at, struct pol_st
     return BASE_OK;
 }
 
+// A bound on a shadow's cost, as a multiple of the active version's. 0, or left out: none.
+static enum base_status parse_shadow(const struct gw_json_at *at, const char *key,
+                                     enum pol_stage_kind kind, uint16_t *out,
+                                     struct base_error *error)
+{
+    double times = 0;
+
+    BASE_TRY(gw_json_real(at, key, false, 0, POL_SHADOW_PERCENT_MAX / 100.0, &times, error));
+    *out = (uint16_t)lround(times * 100);
+    if (*out != 0 && kind != POL_STAGE_SHADOW) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: for a shadow stage only", at->path,
+                              key);
+    }
+    if (*out != 0 && *out < POL_SHADOW_PERCENT_MIN) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s%s: at least 1 (0: not judged)", at->path,
+                              key);
+    }
+    return BASE_OK;
+}
+
 enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_stage *stage,
                                      struct base_error *error)
 {
@@ -260,6 +280,8 @@ enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_sta
     uint32_t silence = stage->gate.rule == POL_GATE_SEQUENTIAL ? GW_STAGE_DEFAULT_S : 0;
     BASE_TRY(parse_seconds(at, "silence_s", long_s, silence, &stage->silence_s, error));
     BASE_TRY(parse_seconds(at, "observe_s", long_s, GW_STAGE_DEFAULT_S, &stage->observe_s, error));
+    BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));
+    BASE_TRY(parse_shadow(at, "max_memory", stage->kind, &stage->shadow_memory_percent, error));
     return gw_json_bool(at, "approval", &stage->approval, error);
 }
 
@@ -327,12 +349,14 @@ json_t *gw_stage_body_view(const struct pol_stage *stage)
 {
     json_t *root = gate_object(&stage->gate);
     json_t *rest = json_pack(
-        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b}", "rate", rate_object(&stage->pace),
-        "in_flight", (json_int_t)stage->pace.in_flight_max, "windows", window_list(stage),
-        "execution_timeout_s", (json_int_t)stage->execution_timeout_s, "offline_expiry_s",
-        (json_int_t)stage->offline_expiry_s, "silence_s", (json_int_t)stage->silence_s, "observe_s",
-        (json_int_t)stage->observe_s, "control", stage->control_buckets / 100.0, "retries",
-        retry_object(stage), "approval", (int)stage->approval);
+        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f}", "rate",
+        rate_object(&stage->pace), "in_flight", (json_int_t)stage->pace.in_flight_max, "windows",
+        window_list(stage), "execution_timeout_s", (json_int_t)stage->execution_timeout_s,
+        "offline_expiry_s", (json_int_t)stage->offline_expiry_s, "silence_s",
+        (json_int_t)stage->silence_s, "observe_s", (json_int_t)stage->observe_s, "control",
+        stage->control_buckets / 100.0, "retries", retry_object(stage), "approval",
+        (int)stage->approval, "max_slowdown", stage->shadow_slow_percent / 100.0, "max_memory",
+        stage->shadow_memory_percent / 100.0);
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

@@ -16,6 +16,25 @@
 #include <stdio.h>
 #include <string.h>
 
+// What a shadow stage is about, below its line.
+static void print_shadow(const json_t *stage)
+{
+    double slow = json_number_value(json_object_get(stage, "max_slowdown"));
+    double heavy = json_number_value(json_object_get(stage, "max_memory"));
+
+    if (strcmp(cli_json_text(stage, "kind", ""), "shadow") != 0) {
+        return;
+    }
+    printf("    runs beside the active version, its result is compared and discarded");
+    if (slow > 0) {
+        printf("; at most %g times the time", slow);
+    }
+    if (heavy > 0) {
+        printf("; at most %g times the memory", heavy);
+    }
+    putchar('\n');
+}
+
 static void print_plan(const json_t *stages)
 {
     size_t index;
@@ -31,6 +50,7 @@ static void print_plan(const json_t *stages)
                (unsigned long long)cli_json_u64(stage, "min_sample"),
                json_number_value(json_object_get(stage, "min_dwell_s")),
                100 * json_number_value(json_object_get(stage, "max_failure")));
+        print_shadow(stage);
     }
     printf("A stage ends when its sample completed, its dwell passed, and at most that share "
            "failed;\nabove it the rollout stops and every updated device goes back.\n");

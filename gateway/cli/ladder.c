@@ -40,6 +40,30 @@ uint16_t ladder_max_bucket(const json_t *stage)
     return (uint16_t)lround(json_number_value(json_object_get(stage, "percent")) * 100);
 }
 
+uint16_t ladder_times(const json_t *stage, const char *key)
+{
+    double times = json_number_value(json_object_get(stage, key));
+
+    return times > 0 && times <= POL_SHADOW_PERCENT_MAX / 100.0 ? (uint16_t)lround(times * 100) : 0;
+}
+
+static enum cli_exit check_times(const json_t *stage, const char *key, size_t index)
+{
+    const json_t *value = json_object_get(stage, key);
+    uint16_t percent = ladder_times(stage, key);
+
+    if (value == NULL || (json_is_number(value) && json_number_value(value) == 0)) {
+        return CLI_EXIT_OK;
+    }
+    if (ladder_kind(stage) != POL_STAGE_SHADOW) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"%s\" is for a shadow stage", index, key);
+    }
+    return percent >= POL_SHADOW_PERCENT_MIN
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"%s\" is 1 to %u, or 0", index, key,
+                          POL_SHADOW_PERCENT_MAX / 100);
+}
+
 static enum cli_exit check_stage(const json_t *stage, size_t index)
 {
     const json_t *percent = json_object_get(stage, "percent");
@@ -49,16 +73,19 @@ static enum cli_exit check_stage(const json_t *stage, size_t index)
         return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"name\" is missing", index);
     }
     if (ladder_kind(stage) == POL_STAGE_KIND_COUNT) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"kind\" is simulate, beta, gray or full",
-                        index);
+        return cli_fail(CLI_EXIT_USAGE,
+                        "stages[%zu]: \"kind\" is simulate, shadow, beta, gray or full", index);
     }
-    if (percent == NULL && ladder_kind(stage) == POL_STAGE_GRAY) {
-        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: a gray stage needs \"percent\"", index);
+    bool share = ladder_kind(stage) == POL_STAGE_GRAY || ladder_kind(stage) == POL_STAGE_SHADOW;
+    if (percent == NULL && share) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: a %s stage needs \"percent\"", index,
+                        pol_stage_kind_name(ladder_kind(stage)));
     }
     if (percent != NULL && !(json_is_number(percent) && number >= 0.01 && number <= 100)) {
         return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"percent\" is 0.01 to 100", index);
     }
-    return CLI_EXIT_OK;
+    enum cli_exit code = check_times(stage, "max_slowdown", index);
+    return code == CLI_EXIT_OK ? check_times(stage, "max_memory", index) : code;
 }
 
 // --max-rise, --alpha and --beta ask for the sequential rule where a stage names none.

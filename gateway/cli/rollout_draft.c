@@ -49,6 +49,8 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
     release.manifest_bytes = draft->manifest_bytes;
     release.max_bucket = ladder_max_bucket(stage);
     release.stage_kind = (uint8_t)ladder_kind(stage);
+    release.shadow_slow_percent = ladder_times(stage, "max_slowdown");
+    release.shadow_memory_percent = ladder_times(stage, "max_memory");
     release.arm_salt = draft->arm_salt;
     release.arm_from = draft->arm_from;
     release.arm_to = draft->arm_to;

@@ -64,7 +64,8 @@ static void show_stage(FILE *file, const json_t *rollout, const json_t *stage, s
     bool over = strcmp(state, "completed") == 0;
     char mark = over || (int64_t)index < open ? '+' : (int64_t)index == open ? '>' : ' ';
 
-    if (strcmp(cli_json_text(stage, "kind", ""), "gray") == 0) {
+    const char *kind = cli_json_text(stage, "kind", "");
+    if (strcmp(kind, "gray") == 0 || strcmp(kind, "shadow") == 0) {
         snprintf(share, sizeof(share), "%g %%",
                  json_number_value(json_object_get(stage, "percent")));
     }

@@ -33,6 +33,8 @@ void stage_json_read(const json_t *json, struct pol_stage *out)
     memset(out, 0, sizeof(*out));
     out->kind = ladder_kind(json);
     out->max_bucket = ladder_max_bucket(json);
+    out->shadow_slow_percent = ladder_times(json, "max_slowdown");
+    out->shadow_memory_percent = ladder_times(json, "max_memory");
     out->approval = json_is_true(json_object_get(json, "approval"));
     gate->rule = strcmp(cli_json_text(json, "rule", ""), "sequential") == 0 ? POL_GATE_SEQUENTIAL
                                                                             : POL_GATE_THRESHOLD;

@@ -9,8 +9,9 @@
 // What a device told about itself, checked, and what its cohort says.
 struct gw_checkin {
     uint64_t device_id;
-    bool asked; // it sent a question: the director answers
-    bool lease; // something runs there on a lease: what it may keep is said again
+    bool asked;      // it sent a question: the director answers
+    bool lease;      // something runs there on a lease: what it may keep is said again
+    bool no_shadows; // it can run no version beside another
     struct wire_profile profile;
     struct gw_cohort *cohort; // valid until the next look-up
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];

@@ -49,6 +49,7 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
     }
     out->asked = false;
     out->lease = false;
+    out->no_shadows = false;
     return BASE_OK;
 }
 
@@ -116,7 +117,8 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
-    uint32_t held_s; // an offer is held back: ask again after so long; UINT32_MAX: none is
+    bool shadows_over; // one that the device has is: what it may keep is said again
+    uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
 };
 
@@ -163,12 +165,28 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
     if (want.install_open && want.version_id == failed_here) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
-        gw_offer_retried(core, facts.device_id, want.release);
+        gw_offer_retried(core, facts.device_id, &want);
     }
-    if (want.statement == NULL && offering->checkin->lease && facts.have != 0) {
+    bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
+    if (want.statement == NULL && again && facts.have != 0) {
         want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
     }
     return want.statement == NULL || add_offer(offering, &want);
+}
+
+// Has the device a shadow that no stage asks for any more? It cannot know by itself.
+static bool shadow_over(const struct gw_plan *plan, const struct wire_profile_pair *pair)
+{
+    const struct gw_plan_task *task = gw_plan_find(plan, pair->task_id);
+    if (task == NULL) {
+        return gw_plan_find(plan, wire_shadow_task_id(pair->task_id)) != NULL;
+    }
+    bool wanted = !task->shadow || (pair->version_id == 0 && pair->blocked_version_id == 0);
+    for (uint32_t i = 0; i < task->open_count && !wanted; i++) {
+        uint64_t version_id = task->open[i].release->version_id;
+        wanted = version_id == pair->version_id || version_id == pair->blocked_version_id;
+    }
+    return !wanted;
 }
 
 // Tasks that concern the cohort and those that the device has, both by ascending task id: one
@@ -192,6 +210,9 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
         // A task that the device has and its cohort should not: the way back may lead out of it.
         const struct gw_plan_task *task =
             entry ? plan->tasks[cohort->tasks[first].slot] : gw_plan_find(plan, task_id);
+        if (task != NULL && task->shadow && offering->checkin->no_shadows) {
+            task = NULL;
+        }
         if (task != NULL && !decide_one(offering, task, &cohort->tasks[first], i - first,
                                         pair ? &pairs[at] : NULL)) {
             return;
@@ -235,6 +256,10 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         BASE_OK) {
         return;
     }
+    for (uint32_t i = 0; i < pair_count && !offering.shadows_over; i++) {
+        offering.shadows_over = shadow_over(worker->plan, &pairs[i]);
+    }
+    out->flags |= offering.shadows_over ? WIRE_OFFER_FLAG_SHADOWS : 0;
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
     if (offering.held_s < out->next_checkin_s) {

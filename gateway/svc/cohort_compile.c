@@ -66,9 +66,13 @@ static uint16_t open_limit(const struct gw_plan_open *open, const struct pol_att
     uint32_t high = POL_BUCKET_COUNT;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        bool in = pol_rollout_admits(&running, release->stages, release->stage_count, true, mask,
-                                     (uint16_t)middle)
-                      .matched;
+        uint16_t bucket = (uint16_t)middle;
+        bool in = open->shadow ? pol_rollout_shadows(&running, release->stages,
+                                                     release->stage_count, true, mask, bucket)
+                                     .matched
+                               : pol_rollout_admits(&running, release->stages, release->stage_count,
+                                                    true, mask, bucket)
+                                     .matched;
         if (in) {
             low = middle + 1;
         } else {

@@ -337,45 +337,6 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
-static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
-{
-    if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
-        return;
-    }
-    if (open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        if (out->retired_count < GW_PLAN_RETIRED_MAX) {
-            out->retired[out->retired_count++] = open->release;
-        }
-        return;
-    }
-    struct gw_plan_open *to = &out->open[out->open_count++];
-    to->release = open->release;
-    to->state = open->state;
-    if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
-        to->state.state = POL_ROLLOUT_RUNNING;
-    }
-    if (open->halted) {
-        to->state.state = POL_ROLLOUT_PAUSED;
-    }
-}
-
-static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
-{
-    const struct gw_core *core = ctx;
-    const struct gw_task *task = core->catalog.tasks[i];
-    out->task_id = task->task_id;
-    out->slot = task->slot;
-    if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
-        out->baseline = task->baseline->release;
-    }
-    for (uint32_t k = 0; k < task->open_count; k++) {
-        fill_open(out, task->open[k]);
-    }
-    for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
-        out->retired[out->retired_count++] = task->retired[k]->release;
-    }
-}
-
 // Leaves the newest plan and metadata with a worker. Under workers_lock.
 static void hand_out(struct gw_core *core, struct gw_worker *worker, struct gw_plan *plan)
 {
@@ -394,8 +355,7 @@ void gw_core_publish(struct gw_core *core)
 {
     bool changed;
     bool news = gw_director_build(core); // before the plan: what is offered is listed already
-    struct gw_plan *plan =
-        gw_plan_build(core->plan, core->catalog.task_count, fill_task, core, &changed);
+    struct gw_plan *plan = gw_plan_of_catalog(core, &changed);
     if (!changed && !news) {
         return;
     }

@@ -67,7 +67,8 @@ struct gw_rollout {
 
 struct gw_task {
     uint64_t task_id;
-    uint32_t slot; // in plans: the number of tasks there were when it came
+    uint32_t slot;        // in plans: the number of slots there were when it came
+    uint32_t shadow_slot; // ... of its shadows; 0: it never had one
     char name[WIRE_TASK_NAME_MAX + 1];
     uint64_t created_s;
     uint64_t release_counter;
@@ -83,6 +84,7 @@ struct gw_catalog {
     struct gw_task **tasks;
     uint32_t task_count;
     uint32_t task_capacity;
+    uint32_t slot_count; // of plans
     struct gw_rollout **rollouts;
     uint32_t rollout_count;
     uint32_t rollout_capacity;
@@ -245,7 +247,10 @@ bool gw_control_step(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_background_start(struct gw_core *core, struct base_error *error);
 void gw_background_stop(struct gw_core *core);
 bool gw_background_step(struct gw_core *core); // runs what waits, when there is no thread for it
-void gw_core_publish(struct gw_core *core);    // builds a plan from the catalog, hands it out
+// ---- plan_of_catalog.c: the plan that follows core->plan. NULL: no memory, or (*out_changed
+// false) nothing changed.
+struct gw_plan *gw_plan_of_catalog(struct gw_core *core, bool *out_changed);
+void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
 
 // ---- Catalog and rollouts: the control thread's
 

@@ -113,6 +113,9 @@ uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
     case WIRE_OUTCOME_RAN:
         next |= GW_OUTCOME_RAN;
         break;
+    case WIRE_OUTCOME_SHADOW_AGREED:
+        next |= GW_OUTCOME_DOWNLOADED | GW_OUTCOME_RAN | GW_OUTCOME_SHADOW;
+        break;
     case WIRE_OUTCOME_ROLLED_BACK:
         next |= GW_OUTCOME_ROLLED_BACK;
         break;

@@ -28,6 +28,7 @@ enum gw_outcome_bit {
     GW_OUTCOME_CONTROL = 1u << 8,      // was offered nothing: it is watched beside the updated
     GW_OUTCOME_RETRY = 1u << 9,        // failed, but may try again: no failure yet
     GW_OUTCOME_RETRY_GIVEN = 1u << 10, // ... and was told so
+    GW_OUTCOME_SHADOW = 1u << 11,      // what ran was a shadow: it is not on the version
 };
 
 struct gw_device_outcome {
@@ -41,6 +42,7 @@ struct gw_device_outcome {
     uint8_t tries;     // attempts after the first
     uint16_t bits;     // enum gw_outcome_bit
     uint8_t last_kind; // enum wire_outcome_kind of the last report; 0: none
+    bool shadow;       // of the rollout's shadow there
 };
 
 struct gw_device_view {

@@ -178,9 +178,13 @@ static void view_outcome(struct gw_core *core, const struct gw_record_outcome *o
                          struct gw_device_view *out)
 {
     struct gw_device_outcome *to = &out->outcomes[out->outcome_count++];
-    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, outcome->rollout_id);
+    struct gw_tally_rollout known = {.shadow = false};
+    (void)gw_tally_find(core->tally, outcome->rollout_id, &known);
+    uint64_t id = known.shadow ? gw_shadow_key(outcome->rollout_id) : outcome->rollout_id;
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
     *to = (struct gw_device_outcome){
-        .rollout_id = outcome->rollout_id,
+        .rollout_id = id,
+        .shadow = known.shadow,
         .fingerprint = outcome->fingerprint,
         .offered_s = outcome->offered_s,
         .updated_s = outcome->updated_s,
@@ -214,7 +218,8 @@ static void view_memory(struct gw_core *core, const struct gw_device_snapshot *s
         uint64_t id = gw_tally_rollout_id(core->tally, snapshot->marks[i].rollout);
         bool known = id == 0;
         for (uint32_t k = 0; k < out->outcome_count; k++) {
-            known = known || out->outcomes[k].rollout_id == id;
+            const struct gw_device_outcome *one = &out->outcomes[k];
+            known = known || (one->shadow ? gw_shadow_key(one->rollout_id) : one->rollout_id) == id;
         }
         if (!known && out->outcome_count < GW_DEVICE_OUTCOMES_MAX) {
             struct gw_record_outcome outcome = {.rollout_id = id,

@@ -20,7 +20,7 @@ static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_ent
         return false;
     }
     *out = (struct wire_director_entry){
-        .task_id = wire_task_id(release.task_name),
+        .task_id = wire_release_task_id(&release),
         .counter = release.release_counter,
         .manifest_bytes = release.manifest_bytes,
         .manifest = release.manifest,

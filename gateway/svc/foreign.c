@@ -89,6 +89,9 @@ static enum base_status take_offer(const struct wire_offers *offers, struct gw_f
             continue;
         }
         BASE_TRY(wire_release_parse(envelope.payload, envelope.payload_bytes, &release));
+        if (wire_release_is_shadow(&release)) {
+            continue;
+        }
         *out = (struct gw_foreign_want){
             .kind = release.kind,
             .rollout_id = release.rollout_id,
@@ -122,6 +125,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     struct base_str id = {device, WIRE_DEVICE_HEX};
     gw_count(&worker->stats.checkins, 1);
     BASE_TRY(gw_checkin_read(worker, id, profile, checkin, &problem));
+    checkin->no_shadows = true;
     bool current = gw_checkin_current(worker, checkin);
     gw_worker_flush_touches(worker); // its next request must find these attributes
     if (current) {

@@ -31,7 +31,8 @@ bool gw_offer_admit(struct gw_core *core, uint64_t device_id, const struct pol_a
                     const struct gw_want *want, uint32_t now_s, uint32_t *wait_s)
 {
     struct gw_tally_rollout rollout;
-    if (!gw_tally_find(core->tally, want->release->id, &rollout)) {
+    uint64_t key = want->shadow ? gw_shadow_key(want->release->id) : want->release->id;
+    if (!gw_tally_find(core->tally, key, &rollout)) {
         return true;
     }
     const struct pol_stage *stage = &want->release->stages[want->stage];
@@ -77,10 +78,11 @@ bool gw_offer_may_retry(struct gw_core *core, uint64_t device_id, uint64_t block
     return false;
 }
 
-void gw_offer_retried(struct gw_core *core, uint64_t device_id, const struct gw_release *release)
+void gw_offer_retried(struct gw_core *core, uint64_t device_id, const struct gw_want *want)
 {
     struct gw_tally_rollout rollout;
-    if (gw_tally_find(core->tally, release->id, &rollout)) {
+    uint64_t key = want->shadow ? gw_shadow_key(want->release->id) : want->release->id;
+    if (gw_tally_find(core->tally, key, &rollout)) {
         gw_device_table_retried(core->table, device_id, rollout.index);
     }
 }

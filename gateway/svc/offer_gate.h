@@ -17,6 +17,6 @@ bool gw_offer_admit(struct gw_core *core, uint64_t device_id, const struct pol_a
 // The device refuses `blocked`, which failed there. Does one of its rollouts let it try again?
 bool gw_offer_may_retry(struct gw_core *core, uint64_t device_id, uint64_t blocked);
 // It is offered the release again, and told so.
-void gw_offer_retried(struct gw_core *core, uint64_t device_id, const struct gw_release *release);
+void gw_offer_retried(struct gw_core *core, uint64_t device_id, const struct gw_want *want);
 
 #endif

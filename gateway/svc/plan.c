@@ -44,7 +44,7 @@ static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b
 // Do both decide the same for every device? A stage's time does not matter.
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
-    bool same = a->task_id == b->task_id && a->baseline == b->baseline &&
+    bool same = a->task_id == b->task_id && a->shadow == b->shadow && a->baseline == b->baseline &&
                 a->open_count == b->open_count && a->retired_count == b->retired_count;
     for (uint32_t i = 0; same && i < a->open_count; i++) {
         same = same_open(&a->open[i], &b->open[i]);
@@ -269,9 +269,13 @@ static const struct gw_statement *stage_statement(const struct gw_plan_open *ope
 {
     const struct gw_release *release = open->release;
     uint16_t bucket = pol_bucket(device_id, release->salt);
-    for (uint32_t i = open->state.stage_index + 1u; i > 0; i--) {
+    uint32_t newest = open->state.stage_index;
+    uint32_t first = open->shadow ? newest : 0; // a shadow ends with its stage
+    for (uint32_t i = newest + 1; i > first; i--) {
         const struct pol_stage *stage = &release->stages[i - 1];
-        if (stage->kind != POL_STAGE_SIMULATE && bucket < stage->max_bucket &&
+        bool fits =
+            stage->kind != POL_STAGE_SIMULATE && (stage->kind == POL_STAGE_SHADOW) == open->shadow;
+        if (fits && bucket < stage->max_bucket &&
             pol_target_match(&stage->audience, attrs).matched) {
             return &release->statements[i - 1];
         }
@@ -288,13 +292,13 @@ static const struct gw_statement *last_statement(const struct gw_release *releas
 static struct gw_want want_open(const struct gw_device_facts *facts, const struct pol_attrs *attrs)
 {
     const struct gw_release *release = facts->open->release;
-    struct gw_want want = {.version_id = release->version_id};
+    struct gw_want want = {.version_id = release->version_id, .shadow = facts->open->shadow};
     bool counter_ok = facts->counter <= release->release_counter;
     if (facts->have != want.version_id && counter_ok) {
         want.statement = stage_statement(facts->open, facts->device_id, attrs);
         want.release = release;
         want.install_open = want.statement != NULL;
-        want.stage = (uint8_t)facts->open->state.stage_index;
+        want.stage = gw_release_stage(release, facts->open->state.stage_index, want.shadow);
     }
     return want;
 }

@@ -19,12 +19,14 @@
 struct gw_plan_open {
     struct gw_release *release;
     struct pol_rollout state; // RUNNING or PAUSED
+    bool shadow;              // offered as a shadow, by the stage it is in
 };
 
 struct gw_plan_task {
     _Atomic uint32_t refs;
-    uint32_t slot; // in the plan: the same for as long as the process lives
-    uint64_t task_id;
+    uint32_t slot;               // in the plan: the same for as long as the process lives
+    uint64_t task_id;            // of a task's shadows it is wire_shadow_task_id
+    bool shadow;                 // these are a task's shadows: no baseline, nothing retired
     uint64_t signature;          // of all that decides what its devices are offered
     uint64_t retired_signature;  // of the retired releases; 0: none
     struct gw_release *baseline; // last completed; NULL: none
@@ -76,6 +78,7 @@ struct gw_want {
     const struct gw_release *release;     // whose statement it is
     bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
     uint8_t stage;                        // that rollout's stage, when install_open
+    bool shadow;                          // ... which is a shadow stage
 };
 
 // What is known of a device when one task is decided.

@@ -79,7 +79,7 @@ static void count_stages(struct preview *preview, const struct block *block, uin
         bool admits = stage->kind != POL_STAGE_SIMULATE && (block->audience >> i & 1) != 0 &&
                       bucket < stage->max_bucket;
         preview->out->stages[i].devices += admits && !inside;
-        inside = inside || admits;
+        inside = inside || (admits && stage->kind != POL_STAGE_SHADOW); // a shadow lets nobody in
         preview->out->stages[i].total += inside;
     }
 }

@@ -64,6 +64,11 @@ BASE_NODISCARD enum base_status gw_release_new(const uint8_t *bytes, size_t size
 struct gw_release *gw_release_ref(struct gw_release *release);
 void gw_release_unref(struct gw_release *release); // accepts NULL
 
+// In which stage a device counts that enters while `newest` is open: the last one up to it that is
+// a shadow stage, or that is none.
+uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool shadow);
+bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
+
 #define GW_OFFERS_UNLIMITED INT64_MAX
 // One offer of those left. False: none is.
 bool gw_release_take_offer(struct gw_release *release);

@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(3), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(4), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
 //              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     3
+#define SPEC_VERSION     4
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -429,6 +429,9 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
         wrong = "arm differs from the rollout's";
     } else if (said.stage_kind != stage->kind) {
         wrong = "stage kind differs from the stage's";
+    } else if (said.shadow_slow_percent != stage->shadow_slow_percent ||
+               said.shadow_memory_percent != stage->shadow_memory_percent) {
+        wrong = "max_slowdown or max_memory differs from the stage's";
     }
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
@@ -511,6 +514,26 @@ void gw_release_unref(struct gw_release *release)
     }
     base_arena_done(&release->arena);
     free(release);
+}
+
+uint8_t gw_release_stage(const struct gw_release *release, uint32_t newest, bool shadow)
+{
+    uint32_t last = newest < release->stage_count ? newest : release->stage_count - 1;
+    for (uint32_t i = last + 1; i > 0; i--) {
+        if ((release->stages[i - 1].kind == POL_STAGE_SHADOW) == shadow) {
+            return (uint8_t)(i - 1);
+        }
+    }
+    return (uint8_t)last;
+}
+
+bool gw_release_has_shadow(const struct gw_release *release)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        has = has || release->stages[i].kind == POL_STAGE_SHADOW;
+    }
+    return has;
 }
 
 // Workers race for the last offers; no more are taken than were handed out.

@@ -131,15 +131,21 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
 {
     struct gw_tally_rollout rollout;
     tell_control(job, edit, said);
-    if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout)) {
+    uint64_t key = said->rollout_id;
+    bool known = gw_tally_find(edit->core->tally, key, &rollout);
+    if (known && said->task_id == wire_shadow_task_id(rollout.release->task_id)) {
+        key = gw_shadow_key(key);
+        known = gw_tally_find(edit->core->tally, key, &rollout);
+    }
+    if (!known) {
         job->unknown++;
         return BASE_OK;
     }
     if (wire_outcome_is_failure(said->kind)) {
         BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
     }
-    struct gw_record_outcome *outcome = gw_record_edit_outcome(
-        edit, said->rollout_id, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED);
+    struct gw_record_outcome *outcome =
+        gw_record_edit_outcome(edit, key, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED);
     if (outcome == NULL) {
         job->unknown++;
         return BASE_OK;
@@ -153,7 +159,8 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
                           GW_OUTCOME_RETRY);
     }
-    bool active = said->kind == WIRE_OUTCOME_ACTIVATED || said->kind == WIRE_OUTCOME_RAN;
+    bool active = said->kind == WIRE_OUTCOME_ACTIVATED || said->kind == WIRE_OUTCOME_RAN ||
+                  said->kind == WIRE_OUTCOME_SHADOW_AGREED;
     if (active && outcome->activated_s == 0) {
         outcome->activated_s = job->now_s;
     }

@@ -3,7 +3,7 @@
 //
 //   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
-//              8 x u8 retries, u8 approval
+//              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
 //              u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64 no_data_us
 //   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
@@ -62,6 +62,8 @@ void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
     base_writer_u16(writer, stage->control_buckets);
     base_writer_bytes(writer, stage->retries, sizeof(stage->retries));
     base_writer_u8(writer, stage->approval ? 1 : 0);
+    base_writer_u16(writer, stage->shadow_slow_percent);
+    base_writer_u16(writer, stage->shadow_memory_percent);
 }
 
 void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
@@ -91,6 +93,8 @@ void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
     stage->control_buckets = base_reader_u16(reader);
     base_reader_copy(reader, stage->retries, sizeof(stage->retries));
     stage->approval = base_reader_u8(reader) != 0;
+    stage->shadow_slow_percent = base_reader_u16(reader);
+    stage->shadow_memory_percent = base_reader_u16(reader);
 }
 
 // ---- Counts

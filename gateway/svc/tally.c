@@ -54,6 +54,8 @@ struct rollout_tally {
     uint32_t stage_count;
     uint32_t stage_now;
     bool open;
+    struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
+    struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
     struct stage_tally stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
@@ -109,7 +111,7 @@ static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
     return rollout;
 }
 
-static enum base_status add(struct gw_tally *tally, struct gw_release *release)
+static enum base_status add(struct gw_tally *tally, struct gw_release *release, uint64_t id)
 {
     if (tally->count == tally->capacity) {
         uint32_t wanted = tally->capacity == 0 ? 64 : tally->capacity * 2;
@@ -124,7 +126,7 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release)
     if (rollout == NULL) {
         return BASE_ERR_NOMEM;
     }
-    rollout->id = release->id;
+    rollout->id = id;
     rollout->index = tally->count;
     rollout->stage_count = release->stage_count;
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -143,15 +145,41 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release)
     return BASE_OK;
 }
 
+static enum base_status add_missing(struct gw_tally *tally, struct gw_release *release, uint64_t id)
+{
+    return find(tally, id) == NULL ? add(tally, release, id) : BASE_OK;
+}
+
+static enum base_status add_both(struct gw_tally *tally, struct gw_release *release)
+{
+    uint64_t shadow_id = gw_shadow_key(release->id);
+    BASE_TRY(add_missing(tally, release, release->id));
+    if (!gw_release_has_shadow(release)) {
+        return BASE_OK;
+    }
+    BASE_TRY(add_missing(tally, release, shadow_id));
+    struct rollout_tally *rollout = find(tally, release->id);
+    rollout->shadow = find(tally, shadow_id);
+    rollout->shadow->real = rollout;
+    return BASE_OK;
+}
+
 enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release)
 {
     pthread_mutex_lock(&tally->lock);
-    enum base_status status = BASE_OK;
-    if (find(tally, release->id) == NULL) {
-        status = add(tally, release);
-    }
+    enum base_status status = add_both(tally, release);
     pthread_mutex_unlock(&tally->lock);
     return status;
+}
+
+static void set_one(struct rollout_tally *rollout, uint32_t stage_now, bool open)
+{
+    rollout->stage_now = gw_release_stage(rollout->release, stage_now, rollout->real != NULL);
+    rollout->open = open;
+    for (uint32_t k = 0; !open && k < POL_STAGES_MAX; k++) {
+        free(rollout->stages[k].ring);
+        rollout->stages[k].ring = NULL;
+    }
 }
 
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open)
@@ -159,12 +187,10 @@ void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_no
     pthread_mutex_lock(&tally->lock);
     struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
-        rollout->stage_now = stage_now;
-        rollout->open = open;
-        for (uint32_t k = 0; !open && k < POL_STAGES_MAX; k++) {
-            free(rollout->stages[k].ring);
-            rollout->stages[k].ring = NULL;
-        }
+        set_one(rollout, stage_now, open);
+    }
+    if (rollout != NULL && rollout->shadow != NULL) {
+        set_one(rollout->shadow, stage_now, open);
     }
     pthread_mutex_unlock(&tally->lock);
 }
@@ -174,8 +200,13 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
     pthread_mutex_lock(&tally->lock);
     const struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
-        *out = (struct gw_tally_rollout){rollout->index, (uint8_t)rollout->stage_now, rollout->open,
-                                         rollout->release};
+        *out = (struct gw_tally_rollout){
+            .index = rollout->index,
+            .stage_now = (uint8_t)rollout->stage_now,
+            .open = rollout->open,
+            .shadow = rollout->real != NULL,
+            .release = rollout->release,
+        };
     }
     pthread_mutex_unlock(&tally->lock);
     return rollout != NULL;
@@ -202,7 +233,8 @@ uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index)
 void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
 {
     bool ran = (bits & GW_OUTCOME_RAN) != 0;
-    bool activated = ran || (bits & GW_OUTCOME_ACTIVATED) != 0;
+    bool shadow = (bits & GW_OUTCOME_SHADOW) != 0;
+    bool activated = (ran && !shadow) || (bits & GW_OUTCOME_ACTIVATED) != 0;
     bool back = (bits & (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED)) != 0;
     bool failed = (bits & GW_OUTCOME_FAILED) != 0;
     memset(out, 0, sizeof(*out));
@@ -461,11 +493,12 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     bool was_complete = before.succeeded + before.failed > 0;
     bool completed = !was_complete && after.succeeded + after.failed > 0;
     bool failed = before.failed == 0 && after.failed > 0;
+    struct rollout_tally *told = rollout->real != NULL ? rollout->real : rollout;
     if (failed) {
-        note_fingerprint(rollout, change);
+        note_fingerprint(told, change);
     }
     if (completed || failed) {
-        note_slices(rollout, change, completed, failed);
+        note_slices(told, change, completed, failed);
     }
 }
 
@@ -536,13 +569,27 @@ static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts
     to->online = from->online > to->online ? from->online : to->online;
 }
 
+// With those whose shadow is in it.
+static void whole_stage(const struct rollout_tally *rollout, uint32_t stage, uint32_t now_s,
+                        struct gw_rollout_counts *out)
+{
+    struct gw_rollout_counts shadows;
+    stage_counts(rollout, stage, now_s, out);
+    if (rollout->shadow != NULL) {
+        stage_counts(rollout->shadow, stage, now_s, &shadows);
+        add_all(out, &shadows);
+    }
+}
+
 void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                         const struct gw_tally_watch *watch)
 {
     pthread_mutex_lock(&tally->lock);
     struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL && stage < rollout->stage_count) {
-        rollout->stages[stage].watch = *watch;
+        bool shadow = rollout->release->stages[stage].kind == POL_STAGE_SHADOW;
+        struct rollout_tally *of = shadow && rollout->shadow != NULL ? rollout->shadow : rollout;
+        of->stages[stage].watch = *watch;
     }
     pthread_mutex_unlock(&tally->lock);
 }
@@ -556,7 +603,7 @@ bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage
     for (uint32_t i = 0; rollout != NULL && i < rollout->stage_count; i++) {
         if (stage == i || stage == GW_TALLY_STAGE_ALL) {
             struct gw_rollout_counts one;
-            stage_counts(rollout, i, now_s, &one);
+            whole_stage(rollout, i, now_s, &one);
             add_all(out, &one);
         }
     }
@@ -630,7 +677,7 @@ void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_vie
     const struct rollout_tally *rollout = find(tally, view->id);
     if (rollout != NULL) {
         for (uint32_t i = 0; i < rollout->stage_count && i < view->stage_count; i++) {
-            stage_counts(rollout, i, now_s, &view->stages[i].counts);
+            whole_stage(rollout, i, now_s, &view->stages[i].counts);
             add_all(&view->counts, &view->stages[i].counts);
         }
         view_fingerprints(rollout, view);

@@ -13,6 +13,13 @@
 
 #define GW_TALLY_STAGE_ALL UINT32_MAX
 
+// A device may be in a rollout twice: with its shadow, and later for good. Under this id the tally,
+// marks and records know it as the former. The same function leads back.
+static inline uint64_t gw_shadow_key(uint64_t rollout_id)
+{
+    return rollout_id ^ UINT64_C(0x5348414457000000);
+}
+
 struct gw_tally;
 
 struct gw_tally_change {
@@ -33,6 +40,7 @@ struct gw_tally_rollout {
     uint32_t index; // process-local number, small
     uint8_t stage_now;
     bool open;                        // not yet completed or rolled back
+    bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
 };
 
@@ -54,7 +62,8 @@ struct gw_tally_watch {
 BASE_NODISCARD enum base_status gw_tally_new(struct gw_tally **out_tally);
 void gw_tally_free(struct gw_tally *tally);
 
-// Registers a rollout; keeps a reference of its release. NOMEM.
+// Registers a rollout, with its shadow when it has a shadow stage; keeps a reference of its
+// release. NOMEM.
 BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);

@@ -26,6 +26,7 @@
 struct watched {
     const struct gw_release *release; // referenced
     uint32_t index;                   // in the tally
+    uint32_t shadow_index;            // ... of its shadow; NO_SLOT: it has none
     uint32_t stage;
     uint32_t since_s;
     uint16_t control_from;
@@ -122,7 +123,14 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         !set_slot(watch, known.index, watch->count)) {
         return;
     }
+    struct gw_tally_rollout shadow;
+    uint32_t shadow_index = NO_SLOT;
+    if (gw_tally_find(watch->core->tally, gw_shadow_key(rollout->release->id), &shadow) &&
+        set_slot(watch, shadow.index, watch->count)) {
+        shadow_index = shadow.index;
+    }
     *item = (struct watched){
+        .shadow_index = shadow_index,
         .release = gw_release_ref(rollout->release),
         .index = known.index,
         .stage = rollout->state.stage_index,
@@ -266,7 +274,7 @@ static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_
             bucket < stage->max_bucket) {
             item->figures[k].eligible++;
             item->figures[k].online += online;
-            *out_admitted = true;
+            *out_admitted = *out_admitted || stage->kind != POL_STAGE_SHADOW;
         }
     }
 }
@@ -300,7 +308,8 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
         if (slot >= watch->count || mark->stage >= watch->items[slot].release->stage_count) {
             continue;
         }
-        marked |= UINT64_C(1) << slot;
+        bool shadow = mark->rollout == watch->items[slot].shadow_index;
+        marked |= shadow ? 0 : UINT64_C(1) << slot;
         if ((mark->bits & GW_OUTCOME_CONTROL) != 0) {
             see_control(watch, &watch->items[slot], mark, visit);
         } else {

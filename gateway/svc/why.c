@@ -16,8 +16,8 @@ static void outcome_of(struct gw_core *core, const struct gw_device_view *device
     for (uint32_t i = 0; i < device->outcome_count; i++) {
         const struct gw_device_outcome *outcome = &device->outcomes[i];
         struct gw_cause cause;
-        if (outcome->rollout_id != out->id) {
-            continue;
+        if (outcome->rollout_id != out->id || (outcome->shadow && out->bits != 0)) {
+            continue; // what came of the version itself says more than what its shadow did
         }
         out->bits = outcome->bits;
         out->tries = outcome->tries;

@@ -567,8 +567,12 @@ static bool recount_device(void *ctx, struct gw_span key, struct gw_span value)
     struct gw_device_record record;
     (void)key;
     assert_int_equal(gw_device_record_decode(value.data, value.size, &record), BASE_OK);
-    const struct gw_record_outcome *outcome = gw_device_record_find(&record, recount->rollout_id);
-    if (outcome != NULL) {
+    const uint64_t keys[2] = {recount->rollout_id, gw_shadow_key(recount->rollout_id)};
+    for (int i = 0; i < 2; i++) {
+        const struct gw_record_outcome *outcome = gw_device_record_find(&record, keys[i]);
+        if (outcome == NULL) {
+            continue;
+        }
         struct gw_rollout_counts one;
         gw_tally_contribution(outcome->bits, &one);
         recount->counts.offered += one.offered;

@@ -1,0 +1,114 @@
+// What a plan is made of: a task of the plan for every task of the catalog, and a further one for
+// the shadows of those that ever had a rollout with a shadow stage. To a worker a task's shadows
+// are one more task, with an id of its own; so the digest of what a device should have is exact,
+// and nothing on the way of a check-in knows about shadows. Control thread.
+#include "svc/core_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct part {
+    uint64_t task_id; // of the plan
+    const struct gw_task *task;
+    bool shadow;
+};
+
+struct parts {
+    const struct gw_core *core;
+    struct part *items;
+};
+
+static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
+{
+    if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
+        return;
+    }
+    if (open->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        if (!out->shadow && out->retired_count < GW_PLAN_RETIRED_MAX) {
+            out->retired[out->retired_count++] = open->release;
+        }
+        return;
+    }
+    const struct pol_stage *newest = &open->release->stages[open->state.stage_index];
+    if (out->shadow && newest->kind != POL_STAGE_SHADOW) {
+        return; // over, or to come
+    }
+    struct gw_plan_open *to = &out->open[out->open_count++];
+    to->release = open->release;
+    to->state = open->state;
+    to->shadow = out->shadow;
+    if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
+        to->state.state = POL_ROLLOUT_RUNNING;
+    }
+    if (open->halted) {
+        to->state.state = POL_ROLLOUT_PAUSED;
+    }
+}
+
+static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
+{
+    const struct parts *parts = ctx;
+    const struct gw_task *task = parts->items[i].task;
+    out->task_id = parts->items[i].task_id;
+    out->shadow = parts->items[i].shadow;
+    out->slot = out->shadow ? task->shadow_slot : task->slot;
+    for (uint32_t k = 0; k < task->open_count; k++) {
+        fill_open(out, task->open[k]);
+    }
+    if (out->shadow) {
+        return;
+    }
+    if (task->baseline != NULL &&
+        !gw_director_kills(parts->core, &task->baseline->release->manifest)) {
+        out->baseline = task->baseline->release;
+    }
+    for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
+        out->retired[out->retired_count++] = task->retired[k]->release;
+    }
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct part *x = a;
+    const struct part *y = b;
+    return x->task_id < y->task_id ? -1 : x->task_id > y->task_id;
+}
+
+static bool needs_shadow(const struct gw_task *task)
+{
+    bool needs = false;
+    for (uint32_t k = 0; k < task->open_count; k++) {
+        needs = needs || gw_release_has_shadow(task->open[k]->release);
+    }
+    return needs;
+}
+
+struct gw_plan *gw_plan_of_catalog(struct gw_core *core, bool *out_changed)
+{
+    struct gw_catalog *catalog = &core->catalog;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < catalog->task_count; i++) {
+        struct gw_task *task = catalog->tasks[i];
+        if (task->shadow_slot == 0 && needs_shadow(task)) {
+            task->shadow_slot = catalog->slot_count++; // never 0: the task itself came before
+        }
+    }
+    struct parts parts = {core, malloc((catalog->slot_count + 1) * sizeof(parts.items[0]))};
+    *out_changed = true;
+    if (parts.items == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < catalog->task_count; i++) {
+        const struct gw_task *task = catalog->tasks[i];
+        parts.items[count++] = (struct part){task->task_id, task, false};
+        if (task->shadow_slot != 0) {
+            parts.items[count++] = (struct part){wire_shadow_task_id(task->task_id), task, true};
+        }
+    }
+    if (count > catalog->task_count) { // tasks alone are in order
+        qsort(parts.items, count, sizeof(parts.items[0]), compare_parts);
+    }
+    struct gw_plan *plan = gw_plan_build(core->plan, count, fill_task, &parts, out_changed);
+    free(parts.items);
+    return plan;
+}
