@@ -89,21 +89,25 @@ static bool evaluate(const struct gw_plan_task *task, const struct pol_attrs *at
 {
     *out =
         (struct gw_cohort_task){.task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
-    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
+    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched &&
+        (task->baseline_quarantine == 0 || !gw_release_quarantines(task->baseline, attrs))) {
         out->baseline = true;
         out->term = version_term(task, task->baseline);
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
         if (pol_target_match(&task->open[i].release->target, attrs).matched) {
             out->open = (uint8_t)i;
-            out->limit = open_limit(&task->open[i], attrs);
+            out->quarantined = task->open[i].quarantine != 0 &&
+                               gw_release_quarantines(task->open[i].release, attrs);
+            out->limit = out->quarantined ? 0 : open_limit(&task->open[i], attrs);
             break;
         }
     }
     if (out->limit == POL_BUCKET_COUNT) {
         out->term = version_term(task, task->open[out->open].release);
     }
-    uint64_t flags = (uint64_t)out->open << 32 | (uint64_t)out->limit << 8 | out->baseline;
+    uint64_t flags = (uint64_t)out->open << 32 | (uint64_t)out->limit << 8 | out->baseline |
+                     (uint64_t)out->quarantined << 1;
     out->signature = base_hash64_seed(&flags, sizeof(flags), task->signature);
     return out->baseline || out->open != GW_OPEN_NONE;
 }
@@ -285,6 +289,7 @@ void gw_cohort_facts(const struct gw_cohort_task *entry, const struct gw_plan_ta
                      struct gw_device_facts *facts)
 {
     facts->baseline_matched = entry->baseline;
+    facts->quarantined = entry->quarantined;
     if (entry->open != GW_OPEN_NONE) {
         facts->open = &task->open[entry->open];
         facts->admitted = entry->limit > 0 &&

@@ -345,6 +345,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     out->slot = task->slot;
     if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
         out->baseline = task->baseline->release;
+        out->baseline_quarantine = gw_release_quarantine_signature(out->baseline);
     }
     const struct gw_rollout *open = task->open;
     if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
@@ -353,6 +354,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
                !open->state.before_first) {
         struct gw_plan_open *to = &out->open[out->open_count++];
         to->release = open->release;
+        to->quarantine = gw_release_quarantine_signature(open->release);
         to->state = open->state;
         if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
             to->state.state = POL_ROLLOUT_RUNNING;
