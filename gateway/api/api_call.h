@@ -8,6 +8,7 @@
 #include "api/rollout_body.h"
 
 struct gw_api_route;
+struct gw_preview_spec;
 
 // Lives in the exchange's arena, zeroed.
 struct gw_api_call {
@@ -17,6 +18,7 @@ struct gw_api_call {
     uint32_t segment_count;
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
+    struct gw_preview_spec *preview;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
     uint64_t id;
@@ -38,6 +40,7 @@ struct gw_api_route {
     bool (*prepare)(struct gw_api_call *call);
     // On the control thread: fills the reply.
     void (*work)(struct gw_core *core, struct gw_api_call *call);
+    bool background; // `work` is for the background thread
 };
 
 static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call)
@@ -90,6 +93,9 @@ void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
+
+bool gw_api_preview_prepare(struct gw_api_call *call);
+void gw_api_preview(struct gw_core *core, struct gw_api_call *call);
 
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_why_prepare(struct gw_api_call *call);

@@ -63,10 +63,16 @@ json_t *gw_view_task(const struct gw_task_view *view)
             json_pack("{s:o, s:o, s:s}", "rollout", gw_json_hex(view->baseline_rollout), "manifest",
                       digest_text(&view->baseline_manifest), "version", view->baseline_version);
     }
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "name", view->name, "id",
+    json_t *open = json_array();
+
+    for (uint32_t i = 0; i < view->open_count; i++) {
+        (void)json_array_append_new(open, gw_json_hex(view->open_rollouts[i]));
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o}", "name", view->name, "id",
                      gw_json_hex(view->task_id), "release_counter",
                      (json_int_t)view->release_counter, "created_s", (json_int_t)view->created_s,
-                     "open_rollout", hex_or_null(view->open_rollout), "baseline", baseline);
+                     "open_rollout", hex_or_null(view->open_rollout), "open_rollouts", open,
+                     "baseline", baseline);
 }
 
 json_t *gw_view_version(const struct gw_version_view *view)
@@ -221,6 +227,13 @@ static json_t *quarantine_list(const struct gw_rollout_view *view)
     return list;
 }
 
+static json_t *arm_object(const struct pol_arm *arm)
+{
+    return arm->to == 0 ? json_null()
+                        : json_pack("{s:o, s:f, s:f}", "salt", gw_json_hex(arm->salt), "from",
+                                    arm->from / 100.0, "to", arm->to / 100.0);
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -231,7 +244,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         (json_int_t)view->created_s, "execution_timeout_s", (int)view->execution_timeout_s, "state",
         pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
     json_t *rest = json_pack(
-        "{s:I, s:s, s:b, s:b, s:o, s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "revision",
+        "{s:i, s:o, s:I, s:s, s:b, s:b, s:o, s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}",
+        "priority", (int)view->priority, "arm", arm_object(&view->arm), "revision",
         (json_int_t)view->revision, "created_by", view->created_by, "before_first",
         (int)view->before_first, "killed", (int)view->killed, "test", shown_object(view), "stage",
         current_stage(view), "verdict", pol_verdict_name(view->verdict), "reason",

@@ -34,7 +34,7 @@ enum cli_exit {
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
-    X(VERSION, 0, "version", "X.Y.Z", "Version instead of the one in task.json")                   \
+    X(VERSION, 0, "version", "X.Y.Z", "Version, instead of the one in task.json")                  \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \
@@ -52,6 +52,10 @@ enum cli_exit {
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
+    X(PRIORITY, 0, "priority", "N", "Of several open rollouts a device follows the highest (0)")   \
+    X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \
+    X(ARM_FROM, 0, "arm-from", "PERCENT", "With --experiment: where the arm begins (0)")           \
+    X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \
     X(EXPIRES, 0, "expires", "DAYS", "Signed statements are good this long (90)")                  \
     X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
     X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \

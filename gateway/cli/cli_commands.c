@@ -69,17 +69,21 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
      CLI_BITS_GATEWAY, 1, 1, cli_task_get},
-    {"rollout", "plan", "", "Show the stages a rollout would go through, without a gateway.",
+    {"rollout", "plan", "",
+     "Show the stages a rollout would go through; with --gateway also whom it would reach there.",
      "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500\n"
-     "  walle rollout plan --max-rise 0.005 --fleet 100000      what each stage can detect",
-     PLAN_BITS | CLI_BIT(FORMAT), 0, 0, cli_rollout_plan},
+     "  walle rollout plan --max-rise 0.005 --fleet 100000      what each stage can detect\n"
+     "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'",
+     CLI_BITS_GATEWAY | PLAN_BITS, 0, 0, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage and the way back, create the rollout and start it.",
+     "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
-     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
-         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) |
-         CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY),
+     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
+         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
+         CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
+         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY),
      1, 1, cli_rollout_start},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",

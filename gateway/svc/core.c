@@ -337,6 +337,29 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
+static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
+{
+    if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
+        return;
+    }
+    if (open->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        if (out->retired_count < GW_PLAN_RETIRED_MAX) {
+            out->retired[out->retired_count++] = open->release;
+        }
+        return;
+    }
+    struct gw_plan_open *to = &out->open[out->open_count++];
+    to->release = open->release;
+    to->quarantine = gw_release_quarantine_signature(open->release);
+    to->state = open->state;
+    if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
+        to->state.state = POL_ROLLOUT_RUNNING;
+    }
+    if (open->halted) {
+        to->state.state = POL_ROLLOUT_PAUSED;
+    }
+}
+
 static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
     const struct gw_core *core = ctx;
@@ -347,21 +370,8 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
         out->baseline = task->baseline->release;
         out->baseline_quarantine = gw_release_quarantine_signature(out->baseline);
     }
-    const struct gw_rollout *open = task->open;
-    if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        out->retired[out->retired_count++] = open->release;
-    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT &&
-               !open->state.before_first) {
-        struct gw_plan_open *to = &out->open[out->open_count++];
-        to->release = open->release;
-        to->quarantine = gw_release_quarantine_signature(open->release);
-        to->state = open->state;
-        if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
-            to->state.state = POL_ROLLOUT_RUNNING;
-        }
-        if (open->halted) {
-            to->state.state = POL_ROLLOUT_PAUSED;
-        }
+    for (uint32_t k = 0; k < task->open_count; k++) {
+        fill_open(out, task->open[k]);
     }
     for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
         out->retired[out->retired_count++] = task->retired[k]->release;
