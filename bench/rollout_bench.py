@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; figures are not to be reported")
     parser.add_argument("--jobs", type=int, default=2, help="processes of the gate simulation")
+    parser.add_argument("--base", type=float, help="one failure rate before the update for all rollouts of the gate simulation")
     args = parser.parse_args()
     result = 0
     for part in args.only.split(","):
