@@ -32,6 +32,8 @@ struct rig {
     uint32_t commit_delay_us;
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
+    uint16_t priority; // of rollouts made from now on
+    struct pol_arm arm;
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
     struct gw_core *core;
