@@ -37,6 +37,7 @@ static const struct gw_api_route routes[] = {
     {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/approve", gw_api_command_prepare, gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/undo", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/lift", gw_api_lift_prepare, gw_api_rollout_lift, false},
     {GW_METHOD_POST, "rollouts/*/kill", gw_api_command_prepare, gw_api_rollout_command, false},
     {GW_METHOD_GET, "trust", gw_api_trust_prepare, gw_api_trust_get, false},
     {GW_METHOD_PUT, "trust/root", gw_api_trust_prepare, gw_api_root_put, false},
