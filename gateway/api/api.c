@@ -15,27 +15,67 @@ static bool ready(struct gw_api_call *call)
     return gw_api_no_query(call);
 }
 
+// One row a route, each with the least role that may and what it is about: a test walks them all
+// against what every role, scenario and tenant may do.
 static const struct gw_api_route routes[] = {
-    {GW_METHOD_PUT, "blobs/*", gw_api_blob_prepare, gw_api_blob_put},
-    {GW_METHOD_POST, "tasks", gw_api_task_prepare, gw_api_task_create},
-    {GW_METHOD_GET, "tasks", gw_api_paging_id, gw_api_task_list},
-    {GW_METHOD_GET, "tasks/*", ready, gw_api_task_get},
-    {GW_METHOD_POST, "tasks/*/versions", gw_api_version_prepare, gw_api_version_add},
-    {GW_METHOD_GET, "tasks/*/versions", gw_api_version_page, gw_api_version_list},
-    {GW_METHOD_GET, "tasks/*/versions/*", gw_api_version_path, gw_api_version_get},
-    {GW_METHOD_POST, "rollouts", gw_api_rollout_prepare, gw_api_rollout_create},
-    {GW_METHOD_GET, "rollouts", gw_api_paging_id, gw_api_rollout_list},
-    {GW_METHOD_GET, "rollouts/*", gw_api_path_id, gw_api_rollout_get},
-    {GW_METHOD_GET, "rollouts/*/log", gw_api_log_prepare, gw_api_rollout_log},
-    {GW_METHOD_POST, "rollouts/*/simulation", gw_api_simulation_prepare, gw_api_rollout_simulation},
-    {GW_METHOD_POST, "rollouts/*/start", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/pause", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/resume", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/promote", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list},
-    {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get},
+    {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put},
+    {GW_METHOD_POST, "tasks", GW_ROLE_RELEASER, GW_API_TASK_NEW, gw_api_task_prepare,
+     gw_api_task_create},
+    {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list},
+    {GW_METHOD_GET, "tasks/*", GW_ROLE_VIEWER, GW_API_TASK, ready, gw_api_task_get},
+    {GW_METHOD_POST, "tasks/*/versions", GW_ROLE_RELEASER, GW_API_VERSION_NEW,
+     gw_api_version_prepare, gw_api_version_add},
+    {GW_METHOD_GET, "tasks/*/versions", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_page,
+     gw_api_version_list},
+    {GW_METHOD_GET, "tasks/*/versions/*", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_path,
+     gw_api_version_get},
+    {GW_METHOD_POST, "rollouts", GW_ROLE_RELEASER, GW_API_ROLLOUT_NEW, gw_api_rollout_prepare,
+     gw_api_rollout_create},
+    {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
+     gw_api_rollout_list},
+    {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,
+     gw_api_rollout_get},
+    {GW_METHOD_GET, "rollouts/*/log", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_log_prepare,
+     gw_api_rollout_log},
+    {GW_METHOD_POST, "rollouts/*/simulation", GW_ROLE_RELEASER, GW_API_ROLLOUT,
+     gw_api_simulation_prepare, gw_api_rollout_simulation},
+    {GW_METHOD_POST, "rollouts/*/start", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/pause", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/resume", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/promote", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command},
+    {GW_METHOD_POST, "rollouts/*/abort", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command},
+    {GW_METHOD_GET, "devices", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
+     gw_api_device_list},
+    {GW_METHOD_GET, "devices/*", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_path_id, gw_api_device_get},
+    {GW_METHOD_POST, "devices/*/revoke", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
+     gw_api_device_revoke},
+    {GW_METHOD_POST, "devices/*/reset", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
+     gw_api_device_reset},
+    {GW_METHOD_POST, "tokens", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_token_prepare,
+     gw_api_token_create},
+    {GW_METHOD_GET, "tokens", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_paging_id, gw_api_token_list},
+    {GW_METHOD_GET, "tokens/*", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id, gw_api_token_get},
+    {GW_METHOD_POST, "tokens/*/revoke", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id,
+     gw_api_token_revoke},
+    {GW_METHOD_POST, "tenants", GW_ROLE_ADMIN, GW_API_TENANT_NEW, gw_api_tenant_prepare,
+     gw_api_tenant_create},
+    {GW_METHOD_GET, "tenants", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_tenant_list},
+    {GW_METHOD_GET, "whoami", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_whoami},
+    {GW_METHOD_GET, "audit", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_audit_prepare,
+     gw_api_audit_list},
+    {GW_METHOD_GET, "openapi.json", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_openapi},
 };
+
+const struct gw_api_route *gw_api_routes(size_t *out_count)
+{
+    *out_count = sizeof(routes) / sizeof(routes[0]);
+    return routes;
+}
 
 void gw_api_install(struct gw_core *core)
 {
@@ -156,11 +196,21 @@ static const struct gw_api_route *find_route(struct gw_api_call *call, enum gw_m
     return NULL;
 }
 
+// What changes something is noted in the audit log, done or refused.
+static bool is_change(const struct gw_request *request)
+{
+    return request->method != GW_METHOD_GET && request->method != GW_METHOD_HEAD;
+}
+
 static void run_call(struct gw_core *core, struct gw_control_call *control)
 {
     struct gw_api_call *call = (struct gw_api_call *)control;
 
-    call->route->work(core, call);
+    if (is_change(&gw_api_exchange(call)->request)) {
+        gw_api_change(core, call);
+    } else if (gw_api_permits(core, call)) {
+        call->route->work(core, call);
+    }
 }
 
 static void finish_call(struct gw_worker *worker, struct gw_control_call *control)
@@ -187,44 +237,79 @@ static bool type_fits(const struct gw_request *request)
            base_str_starts(request->content_type, BASE_STR("application/json"));
 }
 
-// True when the call is on its way; otherwise the reply is filled.
-static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
+// Path, type, role and body. False: the reply says what is wrong.
+static bool check_call(struct gw_api_call *call, struct base_str path)
 {
+    struct gw_exchange *exchange = gw_api_exchange(call);
+
+    if (!base_str_starts(path, API_PREFIX) || !split_path(call, path)) {
+        gw_reply_problem(exchange, 404, "no such resource; docs/API.md lists them");
+        return false;
+    }
+    call->route = find_route(call, exchange->request.method);
+    if (call->route == NULL) {
+        return false;
+    }
+    if (!type_fits(&exchange->request)) {
+        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
+        return false;
+    }
+    if (call->actor.role < call->route->role) {
+        gw_reply_problem(exchange, 403, "this needs the role %s; the token has %s",
+                         gw_role_name(call->route->role), gw_role_name(call->actor.role));
+        return false;
+    }
+    return call->route->prepare(call);
+}
+
+// A request that was refused before anybody looked at it: its status is filled.
+static bool is_noted(struct gw_core *core, const struct gw_exchange *exchange)
+{
+    return is_change(&exchange->request) && exchange->reply.status != 429 &&
+           gw_core_may_note_stranger(core);
+}
+
+// True when the call is on its way; otherwise the reply is filled.
+static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
+                      const struct gw_actor *actor)
+{
+    struct gw_core *core = gw_worker_core(worker);
+    if (actor == NULL && !is_noted(core, exchange)) {
+        return false;
+    }
     struct gw_api_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
 
     if (call == NULL) {
-        gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
+        gw_reply_busy(exchange, gw_core_retry_after_s(core));
         return false;
     }
     call->control.exchange = exchange;
     call->control.run = run_call;
     call->control.done = finish_call;
     call->limit = GW_API_PAGE_DEFAULT;
-    if (!base_str_starts(exchange->request.path, API_PREFIX) ||
-        !split_path(call, exchange->request.path)) {
-        gw_reply_problem(exchange, 404, "no such resource; docs/API.md lists them");
-        return false;
+    call->request_id = gw_core_request_id(core);
+    call->settled = actor == NULL;
+    if (actor != NULL) {
+        call->actor = *actor;
+        call->settled = !check_call(call, exchange->request.path);
     }
-    call->route = find_route(call, exchange->request.method);
-    if (call->route != NULL && !type_fits(&exchange->request)) {
-        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
-        return false;
-    }
-    if (call->route == NULL || !call->route->prepare(call)) {
+    if (call->settled &&
+        !(is_change(&exchange->request) && (actor == NULL || call->route != NULL))) {
         return false;
     }
     if (gw_control_post(worker, &call->control) != BASE_OK) {
-        gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
+        gw_reply_busy(exchange, gw_core_retry_after_s(core));
         return false;
     }
     return true;
 }
 
-void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange,
+                   const struct gw_actor *actor)
 {
     if (base_str_equal(exchange->request.path, BASE_STR("/"))) {
         handle_console(exchange);
-    } else if (!send_call(worker, exchange)) {
+    } else if (!send_call(worker, exchange, actor)) {
         gw_exchange_finish(exchange);
     }
 }
@@ -297,25 +382,29 @@ static void release_text(void *ctx)
     free(ctx);
 }
 
-static void reply_take(struct gw_exchange *exchange, int status, json_t *root)
+struct base_str gw_api_text_take(struct gw_api_call *call, json_t *root)
 {
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
 
     json_decref(root);
-    if (text != NULL && base_arena_on_done(exchange->arena, release_text, text) != BASE_OK) {
+    if (text != NULL &&
+        base_arena_on_done(gw_api_exchange(call)->arena, release_text, text) != BASE_OK) {
         free(text);
         text = NULL;
     }
-    if (text == NULL) {
-        gw_reply_busy(exchange, 1);
-        return;
-    }
-    gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
+    return base_str_of(text);
 }
 
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root)
 {
-    reply_take(gw_api_exchange(call), status, root);
+    struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_str text = gw_api_text_take(call, root);
+
+    if (text.size == 0) {
+        gw_reply_busy(exchange, 1);
+        return;
+    }
+    gw_reply_body(exchange, status, BASE_STR("application/json"), text.data, text.size);
 }
 
 void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next)

@@ -2,6 +2,7 @@
 #include "api/api_views.h"
 
 #include "api/api_json.h"
+#include "svc/credentials.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -11,6 +12,11 @@
 static json_t *hex_or_null(uint64_t id)
 {
     return id != 0 ? gw_json_hex(id) : json_null();
+}
+
+static json_t *time_or_null(uint64_t seconds)
+{
+    return seconds != 0 ? json_integer((json_int_t)seconds) : json_null();
 }
 
 static json_t *digest_text(const struct wire_sha256 *digest)
@@ -37,7 +43,7 @@ static json_t *safe_text(const char *text)
     return value;
 }
 
-static json_t *time_text(uint64_t wall_us)
+json_t *gw_view_time(uint64_t wall_us)
 {
     char text[TIME_TEXT_MAX];
     time_t seconds = (time_t)(wall_us / 1000000);
@@ -50,6 +56,27 @@ static json_t *time_text(uint64_t wall_us)
     int more =
         snprintf(text + size, sizeof(text) - size, ".%03uZ", (unsigned)(wall_us / 1000 % 1000));
     return more > 0 ? json_string(text) : json_null();
+}
+
+json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view)
+{
+    char tenant[GW_TENANT_NAME_MAX + 1] = "*";
+    json_t *scopes = json_array();
+
+    if (view->tenant != GW_TENANT_EVERY) {
+        gw_tenant_name(core, view->tenant, tenant);
+    }
+    for (uint32_t i = 0; i < view->scope_count; ++i) {
+        (void)json_array_append_new(scopes, json_string(view->scopes[i]));
+    }
+    return json_pack("{s:o, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "id",
+                     gw_json_hex(view->id), "name", view->name, "role", gw_role_name(view->role),
+                     "tenant", tenant, "scopes", scopes, "created_s", (json_int_t)view->created_s,
+                     "expires_s", time_or_null(view->expires_s), "revoked_s",
+                     time_or_null(view->revoked_s), "last_used_s", time_or_null(view->last_used_s),
+                     "created_by", hex_or_null(view->created_by), "uses", (json_int_t)view->uses,
+                     "uses_max", (json_int_t)view->uses_max, "revision",
+                     (json_int_t)view->revision);
 }
 
 json_t *gw_view_task(const struct gw_task_view *view)
@@ -163,13 +190,14 @@ static json_t *slice_list(const struct gw_rollout_view *view)
 
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
-    json_t *root = json_pack(
-        "{s:o, s:s, s:o, s:s?, s:o, s:o, s:I, s:I, s:i, s:s, s:b}", "id", gw_json_hex(view->id),
-        "task", view->task, "manifest", digest_text(&view->manifest), "version", version,
-        "version_id", gw_json_hex(view->version_id), "salt", gw_json_hex(view->salt),
-        "release_counter", (json_int_t)view->release_counter, "created_s",
-        (json_int_t)view->created_s, "execution_timeout_s", (int)view->execution_timeout_s, "state",
-        pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
+    json_t *root =
+        json_pack("{s:o, s:I, s:s, s:o, s:s?, s:o, s:o, s:I, s:I, s:i, s:s, s:b}", "id",
+                  gw_json_hex(view->id), "revision", (json_int_t)view->revision, "task", view->task,
+                  "manifest", digest_text(&view->manifest), "version", version, "version_id",
+                  gw_json_hex(view->version_id), "salt", gw_json_hex(view->salt), "release_counter",
+                  (json_int_t)view->release_counter, "created_s", (json_int_t)view->created_s,
+                  "execution_timeout_s", (int)view->execution_timeout_s, "state",
+                  pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
     json_t *rest = json_pack(
         "{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "stage", current_stage(view), "verdict",
         pol_verdict_name(view->verdict), "reason", pol_reason_name(view->reason), "reason_text",
@@ -202,7 +230,7 @@ static const char *log_kind_name(enum gw_log_kind kind)
 json_t *gw_view_log(const struct gw_rollout_log_view *view)
 {
     return json_pack("{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
-                     (json_int_t)view->seq, "time", time_text(view->wall_us), "kind",
+                     (json_int_t)view->seq, "time", gw_view_time(view->wall_us), "kind",
                      log_kind_name(view->kind), "what", view->what, "state", view->state,
                      "stage_index", (int)view->stage_index, "verdict", view->verdict, "reason",
                      view->reason_name, "reason_text", view->reason_text, "failure_ratio",
@@ -243,10 +271,11 @@ json_t *gw_view_device(const struct gw_device_view *view)
         json_decref(attrs);
         return NULL;
     }
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id),
-                     "first_seen_s", (json_int_t)view->first_seen_s, "last_seen_s",
-                     (json_int_t)view->last_seen_s, "epoch", (json_int_t)view->epoch, "report_seq",
-                     (json_int_t)view->report_seq, "attrs", attrs);
+    return json_pack(
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id), "credential",
+        gw_credential_state_name((enum gw_credential_state)view->credential), "first_seen_s",
+        (json_int_t)view->first_seen_s, "last_seen_s", (json_int_t)view->last_seen_s, "epoch",
+        (json_int_t)view->epoch, "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
 }
 
 json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)

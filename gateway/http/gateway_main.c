@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/prng.h"
 #include "http/http_config.h"
 #include "http/server.h"
 #include "svc/core.h"
@@ -153,6 +154,11 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
             return false;
         }
     }
+    if (strcmp(config.device_auth, "optional") != 0 &&
+        strcmp(config.device_auth, "required") != 0) {
+        fprintf(stderr, "device.auth: '%s' is not optional or required\n", config.device_auth);
+        return false;
+    }
     if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
         fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
         return false;
@@ -181,6 +187,12 @@ static bool read_token(const char *path, char *out)
     return true;
 }
 
+static uint64_t draw(void *ctx)
+{
+    (void)ctx;
+    return base_entropy_u64();
+}
+
 static enum base_status open_core(const char *dir, const struct gw_http_config *config,
                                   const char *token, const struct base_log *log,
                                   struct gw_core **out_core, struct base_error *error)
@@ -196,6 +208,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
         .admin_token = base_str_of(token),
+        .device_auth_required = strcmp(config->device_auth, "required") == 0,
+        .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
+        .random = {.next = draw},
         .clock = *base_clock_real(),
         .log = log,
     };

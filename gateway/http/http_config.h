@@ -65,6 +65,8 @@ struct gw_http_config {
     uint64_t hint_spread_ms;
     uint64_t hint_rate_per_s;
     uint64_t retry_after_s;
+    char device_auth[GW_CONFIG_TEXT_MAX];
+    uint64_t enroll_rate_per_s;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
 };

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "http/conn.h"
 #include "http/proxy.h"
 #include "http/worker.h"
@@ -253,6 +254,7 @@ static void hand_over(struct gw_stream *stream)
     work->exchange.request.body = work->body.data;
     work->exchange.request.body_bytes = work->body.size;
     work->exchange.request.loopback = stream->conn->loopback;
+    work->exchange.request.peer = base_hash64(&stream->conn->peer, sizeof(stream->conn->peer));
     work->exchange.finish = finish;
     worker->unfinished++;
     gw_core_handle(worker->core, &work->exchange);

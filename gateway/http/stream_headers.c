@@ -42,10 +42,16 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
     case 5:
         return is(name, "range") ? &request->range : NULL;
     case 8:
-        return is(name, "if-range") ? &request->if_range : NULL;
+        if (is(name, "if-range")) {
+            return &request->if_range;
+        }
+        return is(name, "if-match") ? &request->if_match : NULL;
     case 12:
         if (is(name, "walle-device")) {
             return &request->device;
+        }
+        if (is(name, "walle-tenant")) {
+            return &request->tenant;
         }
         return is(name, "content-type") ? &request->content_type : NULL;
     case 13:
@@ -61,6 +67,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->accept_encoding;
         }
         return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
+    case 16:
+        return is(name, "walle-credential") ? &request->credential : NULL;
     default:
         return NULL;
     }
@@ -146,7 +154,8 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
     if (place != NULL && place->data == NULL) {
         *place = keep(work, value);
     }
-    if (work->forward) {
+    // A device's credential is for this gateway alone.
+    if (work->forward && place != &work->exchange.request.credential) {
         forward(work, name, value);
     }
 }

@@ -11,14 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str device,
-                                 struct base_str profile, struct gw_checkin *out,
-                                 const char **out_problem)
+enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_request *request,
+                                 struct gw_checkin *out, const char **out_problem)
 {
+    struct base_str profile = request->profile;
     size_t size = 0;
-    if (wire_device_parse(device, &out->device_id) != BASE_OK) {
+    if (wire_device_parse(request->device, &out->device_id) != BASE_OK) {
         *out_problem = "walle-device: 16 hex digits expected";
         return BASE_ERR_INVALID;
+    }
+    out->admission = gw_device_admit(worker->core, request, out->device_id, &out->tenant);
+    if (__builtin_expect(out->admission != GW_ADMITTED, 0)) {
+        *out_problem = "walle-credential: missing or wrong for this device";
+        return BASE_ERR_DENIED;
     }
     if (profile.size == 0 ||
         base_b64_decode(profile, out->bytes, sizeof(out->bytes), &size) != BASE_OK) {
@@ -32,7 +37,7 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
         return status;
     }
     bool created;
-    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->profile.attrs,
+    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->tenant, out->profile.attrs,
                              out->profile.attrs_bytes, &out->cohort, &created);
     if (status != BASE_OK) {
         *out_problem = "walle-profile: malformed attributes";
@@ -178,6 +183,19 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     gw_count(&worker->stats.offers, out->count);
 }
 
+void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
+                       enum base_status status, const struct gw_checkin *checkin,
+                       const char *problem)
+{
+    if (status == BASE_ERR_DENIED) {
+        gw_admission_refuse(exchange, checkin->admission);
+    } else if (base_status_is_resource(status)) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_problem(exchange, 400, "%s", problem);
+    }
+}
+
 static size_t encoded_max(const struct wire_offers *offers)
 {
     size_t size = 32;
@@ -192,15 +210,10 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     struct gw_checkin checkin;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
-    enum base_status status = gw_checkin_read(worker, exchange->request.device,
-                                              exchange->request.profile, &checkin, &problem);
+    enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
-        if (base_status_is_resource(status)) {
-            gw_reply_busy(exchange, worker->core->retry_after_s);
-        } else {
-            gw_reply_problem(exchange, 400, "%s", problem);
-        }
+        gw_checkin_refuse(worker, exchange, status, &checkin, problem);
         gw_exchange_finish(exchange);
         return;
     }
@@ -231,13 +244,13 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 }
 
 struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
-                                       struct base_str device, struct base_str profile)
+                                       const struct gw_request *request)
 {
     struct base_str none = {NULL, 0};
     struct gw_checkin checkin;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
-    if (gw_checkin_read(worker, device, profile, &checkin, &problem) != BASE_OK) {
+    if (gw_checkin_read(worker, request, &checkin, &problem) != BASE_OK) {
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }

@@ -11,11 +11,15 @@
 
 #include "store/bell.h"
 #include "store/store.h"
+#include "svc/answers.h"
 #include "svc/attr_pool.h"
+#include "svc/audit.h"
 #include "svc/cohort.h"
 #include "svc/control.h"
+#include "svc/credentials.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
+#include "svc/operators.h"
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
@@ -51,6 +55,7 @@ struct gw_rollout {
 struct gw_task {
     uint64_t task_id;
     char name[WIRE_TASK_NAME_MAX + 1];
+    uint16_t tenant;
     uint64_t created_s;
     uint64_t release_counter;
     struct gw_rollout *baseline;
@@ -97,6 +102,9 @@ struct gw_core {
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    bool device_auth_required;
+    uint32_t enroll_rate_per_s;
+    struct base_random_port random; // strong; `next` NULL: none
     gw_api_fn api;
     _Atomic bool ready;
 
@@ -105,6 +113,10 @@ struct gw_core {
     struct gw_attr_pool *pool;
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
+    struct gw_operators *operators;
+    struct gw_credentials *credentials;
+    struct gw_audit *audit;     // the control thread's
+    struct gw_answers *answers; // the control thread's
     struct gw_control control;
     struct gw_catalog catalog;
     uint64_t generation;
@@ -121,6 +133,9 @@ struct gw_core {
     _Atomic uint64_t reports_unknown;
     _Atomic uint64_t records_corrupt;
     _Atomic uint64_t decisions;
+    _Atomic uint64_t revocations;     // of devices, since the start
+    _Atomic uint64_t access_failures; // wrong or missing tokens
+    _Atomic uint64_t requests;        // of the operator API, for their ids
 };
 
 // Microseconds that never go backwards while the process lives and continue, by the wall clock,
@@ -169,11 +184,14 @@ struct gw_worker {
     uint32_t touch_count;
 
     gw_hint_fn hint_write;
+    gw_hint_end_fn hint_end;
     void *hint_ctx;
     struct gw_hint *hints;
     struct gw_hint *walk_at; // next stream of the walk under way
     bool walking;
-    bool walk_again; // a stream's buffer was full
+    bool walk_again;           // a stream's buffer was full
+    bool walk_revoked;         // this walk ends the streams of revoked devices
+    uint64_t revocations_seen; // of the core's
     uint64_t hint_count;
     uint64_t hint_place_ns; // monotonic time the next hinted device may come
     uint32_t hint_peers;    // workers that share the rate

@@ -225,6 +225,8 @@ static void view_device(struct gw_core *core, uint64_t device_id,
 {
     memset(out, 0, sizeof(*out));
     out->device_id = device_id;
+    out->tenant = gw_credentials_tenant(core->credentials, device_id);
+    out->credential = (uint8_t)gw_credentials_state(core->credentials, device_id);
     if (record != NULL) {
         out->first_seen_s = record->first_seen_s;
         out->last_seen_s = record->last_seen_s;

@@ -12,6 +12,7 @@
 
 struct gw_plan_task {
     uint64_t task_id;
+    uint16_t tenant;             // whose devices get it
     struct gw_release *baseline; // last completed; NULL: none
     struct gw_release *open;     // RUNNING or PAUSED; NULL: none
     struct pol_rollout open_state;

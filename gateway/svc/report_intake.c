@@ -26,6 +26,7 @@ struct report_job {
     bool gap;
     bool stale; // of an epoch that is over
     uint32_t change_count;
+    uint16_t tenant;
     uint32_t epoch;
     uint32_t count;
     uint64_t device_id;
@@ -66,7 +67,9 @@ static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
                           const struct wire_outcome *said)
 {
     struct gw_tally_rollout rollout;
-    if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout)) {
+    // What a device says of another tenant's rollout counts for nothing.
+    if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout) ||
+        rollout.tenant != job->tenant) {
         job->unknown++;
         return;
     }
@@ -206,7 +209,16 @@ void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     struct gw_core *core = worker->core;
     gw_count(&worker->stats.reports, 1);
     struct wire_report report;
+    uint16_t tenant = 0;
     if (!check_report(worker, exchange, &report)) {
+        return;
+    }
+    enum gw_admission admission =
+        gw_device_admit(core, &exchange->request, report.device_id, &tenant);
+    if (admission != GW_ADMITTED) {
+        gw_count(&worker->stats.reports_bad, 1);
+        gw_admission_refuse(exchange, admission);
+        gw_exchange_finish(exchange);
         return;
     }
     if (report.count == 0 || gw_device_table_has_report(core->table, report.device_id, report.epoch,
@@ -221,6 +233,7 @@ void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
+    job->tenant = tenant;
     job->op.sort_key = report.device_id;
     job->op.apply = apply_report;
     job->op.done = report_done;

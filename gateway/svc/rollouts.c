@@ -24,6 +24,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->manifest = release->manifest;
     out->version_id = release->version_id;
     out->salt = release->salt;
+    out->revision = rollout->log_seq;
     out->release_counter = release->release_counter;
     out->created_s = rollout->created_us / 1000000u;
     out->stage_since_s = rollout->state.stage_since_us / 1000000u;
@@ -338,6 +339,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
                               release->execution_timeout_s);
         if (status == BASE_OK) {
             struct gw_rollout_change change;
+            gw_tally_own(core->tally, release->id, task->tenant);
             begin_change(core, rollout, GW_LOG_CREATED, "create", who, &change);
             change.task_counter = release->release_counter + 1; // the revert statement's
             status = commit_change(core, rollout, &change);
@@ -490,6 +492,7 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
     if (rollout->rollback_since_us > now_us) {
         rollout->rollback_since_us = now_us;
     }
+    gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_tally_set(core->tally, release->id, rollout->state.stage_index, !is_closed(rollout));
     link_rollout(rollout);
     return BASE_OK;

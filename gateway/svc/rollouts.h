@@ -88,6 +88,7 @@ struct gw_rollout_view {
     struct wire_sha256 manifest;
     uint64_t version_id;
     uint64_t salt;
+    uint64_t revision; // goes up with every change: its entity tag
     uint64_t release_counter;
     uint64_t created_s;
     uint64_t stage_since_s;

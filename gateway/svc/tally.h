@@ -32,7 +32,8 @@ struct gw_tally_change {
 struct gw_tally_rollout {
     uint32_t index; // process-local number, small
     uint8_t stage_now;
-    bool open; // not yet completed or rolled back
+    bool open;       // not yet completed or rolled back
+    uint16_t tenant; // only whose devices are believed
 };
 
 BASE_NODISCARD enum base_status gw_tally_new(struct gw_tally **out_tally);
@@ -41,6 +42,7 @@ void gw_tally_free(struct gw_tally *tally);
 // Registers a rollout. NOMEM.
 BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, uint64_t rollout_id,
                                              uint32_t stage_count, uint32_t timeout_s);
+void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);

@@ -358,7 +358,8 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     struct gw_task_view view;
     bool created;
     struct base_error error = {0};
-    assert_int_equal(gw_catalog_task_create(rig->core, base_str_of(task), &view, &created, &error),
+    assert_int_equal(gw_catalog_task_create(rig->core, GW_TENANT_DEFAULT, base_str_of(task), &view,
+                                            &created, &error),
                      BASE_OK);
     char script[128];
     int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
