@@ -5,7 +5,7 @@
 
 Each model runs in one process per engine; rounds alternate between them, and a figure is the median over all runs.
 engine.f32.MODEL.tN    one inference, float32, N threads; peer: the faster of ONNX Runtime and PyTorch
-engine.avx2.MODEL.t1   the same with our AVX2 kernels only; peer: ONNX Runtime with what the processor has (it cannot be limited)
+engine.avx2.MODEL.t1   the same with our AVX2 kernels only; peer: ONNX Runtime limited to AVX2 (isa_limit.py)
 engine.low.MODEL.t1    precision = low; peer: ONNX Runtime float32
 engine.rss.MODEL       peak resident memory of the process; peer: ONNX Runtime
 engine.load.MODEL      from the file to ready for the first run, warm search cache; peer: ONNX Runtime
@@ -28,6 +28,8 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "models"))
+sys.path.insert(0, HERE)
+import isa_limit  # noqa: E402
 import make_models  # noqa: E402
 
 MODELS = ["resnet18", "resnet50", "mobilenetv2", "squeezenet1_1", "shufflenetv2_x1_0", "bert_squad", "din"]
@@ -100,6 +102,13 @@ class Bench:
                             ORT_PACKAGE], check=True, stdout=subprocess.DEVNULL)
         return library
 
+    def limited_ort(self):
+        """A copy of the library that our worker can keep from seeing more than AVX2."""
+        copy = os.path.join(self.work, "libonnxruntime-marked.so.1")
+        if not os.path.exists(copy) or os.path.getmtime(copy) < os.path.getmtime(self.ort):
+            isa_limit.mark(self.ort, copy)
+        return copy
+
     def model(self, name, batch="1", norm="folded"):
         folder = os.path.join(self.work, f"models-{batch}-{norm}")
         subprocess.run([sys.executable, os.path.join(HERE, "models", "make_models.py"), folder, name, "--batch", batch,
@@ -120,9 +129,10 @@ class Bench:
                    f"cache={self.cache}", *words]
         return Worker("walle", command, threads)
 
-    def ort_worker(self, path, folder, threads):
-        command = [os.path.join(self.options.build, "bin", "ort_worker"), self.ort, path, folder, str(threads)]
-        return Worker("onnxruntime", command, threads)
+    def ort_worker(self, path, folder, threads, limited=False):
+        command = [os.path.join(self.options.build, "bin", "ort_worker"), self.limited_ort() if limited else self.ort,
+                   path, folder, str(threads)] + (["--isa", "avx2"] if limited else [])
+        return Worker("onnxruntime avx2" if limited else "onnxruntime", command, threads)
 
     def torch_worker(self, path, folder, threads, *words):
         command = [sys.executable, os.path.join(HERE, "torch_worker.py"), path, folder, str(threads), *words]
@@ -181,8 +191,7 @@ class Bench:
             self.compare(f"engine.low.{name}.t1", [self.ours(path, folder, 1, "low"), self.ort_worker(path, folder, 1)])
         if self.wanted(f"engine.avx2.{name}.t1"):
             self.compare(f"engine.avx2.{name}.t1",
-                         [self.ours(path, folder, 1, "isa=avx2"), self.ort_worker(path, folder, 1)],
-                         "onnxruntime, not limited")
+                         [self.ours(path, folder, 1, "isa=avx2"), self.ort_worker(path, folder, 1, limited=True)])
 
     def memory_and_load(self, name):
         if not (self.wanted(f"engine.rss.{name}") or self.wanted(f"engine.load.{name}")):

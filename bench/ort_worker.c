@@ -1,8 +1,10 @@
 // Benchmark worker that runs a model in ONNX Runtime, called through the C interface of the library
-// its npm package bundles (ort_worker LIBRARY MODEL INPUTS THREADS). Single-threaded driver.
+// its npm package bundles (ort_worker LIBRARY MODEL INPUTS THREADS [--isa avx2]). Single-threaded
+// driver. With --isa avx2 the library is one that isa_limit.py marked, and sees no AVX-512.
 //
 // The library's function table is an array of pointers that only ever grows at its end; the numbers
 // below are places in that table.
+#include "isa_limit.h"
 #include "worker_io.h"
 
 #include <dlfcn.h>
@@ -173,9 +175,13 @@ static const void *output(void *ctx, size_t index, size_t *out_bytes)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
-        fprintf(stderr, "usage: ort_worker LIBRARY MODEL INPUTS THREADS\n");
+    const bool limited = argc == 7 && strcmp(argv[5], "--isa") == 0 && strcmp(argv[6], "avx2") == 0;
+    if (argc != 5 && !limited) {
+        fprintf(stderr, "usage: ort_worker LIBRARY MODEL INPUTS THREADS [--isa avx2]\n");
         return 64;
+    }
+    if (limited && !isa_limit_install()) {
+        worker_fail("this machine's instruction sets cannot be limited");
     }
     static struct ort ort;
     static struct worker worker;
@@ -189,6 +195,9 @@ int main(int argc, char **argv)
     uint64_t begin = worker_now_us();
     create_session(&ort, argv[2], (int)worker_number(argv[4], strlen(argv[4])));
     uint64_t load_us = worker_now_us() - begin;
+    if (limited && isa_limit_count() == 0) {
+        worker_fail("%s was not marked by isa_limit.py", argv[1]);
+    }
     bind_inputs(&ort, &worker);
     name_outputs(&ort);
     worker.ctx = &ort;

@@ -1,28 +1,32 @@
 // The targeting language: one expression that says which devices an audience is.
 //
-//   app_version >= 9.2 && os == "android" && ram_mb >= 4096 && user.age in 18..30 && !(model ~
-//   "SM-*")
+//   app_version >= 9.2 && os == "android" && ram_mb >= 4096 && user.age in 18..30
 //
-//   expr    := and { "||" and }            and := unary { "&&" unary }
+//   expr    := and { "||" and }
+//   and     := unary { "&&" unary }
 //   unary   := "!" unary | "(" expr ")" | test
 //   test    := attr cmp literal | attr [ "!" ] "in" ( set | range ) | attr ( "~" | "!~" ) string
 //            | "has" "(" attr ")" | attr                      (a bare attribute is attr == true)
 //   cmp     := "==" "!=" "<" "<=" ">" ">="
-//   set     := "[" literal { "," literal } "]"                range := literal ".." literal, both
-//   in literal := string | integer | version | true | false attr    := letter { letter | digit |
-//   "_" | "." | "-" }    (a "-" or "." not at the end)
+//   set     := "[" literal { "," literal } "]"
+//   range   := literal ".." literal                           (both ends are in)
+//   literal := string | integer | version | "true" | "false"
+//   attr    := letter { letter | digit | "_" | "." | "-" }    (a "-" or "." not at the end)
 //
 // Literals are typed: "text" (escapes \" \\ \n \t), 4096, 9.2 or 9.2.1-beta+7 (a semantic version;
 // missing parts are 0), true. The attribute's value must have the literal's type; a text attribute
 // is read as a version where the literal is one, and an integer literal beside a text attribute is
-// the version N.0.0. `~` is a glob over the whole text: * ? [a-z] [!a-z], case-sensitive, linear
-// time. Names below "user." are attributes of the person, given by the app; all others are of the
-// device. What is not known is not assumed (three values): an absent attribute, or one of another
-// type, makes a test unknown, `!` keeps it unknown, `&&` and `||` follow Kleene, and only true
-// matches. has(attr) is always known.
+// the version N.0.0. Order is defined for integers and versions; the literals of a set, and the
+// ends of a range, have one type. `~` is a glob over the whole text (policy/glob.h). Names below
+// "user." are attributes of the person, given by the app; all others are of the device. `true`,
+// `false` and `in` are no names.
 //
-// Compiled once, evaluated often: no allocation, no recursion, no backtracking; the program is one
-// block the caller owns and may share between threads.
+// What is not known is not assumed (three values): an absent attribute, or one of another type,
+// makes a test unknown, `!` keeps it unknown, `&&` and `||` follow Kleene, and only true matches.
+// has(attr) is always known.
+//
+// Compiled once, evaluated often: no allocation, no recursion; the program is one block the caller
+// owns and may share between threads.
 #ifndef POL_EXPR_H
 #define POL_EXPR_H
 
@@ -32,6 +36,7 @@
 
 #define POL_EXPR_TEXT_MAX     4096u
 #define POL_EXPR_DEPTH_MAX    32u // nested parentheses and negations
+#define POL_EXPR_NAME_MAX     32u // of an attribute
 #define POL_EXPR_TESTS_MAX    256u
 #define POL_EXPR_LITERALS_MAX 1024u
 #define POL_EXPR_BYTES_MAX    (64u * 1024) // of a compiled program, more than any text needs
@@ -48,22 +53,29 @@ struct pol_expr_error {
 };
 
 // Compiles `text` into `memory` (aligned to 8). The program points into `memory` only: the text may
-// go. False: *error says where and why; also when `capacity` is too small.
+// go. False: *error says where and why; also when `capacity` is too small. A capacity of 0 only
+// checks and measures: *out_bytes is what the program needs, *out_expr is NULL.
 bool pol_expr_compile(struct pol_text text, void *memory, size_t capacity,
                       const struct pol_expr **out_expr, size_t *out_bytes,
                       struct pol_expr_error *error);
 
 enum pol_truth { POL_FALSE, POL_TRUE, POL_UNKNOWN };
 
-// *out_test (may be NULL) is the index, in order of the text, of the test that decided.
+// *out_test (may be NULL) is the index, in order of the text, of the test that decided: the first
+// false one of an `&&`, the first true one of an `||`, otherwise the first unknown, otherwise the
+// last.
 enum pol_truth pol_expr_eval(const struct pol_expr *expr, const struct pol_attrs *attrs,
                              uint32_t *out_test);
 
 // The text of test `index` as written, for explanations; borrowed from the program.
 struct pol_text pol_expr_test_text(const struct pol_expr *expr, uint32_t index);
 
-// A necessary condition for the index of releases: every matching device has `attr` equal to one of
-// `values`. False: there is none (for example "a || b"). The shortest list is given.
+// The whole text as it was compiled; borrowed from the program.
+struct pol_text pol_expr_text(const struct pol_expr *expr);
+
+// A necessary condition for the index of releases: every matching device has `attr` equal, as `==`
+// of the language has it, to one of `values`: a text attribute may be the version N.0.0 of an
+// INTEGER. False: there is none (for example "a || b"). The shortest list is given.
 struct pol_anchor {
     struct pol_text attr;
     const struct pol_value *values; // STRING, INTEGER or BOOLEAN

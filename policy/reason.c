@@ -39,6 +39,10 @@ const char *pol_reason_name(enum pol_reason reason)
         return "no_operand";
     case POL_REASON_BAD_OPERATOR:
         return "bad_operator";
+    case POL_REASON_EXPR_FALSE:
+        return "expr_false";
+    case POL_REASON_EXPR_UNKNOWN:
+        return "expr_unknown";
     case POL_REASON_IN_STAGE:
         return "in_stage";
     case POL_REASON_OUTSIDE_BUCKET:

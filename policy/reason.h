@@ -14,6 +14,8 @@
     X(TOO_MANY_CONDITIONS, "more conditions than the limit")                                       \
     X(NO_OPERAND, "a condition lacks its operand")                                                 \
     X(BAD_OPERATOR, "operator not defined for this type")                                          \
+    X(EXPR_FALSE, "the target's expression is false")                                              \
+    X(EXPR_UNKNOWN, "the target's expression asks for what is not known")                          \
     X(IN_STAGE, "inside an open stage")                                                            \
     X(OUTSIDE_BUCKET, "bucket beyond the open stages")                                             \
     X(OUTSIDE_AUDIENCE, "not in the audience of an open stage")                                    \

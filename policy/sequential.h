@@ -3,9 +3,18 @@
 // A test is a pure function of counts. It may be asked after every report, as often as one likes,
 // and its error rates still hold (anytime-valid: e-processes, confidence sequences; Ville's
 // inequality; Howard, Ramdas et al. 2021; Turner, Ly, Gruenwald 2024). Order of reports does not
-// matter. All arithmetic is in doubles with fixed operations, so equal counts give equal bits on
-// every machine that follows IEEE 754; nothing here calls libm beyond log, exp, sqrt and lgamma,
-// whose results are rounded to a grid before they are compared.
+// matter. All arithmetic is in doubles with fixed operations; of libm it uses log and exp alone,
+// and logarithms of evidence are rounded to 2^-16 before they are compared, so that equal counts
+// give equal verdicts.
+//
+// What the counts must be: each device once, and both arms drawn from the same devices at the same
+// time. A failure rate that drifts in both arms alike does no harm while both complete in step. The
+// control arm costs nothing (nobody is updated), so make it several times as large as the stage
+// where the fleet allows: with four times as many, a rise of 5 points on 0.5 % is found after about
+// half the updated devices.
+//
+// Errors are per test: a rollout that must be stopped wrongly with at most alpha in all its stages
+// together gives each stage its part of alpha.
 #ifndef POL_SEQUENTIAL_H
 #define POL_SEQUENTIAL_H
 
@@ -15,17 +24,30 @@
 // Devices that completed, and those of them that failed (silence after activation is a failure).
 struct pol_sample {
     uint64_t trials;
-    uint64_t failures;
+    uint64_t failures; // <= trials; more is taken as trials
 };
 
-// Two questions are asked at once. Absolute: is the updated cohort's failure rate above
-// `max_failure_ppm`? Relative: is it above control's by more than `max_rise_ppm`? FAIL when either
-// is shown at level alpha (split between them); PASS when both are shown not to be at level beta.
+#define POL_TEST_NOT_ASKED 1000000u
+
+// Two questions are asked at once. Absolute: the updated cohort's failure rate against
+// `max_failure_ppm`. Relative: its rise over control's. WORSE when the mean of the evidence that a
+// limit is exceeded reaches 1/alpha; GOOD when both are shown not to be, each at level beta.
+//
+// The relative question has two limits. A rise of at most `tolerated_rise_ppm` is stopped with
+// probability at most alpha; one of at least `max_rise_ppm` passes with probability at most beta;
+// between them either may happen. Tolerate 0 (any rise at all is WORSE once shown) and the test is
+// quick; tolerate `max_rise_ppm` itself and only what shows beyond it is stopped, which needs about
+// four times the devices.
+//
+// A rate of 0 cannot be shown: limits below 1 ppm are taken as 1 ppm in the question of GOOD.
 struct pol_test {
-    uint32_t max_failure_ppm; // 1,000,000: not asked
-    uint32_t max_rise_ppm;    // over control; 1,000,000: not asked
-    uint32_t alpha_ppm;       // chance that a stage that meets both limits is ever stopped; 50,000
-    uint32_t beta_ppm;        // chance that one that exceeds a limit is ever passed; 100,000
+    uint32_t max_failure_ppm; // POL_TEST_NOT_ASKED: no absolute question
+    uint32_t max_rise_ppm;    // over control; POL_TEST_NOT_ASKED: no relative question
+    uint32_t
+        alpha_ppm; // chance that a stage within its limits is ever stopped; 50,000; 0: never stops
+    uint32_t
+        beta_ppm; // chance that one that exceeds a limit is ever passed; 100,000; 0: never passes
+    uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
 };
 
 enum pol_test_result {
@@ -33,31 +55,46 @@ enum pol_test_result {
     POL_TEST_WORSE,     // shown to exceed a limit
     POL_TEST_GOOD,      // shown to be within both
     POL_TEST_NO_DATA,   // nobody completed
+    POL_TEST_RESULT_COUNT
 };
 
 // What was shown, for people: bounds at the levels above, in parts per million.
 struct pol_test_report {
     enum pol_test_result result;
-    bool by_control;      // the relative question decided
+    bool by_control;      // the relative question decided (or is nearer to deciding)
     uint32_t updated_ppm; // observed
     uint32_t control_ppm;
-    uint32_t low_ppm; // confidence sequence of the updated rate
+    uint32_t low_ppm; // confidence sequence of the updated rate: below `low` with at most alpha
     uint32_t high_ppm;
-    int32_t rise_low_ppm; // of updated minus control
+    int32_t rise_low_ppm; // of updated minus control; -1,000,000..1,000,000 without control
     int32_t rise_high_ppm;
-    double evidence; // e-value against "not worse": WORSE at 1/alpha
+    double evidence;      // e-value against "within the limits": WORSE at 1/alpha
+    double good_evidence; // e-value against "beyond a limit": GOOD at 1/beta
 };
 
-// Control may be empty: then only the absolute question is asked.
+// The verdict with its evidence; the four bounds stay at their widest. About 20 us: what a tick of
+// a rollout asks.
+//
+// While control is empty no rise can be shown: WORSE comes from the absolute question alone, and
+// GOOD only where the updated rate itself is shown below max_rise_ppm. A stage that has no control
+// (a full stage without holdout) may say so with max_rise_ppm = POL_TEST_NOT_ASKED. With neither
+// question asked nothing is decided.
+struct pol_test_report pol_test_judge(const struct pol_test *test, const struct pol_sample *updated,
+                                      const struct pol_sample *control);
+// The same verdict with bounds, for people. About 500 us.
 struct pol_test_report pol_test_run(const struct pol_test *test, const struct pol_sample *updated,
                                     const struct pol_sample *control);
+
+// Static lower-case names ("undecided", "worse", "good", "no_data"), never NULL.
+const char *pol_test_result_name(enum pol_test_result result);
 
 // ---- Silence: the hazard of not checking in again
 
 // Device-seconds under observation after activation (for control: after it was drawn), and devices
-// that fell silent (no check-in for `silence_s`, told by the caller). WORSE when the hazard of the
-// updated is shown above `max_ratio_percent` of control's; conditional on the total, the split of
-// events is binomial, which makes the same e-process exact.
+// that fell silent (no check-in for `silence_s`, told by the caller; their seconds end there).
+// WORSE when the hazard of the updated is shown above `max_ratio_percent` of control's (100: any
+// rise); never GOOD. Exact for events in any proportion of exposure. updated_ppm, control_ppm are
+// devices fallen silent in a million device-hours.
 struct pol_hazard {
     uint64_t device_seconds;
     uint64_t silent;
@@ -71,8 +108,9 @@ struct pol_test_report pol_hazard_test(const struct pol_hazard *updated,
 #define POL_SLICES_MAX 256u
 
 // e-BH (Wang and Ramdas 2022): with e-values of all slices, marks those whose rejection keeps the
-// false discovery rate at alpha, whatever depends on what. Returns how many. `marked` has count
-// entries.
+// false discovery rate at alpha, whatever depends on what. Returns how many; a count over
+// POL_SLICES_MAX marks nothing. `marked` has count entries. The evidence of a slice is
+// pol_test_judge's on its own counts.
 uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alpha_ppm,
                            bool *marked);
 

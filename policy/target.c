@@ -5,6 +5,8 @@
 // people agree on ("9" and "10"), so asking for one is a malformed target.
 #include "policy/target.h"
 
+#include "policy/expr.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -184,9 +186,22 @@ static enum pol_reason match_cond(const struct pol_cond *cond, const struct pol_
     return match_comparison(cond, attr);
 }
 
+static struct pol_match match_expr(const struct pol_expr *expr, const struct pol_attrs *attrs)
+{
+    uint32_t test = 0;
+    enum pol_truth truth = pol_expr_eval(expr, attrs, &test);
+    if (truth == POL_TRUE) {
+        return (struct pol_match){.matched = true, .reason = POL_REASON_MATCHED};
+    }
+    return (struct pol_match){
+        .reason = truth == POL_FALSE ? POL_REASON_EXPR_FALSE : POL_REASON_EXPR_UNKNOWN,
+        .cond_index = test,
+    };
+}
+
 struct pol_match pol_target_match(const struct pol_target *target, const struct pol_attrs *attrs)
 {
-    if (target->cond_count == 0) {
+    if (target->cond_count == 0 && target->expr == NULL) {
         return (struct pol_match){.matched = true, .reason = POL_REASON_NO_CONDITIONS};
     }
     if (target->cond_count > POL_TARGET_CONDS_MAX) {
@@ -198,7 +213,8 @@ struct pol_match pol_target_match(const struct pol_target *target, const struct 
             return (struct pol_match){.reason = reason, .cond_index = i};
         }
     }
-    return (struct pol_match){.matched = true, .reason = POL_REASON_MATCHED};
+    return target->expr != NULL ? match_expr(target->expr, attrs)
+                                : (struct pol_match){.matched = true, .reason = POL_REASON_MATCHED};
 }
 
 enum pol_reason pol_target_check(const struct pol_target *target, uint32_t *out_cond_index)

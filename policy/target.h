@@ -3,9 +3,9 @@
 // A target is a conjunction of typed conditions on named attributes. No conditions: everybody. An
 // absent attribute fails every condition except ABSENT (NE and NOT_IN included: what is not known
 // is not assumed). LT, LE, GT and GE are defined for INTEGER and VERSION only; all operands of a
-// condition have one type. The caller owns all memory; nothing is kept. The compiled expression
-// language of a later version lowers to this evaluation interface: callers only see
-// pol_target_match.
+// condition have one type. Beside the conditions there may be an expression of the targeting
+// language (policy/expr.h); then a device belongs when all conditions hold and the expression is
+// true. The caller owns all memory; nothing is kept.
 #ifndef POL_TARGET_H
 #define POL_TARGET_H
 
@@ -69,15 +69,20 @@ struct pol_cond {
     uint32_t operand_count;
 };
 
+struct pol_expr;
+
 struct pol_target {
     const struct pol_cond *conds;
     uint32_t cond_count;
+    const struct pol_expr *expr; // NULL: none
 };
 
 struct pol_match {
     bool matched;
     enum pol_reason reason;
-    uint32_t cond_index; // the condition that decided, when matched is false
+    // What decided when matched is false: the condition, or with EXPR_FALSE and EXPR_UNKNOWN the
+    // test of the expression.
+    uint32_t cond_index;
 };
 
 struct pol_match pol_target_match(const struct pol_target *target, const struct pol_attrs *attrs);

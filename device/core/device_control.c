@@ -125,6 +125,11 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
         .profile = {text, size},
     };
+    char nonce[WIRE_ASK_TEXT + 1];
+    if (runtime->trust.work != NULL) {
+        dev_trust_ask(runtime, nonce);
+        request.nonce = (struct base_str){nonce, WIRE_ASK_TEXT};
+    }
     dev_offers_start(&control->offers);
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
@@ -224,7 +229,9 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
     for (size_t at = 0; at < size;) {
         bool ready = false;
         at += dev_offers_feed(&control->offers, bytes + at, size - at, &ready);
-        if (ready) {
+        if (ready && wire_envelope_is_director(control->offers.bytes, control->offers.size)) {
+            dev_trust_director(runtime, control->offers.bytes, control->offers.size);
+        } else if (ready) {
             dev_offer_take(runtime, control->offers.bytes, control->offers.size);
         }
     }
@@ -235,8 +242,13 @@ static void checkin_done(struct dev_runtime *runtime)
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
+    uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;
-    control->checkin_due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
+    control->checkin_due_us = due_us < renew_us ? due_us : renew_us;
+    runtime->trust.asked = false;
+    runtime->trust.directed = false;
+    dev_trust_age(runtime);
     control->pairs_wanted = false;
     control->more_offers = offers && (control->offers.flags & WIRE_OFFER_FLAG_MORE) != 0;
     if (offers && (control->offers.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0 &&

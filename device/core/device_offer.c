@@ -2,8 +2,9 @@
 //
 // Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by a
 // clock that never goes behind what was signed; release counter; the device's own bucket against
-// the signed stage. A refusal keeps the state as it is and is reported once under its own code.
-// Called for each envelope of a check-in's answer or of an offer header.
+// the signed stage; on a device with a root also the other roles (trust_judge.c). A refusal keeps
+// the state as it is and is reported once under its own code. Called for each envelope of a
+// check-in's answer or of an offer header.
 #include "core/runtime.h"
 
 #include "base/check.h"
@@ -91,7 +92,7 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     return BASE_OK;
 }
 
-static bool was_refused(struct dev_runtime *runtime, uint64_t mark)
+bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark)
 {
     for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
         if (runtime->refused[i] == mark) {
@@ -110,16 +111,19 @@ static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire
                    enum base_status status)
 {
     runtime->stats.refused_offers++;
-    base_log_debug(runtime->ports->log, "device", "offer refused: %s", base_status_text(status));
-    if (was_refused(runtime, mark) || release == NULL) {
+    base_log_debug(runtime->ports->log, "device", "offer refused: %s (%s)",
+                   base_status_text(status), base_status_name(status));
+    if (dev_refused_before(runtime, mark) || release == NULL) {
         return;
     }
-    bool distrust = status == BASE_ERR_SIGNATURE || status == BASE_ERR_ROLLBACK;
+    bool distrust =
+        base_status_is_trust(status) && status != BASE_ERR_STAGE && status != BASE_ERR_EXPIRED;
     struct wire_outcome outcome = {
         .kind = distrust ? WIRE_OUTCOME_FAIL_VERIFY : WIRE_OUTCOME_NOT_APPLICABLE,
         .task_id = wire_task_id(release->task_name),
         .version_id = wire_version_id(&release->manifest),
         .rollout_id = release->rollout_id,
+        .fingerprint = (uint64_t)(-(int64_t)status), // the code of the check
         .detail = base_str_of(base_status_text(status)),
     };
     dev_outcome(runtime, &outcome);
@@ -196,6 +200,7 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
         task->failure_reported = false;
         runtime->dirty = true;
     }
+    dev_lease_grant(runtime, task, release);
     switch (release->kind) {
     case WIRE_RELEASE_INSTALL:
         follow_install(runtime, task, release, is_new);
@@ -229,8 +234,12 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         refuse(runtime, mark, NULL, status);
         return;
     }
-    enum base_status verified = verify(runtime, &envelope);
+    bool roles = runtime->trust.work != NULL;
+    enum base_status verified = roles ? BASE_OK : verify(runtime, &envelope);
     status = wire_release_parse(envelope.payload, envelope.payload_bytes, &release);
+    if (roles && status == BASE_OK) { // which keys count depends on the task and the stage
+        verified = dev_trust_signatures(runtime, &envelope, &release);
+    }
     if (status != BASE_OK) {
         refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
         return;
@@ -239,11 +248,17 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         refuse(runtime, mark, &release, verified);
         return;
     }
-    if (release.issued_s > runtime->issued_s && release.issued_s <= release.expires_s) {
-        runtime->issued_s = release.issued_s;
+    if (release.issued_s <= release.expires_s) {
+        dev_time_learn(runtime, release.issued_s);
     }
     struct dev_task *task = dev_task_find(runtime, wire_task_id(release.task_name));
     status = admit(runtime, task, &release);
+    if (status == BASE_OK && roles) {
+        status = dev_trust_release(runtime, &release);
+        if (status == BASE_ERR_BUSY) {
+            return; // metadata comes first, then the device asks again
+        }
+    }
     if (status != BASE_OK) {
         refuse(runtime, mark, &release, status);
         return;

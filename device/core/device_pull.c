@@ -40,6 +40,7 @@ static void pull_idle(struct dev_pull *pull)
 void dev_pull_stop(struct dev_runtime *runtime)
 {
     exchange_cancel(runtime);
+    dev_delta_close(runtime);
     pull_idle(&runtime->pull);
 }
 
@@ -87,6 +88,7 @@ static void retry_later(struct dev_runtime *runtime, const char *why)
 {
     struct dev_pull *pull = &runtime->pull;
     exchange_cancel(runtime);
+    dev_delta_close(runtime);
     runtime->stats.bad_requests++;
     if (++pull->attempts >= DEV_PULL_ATTEMPTS_MAX) {
         give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, why);
@@ -136,6 +138,7 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     pull->expected = bytes;
     pull->have = status == BASE_OK ? have : 0;
     pull->is_manifest = is_manifest;
+    memset(&pull->delta.dictionary, 0, sizeof(pull->delta.dictionary));
     if (pull->have > bytes || sealed) {
         blob_drop(runtime);
     }
@@ -151,6 +154,7 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
     for (; pull->file < manifest->file_count; pull->file++) {
         const struct wire_manifest_file *file = &manifest->files[pull->file];
         if (blob_missing(runtime, &file->digest, file->bytes, false)) {
+            dev_delta_choose(runtime, file);
             return;
         }
     }
@@ -185,6 +189,14 @@ static void pick(struct dev_runtime *runtime)
     dev_manifest_close(runtime, &manifest);
 }
 
+// What came of the blob so far is worthless, and so is the delta: bring it whole, at once.
+static void without_delta(struct dev_runtime *runtime)
+{
+    blob_drop(runtime);
+    dev_delta_give_up(runtime);
+    runtime->pull.phase = DEV_PULL_PICK;
+}
+
 // Every byte is here: only the right hash makes a blob.
 static void blob_finish(struct dev_runtime *runtime)
 {
@@ -194,6 +206,10 @@ static void blob_finish(struct dev_runtime *runtime)
     struct wire_sha256 digest;
     crypto->hash_end(crypto->ctx, &pull->hash, &digest);
     if (!wire_sha256_equal(&digest, &pull->blob)) {
+        if (dev_delta_in_use(pull)) {
+            without_delta(runtime);
+            return;
+        }
         blob_drop(runtime);
         if (++pull->corrupt >= DEV_PULL_CORRUPT_MAX) {
             give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, "content does not match its hash");
@@ -212,6 +228,10 @@ static void blob_finish(struct dev_runtime *runtime)
     if (status != BASE_OK) {
         storage_failed(runtime, status);
         return;
+    }
+    if (dev_delta_in_use(pull)) {
+        runtime->stats.deltas++;
+        dev_delta_drop(runtime);
     }
     pull->phase = DEV_PULL_PICK;
 }
@@ -246,6 +266,27 @@ static void rehash(struct dev_runtime *runtime)
     }
 }
 
+// Makes a slice of the blob, so that a large one does not hold up the loop.
+static void decode(struct dev_runtime *runtime)
+{
+    struct dev_pull *pull = &runtime->pull;
+    bool end = false;
+    if (pull->delta.decoder == NULL && pull->have > 0) {
+        blob_drop(runtime); // decoding was cut off
+        hash_restart(runtime);
+    }
+    enum base_status status = dev_delta_decode(runtime, &end);
+    if (status == BASE_ERR_FULL || status == BASE_ERR_IO || status == BASE_ERR_NOMEM) {
+        storage_failed(runtime, status);
+    } else if (status != BASE_OK) {
+        base_log_debug(runtime->ports->log, "device", "delta of no use: %s",
+                       base_status_text(status));
+        without_delta(runtime);
+    } else if (end) {
+        blob_finish(runtime);
+    }
+}
+
 static void ask(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = &runtime->pull;
@@ -263,10 +304,17 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
         .range_from = pull->have,
     };
+    pull->delta.asked = dev_delta_in_use(pull);
+    pull->delta.body = false;
+    if (pull->delta.asked) {
+        request.dictionary = &pull->delta.dictionary;
+        request.range_from = pull->delta.have;
+    }
     pull->exchange = dev_exchange_new(runtime);
     pull->status = 0;
     pull->retry_after_s = 0;
     pull->refused = false;
+    pull->window = 0;
     pull->deadline_us = now_us + runtime->settings.request_timeout_us;
     pull->phase = DEV_PULL_BODY;
     if (http->start(http->ctx, pull->exchange, &request) != BASE_OK) {
@@ -305,6 +353,11 @@ void dev_pull_step(struct dev_runtime *runtime, uint64_t now_us)
         } else if (phase == DEV_PULL_REHASH) {
             rehash(runtime);
             if (pull->phase == DEV_PULL_REHASH) {
+                return;
+            }
+        } else if (phase == DEV_PULL_DECODE) {
+            decode(runtime);
+            if (pull->phase == DEV_PULL_DECODE) {
                 return;
             }
         } else if (phase == DEV_PULL_ASK) {
@@ -349,7 +402,15 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
     struct dev_pull *pull = &runtime->pull;
     pull->status = head->status;
     pull->retry_after_s = head->retry_after_s;
-    if (head->status == 200) {
+    bool good = head->status == 200 || head->status == 206;
+    if (good && head->encoding == DEV_ENCODING_DCZ && pull->delta.asked) {
+        pull->refused = !dev_delta_head(runtime, head);
+        return;
+    }
+    if (good && head->encoding != DEV_ENCODING_IDENTITY) {
+        pull->refused = true;
+    } else if (head->status == 200) {
+        dev_delta_drop(runtime); // it came whole
         start_over(runtime);
     } else if (head->status == 206) {
         pull->refused = pull->have == 0 || head->range_from != pull->have;
@@ -362,12 +423,41 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
     }
 }
 
+static void progress(struct dev_runtime *runtime, size_t size)
+{
+    struct dev_pull *pull = &runtime->pull;
+    runtime->stats.pulled_bytes += size;
+    pull->window += (uint32_t)(size < DEV_RATE_WINDOW_BYTES ? size : DEV_RATE_WINDOW_BYTES);
+    if (pull->window >= DEV_RATE_WINDOW_BYTES || pull->have == pull->expected) {
+        pull->window = 0; // progress, and not a drip that would hold the device for ever
+        pull->attempts = 0;
+        pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    }
+}
+
+static void delta_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    enum base_status status = dev_delta_body(runtime, bytes, size);
+    if (status == BASE_OK) {
+        progress(runtime, size);
+    } else if (status == BASE_ERR_TOO_LARGE) {
+        exchange_cancel(runtime);
+        without_delta(runtime);
+    } else {
+        storage_failed(runtime, status);
+    }
+}
+
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_pull *pull = &runtime->pull;
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     if (pull->phase != DEV_PULL_BODY || pull->refused || size == 0) {
+        return;
+    }
+    if (pull->delta.body) {
+        delta_body(runtime, bytes, size);
         return;
     }
     if (size > pull->expected - pull->have) { // more than was signed
@@ -384,9 +474,35 @@ void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t siz
     crypto->hash_update(crypto->ctx, &pull->hash, bytes, size);
     pull->have += size;
     pull->hashed = pull->have;
-    pull->attempts = 0;
-    runtime->stats.pulled_bytes += size;
-    pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    progress(runtime, size);
+}
+
+// The response to a request for a delta is over. False: it was the content itself, or an error that
+// has nothing to do with the delta.
+static bool delta_end(struct dev_runtime *runtime, enum base_status status)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct dev_pull *pull = &runtime->pull;
+    bool wrong_part = pull->status == 416 || pull->status == 206 || pull->status == 200;
+    if (pull->refused && wrong_part) {
+        without_delta(runtime); // the gateway has another delta now, or none
+        return true;
+    }
+    if (!pull->delta.body) {
+        return false;
+    }
+    if (status != BASE_OK) {
+        retry_later(runtime, "connection lost");
+        return true;
+    }
+    status = storage->blob_seal(storage->ctx, &pull->delta.name);
+    if (status != BASE_OK) {
+        storage_failed(runtime, status);
+        return true;
+    }
+    hash_restart(runtime);
+    pull->phase = DEV_PULL_DECODE;
+    return true;
 }
 
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
@@ -394,6 +510,9 @@ void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
     struct dev_pull *pull = &runtime->pull;
     pull->exchange = 0;
     base_assert(pull->phase == DEV_PULL_BODY);
+    if (pull->delta.asked && delta_end(runtime, status)) {
+        return;
+    }
     if (pull->status == 416 || (pull->refused && pull->status == 206)) {
         blob_drop(runtime); // what is here is not a part of what is there
         retry_later(runtime, "range not satisfiable");

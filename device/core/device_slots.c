@@ -170,6 +170,35 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_
     dev_garbage_made(runtime);
 }
 
+void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task)
+{
+    kept_clear(task);
+    dev_garbage_made(runtime);
+}
+
+void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why)
+{
+    struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
+    bool kept = !wire_sha256_is_zero(&task->kept);
+    if (dev_slot_event(task, kept ? DEV_UPDATE_ON_FALL_BACK : DEV_UPDATE_ON_FALL_EMPTY) !=
+        BASE_OK) {
+        return;
+    }
+    kept_take(runtime, task);
+    pull_settle(runtime, task);
+    struct wire_outcome outcome = {
+        .kind = kept ? WIRE_OUTCOME_ROLLED_BACK : WIRE_OUTCOME_REMOVED,
+        .task_id = task->id,
+        .version_id = wire_version_id(&left),
+        .rollout_id = rollout_id,
+        .fingerprint = (uint64_t)(-(int64_t)why),
+        .detail = base_str_of(base_status_text(why)),
+    };
+    dev_outcome(runtime, &outcome);
+    runtime->stats.rollbacks += kept ? 1 : 0;
+}
+
 // ---- Collection
 
 void dev_garbage_made(struct dev_runtime *runtime)
@@ -205,6 +234,11 @@ static void batch_need(struct batch *batch, const struct wire_sha256 *name)
     }
 }
 
+static void batch_need_meta(void *ctx, const struct wire_sha256 *name)
+{
+    batch_need(ctx, name);
+}
+
 static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
                                const struct wire_sha256 *version)
 {
@@ -230,6 +264,7 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint32_t stay = 0;
+    dev_trust_blobs(runtime, batch_need_meta, batch);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
         batch_need_version(runtime, batch, &task->active);
@@ -237,6 +272,9 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
             batch_need_version(runtime, batch, &task->accepted);
         }
+    }
+    if (runtime->pull.phase != DEV_PULL_IDLE && dev_delta_in_use(&runtime->pull)) {
+        batch_need(batch, &runtime->pull.delta.name);
     }
     for (uint32_t i = 0; i < batch->count; i++) {
         batch->needed[i] = batch->needed[i] || batch->unsure;

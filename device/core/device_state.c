@@ -1,15 +1,17 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD1", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//   record := "WLD2", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//             varint root_version, root[32], varint timestamp_version, varint expires_s,
+//             timestamp[32],
 //             varint task_count, task_count x task,
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
-//             4: active, 8: kept, 16: accepted follow), u8 accepted_kind, u8 crashes,
-//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs,
-//             [active[32], u64 rollout], [kept[32], u64 rollout],
-//             [accepted[32], u64 rollout, varint manifest_bytes]
+//             4: active, 8: kept, 16: accepted follow, 32: leased), u8 accepted_kind,
+//             u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed, varint counter,
+//             u64 blocked, varint last_run_s, varint every_s, varint runs, [active[32], u64
+//             rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout, varint manifest_bytes]
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -18,7 +20,7 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD1"
+#define MAGIC          "WLD2"
 #define MAGIC_BYTES    4
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
@@ -27,7 +29,8 @@
 #define TASK_ACTIVE    4u
 #define TASK_KEPT      8u
 #define TASK_ACCEPTED  16u
-#define TASK_FLAGS     31u
+#define TASK_LEASED    32u
+#define TASK_FLAGS     63u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -39,6 +42,7 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= wire_sha256_is_zero(&task->active) ? 0 : TASK_ACTIVE;
     flags |= wire_sha256_is_zero(&task->kept) ? 0 : TASK_KEPT;
     flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
+    flags |= task->leased ? TASK_LEASED : 0;
     return (uint8_t)flags;
 }
 
@@ -50,7 +54,10 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_u8(writer, task->state);
     base_writer_u8(writer, flags);
     base_writer_u8(writer, task->accepted_kind);
+    base_writer_u8(writer, task->accepted_stage);
     base_writer_u8(writer, task->crashes);
+    base_writer_varint(writer, task->lease_until_s);
+    base_writer_varint(writer, task->listed);
     base_writer_varint(writer, task->counter);
     base_writer_u64(writer, task->blocked);
     base_writer_varint(writer, task->last_run_s);
@@ -78,11 +85,16 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_init(&writer, out, capacity);
     base_writer_bytes(&writer, MAGIC, MAGIC_BYTES);
     base_writer_u32(&writer, runtime->epoch);
-    base_writer_u64(&writer, runtime->issued_s);
+    base_writer_u64(&writer, dev_signed_s(runtime));
     base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
     for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
         base_writer_u64(&writer, runtime->refused[i]);
     }
+    base_writer_varint(&writer, runtime->trust.root_version);
+    base_writer_bytes(&writer, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(&writer, runtime->trust.timestamp_version);
+    base_writer_varint(&writer, runtime->trust.timestamp_expires_s);
+    base_writer_bytes(&writer, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
@@ -110,7 +122,10 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->state = base_reader_u8(reader);
     uint8_t flags = base_reader_u8(reader);
     task->accepted_kind = base_reader_u8(reader);
+    task->accepted_stage = base_reader_u8(reader);
     task->crashes = base_reader_u8(reader);
+    task->lease_until_s = base_reader_varint(reader);
+    task->listed = base_reader_varint(reader);
     task->counter = base_reader_varint(reader);
     task->blocked = base_reader_u64(reader);
     task->last_run_s = base_reader_varint(reader);
@@ -118,6 +133,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->running = (flags & TASK_RUNNING) != 0;
     task->failure_reported = (flags & TASK_FAILURE) != 0;
+    task->leased = (flags & TASK_LEASED) != 0;
     if ((flags & TASK_ACTIVE) != 0) {
         base_reader_copy(reader, task->active.bytes, WIRE_SHA256_BYTES);
         task->active_rollout = base_reader_u64(reader);
@@ -184,6 +200,11 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime)
     for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
         runtime->refused[i] = base_reader_u64(reader);
     }
+    runtime->trust.root_version = base_reader_varint(reader);
+    base_reader_copy(reader, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
+    runtime->trust.timestamp_version = base_reader_varint(reader);
+    runtime->trust.timestamp_expires_s = base_reader_varint(reader);
+    base_reader_copy(reader, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
     uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
         task_read(reader, &runtime->tasks[i]);

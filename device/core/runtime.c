@@ -67,7 +67,8 @@ size_t dev_runtime_bytes(const struct dev_config *config)
         return 0;
     }
     return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
-           aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max));
+           aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max)) +
+           (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0);
 }
 
 static void settings_copy(struct dev_settings *settings, const struct dev_config *config)
@@ -75,6 +76,8 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->device_id = config->device_id;
     settings->trusted_key_count = config->trusted_key_count;
     settings->signature_threshold = or_default(config->signature_threshold, 1);
+    settings->root = config->root;
+    settings->root_bytes = config->root_bytes;
     settings->tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     settings->checkin_interval_s = or_default(config->checkin_interval_s, DEFAULT_INTERVAL_S);
@@ -116,6 +119,13 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->attrs_bytes = (uint32_t)base_writer_size(&writer);
     at += aligned(attrs_bound(&attrs));
     dev_outcomes_init(&runtime->outcomes, at, runtime->settings.outcomes_max);
+    if (config->root != NULL) {
+        at += aligned(dev_outcomes_bytes(runtime->settings.outcomes_max));
+        runtime->trust.work = (struct dev_trust_work *)(void *)at;
+        struct wire_verifier verifier = dev_trust_verifier(runtime);
+        struct wire_root root;
+        BASE_TRY(wire_root_open(config->root, config->root_bytes, &verifier, &root));
+    }
     *out_runtime = runtime;
     return BASE_OK;
 }
@@ -127,10 +137,26 @@ uint64_t dev_now_us(const struct dev_runtime *runtime)
     return runtime->ports->clock.mono_us(runtime->ports->clock.ctx);
 }
 
+uint64_t dev_signed_s(const struct dev_runtime *runtime)
+{
+    uint64_t now_us = dev_now_us(runtime);
+    uint64_t passed_us = now_us > runtime->issued_at_us ? now_us - runtime->issued_at_us : 0;
+    return runtime->issued_s > 0 ? runtime->issued_s + passed_us / 1000000 : 0;
+}
+
 uint64_t dev_wall_s(const struct dev_runtime *runtime)
 {
     uint64_t wall_s = runtime->ports->clock.wall_us(runtime->ports->clock.ctx) / 1000000;
-    return wall_s > runtime->issued_s ? wall_s : runtime->issued_s;
+    uint64_t signed_s = dev_signed_s(runtime);
+    return wall_s > signed_s ? wall_s : signed_s;
+}
+
+void dev_time_learn(struct dev_runtime *runtime, uint64_t issued_s)
+{
+    if (issued_s > dev_signed_s(runtime)) {
+        runtime->issued_s = issued_s;
+        runtime->issued_at_us = dev_now_us(runtime);
+    }
 }
 
 uint64_t dev_random(struct dev_runtime *runtime)
@@ -198,6 +224,11 @@ static void start_anew(struct dev_runtime *runtime)
     runtime->task_count = 0;
     runtime->epoch = 0; // drawn with the first outcome
     runtime->issued_s = 0;
+    runtime->trust.root_version = 0;
+    runtime->trust.timestamp_version = 0;
+    runtime->trust.timestamp_expires_s = 0;
+    memset(&runtime->trust.root, 0, sizeof(runtime->trust.root));
+    memset(&runtime->trust.timestamp, 0, sizeof(runtime->trust.timestamp));
     runtime->garbage = false;
     memset(runtime->refused, 0, sizeof(runtime->refused));
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
@@ -259,6 +290,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     control->more_offers = false;
     runtime->pull.phase = DEV_PULL_IDLE;
     runtime->pull.exchange = 0;
+    memset(&runtime->pull.delta, 0, sizeof(runtime->pull.delta));
     runtime->run.run = 0;
     runtime->hints.exchange = 0;
     runtime->hints.missed = false;
@@ -268,6 +300,15 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     dev_backoff_init(&runtime->hints.backoff, base_ms, cap_ms);
     dev_backoff_init(&runtime->save_backoff, DEV_SAVE_RETRY_BASE_MS, DEV_SAVE_RETRY_CAP_MS);
     runtime->save_not_before_us = 0;
+    runtime->issued_at_us = now_us;
+    runtime->trust.phase = DEV_TRUST_IDLE;
+    runtime->trust.exchange = 0;
+    runtime->trust.wanted = false;
+    runtime->trust.asked = false;
+    runtime->trust.directed = false;
+    runtime->trust.not_before_us = 0;
+    runtime->trust.scenario_size = 0;
+    dev_backoff_init(&runtime->trust.backoff, base_ms, cap_ms);
 }
 
 enum base_status dev_boot(struct dev_runtime *runtime)
@@ -277,6 +318,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     runtime->dirty = false;
     lanes_init(runtime, now_us);
     BASE_TRY(state_restore(runtime));
+    dev_trust_restore(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
         if (task->running) {
@@ -305,6 +347,8 @@ static uint64_t next_due_us(const struct dev_runtime *runtime)
     uint64_t due_us = dev_control_due_us(runtime);
     due_us = earliest(due_us, dev_pull_due_us(runtime));
     due_us = earliest(due_us, dev_run_due_us(runtime));
+    due_us = earliest(due_us, dev_trust_due_us(runtime));
+    due_us = earliest(due_us, dev_lease_due_us(runtime));
     if (runtime->settings.hints && runtime->hints.exchange == 0) {
         due_us = earliest(due_us, runtime->hints.due_us);
     }
@@ -319,7 +363,9 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
     base_assert(runtime->booted);
     uint64_t due_us = now_us;
     for (int pass = 0; pass < DEV_TICK_PASSES && due_us <= now_us; pass++) {
+        dev_lease_step(runtime);
         (void)dev_flush(runtime, now_us);
+        dev_trust_step(runtime, now_us);
         dev_run_step(runtime, now_us);
         dev_pull_step(runtime, now_us);
         dev_hints_step(runtime, now_us);
@@ -339,6 +385,7 @@ void dev_stop(struct dev_runtime *runtime)
         return;
     }
     dev_control_stop(runtime);
+    dev_trust_stop(runtime);
     dev_hints_stop(runtime);
     dev_pull_stop(runtime);
     dev_run_stop(runtime);
@@ -379,6 +426,10 @@ enum base_status dev_on_offer_header(struct dev_runtime *runtime, struct base_st
         return BASE_ERR_INVALID;
     }
     BASE_TRY(offers_walk(runtime, &stream, bytes, size, false));
+    if (runtime->trust.work != NULL) { // it answers no question of ours: ask
+        dev_checkin_now(runtime);
+        return BASE_OK;
+    }
     BASE_TRY(offers_walk(runtime, &stream, bytes, size, true));
     if ((stream.flags & WIRE_OFFER_FLAG_ASK_PAIRS) != 0) {
         runtime->control.pairs_wanted = true;
@@ -400,6 +451,8 @@ void dev_on_head(struct dev_runtime *runtime, uint32_t exchange,
         dev_control_head(runtime, head);
     } else if (exchange == runtime->pull.exchange) {
         dev_pull_head(runtime, head);
+    } else if (exchange == runtime->trust.exchange) {
+        dev_trust_head(runtime, head);
     } else if (exchange == runtime->hints.exchange) {
         dev_hints_head(runtime, head);
     }
@@ -414,6 +467,8 @@ void dev_on_body(struct dev_runtime *runtime, uint32_t exchange, const uint8_t *
         dev_control_body(runtime, bytes, size);
     } else if (exchange == runtime->pull.exchange) {
         dev_pull_body(runtime, bytes, size);
+    } else if (exchange == runtime->trust.exchange) {
+        dev_trust_body(runtime, bytes, size);
     } else if (exchange == runtime->hints.exchange) {
         dev_hints_body(runtime, bytes, size);
     }
@@ -428,6 +483,8 @@ void dev_on_end(struct dev_runtime *runtime, uint32_t exchange, enum base_status
         dev_control_end(runtime, status);
     } else if (exchange == runtime->pull.exchange) {
         dev_pull_end(runtime, status);
+    } else if (exchange == runtime->trust.exchange) {
+        dev_trust_end(runtime, status);
     } else if (exchange == runtime->hints.exchange) {
         dev_hints_end(runtime);
     } else {
@@ -441,7 +498,8 @@ void dev_on_end(struct dev_runtime *runtime, uint32_t exchange, enum base_status
 bool dev_is_idle(const struct dev_runtime *runtime)
 {
     bool waiting = runtime->control.exchange != 0 || runtime->pull.phase != DEV_PULL_IDLE ||
-                   runtime->run.run != 0 || runtime->dirty || runtime->outcomes.count > 0;
+                   runtime->run.run != 0 || runtime->dirty || runtime->outcomes.count > 0 ||
+                   runtime->trust.wanted || runtime->trust.phase != DEV_TRUST_IDLE;
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];

@@ -5,9 +5,14 @@
 //   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
+//   device_delta.c    brings a file as the difference to the one that runs
 //   device_run.c      runs what is due
 //   device_control.c  check-ins and reports
 //   device_hints.c    the hint stream
+//   device_trust.c    brings roots, timestamp and snapshots
+//   trust_store.c     which of them are believed, and where they lie
+//   trust_judge.c     does a release agree with the director and the snapshot?
+//   device_lease.c    versions that run on a lease, and versions that must stop
 //
 // One rule holds them together: the runtime acts on nothing that is not stored. Whoever changes
 // what must survive a kill sets `dirty`; while it is set no report leaves, no pull and no run
@@ -22,12 +27,15 @@
 #include "core/update_state.h"
 #include "device/device.h"
 #include "device/port.h"
+#include "wire/meta.h"
 #include "wire/profile.h"
+#include "wire/root.h"
 #include "wire/statement.h"
 
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
 #define DEV_PULL_CORRUPT_MAX   2 // whole downloads with a wrong hash, then likewise
+#define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
 #define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
 #define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
@@ -37,6 +45,8 @@
 #define DEV_CRASHES_MAX        200
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
+#define DEV_ROOT_STEPS_MAX     256  // of the root chain in one cycle; the next cycle goes on
+#define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
 enum dev_control_kind {
     DEV_CONTROL_NONE,
@@ -50,6 +60,7 @@ enum dev_pull_phase {
     DEV_PULL_REHASH, // hash what is there of it
     DEV_PULL_ASK,    // request the rest
     DEV_PULL_BODY,   // response under way
+    DEV_PULL_DECODE, // make the blob from a delta
 };
 
 // What the device holds of one task. All but the last two members is stored.
@@ -69,9 +80,13 @@ struct dev_task {
     uint32_t runs;           // of the active version since its activation
     uint8_t state;           // enum dev_update_state
     uint8_t accepted_kind;   // enum wire_release_kind
-    uint8_t crashes;         // of the active version on trial
-    bool running;            // a run on trial was started and has not ended
-    bool failure_reported;   // of the pull of the accepted version
+    uint8_t accepted_stage;  // stage kind of the accepted statement
+    bool leased;             // the accepted version runs only while lease_until_s is ahead
+    uint64_t lease_until_s;
+    uint64_t listed;       // highest counter a snapshot listed for the task
+    uint8_t crashes;       // of the active version on trial
+    bool running;          // a run on trial was started and has not ended
+    bool failure_reported; // of the pull of the accepted version
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
@@ -82,6 +97,8 @@ struct dev_settings {
     uint64_t device_id;
     uint32_t trusted_key_count;
     uint32_t signature_threshold;
+    const uint8_t *root; // NULL: trusted_keys count
+    size_t root_bytes;
     uint32_t tasks_max;
     uint32_t outcomes_max;
     uint32_t checkin_interval_s;
@@ -115,7 +132,23 @@ struct dev_control {
     struct dev_offers_stream offers;
 };
 
+// The difference that brings the blob of the pull.
+struct dev_delta {
+    struct wire_sha256 dictionary; // zero: the blob comes whole
+    struct wire_sha256 name;       // under which the difference is stored
+    struct wire_sha256 given_up;   // blob that no delta could make
+    uint64_t have;                 // bytes stored of it
+    void *decoder;                 // NULL: not decoding; otherwise the two are mapped
+    const uint8_t *old_bytes;
+    size_t old_size;
+    const uint8_t *bytes;
+    size_t size;
+    bool asked; // by the request under way
+    bool body;  // the response under way is a delta
+};
+
 struct dev_pull {
+    struct dev_delta delta;
     struct dev_hash_state hash;
     struct wire_sha256 blob;
     uint64_t expected; // bytes of the blob
@@ -127,6 +160,7 @@ struct dev_pull {
     uint32_t task;     // index
     uint32_t file;     // files before this one are complete
     uint32_t attempts; // since the last progress
+    uint32_t window;   // bytes since the deadline was moved
     uint32_t corrupt;
     uint32_t retry_after_s;
     int status;
@@ -155,6 +189,49 @@ struct dev_hints {
     struct dev_sse sse;
 };
 
+enum dev_trust_phase {
+    DEV_TRUST_IDLE,
+    DEV_TRUST_ROOT, // asks for the next root until there is none
+    DEV_TRUST_TIMESTAMP,
+    DEV_TRUST_SNAPSHOT,
+};
+
+// What only a device with a root needs: behind the tasks in the caller's memory.
+struct dev_trust_work {
+    struct wire_director director;
+    uint8_t buffer[WIRE_META_BYTES_MAX];
+};
+
+struct dev_trust {
+    // Stored.
+    uint64_t root_version;
+    uint64_t timestamp_version; // 0: none
+    uint64_t timestamp_expires_s;
+    struct wire_sha256 root;      // blob of the newest root; zero: the one of the settings
+    struct wire_sha256 timestamp; // blob; zero: none
+    // Not stored.
+    struct dev_trust_work *work; // NULL without a root
+    struct dev_hash_state hash;  // of the snapshot under way
+    struct wire_sha256 snapshot; // under way
+    uint64_t snapshot_bytes;
+    uint64_t deadline_us;
+    uint64_t not_before_us;
+    size_t fill;
+    size_t window; // bytes since the deadline was moved
+    uint32_t exchange;
+    uint32_t steps; // of the root chain in this cycle
+    int status;
+    uint8_t phase;
+    bool wanted;   // a cycle is to be done
+    bool changed;  // something new came in this cycle: check in again
+    bool directed; // the answer under way began with a director's answer that holds
+    bool asked;    // a nonce is out
+    uint8_t nonce[WIRE_NONCE_BYTES];
+    uint8_t scenario_size; // whose snapshot is missing; 0: none
+    char scenario[WIRE_SCENARIO_MAX];
+    struct dev_backoff backoff;
+};
+
 struct dev_runtime {
     const struct dev_ports *ports;
     struct dev_settings settings;
@@ -167,7 +244,8 @@ struct dev_runtime {
     uint32_t epoch; // 0: not drawn yet
     uint32_t next_exchange;
     uint32_t next_run;
-    uint64_t issued_s; // highest time seen in a verified statement
+    uint64_t issued_s;     // highest time seen in a verified statement
+    uint64_t issued_at_us; // when that was, on the monotonic clock
     uint64_t refused[DEV_REFUSED_MAX];
     uint64_t save_not_before_us;
     struct dev_backoff save_backoff;
@@ -179,6 +257,7 @@ struct dev_runtime {
     struct dev_pull pull;
     struct dev_run run;
     struct dev_hints hints;
+    struct dev_trust trust;
 };
 
 // A manifest on the stack while its bytes are mapped.
@@ -191,8 +270,11 @@ struct dev_manifest {
 
 // ---- runtime.c
 uint64_t dev_now_us(const struct dev_runtime *runtime);
-// Wall clock in seconds that never goes behind what a verified statement said.
+// Wall clock in seconds that never goes behind what was signed and the time that passed since.
 uint64_t dev_wall_s(const struct dev_runtime *runtime);
+// The signed part of it alone; 0: nothing was signed yet.
+uint64_t dev_signed_s(const struct dev_runtime *runtime);
+void dev_time_learn(struct dev_runtime *runtime, uint64_t issued_s);
 uint64_t dev_random(struct dev_runtime *runtime);
 uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
 uint32_t dev_exchange_new(struct dev_runtime *runtime);
@@ -202,9 +284,9 @@ struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
-#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 10 * 10 + 3 * WIRE_SHA256_BYTES + 8)
+#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 12 * 10 + 3 * WIRE_SHA256_BYTES + 9)
 #define DEV_STATE_SAVE_MAX                                                                         \
-    (128 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
+    (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
      DEV_OUTCOME_ENTRY_MAX)
 BASE_NODISCARD enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out,
                                                  size_t capacity, size_t *out_size);
@@ -219,6 +301,8 @@ bool dev_task_valid(const struct dev_task *task);
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size);
+// True when `mark` was refused before; notes it otherwise.
+bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 
 // ---- device_slots.c
 BASE_NODISCARD enum base_status dev_manifest_open(struct dev_runtime *runtime,
@@ -233,6 +317,10 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
 void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
+// The active version may not run any more, for `why`: back to the kept one, or to none. It is not
+// blocked.
+void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why);
+void dev_slot_forget_kept(struct dev_runtime *runtime, struct dev_task *task);
 // Blobs may have become useless: collect them when all is stored.
 void dev_garbage_made(struct dev_runtime *runtime);
 void dev_slots_collect(struct dev_runtime *runtime);
@@ -246,6 +334,21 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+
+// ---- device_delta.c
+bool dev_delta_in_use(const struct dev_pull *pull);
+// Looks for a dictionary for the blob that was just picked. May move the pull to DECODE, when the
+// whole difference is here already.
+void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file);
+// The head says dcz, as asked for. False: of no use.
+bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+BASE_NODISCARD enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *bytes,
+                                               size_t size);
+// One slice into the blob. CORRUPT and the port's errors: this delta does not make it.
+BASE_NODISCARD enum base_status dev_delta_decode(struct dev_runtime *runtime, bool *out_end);
+void dev_delta_close(struct dev_runtime *runtime);   // unmaps; what is stored stays
+void dev_delta_give_up(struct dev_runtime *runtime); // the blob comes whole from now on
+void dev_delta_drop(struct dev_runtime *runtime);    // it did its work, or is not needed
 
 // ---- device_run.c
 void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);
@@ -262,6 +365,91 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_control_due_us(const struct dev_runtime *runtime);
 // Queues an outcome of `task` (NULL: of no known task) for the next report.
 void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome);
+
+// ---- device_trust.c: the cycle root, timestamp, snapshot; on devices with a root
+void dev_trust_step(struct dev_runtime *runtime, uint64_t now_us);
+void dev_trust_stop(struct dev_runtime *runtime);
+void dev_trust_head(struct dev_runtime *runtime, const struct dev_response_head *head);
+void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+void dev_trust_end(struct dev_runtime *runtime, enum base_status status);
+uint64_t dev_trust_due_us(const struct dev_runtime *runtime);
+// Asks for a cycle when the timestamp ran out. Called after a check-in.
+void dev_trust_age(struct dev_runtime *runtime);
+// Something signed was refused: counted, logged, and reported once.
+void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status);
+
+// ---- trust_store.c
+// A root while its bytes are mapped.
+struct dev_trust_root {
+    struct wire_root parsed;
+    const uint8_t *bytes;
+    size_t size;
+    bool mapped;
+};
+struct dev_trust_snapshot {
+    struct wire_snapshot parsed;
+    const uint8_t *bytes;
+    size_t size;
+    struct wire_sha256 name;
+};
+struct wire_verifier dev_trust_verifier(struct dev_runtime *runtime);
+// After the record was read: is the root there, is the one of the settings newer?
+void dev_trust_restore(struct dev_runtime *runtime);
+// CORRUPT, IO.
+BASE_NODISCARD enum base_status dev_trust_root_open(struct dev_runtime *runtime,
+                                                    struct dev_trust_root *out);
+void dev_trust_root_close(struct dev_runtime *runtime, struct dev_trust_root *root);
+// Verifies and believes: the next root, a timestamp, the snapshot under way. A refusal leaves all
+// as it is. *out_new: it was not known before.
+BASE_NODISCARD enum base_status dev_trust_root_take(struct dev_runtime *runtime,
+                                                    const uint8_t *bytes, size_t size);
+BASE_NODISCARD enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime,
+                                                         const uint8_t *bytes, size_t size,
+                                                         bool *out_new);
+BASE_NODISCARD enum base_status dev_trust_snapshot_take(struct dev_runtime *runtime);
+// The timestamp in force. NOT_FOUND: none. Names are borrowed until _timestamp_close.
+BASE_NODISCARD enum base_status dev_trust_timestamp_open(struct dev_runtime *runtime,
+                                                         struct wire_timestamp *out,
+                                                         const uint8_t **out_bytes,
+                                                         size_t *out_size);
+void dev_trust_timestamp_close(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+// The snapshot of a scenario of `timestamp`. NOT_FOUND: to be brought; MIXED: there is none.
+BASE_NODISCARD enum base_status dev_trust_snapshot_open(struct dev_runtime *runtime,
+                                                        const struct wire_timestamp *timestamp,
+                                                        struct base_str scenario,
+                                                        struct dev_trust_snapshot *out);
+void dev_trust_snapshot_close(struct dev_runtime *runtime, struct dev_trust_snapshot *snapshot);
+// Calls `need` for every blob trust rests on.
+void dev_trust_blobs(struct dev_runtime *runtime,
+                     void (*need)(void *ctx, const struct wire_sha256 *name), void *ctx);
+
+// ---- trust_judge.c
+// Draws the nonce of a check-in and writes the header's value.
+void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1]);
+// The first envelope of an answer: a director's answer to the question that is out.
+void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+// May a release be followed, as far as director, timestamp and snapshot go? BUSY: metadata is to
+// be brought first, then the device asks again.
+BASE_NODISCARD enum base_status dev_trust_release(struct dev_runtime *runtime,
+                                                  const struct wire_release *release);
+// Signatures of a release alone.
+BASE_NODISCARD enum base_status dev_trust_signatures(struct dev_runtime *runtime,
+                                                     const struct wire_envelope *envelope,
+                                                     const struct wire_release *release);
+
+// ---- device_lease.c
+// The statement a task follows: does its version run on a lease, and how long?
+void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
+                     const struct wire_release *release);
+// A director's answer renews what it names.
+void dev_lease_renew(struct dev_runtime *runtime);
+void dev_lease_step(struct dev_runtime *runtime);
+uint64_t dev_lease_due_us(const struct dev_runtime *runtime);
+// When a check-in is due that renews the leases; UINT64_MAX: there is none.
+uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);
+bool dev_lease_any(const struct dev_runtime *runtime);
+// Stops and removes what the timestamp in force kills.
+void dev_kills_obey(struct dev_runtime *runtime);
 
 // ---- device_hints.c
 void dev_hints_step(struct dev_runtime *runtime, uint64_t now_us);

@@ -93,9 +93,37 @@ static bool key_ids_differ(const struct wire_signature *signatures, uint32_t cou
     return true;
 }
 
+size_t wire_envelope_bytes_max(uint8_t type)
+{
+    switch (type) {
+    case WIRE_ENVELOPE_TYPE_RELEASE:
+    case WIRE_ENVELOPE_TYPE_DIRECTOR:
+        return WIRE_STATEMENT_BYTES_MAX;
+    case WIRE_ENVELOPE_TYPE_ROOT:
+    case WIRE_ENVELOPE_TYPE_TIMESTAMP:
+        return WIRE_META_BYTES_MAX;
+    case WIRE_ENVELOPE_TYPE_SNAPSHOT:
+        return WIRE_SNAPSHOT_BYTES_MAX;
+    default:
+        return 0;
+    }
+}
+
+bool wire_envelope_is_director(const uint8_t *bytes, size_t size)
+{
+    return size > ENVELOPE_MAGIC_SIZE && memcmp(bytes, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE) == 0 &&
+           bytes[ENVELOPE_MAGIC_SIZE] == WIRE_ENVELOPE_TYPE_DIRECTOR;
+}
+
+bool wire_envelope_is_hashed(uint8_t type)
+{
+    return type == WIRE_ENVELOPE_TYPE_ROOT || type == WIRE_ENVELOPE_TYPE_SNAPSHOT ||
+           type == WIRE_ENVELOPE_TYPE_TIMESTAMP;
+}
+
 static enum base_status envelope_check(const struct wire_envelope *envelope)
 {
-    if (envelope->type != WIRE_ENVELOPE_TYPE_RELEASE) {
+    if (wire_envelope_bytes_max(envelope->type) == 0) {
         return BASE_ERR_UNSUPPORTED;
     }
     if (envelope->payload_bytes == 0 || envelope->signature_count == 0 ||
@@ -111,8 +139,8 @@ enum base_status wire_envelope_encode(const struct wire_envelope *envelope, uint
 {
     BASE_TRY(envelope_check(envelope));
     struct base_writer writer;
-    base_writer_init(&writer, out,
-                     capacity < WIRE_STATEMENT_BYTES_MAX ? capacity : WIRE_STATEMENT_BYTES_MAX);
+    size_t most = wire_envelope_bytes_max(envelope->type);
+    base_writer_init(&writer, out, capacity < most ? capacity : most);
     base_writer_bytes(&writer, ENVELOPE_MAGIC, ENVELOPE_MAGIC_SIZE);
     base_writer_u8(&writer, envelope->type);
     base_writer_varint(&writer, envelope->payload_bytes);
@@ -142,7 +170,7 @@ static void read_signatures(struct base_reader *reader, struct wire_envelope *en
 
 enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size, struct wire_envelope *out)
 {
-    if (size > WIRE_STATEMENT_BYTES_MAX) {
+    if (size > WIRE_SNAPSHOT_BYTES_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
     struct base_reader reader;
@@ -153,7 +181,15 @@ enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size, struct w
         return BASE_ERR_UNSUPPORTED;
     }
     struct wire_envelope envelope = {.type = base_reader_u8(&reader)};
-    uint64_t payload_bytes = base_reader_varint_max(&reader, WIRE_STATEMENT_BYTES_MAX);
+    BASE_TRY(reader.status);
+    size_t most = wire_envelope_bytes_max(envelope.type);
+    if (most == 0) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    if (size > most) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    uint64_t payload_bytes = base_reader_varint_max(&reader, most);
     envelope.payload_bytes = (size_t)payload_bytes;
     envelope.payload = base_reader_bytes(&reader, envelope.payload_bytes);
     read_signatures(&reader, &envelope);

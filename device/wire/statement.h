@@ -1,22 +1,36 @@
 // The release statement: signed permission for a version to run in one stage, and its envelope.
 //
-//   envelope := "WLS1", u8 type, varint payload_size, payload, u8 signature_count, count x {
-//   key_id[32], signature[64] } signed bytes := "walle-meta-v1\0", u8 type, payload           (the
-//   raw bytes received; verify before parsing) key_id = SHA-256 of the 32-byte public key; each key
-//   id counts once. payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter,
-//   manifest[32], varint manifest_bytes,
-//                       u64 rollout_id, u64 salt, u16 max_bucket, u8 stage_kind, u64 issued_s, u64
-//                       expires_s
+//   envelope     := "WLS1", u8 type, varint payload_size, payload,
+//                   u8 signature_count, count x { key_id[32], signature[64] }
+//   signed bytes := "walle-meta-v1\0", u8 type, payload as received; of the large types (ROOT,
+//                   SNAPSHOT, TIMESTAMP) the SHA-256 of the payload instead
+//   key_id = SHA-256 of the 32-byte public key; each key id counts once.
+//   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, manifest[32],
+//                       varint manifest_bytes, u64 rollout_id, u64 salt, u16 max_bucket,
+//                       u8 stage_kind, u64 issued_s, u64 expires_s
+//
+// Payloads of the other types are in wire/root.h and wire/meta.h.
 #ifndef WIRE_STATEMENT_H
 #define WIRE_STATEMENT_H
 
 #include "base/cursor.h"
 #include "wire/digest.h"
 
-#define WIRE_STATEMENT_BYTES_MAX   1024
-#define WIRE_STATEMENT_SIGNATURES  8
-#define WIRE_STATEMENT_DOMAIN      "walle-meta-v1" // signed with its NUL
-#define WIRE_ENVELOPE_TYPE_RELEASE 1
+#define WIRE_STATEMENT_BYTES_MAX  1024
+#define WIRE_STATEMENT_SIGNATURES 8
+#define WIRE_STATEMENT_DOMAIN     "walle-meta-v1" // signed with its NUL
+
+// What an envelope is about, and how large it may be: each is under its own limit before anything
+// is read.
+#define WIRE_META_BYTES_MAX     8192
+#define WIRE_SNAPSHOT_BYTES_MAX (1024 * 1024)
+enum wire_envelope_type {
+    WIRE_ENVELOPE_TYPE_RELEASE = 1,
+    WIRE_ENVELOPE_TYPE_ROOT = 2,
+    WIRE_ENVELOPE_TYPE_SNAPSHOT = 3,
+    WIRE_ENVELOPE_TYPE_TIMESTAMP = 4,
+    WIRE_ENVELOPE_TYPE_DIRECTOR = 5,
+};
 
 enum wire_release_kind {
     WIRE_RELEASE_INSTALL = 1, // run this version
@@ -59,13 +73,20 @@ BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *r
 BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_t size,
                                                    struct wire_release *out);
 // Duplicate key ids, zero or too many signatures, trailing bytes: INVALID; other magic or type:
-// UNSUPPORTED.
+// UNSUPPORTED; over the type's limit: TOO_LARGE.
 BASE_NODISCARD enum base_status wire_envelope_encode(const struct wire_envelope *envelope,
                                                      uint8_t *out, size_t capacity,
                                                      size_t *out_size);
 BASE_NODISCARD enum base_status wire_envelope_parse(const uint8_t *bytes, size_t size,
                                                     struct wire_envelope *out);
-// The bytes a signature is over: domain, type, payload. TOO_LARGE past `capacity`.
+// Largest envelope of a type; 0: no such type.
+size_t wire_envelope_bytes_max(uint8_t type);
+// Does the envelope say that it is a director's answer? To sort what comes, before it is parsed.
+bool wire_envelope_is_director(const uint8_t *bytes, size_t size);
+// Is it the SHA-256 of the payload that is signed?
+bool wire_envelope_is_hashed(uint8_t type);
+// The bytes a signature is over: domain, type, payload (of a hashed type: give the digest as the
+// payload). TOO_LARGE past `capacity`.
 BASE_NODISCARD enum base_status wire_envelope_signed_bytes(uint8_t type, const uint8_t *payload,
                                                            size_t payload_bytes, uint8_t *out,
                                                            size_t capacity, size_t *out_size);

@@ -38,6 +38,14 @@
     X(TARGET, -204, "not meant for this device")                                                   \
     X(EXPIRED, -205, "no longer valid")                                                            \
     X(DENIED, -206, "not permitted")                                                               \
+    X(THRESHOLD, -207, "too few of the role's keys signed")                                        \
+    X(ROOT, -208, "not the successor of the trusted root")                                         \
+    X(FRESHNESS, -209, "answer is not to this question")                                           \
+    X(DIRECTOR, -210, "release and director disagree")                                             \
+    X(FROZEN, -211, "signed metadata ran out")                                                     \
+    X(MIXED, -212, "not in the current snapshot")                                                  \
+    X(KILLED, -213, "version is on the kill list")                                                 \
+    X(LEASE, -214, "lease ran out")                                                                \
     X(NOMEM, -300, "out of memory")                                                                \
     X(FULL, -301, "storage full")                                                                  \
     X(LIMIT, -302, "a bounded queue or table is full")                                             \

@@ -1,9 +1,9 @@
 // `walle-engine check --onnx-cases`: the ONNX project's test cases. A case is a folder with
 // model.onnx and folders test_data_set_N of input_K.pb and output_K.pb.
 //
-// Counts passed, unsupported (the engine refuses the model, naming why) and failed; prints a line
-// for each case that did not pass. Cases whose results are random by nature are compared by type
-// and shape.
+// Counts passed, amended, unsupported (the engine refuses the model, naming why) and failed; prints
+// a line for each case that did not pass. Cases whose results are random by nature are compared by
+// type and shape. Amended are cases whose data contradict their model: see `amendments`.
 #include "cli/engine_cli.h"
 
 #include "base/alloc.h"
@@ -18,12 +18,25 @@
 #define DATA_SETS_MAX 64u
 #define ARENA_CHUNK   ((size_t)64 << 10)
 
-enum outcome { PASSED, UNSUPPORTED, FAILED, OUTCOME_COUNT };
+enum outcome { PASSED, AMENDED, UNSUPPORTED, FAILED, OUTCOME_COUNT };
+
+// Cases whose data were made with an attribute that their model leaves out and whose default is
+// another value. Such a case is run as it is; when its results differ, it is run once more with the
+// attribute set on every node of that operator, and must pass then.
+struct amendment {
+    const char *name, *op, *attribute;
+    float value;
+};
+static const struct amendment amendments[] = {
+    // Made with the epsilon of the case `test_adam`; the operator's default is 1e-6.
+    {"test_adam_multiple", "Adam", "epsilon", 1e-2F},
+};
 
 struct one_case {
     struct eng_cli *cli;
     const char *path;
-    struct eng_cli scratch; // its arena lives as long as the case
+    const struct amendment *amendment; // NULL: as the file has it
+    struct eng_cli scratch;            // its arena lives as long as the case
     struct eng_model *model;
     struct eng_session *session;
     bool is_random;
@@ -200,13 +213,47 @@ static enum outcome run_loaded(struct one_case *c)
     return outcome;
 }
 
-static enum outcome run_case(struct eng_cli *cli, const char *path, struct one_case *c)
+// Sets the attribute on every node of the operator; INVALID when a node has it already.
+static enum base_status amend(struct one_case *c)
 {
-    *c = (struct one_case){.cli = cli, .path = path};
+    const struct amendment *a = c->amendment;
+    struct eng_graph *graph = c->model->graph;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        struct eng_node *node = &graph->nodes[n]; // this model is the case's alone
+        if (strcmp(node->op, a->op) != 0) {
+            continue;
+        }
+        if (eng_node_attr(node, a->attribute) != NULL) {
+            return eng_node_error(node, &c->error, BASE_ERR_INVALID, "has %s already",
+                                  a->attribute);
+        }
+        struct eng_attr *attrs =
+            base_arena_alloc(&c->scratch.arena, (node->attr_count + 1u) * sizeof *attrs);
+        if (attrs == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        if (node->attr_count > 0) {
+            memcpy(attrs, node->attrs, node->attr_count * sizeof *attrs);
+        }
+        attrs[node->attr_count] =
+            (struct eng_attr){.name = a->attribute, .kind = ENG_ATTR_FLOAT, .u.f = a->value};
+        node->attrs = attrs;
+        node->attr_count++;
+    }
+    return BASE_OK;
+}
+
+static enum outcome run_once(struct eng_cli *cli, const char *path,
+                             const struct amendment *amendment, struct one_case *c)
+{
+    *c = (struct one_case){.cli = cli, .path = path, .amendment = amendment};
     base_arena_init(&c->scratch.arena, base_alloc_heap(), ARENA_CHUNK, 0);
     char file[PATH_BYTES];
     (void)snprintf(file, sizeof file, "%s/model.onnx", path);
     enum base_status status = eng_model_load(file, NULL, &c->model, &c->error);
+    if (status == BASE_OK && amendment != NULL) {
+        status = amend(c);
+    }
     if (status == BASE_OK) {
         status = eng_session_new(c->model, &cli->session, &c->session, &c->error);
     }
@@ -280,9 +327,22 @@ static const char *name_of(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
+static enum outcome run_case(struct eng_cli *cli, const char *path, struct one_case *c)
+{
+    enum outcome outcome = run_once(cli, path, NULL, c);
+    for (size_t i = 0; i < sizeof amendments / sizeof amendments[0] && outcome == FAILED; i++) {
+        if (strcmp(amendments[i].name, name_of(path)) == 0) {
+            printf("as given %s: %s\n", amendments[i].name, c->error.text);
+            outcome = run_once(cli, path, &amendments[i], c);
+            return outcome == PASSED ? AMENDED : outcome;
+        }
+    }
+    return outcome;
+}
+
 static int run_folder(struct eng_cli *cli, const char *folder)
 {
-    static const char *const outcomes[] = {"passed", "unsupported", "failed"};
+    static const char *const outcomes[] = {"passed", "amended", "unsupported", "failed"};
     size_t counts[OUTCOME_COUNT] = {0};
     size_t random_count = 0;
     size_t skipped = 0;
@@ -302,17 +362,20 @@ static int run_folder(struct eng_cli *cli, const char *folder)
         enum outcome outcome = run_case(cli, paths[i], &c);
         counts[outcome]++;
         random_count += outcome == PASSED && c.is_random;
-        if (outcome != PASSED) {
+        if (outcome == AMENDED) {
+            printf("amended %s: passed with %s = %g\n", name, c.amendment->attribute,
+                   (double)c.amendment->value);
+        } else if (outcome != PASSED) {
             printf("%s %s: %s\n", outcomes[outcome], name, c.error.text);
         } else if (cli->is_verbose) {
             printf("passed %s%s\n", name, c.is_random ? " (random: type and shape only)" : "");
         }
         (void)fflush(stdout);
     }
-    printf("%s: %zu cases: %zu passed (%zu of them random: type and shape only), %zu unsupported, "
-           "%zu failed, %zu skipped\n",
-           folder, count, counts[PASSED], random_count, counts[UNSUPPORTED], counts[FAILED],
-           skipped);
+    printf("%s: %zu cases: %zu passed (%zu of them random: type and shape only), %zu amended, "
+           "%zu unsupported, %zu failed, %zu skipped\n",
+           folder, count, counts[PASSED], random_count, counts[AMENDED], counts[UNSUPPORTED],
+           counts[FAILED], skipped);
     return counts[FAILED] > 0 ? ENG_CLI_FAILED : ENG_CLI_OK;
 }
 

@@ -242,7 +242,7 @@ enum base_status sim_predicate_parse(struct base_str text, struct sim_predicate 
         return fail(&s, s.at, BASE_ERR_INVALID, "'&&' or the end is expected here");
     }
     uint32_t bad = 0;
-    struct pol_target target = {out->conds, out->cond_count};
+    struct pol_target target = {.conds = out->conds, .cond_count = out->cond_count};
     enum pol_reason reason = pol_target_check(&target, &bad);
     if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {
         const char *at = bad < out->cond_count ? out->conds[bad].attr.data : out->text;
@@ -253,6 +253,6 @@ enum base_status sim_predicate_parse(struct base_str text, struct sim_predicate 
 
 bool sim_predicate_match(const struct sim_predicate *predicate, const struct pol_attrs *attrs)
 {
-    struct pol_target target = {predicate->conds, predicate->cond_count};
+    struct pol_target target = {.conds = predicate->conds, .cond_count = predicate->cond_count};
     return pol_target_match(&target, attrs).matched;
 }

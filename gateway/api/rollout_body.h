@@ -6,9 +6,8 @@
 #include "base/error.h"
 #include "svc/rollouts.h"
 
-#define GW_API_OPERAND_TEXT_MAX 128u
-#define GW_API_DWELL_S_MAX      (30.0 * 24 * 3600)
-#define GW_API_EXECUTION_S_MAX  (7u * 24 * 3600)
+#define GW_API_DWELL_S_MAX     (30.0 * 24 * 3600)
+#define GW_API_EXECUTION_S_MAX (7u * 24 * 3600)
 
 struct gw_rollout_body {
     struct gw_rollout_spec spec; // points into the arena

@@ -39,7 +39,7 @@ enum cli_exit {
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs the release")                                 \
     X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
-    X(TARGET, 0, "target", "FILE", "Conditions (JSON list) a device must meet")                    \
+    X(TARGET, 0, "target", "EXPR", "Which devices: an expression, or a file of conditions")        \
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
@@ -57,7 +57,13 @@ enum cli_exit {
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
-    X(AFTER, 0, "after", "KEY", "Continue behind this key")
+    X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
+    X(TAG, 0, "tag", "TAG", "Version out of git: v1.2.0, or BRANCH/v1.2.0")                        \
+    X(BRANCH, 0, "branch", "NAME", "With --tag: the task, when several branches have the commit")  \
+    X(SCENARIO, 0, "scenario", "NAME", "With --tag: instead of the repository's name")             \
+    X(FOLDER, 0, "folder", "PATH", "With --tag: where task.json lies in the repository")           \
+    X(DRY_RUN, 0, "dry-run", NULL, "Show what would be done, change nothing")                      \
+    X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")
 
 enum cli_option {
 #define CLI_OPTION_ENUM(name, key, text, argument, doc) CLI_OPTION_##name,
@@ -106,11 +112,15 @@ enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, dou
                               double max, double *out_value);
 
 // Commands, by file.
+enum cli_exit cli_completion_bash(struct cli *cli);
+enum cli_exit cli_completion_zsh(struct cli *cli);
+enum cli_exit cli_completion_fish(struct cli *cli);
 enum cli_exit cli_key_new(struct cli *cli);
 enum cli_exit cli_task_init(struct cli *cli);
 enum cli_exit cli_task_build(struct cli *cli);
 enum cli_exit cli_task_run(struct cli *cli);
 enum cli_exit cli_task_push(struct cli *cli);
+enum cli_exit cli_task_verify(struct cli *cli);
 enum cli_exit cli_task_list(struct cli *cli);
 enum cli_exit cli_task_get(struct cli *cli);
 enum cli_exit cli_rollout_plan(struct cli *cli);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #define COMMAND_BITS (CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY))
+#define GIT_BITS     (CLI_BIT(TAG) | CLI_BIT(BRANCH) | CLI_BIT(SCENARIO) | CLI_BIT(FOLDER))
 #define PLAN_BITS                                                                                  \
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
      CLI_BIT(MAX_FAILURE))
@@ -15,17 +16,27 @@ const struct cli_command cli_commands[] = {
     {"task", "build", "DIR",
      "Compile a task to bytecode, name every file by its SHA-256, write the manifest.",
      "  walle task build conf/tasks/ipv --out build/ipv\n"
-     "  walle task build hello --out build/hello --version 1.2.0",
-     CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT), 1, 1, cli_task_build},
+     "  walle task build hello --out build/hello --version 1.2.0\n"
+     "  walle task build shop.git --tag page-view/v1.2.0 --out build/page-view",
+     CLI_BIT(OUT) | CLI_BIT(VERSION) | CLI_BIT(FORMAT) | GIT_BITS, 1, 1, cli_task_build},
     {"task", "run", "BUILD",
      "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
      "  walle task run build/ipv\n"
      "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json",
      CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
      cli_task_run},
-    {"task", "push", "BUILD", "Upload what the gateway's store lacks, then register the version.",
-     "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/cert.pem",
-     CLI_BITS_GATEWAY, 1, 1, cli_task_push},
+    {"task", "push", "BUILD",
+     "Upload what the gateway's store lacks, then register the version; with --tag, of a "
+     "repository: scenario = repository, task = branch, version = tag.",
+     "  walle task push build/ipv --gateway https://127.0.0.1:8443 --ca gateway/cert.pem\n"
+     "  walle task push shop --tag page-view/v1.2.0 --dry-run\n"
+     "  walle task push /srv/git/shop.git --tag v1.2.0 --branch page-view",
+     CLI_BITS_GATEWAY | GIT_BITS | CLI_BIT(DRY_RUN), 1, 1, cli_task_push},
+    {"task", "verify", "BUILD",
+     "Check a build: content against names, scripts for this runtime, models for the engine.",
+     "  walle task verify build/ipv\n"
+     "  walle task verify shop.git --tag page-view/v1.2.0 --registered",
+     CLI_BITS_GATEWAY | GIT_BITS | CLI_BIT(REGISTERED), 1, 1, cli_task_verify},
     {"task", "list", "", "List tasks.", "  walle task list -o json",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
@@ -70,6 +81,12 @@ const struct cli_command cli_commands[] = {
     {"device", "list", "", "List devices, ordered by id.",
      "  walle device list --limit 10 --after 0123456789abcdef",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list},
+    {"completion", "bash", "", "Print completion for bash.",
+     "  walle completion bash > /etc/bash_completion.d/walle", 0, 0, 0, cli_completion_bash},
+    {"completion", "zsh", "", "Print completion for zsh.", "  walle completion zsh >> ~/.zshrc", 0,
+     0, 0, cli_completion_zsh},
+    {"completion", "fish", "", "Print completion for fish.", "  walle completion fish | source", 0,
+     0, 0, cli_completion_fish},
 };
 
 const unsigned cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);

@@ -1,9 +1,10 @@
-// Commands about tasks: init, build, push, list, get. One thread.
+// Commands about tasks: init, build, push, verify, list, get. One thread.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/task_build.h"
+#include "cli/task_git.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,24 +110,88 @@ static void show_build_take(const struct cli *cli, const char *verb, json_t *roo
     json_decref(root);
 }
 
+// ---- Build, from a folder or from a tag
+
+// What a build is made of. Zero-initialise; release with origin_done.
+struct origin {
+    struct task_git git;
+    struct task_identity identity;
+    struct task_build_options options;
+};
+
+static enum cli_exit git_options_fit(const struct cli *cli)
+{
+    bool needs_tag = cli_given(cli, CLI_OPTION_BRANCH) || cli_given(cli, CLI_OPTION_SCENARIO) ||
+                     cli_given(cli, CLI_OPTION_FOLDER);
+
+    return !needs_tag || cli_given(cli, CLI_OPTION_TAG)
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "--branch, --scenario and --folder go with --tag");
+}
+
+static enum cli_exit origin_open(const struct cli *cli, const char *out_folder, struct origin *out)
+{
+    struct base_error error = {0};
+    struct task_git_options git = {
+        .repository = cli->args[0],
+        .tag = cli->values[CLI_OPTION_TAG],
+        .branch = cli->values[CLI_OPTION_BRANCH],
+        .scenario = cli->values[CLI_OPTION_SCENARIO],
+        .subfolder = cli->values[CLI_OPTION_FOLDER],
+    };
+
+    out->options.folder = cli->args[0];
+    out->options.out_folder = out_folder;
+    out->options.version = cli->values[CLI_OPTION_VERSION];
+    enum cli_exit code = git_options_fit(cli);
+    if (code != CLI_EXIT_OK || git.tag == NULL) {
+        return code;
+    }
+    if (out->options.version != NULL) {
+        return cli_fail(CLI_EXIT_USAGE, "--tag says the version; --version does not go with it");
+    }
+    if (task_git_open(&git, &out->git, &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    out->identity = (struct task_identity){.name = out->git.name,
+                                           .version = out->git.version,
+                                           .confined = true,
+                                           .fetch = task_git_fetch,
+                                           .ctx = &out->git};
+    out->options.folder = out->git.folder;
+    out->options.identity = &out->identity;
+    out->options.commit = out->git.commit;
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit origin_build(const struct origin *origin, struct task_build *out)
+{
+    struct base_error error = {0};
+
+    return task_build_make(&origin->options, out, &error) == BASE_OK
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+}
+
 enum cli_exit cli_task_build(struct cli *cli)
 {
     const char *out_folder = cli->values[CLI_OPTION_OUT];
     struct task_build build = {0};
-    struct base_error error = {0};
+    struct origin origin = {0};
 
     if (out_folder == NULL || out_folder[0] == '\0') {
         return cli_fail(CLI_EXIT_USAGE, "--out DIR is missing: where the built version goes");
     }
-    enum base_status status =
-        task_build_make(cli->args[0], out_folder, cli->values[CLI_OPTION_VERSION], &build, &error);
-    if (status != BASE_OK) {
-        task_build_done(&build);
-        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    enum cli_exit code = origin_open(cli, out_folder, &origin);
+    if (code == CLI_EXIT_OK) {
+        code = origin_build(&origin, &build);
     }
-    show_build_take(cli, "built", build_object(&build));
+    if (code == CLI_EXIT_OK) {
+        show_build_take(cli, "built", build_object(&build));
+    }
     task_build_done(&build);
-    return CLI_EXIT_OK;
+    task_git_done(&origin.git);
+    return code;
 }
 
 // ---- Push
@@ -228,23 +293,165 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
                                : cli_fail(CLI_EXIT_REFUSED, "blobs keep being missing; gave up");
 }
 
+// Names and bytes of the blobs the gateway lacks, without sending any.
+static enum cli_exit count_lacking(const struct cli *cli, const struct task_build *build,
+                                   json_t *root)
+{
+    char path[CLI_PATH_MAX] = "/v1/blob/";
+    json_t *lacking = json_array();
+    uint64_t bytes = 0;
+    size_t prefix = strlen(path);
+
+    for (uint32_t i = 0; i <= build->manifest.file_count; ++i) {
+        bool is_file = i < build->manifest.file_count;
+        const struct wire_manifest_file *file = &build->manifest.files[i];
+        struct cli_answer answer = {0};
+        struct cli_call call = {.method = "HEAD", .path = path};
+        wire_sha256_hex(is_file ? &file->digest : &build->manifest_digest, path + prefix);
+        enum cli_exit code = cli_http_call(cli, &call, &answer);
+        long status = answer.status;
+        cli_answer_done(&answer);
+        if (code != CLI_EXIT_OK || (status != 404 && status >= 300)) {
+            json_decref(lacking);
+            return code != CLI_EXIT_OK ? code : cli_fail(CLI_EXIT_REFUSED, "%s: %ld", path, status);
+        }
+        if (status == 404) {
+            bytes += is_file ? file->bytes : build->manifest_size;
+            (void)json_array_append_new(lacking,
+                                        is_file ? json_stringn(file->name.data, file->name.size)
+                                                : json_string("manifest"));
+        }
+    }
+    (void)json_object_set_new(root, "lacking", lacking);
+    (void)json_object_set_new(root, "lacking_bytes", json_integer((json_int_t)bytes));
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit push_plan(const struct cli *cli, const struct task_build *build)
+{
+    json_t *root = build_object(build);
+    size_t index;
+    json_t *name;
+    enum cli_exit code = count_lacking(cli, build, root);
+
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, root);
+    }
+    printf("would upload %llu bytes and register %s %s, manifest %s\n",
+           (unsigned long long)cli_json_u64(root, "lacking_bytes"),
+           cli_json_text(root, "name", "?"), cli_json_text(root, "version", "?"),
+           cli_json_text(root, "manifest", "?"));
+    json_array_foreach(json_object_get(root, "lacking"), index, name)
+    {
+        printf("  %s\n", json_string_value(name));
+    }
+    json_decref(root);
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit push_build(const struct cli *cli, const char *folder,
+                                const struct task_build *build)
+{
+    uint64_t uploaded = 0;
+
+    if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
+        return push_plan(cli, build);
+    }
+    enum cli_exit code = register_version(cli, folder, build, &uploaded);
+    if (code == CLI_EXIT_OK) {
+        json_t *root = build_object(build);
+        (void)json_object_set_new(root, "uploaded", json_integer((json_int_t)uploaded));
+        show_build_take(cli, "pushed", root);
+    }
+    return code;
+}
+
+// Builds into the scratch folder of the repository's tree and pushes that.
+static enum cli_exit push_tag(const struct cli *cli)
+{
+    struct task_build build = {0};
+    struct origin origin = {0};
+    char out_folder[CLI_PATH_MAX] = "";
+    enum cli_exit code = origin_open(cli, out_folder, &origin);
+
+    if (code == CLI_EXIT_OK) {
+        (void)snprintf(out_folder, sizeof(out_folder), "%.*s/build", CLI_PATH_MAX - 8,
+                       origin.git.scratch);
+        code = origin_build(&origin, &build);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = push_build(cli, out_folder, &build);
+    }
+    task_build_done(&build);
+    task_git_done(&origin.git);
+    return code;
+}
+
 enum cli_exit cli_task_push(struct cli *cli)
 {
     struct task_build build = {0};
     struct base_error error = {0};
-    uint64_t uploaded = 0;
+    enum cli_exit code = git_options_fit(cli);
 
+    if (code != CLI_EXIT_OK || cli_given(cli, CLI_OPTION_TAG)) {
+        return code != CLI_EXIT_OK ? code : push_tag(cli);
+    }
     if (task_build_load(cli->args[0], &build, &error) != BASE_OK) {
         task_build_done(&build);
-        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+        return cli_fail(CLI_EXIT_LOCAL, "%s (build it first, or give --tag for a repository)",
+                        error.text);
     }
-    enum cli_exit code = register_version(cli, cli->args[0], &build, &uploaded);
+    code = push_build(cli, cli->args[0], &build);
+    task_build_done(&build);
+    return code;
+}
+
+// ---- Verify
+
+// The gateway must know exactly this manifest for this task and version.
+static enum cli_exit verify_registered(const struct cli *cli, const struct task_build *build)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    char name[WIRE_TASK_NAME_MAX + 1];
+    char hex[WIRE_SHA256_HEX + 1];
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)build->manifest.task_name.size,
+                   build->manifest.task_name.data);
+    wire_sha256_hex(&build->manifest_digest, hex);
+    if (!cli_path_add(path, sizeof(path) - 80, name)) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%s", hex);
+    return cli_api_call(cli, "GET", path, NULL, NULL);
+}
+
+enum cli_exit cli_task_verify(struct cli *cli)
+{
+    struct task_build build = {0};
+    struct origin origin = {0};
+    struct base_error error = {0};
+    char folder[CLI_PATH_MAX];
+    enum cli_exit code = git_options_fit(cli);
+
+    (void)snprintf(folder, sizeof(folder), "%s", cli->args[0]);
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_TAG)) {
+        code = origin_open(cli, folder, &origin);
+        (void)snprintf(folder, sizeof(folder), "%.*s/build", CLI_PATH_MAX - 8, origin.git.scratch);
+        code = code == CLI_EXIT_OK ? origin_build(&origin, &build) : code;
+    } else if (code == CLI_EXIT_OK && task_build_load(folder, &build, &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    if (code == CLI_EXIT_OK && task_build_verify(folder, &build, &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_REGISTERED)) {
+        code = verify_registered(cli, &build);
+    }
     if (code == CLI_EXIT_OK) {
-        json_t *root = build_object(&build);
-        (void)json_object_set_new(root, "uploaded", json_integer((json_int_t)uploaded));
-        show_build_take(cli, "pushed", root);
+        show_build_take(cli, "verified", build_object(&build));
     }
     task_build_done(&build);
+    task_git_done(&origin.git);
     return code;
 }
 

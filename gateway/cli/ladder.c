@@ -3,9 +3,12 @@
 
 #include "cli/cli_json.h"
 
+#include "policy/expr.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static json_t *default_ladder(void)
 {
@@ -140,10 +143,32 @@ enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages)
     return CLI_EXIT_OK;
 }
 
+// A text of the targeting language, checked here so that a slip is told before anything is signed.
+static enum cli_exit expression(const char *text, json_t **out_target)
+{
+    struct pol_expr_error where = {0};
+    const struct pol_expr *expr = NULL;
+    size_t bytes = 0;
+    size_t size = strnlen(text, POL_EXPR_TEXT_MAX + 1);
+
+    if (!pol_expr_compile((struct pol_text){text, (uint32_t)size}, NULL, 0, &expr, &bytes,
+                          &where)) {
+        return cli_fail(CLI_EXIT_USAGE,
+                        "--target: no such file, and no expression: line %u, "
+                        "column %u: %s",
+                        where.line, where.column, where.message);
+    }
+    *out_target = json_string(text);
+    return *out_target != NULL ? CLI_EXIT_OK
+                               : cli_fail(CLI_EXIT_USAGE, "--target: an expression is UTF-8");
+}
+
 enum cli_exit ladder_target(const struct cli *cli, json_t **out_target)
 {
     if (cli_given(cli, CLI_OPTION_TARGET)) {
-        return load_list(cli->values[CLI_OPTION_TARGET], "target", out_target);
+        const char *value = cli->values[CLI_OPTION_TARGET];
+        return access(value, F_OK) == 0 ? load_list(value, "target", out_target)
+                                        : expression(value, out_target);
     }
     *out_target = json_array();
     return CLI_EXIT_OK;

@@ -16,7 +16,8 @@
 // Stages as an array owned by the caller. --stages FILE (a list, or {"stages": [...]}) replaces the
 // default ladder; --min-sample, --min-dwell and --max-failure fill what a stage leaves open.
 enum cli_exit ladder_stages(const struct cli *cli, json_t **out_stages);
-// The conditions of --target FILE; an empty array without it.
+// --target: the conditions in a file of that name, otherwise the text as an expression of the
+// targeting language; an empty array without it.
 enum cli_exit ladder_target(const struct cli *cli, json_t **out_target);
 
 // What a statement for this stage says; `stage` was made by ladder_stages.

@@ -5,8 +5,9 @@
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/signing.h"
-#include "cli/task_source.h"
+#include "engine/engine.h"
 #include "policy/semver.h"
+#include "vm/mpy_check.h"
 #include "vm/vm.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct built_file {
 };
 
 struct builder {
+    const struct task_build_options *options;
     struct task_source source;
     const char *out_folder;
     const char *version;
@@ -70,6 +72,22 @@ static enum base_status compile_file(const struct task_source_file *file, struct
     return BASE_OK;
 }
 
+// A model the engine cannot take would fail on every device: better here, with the node's name.
+static enum base_status check_model(const char *name, const uint8_t *bytes, size_t size,
+                                    struct base_error *error)
+{
+    struct eng_model *model = NULL;
+    struct base_error inner = {0};
+    size_t length = strlen(name);
+    if (length < 5 || strcmp(name + length - 5, ".onnx") != 0) {
+        return BASE_OK;
+    }
+    enum base_status status = eng_model_load_memory(bytes, size, NULL, &model, &inner);
+    eng_model_unref(model);
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "%s: %.160s", name, inner.text);
+}
+
 static enum base_status build_file(struct builder *builder, uint32_t index,
                                    struct base_error *error)
 {
@@ -82,6 +100,9 @@ static enum base_status build_file(struct builder *builder, uint32_t index,
         BASE_TRY(
             cli_file_read(file->path, TASK_BUILD_FILE_MAX, &built->bytes, &built->size, error));
         (void)snprintf(built->name, sizeof(built->name), "%s", file->name);
+        if (file->kind == WIRE_FILE_MODEL) {
+            BASE_TRY(check_model(file->name, built->bytes, built->size, error));
+        }
     }
     BASE_TRY(signing_sha256(built->bytes, built->size, &built->digest));
     return write_blob(builder->out_folder, &built->digest, built->bytes, built->size, error);
@@ -152,6 +173,9 @@ static enum base_status write_summary(const struct builder *builder, const struc
     json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:o}", "name", builder->source.name, "version",
                              builder->version, "manifest", hex, "manifest_bytes",
                              (json_int_t)build->manifest_size, "files", files);
+    if (root != NULL && builder->options->commit != NULL) {
+        (void)json_object_set_new(root, "commit", json_string(builder->options->commit));
+    }
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     if (text == NULL) {
@@ -165,13 +189,14 @@ static enum base_status write_summary(const struct builder *builder, const struc
     return status;
 }
 
-static enum base_status build_all(struct builder *builder, const char *folder,
-                                  struct task_build *out, struct base_error *error)
+static enum base_status build_all(struct builder *builder, struct task_build *out,
+                                  struct base_error *error)
 {
+    const struct task_build_options *options = builder->options;
     char path[CLI_PATH_MAX];
     struct pol_semver parsed;
 
-    BASE_TRY(task_source_load(folder, &builder->source, error));
+    BASE_TRY(task_source_load(options->folder, options->identity, &builder->source, error));
     if (builder->version == NULL) {
         builder->version = builder->source.version;
     } else if (!pol_semver_parse(builder->version, (uint32_t)strlen(builder->version), &parsed)) {
@@ -193,17 +218,18 @@ static enum base_status build_all(struct builder *builder, const char *folder,
     return cli_file_write(path, out->manifest_bytes, out->manifest_size, error);
 }
 
-enum base_status task_build_make(const char *folder, const char *out_folder, const char *version,
-                                 struct task_build *out, struct base_error *error)
+enum base_status task_build_make(const struct task_build_options *options, struct task_build *out,
+                                 struct base_error *error)
 {
     struct builder *builder = calloc(1, sizeof(*builder));
 
     if (builder == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    builder->out_folder = out_folder;
-    builder->version = version;
-    enum base_status status = build_all(builder, folder, out, error);
+    builder->options = options;
+    builder->out_folder = options->out_folder;
+    builder->version = options->version;
+    enum base_status status = build_all(builder, out, error);
     for (uint32_t i = 0; i < builder->source.file_count; ++i) {
         free(builder->files[i].bytes);
     }
@@ -229,6 +255,49 @@ enum base_status task_build_load(const char *folder, struct task_build *out,
                               base_status_text(status));
     }
     return signing_sha256(out->manifest_bytes, out->manifest_size, &out->manifest_digest);
+}
+
+static enum base_status verify_file(const char *folder, const struct wire_manifest_file *file,
+                                    struct base_error *error)
+{
+    char name[WIRE_FILE_NAME_MAX + 1];
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[CLI_PATH_MAX];
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    struct wire_sha256 digest;
+
+    (void)snprintf(name, sizeof(name), "%.*s", (int)file->name.size, file->name.data);
+    wire_sha256_hex(&file->digest, hex);
+    if (snprintf(path, sizeof(path), "%s/blobs/%s", folder, hex) >= CLI_PATH_MAX) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
+    }
+    BASE_TRY(cli_file_read(path, TASK_BUILD_FILE_MAX, &bytes, &size, error));
+    enum base_status status = signing_sha256(bytes, size, &digest);
+    if (status == BASE_OK && (size != file->bytes || !wire_sha256_equal(&digest, &file->digest))) {
+        status = base_error_set(error, BASE_ERR_HASH,
+                                "%s (%s): the content does not match its name", name, path);
+    }
+    struct dev_mpy_fault fault = {0};
+    if (status == BASE_OK && file->kind == WIRE_FILE_SCRIPT &&
+        dev_mpy_check(bytes, size, &fault) != BASE_OK) {
+        status = base_error_set(error, BASE_ERR_INVALID, "%s: byte %zu: %s", name, fault.offset,
+                                fault.what);
+    }
+    if (status == BASE_OK && file->kind == WIRE_FILE_MODEL) {
+        status = check_model(name, bytes, size, error);
+    }
+    free(bytes);
+    return status;
+}
+
+enum base_status task_build_verify(const char *folder, const struct task_build *build,
+                                   struct base_error *error)
+{
+    for (uint32_t i = 0; i < build->manifest.file_count; ++i) {
+        BASE_TRY(verify_file(folder, &build->manifest.files[i], error));
+    }
+    return BASE_OK;
 }
 
 void task_build_done(struct task_build *build)

@@ -9,7 +9,7 @@
 #define TASK_BUILD_H
 
 #include "base/error.h"
-#include "wire/manifest.h"
+#include "cli/task_source.h"
 
 #define TASK_BUILD_SOURCE_MAX (1024u * 1024)       // one Python file
 #define TASK_BUILD_FILE_MAX   (256u * 1024 * 1024) // one model or data file
@@ -21,11 +21,23 @@ struct task_build {
     struct wire_manifest manifest; // borrowed from manifest_bytes
 };
 
-// Compiles and writes. `version` NULL takes the one in task.json. IO, INVALID, TOO_LARGE, NOMEM;
-// `error` says the file, the line and what is wrong.
-BASE_NODISCARD enum base_status task_build_make(const char *folder, const char *out_folder,
-                                                const char *version, struct task_build *out,
-                                                struct base_error *error);
+struct task_build_options {
+    const char *folder;
+    const char *out_folder;
+    const char *version;                  // NULL: the one in task.json
+    const struct task_identity *identity; // may be NULL
+    const char *commit;                   // noted in build.json; NULL: not from git
+};
+
+// Compiles, loads every .onnx model to see that the engine takes it, and writes. IO, INVALID,
+// UNSUPPORTED (an operator the engine lacks), TOO_LARGE, NOMEM; `error` says the file, the line or
+// node, and what is wrong.
+BASE_NODISCARD enum base_status task_build_make(const struct task_build_options *options,
+                                                struct task_build *out, struct base_error *error);
+// Does the build hold what it says: every blob there with the bytes its name promises, scripts of
+// this runtime, models the engine takes? HASH, NOT_FOUND, INVALID.
+BASE_NODISCARD enum base_status
+task_build_verify(const char *folder, const struct task_build *build, struct base_error *error);
 // Reads BUILD/manifest. IO, INVALID.
 BASE_NODISCARD enum base_status task_build_load(const char *folder, struct task_build *out,
                                                 struct base_error *error);

@@ -15,7 +15,7 @@
 
 static const char *const task_fields[] = {"name",    "version", "entry", "heap_kib", "time_ms",
                                           "every_s", "config",  "files", NULL};
-static const char *const file_fields[] = {"name", "path", "kind", NULL};
+static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 
 static enum base_status take_text(const json_t *document, const char *key, const char **out,
                                   struct base_error *error)
@@ -27,6 +27,31 @@ static enum base_status take_text(const json_t *document, const char *key, const
                               key);
     }
     *out = text;
+    return BASE_OK;
+}
+
+// The branch of SCENARIO/BRANCH is enough where the whole is known.
+static bool same_or_last_part(const char *text, const char *whole)
+{
+    const char *slash = strchr(whole, '/');
+    return strcmp(text, whole) == 0 || (slash != NULL && strcmp(text, slash + 1) == 0);
+}
+
+// A text that may be told from outside: then the document may leave it out but not contradict.
+static enum base_status take_given(const json_t *document, const char *key, const char *given,
+                                   const char **out, struct base_error *error)
+{
+    if (given == NULL) {
+        return take_text(document, key, out, error);
+    }
+    const json_t *value = json_object_get(document, key);
+    if (value != NULL &&
+        (!json_is_string(value) || !same_or_last_part(json_string_value(value), given))) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: \"%s\" is not \"%.80s\", which branch and tag say", key,
+                              given);
+    }
+    *out = given;
     return BASE_OK;
 }
 
@@ -106,10 +131,38 @@ static enum base_status take_kind(const char *name, const json_t *kind, enum wir
     return BASE_OK;
 }
 
-static enum base_status take_file(const char *folder, const json_t *item, uint32_t index,
-                                  struct task_source_file *out, struct base_error *error)
+// Absolute, or with a part "..".
+static bool leaves_folder(const char *path)
+{
+    for (const char *at = path; at != NULL; at = strchr(at + 1, '/')) {
+        const char *part = at[0] == '/' ? at + 1 : at;
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) {
+            return true;
+        }
+    }
+    return path[0] == '/';
+}
+
+static enum base_status fetch_file(const struct task_source *source, const char *from,
+                                   const char *path, struct task_source_file *out,
+                                   struct base_error *error)
+{
+    const struct task_identity *identity = source->identity;
+    if (identity == NULL || identity->fetch == NULL) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: file \"%.80s\" is from tag \"%.60s\": build from git "
+                              "(--tag)",
+                              out->name, from);
+    }
+    return identity->fetch(identity->ctx, from, path, out->path, error);
+}
+
+static enum base_status take_file(const char *folder, const struct task_source *source,
+                                  const json_t *item, uint32_t index, struct task_source_file *out,
+                                  struct base_error *error)
 {
     const char *path = NULL;
+    const char *from = NULL;
     const json_t *kind = NULL;
 
     if (json_is_string(item)) {
@@ -121,6 +174,7 @@ static enum base_status take_file(const char *folder, const json_t *item, uint32
         BASE_TRY(cli_json_only(item, file_fields, what, error));
         out->name = json_string_value(json_object_get(item, "name"));
         path = cli_json_text(item, "path", out->name);
+        from = cli_json_text(item, "from", NULL);
         kind = json_object_get(item, "kind");
     }
     if (out->name == NULL || out->name[0] == '\0') {
@@ -132,6 +186,15 @@ static enum base_status take_file(const char *folder, const json_t *item, uint32
         return base_error_set(error, BASE_ERR_TOO_LARGE,
                               "task.json: files[%u]: name longer than %d bytes", index,
                               WIRE_FILE_NAME_MAX);
+    }
+    if (from != NULL) {
+        BASE_TRY(fetch_file(source, from, path, out, error));
+        return take_kind(out->name, kind, &out->kind, error);
+    }
+    if (source->identity != NULL && source->identity->confined && leaves_folder(path)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: file \"%.80s\" lies outside the repository's folder",
+                              path);
     }
     int size = path[0] == '/' ? snprintf(out->path, sizeof(out->path), "%s", path)
                               : snprintf(out->path, sizeof(out->path), "%s/%s", folder, path);
@@ -157,7 +220,7 @@ static enum base_status take_files(const char *folder, struct task_source *sourc
     }
     for (uint32_t i = 0; i < json_array_size(files); ++i) {
         struct task_source_file *file = &source->files[i];
-        BASE_TRY(take_file(folder, json_array_get(files, i), i, file, error));
+        BASE_TRY(take_file(folder, source, json_array_get(files, i), i, file, error));
         for (uint32_t k = 0; k < i; ++k) {
             if (strcmp(source->files[k].name, file->name) == 0) {
                 return base_error_set(error, BASE_ERR_INVALID,
@@ -182,8 +245,11 @@ static enum base_status take_identity(struct task_source *source, struct base_er
     const json_t *document = source->document;
     struct pol_semver version;
 
-    BASE_TRY(take_text(document, "name", &source->name, error));
-    BASE_TRY(take_text(document, "version", &source->version, error));
+    const struct task_identity *given = source->identity;
+    BASE_TRY(
+        take_given(document, "name", given != NULL ? given->name : NULL, &source->name, error));
+    BASE_TRY(take_given(document, "version", given != NULL ? given->version : NULL,
+                        &source->version, error));
     BASE_TRY(take_text(document, "entry", &source->entry, error));
     if (!wire_task_name_ok(base_str_of(source->name))) {
         return base_error_set(error, BASE_ERR_INVALID,
@@ -202,14 +268,15 @@ static enum base_status take_identity(struct task_source *source, struct base_er
     return take_number(document, "every_s", EVERY_S_MAX, &source->every_s, error);
 }
 
-enum base_status task_source_load(const char *folder, struct task_source *out,
-                                  struct base_error *error)
+enum base_status task_source_load(const char *folder, const struct task_identity *identity,
+                                  struct task_source *out, struct base_error *error)
 {
     char path[TASK_SOURCE_PATH_MAX];
 
     if (snprintf(path, sizeof(path), "%s/task.json", folder) >= TASK_SOURCE_PATH_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", folder);
     }
+    out->identity = identity;
     BASE_TRY(cli_json_load(path, &out->document, error));
     if (!json_is_object(out->document)) {
         return base_error_set(error, BASE_ERR_INVALID, "task.json: not an object");

@@ -6,7 +6,9 @@
 //     "files": [ "ipv.py", {"name": "model.onnx", "path": "../models/a.onnx", "kind": "model"} ] }
 //
 // A .py file becomes bytecode and is imported under its name without suffix. Kinds: script (.py),
-// model (.onnx), data (anything else). `path` is relative to the folder.
+// model (.onnx), data (anything else). `path` is relative to the folder. In git a file may come
+// from another tag of the same repository: {"name": "words.bin", "from": "shared/v3"}; name and
+// version come from the branch and the tag, and where task.json has them too they must agree.
 #ifndef TASK_SOURCE_H
 #define TASK_SOURCE_H
 
@@ -23,9 +25,21 @@ struct task_source_file {
     char path[TASK_SOURCE_PATH_MAX];
 };
 
+// Who a source is when its folder does not say it all: a version in git. Borrowed.
+struct task_identity {
+    const char *name;
+    const char *version;
+    bool confined; // paths must stay inside the folder
+    // Brings a file of another tag; NULL: "from" is refused.
+    enum base_status (*fetch)(void *ctx, const char *tag, const char *path,
+                              char out_path[TASK_SOURCE_PATH_MAX], struct base_error *error);
+    void *ctx;
+};
+
 // Zero-initialise; release with task_source_done. Texts are borrowed from the document inside.
 struct task_source {
     json_t *document;
+    const struct task_identity *identity; // may be NULL
     const char *name;
     const char *version;
     const char *entry;
@@ -38,8 +52,10 @@ struct task_source {
 };
 
 // IO, INVALID, TOO_LARGE, NOMEM; `error` says the file, the field and what is wrong.
-BASE_NODISCARD enum base_status task_source_load(const char *folder, struct task_source *out,
-                                                 struct base_error *error);
+// `identity` NULL: task.json says it all.
+BASE_NODISCARD enum base_status task_source_load(const char *folder,
+                                                 const struct task_identity *identity,
+                                                 struct task_source *out, struct base_error *error);
 void task_source_done(struct task_source *source); // accepts NULL and half-loaded sources
 
 #endif

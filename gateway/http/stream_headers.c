@@ -69,6 +69,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
     case 16:
         return is(name, "walle-credential") ? &request->credential : NULL;
+    case 20:
+        return is(name, "available-dictionary") ? &request->available_dictionary : NULL;
     default:
         return NULL;
     }

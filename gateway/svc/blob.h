@@ -15,6 +15,9 @@
 #define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
 #define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are
 #define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)   // larger ones too
+#define GW_BLOB_DCZ_MIN         128u                 // smaller ones are never sent as deltas
+#define GW_BLOB_DCZ_MAX         (96u * 1024 * 1024)  // larger ones, or dictionaries, neither
+#define GW_BLOB_DCZ_WAIT_MAX    (8u * 1024 * 1024)   // larger: the first to ask gets it whole
 
 struct gw_core;
 struct gw_worker;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "svc/blob_zstd.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // A table that cannot grow leaves hh.tbl NULL instead of ending the process.
@@ -13,6 +14,7 @@
 
 struct blob_key {
     struct wire_sha256 digest;
+    struct wire_sha256 dictionary; // of a delta; otherwise zero
     uint8_t variant;
 };
 
@@ -119,6 +121,13 @@ static void make_key(struct blob_key *key, const struct wire_sha256 *digest,
     key->variant = (uint8_t)variant;
 }
 
+static void make_dcz_key(struct blob_key *key, const struct wire_sha256 *digest,
+                         const struct wire_sha256 *dictionary)
+{
+    make_key(key, digest, GW_BLOB_DCZ);
+    key->dictionary = *dictionary;
+}
+
 // A new reference to a cached blob, or NULL.
 static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key *key)
 {
@@ -174,29 +183,27 @@ static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
     return blob;
 }
 
-static struct gw_blob *new_blob(const struct wire_sha256 *digest, enum gw_blob_variant variant,
-                                struct gw_store_bytes bytes)
+// Takes the bytes; NULL, and they are freed, when there is no memory.
+static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_bytes bytes)
 {
     struct gw_blob *blob = calloc(1, sizeof(*blob));
     if (blob == NULL) {
+        gw_store_bytes_done(&bytes);
         return NULL;
     }
-    make_key(&blob->key, digest, variant);
+    blob->key = *key;
     atomic_init(&blob->refs, 1);
     atomic_init(&blob->no_zstd, false);
     blob->bytes = bytes;
     char hex[WIRE_SHA256_HEX + 1];
-    wire_sha256_hex(digest, hex);
-    char *at = blob->etag;
-    *at++ = '"';
-    memcpy(at, hex, WIRE_SHA256_HEX);
-    at += WIRE_SHA256_HEX;
-    if (variant == GW_BLOB_ZSTD) {
-        memcpy(at, "-zstd", 5);
-        at += 5;
-    }
-    *at++ = '"';
-    blob->etag_bytes = (size_t)(at - blob->etag);
+    char dictionary[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&key->digest, hex);
+    wire_sha256_hex(&key->dictionary, dictionary);
+    int size = key->variant == GW_BLOB_DCZ
+                   ? snprintf(blob->etag, sizeof(blob->etag), "\"%s-dcz-%.16s\"", hex, dictionary)
+                   : snprintf(blob->etag, sizeof(blob->etag), "\"%s%s\"", hex,
+                              key->variant == GW_BLOB_ZSTD ? "-zstd" : "");
+    blob->etag_bytes = (size_t)size;
     return blob;
 }
 
@@ -209,9 +216,8 @@ enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *di
     if (blob == NULL) {
         struct gw_store_bytes bytes;
         BASE_TRY(gw_store_blob_load(core->store, digest, &bytes));
-        blob = new_blob(digest, GW_BLOB_IDENTITY, bytes);
+        blob = new_blob(&key, bytes);
         if (blob == NULL) {
-            gw_store_bytes_done(&bytes);
             return BASE_ERR_NOMEM;
         }
         blob = insert(core->blobs, blob);
@@ -255,12 +261,90 @@ enum base_status gw_blob_make_zstd(struct gw_core *core, const struct wire_sha25
     BASE_TRY(status);
     bytes.data = heap;
     bytes.heap = heap;
-    struct gw_blob *blob = new_blob(digest, GW_BLOB_ZSTD, bytes);
+    struct blob_key key;
+    make_key(&key, digest, GW_BLOB_ZSTD);
+    struct gw_blob *blob = new_blob(&key, bytes);
     if (blob == NULL) {
-        gw_store_bytes_done(&bytes);
         return BASE_ERR_NOMEM;
     }
     *out_blob = insert(core->blobs, blob);
+    return BASE_OK;
+}
+
+// ---- Deltas. One that does not pay is cached too, as an empty blob, so that it is tried once.
+
+struct gw_blob *gw_blob_cached_dcz(struct gw_core *core, const struct wire_sha256 *digest,
+                                   const struct wire_sha256 *dictionary, bool *out_useless)
+{
+    struct blob_key key;
+    make_dcz_key(&key, digest, dictionary);
+    struct gw_blob *blob = lookup(core->blobs, &key);
+    *out_useless = blob != NULL && blob->bytes.size == 0;
+    if (*out_useless) {
+        gw_blob_release(blob);
+        return NULL;
+    }
+    return blob;
+}
+
+static bool may_delta(const struct gw_blob *identity, const struct gw_blob *dictionary)
+{
+    return identity->bytes.size >= GW_BLOB_DCZ_MIN && identity->bytes.size <= GW_BLOB_DCZ_MAX &&
+           dictionary->bytes.size <= GW_BLOB_DCZ_MAX;
+}
+
+// UNSUPPORTED: *out stays empty.
+static enum base_status compress_delta(struct gw_core *core, const struct blob_key *key,
+                                       struct gw_store_bytes *out)
+{
+    struct gw_blob *identity;
+    struct gw_blob *base;
+    BASE_TRY(gw_blob_open(core, &key->digest, &identity));
+    enum base_status status = gw_blob_open(core, &key->dictionary, &base);
+    if (status != BASE_OK) {
+        gw_blob_release(identity);
+        return status;
+    }
+    uint8_t *heap = NULL;
+    status = BASE_ERR_UNSUPPORTED;
+    if (may_delta(identity, base)) {
+        struct gw_dictionary dictionary = {
+            .digest = key->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
+        status = gw_dcz_compress(&dictionary, identity->bytes.data, identity->bytes.size, &heap,
+                                 &out->size);
+    }
+    out->data = heap;
+    out->heap = heap;
+    gw_blob_release(base);
+    gw_blob_release(identity);
+    return status;
+}
+
+enum base_status gw_blob_make_dcz(struct gw_core *core, const struct wire_sha256 *digest,
+                                  const struct wire_sha256 *dictionary, struct gw_blob **out_blob)
+{
+    bool useless;
+    *out_blob = gw_blob_cached_dcz(core, digest, dictionary, &useless);
+    if (*out_blob != NULL || useless) {
+        return useless ? BASE_ERR_UNSUPPORTED : BASE_OK;
+    }
+    struct blob_key key;
+    struct gw_store_bytes bytes = {0};
+    make_dcz_key(&key, digest, dictionary);
+    enum base_status status = compress_delta(core, &key, &bytes);
+    if (status != BASE_OK && status != BASE_ERR_UNSUPPORTED) {
+        return status;
+    }
+    struct gw_blob *blob = new_blob(&key, bytes);
+    if (blob == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    blob = insert(core->blobs, blob);
+    if (status != BASE_OK) {
+        gw_blob_release(blob);
+        return status;
+    }
+    *out_blob = blob;
     return BASE_OK;
 }
 

@@ -1,12 +1,14 @@
 // GET and HEAD /v1/blob/{sha256}, and gw_blob_put. Serving on the worker's thread; making a
-// compressed variant is a call on the control thread, after which the exchange goes on.
+// compressed variant is a call on the background thread, after which the exchange goes on.
 //
-// Conditional and range requests follow RFC 9110 (13 and 14): If-None-Match first, then If-Range,
-// then Range. One range only; several are answered with the whole, as the RFC allows. A compressed
-// variant has its own strong ETag and is never ranged.
+// First the representation is chosen: a delta when the client holds a dictionary of ours (RFC
+// 9842), zstd when no range is asked for, else the bytes as they are; each has its own strong ETag.
+// Then conditions and ranges apply to it as in RFC 9110 (13 and 14): If-None-Match first, then
+// If-Range, then Range. One range only; several are answered with the whole, as the RFC allows.
 #include "svc/blob_cache.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BLOB_PREFIX       "/v1/blob/"
@@ -67,8 +69,8 @@ static bool next_item(struct base_str *list, struct base_str *out)
     return true;
 }
 
-// Is zstd among the codings, and not with q=0?
-static bool accepts_zstd(struct base_str accept)
+// Is the coding among those accepted, and not with q=0?
+static bool accepts(struct base_str accept, struct base_str coding)
 {
     struct base_str item;
     while (next_item(&accept, &item)) {
@@ -76,7 +78,7 @@ static bool accepts_zstd(struct base_str accept)
         while (name < item.size && item.data[name] != ';' && !is_space(item.data[name])) {
             name++;
         }
-        if (!base_str_equal((struct base_str){item.data, name}, BASE_STR("zstd"))) {
+        if (!base_str_equal((struct base_str){item.data, name}, coding)) {
             continue;
         }
         bool refused = false;
@@ -169,7 +171,7 @@ static void common_headers(struct gw_exchange *exchange, const struct gw_blob *b
     gw_reply_header(reply, BASE_STR("cache-control"),
                     BASE_STR("public, max-age=31536000, immutable"));
     if (vary) {
-        gw_reply_header(reply, BASE_STR("vary"), BASE_STR("accept-encoding"));
+        gw_reply_header(reply, BASE_STR("vary"), BASE_STR("accept-encoding, available-dictionary"));
     }
 }
 
@@ -179,10 +181,13 @@ static void reply_blob(struct gw_exchange *exchange, int status, struct gw_blob 
     gw_reply_status(exchange, status);
     struct gw_reply *reply = &exchange->reply;
     gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
-    common_headers(exchange, blob, status == 200);
-    if (gw_blob_variant(blob) == GW_BLOB_ZSTD) {
-        gw_reply_header(reply, BASE_STR("content-encoding"), BASE_STR("zstd"));
-    } else {
+    common_headers(exchange, blob, true);
+    if (gw_blob_variant(blob) != GW_BLOB_IDENTITY) {
+        bool delta = gw_blob_variant(blob) == GW_BLOB_DCZ;
+        gw_reply_header(reply, BASE_STR("content-encoding"),
+                        delta ? BASE_STR("dcz") : BASE_STR("zstd"));
+    }
+    if (gw_blob_variant(blob) != GW_BLOB_ZSTD) {
         gw_reply_header(reply, BASE_STR("accept-ranges"), BASE_STR("bytes"));
     }
     if (status == 206) {
@@ -226,44 +231,80 @@ static void reply_outside(struct gw_exchange *exchange, struct gw_blob *blob)
     gw_blob_release(blob);
 }
 
-static void reply_whole(struct gw_exchange *exchange, struct gw_blob *blob)
+// Conditions and ranges on the chosen representation. Takes over the reference.
+static void serve(struct gw_exchange *exchange, struct gw_blob *blob)
 {
-    if (etag_listed(exchange->request.if_none_match, gw_blob_etag(blob))) {
+    uint64_t from = 0;
+    uint64_t count = gw_blob_size(blob);
+    struct gw_request *request = &exchange->request;
+    if (etag_listed(request->if_none_match, gw_blob_etag(blob))) {
         reply_not_modified(exchange, blob);
+        return;
+    }
+    // If-Range compares strongly: a weak tag or another one means the whole.
+    bool ranged =
+        request->range.size > 0 &&
+        (request->if_range.size == 0 || base_str_equal(request->if_range, gw_blob_etag(blob)));
+    enum range_result result =
+        ranged ? parse_range(request->range, count, &from, &count) : RANGE_NONE;
+    if (result == RANGE_OUTSIDE) {
+        reply_outside(exchange, blob);
     } else {
-        reply_blob(exchange, 200, blob, 0, gw_blob_size(blob));
+        reply_blob(exchange, result == RANGE_PART ? 206 : 200, blob, from, count);
     }
 }
 
-// ---- The compressed variant
+// ---- Compressed variants, made on the background thread
 
-struct zstd_call {
+struct variant_call {
     struct gw_control_call call;
     struct wire_sha256 digest;
+    struct wire_sha256 dictionary;
     struct gw_blob *identity; // the exchange's reference meanwhile
-    struct gw_blob *made;
+    struct gw_blob *made;     // NULL: the identity has to do
 };
 
 static void run_compress(struct gw_core *core, struct gw_control_call *self)
 {
-    struct zstd_call *call = (struct zstd_call *)self;
+    struct variant_call *call = (struct variant_call *)self;
     if (gw_blob_make_zstd(core, &call->digest, &call->made) != BASE_OK) {
         call->made = NULL;
     }
 }
 
-static void compress_done(struct gw_worker *worker, struct gw_control_call *self)
+static void run_delta(struct gw_core *core, struct gw_control_call *self)
 {
-    struct zstd_call *call = (struct zstd_call *)self;
-    struct gw_exchange *exchange = self->exchange;
+    struct variant_call *call = (struct variant_call *)self;
+    if (gw_blob_make_dcz(core, &call->digest, &call->dictionary, &call->made) != BASE_OK) {
+        call->made = NULL;
+    }
+}
+
+static void variant_done(struct gw_worker *worker, struct gw_control_call *self)
+{
+    struct variant_call *call = (struct variant_call *)self;
     (void)worker;
     if (call->made != NULL) {
         gw_blob_release(call->identity);
-        reply_whole(exchange, call->made);
+        serve(self->exchange, call->made);
     } else {
-        reply_whole(exchange, call->identity);
+        serve(self->exchange, call->identity);
     }
-    gw_exchange_finish(exchange);
+    gw_exchange_finish(self->exchange);
+}
+
+// A call for this exchange, or NULL without memory.
+static struct variant_call *variant_new(struct gw_exchange *exchange,
+                                        const struct wire_sha256 *digest, struct gw_blob *identity)
+{
+    struct variant_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
+    if (call != NULL) {
+        call->digest = *digest;
+        call->identity = identity;
+        call->call.exchange = exchange;
+        call->call.done = variant_done;
+    }
+    return call;
 }
 
 // True when the exchange is on its way: answered with the variant, or waiting for it.
@@ -276,44 +317,109 @@ static bool serve_zstd(struct gw_worker *worker, struct gw_exchange *exchange,
     struct gw_blob *blob = gw_blob_cached_zstd(worker->core, digest);
     if (blob != NULL) {
         gw_blob_release(identity);
-        reply_whole(exchange, blob);
+        serve(exchange, blob);
         gw_exchange_finish(exchange);
         return true;
     }
-    struct zstd_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
+    struct variant_call *call = variant_new(exchange, digest, identity);
     if (call == NULL) {
         return false;
     }
-    call->digest = *digest;
-    call->identity = identity;
-    call->call.exchange = exchange;
     call->call.run = run_compress;
-    call->call.done = compress_done;
-    return gw_control_post(worker, &call->call) == BASE_OK;
+    return gw_background_post(worker, &call->call) == BASE_OK;
+}
+
+// Available-Dictionary is one byte sequence of RFC 8941, ":" base64 ":", of a SHA-256; its alphabet
+// differs from base64url in two characters, and it is padded.
+static bool parse_dictionary(struct base_str text, struct wire_sha256 *out)
+{
+    char url[BASE_B64_ENCODED(WIRE_SHA256_BYTES)];
+    size_t size = 0;
+    if (text.size != sizeof(url) + 3 || text.data[0] != ':' ||
+        memcmp(text.data + text.size - 2, "=:", 2) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(url); i++) {
+        char c = text.data[1 + i];
+        url[i] = (char)(c == '+' ? '-' : c == '/' ? '_' : c == '-' || c == '_' ? '!' : c);
+    }
+    return base_b64_decode((struct base_str){url, sizeof(url)}, out->bytes, WIRE_SHA256_BYTES,
+                           &size) == BASE_OK &&
+           size == WIRE_SHA256_BYTES;
+}
+
+// A large delta nobody waits for: this client gets the whole, those who come later the delta.
+struct delta_job {
+    struct gw_control_call call;
+    struct wire_sha256 digest;
+    struct wire_sha256 dictionary;
+};
+
+static void run_job(struct gw_core *core, struct gw_control_call *self)
+{
+    struct delta_job *job = (struct delta_job *)self;
+    struct gw_blob *made = NULL;
+    if (gw_blob_make_dcz(core, &job->digest, &job->dictionary, &made) == BASE_OK) {
+        gw_blob_release(made);
+    }
+}
+
+static void job_done(struct gw_worker *worker, struct gw_control_call *self)
+{
+    (void)worker;
+    free(self);
+}
+
+static void start_job(struct gw_worker *worker, const struct wire_sha256 *digest,
+                      const struct wire_sha256 *dictionary)
+{
+    struct delta_job *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        return;
+    }
+    job->digest = *digest;
+    job->dictionary = *dictionary;
+    job->call.run = run_job;
+    job->call.done = job_done;
+    if (gw_background_post(worker, &job->call) != BASE_OK) {
+        free(job);
+    }
+}
+
+// As serve_zstd, with the client's dictionary.
+static bool serve_dcz(struct gw_worker *worker, struct gw_exchange *exchange,
+                      const struct wire_sha256 *digest, struct gw_blob *identity)
+{
+    struct wire_sha256 dictionary;
+    bool useless = false;
+    if (!parse_dictionary(exchange->request.available_dictionary, &dictionary)) {
+        return false;
+    }
+    struct gw_blob *blob = gw_blob_cached_dcz(worker->core, digest, &dictionary, &useless);
+    if (blob != NULL) {
+        gw_blob_release(identity);
+        serve(exchange, blob);
+        gw_exchange_finish(exchange);
+        return true;
+    }
+    if (useless || gw_blob_size(identity) > GW_BLOB_DCZ_MAX) {
+        return false;
+    }
+    // A range is of the delta the client began with: only the delta will do.
+    if (gw_blob_size(identity) > GW_BLOB_DCZ_WAIT_MAX && exchange->request.range.size == 0) {
+        start_job(worker, digest, &dictionary);
+        return false;
+    }
+    struct variant_call *call = variant_new(exchange, digest, identity);
+    if (call == NULL) {
+        return false;
+    }
+    call->dictionary = dictionary;
+    call->call.run = run_delta;
+    return gw_background_post(worker, &call->call) == BASE_OK;
 }
 
 // ---- The handler
-
-static void serve_range(struct gw_exchange *exchange, struct gw_blob *blob)
-{
-    uint64_t from = 0;
-    uint64_t count = gw_blob_size(blob);
-    struct gw_request *request = &exchange->request;
-    if (etag_listed(request->if_none_match, gw_blob_etag(blob))) {
-        reply_not_modified(exchange, blob);
-        return;
-    }
-    // If-Range compares strongly: a weak tag or another one means the whole.
-    bool ranged =
-        request->if_range.size == 0 || base_str_equal(request->if_range, gw_blob_etag(blob));
-    enum range_result result =
-        ranged ? parse_range(request->range, count, &from, &count) : RANGE_NONE;
-    if (result == RANGE_OUTSIDE) {
-        reply_outside(exchange, blob);
-    } else {
-        reply_blob(exchange, result == RANGE_PART ? 206 : 200, blob, from, count);
-    }
-}
 
 // Content is named by its hash, which a stranger cannot guess; who names a device must be it.
 static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
@@ -358,14 +464,16 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    if (request->range.size > 0) {
-        serve_range(exchange, blob);
-        gw_exchange_finish(exchange);
+    bool delta = request->available_dictionary.size > 0 &&
+                 accepts(request->accept_encoding, BASE_STR("dcz"));
+    if (delta && serve_dcz(worker, exchange, &digest, blob)) {
         return;
     }
-    if (accepts_zstd(request->accept_encoding) && serve_zstd(worker, exchange, &digest, blob)) {
+    bool compressed =
+        request->range.size == 0 && accepts(request->accept_encoding, BASE_STR("zstd"));
+    if (compressed && serve_zstd(worker, exchange, &digest, blob)) {
         return;
     }
-    reply_whole(exchange, blob);
+    serve(exchange, blob);
     gw_exchange_finish(exchange);
 }

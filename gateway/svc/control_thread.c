@@ -9,60 +9,9 @@
 
 #define FLUSH_PERIOD_US UINT64_C(100000)
 
-static void run_done(struct gw_message *message)
-{
-    struct gw_control_call *call = (struct gw_control_call *)message;
-    call->done(call->worker, call);
-}
-_Static_assert(offsetof(struct gw_control_call, message) == 0, "run_done casts");
-
 enum base_status gw_control_post(struct gw_worker *worker, struct gw_control_call *call)
 {
-    struct gw_control *control = &worker->core->control;
-    call->worker = worker;
-    call->next = NULL;
-    call->message.next = NULL;
-    call->message.run = run_done;
-    pthread_mutex_lock(&control->lock);
-    bool room = control->count < GW_CONTROL_QUEUE_MAX && !control->stopping;
-    if (room) {
-        if (control->last != NULL) {
-            control->last->next = call;
-        } else {
-            control->first = call;
-        }
-        control->last = call;
-        control->count++;
-    }
-    pthread_mutex_unlock(&control->lock);
-    if (!room) {
-        return BASE_ERR_BUSY;
-    }
-    gw_bell_ring(&control->bell);
-    return BASE_OK;
-}
-
-static bool run_calls(struct gw_core *core)
-{
-    struct gw_control *control = &core->control;
-    bool ran = false;
-    for (;;) {
-        pthread_mutex_lock(&control->lock);
-        struct gw_control_call *call = control->first;
-        if (call != NULL) {
-            control->first = call->next;
-            control->last = control->first == NULL ? NULL : control->last;
-            control->count--;
-        }
-        pthread_mutex_unlock(&control->lock);
-        if (call == NULL) {
-            return ran;
-        }
-        ran = true;
-        call->run(core, call);
-        struct gw_worker *worker = call->worker;
-        worker->post(worker->post_ctx, &call->message);
-    }
+    return gw_call_queue_post(&worker->core->control.queue, worker, call);
 }
 
 // Workers with touches waiting or streams that could not be told.
@@ -90,28 +39,22 @@ static void flush_all(struct gw_core *core)
 
 bool gw_control_step(struct gw_core *core)
 {
-    bool changed = run_calls(core);
+    bool changed = gw_call_queue_run(&core->control.queue, core);
+    changed = gw_background_step(core) || changed;
     flush_all(core);
     changed = gw_rollouts_tick(core) || changed;
     wake_workers(core);
     return changed;
 }
 
-static bool stopping(struct gw_control *control)
-{
-    pthread_mutex_lock(&control->lock);
-    bool stop = control->stopping;
-    pthread_mutex_unlock(&control->lock);
-    return stop;
-}
-
 static void *control_main(void *arg)
 {
     struct gw_core *core = arg;
     uint64_t wait_us = FLUSH_PERIOD_US;
-    while (!stopping(&core->control)) {
-        (void)gw_bell_wait(&core->control.bell, wait_us);
-        (void)run_calls(core);
+    struct gw_call_queue *queue = &core->control.queue;
+    while (!gw_call_queue_stopping(queue)) {
+        (void)gw_bell_wait(&queue->bell, wait_us);
+        (void)gw_call_queue_run(queue, core);
         // One batch, then calls and ticks have their turn again, however many devices wait.
         wait_us = gw_devices_flush(core) == GW_FLUSH_BATCH ? 0 : FLUSH_PERIOD_US;
         uint64_t now_us = gw_core_now_us(core);
@@ -147,10 +90,7 @@ enum base_status gw_control_start(struct gw_core *core, struct base_error *error
 void gw_control_stop(struct gw_core *core)
 {
     struct gw_control *control = &core->control;
-    pthread_mutex_lock(&control->lock);
-    control->stopping = true;
-    pthread_mutex_unlock(&control->lock);
-    gw_bell_ring(&control->bell);
+    gw_call_queue_stop(&control->queue);
     if (control->started) {
         pthread_join(control->thread, NULL);
         control->started = false;

@@ -120,6 +120,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     if (core->plan == NULL) {
         return BASE_ERR_NOMEM;
     }
+    BASE_TRY(gw_background_start(core, error));
     return gw_control_start(core, error);
 }
 
@@ -134,8 +135,8 @@ enum base_status gw_core_new(const struct gw_core_options *options, struct gw_co
         return base_error_set(say, BASE_ERR_NOMEM, "no memory for the core");
     }
     pthread_mutex_init(&core->workers_lock, NULL);
-    pthread_mutex_init(&core->control.lock, NULL);
-    gw_bell_init(&core->control.bell);
+    gw_call_queue_init(&core->control.queue);
+    gw_call_queue_init(&core->background.queue);
     atomic_init(&core->ready, true);
     enum base_status status = open_core(core, options, say);
     if (status != BASE_OK) {
@@ -164,6 +165,7 @@ void gw_core_free(struct gw_core *core)
     if (core == NULL) {
         return;
     }
+    gw_background_stop(core);
     gw_control_stop(core);
     gw_store_close(core->store);
     while (core->zombies != NULL) {
@@ -181,8 +183,8 @@ void gw_core_free(struct gw_core *core)
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
     gw_tally_free(core->tally);
-    gw_bell_done(&core->control.bell);
-    pthread_mutex_destroy(&core->control.lock);
+    gw_call_queue_done(&core->control.queue);
+    gw_call_queue_done(&core->background.queue);
     pthread_mutex_destroy(&core->workers_lock);
     free(core->admin_token);
     free(core);

@@ -15,6 +15,7 @@
 #include "svc/attr_pool.h"
 #include "svc/audit.h"
 #include "svc/cohort.h"
+#include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/credentials.h"
 #include "svc/device_table.h"
@@ -75,17 +76,18 @@ struct gw_catalog {
 };
 
 struct gw_control {
-    pthread_mutex_t lock; // the queue
-    struct gw_control_call *first;
-    struct gw_control_call *last;
-    uint32_t count;
-    bool stopping;
-    struct gw_bell bell;
+    struct gw_call_queue queue;
     pthread_t thread;
     bool started;
     struct gw_device_snapshot *flush; // GW_FLUSH_BATCH
     struct gw_tally_change *changes;  // of a flush
     uint64_t next_tick_us;
+};
+
+struct gw_background {
+    struct gw_call_queue queue;
+    pthread_t thread;
+    bool started;
 };
 
 struct gw_blob_cache;
@@ -118,6 +120,7 @@ struct gw_core {
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_control control;
+    struct gw_background background;
     struct gw_catalog catalog;
     uint64_t generation;
 
@@ -228,7 +231,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 enum base_status gw_control_start(struct gw_core *core, struct base_error *error);
 void gw_control_stop(struct gw_core *core);
 bool gw_control_step(struct gw_core *core);
-void gw_core_publish(struct gw_core *core); // builds a plan from the catalog, hands it out
+BASE_NODISCARD enum base_status gw_background_start(struct gw_core *core, struct base_error *error);
+void gw_background_stop(struct gw_core *core);
+bool gw_background_step(struct gw_core *core); // runs what waits, when there is no thread for it
+void gw_core_publish(struct gw_core *core);    // builds a plan from the catalog, hands it out
 
 // ---- Catalog and rollouts: the control thread's
 

@@ -1,25 +1,27 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(1), u64 id, u64 salt, u64 counter, u32 timeout_s, manifest[32], text
+//   release := u8 version(2), u64 id, u64 salt, u64 counter, u32 timeout_s, manifest[32], text
 //   task,
 //              block revert, target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, u32 min_sample, u32 max_failure_ppm,
 //              u64 min_dwell_us, block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
-//   } operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8 text, block :=
-//   varint size, bytes
+//   }, text expression (of the targeting language, empty: none)
+//   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
+//   text, block := varint size, bytes
 #include "svc/release.h"
 
 #include "base/alloc.h"
 #include "base/cursor.h"
 #include "policy/bucket.h"
+#include "policy/expr.h"
 #include "wire/attrs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     1
+#define SPEC_VERSION     2
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -77,6 +79,11 @@ static void write_target(struct base_writer *writer, const struct pol_target *ta
             }
         }
     }
+    struct pol_text text = {NULL, 0};
+    if (target->expr != NULL) {
+        text = pol_expr_text(target->expr);
+    }
+    write_text(writer, text.data, text.size);
 }
 
 static void write_spec(struct base_writer *writer, const struct gw_rollout_spec *spec)
@@ -197,6 +204,32 @@ static enum base_status read_cond(struct parse *parse, struct pol_cond *cond)
     return BASE_OK;
 }
 
+// Programs are not stored: the text is compiled again, into the release's arena.
+static enum base_status read_expr(struct parse *parse, const struct pol_expr **out_expr,
+                                  const char *where)
+{
+    struct base_str stored = read_text(parse, POL_EXPR_TEXT_MAX);
+    struct pol_text text = {stored.data, (uint32_t)stored.size};
+    struct pol_expr_error said = {0};
+    size_t bytes = 0;
+    if (parse->reader.status != BASE_OK || stored.size == 0) {
+        return BASE_OK; // the caller looks at the reader
+    }
+    bool ok = pol_expr_compile(text, NULL, 0, out_expr, &bytes, &said);
+    if (ok) {
+        void *memory = base_arena_alloc(parse->arena, bytes);
+        if (memory == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+        ok = pol_expr_compile(text, memory, bytes, out_expr, &bytes, &said);
+    }
+    if (!ok) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: line %u, column %u: %s", where,
+                              said.line, said.column, said.message);
+    }
+    return BASE_OK;
+}
+
 static enum base_status read_target(struct parse *parse, struct pol_target *target,
                                     const char *where)
 {
@@ -208,11 +241,13 @@ static enum base_status read_target(struct parse *parse, struct pol_target *targ
     for (uint32_t i = 0; i < count; i++) {
         BASE_TRY(read_cond(parse, &conds[i]));
     }
+    const struct pol_expr *expr = NULL;
+    BASE_TRY(read_expr(parse, &expr, where));
     if (parse->reader.status != BASE_OK) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: a condition is malformed",
                               where);
     }
-    *target = (struct pol_target){conds, count};
+    *target = (struct pol_target){.conds = conds, .cond_count = count, .expr = expr};
     uint32_t bad = 0;
     enum pol_reason reason = pol_target_check(target, &bad);
     if (reason != POL_REASON_MATCHED && reason != POL_REASON_NO_CONDITIONS) {

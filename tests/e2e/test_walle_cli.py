@@ -53,6 +53,22 @@ class Local(unittest.TestCase):
             self.assertIn("Examples:\n  walle " + group + " " + name, run.stdout)
         self.assertEqual(self.walle("task", "--help").returncode, 0)
 
+    def test_completion(self):
+        script = self.walle("completion", "bash").stdout
+
+        def complete(*words):
+            run = subprocess.run(["bash", "-c", script + f"\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+                                  "_walle; echo \"${COMPREPLY[@]}\""], capture_output=True, text=True, timeout=60, check=True)
+            return run.stdout.split()
+
+        self.assertIn("rollout", complete("walle", "''"))
+        self.assertEqual(complete("walle", "roll"), ["rollout"])
+        self.assertEqual(complete("walle", "task", "pu"), ["push"])
+        self.assertIn("--dry-run", complete("walle", "task", "push", "--"))
+        self.assertNotIn("--dry-run", complete("walle", "task", "list", "--"))
+        self.assertIn("complete -c walle", self.walle("completion", "fish").stdout)
+        self.assertIn("bashcompinit", self.walle("completion", "zsh").stdout)
+
     def test_usage_errors(self):
         self.refused(2, "which command?")
         self.refused(2, "no command 'nonsense'", "nonsense")
@@ -192,6 +208,10 @@ class Local(unittest.TestCase):
                                      "0.5", "-o", "json").stdout)
         self.assertEqual([stage["min_sample"] for stage in plan["stages"]], [7, 9])
         self.assertEqual(plan["stages"][1]["max_failure"], 0.5)
+        target = 'os == "ios" && user.age in 18..30'
+        plan = json.loads(self.walle("rollout", "plan", "--target", target, "-o", "json").stdout)
+        self.assertEqual(plan["target"], target)
+        self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
         for stages, text in (([{"name": "x", "kind": "gray"}], 'needs "percent"'), ([{"name": "x"}], '"kind" is'),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),
                              ({"steps": []}, "neither a list")):

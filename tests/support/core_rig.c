@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/prng.h"
 #include "policy/bucket.h"
+#include "policy/expr.h"
 #include "svc/device_record.h"
 
 #include <setjmp.h>
@@ -405,6 +406,35 @@ static size_t make_statement(uint8_t *out, size_t capacity, const struct wire_re
     return written;
 }
 
+// attr == value; without a value `attr` is a text of the targeting language, compiled into memory
+// that the next target of the same `slot` takes over.
+struct rig_target {
+    struct pol_value value;
+    struct pol_cond cond;
+    _Alignas(8) uint8_t program[4096];
+};
+
+static struct pol_target make_target(uint32_t slot, const char *attr, const char *value)
+{
+    static struct rig_target targets[POL_STAGES_MAX + 1];
+    struct rig_target *target = &targets[slot];
+    uint32_t size = (uint32_t)strlen(attr);
+    if (value == NULL) {
+        struct pol_target out = {0};
+        struct pol_expr_error error = {0};
+        size_t bytes;
+        if (!pol_expr_compile((struct pol_text){attr, size}, target->program,
+                              sizeof(target->program), &out.expr, &bytes, &error)) {
+            fail_msg("%s: %s", attr, error.message);
+        }
+        return out;
+    }
+    target->value = (struct pol_value){.type = POL_TYPE_STRING};
+    target->value.text = (struct pol_text){value, (uint32_t)strlen(value)};
+    target->cond = (struct pol_cond){{attr, size}, POL_OP_EQ, &target->value, 1};
+    return (struct pol_target){.conds = &target->cond, .cond_count = 1};
+}
+
 enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
                              const struct wire_sha256 *manifest, const char *target_attr,
                              const char *target_value, const struct rig_stage *stages,
@@ -414,8 +444,6 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     static uint8_t statements[POL_STAGES_MAX][WIRE_STATEMENT_BYTES_MAX];
     uint8_t revert[WIRE_STATEMENT_BYTES_MAX];
     struct gw_stage_spec specs[POL_STAGES_MAX];
-    struct pol_value values[POL_STAGES_MAX + 1];
-    struct pol_cond conds[POL_STAGES_MAX + 1];
     struct gw_task_view view;
     assert_int_equal(gw_catalog_task_get(rig->core, base_str_of(task), &view), BASE_OK);
     struct wire_release release = {
@@ -437,11 +465,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         specs[i].stage.gate = (struct pol_gate){stages[i].min_sample, stages[i].max_failure_ppm,
                                                 stages[i].min_dwell_us};
         if (stages[i].attr != NULL) {
-            values[i] = (struct pol_value){.type = POL_TYPE_STRING};
-            values[i].text = (struct pol_text){stages[i].value, (uint32_t)strlen(stages[i].value)};
-            conds[i] = (struct pol_cond){
-                {stages[i].attr, (uint32_t)strlen(stages[i].attr)}, POL_OP_EQ, &values[i], 1};
-            specs[i].stage.audience = (struct pol_target){&conds[i], 1};
+            specs[i].stage.audience = make_target(i, stages[i].attr, stages[i].value);
         }
         if (stages[i].kind != POL_STAGE_SIMULATE) {
             release.max_bucket = stages[i].max_bucket;
@@ -462,12 +486,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .revert = revert,
     };
     if (target_attr != NULL) {
-        values[POL_STAGES_MAX] = (struct pol_value){.type = POL_TYPE_STRING};
-        values[POL_STAGES_MAX].text =
-            (struct pol_text){target_value, (uint32_t)strlen(target_value)};
-        conds[POL_STAGES_MAX] = (struct pol_cond){
-            {target_attr, (uint32_t)strlen(target_attr)}, POL_OP_EQ, &values[POL_STAGES_MAX], 1};
-        spec.target = (struct pol_target){&conds[POL_STAGES_MAX], 1};
+        spec.target = make_target(POL_STAGES_MAX, target_attr, target_value);
     }
     bool has_baseline = view.baseline_rollout != 0;
     release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;

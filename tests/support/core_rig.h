@@ -99,7 +99,8 @@ struct rig_stage {
     const char *name;
     enum pol_stage_kind kind;
     uint16_t max_bucket;
-    const char *attr; // audience: attr == value; NULL: everybody
+    // Audience: attr == value, without value an expression; NULL: everybody.
+    const char *attr;
     const char *value;
     uint32_t min_sample;
     uint32_t max_failure_ppm;
@@ -108,7 +109,8 @@ struct rig_stage {
 
 // Creates the task if need be, stores a manifest with one file and registers it.
 void rig_version(struct rig *rig, const char *task, const char *version, struct wire_sha256 *out);
-// Creates a rollout; `target_attr` NULL: everybody.
+// Creates a rollout; `target_attr` NULL: everybody; `target_value` NULL: target_attr is a text of
+// the targeting language.
 enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
                              const struct wire_sha256 *manifest, const char *target_attr,
                              const char *target_value, const struct rig_stage *stages,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 static void must(bool ok, const char *what)
 {
@@ -29,6 +30,7 @@ void rig_init(struct rig *rig)
 {
     memset(rig, 0, sizeof(*rig));
     mem_port_init(&rig->port, 42, &rig->ports);
+    rig->ports.delta = dev_delta_zstd();
     rig->config = (struct dev_config){
         .device_id = 0x0123456789abcdef,
         .trusted_key_count = 2,
@@ -354,6 +356,67 @@ static bool take(int *counter)
     return false;
 }
 
+// The content as a dcz stream against the exchange's dictionary. NULL: answer as it is.
+static uint8_t *delta_make(struct rig *rig, const struct mem_exchange *exchange,
+                           const uint8_t *content, size_t *size)
+{
+    const uint8_t *old = NULL;
+    size_t old_size = 0;
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&exchange->dictionary, hex);
+    if (!rig->deltas || wire_sha256_is_zero(&exchange->dictionary) ||
+        !rig_content(rig, base_str_of(hex), &old, &old_size)) {
+        return NULL;
+    }
+    size_t capacity = 40 + ZSTD_compressBound(*size) + *size;
+    uint8_t *out = malloc(capacity);
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    must(out != NULL && context != NULL, "memory");
+    memcpy(out, "\x5e\x2a\x4d\x18\x20\0\0\0", 8);
+    memcpy(out + 8, exchange->dictionary.bytes, WIRE_SHA256_BYTES);
+    bool wrong = take(&rig->wrong_deltas);
+    out[8] ^= wrong ? 1 : 0;
+    must(!ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 20)) &&
+             !ZSTD_isError(ZSTD_CCtx_refPrefix(context, old, old_size)),
+         "dictionary");
+    size_t wrote = ZSTD_compress2(context, out + 40, capacity - 40, content, *size);
+    must(!ZSTD_isError(wrote), "compress");
+    ZSTD_freeCCtx(context);
+    size_t padding = take(&rig->large_deltas) ? *size : 0;
+    memset(out + 40 + wrote, 0, padding);
+    *size = 40 + wrote + padding;
+    rig->delta_answers++;
+    return out;
+}
+
+// A body and how it ends.
+struct answer {
+    uint8_t *bytes; // with room for 1,000 more
+    size_t send;
+    enum base_status status;
+    bool end;
+};
+
+static void spoil(struct rig *rig, struct answer *answer, struct dev_response_head *head)
+{
+    if (take(&rig->corrupt_bodies)) {
+        answer->bytes[answer->send / 2] ^= 1;
+    } else if (take(&rig->truncate_bodies)) {
+        answer->send /= 2;
+        head->content_bytes = UINT64_MAX;
+    } else if (take(&rig->break_bodies)) {
+        answer->send /= 2;
+        answer->status = BASE_ERR_CLOSED;
+    } else if (take(&rig->endless_bodies)) {
+        memset(answer->bytes + answer->send, 'x', 1000);
+        answer->send += 1000;
+        head->content_bytes = UINT64_MAX;
+    } else if (take(&rig->stall_bodies)) {
+        answer->send /= 2;
+        answer->end = false;
+    }
+}
+
 static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
 {
     const uint8_t *content = NULL;
@@ -370,11 +433,15 @@ static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, 404);
         return;
     }
+    uint8_t *delta = delta_make(rig, exchange, content, &size);
+    content = delta != NULL ? delta : content;
     if (from >= size && from > 0) {
+        free(delta);
         answer_status(rig, exchange, 416);
         return;
     }
     if (from > 0 && take(&rig->refuse_ranges)) {
+        free(delta);
         answer_status(rig, exchange, 416);
         return;
     }
@@ -382,39 +449,29 @@ static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
         from = 0;
     }
     struct dev_response_head head = {
-        .status = from > 0 ? 206 : 200, .content_bytes = size - from, .range_from = from};
+        .status = from > 0 ? 206 : 200,
+        .encoding = delta != NULL ? DEV_ENCODING_DCZ : DEV_ENCODING_IDENTITY,
+        .content_bytes = size - from,
+        .range_from = from,
+    };
     if (from > 0 && take(&rig->wrong_ranges)) {
         head.range_from = from - 1;
     }
     uint8_t *copy = malloc(size - from + 1000);
     must(copy != NULL, "memory");
     memcpy(copy, content + from, size - from);
-    size_t send = size - from;
-    bool end = true;
-    enum base_status status = BASE_OK;
-    if (take(&rig->corrupt_bodies)) {
-        copy[send / 2] ^= 1;
-    } else if (take(&rig->truncate_bodies)) {
-        send /= 2;
-        head.content_bytes = UINT64_MAX;
-    } else if (take(&rig->break_bodies)) {
-        send /= 2;
-        status = BASE_ERR_CLOSED;
-    } else if (take(&rig->endless_bodies)) {
-        memset(copy + send, 'x', 1000);
-        send += 1000;
-        head.content_bytes = UINT64_MAX;
-    } else if (take(&rig->stall_bodies)) {
-        send /= 2;
-        end = false;
+    free(delta);
+    struct answer answer = {.bytes = copy, .send = size - from, .status = BASE_OK, .end = true};
+    if (!rig->spoil_deltas || head.encoding == DEV_ENCODING_DCZ) {
+        spoil(rig, &answer, &head);
     }
     if (rig->say_no_length) {
         head.content_bytes = UINT64_MAX;
     }
     dev_on_head(rig->runtime, id, &head);
-    send_body(rig, exchange, copy, send, status, end);
+    send_body(rig, exchange, copy, answer.send, answer.status, answer.end);
     free(copy);
-    if (!end && is_open(rig, exchange, id)) {
+    if (!answer.end && is_open(rig, exchange, id)) {
         exchange->path[1] = 'X'; // answered as far as it ever will be
     }
 }

@@ -80,6 +80,10 @@ struct rig {
     int wrong_ranges;    // so many get a 206 from elsewhere
     int stall_bodies;    // so many never end
     int blob_status;     // answer all blobs with this status
+    bool deltas;         // requests with a dictionary are answered with dcz
+    bool spoil_deltas;   // body misbehaviour above is for deltas only
+    int wrong_deltas;    // so many of them made with another dictionary
+    int large_deltas;    // so many padded to more than the content
     int checkin_status;  // answer check-ins with this status
     int report_status;   // answer reports with this status
     uint32_t retry_after_s;
@@ -96,6 +100,7 @@ struct rig {
     uint32_t checkins;
     uint32_t blob_requests;
     uint32_t range_requests;
+    uint32_t delta_answers;
     uint64_t blob_bytes;
     bool ran_unverified;
     char profile[1024];

@@ -40,7 +40,12 @@ struct dev_config {
     uint8_t trusted_keys[DEV_TRUSTED_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
     uint32_t trusted_key_count;
     uint32_t signature_threshold; // distinct trusted keys that must sign; 0 takes 1
-    uint32_t tasks_max;           // task slots; 0 takes 8
+    // The root the device is born with (an envelope, wire/root.h). With it everything is verified
+    // by roles: root chain, timestamp, snapshot, director and release must agree, and trusted_keys
+    // are not used. Not copied: it must outlive the runtime. NULL: none.
+    const uint8_t *root;
+    size_t root_bytes;
+    uint32_t tasks_max;    // task slots; 0 takes 8
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
     uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it
     uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
@@ -70,11 +75,16 @@ struct dev_stats {
     uint64_t pulls;
     uint64_t pulled_bytes;
     uint64_t resumed_bytes; // bytes not fetched again thanks to Range
+    uint64_t deltas;        // files made from the one before and a difference
+    uint64_t deltas_failed; // ... and those that had to be brought whole after all
     uint64_t activations;
     uint64_t runs;
     uint64_t failures;
     uint64_t rollbacks;
     uint64_t refused_offers;
+    uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
+    uint64_t leases_lost;
+    uint64_t kills;
     uint64_t dropped_outcomes;
     uint64_t bad_requests; // requests that ended in an error or a timeout
 };

@@ -27,14 +27,24 @@ struct dev_request {
     struct base_str path;    // "/v1/checkin"
     struct base_str device;  // header walle-device
     struct base_str profile; // header walle-profile; empty: none
+    struct base_str nonce;   // header walle-nonce; empty: none
     uint64_t range_from;     // > 0: "range: bytes=N-"
-    const uint8_t *body;     // POST; copied by the port before start returns
+    // Not NULL: "accept-encoding: dcz" and "available-dictionary" with this digest (RFC 9842).
+    const struct wire_sha256 *dictionary;
+    const uint8_t *body; // POST; copied by the port before start returns
     size_t body_bytes;
     bool stream; // long-lived response (hint stream): no response timeout
 };
 
+enum dev_encoding {
+    DEV_ENCODING_IDENTITY,
+    DEV_ENCODING_DCZ,
+    DEV_ENCODING_OTHER,
+};
+
 struct dev_response_head {
     int status;
+    enum dev_encoding encoding;
     uint64_t content_bytes; // of this response; UINT64_MAX: not said
     uint64_t range_from;    // from content-range; 0 otherwise
     uint32_t retry_after_s; // 0: none
@@ -111,6 +121,32 @@ struct dev_crypto_port {
 // The OpenSSL implementation (device/port/crypto). Static, stateless, thread-safe.
 const struct dev_crypto_port *dev_crypto_openssl(void);
 
+// ---- Deltas
+// -------------------------------------------------------------------------------------------------------
+
+// A stored dcz stream and the blob it is a difference to; both stay mapped until end.
+struct dev_delta_input {
+    struct wire_sha256 dictionary; // of the old bytes
+    const uint8_t *old_bytes;
+    size_t old_size;
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t expected; // bytes that should come out
+};
+
+// A device without it (begin NULL) brings every file whole.
+struct dev_delta_port {
+    void *ctx;
+    // INVALID: no dcz stream; HASH: of another dictionary; NOMEM.
+    enum base_status (*begin)(void *ctx, const struct dev_delta_input *input, void **out_decoder);
+    // Some more bytes, valid until the next call; none: the end. CORRUPT.
+    enum base_status (*next)(void *decoder, const uint8_t **out_bytes, size_t *out_size);
+    void (*end)(void *decoder);
+};
+
+// The zstd implementation (device/port/delta).
+struct dev_delta_port dev_delta_zstd(void);
+
 // ---- Task runs
 // ----------------------------------------------------------------------------------------------------
 
@@ -165,6 +201,7 @@ struct dev_ports {
     struct dev_storage_port storage;
     struct dev_crypto_port crypto;
     struct dev_task_port task;
+    struct dev_delta_port delta;
     const struct base_log *log; // NULL: silence
     void *app;                  // for `on_result`
     // A run ended: for the embedding app. May be NULL. The view is valid during the call.

@@ -31,12 +31,19 @@ struct h2_request {
     size_t body_bytes;
 };
 
+enum h2_encoding {
+    H2_ENCODING_IDENTITY,
+    H2_ENCODING_DCZ,
+    H2_ENCODING_OTHER,
+};
+
 // Values of response headers the callers here care for; everything else is skipped unless on_header
 // is set.
 struct h2_head {
     int status;
-    uint64_t content_bytes; // UINT64_MAX: not said
-    uint64_t range_from;    // from content-range
+    enum h2_encoding encoding; // content-encoding
+    uint64_t content_bytes;    // UINT64_MAX: not said
+    uint64_t range_from;       // from content-range
     uint32_t retry_after_s;
     struct base_str offer; // walle-offer; valid during the call
 };

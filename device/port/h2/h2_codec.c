@@ -35,6 +35,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         stream->status = 0;
         stream->content_bytes = UINT64_MAX;
         stream->range_from = 0;
+        stream->encoding = H2_ENCODING_IDENTITY;
         stream->retry_after_s = 0;
         client->offer_bytes = 0;
     }
@@ -70,6 +71,14 @@ static void offer_keep(struct h2_client *client, struct base_str value)
     }
 }
 
+static enum h2_encoding encoding_of(struct base_str value)
+{
+    if (value.size == 0 || base_str_equal(value, BASE_STR("identity"))) {
+        return H2_ENCODING_IDENTITY;
+    }
+    return base_str_equal(value, BASE_STR("dcz")) ? H2_ENCODING_DCZ : H2_ENCODING_OTHER;
+}
+
 static void header_take(struct h2_client *client, struct h2_stream *stream, struct base_str name,
                         struct base_str value)
 {
@@ -96,6 +105,11 @@ static void header_take(struct h2_client *client, struct h2_stream *stream, stru
         if (memcmp(name.data, "content-length", 14) == 0 &&
             base_str_u64(value, &number) == BASE_OK) {
             stream->content_bytes = number;
+        }
+        break;
+    case 16:
+        if (memcmp(name.data, "content-encoding", 16) == 0) {
+            stream->encoding = (uint8_t)encoding_of(value);
         }
         break;
     default:
@@ -128,6 +142,7 @@ static void head_done(struct h2_client *client, struct h2_stream *stream)
     }
     struct h2_head head = {
         .status = stream->status,
+        .encoding = (enum h2_encoding)stream->encoding,
         .content_bytes = stream->content_bytes,
         .range_from = stream->range_from,
         .retry_after_s = stream->retry_after_s,

@@ -35,10 +35,11 @@ struct h2_stream {
     uint32_t retry_after_s;
     int32_t id;
     int status;
-    bool sent;      // the peer knows the stream
-    bool head_done; // `head` was called
-    bool complete;  // END_STREAM seen
-    bool cancelled; // no callbacks any more
+    uint8_t encoding; // enum h2_encoding
+    bool sent;        // the peer knows the stream
+    bool head_done;   // `head` was called
+    bool complete;    // END_STREAM seen
+    bool cancelled;   // no callbacks any more
 };
 
 enum h2_phase {

@@ -72,6 +72,8 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         exchange->method = request->method;
         exchange->range_from = request->range_from;
         exchange->stream = request->stream;
+        exchange->dictionary =
+            request->dictionary != NULL ? *request->dictionary : (struct wire_sha256){{0}};
         text_copy(exchange->path, sizeof(exchange->path), request->path);
         text_copy(exchange->device, sizeof(exchange->device), request->device);
         text_copy(exchange->profile, sizeof(exchange->profile), request->profile);

@@ -59,6 +59,7 @@ struct mem_exchange {
     uint8_t body[MEM_TEXT_MAX];
     size_t body_bytes;
     uint64_t range_from;
+    struct wire_sha256 dictionary; // of a request for a delta, else zero
     bool stream;
 };
 

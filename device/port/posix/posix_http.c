@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXCHANGES_MAX 8
-#define HOST_MAX      256
-#define HEADERS_MAX   3
-#define RANGE_MAX     40
+#define EXCHANGES_MAX   8
+#define HOST_MAX        256
+#define HEADERS_MAX     6
+#define RANGE_MAX       40
+#define DICTIONARY_TEXT (BASE_B64_ENCODED(WIRE_SHA256_BYTES) + 3)
 
 struct exchange {
     struct h2_client *client; // NULL: free
@@ -36,11 +37,17 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
 {
     struct posix_http *http = ctx;
     const struct exchange *exchange = user;
+    static const enum dev_encoding encodings[] = {
+        [H2_ENCODING_IDENTITY] = DEV_ENCODING_IDENTITY,
+        [H2_ENCODING_DCZ] = DEV_ENCODING_DCZ,
+        [H2_ENCODING_OTHER] = DEV_ENCODING_OTHER,
+    };
     struct dev_response_head out = {
         .status = head->status,
         .content_bytes = head->content_bytes,
         .range_from = head->range_from,
         .retry_after_s = head->retry_after_s,
+        .encoding = encodings[head->encoding],
     };
     dev_on_head(http->runtime, exchange->id, &out);
     if (head->offer.size > 0 && dev_on_offer_header(http->runtime, head->offer) != BASE_OK) {
@@ -113,12 +120,26 @@ static struct exchange *exchange_free_one(struct posix_http *http)
     return NULL;
 }
 
+// A byte sequence of RFC 8941: ":" base64 with its padding ":".
+static void dictionary_text(const struct wire_sha256 *digest, char out[DICTIONARY_TEXT])
+{
+    size_t size = base_b64_encode(digest->bytes, WIRE_SHA256_BYTES, out + 1);
+    for (size_t i = 1; i <= size; i++) {
+        out[i] = out[i] == '-' ? '+' : out[i];
+        out[i] = out[i] == '_' ? '/' : out[i];
+    }
+    out[0] = ':';
+    out[size + 1] = '=';
+    out[size + 2] = ':';
+}
+
 static enum base_status start(void *ctx, uint32_t id, const struct dev_request *request)
 {
     struct posix_http *http = ctx;
     struct exchange *exchange = exchange_free_one(http);
     struct h2_header headers[HEADERS_MAX];
     char range[RANGE_MAX];
+    char dictionary[DICTIONARY_TEXT];
     uint32_t count = 0;
     if (exchange == NULL) {
         return BASE_ERR_LIMIT;
@@ -128,10 +149,19 @@ static enum base_status start(void *ctx, uint32_t id, const struct dev_request *
     if (request->profile.size > 0) {
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
     }
+    if (request->nonce.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-nonce"), request->nonce};
+    }
     if (request->range_from > 0) {
         int size =
             snprintf(range, sizeof(range), "bytes=%llu-", (unsigned long long)request->range_from);
         headers[count++] = (struct h2_header){BASE_STR("range"), {range, (size_t)size}};
+    }
+    if (request->dictionary != NULL) {
+        dictionary_text(request->dictionary, dictionary);
+        headers[count++] = (struct h2_header){BASE_STR("accept-encoding"), BASE_STR("dcz")};
+        headers[count++] =
+            (struct h2_header){BASE_STR("available-dictionary"), {dictionary, sizeof(dictionary)}};
     }
     struct h2_request out = {
         .method = request->method == DEV_METHOD_POST ? BASE_STR("POST") : BASE_STR("GET"),

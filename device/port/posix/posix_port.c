@@ -95,6 +95,7 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .storage = posix_storage_table(port->storage),
         .crypto = *dev_crypto_openssl(),
         .task = posix_task_table(port->task),
+        .delta = dev_delta_zstd(),
         .log = port->options.log,
         .app = port->options.app,
         .on_result = port->options.on_result,

@@ -1,16 +1,17 @@
 // Products of bfloat16 pairs in AMX tiles: 32 x 32 of C in four tiles, two of A, two of B. Operands
 // have the form of gemm_bf16.c; K is padded to whole tiles (16 pairs) by whoever packs and fills.
-// Called through eng_gemm_amx from any thread; each thread configures its tiles once.
+// Called through eng_gemm_amx from any thread, between enter and leave.
 //
-// isa.c has asked the operating system for the tile registers before this table is used.
+// isa.c has asked the operating system for the tile registers before this table is used. Other code
+// on a thread may use them too, so their configuration is made anew for each execution, and given
+// back, which also spares the operating system saving eight KiB with each change of threads.
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>
 
-#define SIDE       16 // rows of a tile, and pairs or floats of its rows
-#define ROW_BYTES  64
-#define TILE_COUNT 8
+#define SIDE      16 // rows of a tile, and pairs or floats of its rows
+#define ROW_BYTES 64
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -18,19 +19,21 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-static void configure(void)
+// Constant and not filled in a function: a compiler that takes the instruction to read the first
+// eight bytes only drops stores to the others.
+#define FOUR(x)  x, x, x, x
+#define EIGHT(x) FOUR(x), FOUR(x)
+static const struct tile_config whole_tiles = {
+    .palette = 1, .row_bytes = {EIGHT(ROW_BYTES)}, .rows = {EIGHT(SIDE)}};
+
+static void enter(void)
 {
-    static _Thread_local bool configured;
-    if (configured) {
-        return;
-    }
-    struct tile_config config = {.palette = 1};
-    for (int i = 0; i < TILE_COUNT; i++) {
-        config.row_bytes[i] = ROW_BYTES;
-        config.rows[i] = SIDE;
-    }
-    _tile_loadconfig(&config);
-    configured = true;
+    _tile_loadconfig(&whole_tiles);
+}
+
+static void leave(void)
+{
+    _tile_release();
 }
 
 // Sums of up to 32 rows and 32 columns. Tiles 0-3: C; 4, 5: A; 6, 7: B. Rows of A beyond the last
@@ -90,7 +93,6 @@ static __m512 activate(const struct eng_gemm_tile *t, __m512 x)
 static void tile_rows(const struct eng_gemm_tile *t)
 {
     _Alignas(64) float sums[2 * SIDE][2 * SIDE];
-    configure();
     multiply(t, t->rows > SIDE, sums);
     for (uint32_t r = 0; r < t->rows; r++) {
         for (uint32_t j = 0; j < t->n; j += SIDE) {
@@ -121,9 +123,8 @@ static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_
     eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
 }
 
-#define FOUR  tile_rows, tile_rows, tile_rows, tile_rows
-#define EIGHT FOUR, FOUR
-static const eng_gemm_tile_fn tiles[ENG_GEMM_MR_MAX] = {EIGHT, EIGHT, EIGHT, EIGHT};
+static const eng_gemm_tile_fn tiles[ENG_GEMM_MR_MAX] = {EIGHT(tile_rows), EIGHT(tile_rows),
+                                                        EIGHT(tile_rows), EIGHT(tile_rows)};
 
 const struct eng_gemm_kernels eng_gemm_amx = {
     .name = "amx",
@@ -131,6 +132,8 @@ const struct eng_gemm_kernels eng_gemm_amx = {
     .nr = 2 * SIDE,
     .mr_max = {0, 2 * SIDE, 2 * SIDE, 0, 0},
     .tile = {NULL, tiles, tiles},
+    .enter = enter,
+    .leave = leave,
     .act_rows = act_rows,
     .pair_step = SIDE,
 };

@@ -104,6 +104,10 @@ struct eng_gemm_kernels {
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
     // pairs; only products use such a table.
     uint32_t pair_step;
+    // NULL, or called by each thread before its first tile of an execution and after its last one:
+    // registers that have to be set up, and that callers of the engine may use between executions.
+    void (*enter)(void);
+    void (*leave)(void);
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]

@@ -2,6 +2,7 @@
 // called by cpu_prepare.c on the planning thread, run by the session's thread.
 #include "backend/cpu/cpu_ops.h"
 
+#include "backend/cpu/gemm_mean.h"
 #include "backend/cpu/gemm_run.h"
 #include "backend/cpu/gemm_weights.h"
 #include "base/ckd.h"
@@ -13,6 +14,7 @@
 #define COLLIDING_FLOATS 1024 // rows this many floats apart share sets of the first-level cache
 #define FILL_PAD_FLOATS  16
 #define LOW_K_MIN        16 // shorter sums are not worth the conversion
+#define LOW_N_MIN        16 // fewer columns (scores, logits) take no time and mostly are results
 
 const struct eng_gemm_kernels *eng_gemm_kernels_of(enum eng_isa isa)
 {
@@ -52,11 +54,12 @@ struct matmul {
     uint32_t a, b, c, bias, residual;
     int64_t a_stride_m, a_stride_k; // of the operand as it lies
     int64_t a_offset, b_offset;
-    int64_t *a_offsets, *b_offsets; // by image: what the plan points at
-    int64_t *b_sources;             // packed per run: where each distinct B starts
-    int64_t b_count;                // distinct ones
-    size_t b_floats;                // of one, packed
-    const float *packed;            // NULL: packed per run
+    int64_t *a_offsets, *b_offsets;   // by image: what the plan points at
+    int64_t *b_sources;               // packed per run: where each distinct B starts
+    int64_t b_count;                  // distinct ones
+    size_t b_floats;                  // of one, packed
+    const float *packed;              // NULL: packed per run
+    const struct eng_gemm_mean *mean; // NULL: weights are not rounded, or for too few rows
 };
 
 #if defined(__x86_64__)
@@ -210,6 +213,53 @@ static void pack_some(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     }
 }
 
+#if defined(__x86_64__)
+// Rows that share one B get the error they share back; weights are rounded in these tables alone.
+static enum base_status prepare_mean(const struct eng_prepare *ctx,
+                                     const struct eng_program *program, int64_t rows,
+                                     struct matmul *m)
+{
+    if (m->plan.kernels->pair_step == 0 || m->plan.images != 1 || rows < ENG_GEMM_MEAN_ROWS_MIN) {
+        return BASE_OK;
+    }
+    return eng_gemm_mean_new(ctx, &program->tensors[m->b], m->b_sources[0], &m->source, rows,
+                             m->a_stride_m, &m->mean);
+}
+
+static size_t mean_floats(const struct matmul *m)
+{
+    return m->mean != NULL ? eng_gemm_mean_floats(m->mean) : 0;
+}
+
+static const float *mean_bias(const struct matmul *m, const struct eng_run *run, const float *bias,
+                              float *scratch)
+{
+    const float *a = (const float *)run->data[m->a] + m->a_offsets[0];
+    return eng_gemm_mean_bias(m->mean, a, bias, scratch, run->pool);
+}
+#else
+static enum base_status prepare_mean(const struct eng_prepare *ctx,
+                                     const struct eng_program *program, int64_t rows,
+                                     struct matmul *m)
+{
+    (void)ctx, (void)program, (void)rows, (void)m;
+    return BASE_OK;
+}
+
+static size_t mean_floats(const struct matmul *m)
+{
+    (void)m;
+    return 0;
+}
+
+static const float *mean_bias(const struct matmul *m, const struct eng_run *run, const float *bias,
+                              float *scratch)
+{
+    (void)m, (void)run, (void)scratch;
+    return bias;
+}
+#endif
+
 static const float *optional_data(const struct eng_run *run, uint32_t tensor)
 {
     return tensor != ENG_NONE ? run->data[tensor] : NULL;
@@ -220,6 +270,11 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
     const struct matmul *m = step->state;
     float *scratch = run->scratch;
     const float *packed = m->packed;
+    const float *bias = optional_data(run, m->bias);
+    if (m->mean != NULL) {
+        bias = mean_bias(m, run, bias, scratch);
+        scratch += mean_floats(m);
+    }
     if (packed == NULL) {
         struct pack_ctx pack = {m, run->data[m->b], scratch};
         const int64_t panels = eng_gemm_panels(m->plan.kernels, m->plan.n);
@@ -234,7 +289,7 @@ static enum base_status run_matmul(const struct eng_step *step, const struct eng
         .a = run->data[m->a],
         .b = packed,
         .c = run->data[m->c],
-        .bias = optional_data(run, m->bias),
+        .bias = bias,
         .residual = optional_data(run, m->residual),
         .scratch = scratch,
     };
@@ -339,7 +394,7 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
     };
     const struct eng_gemm_kernels *low = eng_gemm_low_kernels(ctx);
     if (low != NULL && program->tensors[m->b].kind == ENG_CONST && size[2] >= LOW_K_MIN &&
-        m->a_stride_k == 1) {
+        size[1] >= LOW_N_MIN && m->a_stride_k == 1) {
         plan->kernels = low;
         plan->k = (uint32_t)eng_gemm_pairs(low, size[2]);
     }
@@ -352,9 +407,11 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
     plan->c_image = rows * plan->ldc;
     plan_rows(m, rows, eng_pool_threads(ctx->pool));
     BASE_TRY(pack_b(ctx, program, m));
+    BASE_TRY(prepare_mean(ctx, program, rows, m));
     const size_t dynamic = m->packed == NULL ? (size_t)m->b_count * m->b_floats : 0;
     out_step->scratch_bytes =
-        (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
+        (dynamic + mean_floats(m) + plan->fill_floats * eng_pool_threads(ctx->pool)) *
+        sizeof(float);
     out_step->state = m;
     out_step->run = run_matmul;
     out_step->loose = m->packed != NULL ? ENG_LOOSE_WEIGHTS : 0;

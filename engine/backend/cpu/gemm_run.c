@@ -232,10 +232,16 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct eng_gemm_run *run = ctx;
     const struct eng_gemm_plan *plan = run->plan;
     const int64_t panels = eng_gemm_panels(plan->kernels, plan->n) * plan->groups;
+    if (plan->kernels->enter != NULL) {
+        plan->kernels->enter();
+    }
     for (int64_t item = begin; item < end; item++) {
         const int64_t split = item % plan->splits, band = item / plan->splits;
         run_band(run, band / plan->bands, band % plan->bands, split * panels / plan->splits,
                  (split + 1) * panels / plan->splits, worker);
+    }
+    if (plan->kernels->leave != NULL) {
+        plan->kernels->leave();
     }
 }
 

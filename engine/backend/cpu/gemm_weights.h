@@ -12,6 +12,7 @@ enum eng_pack_form {
     ENG_PACK_WINO = 0x300, // + unit
     ENG_PACK_BF16 = 0x400,
     ENG_PACK_AMX = 0x500,
+    ENG_PACK_RESIDUE = 0x600, // what rounding to bfloat16 took away
 };
 
 // `bytes` filled by fill(ctx, memory), 64-byte aligned. `params` (of `params_bytes`, no pointers,

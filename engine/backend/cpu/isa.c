@@ -28,7 +28,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct {
     struct eng_cpu cpu;
     struct eng_kernels tables[ENG_ISA_COUNT];
-} detected; // written once, under `once`
+} detected; // written once, under `once` (and by tests)
 
 static size_t cache_bytes(int name, size_t guess)
 {
@@ -93,6 +93,12 @@ const struct eng_cpu *eng_cpu_detect(void)
 {
     (void)pthread_once(&once, detect);
     return &detected.cpu;
+}
+
+bool eng_cpu_emulate_tiles(void)
+{
+    detected.cpu.amx_bf16 = eng_cpu_detect()->avx512_bf16;
+    return detected.cpu.amx_bf16;
 }
 
 const char *eng_isa_name(enum eng_isa isa)

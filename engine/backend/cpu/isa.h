@@ -21,6 +21,10 @@ struct eng_cpu {
 };
 const struct eng_cpu *eng_cpu_detect(void);
 
+// For tests: from here on the processor counts as one with tiles, because the caller emulates their
+// instructions. Before the first session, on one thread. False: it lacks what else they need.
+bool eng_cpu_emulate_tiles(void);
+
 const char *eng_isa_name(enum eng_isa isa); // "avx2"; never NULL
 // Whether this processor runs kernels of that set.
 bool eng_isa_has(enum eng_isa isa);

@@ -13,7 +13,15 @@
 #define TASK      "demo/score"
 #define CALLS_MAX 400 // a scenario ends long before
 
-enum scenario { FIRST_INSTALL, UPDATE, UPDATE_FAILS, REVERT, REMOVE, SCENARIO_COUNT };
+enum scenario {
+    FIRST_INSTALL,
+    UPDATE,
+    UPDATE_BY_DELTA,
+    UPDATE_FAILS,
+    REVERT,
+    REMOVE,
+    SCENARIO_COUNT
+};
 
 static struct rig rig;
 
@@ -28,7 +36,8 @@ static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counte
 static void prepare(enum scenario scenario, bool lose_partials)
 {
     rig_init(&rig);
-    rig.chunk = 700;
+    rig.chunk = scenario == UPDATE_BY_DELTA ? 60 : 700;
+    rig.deltas = scenario == UPDATE_BY_DELTA;
     rig.port.storage.lose_partials = lose_partials;
     rig_version_add(&rig, TASK, 2, 3000, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 3, 2000, WIRE_RUNTIME_ABI, 0);
@@ -57,7 +66,7 @@ static void prepare(enum scenario scenario, bool lose_partials)
 
 static int wanted(enum scenario scenario)
 {
-    return scenario == UPDATE ? 1 : scenario == REMOVE ? -1 : 0;
+    return scenario == UPDATE || scenario == UPDATE_BY_DELTA ? 1 : scenario == REMOVE ? -1 : 0;
 }
 
 static void check_end(enum scenario scenario, const char *what, uint64_t n)
@@ -79,7 +88,8 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     rig_boot(&rig);
     rig_checkin(&rig);
     static const uint32_t blobs[SCENARIO_COUNT] = {
-        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_FAILS] = 3, [REVERT] = 3, [REMOVE] = 0};
+        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_BY_DELTA] = 7,
+        [UPDATE_FAILS] = 3,  [REVERT] = 3, [REMOVE] = 0};
     if (mem_blob_count(&rig.port) != blobs[scenario]) {
         fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,
                  (unsigned long long)n, mem_blob_count(&rig.port), blobs[scenario]);
@@ -138,7 +148,8 @@ static void test_killed_twice(void **state)
     (void)state;
     for (uint64_t first = 1; first < 40; first += 3) {
         for (uint64_t second = 1; second < 40; second += 2) {
-            prepare(UPDATE, second % 4 == 1);
+            enum scenario scenario = second % 8 < 4 ? UPDATE : UPDATE_BY_DELTA;
+            prepare(scenario, second % 4 == 1);
             rig.port.kill_at = rig.port.calls + first;
             rig_checkin(&rig);
             rig_kill(&rig);
@@ -148,7 +159,7 @@ static void test_killed_twice(void **state)
             rig_kill(&rig);
             rig_boot(&rig);
             rig_checkin(&rig);
-            check_end(UPDATE, "killed twice, first at", first);
+            check_end(scenario, "killed twice, first at", first);
             check_ledger();
             rig_done(&rig);
         }

@@ -2,6 +2,7 @@
 #include "test_kit.h"
 
 #include "api/rollout_body.h"
+#include "policy/expr.h"
 #include "base/alloc.h"
 
 #include <jansson.h>
@@ -78,6 +79,7 @@ static void test_good_body(void **state)
     "\"stages\":[{\"name\":\"full\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\"}]"
 #define STAGE(text) HEAD "\"stages\":[{" text "}]}"
 #define COND(text)  HEAD STAGES ",\"target\":[{" text "}]}"
+#define EXPR(text)  HEAD STAGES ",\"target\":\"" text "\"}"
 
 static const struct {
     const char *text;
@@ -121,8 +123,57 @@ static const struct {
     {COND("\"attr\":\"\",\"op\":\"==\",\"value\":1"), "target[0].attr: empty"},
     {COND("\"attr\":\"os\",\"op\":\"<\",\"value\":true"), "target[0]:"},
     {COND("\"attr\":\"os\",\"op\":\"==\",\"value\":1,\"extra\":1"), "target[0].extra: unknown"},
+    {EXPR("os == "), "target: line 1, column 7: expected a literal after '=='"},
+    {EXPR("beta &&\\n  os = 1"), "target: line 2, column 6: '==' is meant"},
+    {EXPR(""), "target: line 1, column 1: expected an attribute"},
+    {STAGE("\"name\":\"a\",\"kind\":\"beta\",\"max_failure\":0,\"audience\":\"a in [1,true]\""),
+     "stages[0].audience: line 1, column 9: the literals of a set have one type"},
+    {HEAD STAGES ",\"target\":5}", "target: neither an expression nor a list of conditions"},
     {"{\"a\":[[[[[[[[[[[[[[]]]]]]]]]]]]]]}", "nested levels"},
 };
+
+static void test_expressions_are_compiled(void **state)
+{
+    (void)state;
+    struct base_arena arena;
+    struct gw_rollout_body body;
+    struct base_error error = {0};
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    assert_int_equal(parse(&arena, EXPR("os == \\\"ios\\\" && user.age in 18..30"), &body, &error),
+                     BASE_OK);
+    const struct pol_target *target = &body.spec.target;
+    assert_int_equal(target->cond_count, 0);
+    assert_non_null(target->expr);
+    struct pol_text text = pol_expr_text(target->expr);
+    assert_int_equal(text.size, strlen("os == \"ios\" && user.age in 18..30"));
+    struct pol_attr items[] = {
+        {{"os", 2}, {.type = POL_TYPE_STRING, .text = {"ios", 3}}},
+        {{"user.age", 8}, {.type = POL_TYPE_INTEGER, .integer = 30}},
+    };
+    struct pol_attrs attrs = {items, 2};
+    assert_true(pol_target_match(target, &attrs).matched);
+    items[1].value.integer = 31;
+    assert_int_equal(pol_target_match(target, &attrs).reason, POL_REASON_EXPR_FALSE);
+    base_arena_done(&arena);
+}
+
+static void test_an_expression_has_its_limit(void **state)
+{
+    (void)state;
+    struct base_arena arena;
+    struct gw_rollout_body body;
+    struct base_error error = {0};
+    static char text[POL_EXPR_TEXT_MAX + 512];
+    int head = snprintf(text, sizeof(text), "%s", HEAD STAGES ",\"target\":\"");
+    memset(text + head, ' ', POL_EXPR_TEXT_MAX);
+    memcpy(text + head + POL_EXPR_TEXT_MAX, "a\"}", 4);
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    assert_int_equal(parse(&arena, text, &body, &error), BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "at most 4096 bytes"));
+    memcpy(text + head + POL_EXPR_TEXT_MAX - 1, "a\"}", 4);
+    assert_int_equal(parse(&arena, text, &body, &error), BASE_OK);
+    base_arena_done(&arena);
+}
 
 static void test_bad_bodies_are_named(void **state)
 {
@@ -234,6 +285,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_body),
+        cmocka_unit_test(test_expressions_are_compiled),
+        cmocka_unit_test(test_an_expression_has_its_limit),
         cmocka_unit_test(test_bad_bodies_are_named),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_failing_allocations),

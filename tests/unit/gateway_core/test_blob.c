@@ -76,6 +76,7 @@ struct ask {
     const char *if_none_match;
     const char *if_range;
     const char *accept_encoding;
+    const char *dictionary;
 };
 
 static void get(const char *path, struct ask ask, struct rig_exchange *exchange)
@@ -86,6 +87,7 @@ static void get(const char *path, struct ask ask, struct rig_exchange *exchange)
     request->if_none_match = base_str_of(ask.if_none_match);
     request->if_range = base_str_of(ask.if_range);
     request->accept_encoding = base_str_of(ask.accept_encoding);
+    request->available_dictionary = base_str_of(ask.dictionary);
     rig_run(&b.rig, exchange);
 }
 
@@ -127,7 +129,7 @@ static void test_whole(void **state)
     assert_int_equal(exchange.exchange.reply.status, 200);
     expect_header(&exchange, "etag", b.text_etag);
     expect_header(&exchange, "cache-control", "public, max-age=31536000, immutable");
-    expect_header(&exchange, "vary", "accept-encoding");
+    expect_header(&exchange, "vary", "accept-encoding, available-dictionary");
     expect_body(&exchange, b.text, 0, TEXT_BYTES);
     rig_exchange_done(&exchange);
     get(b.large_path, (struct ask){0}, &exchange);
@@ -228,7 +230,7 @@ static void test_zstd(void **state)
         assert_int_equal(reply->status, 200);
         expect_header(&exchange, "content-encoding", "zstd");
         expect_header(&exchange, "etag", b.zstd_etag);
-        expect_header(&exchange, "vary", "accept-encoding");
+        expect_header(&exchange, "vary", "accept-encoding, available-dictionary");
         assert_true(reply->blob_bytes < TEXT_BYTES / 2);
         size_t size;
         const uint8_t *bytes = gw_blob_bytes(reply->blob, 0, &size);
@@ -255,6 +257,133 @@ static void test_zstd(void **state)
     expect_body(&exchange, b.large, 0, LARGE_BYTES);
     assert_false(gw_blob_may_compress(exchange.exchange.reply.blob));
     rig_exchange_done(&exchange);
+}
+
+// ---- Deltas (RFC 9842)
+
+#define DICTIONARY_TEXT_MAX 64
+
+// The header's value, by the alphabet of RFC 4648 section 4, bit by bit.
+static void dictionary_text(const uint8_t *bytes, size_t size, char out[DICTIONARY_TEXT_MAX])
+{
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct wire_sha256 digest;
+    size_t at = 0;
+    gw_sha256(bytes, size, &digest);
+    out[at++] = ':';
+    for (unsigned bit = 0; bit < 8 * WIRE_SHA256_BYTES; bit += 6) {
+        unsigned value = 0;
+        for (unsigned i = bit; i < bit + 6; i++) {
+            unsigned byte = i < 8 * WIRE_SHA256_BYTES ? digest.bytes[i / 8] : 0;
+            value = value << 1 | (byte >> (7 - i % 8) & 1);
+        }
+        out[at++] = alphabet[value];
+    }
+    memcpy(out + at, "=:", 3);
+}
+
+// The large blob with one byte in a hundred changed, as a retrained model has.
+static uint8_t *next_model(void)
+{
+    uint8_t *bytes = malloc(LARGE_BYTES);
+    assert_non_null(bytes);
+    memcpy(bytes, b.large, LARGE_BYTES);
+    for (size_t i = 0; i < LARGE_BYTES; i += 100) {
+        bytes[i] ^= 0x5a;
+    }
+    return bytes;
+}
+
+static void expect_delta_makes(const struct rig_exchange *exchange, const uint8_t *wanted)
+{
+    const struct gw_reply *reply = &exchange->exchange.reply;
+    struct wire_sha256 digest;
+    size_t size;
+    const uint8_t *bytes = gw_blob_bytes(reply->blob, 0, &size);
+    gw_sha256(b.large, LARGE_BYTES, &digest);
+    assert_memory_equal(bytes, "\x5e\x2a\x4d\x18\x20\0\0\0", 8);
+    assert_memory_equal(bytes + 8, digest.bytes, WIRE_SHA256_BYTES);
+    uint8_t *plain = malloc(LARGE_BYTES);
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    assert_non_null(plain);
+    assert_non_null(context);
+    assert_false(ZSTD_isError(ZSTD_DCtx_refPrefix(context, b.large, LARGE_BYTES)));
+    assert_int_equal(ZSTD_decompressDCtx(context, plain, LARGE_BYTES, bytes + 40, size - 40),
+                     LARGE_BYTES);
+    assert_memory_equal(plain, wanted, LARGE_BYTES);
+    ZSTD_freeDCtx(context);
+    free(plain);
+}
+
+static void test_delta(void **state)
+{
+    (void)state;
+    char path[128];
+    char hex[WIRE_SHA256_HEX + 1];
+    char dictionary[DICTIONARY_TEXT_MAX];
+    uint8_t *model = next_model();
+    put(model, LARGE_BYTES, path, sizeof(path), hex);
+    dictionary_text(b.large, LARGE_BYTES, dictionary);
+    struct ask ask = {.accept_encoding = "zstd, dcz", .dictionary = dictionary};
+    uint64_t delta_bytes = 0;
+    for (int i = 0; i < 2; i++) { // made, then from the cache
+        struct rig_exchange exchange;
+        get(path, ask, &exchange);
+        const struct gw_reply *reply = &exchange.exchange.reply;
+        assert_int_equal(reply->status, 200);
+        expect_header(&exchange, "content-encoding", "dcz");
+        expect_header(&exchange, "accept-ranges", "bytes");
+        assert_true(reply->blob_bytes < LARGE_BYTES / 10);
+        expect_delta_makes(&exchange, model);
+        delta_bytes = reply->blob_bytes;
+        rig_exchange_done(&exchange);
+    }
+    // The rest of a delta that was interrupted.
+    struct rig_exchange exchange;
+    char rest[64];
+    ask.range = "bytes=1000-";
+    get(path, ask, &exchange);
+    assert_int_equal(exchange.exchange.reply.status, 206);
+    expect_header(&exchange, "content-encoding", "dcz");
+    snprintf(rest, sizeof(rest), "bytes 1000-%llu/%llu", (unsigned long long)delta_bytes - 1,
+             (unsigned long long)delta_bytes);
+    expect_header(&exchange, "content-range", rest);
+    assert_int_equal(exchange.exchange.reply.blob_bytes, delta_bytes - 1000);
+    rig_exchange_done(&exchange);
+    free(model);
+}
+
+static void test_no_delta(void **state)
+{
+    (void)state;
+    char dictionary[DICTIONARY_TEXT_MAX];
+    char unknown[DICTIONARY_TEXT_MAX];
+    dictionary_text(b.text, TEXT_BYTES, dictionary);
+    dictionary_text((const uint8_t *)"nobody has this", 15, unknown);
+    static const char *const malformed[] = {"",
+                                            ":",
+                                            "::",
+                                            ":AA==:",
+                                            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+                                            ":____________________________________________=:",
+                                            ":AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB=:"};
+    // A dictionary that does not help (twice: the second time it is known), one that is not there,
+    // one that is no dictionary, and a client that does not speak dcz.
+    const char *values[4 + sizeof(malformed) / sizeof(malformed[0])] = {dictionary, dictionary,
+                                                                        unknown, dictionary};
+    memcpy(&values[4], malformed, sizeof(malformed));
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct rig_exchange exchange;
+        get(b.large_path,
+            (struct ask){.accept_encoding = i == 3 ? "gzip, dcz;q=0" : "dcz",
+                         .dictionary = values[i]},
+            &exchange);
+        assert_int_equal(exchange.exchange.reply.status, 200);
+        expect_header(&exchange, "content-encoding", "");
+        expect_body(&exchange, b.large, 0, LARGE_BYTES);
+        rig_exchange_done(&exchange);
+    }
 }
 
 static void test_wrong_hash_is_refused(void **state)
@@ -293,6 +422,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranges, setup, teardown),
         cmocka_unit_test_setup_teardown(test_if_range, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zstd, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_delta, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_delta, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_hash_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_blob, setup, teardown),
     };

@@ -194,6 +194,62 @@ static void test_devices_converge(void **state)
     rig_done(&rig);
 }
 
+// Targets and audiences given as text: kept over a restart, and user attributes count.
+static void test_expressions_choose_devices(void **state)
+{
+    (void)state;
+    static const struct rig_stage stages[] = {
+        {"beta", POL_STAGE_BETA, 10000, "user.segment in [\"staff\", \"friends\"]", NULL, 1, 500000,
+         0},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 500000, 0},
+    };
+    struct rig rig;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_version(&rig, "t", "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(&rig, 7, "t", &manifest, "app_version >= 1.10 && os != \"ios\"",
+                                 NULL, stages, 2, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, 7, POL_COMMAND_START, NULL);
+    static const struct {
+        const char *app_version;
+        const char *os;
+        const char *segment;
+        uint32_t offers;
+    } devices[] = {
+        {"1.10.0", "android", "staff", 1}, {"1.10.0", "android", "friends", 1},
+        {"1.9.0", "android", "staff", 0},  {"1.10.0", "ios", "staff", 0},
+        {"2.0", "linux", "others", 0},     {"1.10.0-rc.1", "linux", "staff", 0},
+        {"x", "linux", "staff", 0},        {"3", "linux", NULL, 0},
+    };
+    for (int restarted = 0; restarted < 2; restarted++) {
+        for (uint32_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+            struct rig_device device;
+            struct rig_exchange exchange;
+            struct wire_offers offers;
+            rig_device_init(&device, 100 + i);
+            rig_device_attr(&device, "app_version", devices[i].app_version);
+            rig_device_attr(&device, "os", devices[i].os);
+            if (devices[i].segment != NULL) {
+                rig_device_attr(&device, "user.segment", devices[i].segment);
+            }
+            (void)rig_checkin(&rig, &device, true, &exchange, &offers);
+            if (offers.count != devices[i].offers) {
+                fail_msg("device %u: %u offers, not %u", i, offers.count, devices[i].offers);
+            }
+            rig_exchange_done(&exchange);
+        }
+        if (restarted == 0) {
+            rig_stop(&rig);
+            rig_start(&rig);
+        }
+    }
+    rig_done(&rig);
+}
+
 static void test_pairs_are_asked_for(void **state)
 {
     (void)state;
@@ -570,6 +626,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expected_digest_equals_brute_force),
         cmocka_unit_test(test_devices_converge),
+        cmocka_unit_test(test_expressions_choose_devices),
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_hints_reach_those_with_news),

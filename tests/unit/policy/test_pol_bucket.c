@@ -2,6 +2,7 @@
 #include "test_kit.h"
 
 #include "policy/bucket.h"
+#include "policy/rollout.h"
 
 #define DEVICES 1000000u
 
@@ -136,6 +137,83 @@ static void every_bit_matters(void **state)
     }
 }
 
+// The properties that are promised of cohorts, on a million ids: uniform at the 1 % level, nobody
+// evicted while the share grows, and two cohorts of 10 % share 10 % (+- 0.2) of their devices. The
+// cohort is what the rollout machine admits, not the bucket alone.
+static bool admitted(uint64_t device_id, uint64_t salt, uint16_t share)
+{
+    struct pol_stage stage = {.kind = POL_STAGE_GRAY, .max_bucket = share};
+    struct pol_rollout rollout = {.state = POL_ROLLOUT_RUNNING};
+    return pol_rollout_admits(&rollout, &stage, 1, true, 1, pol_bucket(device_id, salt)).matched;
+}
+
+static double chi_square_of(uint64_t salt)
+{
+    static unsigned counts[POL_BUCKET_COUNT];
+    double expected = DEVICES / (double)POL_BUCKET_COUNT;
+    double chi_square = 0;
+    memset(counts, 0, sizeof(counts));
+    for (uint64_t i = 0; i < DEVICES; i++) {
+        counts[pol_bucket(device(1, i), salt)]++;
+    }
+    for (unsigned b = 0; b < POL_BUCKET_COUNT; b++) {
+        double off = (double)counts[b] - expected;
+        chi_square += off * off / expected;
+    }
+    return chi_square;
+}
+
+static void cohorts_of_a_million_are_uniform(void **state)
+{
+    (void)state;
+    const unsigned rollouts = 32;
+    double sum = 0;
+    unsigned unlikely = 0;
+    for (uint64_t r = 0; r < rollouts; r++) {
+        double chi_square = chi_square_of(base_mix64(r));
+        sum += chi_square;
+        // 9,999 degrees of freedom: p = 0.01 is at 10,331.
+        unlikely += chi_square > 10331;
+    }
+    printf("%u rollouts: chi-square %.0f on average, %u of them beyond p = 0.01\n", rollouts,
+           sum / rollouts, unlikely);
+    // 319,968 degrees of freedom together: p = 0.01 is at 321,833. One rollout in a hundred may be
+    // beyond its own; of 32 more than three with p = 0.0001.
+    assert_true(sum < 321833);
+    assert_true(unlikely <= 3);
+}
+
+static void cohorts_of_a_million_stick_and_differ(void **state)
+{
+    (void)state;
+    static const uint16_t shares[] = {1, 10, 100, 500, 1000, 2500, 5000, 10000};
+    const uint64_t salt_a = 0x5a17000000000001u;
+    const uint64_t salt_b = 0x5a17000000000002u;
+    unsigned evicted = 0;
+    unsigned in_a = 0;
+    unsigned in_b = 0;
+    unsigned in_both = 0;
+    for (uint64_t i = 0; i < DEVICES; i++) {
+        uint64_t id = device(1, i);
+        bool before = false;
+        for (size_t s = 0; s < TEST_COUNT(shares); s++) {
+            bool now = admitted(id, salt_a, shares[s]);
+            evicted += before && !now;
+            before = now;
+        }
+        assert_true(before);
+        bool a = admitted(id, salt_a, 1000);
+        bool b = admitted(id, salt_b, 1000);
+        in_a += a;
+        in_b += b;
+        in_both += a && b;
+    }
+    double overlap = 100.0 * in_both / in_a;
+    printf("evicted %u, cohorts of %u and %u, overlap %.3f %%\n", evicted, in_a, in_b, overlap);
+    assert_int_equal(evicted, 0);
+    assert_true(overlap > 9.8 && overlap < 10.2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +222,8 @@ int main(void)
         cmocka_unit_test(shares_are_what_they_claim),
         cmocka_unit_test(rollouts_pick_different_devices),
         cmocka_unit_test(every_bit_matters),
+        cmocka_unit_test(cohorts_of_a_million_are_uniform),
+        cmocka_unit_test(cohorts_of_a_million_stick_and_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void stage_lists(void **state)
     assert_int_equal(pol_stages_check(many, POL_STAGES_MAX), POL_REASON_MATCHED);
     assert_int_equal(pol_stages_check(many, POL_STAGES_MAX + 1), POL_REASON_STAGES_INVALID);
     struct pol_cond bad = {.attr = {"os", 2}, .op = POL_OP_EQ};
-    many[3].audience = (struct pol_target){&bad, 1};
+    many[3].audience = (struct pol_target){.conds = &bad, .cond_count = 1};
     assert_int_equal(pol_stages_check(many, 5), POL_REASON_STAGES_INVALID);
     assert_int_equal(pol_stages_check(many, 3), POL_REASON_MATCHED);
 }

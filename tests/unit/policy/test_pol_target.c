@@ -51,7 +51,7 @@ static enum pol_reason ask(const char *attr, enum pol_op op, const struct pol_va
 {
     struct pol_cond cond = {
         .attr = text(attr), .op = op, .operands = operands, .operand_count = count};
-    struct pol_target target = {&cond, 1};
+    struct pol_target target = {.conds = &cond, .cond_count = 1};
     struct pol_match match = pol_target_match(&target, &device);
     assert_int_equal(match.matched, match.reason == POL_REASON_MATCHED);
     assert_int_equal(match.cond_index, 0);
@@ -177,7 +177,7 @@ static void conjunction_names_the_first_failure(void **state)
     for (size_t i = 0; i < TEST_COUNT(conds); i++) {
         conds[i] = (struct pol_cond){text("os"), POL_OP_EQ, &ios, 1};
     }
-    struct pol_target target = {conds, POL_TARGET_CONDS_MAX};
+    struct pol_target target = {.conds = conds, .cond_count = POL_TARGET_CONDS_MAX};
     struct pol_match match = pol_target_match(&target, &device);
     assert_true(match.matched);
     uint32_t index = 9;
@@ -221,7 +221,7 @@ static void checking_finds_the_malformed_one(void **state)
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct pol_cond conds[3] = {rows[0].cond, rows[0].cond, rows[i].cond};
-        struct pol_target target = {conds, 3};
+        struct pol_target target = {.conds = conds, .cond_count = 3};
         uint32_t index = 9;
         assert_int_equal(pol_target_check(&target, &index), rows[i].reason);
         assert_int_equal(index, rows[i].reason == POL_REASON_MATCHED ? 0 : 2);

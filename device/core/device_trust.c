@@ -1,0 +1,340 @@
+// Brings metadata on a device with a root: the root chain step by step until there is no next one,
+// then the timestamp, then the snapshot whose want began the cycle. What comes is judged in
+// trust_store.c; a step that fails leaves everything as it was, and a cycle that brought something
+// new ends with a check-in, for offers may have been waiting for it.
+//
+// Called by the tick and by the transport. One request at a time, beside the other lanes.
+#include "core/runtime.h"
+
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_MAX_BYTES (32 + WIRE_SCENARIO_MAX)
+
+void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status)
+{
+    struct {
+        uint64_t code;
+        uint64_t what;
+    } mark = {(uint64_t)(-(int64_t)status), base_hash64(what, strlen(what))};
+    char detail[WIRE_REPORT_DETAIL_MAX];
+    runtime->stats.refused_metadata++;
+    base_log_debug(runtime->ports->log, "device", "%s refused: %s (%s)", what,
+                   base_status_text(status), base_status_name(status));
+    if (dev_refused_before(runtime, base_hash64(&mark, sizeof(mark)))) {
+        return;
+    }
+    int size = snprintf(detail, sizeof(detail), "%s: %s", what, base_status_text(status));
+    struct wire_outcome outcome = {
+        .kind = WIRE_OUTCOME_FAIL_VERIFY,
+        .fingerprint = mark.code,
+        .detail = {detail, (size_t)size},
+    };
+    dev_outcome(runtime, &outcome);
+}
+
+static void cycle_end(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    trust->phase = DEV_TRUST_IDLE;
+    trust->wanted = false;
+    trust->steps = 0;
+    trust->scenario_size = 0;
+    if (trust->changed) {
+        trust->changed = false;
+        dev_checkin_now(runtime);
+    }
+}
+
+// The network failed: the same step again, later.
+static void retry_later(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (trust->exchange != 0) {
+        http->cancel(http->ctx, trust->exchange);
+        trust->exchange = 0;
+    }
+    runtime->stats.bad_requests++;
+    uint32_t wait_ms = dev_backoff_next(&trust->backoff, dev_random(runtime), 0);
+    trust->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
+}
+
+// What came is not to be believed: the cycle ends, the next check-in may begin another.
+static void give_up(struct dev_runtime *runtime, const char *what, enum base_status status)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (trust->exchange != 0) {
+        http->cancel(http->ctx, trust->exchange);
+        trust->exchange = 0;
+    }
+    dev_trust_refused(runtime, what, status);
+    trust->changed = false;
+    cycle_end(runtime);
+}
+
+// ---- Requests
+
+static size_t path_of(const struct dev_trust *trust, char out[PATH_MAX_BYTES])
+{
+    int size = 0;
+    if (trust->phase == DEV_TRUST_ROOT) {
+        size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/root/%llu",
+                        (unsigned long long)trust->root_version + 1);
+    } else if (trust->phase == DEV_TRUST_TIMESTAMP) {
+        size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/timestamp");
+    } else {
+        size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/snapshot/%.*s", (int)trust->scenario_size,
+                        trust->scenario);
+    }
+    return (size_t)size;
+}
+
+static void ask(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_http_port *http = &runtime->ports->http;
+    char path[PATH_MAX_BYTES];
+    struct dev_request request = {
+        .method = DEV_METHOD_GET,
+        .path = {path, path_of(trust, path)},
+        .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
+    };
+    trust->exchange = dev_exchange_new(runtime);
+    trust->fill = 0;
+    trust->window = 0;
+    trust->status = 0;
+    trust->deadline_us = now_us + runtime->settings.request_timeout_us;
+    if (http->start(http->ctx, trust->exchange, &request) != BASE_OK) {
+        trust->exchange = 0;
+        retry_later(runtime);
+    }
+}
+
+// Prepares the snapshot that was missed, when the timestamp names one that is not here.
+static bool snapshot_begin(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_crypto_port *crypto = &runtime->ports->crypto;
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    struct wire_timestamp timestamp;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (trust->scenario_size == 0 ||
+        dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size) != BASE_OK) {
+        return false;
+    }
+    struct base_str name = {trust->scenario, trust->scenario_size};
+    const struct wire_timestamp_scenario *scenario = wire_timestamp_scenario(&timestamp, name);
+    bool missing = false;
+    if (scenario != NULL) {
+        uint64_t have = 0;
+        bool sealed = false;
+        trust->snapshot = scenario->digest;
+        trust->snapshot_bytes = scenario->bytes;
+        enum base_status status =
+            storage->blob_stat(storage->ctx, &trust->snapshot, &have, &sealed);
+        missing = status != BASE_OK || !sealed;
+        if (missing && status == BASE_OK) {
+            (void)storage->blob_delete(storage->ctx, &trust->snapshot);
+        }
+    }
+    dev_trust_timestamp_close(runtime, bytes, size);
+    if (missing) {
+        crypto->hash_begin(crypto->ctx, &trust->hash, &trust->snapshot);
+    }
+    return missing;
+}
+
+void dev_trust_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_trust *trust = &runtime->trust;
+    if (trust->work == NULL || runtime->dirty) {
+        return;
+    }
+    if (trust->exchange != 0 && now_us >= trust->deadline_us) {
+        retry_later(runtime); // silence, or too slow
+        return;
+    }
+    if (trust->exchange != 0 || now_us < trust->not_before_us) {
+        return;
+    }
+    if (trust->phase == DEV_TRUST_IDLE && trust->wanted) {
+        trust->phase = DEV_TRUST_ROOT;
+        trust->steps = 0;
+    }
+    if (trust->phase == DEV_TRUST_SNAPSHOT && !snapshot_begin(runtime)) {
+        cycle_end(runtime);
+    }
+    if (trust->phase != DEV_TRUST_IDLE) {
+        ask(runtime, now_us);
+    }
+}
+
+void dev_trust_stop(struct dev_runtime *runtime)
+{
+    const struct dev_http_port *http = &runtime->ports->http;
+    if (runtime->trust.exchange != 0) {
+        http->cancel(http->ctx, runtime->trust.exchange);
+        runtime->trust.exchange = 0;
+    }
+}
+
+uint64_t dev_trust_due_us(const struct dev_runtime *runtime)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    if (trust->work == NULL || runtime->dirty) {
+        return UINT64_MAX;
+    }
+    if (trust->exchange != 0) {
+        return trust->deadline_us;
+    }
+    return trust->wanted || trust->phase != DEV_TRUST_IDLE ? trust->not_before_us : UINT64_MAX;
+}
+
+void dev_trust_age(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    if (trust->work != NULL && trust->timestamp_version > 0 &&
+        dev_wall_s(runtime) >= trust->timestamp_expires_s) {
+        trust->wanted = true;
+    }
+}
+
+// ---- Answers
+
+void dev_trust_head(struct dev_runtime *runtime, const struct dev_response_head *head)
+{
+    runtime->trust.status = head->status;
+}
+
+static enum base_status snapshot_add(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_crypto_port *crypto = &runtime->ports->crypto;
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    if (size > trust->snapshot_bytes - trust->fill) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    BASE_TRY(storage->blob_append(storage->ctx, &trust->snapshot, trust->fill, bytes, size));
+    crypto->hash_update(crypto->ctx, &trust->hash, bytes, size);
+    return BASE_OK;
+}
+
+void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = &runtime->trust;
+    enum base_status status = BASE_OK;
+    if (trust->status != 200 || size == 0) {
+        return;
+    }
+    if (trust->phase == DEV_TRUST_SNAPSHOT) {
+        status = snapshot_add(runtime, bytes, size);
+    } else if (size > WIRE_META_BYTES_MAX - trust->fill) {
+        status = BASE_ERR_TOO_LARGE;
+    } else {
+        memcpy(trust->work->buffer + trust->fill, bytes, size);
+    }
+    if (status == BASE_ERR_TOO_LARGE) {
+        give_up(runtime, "metadata", status);
+        return;
+    }
+    if (status != BASE_OK) {
+        retry_later(runtime);
+        return;
+    }
+    trust->fill += size;
+    trust->window += size;
+    if (trust->window >= DEV_RATE_WINDOW_BYTES) {
+        trust->window = 0;
+        trust->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    }
+}
+
+static void root_came(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    enum base_status status = dev_trust_root_take(runtime, trust->work->buffer, trust->fill);
+    if (status != BASE_OK) {
+        if (base_status_is_environment(status) || base_status_is_resource(status)) {
+            retry_later(runtime);
+        } else {
+            give_up(runtime, "root", status);
+        }
+        return;
+    }
+    trust->changed = true;
+    if (++trust->steps >= DEV_ROOT_STEPS_MAX) {
+        cycle_end(runtime); // the next cycle goes on from here
+        trust->wanted = true;
+    }
+}
+
+static void timestamp_came(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    bool is_new = false;
+    enum base_status status =
+        dev_trust_timestamp_take(runtime, trust->work->buffer, trust->fill, &is_new);
+    if (status != BASE_OK) {
+        if (base_status_is_environment(status) || base_status_is_resource(status)) {
+            retry_later(runtime);
+        } else {
+            give_up(runtime, "timestamp", status);
+        }
+        return;
+    }
+    trust->changed = trust->changed || is_new;
+    trust->phase = DEV_TRUST_SNAPSHOT;
+}
+
+static void snapshot_came(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_crypto_port *crypto = &runtime->ports->crypto;
+    struct wire_sha256 digest;
+    enum base_status status = BASE_OK;
+    crypto->hash_end(crypto->ctx, &trust->hash, &digest);
+    if (trust->fill != trust->snapshot_bytes || !wire_sha256_equal(&digest, &trust->snapshot)) {
+        status = BASE_ERR_HASH;
+    } else {
+        status = dev_trust_snapshot_take(runtime);
+    }
+    if (base_status_is_environment(status) || base_status_is_resource(status)) {
+        retry_later(runtime);
+        return;
+    }
+    if (status != BASE_OK) {
+        const struct dev_storage_port *storage = &runtime->ports->storage;
+        (void)storage->blob_delete(storage->ctx, &trust->snapshot);
+        give_up(runtime, "snapshot", status);
+        return;
+    }
+    trust->changed = true;
+    cycle_end(runtime);
+}
+
+void dev_trust_end(struct dev_runtime *runtime, enum base_status status)
+{
+    struct dev_trust *trust = &runtime->trust;
+    int http = status == BASE_OK ? trust->status : 0;
+    trust->exchange = 0;
+    if (trust->phase == DEV_TRUST_ROOT && http == 404) {
+        trust->phase = DEV_TRUST_TIMESTAMP; // there is no newer one
+    } else if (http != 200) {
+        retry_later(runtime);
+        return;
+    } else if (trust->phase == DEV_TRUST_ROOT) {
+        root_came(runtime);
+    } else if (trust->phase == DEV_TRUST_TIMESTAMP) {
+        timestamp_came(runtime);
+    } else {
+        snapshot_came(runtime);
+    }
+    if (trust->not_before_us <= dev_now_us(runtime)) {
+        dev_backoff_reset(&trust->backoff);
+    }
+}

@@ -1,0 +1,203 @@
+// Two parties must agree before a device with a root follows a release: the release role signed the
+// statement, and the director named exactly that version (counter, hash and length) in an answer to
+// this device's own question. The snapshot says besides that it belongs to what is released now.
+// So a stolen gateway can withhold and repeat, a stolen release key cannot reach a device, and
+// neither can mix old with new.
+//
+// Called for the envelopes of a check-in's answer, on the runtime's thread.
+#include "core/runtime.h"
+
+#include <string.h>
+
+void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
+{
+    struct dev_trust *trust = &runtime->trust;
+    struct wire_ask ask = {.flags = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0};
+    for (size_t at = 0; at < WIRE_NONCE_BYTES; at += sizeof(uint64_t)) {
+        uint64_t word = dev_random(runtime);
+        memcpy(trust->nonce + at, &word, sizeof(word));
+    }
+    memcpy(ask.nonce, trust->nonce, WIRE_NONCE_BYTES);
+    trust->asked = true;
+    trust->directed = false;
+    wire_ask_text(&ask, text);
+}
+
+static enum base_status director_verify(struct dev_runtime *runtime,
+                                        const struct wire_envelope *envelope,
+                                        uint64_t *out_latest_s)
+{
+    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct dev_trust_root root;
+    BASE_TRY(dev_trust_root_open(runtime, &root));
+    const struct wire_role *role = &root.parsed.roles[WIRE_ROLE_DIRECTOR];
+    enum base_status status =
+        wire_root_verify(&root.parsed, role, role->threshold, envelope, &verifier);
+    if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed.expires_s) {
+        status = BASE_ERR_EXPIRED;
+    }
+    *out_latest_s = root.parsed.expires_s;
+    dev_trust_root_close(runtime, &root);
+    return status;
+}
+
+static enum base_status director_check(struct dev_runtime *runtime, const uint8_t *bytes,
+                                       size_t size, uint64_t *out_latest_s)
+{
+    struct dev_trust *trust = &runtime->trust;
+    struct wire_envelope envelope;
+    struct wire_director *director = &trust->work->director;
+    BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
+    BASE_TRY(director_verify(runtime, &envelope, out_latest_s));
+    BASE_TRY(wire_director_parse(envelope.payload, envelope.payload_bytes, director));
+    if (director->device_id != runtime->settings.device_id) {
+        return BASE_ERR_TARGET;
+    }
+    if (!trust->asked || memcmp(director->nonce, trust->nonce, WIRE_NONCE_BYTES) != 0) {
+        return BASE_ERR_FRESHNESS;
+    }
+    return BASE_OK;
+}
+
+void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+{
+    struct dev_trust *trust = &runtime->trust;
+    uint64_t latest_s = 0;
+    if (trust->work == NULL) {
+        return; // not asked for, and nothing to verify it with
+    }
+    trust->directed = false;
+    enum base_status status = director_check(runtime, bytes, size, &latest_s);
+    trust->asked = false; // a nonce is good for one answer
+    if (status != BASE_OK) {
+        dev_trust_refused(runtime, "director's answer", status);
+        if (status == BASE_ERR_SIGNATURE || status == BASE_ERR_THRESHOLD) {
+            trust->wanted = true; // its keys may have changed
+        }
+        return;
+    }
+    const struct wire_director *director = &trust->work->director;
+    trust->directed = true;
+    if (director->issued_s < latest_s) {
+        dev_time_learn(runtime, director->issued_s);
+    }
+    if (director->timestamp_version > trust->timestamp_version) {
+        trust->wanted = true;
+    }
+    dev_trust_age(runtime);
+    dev_lease_renew(runtime);
+}
+
+// ---- Releases
+
+static bool is_beta_device(const struct dev_runtime *runtime)
+{
+    struct wire_attrs attrs;
+    if (wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs) != BASE_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        const struct wire_attr *attr = &attrs.items[i];
+        if (base_str_equal(attr->name, BASE_STR("channel"))) {
+            return attr->type == WIRE_ATTR_STRING && base_str_equal(attr->text, BASE_STR("beta"));
+        }
+    }
+    return false;
+}
+
+enum base_status dev_trust_signatures(struct dev_runtime *runtime,
+                                      const struct wire_envelope *envelope,
+                                      const struct wire_release *release)
+{
+    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct dev_trust_root root;
+    const struct dev_task *task = dev_task_find(runtime, wire_task_id(release->task_name));
+    bool is_kept = task != NULL && !wire_sha256_is_zero(&task->kept) &&
+                   wire_sha256_equal(&task->kept, &release->manifest);
+    BASE_TRY(dev_trust_root_open(runtime, &root));
+    enum base_status status = BASE_ERR_SIGNATURE;
+    const struct wire_delegation *delegation =
+        wire_root_delegation(&root.parsed, release->task_name);
+    if (delegation != NULL) {
+        uint8_t threshold = wire_root_release_threshold(&root.parsed, delegation, release,
+                                                        is_beta_device(runtime), is_kept);
+        status = wire_root_verify(&root.parsed, &delegation->role, threshold, envelope, &verifier);
+    }
+    dev_trust_root_close(runtime, &root);
+    return status;
+}
+
+static bool director_names(const struct wire_director *director, const struct wire_release *release)
+{
+    uint64_t task_id = wire_task_id(release->task_name);
+    for (uint32_t i = 0; i < director->count; i++) {
+        const struct wire_director_entry *entry = &director->entries[i];
+        if (entry->task_id == task_id) {
+            return entry->counter == release->release_counter &&
+                   entry->manifest_bytes == release->manifest_bytes &&
+                   wire_sha256_equal(&entry->manifest, &release->manifest);
+        }
+    }
+    return false;
+}
+
+static enum base_status snapshot_has(struct dev_runtime *runtime,
+                                     const struct wire_timestamp *timestamp,
+                                     const struct wire_release *release)
+{
+    struct dev_trust *trust = &runtime->trust;
+    struct dev_trust_snapshot snapshot;
+    struct base_str scenario = wire_scenario_of(release->task_name);
+    enum base_status status = dev_trust_snapshot_open(runtime, timestamp, scenario, &snapshot);
+    if (status == BASE_ERR_MIXED) {
+        return status;
+    }
+    if (status != BASE_OK) { // it is to be brought, or brought again
+        trust->scenario_size = (uint8_t)scenario.size;
+        memcpy(trust->scenario, scenario.data, scenario.size);
+        trust->wanted = true;
+        return BASE_ERR_BUSY;
+    }
+    struct wire_snapshot_entry entry = {
+        .task_id = wire_task_id(release->task_name),
+        .counter = release->release_counter,
+        .manifest = release->manifest,
+    };
+    uint64_t highest = 0;
+    bool listed = wire_snapshot_lists(&snapshot.parsed, &entry, &highest);
+    if (dev_wall_s(runtime) >= snapshot.parsed.expires_s) {
+        status = BASE_ERR_FROZEN;
+    } else if (!listed) {
+        status = BASE_ERR_MIXED;
+    }
+    dev_trust_snapshot_close(runtime, &snapshot);
+    return status;
+}
+
+enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wire_release *release)
+{
+    struct dev_trust *trust = &runtime->trust;
+    struct wire_timestamp timestamp;
+    const uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (!trust->directed || !director_names(&trust->work->director, release)) {
+        return BASE_ERR_DIRECTOR;
+    }
+    if (trust->timestamp_version == 0 ||
+        trust->work->director.timestamp_version > trust->timestamp_version ||
+        dev_wall_s(runtime) >= trust->timestamp_expires_s) {
+        struct base_str scenario = wire_scenario_of(release->task_name);
+        trust->scenario_size = (uint8_t)scenario.size;
+        memcpy(trust->scenario, scenario.data, scenario.size);
+        trust->wanted = true;
+        return BASE_ERR_BUSY;
+    }
+    BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size));
+    enum base_status status = BASE_ERR_KILLED;
+    if (release->kind == WIRE_RELEASE_REMOVE ||
+        !wire_timestamp_kills(&timestamp, &release->manifest)) {
+        status = snapshot_has(runtime, &timestamp, release);
+    }
+    dev_trust_timestamp_close(runtime, bytes, size);
+    return status;
+}

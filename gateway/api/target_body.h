@@ -1,0 +1,19 @@
+// Targets in bodies of the operator API: who a rollout or a stage is for.
+//
+// Either a list of conditions ([{"attr": "os", "op": "==", "value": "ios"}]) or a text of the
+// targeting language ("os == \"ios\""); an empty list or nothing is everybody.
+#ifndef GW_TARGET_BODY_H
+#define GW_TARGET_BODY_H
+
+#include "api/api_json.h"
+#include "policy/target.h"
+
+#define GW_API_OPERAND_TEXT_MAX 128u
+
+// The target at `key`, in `arena` and borrowed from the document. INVALID with the field's path,
+// and line and column inside an expression, in `error`; TOO_LARGE; NOMEM.
+BASE_NODISCARD enum base_status gw_target_parse(const struct gw_json_at *at, const char *key,
+                                                struct base_arena *arena, struct pol_target *out,
+                                                struct base_error *error);
+
+#endif

@@ -1,0 +1,380 @@
+// Versions out of git repositories. The command's one door to libgit2. Called by the task commands;
+// one thread.
+#include "cli/task_git.h"
+
+#include "policy/semver.h"
+
+#include <ftw.h>
+#include <git2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REF_MAX     (TASK_GIT_NAME_MAX + 32)
+#define OPEN_FILES  16
+#define REMOTE_NAME "origin/"
+
+static enum base_status git_failed(struct base_error *error, enum base_status status,
+                                   const char *what)
+{
+    const git_error *last = git_error_last();
+    return base_error_set(error, status, "%s: %s", what,
+                          last != NULL && last->message != NULL ? last->message : "git failed");
+}
+
+// ---- Names
+
+static const char *last_part(const char *path, size_t *out_size)
+{
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/') {
+        start--;
+    }
+    *out_size = end - start;
+    return path + start;
+}
+
+// "shop.git" and "shop/.git" are both the repository shop.
+static void default_scenario(git_repository *repository, char *out, size_t capacity)
+{
+    const char *path = git_repository_is_bare(repository) ? git_repository_path(repository)
+                                                          : git_repository_workdir(repository);
+    size_t size = 0;
+    const char *name = last_part(path, &size);
+    if (size > 4 && memcmp(name + size - 4, ".git", 4) == 0) {
+        size -= 4;
+    }
+    (void)snprintf(out, capacity, "%.*s", (int)size, name);
+}
+
+// Where the version begins in a tag; its branch, if any, is in front of the slash.
+static const char *version_of(const char *tag)
+{
+    const char *slash = strrchr(tag, '/');
+    const char *version = slash != NULL ? slash + 1 : tag;
+    struct pol_semver parsed;
+    version += version[0] == 'v' ? 1 : 0;
+    return pol_semver_parse(version, (uint32_t)strlen(version), &parsed) ? version : NULL;
+}
+
+// ---- The branch
+
+static bool branch_has(git_repository *repository, const git_reference *branch,
+                       const git_oid *commit, bool *out_tip)
+{
+    git_object *tip = NULL;
+    if (git_reference_peel(&tip, branch, GIT_OBJECT_COMMIT) != 0) {
+        return false;
+    }
+    const git_oid *id = git_object_id(tip);
+    *out_tip = git_oid_equal(id, commit) != 0;
+    bool has = *out_tip || git_graph_descendant_of(repository, id, commit) == 1;
+    git_object_free(tip);
+    return has;
+}
+
+struct branch_search {
+    const char *wanted; // NULL: any
+    char found[TASK_GIT_NAME_MAX + 1];
+    uint32_t count;     // branches with the commit
+    uint32_t tip_count; // ... that end in it
+    char tip[TASK_GIT_NAME_MAX + 1];
+};
+
+static void consider(struct branch_search *search, git_repository *repository,
+                     const git_reference *branch, const git_oid *commit)
+{
+    const char *name = NULL;
+    bool tip = false;
+    if (git_branch_name(&name, branch) != 0) {
+        return;
+    }
+    if (strncmp(name, REMOTE_NAME, strlen(REMOTE_NAME)) == 0) {
+        name += strlen(REMOTE_NAME);
+    }
+    bool named = search->wanted == NULL || strcmp(name, search->wanted) == 0;
+    bool known = strcmp(name, search->found) == 0 || strcmp(name, search->tip) == 0;
+    if (!named || known || strcmp(name, "HEAD") == 0 || strlen(name) > TASK_GIT_NAME_MAX ||
+        !branch_has(repository, branch, commit, &tip)) {
+        return;
+    }
+    search->count++;
+    (void)snprintf(search->found, sizeof(search->found), "%s", name);
+    if (tip) {
+        search->tip_count++;
+        (void)snprintf(search->tip, sizeof(search->tip), "%s", name);
+    }
+}
+
+static enum base_status find_branch(git_repository *repository, const git_oid *commit,
+                                    struct branch_search *search, struct base_error *error)
+{
+    git_branch_iterator *branches = NULL;
+    git_reference *branch = NULL;
+    git_branch_t type;
+    if (git_branch_iterator_new(&branches, repository, GIT_BRANCH_ALL) != 0) {
+        return git_failed(error, BASE_ERR_IO, "branches");
+    }
+    while (git_branch_next(&branch, &type, branches) == 0) {
+        consider(search, repository, branch, commit);
+        git_reference_free(branch);
+    }
+    git_branch_iterator_free(branches);
+    if (search->count == 0 && search->wanted != NULL) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND,
+                              "branch '%.100s': there is none, or it lacks the tagged commit",
+                              search->wanted);
+    }
+    if (search->count == 0) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no branch has the tagged commit");
+    }
+    if (search->count > 1 && search->tip_count != 1) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "%u branches have the tagged commit: say which with --branch, or tag "
+                              "it BRANCH/VERSION",
+                              search->count);
+    }
+    if (search->count > 1) {
+        (void)snprintf(search->found, sizeof(search->found), "%s", search->tip);
+    }
+    return BASE_OK;
+}
+
+// ---- Writing a tree out
+
+struct extract {
+    struct task_git *git;
+    git_repository *repository;
+    struct base_error *error;
+    enum base_status status;
+    uint32_t files;
+    uint64_t bytes;
+};
+
+static enum base_status write_entry(struct extract *extract, const char *path,
+                                    const git_tree_entry *entry)
+{
+    git_blob *blob = NULL;
+    if (git_blob_lookup(&blob, extract->repository, git_tree_entry_id(entry)) != 0) {
+        return git_failed(extract->error, BASE_ERR_IO, path);
+    }
+    uint64_t size = (uint64_t)git_blob_rawsize(blob);
+    extract->bytes += size;
+    enum base_status status = BASE_OK;
+    if (++extract->files > TASK_GIT_FILES_MAX || extract->bytes > TASK_GIT_BYTES_MAX) {
+        status = base_error_set(extract->error, BASE_ERR_TOO_LARGE,
+                                "the tag's tree has more than %u files or %llu MiB",
+                                TASK_GIT_FILES_MAX, TASK_GIT_BYTES_MAX / (1024 * 1024));
+    } else {
+        status = cli_file_write(path, git_blob_rawcontent(blob), (size_t)size, extract->error);
+    }
+    git_blob_free(blob);
+    return status;
+}
+
+static int extract_entry(const char *root, const git_tree_entry *entry, void *payload)
+{
+    struct extract *extract = payload;
+    char path[TASK_SOURCE_PATH_MAX];
+    const char *name = git_tree_entry_name(entry);
+    if (snprintf(path, sizeof(path), "%s/%s%s", extract->git->folder, root, name) >=
+        TASK_SOURCE_PATH_MAX) {
+        extract->status =
+            base_error_set(extract->error, BASE_ERR_TOO_LARGE, "%.100s: path too long", name);
+        return -1;
+    }
+    switch (git_tree_entry_filemode(entry)) {
+    case GIT_FILEMODE_TREE:
+        extract->status = cli_folder_make(path, extract->error);
+        break;
+    case GIT_FILEMODE_BLOB:
+    case GIT_FILEMODE_BLOB_EXECUTABLE:
+        extract->status = write_entry(extract, path, entry);
+        break;
+    default:
+        extract->status = base_error_set(
+            extract->error, BASE_ERR_INVALID,
+            "%s%s is a symbolic link or a submodule; a version holds files", root, name);
+        break;
+    }
+    return extract->status == BASE_OK ? 0 : -1;
+}
+
+static enum base_status write_tree(struct task_git *git, const git_object *commit,
+                                   struct base_error *error)
+{
+    git_tree *tree = NULL;
+    if (git_commit_tree(&tree, (const git_commit *)commit) != 0) {
+        return git_failed(error, BASE_ERR_IO, "tree");
+    }
+    struct extract extract = {.git = git, .repository = git->repository, .error = error};
+    extract.status = BASE_OK;
+    int walked = git_tree_walk(tree, GIT_TREEWALK_PRE, extract_entry, &extract);
+    git_tree_free(tree);
+    if (extract.status == BASE_OK && walked != 0) {
+        return git_failed(error, BASE_ERR_IO, "tree");
+    }
+    return extract.status;
+}
+
+// ---- Opening
+
+static enum base_status find_tag(struct task_git *git, const char *tag, git_object **out_commit,
+                                 struct base_error *error)
+{
+    char name[REF_MAX];
+    git_reference *reference = NULL;
+    if (strlen(tag) > TASK_GIT_NAME_MAX) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "a tag's name is at most %u bytes",
+                              TASK_GIT_NAME_MAX);
+    }
+    (void)snprintf(name, sizeof(name), "refs/tags/%s", tag);
+    if (git_reference_lookup(&reference, git->repository, name) != 0) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "there is no tag '%.100s'", tag);
+    }
+    int peeled = git_reference_peel(out_commit, reference, GIT_OBJECT_COMMIT);
+    git_reference_free(reference);
+    return peeled == 0 ? BASE_OK : git_failed(error, BASE_ERR_INVALID, tag);
+}
+
+static enum base_status take_names(struct task_git *git, const struct task_git_options *options,
+                                   const git_oid *commit, struct base_error *error)
+{
+    char scenario[TASK_GIT_NAME_MAX + 1];
+    char prefix[TASK_GIT_NAME_MAX + 1];
+    const char *version = version_of(options->tag);
+    const char *slash = strrchr(options->tag, '/');
+    struct branch_search search = {.wanted = options->branch};
+    if (version == NULL || strlen(version) > WIRE_VERSION_TEXT_MAX) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "tag '%.80s' does not end in a semantic version, as v1.2.0 does",
+                              options->tag);
+    }
+    if (search.wanted == NULL && slash != NULL) {
+        (void)snprintf(prefix, sizeof(prefix), "%.*s", (int)(slash - options->tag), options->tag);
+        search.wanted = prefix;
+    }
+    BASE_TRY(find_branch(git->repository, commit, &search, error));
+    default_scenario(git->repository, scenario, sizeof(scenario));
+    (void)snprintf(git->version, sizeof(git->version), "%s", version);
+    int size = snprintf(git->name, sizeof(git->name), "%s/%s",
+                        options->scenario != NULL ? options->scenario : scenario, search.found);
+    if (size > WIRE_TASK_NAME_MAX || !wire_task_name_ok(base_str_of(git->name))) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "'%.60s' is no task name: at most %d of a-z 0-9 . _ / -; --scenario "
+                              "names the repository otherwise",
+                              git->name, WIRE_TASK_NAME_MAX);
+    }
+    return BASE_OK;
+}
+
+static enum base_status make_scratch(struct task_git *git, struct base_error *error)
+{
+    const char *base = getenv("TMPDIR");
+    int size = snprintf(git->scratch, sizeof(git->scratch), "%s/walle-git-XXXXXX",
+                        base != NULL && base[0] == '/' ? base : "/tmp");
+    if (size >= TASK_SOURCE_PATH_MAX - 8 || mkdtemp(git->scratch) == NULL) {
+        git->scratch[0] = '\0';
+        return base_error_set(error, BASE_ERR_IO, "cannot make a scratch folder in TMPDIR");
+    }
+    (void)snprintf(git->folder, sizeof(git->folder), "%.*s/tree", TASK_SOURCE_PATH_MAX - 8,
+                   git->scratch);
+    return cli_folder_make(git->folder, error);
+}
+
+static bool stays_inside(const char *path)
+{
+    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
+        at += *at == '/' ? 1 : 0;
+        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
+            return false;
+        }
+    }
+    return path[0] != '/';
+}
+
+static enum base_status enter_subfolder(struct task_git *git, const char *subfolder,
+                                        struct base_error *error)
+{
+    size_t size = strlen(git->folder);
+    if (subfolder == NULL || subfolder[0] == '\0') {
+        return BASE_OK;
+    }
+    if (!stays_inside(subfolder) || snprintf(git->folder + size, sizeof(git->folder) - size, "/%s",
+                                             subfolder) >= (int)(sizeof(git->folder) - size)) {
+        return base_error_set(error, BASE_ERR_INVALID, "--folder is a path inside the repository");
+    }
+    return BASE_OK;
+}
+
+enum base_status task_git_open(const struct task_git_options *options, struct task_git *out,
+                               struct base_error *error)
+{
+    git_object *commit = NULL;
+    git_repository *repository = NULL;
+    (void)git_libgit2_init();
+    if (git_repository_open_ext(&repository, options->repository, 0, NULL) != 0) {
+        enum base_status status = git_failed(error, BASE_ERR_NOT_FOUND, options->repository);
+        (void)git_libgit2_shutdown();
+        return status;
+    }
+    out->repository = repository;
+    BASE_TRY(find_tag(out, options->tag, &commit, error));
+    (void)git_oid_tostr(out->commit, sizeof(out->commit), git_object_id(commit));
+    enum base_status status = take_names(out, options, git_object_id(commit), error);
+    if (status == BASE_OK) {
+        status = make_scratch(out, error);
+    }
+    if (status == BASE_OK) {
+        status = write_tree(out, commit, error);
+    }
+    git_object_free(commit);
+    return status == BASE_OK ? enter_subfolder(out, options->subfolder, error) : status;
+}
+
+enum base_status task_git_fetch(void *ctx, const char *tag, const char *path,
+                                char out_path[TASK_SOURCE_PATH_MAX], struct base_error *error)
+{
+    struct task_git *git = ctx;
+    git_object *commit = NULL;
+    git_object *blob = NULL;
+    BASE_TRY(find_tag(git, tag, &commit, error));
+    int found = git_object_lookup_bypath(&blob, commit, path, GIT_OBJECT_BLOB);
+    git_object_free(commit);
+    if (found != 0) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "tag '%.80s' has no file '%.80s'", tag,
+                              path);
+    }
+    (void)snprintf(out_path, TASK_SOURCE_PATH_MAX, "%.*s/shared-%u", TASK_SOURCE_PATH_MAX - 24,
+                   git->scratch, git->fetched++);
+    enum base_status status = cli_file_write(out_path, git_blob_rawcontent((git_blob *)blob),
+                                             (size_t)git_blob_rawsize((git_blob *)blob), error);
+    git_object_free(blob);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+void task_git_done(struct task_git *git)
+{
+    if (git == NULL || git->repository == NULL) {
+        return;
+    }
+    if (git->scratch[0] != '\0' &&
+        nftw(git->scratch, remove_one, OPEN_FILES, FTW_DEPTH | FTW_PHYS) != 0) {
+        git->scratch[0] = '\0'; // left behind in TMPDIR, which the system empties
+    }
+    git_repository_free(git->repository);
+    (void)git_libgit2_shutdown();
+    git->repository = NULL;
+}

@@ -1,0 +1,99 @@
+"""Deltas over the wire: a device updates by the difference, and a client that is not ours can read them."""
+import base64
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import unittest
+
+from walle_stack import Stack, wait_until
+
+TASK, DEVICE, SEED = "delta/score", "00000000000000d2", 11
+STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
+DATA_BYTES = 1024 * 1024
+
+
+class Delta(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+        self.stack.start_gateway()
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        rng = random.Random(SEED)
+        self.old = rng.randbytes(DATA_BYTES)
+        changed = bytearray(self.old)
+        for i in rng.sample(range(DATA_BYTES), DATA_BYTES // 500):
+            changed[i] ^= 0x55
+        self.new = bytes(changed)
+
+    def release(self, number, data):
+        source, build = self.stack.path(f"source{number}"), self.stack.path(f"build{number}")
+        os.mkdir(source)
+        with open(os.path.join(source, "task.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": TASK, "version": f"1.0.{number}", "entry": "task",
+                       "files": ["task.py", {"name": "weights.bin", "kind": "data"}]}, file)
+        with open(os.path.join(source, "task.py"), "w", encoding="utf-8") as file:
+            file.write("print('ran')\n")
+        with open(os.path.join(source, "weights.bin"), "wb") as file:
+            file.write(data)
+        self.stack.walle("task", "build", source, "--out", build)
+        self.stack.walle("task", "push", build)
+        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"),
+                               "--stages", self.stack.path("stages.json"))
+        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+
+    def bytes_out(self):
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + "/metrics"], capture_output=True,
+                             text=True, timeout=30, check=True)
+        return int(re.search(r"^walle_\w*sent_bytes_total (\d+)$", run.stdout, re.M).group(1))
+
+    def update(self, rollout):
+        device = self.stack.spawn(
+            "walle-device", "--gateway", self.stack.gateway.tls_url, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
+            "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", self.stack.path("release.key.pub"),
+            "--checkin-interval", "86400", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1].get("state") == "completed", 60, "the update")
+        device.terminate()
+        device.wait(30)
+
+    def test_a_device_updates_by_the_difference(self):
+        self.update(self.release(1, self.old))
+        whole = self.bytes_out()
+        self.assertGreater(whole, DATA_BYTES)
+        rollout = self.release(2, self.new)
+        before = self.bytes_out()
+        self.update(rollout)
+        self.assertLess(self.bytes_out() - before, DATA_BYTES // 10)
+
+    def test_curl_and_zstd_can_read_it(self):
+        for number, data in ((1, self.old), (2, self.new)):
+            source = self.stack.path(f"blob{number}")
+            with open(source, "wb") as file:
+                file.write(data)
+            status, _ = self.put(hashlib.sha256(data).hexdigest(), source)
+            self.assertEqual(status, 201)
+        dictionary = base64.b64encode(hashlib.sha256(self.old).digest()).decode()
+        url = self.stack.gateway.url + "/v1/blob/" + hashlib.sha256(self.new).hexdigest()
+        head = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-D", "-", "-o", self.stack.path("delta.zst"), "-H",
+                               "accept-encoding: gzip, dcz", "-H", f"available-dictionary: :{dictionary}:", url],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertIn("content-encoding: dcz", head)
+        self.assertRegex(head, r"etag: \"[0-9a-f]{64}-dcz-[0-9a-f]{16}\"")
+        self.assertLess(os.path.getsize(self.stack.path("delta.zst")), DATA_BYTES // 10)
+        subprocess.run(["zstd", "-q", "-d", f"--patch-from={self.stack.path('blob1')}", self.stack.path("delta.zst"), "-o",
+                        self.stack.path("made")], timeout=60, check=True)
+        with open(self.stack.path("made"), "rb") as file:
+            self.assertEqual(file.read(), self.new)
+
+    def put(self, name, path):
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{http_code}", "-T", path,
+                              f"{self.stack.gateway.url}/api/v1/blobs/{name}"], capture_output=True, text=True, timeout=60, check=True)
+        return int(run.stdout), run
+
+
+if __name__ == "__main__":
+    unittest.main()

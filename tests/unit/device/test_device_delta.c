@@ -1,0 +1,204 @@
+// Updates by deltas: what they save, how an interrupted one goes on, and that whatever is wrong
+// with one ends in a whole download and the right version.
+#include "device_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define TASK       "demo/score"
+#define FILE_BYTES 100000u
+
+static struct rig rig;
+
+// The device runs version 0 of two files and is offered version 1.
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    rig.chunk = 50;
+    rig.deltas = true;
+    rig.spoil_deltas = true;
+    rig_version_add(&rig, TASK, 2, FILE_BYTES, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, TASK, 2, FILE_BYTES, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    struct rig_statement first = {
+        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 0, .counter = 1, .rollout_id = 1};
+    rig_offer(&rig, &first);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig.delta_answers, 0); // there was nothing to be a difference to
+    struct rig_statement second = {
+        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 1, .counter = 2, .rollout_id = 2};
+    rig_offer(&rig, &second);
+    rig.blob_bytes = 0;
+    return 0;
+}
+
+// However it came about, the device ends with version 1, nothing unverified ran, and no difference
+// is left in storage: two versions of a manifest and two files each.
+static int teardown(void **state)
+{
+    (void)state;
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 0);
+    assert_false(rig.ran_unverified);
+    assert_int_equal(mem_blob_count(&rig.port), 6);
+    assert_true(dev_validate(rig.runtime));
+    rig_done(&rig);
+    return 0;
+}
+
+static struct dev_stats stats(void)
+{
+    struct dev_stats out;
+    dev_stats(rig.runtime, &out);
+    return out;
+}
+
+static void test_files_come_as_differences(void **state)
+{
+    (void)state;
+    rig_checkin(&rig);
+    assert_int_equal(rig.delta_answers, 2);
+    assert_int_equal(stats().deltas, 2);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
+}
+
+static void test_interrupted_one_goes_on(void **state)
+{
+    (void)state;
+    rig.break_bodies = 2;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 2);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.range_requests >= 2);
+    assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
+}
+
+static void test_gateway_without_deltas(void **state)
+{
+    (void)state;
+    rig.deltas = false;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 0);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.blob_bytes >= 2 * FILE_BYTES);
+}
+
+// Each way to spoil the first delta: that file is brought whole at once, the other one as a delta.
+static void spoiled(int *counter)
+{
+    *counter = 1;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 1);
+    assert_int_equal(stats().deltas_failed, 1);
+    assert_true(rig.blob_bytes >= FILE_BYTES);
+    assert_true(rig.blob_bytes < 3 * FILE_BYTES);
+}
+
+static void test_other_dictionary(void **state)
+{
+    (void)state;
+    spoiled(&rig.wrong_deltas);
+}
+
+static void test_larger_than_the_content(void **state)
+{
+    (void)state;
+    spoiled(&rig.large_deltas);
+}
+
+static void test_larger_and_says_no_length(void **state)
+{
+    (void)state;
+    rig.say_no_length = true;
+    spoiled(&rig.large_deltas);
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    spoiled(&rig.corrupt_bodies);
+}
+
+static void test_cut_off(void **state)
+{
+    (void)state;
+    spoiled(&rig.truncate_bodies);
+}
+
+static void test_goes_on_past_its_end(void **state)
+{
+    (void)state;
+    spoiled(&rig.endless_bodies);
+}
+
+static void test_range_of_another_delta(void **state)
+{
+    (void)state;
+    rig.break_bodies = 1;
+    rig.wrong_ranges = 1;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 1);
+    assert_int_equal(stats().deltas_failed, 1);
+}
+
+static void test_range_refused(void **state)
+{
+    (void)state;
+    rig.break_bodies = 1;
+    rig.refuse_ranges = 1;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 1);
+    assert_int_equal(stats().deltas_failed, 1);
+}
+
+static void test_range_ignored(void **state)
+{
+    (void)state;
+    rig.break_bodies = 1;
+    rig.ignore_ranges = 1;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 2);
+    assert_int_equal(stats().deltas_failed, 0);
+}
+
+// The process dies while the difference comes in: what is here of it is not fetched again.
+static void test_killed_and_goes_on(void **state)
+{
+    (void)state;
+    rig.stall_bodies = 1;
+    rig_checkin(&rig);
+    rig_kill(&rig);
+    rig.stall_bodies = 0;
+    rig_boot(&rig);
+    rig_checkin(&rig);
+    assert_true(rig.range_requests >= 1);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_files_come_as_differences, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interrupted_one_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gateway_without_deltas, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_dictionary, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_larger_than_the_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_larger_and_says_no_length, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cut_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_goes_on_past_its_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_range_of_another_delta, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_range_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_range_ignored, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_killed_and_goes_on, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
