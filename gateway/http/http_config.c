@@ -38,6 +38,8 @@ static const struct gw_config_row rows[] = {
     TEXT("tls.certificate", certificate, "", RELOAD,
          "PEM chain; empty: DIR/cert.pem, made if absent"),
     TEXT("tls.key", key, "", RELOAD, "PEM private key; empty: DIR/key.pem"),
+    TEXT("tls.client_ca", client_ca, "", RELOAD,
+         "PEM: who signs devices' certificates; empty: none are asked for"),
     TEXT("proxy.upstream", upstream, "", FIXED, "http://HOST:PORT behind every other path"),
     NUMBER("proxy.connections", proxy.connections, 1, 10000, 64, RELOAD,
            "to the upstream, per worker"),

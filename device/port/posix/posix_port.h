@@ -24,7 +24,10 @@ struct posix_options {
     struct base_str host; // of the gateway
     uint16_t port;
     bool tls;
-    const char *ca_pem_path; // NULL with tls: the gateway is not verified
+    const char *ca_pem_path;      // NULL with tls: the gateway is not verified
+    const char *certificate_path; // PEM, shown to the gateway; NULL: none
+    const char *certificate_key_path;
+    struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     const struct base_log *log;
     void *app;
