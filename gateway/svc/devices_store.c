@@ -260,7 +260,10 @@ enum base_status gw_device_get(struct gw_core *core, uint64_t device_id, struct 
     }
     gw_store_read_end(read);
     struct gw_device_snapshot snapshot;
-    if (status == BASE_ERR_NOT_FOUND && gw_device_table_get(core->table, device_id, &snapshot)) {
+    // Seen but not yet stored, or enrolled and never seen.
+    bool known = gw_device_table_get(core->table, device_id, &snapshot) ||
+                 gw_credentials_state(core->credentials, device_id) != GW_CREDENTIAL_NONE;
+    if (status == BASE_ERR_NOT_FOUND && known) {
         view_device(core, device_id, NULL, out);
         return BASE_OK;
     }

@@ -512,6 +512,61 @@ static void test_lists_are_filtered(void **state)
     api_kit_done(&kit);
 }
 
+// The description served describes exactly the routes there are, each with its role.
+static void test_openapi_is_true(void **state)
+{
+    struct api_kit kit;
+    size_t count = 0;
+    unsigned described = 0;
+    const struct gw_api_route *routes = gw_api_routes(&count);
+
+    (void)state;
+    api_kit_init(&kit, "");
+    json_t *document = api_call(&kit, GW_METHOD_GET, "/api/v1/openapi.json", NULL, 200);
+    assert_string_equal(api_text(document, "openapi"), "3.1.0");
+    const char *path;
+    json_t *item;
+    json_object_foreach(json_object_get(document, "paths"), path, item)
+    {
+        const char *method;
+        json_t *operation;
+        json_object_foreach(item, method, operation)
+        {
+            char pattern[128];
+            size_t size = 0;
+            const struct gw_api_route *route = NULL;
+            // "/tasks/{task}" is the pattern "tasks/\*".
+            for (const char *at = path + 1; *at != '\0' && size + 1 < sizeof(pattern); ++at) {
+                bool variable = *at == '{';
+                pattern[size++] = variable ? '*' : *at;
+                at = variable ? strchr(at, '}') : at;
+            }
+            pattern[size] = '\0';
+            enum gw_method wanted = strcmp(method, "get") == 0   ? GW_METHOD_GET
+                                    : strcmp(method, "put") == 0 ? GW_METHOD_PUT
+                                                                 : GW_METHOD_POST;
+            for (size_t i = 0; i < count; ++i) {
+                bool same = routes[i].method == wanted && strcmp(routes[i].pattern, pattern) == 0;
+                route = same ? &routes[i] : route;
+            }
+            if (route == NULL) {
+                fail_msg("openapi.json: %s %s: no such route", method, path);
+                continue;
+            }
+            if (strcmp(api_text(operation, "x-walle-role"), gw_role_name(route->role)) != 0) {
+                fail_msg("openapi.json: %s %s: role %s, the route has %s", method, path,
+                         api_text(operation, "x-walle-role"), gw_role_name(route->role));
+            }
+            assert_true(strlen(api_text(operation, "summary")) > 0);
+            assert_non_null(json_object_get(json_object_get(operation, "responses"), "default"));
+            described++;
+        }
+    }
+    assert_int_equal(described, count);
+    json_decref(document);
+    api_kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_token_bodies),
         cmocka_unit_test(test_tenants_see_nothing_of_each_other),
         cmocka_unit_test(test_lists_are_filtered),
+        cmocka_unit_test(test_openapi_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,6 +297,19 @@ static void report_is_what_the_codec_writes(void **state)
     expect("report", bytes, size);
 }
 
+static void enrolment_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    struct wire_enrolment enrolment = {
+        .device_id = DEVICE,
+        .credential = BASE_STR("wdt_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"),
+    };
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_enrolment_encode(&enrolment, bytes, sizeof bytes, &size), BASE_OK);
+    expect("enrolment", bytes, size);
+}
+
 static void every_example_parses(void **state)
 {
     (void)state;
@@ -306,7 +319,7 @@ static void every_example_parses(void **state)
     } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
                 {"manifest", wire_check_manifest}, {"release", wire_check_release},
                 {"envelope", wire_check_envelope}, {"offers", wire_check_offers},
-                {"report", wire_check_report}};
+                {"report", wire_check_report},     {"enrolment", wire_check_enrolment}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -369,8 +382,8 @@ static void limits_are_the_code(void **state)
         LIMIT(WIRE_STATEMENT_BYTES_MAX), LIMIT(WIRE_STATEMENT_SIGNATURES),
         LIMIT(WIRE_OFFERS_MAX),          LIMIT(WIRE_OFFERS_BYTES_MAX),
         LIMIT(WIRE_OFFERS_HEADER_MAX),   LIMIT(WIRE_REPORT_MAX),
-        LIMIT(WIRE_REPORT_BYTES_MAX),    LIMIT(WIRE_REPORT_DETAIL_MAX),
-        LIMIT(POL_BUCKET_COUNT),
+        LIMIT(WIRE_CREDENTIAL_MAX),      LIMIT(WIRE_REPORT_BYTES_MAX),
+        LIMIT(WIRE_REPORT_DETAIL_MAX),   LIMIT(POL_BUCKET_COUNT),
     };
 #undef LIMIT
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
@@ -407,6 +420,7 @@ int main(void)
         cmocka_unit_test(offers_are_what_the_codec_writes),
         cmocka_unit_test(profile_is_what_the_codec_writes),
         cmocka_unit_test(report_is_what_the_codec_writes),
+        cmocka_unit_test(enrolment_is_what_the_codec_writes),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),
