@@ -14,8 +14,18 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+uint64_t pol_salt_mix(uint64_t salt)
+{
+    return mix(salt);
+}
+
+uint16_t pol_bucket_mixed(uint64_t device_id, uint64_t salt_mix)
+{
+    uint64_t hash = mix(device_id ^ salt_mix);
+    return (uint16_t)((unsigned __int128)hash * POL_BUCKET_COUNT >> 64);
+}
+
 uint16_t pol_bucket(uint64_t device_id, uint64_t salt)
 {
-    uint64_t hash = mix(device_id ^ mix(salt));
-    return (uint16_t)((unsigned __int128)hash * POL_BUCKET_COUNT >> 64);
+    return pol_bucket_mixed(device_id, mix(salt));
 }

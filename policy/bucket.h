@@ -14,4 +14,9 @@
 // 0..9999. The function is part of the protocol: pinned by test vectors, never changed.
 uint16_t pol_bucket(uint64_t device_id, uint64_t salt);
 
+// The same in two steps, for many devices of one rollout:
+// pol_bucket(d, s) == pol_bucket_mixed(d, pol_salt_mix(s)).
+uint64_t pol_salt_mix(uint64_t salt);
+uint16_t pol_bucket_mixed(uint64_t device_id, uint64_t salt_mix);
+
 #endif

@@ -73,14 +73,7 @@ struct pol_text pol_expr_test_text(const struct pol_expr *expr, uint32_t index);
 // The whole text as it was compiled; borrowed from the program.
 struct pol_text pol_expr_text(const struct pol_expr *expr);
 
-// A necessary condition for the index of releases: every matching device has `attr` equal, as `==`
-// of the language has it, to one of `values`: a text attribute may be the version N.0.0 of an
-// INTEGER. False: there is none (for example "a || b"). The shortest list is given.
-struct pol_anchor {
-    struct pol_text attr;
-    const struct pol_value *values; // STRING, INTEGER or BOOLEAN
-    uint32_t value_count;
-};
+// As pol_target_anchor: none for "a || b" on two attributes.
 bool pol_expr_anchor(const struct pol_expr *expr, struct pol_anchor *out);
 
 #endif

@@ -232,3 +232,19 @@ enum pol_reason pol_target_check(const struct pol_target *target, uint32_t *out_
     }
     return POL_REASON_MATCHED;
 }
+
+bool pol_target_anchor(const struct pol_target *target, struct pol_anchor *out)
+{
+    *out = (struct pol_anchor){.value_count = 0};
+    bool there = target->expr != NULL && pol_expr_anchor(target->expr, out);
+    for (uint32_t i = 0; i < target->cond_count; i++) {
+        const struct pol_cond *cond = &target->conds[i];
+        bool equality = cond->op == POL_OP_EQ || cond->op == POL_OP_IN;
+        if (equality && cond->operand_count > 0 && cond->operands[0].type != POL_TYPE_VERSION &&
+            (!there || cond->operand_count < out->value_count)) {
+            *out = (struct pol_anchor){cond->attr, cond->operands, cond->operand_count};
+            there = true;
+        }
+    }
+    return there;
+}

@@ -91,4 +91,14 @@ struct pol_match pol_target_match(const struct pol_target *target, const struct 
 // otherwise the reason, with the condition's index in *out_cond_index.
 enum pol_reason pol_target_check(const struct pol_target *target, uint32_t *out_cond_index);
 
+// A necessary condition for an index: every matching device has `attr` equal, as `==` of the
+// language has it, to one of `values`; a text attribute may be the version N.0.0 of an INTEGER. The
+// shortest list is given, borrowed from the target. False: there is none, and *out has no values.
+struct pol_anchor {
+    struct pol_text attr;
+    const struct pol_value *values; // STRING, INTEGER or BOOLEAN
+    uint32_t value_count;
+};
+bool pol_target_anchor(const struct pol_target *target, struct pol_anchor *out);
+
 #endif

@@ -16,6 +16,23 @@ struct eng_model;
 struct eng_kernels; // cpu/kernels.h: the table of one instruction set
 struct eng_search;  // search/search.h: choices measured before
 
+// How the loops of a product (or of a convolution done as one) are cut: what the search varies.
+// Each changes one thing of what the sizes of the caches suggest.
+enum eng_tuning {
+    ENG_TUNING_USUAL,
+    ENG_TUNING_ROWS,      // threads share the rows
+    ENG_TUNING_COLUMNS,   // threads share the columns
+    ENG_TUNING_ALONE,     // the session's thread does it all: no other is woken
+    ENG_TUNING_K_HALF,    // blocks of K half as long
+    ENG_TUNING_K_DOUBLE,  // twice as long
+    ENG_TUNING_K_WHOLE,   // K in one piece
+    ENG_TUNING_BAND_HALF, // half as many rows of A at a time
+    ENG_TUNING_BAND_DOUBLE,
+    ENG_TUNING_COPY,  // rows of A are copied first
+    ENG_TUNING_PLACE, // rows of A are read where they lie
+    ENG_TUNING_COUNT
+};
+
 // What preparing may use. Outlives the steps.
 struct eng_prepare {
     struct base_arena *arena;          // the plan's lifetime
@@ -25,7 +42,8 @@ struct eng_prepare {
     struct eng_pool *pool;
     enum eng_precision precision;
     struct eng_search *search; // NULL: fixed choices
-    size_t buffer_bytes_max;   // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
+    enum eng_tuning tuning;
+    size_t buffer_bytes_max; // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
     struct base_error *error;
 };
 
@@ -51,7 +69,19 @@ struct eng_step {
     size_t scratch_bytes; // of the whole step (a backend multiplies by the pool's threads itself)
     uint32_t loose; // bit i: input i may lie at any address: packed and not read, or read byte-wise
     const char *kernel; // static name for traces: "conv.winograd4.avx512"
+    bool alone;         // prepared without a pool, run without one
 };
+// Runs a step; where it is to run alone, without the pool.
+BASE_NODISCARD static inline enum base_status eng_step_run(const struct eng_step *step,
+                                                           const struct eng_run *run)
+{
+    if (!step->alone) {
+        return step->run(step, run);
+    }
+    struct eng_run alone = *run;
+    alone.pool = NULL;
+    return step->run(step, &alone);
+}
 
 // UNSUPPORTED: not this backend. NOMEM.
 typedef enum base_status (*eng_prepare_fn)(const struct eng_prepare *ctx,
@@ -66,5 +96,9 @@ BASE_NODISCARD enum base_status eng_cpu_prepare(const struct eng_prepare *ctx,
                                                 const struct eng_program *program,
                                                 const struct eng_command *command,
                                                 struct eng_step *out_step);
+
+// Whether a backend has a kernel for that kind of command (it may still refuse some types).
+bool eng_ref_takes(enum eng_atomic op);
+bool eng_cpu_takes(enum eng_atomic op);
 
 #endif

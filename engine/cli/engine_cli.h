@@ -28,7 +28,7 @@ struct eng_cli {
     uint64_t seed;
     uint32_t repeat, warmup, top;
     bool is_random; // inputs without a file are random
-    bool onnx_cases, program, help;
+    bool onnx_cases, program, counts, help;
     bool is_verbose;
     float rtol, atol;
     struct eng_session_options session;

@@ -42,6 +42,7 @@ enum key {
     KEY_NO_MERGE = 'M',
     KEY_NO_FUSE = 'F',
     KEY_NO_SEARCH = 'S',
+    KEY_COUNTS = 'N',
     KEY_VERBOSE = 'v',
 };
 
@@ -73,6 +74,7 @@ static const struct argp_option all_options[] = {
     {"no-merge", KEY_NO_MERGE, NULL, 0, "raster merging off", 0},
     {"no-fuse", KEY_NO_FUSE, NULL, 0, "operator fusion off", 0},
     {"no-search", KEY_NO_SEARCH, NULL, 0, "fixed choices instead of measured ones", 0},
+    {"counts", KEY_COUNTS, NULL, 0, "operators handled, and kernels of each backend", 0},
     {"verbose", KEY_VERBOSE, NULL, 0, "more lines", 0},
 };
 #define OPTION_COUNT (sizeof all_options / sizeof all_options[0])
@@ -80,7 +82,9 @@ static const struct argp_option all_options[] = {
 #define SESSION_KEYS "idrtpacMFS"
 static const struct eng_cli_command commands[] = {
     {"info", "MODEL", "inputs, outputs, operators and size of a model",
-     "  walle-engine info resnet18.onnx\n", "v", 1, 1, eng_cli_info},
+     "  walle-engine info resnet18.onnx\n"
+     "  walle-engine info --counts\n",
+     "vN", 0, 1, eng_cli_info},
     {"run", "MODEL", "runs a model once (or N times)",
      "  walle-engine run net.onnx --input x=x.npy --output y.npz\n"
      "  walle-engine run net.onnx --random 1 --dim batch=4 --threads 2 --trace trace.json\n",
@@ -222,6 +226,9 @@ static error_t take_option(int key, char *text, struct argp_state *state, struct
         return 0;
     case KEY_EXPLAIN:
         cli->explain = text != NULL ? text : "-";
+        return 0;
+    case KEY_COUNTS:
+        cli->counts = true;
         return 0;
     case KEY_VERBOSE:
         cli->is_verbose = true;

@@ -1,6 +1,9 @@
-// `walle-engine info`: what a model declares and is made of.
+// `walle-engine info`: what a model declares and is made of; or, without one, what the engine is.
 #include "cli/engine_cli.h"
 
+#include "backend/backend.h"
+#include "backend/cpu/blas.h"
+#include "backend/cpu/isa.h"
 #include "lower/lower.h"
 
 #include <stdlib.h>
@@ -134,8 +137,68 @@ static void print_initializers(const struct eng_graph *graph)
     }
 }
 
+// --- counts --------------------------------------------------------------------------------------
+
+// Distinct operators by kind; rows for further ranges of opsets follow the first of a name.
+static void print_operator_counts(void)
+{
+    static const char *const kinds[] = {"atomic", "transform", "composite", "control"};
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    size_t total = 0;
+    size_t by_kind[KINDS] = {0};
+    for (size_t i = 0; i < eng_operator_count(); i++) {
+        const struct eng_operator_info *row = eng_operator(i);
+        bool is_new = true;
+        for (size_t j = 0; j < i && is_new; j++) {
+            is_new = strcmp(row->name, eng_operator(j)->name) != 0 ||
+                     strcmp(row->domain, eng_operator(j)->domain) != 0;
+        }
+        for (size_t k = 0; k < KINDS && is_new; k++) {
+            by_kind[k] += strcmp(row->kind, kinds[k]) == 0;
+        }
+        total += is_new;
+    }
+    printf("operators   %zu handled (", total);
+    for (size_t k = 0; k < KINDS; k++) {
+        printf("%s%zu %s", k == 0 ? "" : ", ", by_kind[k], kinds[k]);
+    }
+    printf(")\n");
+}
+
+static size_t count_commands(bool (*takes)(enum eng_atomic op))
+{
+    size_t count = 0;
+    for (size_t i = 0; i <= eng_atomic_count(); i++) { // raster is number 0
+        count += takes((enum eng_atomic)i);
+    }
+    return count;
+}
+
+static void print_counts(void)
+{
+    print_operator_counts();
+    printf("commands    %zu atomic and raster: what a backend may implement\n", eng_atomic_count());
+    printf("kernels     by backend, of %zu\n", eng_atomic_count() + 1);
+    printf("  %-10s %zu\n", "ref", count_commands(eng_ref_takes));
+    for (int i = 0; i < ENG_ISA_COUNT; i++) {
+        printf("  %-10s %zu%s\n", eng_isa_name((enum eng_isa)i), count_commands(eng_cpu_takes),
+               eng_isa_has((enum eng_isa)i) ? "" : "  not on this processor");
+    }
+    printf("  %-10s 2 (matmul, conv of single pixels)%s\n", "blas",
+           eng_blas_get() != NULL ? "" : "  not on this machine");
+}
+
 int eng_cli_info(struct eng_cli *cli)
 {
+    if (cli->counts) {
+        print_counts();
+    }
+    if (cli->word_count == 0) {
+        if (!cli->counts) {
+            fprintf(stderr, "walle-engine: info needs a model, or --counts\n");
+        }
+        return cli->counts ? ENG_CLI_OK : ENG_CLI_USAGE;
+    }
     struct eng_model_options options = {.allow_unknown = true};
     struct eng_model *model = eng_cli_model(cli->words[0], &options);
     if (model == NULL) {

@@ -11,9 +11,20 @@
 #define IR_VERSION_MAX      8
 
 // protobuf-c's allocator over the scratch arena: bounded, released as a whole.
+struct proto_heap {
+    struct base_arena *arena;
+    bool is_empty; // there was no memory, though the bound was not reached
+};
+
 static void *proto_alloc(void *ctx, size_t size)
 {
-    return base_arena_alloc(ctx, size);
+    struct proto_heap *heap = ctx;
+    void *memory = base_arena_alloc(heap->arena, size);
+    if (memory == NULL) {
+        const size_t left = heap->arena->limit_bytes - heap->arena->used_bytes;
+        heap->is_empty = heap->is_empty || size <= left;
+    }
+    return memory;
 }
 
 static void proto_free(void *ctx, void *memory)
@@ -24,9 +35,13 @@ static void proto_free(void *ctx, void *memory)
 
 static enum base_status unpack(struct eng_onnx *onnx)
 {
-    ProtobufCAllocator allocator = {proto_alloc, proto_free, onnx->scratch};
+    struct proto_heap heap = {.arena = onnx->scratch};
+    ProtobufCAllocator allocator = {proto_alloc, proto_free, &heap};
     onnx->message =
         onnx__model_proto__unpack(&allocator, onnx->scan.skeleton.size, onnx->scan.skeleton.data);
+    if (onnx->message == NULL && heap.is_empty) {
+        return BASE_ERR_NOMEM;
+    }
     if (onnx->message == NULL) {
         return base_error_set(onnx->error, BASE_ERR_INVALID,
                               "not a readable ONNX model, or too large a structure");

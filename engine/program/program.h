@@ -318,6 +318,14 @@ struct eng_attention {
     struct eng_view out_view;
 };
 
+// Where indices were computed from coordinates: those, I64 [rows, depth], are one more input, the
+// last one, and each must be in -dims[d]..dims[d]-1 (else INVALID naming it). depth 0: no such
+// input.
+struct eng_coords {
+    uint32_t depth;
+    int64_t dims[ENG_RANK_MAX];
+};
+
 // data [outer, n, inner], indices any shape (I32 or I64, negative ones count from the end),
 // output [outer, indices..., inner]. Out-of-range: the step fails with INVALID naming the index.
 // elementwise (GatherElements after raster): indices and output [outer, m, inner].
@@ -325,6 +333,7 @@ struct eng_gather {
     int64_t outer, n, inner;
     bool elementwise;
     int64_t m;
+    struct eng_coords coords;
 };
 enum eng_scatter_fn {
     ENG_SCATTER_SET,
@@ -340,6 +349,7 @@ enum eng_scatter_fn {
 struct eng_scatter {
     enum eng_scatter_fn fn;
     int64_t rows, count, inner;
+    struct eng_coords coords;
 };
 // [outer, n, inner]; outputs values and I64 indices [outer, k, inner].
 struct eng_topk {

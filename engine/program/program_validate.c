@@ -263,6 +263,23 @@ static enum base_status check_raster(const struct check *check)
                          &tensor_at(check, command->outputs[0])->desc);
 }
 
+// The coordinates behind the indices (input 1) are the last input.
+static enum base_status check_coords(const struct check *check, const struct eng_coords *coords)
+{
+    const struct eng_command *command = check->command;
+    if (coords->depth == 0) {
+        return BASE_OK;
+    }
+    const uint32_t last = command->input_count - 1;
+    if (command->input_count < 3 || coords->depth > ENG_RANK_MAX ||
+        command->inputs[last] == ENG_NONE || command->inputs[1] == ENG_NONE ||
+        tensor_at(check, command->inputs[last])->desc.dtype != ENG_I64) {
+        return refuse(check, "no coordinates");
+    }
+    const struct eng_tensor *rows = tensor_at(check, command->inputs[1]);
+    return check_count(check, command->inputs[last], eng_desc_count(&rows->desc) * coords->depth);
+}
+
 static enum base_status check_parameters(const struct check *check)
 {
     const struct eng_command *command = check->command;
@@ -302,7 +319,10 @@ static enum base_status check_parameters(const struct check *check)
         return check_conv(check);
     case ENG_OP_ATTENTION:
         return command->box.rank == 6 ? BASE_OK : refuse(check, "a box of other than 6 dims");
+    case ENG_OP_SCATTER:
+        return check_coords(check, &command->u.scatter.coords);
     case ENG_OP_GATHER:
+        BASE_TRY(check_coords(check, &command->u.gather.coords));
         return command->u.gather.elementwise
                    ? BASE_OK
                    : check_count(check, first,

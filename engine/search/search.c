@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define PROBLEMS_FIRST 64u
+#define FALLBACK_FLOPS 1e9
 
 // The processor by name, so that a file carried to another machine is not believed there.
 static void processor_name(char *name, size_t size)
@@ -37,13 +38,21 @@ enum base_status eng_search_new(const struct eng_search_options *options,
         return BASE_ERR_NOMEM;
     }
     search->options = *options;
+    search->wake_us = options->wake != NULL && options->threads > 1 ? -1 : 0;
+    for (size_t i = 0; i < options->source_count && i < ENG_RATES_MAX; i++) {
+        search->sources[i] = options->sources[i];
+    }
+    search->options.sources = search->sources;
+    if (options->machine != NULL) {
+        search->machine = *options->machine;
+    }
     if (search->options.budget_us == 0) {
         search->options.budget_us = ENG_SEARCH_BUDGET_US;
     }
     char name[80];
     processor_name(name, sizeof name);
     snprintf(search->head, sizeof search->head,
-             "walle-engine-search 1 isa=%s threads=%u processor=%s",
+             "walle-engine-search %d isa=%s threads=%u processor=%s", ENG_SEARCH_VERSION,
              options->isa ? options->isa : "none", options->threads, name);
     if (options->path) {
         search->path = strdup(options->path);
@@ -68,12 +77,56 @@ void eng_search_free(struct eng_search *search)
 
 const struct eng_machine *eng_search_machine(struct eng_search *search)
 {
-    if (search->machine.flops_f32 <= 0) {
-        eng_machine_calibrate(search->options.clock, search->options.flops,
-                              search->options.flops_ctx, &search->machine);
+    if (search->machine.bytes_l2 <= 0) {
+        const struct base_clock_port *clock = search->options.clock;
+        uint64_t begin = clock->mono_us(clock->ctx);
+        eng_machine_calibrate(clock, search->sources, search->options.source_count,
+                              &search->machine);
+        search->calibrate_us += clock->mono_us(clock->ctx) - begin;
         search->dirty = true;
     }
     return &search->machine;
+}
+
+const struct eng_machine *eng_search_machine_known(const struct eng_search *search)
+{
+    return search->machine.bytes_l2 > 0 ? &search->machine : NULL;
+}
+
+double eng_search_flops(struct eng_search *search, const char *backend)
+{
+    const struct eng_machine *machine = eng_search_machine(search);
+    double flops = eng_machine_flops(machine, backend);
+    if (flops <= 0 && machine->rate_count > 0) {
+        flops = machine->rates[0].flops;
+    }
+    return flops > 0 ? flops : FALLBACK_FLOPS;
+}
+
+bool eng_search_has(struct eng_search *search, const char *backend)
+{
+    return eng_machine_flops(eng_search_machine(search), backend) > 0;
+}
+
+double eng_search_wake_us(struct eng_search *search)
+{
+    if (search->wake_us < 0) {
+        search->wake_us = search->options.wake(search->options.wake_ctx);
+        search->dirty = true;
+    }
+    return search->wake_us;
+}
+
+void eng_search_note_graph(struct eng_search *search, const struct eng_graph_cost *rows,
+                           size_t count, size_t chosen, const char *why)
+{
+    if (search->graph_count > 0) {
+        return;
+    }
+    search->graph_count = count < ENG_RATES_MAX ? count : ENG_RATES_MAX;
+    memcpy(search->graph, rows, search->graph_count * sizeof *rows);
+    search->graph_chosen = chosen;
+    search->graph_why = why;
 }
 
 enum base_status eng_search_problem_add(struct eng_search *search, const char *key,
@@ -150,7 +203,8 @@ static void fill_rows(struct eng_search_problem *problem, const struct eng_candi
                                        .cost_us = candidates[i].cost_us,
                                        .extra_us = candidates[i].extra_us,
                                        .measured_us = -1,
-                                       .fixed = candidates[i].fixed};
+                                       .fixed = candidates[i].fixed,
+                                       .measured_only = candidates[i].measured_only};
         snprintf(row->name, sizeof row->name, "%s", candidates[i].name);
     }
 }
@@ -160,14 +214,14 @@ static double estimate(const struct eng_search_row *row)
     return row->cost_us + row->extra_us;
 }
 
-// Next candidate by estimate that was not tried; ROW_NONE when the rest is hopeless.
+// Next candidate by estimate that was not tried; ROW_NONE when the rest costs over `limit`.
 #define ROW_NONE UINT32_MAX
 static uint32_t next_by_estimate(const struct eng_search_problem *problem, const bool *tried,
-                                 double best_cost)
+                                 double limit)
 {
     uint32_t best = ROW_NONE;
     for (uint32_t i = 0; i < problem->row_count; i++) {
-        bool hopeful = estimate(&problem->rows[i]) <= best_cost * ENG_SEARCH_HOPELESS;
+        bool hopeful = estimate(&problem->rows[i]) <= limit;
         if (!tried[i] && hopeful &&
             (best == ROW_NONE || estimate(&problem->rows[i]) < estimate(&problem->rows[best]))) {
             best = i;
@@ -179,80 +233,204 @@ static uint32_t next_by_estimate(const struct eng_search_problem *problem, const
 static void take_cheapest(struct eng_search_problem *problem)
 {
     for (uint32_t i = 0; i < problem->row_count; i++) {
-        if (estimate(&problem->rows[i]) < estimate(&problem->rows[problem->chosen])) {
+        const struct eng_search_row *row = &problem->rows[i];
+        const struct eng_search_row *best = &problem->rows[problem->chosen];
+        if (!row->measured_only && (best->measured_only || estimate(row) < estimate(best))) {
             problem->chosen = i;
         }
     }
 }
 
-// Measures the best few by estimate. UNSUPPORTED when all refuse.
-static enum base_status measure_rows(struct eng_search *search, struct eng_search_problem *problem,
-                                     const struct eng_candidate *candidates, eng_measure_fn measure,
-                                     void *ctx)
+// The row that would be taken without search; ROW_NONE when the list names none.
+static uint32_t fixed_row(const struct eng_search_problem *problem)
 {
-    const struct base_clock_port *clock = search->options.clock;
-    bool tried[ENG_SEARCH_CANDIDATES_MAX] = {false};
-    double best_cost = estimate(&problem->rows[problem->chosen]);
-    uint32_t measured = 0;
-    double best_us = 0;
-    for (uint32_t row; measured < ENG_SEARCH_MEASURED_MAX &&
-                       (row = next_by_estimate(problem, tried, best_cost)) != ROW_NONE;) {
-        tried[row] = true;
-        if (measured > 0 && search->spent_us >= search->options.budget_us) {
-            break;
+    for (uint32_t i = 0; i < problem->row_count; i++) {
+        if (problem->rows[i].fixed) {
+            return i;
         }
-        double us = 0;
-        uint64_t begin = clock->mono_us(clock->ctx);
-        enum base_status status = measure(ctx, &candidates[row], &us);
-        search->spent_us += clock->mono_us(clock->ctx) - begin;
-        if (status != BASE_OK) {
-            continue;
-        }
-        problem->rows[row].measured_us = us;
-        if (measured == 0 || us + problem->rows[row].extra_us < best_us) {
-            problem->chosen = row;
-            best_us = us + problem->rows[row].extra_us;
-        }
-        measured++;
     }
-    problem->remembered = measured > 0;
-    search->dirty |= problem->remembered;
-    return measured > 0 ? BASE_OK : BASE_ERR_UNSUPPORTED;
+    return ROW_NONE;
 }
 
-enum base_status eng_search_choose(struct eng_search *search, const char *problem_key,
-                                   const struct eng_candidate *candidates, size_t count,
-                                   eng_measure_fn measure, void *ctx, size_t *out_index)
+static double measured(const struct eng_search_row *row)
 {
-    if (count == 0 || count > ENG_SEARCH_CANDIDATES_MAX ||
-        strlen(problem_key) >= ENG_SEARCH_PROBLEM_BYTES) {
-        return BASE_ERR_INVALID;
+    return row->measured_us + row->extra_us;
+}
+
+// The fastest measured, unless the fixed choice is about as fast.
+static void take_fastest(struct eng_search_problem *problem)
+{
+    uint32_t best = ROW_NONE;
+    for (uint32_t i = 0; i < problem->row_count; i++) {
+        const struct eng_search_row *row = &problem->rows[i];
+        if (row->measured_us >= 0 &&
+            (best == ROW_NONE || measured(row) < measured(&problem->rows[best]))) {
+            best = i;
+        }
     }
-    struct eng_search_problem *problem = find_problem(search, problem_key);
-    if (problem && recall(problem, candidates, count, out_index)) {
-        problem->uses++;
-        return BASE_OK;
+    const uint32_t fixed = fixed_row(problem);
+    if (fixed != ROW_NONE && problem->rows[fixed].measured_us >= 0 &&
+        measured(&problem->rows[best]) > measured(&problem->rows[fixed]) * ENG_SEARCH_GAIN) {
+        best = fixed;
     }
-    if (!problem) {
-        BASE_TRY(eng_search_problem_add(search, problem_key, &problem));
+    problem->chosen = best;
+}
+
+// Microseconds left for measuring candidates of this kind; 0: none.
+static uint64_t time_left(const struct eng_search *search, enum eng_search_kind kind)
+{
+    const uint64_t budget = search->options.budget_us;
+    uint64_t left = search->spent_us < budget ? budget - search->spent_us : 0;
+    if (kind != ENG_SEARCH_ALGORITHM) {
+        const uint64_t share = search->extras_us < ENG_SEARCH_EXTRAS_US
+                                   ? (uint64_t)ENG_SEARCH_EXTRAS_US - search->extras_us
+                                   : 0;
+        left = share < left ? share : left;
     }
-    fill_rows(problem, candidates, count);
-    problem->uses++;
+    return left;
+}
+
+// Measures a row; the better of this figure and one it has stands.
+static enum base_status measure_row(struct eng_search *search, const struct eng_search_query *query,
+                                    struct eng_search_problem *problem, uint32_t index,
+                                    double *out_us)
+{
+    const struct base_clock_port *clock = search->options.clock;
+    struct eng_search_row *row = &problem->rows[index];
+    const uint64_t begin = clock->mono_us(clock->ctx);
+    double us = 0;
+    enum base_status status = query->measure(query->ctx, &query->candidates[index],
+                                             begin + time_left(search, query->kind), &us);
+    const uint64_t spent = clock->mono_us(clock->ctx) - begin;
+    search->spent_us += spent;
+    search->extras_us += query->kind != ENG_SEARCH_ALGORITHM ? spent : 0;
+    if (status == BASE_OK) {
+        row->measured_us = row->measured_us < 0 || us < row->measured_us ? us : row->measured_us;
+        *out_us = us;
+    }
+    return status;
+}
+
+static bool is_steady(double first, double again)
+{
+    return first <= again * ENG_SEARCH_STEADY && again <= first * ENG_SEARCH_STEADY;
+}
+
+// A win that is not clear must repeat itself, on a machine that measures the same twice.
+static void confirm(struct eng_search *search, const struct eng_search_query *query,
+                    struct eng_search_problem *problem)
+{
+    const uint32_t fixed = fixed_row(problem);
+    const uint32_t winner = problem->chosen;
+    const bool is_extra = query->kind != ENG_SEARCH_ALGORITHM;
+    if (fixed == ROW_NONE || winner == fixed || problem->rows[fixed].measured_us < 0) {
+        return;
+    }
+    const double first = problem->rows[fixed].measured_us;
+    if (!is_extra &&
+        measured(&problem->rows[winner]) < measured(&problem->rows[fixed]) * ENG_SEARCH_CLEAR) {
+        return;
+    }
+    double again = 0;
+    double winner_us = 0;
+    if (measure_row(search, query, problem, fixed, &again) != BASE_OK ||
+        measure_row(search, query, problem, winner, &winner_us) != BASE_OK ||
+        !is_steady(first, again) ||
+        winner_us + problem->rows[winner].extra_us > measured(&problem->rows[fixed])) {
+        problem->chosen = fixed;
+        return;
+    }
+    take_fastest(problem);
+}
+
+// Measures the best few by estimate, variants after the choice they are variants of. UNSUPPORTED
+// when all refuse; TIMEOUT when time ran out before any was measured.
+static enum base_status measure_rows(struct eng_search *search, struct eng_search_problem *problem,
+                                     const struct eng_search_query *query)
+{
+    bool tried[ENG_SEARCH_CANDIDATES_MAX] = {false};
+    const double best_cost = estimate(&problem->rows[problem->chosen]);
+    const bool is_extra = query->kind != ENG_SEARCH_ALGORITHM;
+    const double hopeless = is_extra ? ENG_SEARCH_EXTRA_HOPELESS : ENG_SEARCH_HOPELESS;
+    enum base_status status = BASE_ERR_UNSUPPORTED;
+    uint32_t count = 0;
+    double us = 0;
+    uint32_t row = is_extra ? fixed_row(problem) : ROW_NONE;
+    if (row == ROW_NONE) {
+        row = next_by_estimate(problem, tried, best_cost * hopeless);
+    }
+    while (row != ROW_NONE && count < ENG_SEARCH_MEASURED_MAX) {
+        tried[row] = true;
+        enum base_status one = time_left(search, query->kind) > 0
+                                   ? measure_row(search, query, problem, row, &us)
+                                   : BASE_ERR_TIMEOUT;
+        count += one == BASE_OK ? 1 : 0;
+        if (one == BASE_ERR_TIMEOUT) {
+            status = one;
+            break;
+        }
+        row = next_by_estimate(problem, tried, best_cost * hopeless);
+    }
+    if (count == 0) {
+        return status;
+    }
+    take_fastest(problem);
+    confirm(search, query, problem);
+    problem->remembered = true;
+    search->dirty = true;
+    return BASE_OK;
+}
+
+// Measures if that is wanted and there is time; else the estimates decide, or for variants the
+// fixed choice stands.
+static enum base_status decide(struct eng_search *search, struct eng_search_problem *problem,
+                               const struct eng_search_query *query)
+{
+    const uint32_t fixed = fixed_row(problem);
     problem->chosen = 0;
     problem->remembered = false;
     take_cheapest(problem);
-    bool may_measure = measure && !search->options.model_only && count > 1 &&
-                       search->spent_us < search->options.budget_us;
-    if (may_measure) {
-        BASE_TRY(measure_rows(search, problem, candidates, measure, ctx));
+    enum base_status status = BASE_ERR_TIMEOUT;
+    if (query->measure != NULL && !search->options.model_only && query->count > 1 &&
+        time_left(search, query->kind) > 0) {
+        status = measure_rows(search, problem, query);
     }
+    if (status == BASE_ERR_TIMEOUT && query->kind != ENG_SEARCH_ALGORITHM && fixed != ROW_NONE) {
+        problem->chosen = fixed;
+        problem->remembered = !search->options.model_only;
+        search->dirty |= problem->remembered;
+    }
+    return status == BASE_ERR_TIMEOUT ? BASE_OK : status;
+}
+
+enum base_status eng_search_choose(struct eng_search *search, const struct eng_search_query *query,
+                                   size_t *out_index)
+{
+    if (query->count == 0 || query->count > ENG_SEARCH_CANDIDATES_MAX ||
+        strlen(query->problem) >= ENG_SEARCH_PROBLEM_BYTES) {
+        return BASE_ERR_INVALID;
+    }
+    struct eng_search_problem *problem = find_problem(search, query->problem);
+    if (problem != NULL && recall(problem, query->candidates, query->count, out_index)) {
+        problem->uses++;
+        problem->kind = query->kind;
+        return BASE_OK;
+    }
+    if (problem == NULL) {
+        BASE_TRY(eng_search_problem_add(search, query->problem, &problem));
+    }
+    fill_rows(problem, query->candidates, query->count);
+    problem->uses++;
+    problem->kind = query->kind;
+    BASE_TRY(decide(search, problem, query));
     *out_index = problem->chosen;
     return BASE_OK;
 }
 
 void eng_search_begin(struct eng_search *search)
 {
-    search->spent_us = 0;
+    search->spent_us = search->extras_us = search->calibrate_us = 0;
+    search->graph_count = 0;
     for (uint32_t i = 0; i < search->problem_count; i++) {
         search->problems[i].uses = 0;
     }

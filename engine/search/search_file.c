@@ -1,10 +1,16 @@
-// The file of remembered choices. One text line names the machine, then one line a measured
-// candidate:
+// The file of remembered choices. The first line names version and machine; a file of another
+// version, processor, instruction set or number of threads counts as empty. Then its rates (MB/s,
+// the cost of waking threads in nanoseconds, 0: not known; MFLOP/s of each backend):
+//
+//   machine <tab> L2 <tab> L3 <tab> memory <tab> wake
+//   rate <tab> BACKEND <tab> MFLOP/s
+//
+// and one line a measured candidate, those of one problem next to each other:
 //
 //   PROBLEM <tab> NAME <tab> a <tab> b <tab> nanoseconds <tab> chosen
 //
-// Lines of one problem follow each other. A file of another processor, instruction set or number of
-// threads counts as empty. Planning thread only.
+// Nanoseconds are 0 for a choice made without measuring it. Reading stops at the first line that is
+// none of these. Planning thread only.
 #include "search/search_state.h"
 
 #include "base/alloc.h"
@@ -15,9 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIELDS      6
-#define RATE_FIELDS 5
-#define RATE_MAX    1000000000u // MB/s or MFLOP/s
+#define FIELDS         6
+#define MACHINE_FIELDS 5
+#define RATE_FIELDS    3
+#define RATE_WORD      "rate\t"
+#define RATE_MAX       1000000000u // MB/s, MFLOP/s or nanoseconds
 
 static bool split(char *line, char *fields[], int count)
 {
@@ -38,23 +46,41 @@ static bool number(const char *text, uint64_t max, uint64_t *out)
     return base_str_u64(base_str_of(text), out) == BASE_OK && *out <= max;
 }
 
-static bool take_rates(struct eng_search *search, char *line)
+static bool take_machine(struct eng_search *search, char *line)
 {
-    char *fields[RATE_FIELDS];
-    uint64_t rates[RATE_FIELDS] = {0};
-    if (!split(line, fields, RATE_FIELDS) || strcmp(fields[0], "machine") != 0) {
+    char *fields[MACHINE_FIELDS];
+    uint64_t rates[MACHINE_FIELDS] = {0};
+    if (!split(line, fields, MACHINE_FIELDS) || strcmp(fields[0], "machine") != 0) {
         return false;
     }
-    for (int i = 1; i < RATE_FIELDS; i++) {
-        if (!number(fields[i], RATE_MAX, &rates[i]) || rates[i] == 0) {
+    for (int i = 1; i < MACHINE_FIELDS; i++) {
+        if (!number(fields[i], RATE_MAX, &rates[i]) || (rates[i] == 0 && i != 4)) {
             return false;
         }
     }
-    search->machine = (struct eng_machine){.flops_f32 = (double)rates[1] * 1e6,
-                                           .bytes_l2 = (double)rates[2] * 1e6,
-                                           .bytes_l3 = (double)rates[3] * 1e6,
-                                           .bytes_memory = (double)rates[4] * 1e6,
+    search->machine = (struct eng_machine){.bytes_l2 = (double)rates[1] * 1e6,
+                                           .bytes_l3 = (double)rates[2] * 1e6,
+                                           .bytes_memory = (double)rates[3] * 1e6,
                                            .call_us = ENG_MACHINE_CALL_US};
+    if (rates[4] > 0 && search->options.threads > 1) {
+        search->wake_us = (double)rates[4] / 1000.0;
+    }
+    return true;
+}
+
+static bool take_rate(struct eng_search *search, char *line)
+{
+    char *fields[RATE_FIELDS];
+    uint64_t mflops;
+    struct eng_machine *machine = &search->machine;
+    if (!split(line, fields, RATE_FIELDS) || strlen(fields[1]) >= ENG_RATE_NAME_BYTES ||
+        !number(fields[2], RATE_MAX, &mflops) || mflops == 0 ||
+        machine->rate_count == ENG_RATES_MAX) {
+        return false;
+    }
+    struct eng_rate *rate = &machine->rates[machine->rate_count++];
+    snprintf(rate->name, sizeof rate->name, "%s", fields[1]);
+    rate->flops = (double)mflops * 1e6;
     return true;
 }
 
@@ -85,7 +111,8 @@ static bool take_line(struct eng_search *search, char *line)
     }
     struct eng_search_row *row = &problem->rows[problem->row_count];
     *row = (struct eng_search_row){
-        .a = (uint32_t)a, .b = (uint32_t)b, .cost_us = -1, .measured_us = (double)ns / 1000.0};
+        .a = (uint32_t)a, .b = (uint32_t)b, .cost_us = -1, .measured_us = -1};
+    row->measured_us = ns > 0 ? (double)ns / 1000.0 : -1;
     snprintf(row->name, sizeof row->name, "%s", fields[1]);
     if (chosen) {
         problem->chosen = problem->row_count;
@@ -107,27 +134,40 @@ void eng_search_file_read(struct eng_search *search)
     good = good && strcmp(line, search->head) == 0;
     good = good && fgets(line, sizeof line, file) != NULL;
     line[good ? strcspn(line, "\n") : 0] = '\0';
-    good = good && take_rates(search, line);
+    good = good && take_machine(search, line);
     while (good && total < ENG_SEARCH_FILE_BYTES_MAX && fgets(line, sizeof line, file)) {
         total += strlen(line);
         line[strcspn(line, "\n")] = '\0';
-        good = take_line(search, line);
+        good = strncmp(line, RATE_WORD, sizeof RATE_WORD - 1) == 0 ? take_rate(search, line)
+                                                                   : take_line(search, line);
     }
     fclose(file);
 }
 
-static enum base_status write_rows(const struct eng_search *search, FILE *file)
+static void write_machine(const struct eng_search *search, FILE *file)
 {
     const struct eng_machine *machine = &search->machine;
-    fprintf(file, "%s\nmachine\t%.0f\t%.0f\t%.0f\t%.0f\n", search->head, machine->flops_f32 / 1e6,
-            machine->bytes_l2 / 1e6, machine->bytes_l3 / 1e6, machine->bytes_memory / 1e6);
+    fprintf(file, "%s\nmachine\t%.0f\t%.0f\t%.0f\t%.0f\n", search->head, machine->bytes_l2 / 1e6,
+            machine->bytes_l3 / 1e6, machine->bytes_memory / 1e6,
+            search->wake_us > 0 ? search->wake_us * 1000.0 : 0.0);
+    for (uint32_t i = 0; i < machine->rate_count; i++) {
+        fprintf(file, RATE_WORD "%s\t%.0f\n", machine->rates[i].name,
+                machine->rates[i].flops / 1e6);
+    }
+}
+
+static enum base_status write_rows(const struct eng_search *search, FILE *file)
+{
+    write_machine(search, file);
     for (uint32_t i = 0; i < search->problem_count; i++) {
         const struct eng_search_problem *problem = &search->problems[i];
         for (uint32_t r = 0; problem->remembered && r < problem->row_count; r++) {
             const struct eng_search_row *row = &problem->rows[r];
-            if (row->measured_us >= 0) {
+            const bool is_measured = row->measured_us >= 0;
+            if (is_measured || r == problem->chosen) {
                 fprintf(file, "%s\t%s\t%u\t%u\t%llu\t%d\n", problem->key, row->name, row->a, row->b,
-                        (unsigned long long)(row->measured_us * 1000.0), r == problem->chosen);
+                        is_measured ? (unsigned long long)(row->measured_us * 1000.0) : 0ULL,
+                        r == problem->chosen);
             }
         }
     }

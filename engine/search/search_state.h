@@ -5,6 +5,7 @@
 #include "search/search.h"
 
 #define ENG_SEARCH_NAME_BYTES 24
+#define ENG_SEARCH_VERSION    2 // of the file
 #define ENG_SEARCH_HEAD_BYTES 160
 
 struct eng_search_row {
@@ -13,7 +14,7 @@ struct eng_search_row {
     double cost_us;     // < 0: not known (read from the file)
     double measured_us; // < 0: not measured
     double extra_us;
-    bool fixed;
+    bool fixed, measured_only;
 };
 
 struct eng_search_problem {
@@ -22,17 +23,23 @@ struct eng_search_problem {
     uint32_t chosen;
     uint32_t uses;   // since begin
     bool remembered; // came from the file or goes there
+    enum eng_search_kind kind;
     struct eng_search_row rows[ENG_SEARCH_CANDIDATES_MAX];
 };
 
 struct eng_search {
     struct eng_search_options options;
-    struct eng_machine machine;          // flops_f32 0: not calibrated yet
+    struct eng_rate_source sources[ENG_RATES_MAX];
+    struct eng_machine machine;          // bytes_l2 0: not calibrated yet
+    double wake_us;                      // < 0: not measured yet
     char *path;                          // own copy
     char head[ENG_SEARCH_HEAD_BYTES];    // first line of the file: names processor, ISA, threads
     struct eng_search_problem *problems; // in order of appearance
     uint32_t problem_count, problem_capacity;
-    uint64_t spent_us;
+    uint64_t spent_us, extras_us, calibrate_us;
+    struct eng_graph_cost graph[ENG_RATES_MAX]; // of the last plan
+    size_t graph_count, graph_chosen;
+    const char *graph_why;
     bool dirty;
 };
 

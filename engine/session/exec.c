@@ -292,7 +292,7 @@ enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_
                                       exec->step_count);
             }
         }
-        enum base_status status = step->run(step, &state);
+        enum base_status status = eng_step_run(step, &state);
         if (status != BASE_OK) {
             return name_failure(step, run, status);
         }

@@ -5,10 +5,12 @@
 // their stamps).
 #include "session/segment.h"
 
+#include "backend/cpu/kernels.h"
 #include "base/alloc.h"
 #include "base/check.h"
 #include "lower/lower.h"
 #include "program/fuse.h"
+#include "session/session_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -377,6 +379,10 @@ static enum base_status plan(const struct build *b)
     };
     struct eng_optimise_options passes = {.no_fuse = session->options.no_fuse};
     BASE_TRY(eng_program_optimise(&segment->program, &passes, b->error));
+    prepare.kernels = eng_session_backend(session, &segment->program);
+    if (segment->first == 0) {
+        session->isa = prepare.kernels != NULL ? prepare.kernels->name : "ref";
+    }
 #ifdef BASE_DEBUG
     BASE_TRY(eng_program_validate(&segment->program, b->error));
 #endif

@@ -55,6 +55,7 @@ static enum base_status choose_kernels(struct eng_session *session, struct base_
                               isa != NULL ? isa : "");
     }
     session->isa = session->kernels->name;
+    session->is_open = isa == NULL;
     return BASE_OK;
 }
 

@@ -54,6 +54,7 @@ struct eng_session {
     struct base_arena arena; // the session's lifetime
     const struct eng_kernels *kernels;
     const char *isa; // what runs, for the statistics
+    bool is_open;    // nobody named an instruction set: the search may choose one for each graph
     struct eng_pool *pool;
     struct eng_search *search; // NULL: fixed choices
     struct eng_fold fold;

@@ -170,7 +170,8 @@ static enum base_status scatter_add(struct eng_ad *ad, uint32_t data, uint32_t i
     BASE_TRY(ad_zeros(ad, data, &inputs[0]));
     BASE_TRY(ad_like(ad, data, out));
     BASE_TRY(ad_command(ad, ENG_OP_SCATTER, inputs, 3, *out, &scatter));
-    scatter->u.scatter = (struct eng_scatter){ENG_SCATTER_ADD, rows, ad_count(ad, indices), inner};
+    scatter->u.scatter = (struct eng_scatter){
+        .fn = ENG_SCATTER_ADD, .rows = rows, .count = ad_count(ad, indices), .inner = inner};
     return BASE_OK;
 }
 
@@ -252,6 +253,7 @@ enum base_status ad_rule_scatter(struct eng_ad *ad, const struct eng_command *co
             BASE_TRY(ad_like(ad, data, &dx));
             BASE_TRY(ad_command(ad, ENG_OP_SCATTER, inputs, 3, dx, &made));
             made->u.scatter = *s;
+            made->u.scatter.coords.depth = 0; // checked on the way forward
         }
         BASE_TRY(ad_give(ad, data, dx));
     }

@@ -2,6 +2,7 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prng.h"
@@ -168,7 +169,7 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
 }
 
 // First line of the token file, without its end.
-static bool read_token(const char *path, char *out)
+static bool read_token(const char *setting, const char *path, char *out)
 {
     out[0] = '\0';
     if (path[0] == '\0') {
@@ -181,7 +182,7 @@ static bool read_token(const char *path, char *out)
     }
     out[strcspn(out, "\r\n")] = '\0';
     if (!ok || out[0] == '\0') {
-        fprintf(stderr, "admin.token_file: %s: %s\n", path, ok ? "empty" : strerror(errno));
+        fprintf(stderr, "%s: %s: %s\n", setting, path, ok ? "empty" : strerror(errno));
         return false;
     }
     return true;
@@ -192,9 +193,13 @@ static uint64_t draw(void *ctx)
     (void)ctx;
     return base_entropy_u64();
 }
+struct tokens {
+    char admin[TOKEN_BYTES_MAX];
+    char ddi[TOKEN_BYTES_MAX];
+};
 
 static enum base_status open_core(const char *dir, const struct gw_http_config *config,
-                                  const char *token, const struct base_log *log,
+                                  const struct tokens *tokens, const struct base_log *log,
                                   struct gw_core **out_core, struct base_error *error)
 {
     const struct gw_core_options core_options = {
@@ -207,15 +212,19 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .hint_rate_per_s = (uint32_t)config->hint_rate_per_s,
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
-        .admin_token = base_str_of(token),
         .device_auth_required = strcmp(config->device_auth, "required") == 0,
         .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
         .random = {.next = draw},
+        .admin_token = base_str_of(tokens->admin),
+        .ddi_token = base_str_of(tokens->ddi),
         .clock = *base_clock_real(),
         .log = log,
     };
     BASE_TRY(gw_core_new(&core_options, out_core, error));
     gw_api_install(*out_core);
+    if (tokens->ddi[0] != '\0') {
+        gw_ddi_install(*out_core);
+    }
     return BASE_OK;
 }
 
@@ -311,16 +320,18 @@ static bool make_dir(const char *dir)
 static int run(const struct arguments *arguments, const struct gw_http_config *config,
                struct base_log *log)
 {
-    char token[TOKEN_BYTES_MAX];
+    struct tokens tokens;
     int signals = catch_signals();
-    if (signals < 0 || !make_dir(arguments->dir) || !read_token(config->admin_token_file, token)) {
+    if (signals < 0 || !make_dir(arguments->dir) ||
+        !read_token("admin.token_file", config->admin_token_file, tokens.admin) ||
+        !read_token("ddi.token_file", config->ddi_token_file, tokens.ddi)) {
         return EXIT_FAILURE;
     }
     struct base_error error = {0};
     struct gw_core *core = NULL;
     struct gw_server *server = NULL;
     int status = EXIT_FAILURE;
-    if (open_core(arguments->dir, config, token, log, &core, &error) != BASE_OK) {
+    if (open_core(arguments->dir, config, &tokens, log, &core, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {

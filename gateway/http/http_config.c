@@ -49,6 +49,8 @@ static const struct gw_config_row rows[] = {
     TEXT("log.level", log_level, "info", FIXED, "error, warn, info or debug"),
     TEXT("admin.token_file", admin_token_file, "", FIXED,
          "bearer token of /api/v1; empty: loopback only"),
+    TEXT("ddi.token_file", ddi_token_file, "", FIXED,
+         "GatewayToken of hawkBit's device API; empty: off"),
     NUMBER("store.map_bytes_max", map_bytes_max, 64 * MIB, 1024 * GIB, 64 * GIB, FIXED,
            "growth bound"),
     NUMBER("store.commit_delay_us", commit_delay_us, 1, 1000000, 2000, FIXED, "to gather a group"),

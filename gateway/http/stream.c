@@ -248,6 +248,7 @@ static void note_peer(const struct gw_conn *conn, struct gw_request *request)
 {
     const struct gw_tls_identity *identity = conn->identity;
     request->loopback = conn->loopback;
+    request->secure = conn->ssl != NULL;
     request->peer = base_hash64(&conn->peer, sizeof(conn->peer));
     if (identity != NULL) {
         request->has_certificate = true;

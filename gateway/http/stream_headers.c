@@ -90,8 +90,9 @@ static struct base_str keep(struct gw_stream_work *work, struct base_str text)
     return (struct base_str){copy, text.size};
 }
 
-static void set_path(struct gw_stream_work *work, struct base_str value)
+static void set_path(struct gw_stream *stream, struct base_str value)
 {
+    struct gw_stream_work *work = stream->work;
     struct gw_request *request = &work->exchange.request;
     struct base_str whole = keep(work, value);
     const char *mark = whole.size > 0 ? memchr(whole.data, '?', whole.size) : NULL;
@@ -101,7 +102,7 @@ static void set_path(struct gw_stream_work *work, struct base_str value)
         request->query = (struct base_str){mark + 1, whole.size - request->path.size - 1};
     }
     work->path_seen = true;
-    work->forward = !gw_core_owns_path(request->path);
+    work->forward = !gw_worker_owns_path(stream->conn->worker->core, request->path);
 }
 
 static void forward(struct gw_stream_work *work, struct base_str name, struct base_str value)
@@ -123,7 +124,7 @@ static void pseudo_header(struct gw_stream *stream, struct base_str name, struct
 {
     struct gw_stream_work *work = stream->work;
     if (name.size == 5) { // :path
-        set_path(work, value);
+        set_path(stream, value);
     } else if (name.data[1] == 'm') { // :method
         work->exchange.request.method = method_of(value);
         stream->head = work->exchange.request.method == GW_METHOD_HEAD;
@@ -132,6 +133,7 @@ static void pseudo_header(struct gw_stream *stream, struct base_str name, struct
         }
     } else if (name.data[1] == 'a') { // :authority
         work->authority = keep(work, value);
+        work->exchange.request.authority = work->authority;
     }
 }
 

@@ -13,11 +13,12 @@
 #include <stdint.h>
 
 #define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
-#define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are
-#define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)   // larger ones too
-#define GW_BLOB_DCZ_MIN         128u                 // smaller ones are never sent as deltas
-#define GW_BLOB_DCZ_MAX         (96u * 1024 * 1024)  // larger ones, or dictionaries, neither
-#define GW_BLOB_DCZ_WAIT_MAX    (8u * 1024 * 1024)   // larger: the first to ask gets it whole
+#define GW_BLOB_NOTE_MAX        79u
+#define GW_BLOB_ZSTD_MIN        256u                // smaller ones are sent as they are
+#define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)  // larger ones too
+#define GW_BLOB_DCZ_MIN         128u                // smaller ones are never sent as deltas
+#define GW_BLOB_DCZ_MAX         (96u * 1024 * 1024) // larger ones, or dictionaries, neither
+#define GW_BLOB_DCZ_WAIT_MAX    (8u * 1024 * 1024)  // larger: the first to ask gets it whole
 
 struct gw_core;
 struct gw_worker;
@@ -33,6 +34,10 @@ bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
 BASE_NODISCARD enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
                                              struct gw_blob **out_blob);
 uint64_t gw_blob_size(const struct gw_blob *blob);
+// A short text that is kept with the blob as long as it is cached: what is costly to compute from
+// its bytes. NULL: not set. Background thread only.
+const char *gw_blob_note(const struct gw_blob *blob);
+void gw_blob_set_note(struct gw_blob *blob, const char *text); // cut at GW_BLOB_NOTE_MAX
 
 // GET and HEAD /v1/blob/{sha256}.
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange);

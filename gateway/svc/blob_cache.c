@@ -26,6 +26,7 @@ struct gw_blob {
     _Atomic uint32_t refs; // one is the cache's while it is in it
     _Atomic bool no_zstd;  // compression was tried and does not pay
     struct gw_store_bytes bytes;
+    char note[GW_BLOB_NOTE_MAX + 1];
     char etag[GW_ETAG_MAX];
     size_t etag_bytes;
 };
@@ -351,6 +352,16 @@ enum base_status gw_blob_make_dcz(struct gw_core *core, const struct wire_sha256
 uint64_t gw_blob_size(const struct gw_blob *blob)
 {
     return blob->bytes.size;
+}
+
+const char *gw_blob_note(const struct gw_blob *blob)
+{
+    return blob->note[0] != '\0' ? blob->note : NULL;
+}
+
+void gw_blob_set_note(struct gw_blob *blob, const char *text)
+{
+    (void)snprintf(blob->note, sizeof(blob->note), "%s", text);
 }
 
 struct base_str gw_blob_etag(const struct gw_blob *blob)

@@ -89,7 +89,7 @@ static enum base_status insert_task(struct gw_core *core, struct gw_task *task)
     memmove(&catalog->tasks[at + 1], &catalog->tasks[at],
             (catalog->task_count - at) * sizeof(catalog->tasks[0]));
     catalog->tasks[at] = task;
-    catalog->task_count++;
+    task->slot = catalog->task_count++;
     return BASE_OK;
 }
 

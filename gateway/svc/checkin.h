@@ -9,7 +9,6 @@
 // What a device told about itself, checked, and what its cohort says.
 struct gw_checkin {
     uint64_t device_id;
-    uint64_t expected; // digest it should have
     enum gw_admission admission;
     uint16_t tenant;
     struct wire_profile profile;
@@ -17,15 +16,24 @@ struct gw_checkin {
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
 };
 
+#define GW_PARTIALS_INLINE 16u // with more, what is known of the device is asked first
+
 // Parses both headers, checks who it is and finds the cohort. On failure *out_problem says what is
 // wrong (static); DENIED: `admission` says why the device is not let in.
 BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker,
                                                 const struct gw_request *request,
                                                 struct gw_checkin *out, const char **out_problem);
+// The second half of it: the profile, and the cohort of a device whose id and tenant are known.
+BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
+                                                   struct base_str profile, struct gw_checkin *out,
+                                                   const char **out_problem);
 // Fills the reply for a request that could not be read.
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
                        enum base_status status, const struct gw_checkin *checkin,
                        const char *problem);
+// Is there nothing to tell this device? True when it has what it should, or when that was found out
+// before and nothing that decides it has changed since. False: ask gw_checkin_offers.
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin);
 // The slow path: the digest is not what it should be. Fills offers; count 0 and flags 0 mean
 // nothing to do. `bytes_max` bounds the envelopes. Marks what is offered.
 void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,

@@ -1,8 +1,10 @@
 // POST /v1/checkin and the walle-offer header: the fast path and what lies behind it.
 //
-// Fast: decode two headers, find the cohort by the hash of the raw attribute block, add one hash
-// per rollout that is open to a share, compare digests. No store, no lock, no allocation. Only a
-// device whose digest differs takes the slow path. Worker's thread.
+// Fast: decode two headers, find the cohort by the hash of the raw attribute block, compare
+// digests. With few rollouts that are open to a share, their hashes are added; with many, the
+// device table says that nothing changed for this device since it was last current: what a check-in
+// costs does not grow with the releases. No store, no allocation. Only a device whose digest
+// differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
 #include "base/check.h"
@@ -14,8 +16,6 @@
 enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_request *request,
                                  struct gw_checkin *out, const char **out_problem)
 {
-    struct base_str profile = request->profile;
-    size_t size = 0;
     if (wire_device_parse(request->device, &out->device_id) != BASE_OK) {
         *out_problem = "walle-device: 16 hex digits expected";
         return BASE_ERR_INVALID;
@@ -25,6 +25,13 @@ enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_reque
         *out_problem = "walle-credential: missing or wrong for this device";
         return BASE_ERR_DENIED;
     }
+    return gw_checkin_profile(worker, request->profile, out, out_problem);
+}
+
+enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str profile,
+                                    struct gw_checkin *out, const char **out_problem)
+{
+    size_t size = 0;
     if (profile.size == 0 ||
         base_b64_decode(profile, out->bytes, sizeof(out->bytes), &size) != BASE_OK) {
         *out_problem = "walle-profile: base64url of at most 8192 bytes expected";
@@ -48,8 +55,28 @@ enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_reque
             gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
         atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
     }
-    out->expected = gw_cohort_expected(out->cohort, out->device_id);
     return BASE_OK;
+}
+
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+{
+    const struct gw_cohort *cohort = checkin->cohort;
+    struct gw_device_table *table = worker->core->table;
+    uint64_t digest = checkin->profile.digest;
+    bool few = cohort->partial_count <= GW_PARTIALS_INLINE;
+    if (!few && gw_device_table_settled(table, checkin->device_id, digest, cohort->signature)) {
+        gw_count(&worker->stats.checkins_settled, 1);
+        return true;
+    }
+    if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
+        return false;
+    }
+    if (!few) {
+        gw_worker_flush_touches(worker); // the device must be in the table to be settled
+        gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    }
+    gw_count(&worker->stats.checkins_current, 1);
+    return true;
 }
 
 static int compare_pairs(const void *a, const void *b)
@@ -106,35 +133,48 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
     return true;
 }
 
-// Tasks that concern the device and pairs it has both ascend by task id: one merge.
+static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
+                       const struct gw_cohort_task *entry, const struct wire_profile_pair *pair)
+{
+    struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
+    if (entry != NULL) {
+        gw_cohort_facts(entry, task, &facts);
+    }
+    if (pair != NULL) {
+        facts.have = pair->version_id;
+        facts.blocked = pair->blocked_version_id;
+        facts.counter = pair->release_counter;
+    }
+    struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    return want.statement == NULL || add_offer(offering, &want);
+}
+
+// Tasks that concern the cohort and those that the device has, both by ascending task id: one
+// merge.
 static void decide_all(struct offering *offering, const struct wire_profile_pair *pairs,
                        uint32_t pair_count)
 {
     const struct gw_cohort *cohort = offering->checkin->cohort;
     const struct gw_plan *plan = offering->worker->plan;
-    uint64_t device_id = offering->checkin->device_id;
     uint32_t at = 0;
-    for (uint32_t i = 0; i < cohort->relevant_count; i++) {
-        uint32_t relevant = cohort->relevant[i];
-        const struct gw_plan_task *task = &plan->tasks[relevant >> 3];
-        while (at < pair_count && pairs[at].task_id < task->task_id) {
-            at++;
+    uint32_t i = 0;
+    while (i < cohort->task_count || at < pair_count) {
+        const struct gw_cohort_task *entry = i < cohort->task_count ? &cohort->tasks[i] : NULL;
+        const struct wire_profile_pair *pair = at < pair_count ? &pairs[at] : NULL;
+        if (entry != NULL && pair != NULL && entry->task_id != pair->task_id) {
+            bool entry_first = entry->task_id < pair->task_id;
+            entry = entry_first ? entry : NULL;
+            pair = entry_first ? NULL : pair;
         }
-        struct gw_device_facts facts = {
-            .device_id = device_id,
-            .baseline_matched = (relevant & GW_RELEVANT_BASELINE) != 0,
-        };
-        uint16_t limit = gw_cohort_limit(cohort, relevant);
-        facts.admitted = limit > 0 && pol_bucket(device_id, task->open->salt) < limit;
-        if (at < pair_count && pairs[at].task_id == task->task_id) {
-            facts.have = pairs[at].version_id;
-            facts.blocked = pairs[at].blocked_version_id;
-            facts.counter = pairs[at].release_counter;
-        }
-        struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
-        if (want.statement != NULL && !add_offer(offering, &want)) {
+        // A task that the device has and its cohort should not: the way back may lead out of it.
+        const struct gw_plan_task *task =
+            entry != NULL ? plan->tasks[entry->slot] : gw_plan_find(plan, pair->task_id);
+        bool ours = task != NULL && task->tenant == cohort->tenant;
+        if (ours && !decide_one(offering, task, entry, pair)) {
             return;
         }
+        i += entry != NULL;
+        at += pair != NULL;
     }
 }
 
@@ -219,8 +259,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
                     gw_core_now_s(worker->core));
-    if (__builtin_expect(checkin.expected == checkin.profile.digest, 1)) {
-        gw_count(&worker->stats.checkins_current, 1);
+    if (__builtin_expect(gw_checkin_current(worker, &checkin), 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
@@ -256,8 +295,7 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
     }
     gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
                     gw_core_now_s(worker->core));
-    if (checkin.expected == checkin.profile.digest) {
-        gw_count(&worker->stats.checkins_current, 1);
+    if (gw_checkin_current(worker, &checkin)) {
         return none;
     }
     struct wire_offers offers;

@@ -1,43 +1,15 @@
-// The per-worker cohort cache. One thread: the worker's.
+// The per-worker cohort cache: the table. What a cohort is computed from is in cohort_compile.c.
+// One thread: the worker's.
 #include "svc/cohort.h"
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "policy/bucket.h"
 #include "store/store.h"
-#include "wire/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SLOTS_FIRST 1024u
-
-enum base_status gw_attrs_view(const uint8_t *block, size_t size, struct gw_attrs_view *out)
-{
-    BASE_TRY(wire_attrs_parse(block, size, &out->wire));
-    for (uint32_t i = 0; i < out->wire.count; i++) {
-        const struct wire_attr *from = &out->wire.items[i];
-        struct pol_attr *to = &out->items[i];
-        to->name = (struct pol_text){from->name.data, (uint32_t)from->name.size};
-        switch (from->type) {
-        case WIRE_ATTR_STRING:
-            to->value.type = POL_TYPE_STRING;
-            to->value.text = (struct pol_text){from->text.data, (uint32_t)from->text.size};
-            break;
-        case WIRE_ATTR_INTEGER:
-            to->value.type = POL_TYPE_INTEGER;
-            to->value.integer = from->integer;
-            break;
-        case WIRE_ATTR_BOOLEAN:
-        case WIRE_ATTR_TYPE_COUNT:
-            to->value.type = POL_TYPE_BOOLEAN;
-            to->value.boolean = from->integer != 0;
-            break;
-        }
-    }
-    out->attrs = (struct pol_attrs){out->items, out->wire.count};
-    return BASE_OK;
-}
 
 void gw_cohorts_init(struct gw_cohorts *cohorts)
 {
@@ -48,7 +20,7 @@ static void free_cohort(struct gw_cohort *cohort)
 {
     if (cohort != NULL) {
         free(cohort->partials);
-        free(cohort->relevant);
+        free(cohort->tasks);
         free(cohort->attrs);
         free(cohort);
     }
@@ -61,45 +33,10 @@ void gw_cohorts_done(struct gw_cohorts *cohorts)
     }
     free(cohorts->items);
     free(cohorts->slots);
+    gw_slots_done(&cohorts->candidates);
     gw_cohorts_init(cohorts);
 }
 
-// ---- Computing a cohort from the plan
-
-// How far the open rollout reaches into this cohort: devices with bucket < limit are in. Found by
-// asking the policy, so that there is one rule for admission; a pause is no answer here, because a
-// device that was let in keeps what it has.
-static uint16_t open_limit(const struct gw_plan_task *task, const struct pol_attrs *attrs)
-{
-    const struct gw_release *release = task->open;
-    if (!pol_target_match(&release->target, attrs).matched) {
-        return 0;
-    }
-    uint32_t mask = 0;
-    for (uint32_t i = 0; i < release->stage_count; i++) {
-        if (pol_target_match(&release->stages[i].audience, attrs).matched) {
-            mask |= 1u << i;
-        }
-    }
-    struct pol_rollout running = task->open_state;
-    running.state = POL_ROLLOUT_RUNNING;
-    uint32_t low = 0; // buckets below are in
-    uint32_t high = POL_BUCKET_COUNT;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        bool in = pol_rollout_admits(&running, release->stages, release->stage_count, true, mask,
-                                     (uint16_t)middle)
-                      .matched;
-        if (in) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return (uint16_t)low;
-}
-
-// Room for the worst case of one task, doubling.
 static bool reserve(void **items, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
     if (count < *capacity) {
@@ -113,94 +50,6 @@ static bool reserve(void **items, uint32_t count, uint32_t *capacity, size_t ite
     *items = grown;
     *capacity = wanted;
     return true;
-}
-
-struct compile {
-    struct gw_cohort *cohort;
-    const struct pol_attrs *attrs;
-    uint32_t partial_capacity;
-    uint32_t relevant_capacity;
-};
-
-// Goes on with a hash of what the decision for this task depends on, besides the device itself.
-static uint32_t sign_task(uint32_t signature, const struct gw_plan_task *task, uint32_t flags)
-{
-    uint64_t facts[4 + GW_PLAN_RETIRED_MAX] = {task->task_id, flags, 0, 0};
-    if (task->baseline != NULL) {
-        facts[2] = task->baseline->id;
-    }
-    if (task->open != NULL) {
-        facts[1] |= (uint64_t)task->open_state.state << 8 | (uint64_t)task->open_state.stage_index
-                                                                << 16;
-        facts[3] = task->open->id;
-    }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        facts[4 + i] = task->retired[i]->id;
-    }
-    return (uint32_t)base_hash64_seed(facts, sizeof(facts), signature);
-}
-
-static enum base_status compile_task(struct compile *compile, const struct gw_plan_task *task,
-                                     uint32_t index)
-{
-    struct gw_cohort *cohort = compile->cohort;
-    uint32_t flags = 0;
-    uint64_t base_term = 0;
-    if (task->baseline != NULL &&
-        pol_target_match(&task->baseline->target, compile->attrs).matched) {
-        flags |= GW_RELEVANT_BASELINE;
-        base_term = wire_profile_term(task->task_id, task->baseline->version_id, 0);
-    }
-    uint16_t limit = task->open != NULL ? open_limit(task, compile->attrs) : 0;
-    if (limit > 0) {
-        uint64_t open_term = wire_profile_term(task->task_id, task->open->version_id, 0);
-        flags |= limit == POL_BUCKET_COUNT ? GW_RELEVANT_ALL : GW_RELEVANT_SHARE;
-        if (limit == POL_BUCKET_COUNT) {
-            base_term = open_term;
-        } else {
-            if (!reserve((void **)&cohort->partials, cohort->partial_count,
-                         &compile->partial_capacity, sizeof(struct gw_partial))) {
-                return BASE_ERR_NOMEM;
-            }
-            cohort->partials[cohort->partial_count++] =
-                (struct gw_partial){task->open->salt, open_term - base_term, index, limit};
-        }
-    }
-    cohort->digest += base_term;
-    if (flags != 0 || task->retired_count > 0) {
-        cohort->signature = sign_task(cohort->signature, task, flags);
-        if (!reserve((void **)&cohort->relevant, cohort->relevant_count,
-                     &compile->relevant_capacity, sizeof(uint32_t))) {
-            return BASE_ERR_NOMEM;
-        }
-        cohort->relevant[cohort->relevant_count++] = index << 3 | flags;
-    }
-    return BASE_OK;
-}
-
-static enum base_status compile_cohort(struct gw_cohorts *cohorts, struct gw_cohort *cohort,
-                                       const struct gw_plan *plan)
-{
-    struct gw_attrs_view view;
-    BASE_TRY(gw_attrs_view(cohort->attrs, cohort->attrs_size, &view));
-    free(cohort->partials);
-    free(cohort->relevant);
-    cohort->partials = NULL;
-    cohort->relevant = NULL;
-    cohort->partial_count = 0;
-    cohort->relevant_count = 0;
-    cohort->digest = 0;
-    cohort->signature = cohort->tenant;
-    cohort->generation = 0;
-    struct compile compile = {.cohort = cohort, .attrs = &view.attrs};
-    for (uint32_t i = 0; i < plan->task_count; i++) {
-        if (plan->tasks[i].tenant == cohort->tenant) {
-            BASE_TRY(compile_task(&compile, &plan->tasks[i], i));
-        }
-    }
-    cohort->generation = plan->generation;
-    cohorts->compiled++;
-    return BASE_OK;
 }
 
 // ---- The table
@@ -238,6 +87,7 @@ static void flush(struct gw_cohorts *cohorts)
     for (uint32_t i = 0; i < cohorts->used; i++) {
         struct gw_cohort *cohort = cohorts->items[i];
         if (cohort != NULL && cohort->pins == 0) {
+            cohorts->bytes -= gw_cohort_bytes(cohort);
             free_cohort(cohort);
             cohorts->items[i] = NULL;
             cohorts->count--;
@@ -249,7 +99,7 @@ static void flush(struct gw_cohorts *cohorts)
 
 static bool make_room(struct gw_cohorts *cohorts)
 {
-    if (cohorts->count >= GW_COHORTS_MAX) {
+    if (cohorts->count >= GW_COHORTS_MAX || cohorts->bytes >= GW_COHORTS_BYTES_MAX) {
         flush(cohorts);
         if (!rebuild_slots(cohorts, cohorts->slot_mask + 1)) {
             return false;
@@ -301,11 +151,13 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
     }
     cohort->attrs = copy;
     cohort->attrs_size = (uint32_t)block.size;
+    cohorts->bytes += gw_cohort_bytes(cohort);
     cohort->hash = hash;
     cohort->index = index;
     cohort->tenant = tenant;
-    enum base_status status = compile_cohort(cohorts, cohort, plan);
+    enum base_status status = gw_cohort_refresh(cohorts, cohort, plan);
     if (status != BASE_OK) {
+        cohorts->bytes -= gw_cohort_bytes(cohort);
         free_cohort(cohort);
         return status;
     }
@@ -331,7 +183,7 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
                 continue;
             }
             if (__builtin_expect(cohort->generation != plan->generation, 0)) {
-                BASE_TRY(compile_cohort(cohorts, cohort, plan));
+                BASE_TRY(gw_cohort_refresh(cohorts, cohort, plan));
             }
             *out_cohort = cohort;
             return BASE_OK;
@@ -350,36 +202,8 @@ struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan
     }
     struct gw_cohort *cohort = cohorts->items[index];
     if (cohort->generation != plan->generation &&
-        compile_cohort(cohorts, cohort, plan) != BASE_OK) {
+        gw_cohort_refresh(cohorts, cohort, plan) != BASE_OK) {
         return NULL;
     }
     return cohort;
-}
-
-uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
-{
-    uint64_t digest = cohort->digest;
-    for (uint32_t i = 0; i < cohort->partial_count; i++) {
-        const struct gw_partial *partial = &cohort->partials[i];
-        if (pol_bucket(device_id, partial->salt) < partial->limit) {
-            digest += partial->delta;
-        }
-    }
-    return digest;
-}
-
-uint16_t gw_cohort_limit(const struct gw_cohort *cohort, uint32_t relevant)
-{
-    if ((relevant & GW_RELEVANT_ALL) != 0) {
-        return POL_BUCKET_COUNT;
-    }
-    if ((relevant & GW_RELEVANT_SHARE) == 0) {
-        return 0;
-    }
-    for (uint32_t i = 0; i < cohort->partial_count; i++) {
-        if (cohort->partials[i].task_index == relevant >> 3) {
-            return cohort->partials[i].limit;
-        }
-    }
-    return 0;
 }

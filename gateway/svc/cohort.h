@@ -1,30 +1,38 @@
 // Cohorts: devices with the same attributes, as one worker sees them.
 //
 // What a device should have depends on its attributes (the same for a whole cohort) and on its
-// bucket in rollouts that are open to a share only. A cohort keeps the digest of everything that
-// does not depend on the bucket, and the short list of what does. It belongs to one worker, is
-// found by the hash of the raw attribute block, and is computed again when the plan changed.
+// bucket in rollouts that are open to a share only. A cohort keeps the tasks that concern it, the
+// digest of everything that does not depend on the bucket, and the list of what does. It belongs to
+// one worker and is found by the hash of the raw attribute block. When the plan changed, only the
+// tasks that changed since are computed again; a new cohort asks the plan's index which tasks can
+// concern it.
 #ifndef GW_COHORT_H
 #define GW_COHORT_H
 
-#include "svc/plan.h"
+#include "svc/plan_index.h"
 #include "wire/attrs.h"
 
-#define GW_COHORTS_MAX 65536u // of one worker; the unused go when it is full
-#define GW_COHORT_NONE UINT32_MAX
+#define GW_COHORTS_MAX       65536u // of one worker; the unused go when it is full
+#define GW_COHORTS_BYTES_MAX (512u * 1024 * 1024)
+#define GW_COHORT_NONE       UINT32_MAX
+#define GW_OPEN_NONE         UINT8_MAX
 
 // A rollout open to a share of the cohort.
 struct gw_partial {
-    uint64_t salt;
-    uint64_t delta; // to the digest when the device is in: new term - old term
-    uint32_t task_index;
-    uint16_t limit; // in when bucket < limit
+    uint64_t salt_mix; // pol_salt_mix of its salt
+    uint64_t delta;    // to the digest when the device is in: new term - old term
+    uint16_t limit;    // in when bucket < limit
 };
 
-enum gw_relevance {
-    GW_RELEVANT_BASELINE = 1, // the baseline's target matches
-    GW_RELEVANT_ALL = 2,      // the open rollout admits the whole cohort
-    GW_RELEVANT_SHARE = 4,    // ... a share of it: see partials
+// A task that concerns the cohort.
+struct gw_cohort_task {
+    uint64_t task_id;
+    uint64_t term;      // in the cohort's digest
+    uint64_t signature; // in the cohort's signature
+    uint32_t slot;      // in the plan
+    uint16_t limit;     // of the rollout it follows: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t open;       // which of the task's open rollouts it follows, GW_OPEN_NONE
+    bool baseline;      // the baseline's target matches
 };
 
 struct gw_cohort {
@@ -35,13 +43,16 @@ struct gw_cohort {
     uint32_t pins;       // hint streams that refer to it
     uint32_t index;      // its own number
     uint16_t tenant;     // of its devices
-    uint64_t generation; // of the plan it was computed from
+    uint64_t generation; // of the plan it was computed from; 0: none
     uint64_t digest;     // of what every device of it should have
-    uint32_t signature;  // of all that decides what its devices are offered: for settled devices
+    uint64_t signature;  // of all that decides what its devices are offered: for settled devices
+    uint64_t tasks_signature;
+    uint32_t task_count;
+    uint32_t task_capacity;
+    struct gw_cohort_task *tasks; // by ascending task id
     uint32_t partial_count;
-    uint32_t relevant_count;
+    uint32_t partial_capacity;
     struct gw_partial *partials;
-    uint32_t *relevant; // task_index << 3 | enum gw_relevance, ascending
 };
 
 struct gw_cohorts {
@@ -52,7 +63,11 @@ struct gw_cohorts {
     uint32_t *slots; // open addressing over indices, GW_COHORT_NONE: empty
     uint32_t slot_mask;
     uint32_t free_hint;
-    uint64_t compiled; // statistics
+    uint64_t bytes;             // of all cohorts
+    struct gw_slots candidates; // scratch
+    // statistics
+    uint64_t compiled;  // whole cohorts
+    uint64_t evaluated; // tasks
     uint64_t flushed;
 };
 
@@ -78,9 +93,16 @@ BASE_NODISCARD enum base_status gw_cohorts_find(struct gw_cohorts *cohorts,
 struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan *plan,
                                 uint32_t index);
 
-// The digest a device of the cohort should have: the hot path's one sum.
+// The digest a device of the cohort should have: a sum over the partials.
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
-// The limit of the open rollout of one relevant entry: 0, a share, or POL_BUCKET_COUNT for all.
-uint16_t gw_cohort_limit(const struct gw_cohort *cohort, uint32_t relevant);
+// What `facts` need to know of a task that concerns the cohort.
+void gw_cohort_facts(const struct gw_cohort_task *entry, const struct gw_plan_task *task,
+                     struct gw_device_facts *facts);
+
+// ---- cohort_compile.c: bringing a cohort up to date with a plan. NOMEM, INVALID (attributes); the
+// cohort is then computed from nothing next time.
+BASE_NODISCARD enum base_status
+gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort *cohort, const struct gw_plan *plan);
+uint64_t gw_cohort_bytes(const struct gw_cohort *cohort);
 
 #endif

@@ -49,7 +49,16 @@ typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange
 // Before the first worker is made. Without it /api/v1/ answers 404.
 void gw_core_set_api(struct gw_core *core, gw_api_fn handle);
 
+// The same for hawkBit's device API, /TENANT/controller/v1/...; it checks who asks by itself.
+typedef void (*gw_ddi_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle);
+
 struct gw_core *gw_worker_core(struct gw_worker *worker);
+// The secret of hawkBit's device API; empty: it is off.
+struct base_str gw_worker_ddi_token(const struct gw_worker *worker);
+// Compares without telling by its time how much of the secret was right.
+bool gw_same_secret(struct base_str given, struct base_str secret);
+uint32_t gw_core_checkin_interval_s(const struct gw_core *core);
 const struct base_clock_port *gw_core_clock(const struct gw_core *core);
 // Seconds told to a client that is sent away.
 uint32_t gw_core_retry_after_s(const struct gw_core *core);

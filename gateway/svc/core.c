@@ -51,6 +51,21 @@ void gw_core_set_api(struct gw_core *core, gw_api_fn handle)
     core->api = handle;
 }
 
+struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
+{
+    return (struct base_str){worker->core->ddi_token, worker->core->ddi_token_bytes};
+}
+
+uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
+{
+    return core->checkin_interval_s;
+}
+
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle)
+{
+    core->ddi = handle;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     atomic_store_explicit(&core->ready, ready, memory_order_relaxed);
@@ -59,6 +74,20 @@ void gw_core_set_ready(struct gw_core *core, bool ready)
 static bool tally_is_open(void *ctx, uint32_t rollout)
 {
     return gw_tally_is_open(ctx, rollout);
+}
+
+static enum base_status keep_text(struct base_str text, char **out, size_t *out_size)
+{
+    if (text.size == 0) {
+        return BASE_OK;
+    }
+    *out = malloc(text.size);
+    if (*out == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(*out, text.data, text.size);
+    *out_size = text.size;
+    return BASE_OK;
 }
 
 static enum base_status take_options(struct gw_core *core, const struct gw_core_options *options)
@@ -79,15 +108,8 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->random = options->random;
     core->wall_origin_us =
         core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
-    if (options->admin_token.size > 0) {
-        core->admin_token = malloc(options->admin_token.size);
-        if (core->admin_token == NULL) {
-            return BASE_ERR_NOMEM;
-        }
-        memcpy(core->admin_token, options->admin_token.data, options->admin_token.size);
-        core->admin_token_bytes = options->admin_token.size;
-    }
-    return BASE_OK;
+    BASE_TRY(keep_text(options->admin_token, &core->admin_token, &core->admin_token_bytes));
+    return keep_text(options->ddi_token, &core->ddi_token, &core->ddi_token_bytes);
 }
 
 static enum base_status open_core(struct gw_core *core, const struct gw_core_options *options,
@@ -187,6 +209,7 @@ void gw_core_free(struct gw_core *core)
     gw_call_queue_done(&core->background.queue);
     pthread_mutex_destroy(&core->workers_lock);
     free(core->admin_token);
+    free(core->ddi_token);
     free(core);
 }
 
@@ -330,39 +353,44 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
-static void fill_task(struct gw_plan_task *out, const struct gw_task *task)
+static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
+    const struct gw_catalog *catalog = ctx;
+    const struct gw_task *task = catalog->tasks[i];
     out->task_id = task->task_id;
     out->tenant = task->tenant;
+    out->slot = task->slot;
     if (task->baseline != NULL) {
-        out->baseline = gw_release_ref(task->baseline->release);
+        out->baseline = task->baseline->release;
     }
     const struct gw_rollout *open = task->open;
     if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        out->retired[out->retired_count++] = gw_release_ref(open->release);
+        out->retired[out->retired_count++] = open->release;
     } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
-        out->open = gw_release_ref(open->release);
-        out->open_state = open->state;
+        struct gw_plan_open *to = &out->open[out->open_count++];
+        to->release = open->release;
+        to->state = open->state;
         if (open->halted) {
-            out->open_state.state = POL_ROLLOUT_PAUSED;
+            to->state.state = POL_ROLLOUT_PAUSED;
         }
     }
-    for (uint32_t i = 0; i < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; i++) {
-        out->retired[out->retired_count++] = gw_release_ref(task->retired[i]->release);
+    for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
+        out->retired[out->retired_count++] = task->retired[k]->release;
     }
 }
 
 void gw_core_publish(struct gw_core *core)
 {
-    struct gw_plan *plan = gw_plan_new(core->generation + 1, core->catalog.task_count);
+    bool changed;
+    struct gw_plan *plan =
+        gw_plan_build(core->plan, core->catalog.task_count, fill_task, &core->catalog, &changed);
+    if (!changed) {
+        return;
+    }
     if (plan == NULL) {
         base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
                        core->catalog.task_count);
         return;
-    }
-    core->generation++;
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        fill_task(&plan->tasks[i], core->catalog.tasks[i]);
     }
     pthread_mutex_lock(&core->workers_lock);
     gw_plan_unref(core->plan);

@@ -44,6 +44,7 @@ struct gw_core_options {
     bool device_auth_required;   // devices need a credential or a client certificate
     uint32_t enroll_rate_per_s;  // enrolments; 0 takes 200
     struct base_random_port random; // unpredictable; `next` NULL: no token can be made
+    struct base_str ddi_token;      // GatewayToken of hawkBit's device API; empty: it is off
     struct base_clock_port clock;
     const struct base_log *log;
 };
@@ -72,7 +73,7 @@ void gw_worker_free(struct gw_worker *worker);
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // Is this a path the core answers itself (true), or one for the reverse proxy (false)?
-bool gw_core_owns_path(struct base_str path);
+bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path);
 
 // Value for `walle-offer` on a proxied business response to a request that carried walle-device and
 // walle-profile: base64url text in the arena, empty when there is no news. Fast path, no I/O.
@@ -89,7 +90,8 @@ struct gw_hint {
     struct gw_hint **prev;
     uint64_t device_id;
     uint64_t digest; // of the profile the device had when it subscribed, or was last hinted about
-    uint32_t cohort; // worker-local cohort index
+    uint64_t signature; // its cohort's when it was last considered; 0: not yet
+    uint32_t cohort;    // worker-local cohort index
     uint32_t plan_seen; // plan generation already hinted
 };
 

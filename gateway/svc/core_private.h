@@ -55,6 +55,7 @@ struct gw_rollout {
 
 struct gw_task {
     uint64_t task_id;
+    uint32_t slot; // in plans: the number of tasks there were when it came
     char name[WIRE_TASK_NAME_MAX + 1];
     uint16_t tenant;
     uint64_t created_s;
@@ -107,7 +108,10 @@ struct gw_core {
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
     struct base_random_port random; // strong; `next` NULL: none
+    char *ddi_token;
+    size_t ddi_token_bytes;
     gw_api_fn api;
+    gw_ddi_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;
 
     struct gw_store *store;
@@ -122,7 +126,6 @@ struct gw_core {
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;
-    uint64_t generation;
 
     pthread_mutex_t workers_lock;
     struct gw_worker *workers[GW_WORKERS_MAX];
@@ -152,8 +155,8 @@ uint32_t gw_core_now_s(const struct gw_core *core);
 struct gw_worker_stats {
     _Atomic uint64_t checkins;
     _Atomic uint64_t checkins_current; // answered from the digest alone
-    _Atomic uint64_t checkins_settled;
-    _Atomic uint64_t checkins_asked; // for pairs
+    _Atomic uint64_t checkins_settled; // nothing to offer, known from the last time or just now
+    _Atomic uint64_t checkins_asked;   // for pairs
     _Atomic uint64_t checkins_offered;
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;

@@ -17,11 +17,10 @@
 
 struct entry {
     uint64_t device_id;
-    uint64_t settled_digest;
+    uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
     uint64_t report_seq;
     struct gw_device_mark *more; // GW_DEVICE_MARKS_MAX - INLINE_MARKS of them, or NULL
     struct gw_device_mark marks[INLINE_MARKS];
-    uint32_t settled_signature;
     uint32_t epoch;
     uint32_t attrs_id;
     uint32_t first_seen_s;
@@ -340,28 +339,33 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
     return entry != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+// One word for both: for one digest every signature gives another key, and the other way round.
+static uint64_t settled_key(uint64_t digest, uint64_t signature)
+{
+    return base_mix64(digest ^ base_mix64(signature));
+}
+
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint32_t signature)
+                            uint64_t signature)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
     struct entry *entry = find(shard, hash, device_id);
     if (entry != NULL) {
         entry->settled = true;
-        entry->settled_digest = digest;
-        entry->settled_signature = signature;
+        entry->settled_key = settled_key(digest, signature);
     }
     pthread_mutex_unlock(&shard->lock);
 }
 
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                             uint32_t signature)
+                             uint64_t signature)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
     const struct entry *entry = find(shard, hash, device_id);
-    bool settled = entry != NULL && entry->settled && entry->settled_digest == digest &&
-                   entry->settled_signature == signature;
+    bool settled =
+        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }

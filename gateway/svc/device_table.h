@@ -67,9 +67,9 @@ BASE_NODISCARD enum base_status gw_device_table_load(struct gw_device_table *tab
 
 // Nothing was there to offer to this device with this digest while its cohort had this signature.
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                            uint32_t signature);
+                            uint64_t signature);
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
-                             uint32_t signature);
+                             uint64_t signature);
 // Offered an open rollout. True when that is news.
 bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                              uint8_t stage, uint32_t now_s);

@@ -31,6 +31,7 @@ enum gw_method {
 struct gw_request {
     enum gw_method method;
     struct base_str path;            // without query, percent-encoding untouched
+    struct base_str authority;       // host and port as the client named them
     struct base_str query;           // behind '?', without it
     struct base_str device;          // walle-device
     struct base_str profile;         // walle-profile
@@ -53,6 +54,7 @@ struct gw_request {
     bool has_certificate;
     uint64_t certificate_device;
     struct base_str certificate_tenant; // its organisation; empty: none named
+    bool secure;                        // over TLS
 };
 
 struct gw_header {

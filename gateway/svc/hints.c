@@ -89,6 +89,11 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
         return true;
     }
     const struct gw_cohort *cohort = gw_cohorts_at(&worker->cohorts, worker->plan, hint->cohort);
+    // Nothing that concerns its cohort changed.
+    if (cohort != NULL && cohort->signature == hint->signature) {
+        hint->plan_seen = generation;
+        return true;
+    }
     // A device whose cohort could not be kept is told of every plan.
     uint64_t expected =
         cohort != NULL ? gw_cohort_expected(cohort, hint->device_id) : ~hint->digest;
@@ -102,6 +107,7 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
         hint->digest = expected;
     }
     hint->plan_seen = generation;
+    hint->signature = cohort != NULL ? cohort->signature : 0;
     return true;
 }
 
@@ -152,12 +158,14 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     hint->cohort = GW_COHORT_NONE;
     hint->plan_seen = (uint32_t)worker->plan->generation;
     bool news = false;
+    uint64_t expected = 0;
     if (gw_checkin_read(worker, &exchange->request, &checkin, &problem) == BASE_OK) {
         hint->device_id = checkin.device_id;
         hint->digest = checkin.profile.digest;
         hint->cohort = checkin.cohort->index;
         checkin.cohort->pins++;
-        news = checkin.expected != hint->digest;
+        expected = gw_cohort_expected(checkin.cohort, checkin.device_id);
+        news = expected != hint->digest;
     }
     hint->next = worker->hints;
     hint->prev = &worker->hints;
@@ -172,7 +180,7 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
         !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
                                  checkin.cohort->signature) &&
         write_hint(worker, hint)) {
-        hint->digest = checkin.expected;
+        hint->digest = expected;
     }
 }
 

@@ -2,23 +2,97 @@
 // The decision is a pure function.
 #include "svc/plan.h"
 
+#include "svc/plan_index.h"
+
 #include "base/check.h"
+#include "base/hash.h"
 #include "policy/bucket.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-struct gw_plan *gw_plan_new(uint64_t generation, uint32_t task_count)
+// ---- Tasks of a plan
+
+static struct gw_plan_task *task_ref(struct gw_plan_task *task)
 {
-    struct gw_plan *plan =
-        calloc(1, sizeof(*plan) + (size_t)task_count * sizeof(struct gw_plan_task));
-    if (plan == NULL) {
+    atomic_fetch_add_explicit(&task->refs, 1, memory_order_relaxed);
+    return task;
+}
+
+static void task_unref(struct gw_plan_task *task)
+{
+    if (task == NULL || atomic_fetch_sub_explicit(&task->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    gw_release_unref(task->baseline);
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        gw_release_unref(task->open[i].release);
+    }
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        gw_release_unref(task->retired[i]);
+    }
+    free(task);
+}
+
+static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b)
+{
+    return a->release == b->release && a->state.state == b->state.state &&
+           a->state.stage_index == b->state.stage_index;
+}
+
+// Do both decide the same for every device? A stage's time and its verdict do not matter.
+static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
+{
+    bool same = a->task_id == b->task_id && a->baseline == b->baseline &&
+                a->open_count == b->open_count && a->retired_count == b->retired_count;
+    for (uint32_t i = 0; same && i < a->open_count; i++) {
+        same = same_open(&a->open[i], &b->open[i]);
+    }
+    for (uint32_t i = 0; same && i < a->retired_count; i++) {
+        same = a->retired[i] == b->retired[i];
+    }
+    return same;
+}
+
+static void sign_task(struct gw_plan_task *task)
+{
+    uint64_t facts[2 + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
+    uint64_t retired[1 + GW_PLAN_RETIRED_MAX] = {task->task_id};
+    facts[1] = task->baseline != NULL ? task->baseline->id : 0;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_plan_open *open = &task->open[i];
+        facts[2 + 2 * i] = open->release->id;
+        facts[3 + 2 * i] = (uint64_t)open->state.state << 32 | open->state.stage_index;
+    }
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        retired[1 + i] = task->retired[i]->id;
+    }
+    task->retired_signature = task->retired_count > 0 ? base_hash64(retired, sizeof(retired)) : 0;
+    task->signature = base_hash64_seed(facts, sizeof(facts), task->retired_signature);
+}
+
+static struct gw_plan_task *task_new(const struct gw_plan_task *from)
+{
+    struct gw_plan_task *task = malloc(sizeof(*task));
+    if (task == NULL) {
         return NULL;
     }
-    atomic_init(&plan->refs, 1);
-    plan->generation = generation;
-    plan->task_count = task_count;
-    return plan;
+    memcpy(task, from, sizeof(*task));
+    atomic_init(&task->refs, 1);
+    if (task->baseline != NULL) {
+        (void)gw_release_ref(task->baseline);
+    }
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        (void)gw_release_ref(task->open[i].release);
+    }
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        (void)gw_release_ref(task->retired[i]);
+    }
+    sign_task(task);
+    return task;
 }
+
+// ---- Plans
 
 struct gw_plan *gw_plan_ref(struct gw_plan *plan)
 {
@@ -32,46 +106,169 @@ void gw_plan_unref(struct gw_plan *plan)
         return;
     }
     for (uint32_t i = 0; i < plan->task_count; i++) {
-        struct gw_plan_task *task = &plan->tasks[i];
-        gw_release_unref(task->baseline);
-        gw_release_unref(task->open);
-        for (uint32_t k = 0; k < task->retired_count; k++) {
-            gw_release_unref(task->retired[k]);
-        }
+        task_unref(plan->tasks[i]);
     }
+    gw_plan_index_unref(plan->index);
+    free(plan->by_id);
     free(plan);
 }
 
-bool gw_plan_validate(const struct gw_plan *plan)
+struct building {
+    struct gw_plan *plan;
+    const struct gw_plan *previous;
+    gw_plan_fill_fn fill;
+    const void *ctx;
+};
+
+// Takes over what did not change. False: no memory. *out_changed: how many did.
+static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *out_changed)
 {
+    struct gw_plan *plan = building->plan;
+    const struct gw_plan *previous = building->previous;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < plan->task_count; i++) {
-        const struct gw_plan_task *task = &plan->tasks[i];
-        if (i > 0 && plan->tasks[i - 1].task_id >= task->task_id) {
+        struct gw_plan_task task = {0};
+        building->fill(building->ctx, i, &task);
+        uint32_t slot = task.slot;
+        bool known = previous != NULL && slot < previous->task_count;
+        plan->by_id[i] = slot;
+        if (known && same_task(previous->tasks[slot], &task)) {
+            plan->tasks[slot] = task_ref(previous->tasks[slot]);
+        } else {
+            plan->tasks[slot] = task_new(&task);
+            changed[count++] = slot;
+        }
+        if (plan->tasks[slot] == NULL) {
             return false;
         }
-        if (task->retired_count > GW_PLAN_RETIRED_MAX) {
-            return false;
+        plan->retired_signature += plan->tasks[slot]->retired_signature;
+    }
+    *out_changed = count;
+    return true;
+}
+
+// The changes since long ago while they fit; otherwise these only, and when not even those fit
+// none: then what is older than this plan is computed anew.
+static void note_changes(struct gw_plan *plan, const struct gw_plan *previous,
+                         const uint32_t *changed, uint32_t count)
+{
+    bool goes_on = previous != NULL && previous->change_count + count <= GW_PLAN_CHANGES_MAX;
+    plan->changes_from = plan->generation;
+    if (goes_on) {
+        plan->changes_from = previous->changes_from;
+        plan->change_count = previous->change_count;
+        memcpy(plan->changes, previous->changes, previous->change_count * sizeof(plan->changes[0]));
+    } else if (previous != NULL && count <= GW_PLAN_CHANGES_MAX) {
+        plan->changes_from = previous->generation;
+    } else {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        plan->changes[plan->change_count++] = (struct gw_plan_change){plan->generation, changed[i]};
+    }
+}
+
+static bool complete(struct building *building, bool *out_changed)
+{
+    struct gw_plan *plan = building->plan;
+    const struct gw_plan *previous = building->previous;
+    uint32_t *changed = malloc((plan->task_count + 1) * sizeof(changed[0]));
+    plan->by_id = malloc((plan->task_count + 1) * sizeof(plan->by_id[0]));
+    uint32_t count = 0;
+    bool ok = changed != NULL && plan->by_id != NULL && fill_tasks(building, changed, &count);
+    *out_changed = !ok || previous == NULL || count > 0;
+    if (ok && *out_changed) {
+        note_changes(plan, previous, changed, count);
+        if (previous != NULL && gw_plan_index_generation(previous->index) >= plan->changes_from) {
+            plan->index = gw_plan_index_ref(previous->index);
+        } else {
+            ok = gw_plan_index_new(plan, &plan->index) == BASE_OK;
         }
-        if (task->open == NULL) {
-            continue;
-        }
-        bool state_ok = task->open_state.state == POL_ROLLOUT_RUNNING ||
-                        task->open_state.state == POL_ROLLOUT_PAUSED;
-        if (!state_ok || task->open_state.stage_index >= task->open->stage_count) {
+    }
+    free(changed);
+    return ok && *out_changed;
+}
+
+struct gw_plan *gw_plan_build(const struct gw_plan *previous, uint32_t count, gw_plan_fill_fn fill,
+                              const void *ctx, bool *out_changed)
+{
+    struct gw_plan *plan = calloc(1, sizeof(*plan) + (size_t)count * sizeof(plan->tasks[0]));
+    *out_changed = true;
+    if (plan == NULL) {
+        return NULL;
+    }
+    atomic_init(&plan->refs, 1);
+    plan->generation = previous != NULL ? previous->generation + 1 : 1;
+    plan->task_count = count;
+    struct building building = {plan, previous, fill, ctx};
+    if (!complete(&building, out_changed)) {
+        gw_plan_unref(plan);
+        return NULL;
+    }
+    return plan;
+}
+
+static bool task_ok(const struct gw_plan_task *task)
+{
+    if (task->retired_count > GW_PLAN_RETIRED_MAX || task->open_count > GW_PLAN_OPEN_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_plan_open *open = &task->open[i];
+        bool state_ok =
+            open->state.state == POL_ROLLOUT_RUNNING || open->state.state == POL_ROLLOUT_PAUSED;
+        if (!state_ok || open->state.stage_index >= open->release->stage_count) {
             return false;
         }
     }
     return true;
 }
 
+bool gw_plan_validate(const struct gw_plan *plan)
+{
+    bool ok = plan->change_count <= GW_PLAN_CHANGES_MAX && plan->index != NULL &&
+              gw_plan_index_generation(plan->index) >= plan->changes_from &&
+              gw_plan_index_generation(plan->index) <= plan->generation;
+    for (uint32_t i = 0; ok && i < plan->change_count; i++) {
+        ok = plan->changes[i].generation > plan->changes_from &&
+             plan->changes[i].slot < plan->task_count &&
+             (i == 0 || plan->changes[i - 1].generation <= plan->changes[i].generation);
+    }
+    for (uint32_t i = 0; ok && i < plan->task_count; i++) {
+        ok = plan->by_id[i] < plan->task_count && plan->tasks[i]->slot == i &&
+             task_ok(plan->tasks[i]) &&
+             (i == 0 ||
+              plan->tasks[plan->by_id[i - 1]]->task_id < plan->tasks[plan->by_id[i]]->task_id);
+    }
+    return ok;
+}
+
+const struct gw_plan_task *gw_plan_find(const struct gw_plan *plan, uint64_t task_id)
+{
+    uint32_t low = 0;
+    uint32_t high = plan->task_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (plan->tasks[plan->by_id[middle]]->task_id < task_id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool there = low < plan->task_count && plan->tasks[plan->by_id[low]]->task_id == task_id;
+    return there ? plan->tasks[plan->by_id[low]] : NULL;
+}
+
+// ---- The decision
+
 // The statement that lets the device into the open rollout: of the latest open stage whose audience
 // and share it is in, since a later stage's signed share may be smaller than an earlier audience.
-static const struct gw_statement *stage_statement(const struct gw_plan_task *task,
+static const struct gw_statement *stage_statement(const struct gw_plan_open *open,
                                                   uint64_t device_id, const struct pol_attrs *attrs)
 {
-    const struct gw_release *release = task->open;
+    const struct gw_release *release = open->release;
     uint16_t bucket = pol_bucket(device_id, release->salt);
-    for (uint32_t i = task->open_state.stage_index + 1u; i > 0; i--) {
+    for (uint32_t i = open->state.stage_index + 1u; i > 0; i--) {
         const struct pol_stage *stage = &release->stages[i - 1];
         if (stage->kind != POL_STAGE_SIMULATE && bucket < stage->max_bucket &&
             pol_target_match(&stage->audience, attrs).matched) {
@@ -87,16 +284,16 @@ static const struct gw_statement *last_statement(const struct gw_release *releas
     return statement->size > 0 ? statement : NULL;
 }
 
-static struct gw_want want_open(const struct gw_plan_task *task,
-                                const struct gw_device_facts *facts, const struct pol_attrs *attrs)
+static struct gw_want want_open(const struct gw_device_facts *facts, const struct pol_attrs *attrs)
 {
-    struct gw_want want = {.version_id = task->open->version_id};
-    bool counter_ok = facts->counter <= task->open->release_counter;
+    const struct gw_release *release = facts->open->release;
+    struct gw_want want = {.version_id = release->version_id};
+    bool counter_ok = facts->counter <= release->release_counter;
     if (facts->have != want.version_id && counter_ok) {
-        want.statement = stage_statement(task, facts->device_id, attrs);
-        want.release = task->open;
+        want.statement = stage_statement(facts->open, facts->device_id, attrs);
+        want.release = release;
         want.install_open = want.statement != NULL;
-        want.stage = (uint8_t)task->open_state.stage_index;
+        want.stage = (uint8_t)facts->open->state.stage_index;
     }
     return want;
 }
@@ -155,19 +352,31 @@ static struct gw_want want_baseline(const struct gw_plan_task *task,
     return want;
 }
 
+static bool has_open_version(const struct gw_plan_task *task, uint64_t have)
+{
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        if (task->open[i].release->version_id == have) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                               const struct pol_attrs *attrs)
 {
-    if (task->open != NULL && facts->admitted && task->open->version_id != facts->blocked) {
+    const struct gw_plan_open *open = facts->open;
+    if (open != NULL && facts->admitted && open->release->version_id != facts->blocked) {
         // While paused nobody new is offered it, and who has it keeps it.
-        bool paused = task->open_state.state == POL_ROLLOUT_PAUSED;
-        if (!paused || facts->have == task->open->version_id) {
-            return want_open(task, facts, attrs);
+        bool paused = open->state.state == POL_ROLLOUT_PAUSED;
+        if (!paused || facts->have == open->release->version_id) {
+            return want_open(facts, attrs);
         }
     }
     // Paused, with a device that was let in and has it: fine. Not let in and has it (its attributes
-    // changed): it keeps it too, the way back is for rollbacks.
-    if (task->open != NULL && facts->have == task->open->version_id) {
+    // changed, or a rollout of a higher priority began): it keeps it too, the way back is for
+    // rollbacks.
+    if (has_open_version(task, facts->have)) {
         return (struct gw_want){.version_id = facts->have};
     }
     return want_baseline(task, facts);

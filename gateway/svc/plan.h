@@ -1,59 +1,96 @@
 // The plan: an immutable snapshot of what every device should have.
 //
 // The control thread builds a new plan whenever a rollout changes and hands it to every worker by
-// message; a worker uses one plan until it is handed the next. Counted; nothing is written after it
-// was published.
+// message; a worker uses one plan until it is handed the next. A plan shares with the one before it
+// every task that did not change, and it lists what did, so that a worker which holds what it
+// computed from an older plan computes the difference only. The index over anchors says which tasks
+// can concern a device with given attributes at all. Everything here is counted; nothing is written
+// after it was published.
 #ifndef GW_PLAN_H
 #define GW_PLAN_H
 
 #include "svc/release.h"
 
-#define GW_PLAN_RETIRED_MAX 4u // rolled-back releases of a task whose way back is still offered
+#define GW_PLAN_RETIRED_MAX  4u    // rolled-back releases of a task whose way back is still offered
+#define GW_PLAN_OPEN_MAX     8u    // open rollouts of a task
+#define GW_PLAN_CHANGES_MAX  1024u // changed tasks a plan remembers
+#define GW_ANCHOR_VALUES_MAX 64u   // values of a release in the index; with more it is for all
+
+struct gw_plan_open {
+    struct gw_release *release;
+    struct pol_rollout state; // RUNNING or PAUSED
+};
 
 struct gw_plan_task {
+    _Atomic uint32_t refs;
+    uint32_t slot; // in the plan: the same for as long as the process lives
     uint64_t task_id;
     uint16_t tenant;             // whose devices get it
+    uint64_t signature;          // of all that decides what its devices are offered
+    uint64_t retired_signature;  // of the retired releases; 0: none
     struct gw_release *baseline; // last completed; NULL: none
-    struct gw_release *open;     // RUNNING or PAUSED; NULL: none
-    struct pol_rollout open_state;
+    uint32_t open_count;
+    struct gw_plan_open open[GW_PLAN_OPEN_MAX]; // a device follows the first that targets it
     uint32_t retired_count;
     struct gw_release *retired[GW_PLAN_RETIRED_MAX]; // rolling back or rolled back, newest first
 };
 
+struct gw_plan_change {
+    uint64_t generation;
+    uint32_t slot;
+};
+
+struct gw_plan_index; // svc/plan_index.h
+
 struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
+    uint64_t retired_signature;  // of all tasks
+    struct gw_plan_index *index; // of this generation or one since changes_from
+    uint64_t changes_from;       // what was computed from this generation or later can catch up
+    uint32_t change_count;
+    struct gw_plan_change changes[GW_PLAN_CHANGES_MAX]; // ascending, those after changes_from
     uint32_t task_count;
-    struct gw_plan_task tasks[]; // by ascending task_id
+    uint32_t *by_id;              // slots by ascending task id
+    struct gw_plan_task *tasks[]; // by slot
 };
 
-// All tasks zeroed, the caller fills them (taking references) before publishing. NULL: no memory.
-struct gw_plan *gw_plan_new(uint64_t generation, uint32_t task_count);
 struct gw_plan *gw_plan_ref(struct gw_plan *plan);
-void gw_plan_unref(struct gw_plan *plan); // accepts NULL; drops the releases with the last one
+void gw_plan_unref(struct gw_plan *plan); // accepts NULL; drops the tasks with the last one
+// Task `i` of the plan to be, by ascending task id: everything but refs and signatures. Slots are
+// 0..count-1 in some order and stay what they were; releases are borrowed.
+typedef void (*gw_plan_fill_fn)(const void *ctx, uint32_t i, struct gw_plan_task *out);
+
+// Builds the plan that follows `previous` (NULL: the first) from `count` tasks. NULL: no memory, or
+// (*out_changed false) nothing changed.
+struct gw_plan *gw_plan_build(const struct gw_plan *previous, uint32_t count, gw_plan_fill_fn fill,
+                              const void *ctx, bool *out_changed);
 // Ids ascend, counts are within limits, open states fit. For tests and debug builds.
 bool gw_plan_validate(const struct gw_plan *plan);
+// NULL: no such task.
+const struct gw_plan_task *gw_plan_find(const struct gw_plan *plan, uint64_t task_id);
 
 // What one task should be on one device, and how it gets there.
 struct gw_want {
     uint64_t version_id;                  // 0: nothing
     const struct gw_statement *statement; // what to offer; NULL: nothing to offer
     const struct gw_release *release;     // whose statement it is
-    bool install_open;                    // it is the open rollout's INSTALL: an offer that counts
-    uint8_t stage;                        // the open rollout's stage, when install_open
+    bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
+    uint8_t stage;                        // that rollout's stage, when install_open
 };
 
 // What is known of a device when one task is decided.
 struct gw_device_facts {
     uint64_t device_id;
-    bool baseline_matched; // the baseline's target
-    bool admitted;         // by the open rollout, were it running
-    uint64_t have;         // version it runs; 0: none
-    uint64_t blocked;      // version it refuses; 0: none
-    uint64_t counter;      // highest release counter it accepted; 0: not known
+    bool baseline_matched;           // the baseline's target
+    const struct gw_plan_open *open; // the rollout that it follows; NULL: none
+    bool admitted;                   // by that, were it running
+    uint64_t have;                   // version it runs; 0: none
+    uint64_t blocked;                // version it refuses; 0: none
+    uint64_t counter;                // highest release counter it accepted; 0: not known
 };
 
-// The statement of the open rollout's stage that lets this device in is chosen by the caller's
+// The statement of the followed rollout's stage that lets this device in is chosen by the caller's
 // `attrs` and the device's bucket.
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                               const struct pol_attrs *attrs);

@@ -4,6 +4,8 @@
 // A report may come again (the answer was lost), late, or after a gap. Per device the record keeps
 // the epoch and the highest seq that is durable; what is at or below it changes nothing. Counters
 // follow from what the record's bits were and are (svc/tally.h).
+#include "svc/report_intake.h"
+
 #include "svc/record_edit.h"
 
 #include <string.h>
@@ -19,6 +21,7 @@ struct report_job {
     struct gw_worker *worker;
     struct gw_exchange *exchange;
     enum base_status status;
+    int ok_status; // of the reply
     uint32_t now_s;
     uint32_t applied;
     uint32_t repeated;
@@ -126,7 +129,7 @@ static void finish_report(struct gw_message *message)
         (struct report_job *)((char *)message - offsetof(struct report_job, message));
     struct gw_exchange *exchange = job->exchange;
     if (job->status == BASE_OK) {
-        gw_reply_status(exchange, 204);
+        gw_reply_status(exchange, job->ok_status);
     } else {
         gw_reply_failure(exchange, job->status, "the report could not be stored",
                          job->worker->core->retry_after_s);
@@ -206,35 +209,43 @@ static struct report_job *new_job(struct base_arena *arena, const struct wire_re
 
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    struct gw_core *core = worker->core;
-    gw_count(&worker->stats.reports, 1);
     struct wire_report report;
     uint16_t tenant = 0;
+    gw_count(&worker->stats.reports, 1);
     if (!check_report(worker, exchange, &report)) {
         return;
     }
     enum gw_admission admission =
-        gw_device_admit(core, &exchange->request, report.device_id, &tenant);
+        gw_device_admit(worker->core, &exchange->request, report.device_id, &tenant);
     if (admission != GW_ADMITTED) {
         gw_count(&worker->stats.reports_bad, 1);
         gw_admission_refuse(exchange, admission);
         gw_exchange_finish(exchange);
         return;
     }
-    if (report.count == 0 || gw_device_table_has_report(core->table, report.device_id, report.epoch,
-                                                        report.first_seq + report.count - 1)) {
-        gw_reply_status(exchange, 204); // all of it is durable
+    gw_report_submit(worker, exchange, &report, tenant, 204);
+}
+
+void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
+                      const struct wire_report *report, uint16_t tenant, int ok_status)
+{
+    struct gw_core *core = worker->core;
+    if (report->count == 0 ||
+        gw_device_table_has_report(core->table, report->device_id, report->epoch,
+                                   report->first_seq + report->count - 1)) {
+        gw_reply_status(exchange, ok_status); // all of it is durable
         gw_exchange_finish(exchange);
         return;
     }
-    struct report_job *job = new_job(exchange->arena, &report);
+    struct report_job *job = new_job(exchange->arena, report);
     if (job == NULL) {
         gw_reply_busy(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }
     job->tenant = tenant;
-    job->op.sort_key = report.device_id;
+    job->op.sort_key = report->device_id;
+    job->ok_status = ok_status;
     job->op.apply = apply_report;
     job->op.done = report_done;
     job->message = (struct gw_message){.run = finish_report};

@@ -8,11 +8,30 @@
 #define API_PREFIX  "/api/v1/"
 #define BLOB_PREFIX "/v1/blob/"
 
-bool gw_core_owns_path(struct base_str path)
+// "/TENANT/controller/v1/...": hawkBit's device API.
+static bool is_ddi_path(struct base_str path)
 {
-    return base_str_starts(path, BASE_STR("/v1/")) || base_str_starts(path, BASE_STR("/api/")) ||
+    struct base_str middle = BASE_STR("/controller/v1/");
+    const char *slash = path.size > 1 ? memchr(path.data + 1, '/', path.size - 1) : NULL;
+    size_t at = slash != NULL ? (size_t)(slash - path.data) : path.size;
+    return base_str_starts((struct base_str){path.data + at, path.size - at}, middle);
+}
+
+bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path)
+{
+    return (worker->core->ddi != NULL && is_ddi_path(path)) ||
+           base_str_starts(path, BASE_STR("/v1/")) || base_str_starts(path, BASE_STR("/api/")) ||
            base_str_equal(path, BASE_STR("/")) || base_str_equal(path, BASE_STR("/metrics")) ||
            base_str_equal(path, BASE_STR("/healthz")) || base_str_equal(path, BASE_STR("/readyz"));
+}
+
+bool gw_same_secret(struct base_str given, struct base_str secret)
+{
+    unsigned differ = given.size == secret.size && secret.size > 0 ? 0 : 1;
+    for (size_t i = 0; i < given.size && secret.size > 0; i++) {
+        differ |= (unsigned)(unsigned char)(given.data[i] ^ secret.data[i % secret.size]);
+    }
+    return differ == 0;
 }
 
 static void handle_api(struct gw_worker *worker, struct gw_exchange *exchange)
@@ -97,6 +116,10 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     if (base_str_equal(request->path, BASE_STR("/")) && worker->core->api != NULL) {
         worker->core->api(worker, exchange,
                           NULL); // the console page holds no data: it needs no token
+        return;
+    }
+    if (worker->core->ddi != NULL && is_ddi_path(request->path)) {
+        worker->core->ddi(worker, exchange);
         return;
     }
     if (base_str_starts(request->path, BASE_STR(API_PREFIX))) {

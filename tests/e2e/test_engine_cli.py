@@ -162,6 +162,24 @@ class EngineCli(unittest.TestCase):
     def test_search_explains(self):
         text = self.engine("search", self.model, "--explain").stdout
         self.assertIn("measuring", text)
+        self.assertRegex(text, r"machine \(one core\): .*GFLOP/s")
+        self.assertRegex(text, r"graph, estimated us\n +backend +compute +copies +other +reference +total\n")
+        rows = re.findall(r"^([* ]) (\w+) +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+$", text, re.M)
+        self.assertEqual([mark for mark, _ in rows].count("*"), 1, rows)
+        self.assertIn("ref", [name for _, name in rows])
+        self.assertRegex(text, r"us chosen, [\d.]+ us fixed choice \([\d.-]+ saved\), [\d.]+ us worst measured")
+
+    def test_counts_agree_with_the_tables(self):
+        text = self.engine("info", "--counts").stdout
+        total, *kinds = [int(n) for n in re.findall(r"\d+", text.splitlines()[0])]
+        self.assertEqual(total, sum(kinds))
+        self.assertGreaterEqual(total, 110)
+        commands = int(re.search(r"^commands +(\d+) atomic and raster", text, re.M)[1])
+        self.assertLessEqual(commands, 61)
+        kernels = {name: int(count) for name, count in re.findall(r"^  (\w+) +(\d+)", text, re.M)}
+        self.assertEqual(kernels["ref"], commands + 1)  # the reference has every command, and raster
+        self.assertTrue(0 < kernels["generic"] <= kernels["ref"])
+        self.refused(2, "needs a model, or --counts", "info")
 
     # ---- check
 

@@ -5,6 +5,7 @@
 #include "stub_core.h"
 
 #include "api/api.h"
+#include "ddi/ddi.h"
 
 #include "base/check.h"
 
@@ -41,6 +42,11 @@ struct later {
 
 // The stub answers for itself: there is no operator API behind it.
 void gw_api_install(struct gw_core *core)
+{
+    (void)core;
+}
+
+void gw_ddi_install(struct gw_core *core)
 {
     (void)core;
 }
@@ -85,8 +91,9 @@ void gw_worker_free(struct gw_worker *worker)
     free(worker);
 }
 
-bool gw_core_owns_path(struct base_str path)
+bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path)
 {
+    (void)worker;
     return !base_str_starts(path, BASE_STR("/up/"));
 }
 

@@ -37,6 +37,7 @@ MODULES = {
     "gateway/store": "store",
     "gateway/svc": "svc",
     "gateway/api": "api",
+    "gateway/ddi": "ddi",
     "gateway/http": "http",
     "gateway/cli": "cli",
     "gateway/console": "api",
@@ -59,7 +60,8 @@ USES = {
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine"],
     "api": ["base", "wire", "policy", "store", "svc"],
-    "http": ["base", "wire", "policy", "svc", "api"],
+    "ddi": ["base", "wire", "policy", "svc", "api"],
+    "http": ["base", "wire", "policy", "svc", "api", "ddi"],
     "cli": ["base", "wire", "policy", "vm", "engine"],
     "fleet": ["base", "wire", "policy", "device", "vm", "h2", "port", "store", "svc", "api"],
     "bench": None,  # anything
@@ -71,9 +73,9 @@ DOORS = [
     (r"lmdb\.h", ["gateway/store", "device/port/posix"]),
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
-    (r"jansson\.h", ["gateway/api", "gateway/cli", "fleet-sim"]),
+    (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim"]),
     (r"zstd\.h", ["gateway/svc/blob_zstd", "device/port/delta"]),
-    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/store/store_sha256", "device/port"]),
+    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
     (r"git2\.h", ["gateway/cli/task_git"]),
     (r"cblas\.h", ["engine/backend/cpu"]),
@@ -189,7 +191,8 @@ class Tidy:
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
         names = {"device-core": "device", "device-crypto": "port", "device-mem": "port", "device-posix": "port",
-                 "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http"}
+                 "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
+                 "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
             module = names.get(found.group(1), found.group(1))
             uses = re.search(r"USES\s+([^)]*?)(?:INCLUDE|SOURCES|DIR|$)", found.group(2), re.S)

@@ -226,6 +226,23 @@ static enum base_status plan_in_place(const struct eng_prepare *ctx, struct dire
     return BASE_OK;
 }
 
+// Floats of a pixel in a band, so that neighbours of a tile do not collide.
+static void set_pitch(struct direct *d, int64_t stride)
+{
+    const int64_t channels = d->shape.in_channels;
+    d->pitch =
+        d->plan.kernels->pair_step > 0 ? eng_gemm_pairs(d->plan.kernels, channels) : channels;
+    if (stride * d->pitch % COLLIDING_FLOATS == 0) {
+        d->pitch += PITCH_PAD_FLOATS;
+    }
+}
+
+// What is read behind a band: kernels with whole tiles of pairs read all rows of theirs.
+static size_t tile_floats(const struct eng_gemm_plan *plan)
+{
+    return plan->kernels->pair_step > 1 ? (size_t)(plan->kernels->mr_max[2] * plan->lda) : 0;
+}
+
 static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct *d)
 {
     const struct eng_conv_shape *s = &d->shape;
@@ -239,54 +256,61 @@ static enum base_status plan_filled(const struct eng_prepare *ctx, struct direct
     const int64_t stride_x = thin ? 1 : s->stride[2];
     const int64_t stride_y = s->kernel[1] == 1 ? 1 : s->stride[1];
     d->row_pixels = (s->out[2] - 1) * stride_x + (s->kernel[2] - 1) * s->dilation[2] + 1;
-    d->pitch = plan->kernels->pair_step > 0 ? eng_gemm_pairs(plan->kernels, s->in_channels)
-                                            : s->in_channels;
-    if (stride_x * d->pitch % COLLIDING_FLOATS == 0) {
-        d->pitch += PITCH_PAD_FLOATS;
-    }
+    set_pitch(d, stride_x);
     const int64_t row = d->row_pixels * d->pitch;
     plan->a_row = stride_y * row;
     plan->lda = stride_x * d->pitch;
     BASE_TRY(set_segments(ctx, d, row, 0)); // for the sizes that blocking looks at
     eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)(plan->a_row * s->kernel[0]));
     d->plane_rows = rows_read(d, plan->band_rows);
-    plan->fill_floats = (size_t)(s->kernel[0] * d->plane_rows * row);
-    if (plan->kernels->pair_step > 1) { // whole tiles are read
-        plan->fill_floats += (size_t)(plan->kernels->mr_max[2] * plan->lda);
-    }
+    plan->fill_floats = (size_t)(s->kernel[0] * d->plane_rows * row) + tile_floats(plan);
     return set_segments(ctx, d, row, d->plane_rows * row);
 }
 
-// A kernel of one pixel over all of them: one image whose rows suit the tiles.
-static void flatten(struct eng_conv_shape *s, uint32_t mr)
+// Copies the pixels of some tiles.
+static void fill_points(const void *ctx, const float *x, int64_t image, int64_t row, int64_t count,
+                        float *buffer)
 {
-    const int64_t count = s->batch * s->in[0] * s->in[1] * s->in[2];
-    int64_t width = mr;
-    while (count % width != 0) {
-        width--;
+    const struct direct *d = ctx;
+    const int64_t c = d->shape.in_channels, first = row * d->plan.width;
+    const int64_t pixels = min_i64(count * d->plan.width, d->plan.row_limit - first);
+    (void)image;
+    for (int64_t i = 0; i < pixels; i++) {
+        copy_pixels(d, x + (first + i) * c, 1, buffer + i * d->pitch);
     }
-    if (2 * width < mr) {
-        width = s->in[2];
-    }
-    s->batch = 1;
-    s->in[0] = s->out[0] = 1;
-    s->in[1] = s->out[1] = count / width;
-    s->in[2] = s->out[2] = width;
+}
+
+// A kernel of one pixel over all pixels there are: rows as high as tiles like them, copied because
+// they collide in the cache or are wanted as pairs.
+static enum base_status plan_points(const struct eng_prepare *ctx, struct direct *d)
+{
+    struct eng_gemm_plan *plan = &d->plan;
+    plan->fill = fill_points;
+    plan->fill_ctx = d;
+    set_pitch(d, 1);
+    plan->lda = d->pitch;
+    BASE_TRY(set_segments(ctx, d, 0, 0));
+    eng_gemm_plan_rows(plan, plan->row_limit);
+    eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), (size_t)plan->a_row);
+    plan->fill_floats = (size_t)(plan->band_rows * plan->a_row) + tile_floats(plan);
+    return BASE_OK;
 }
 
 static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct *d, bool point)
 {
     struct eng_gemm_plan *plan = &d->plan;
+    plan->tuning = ctx->tuning;
     plan->groups = d->shape.groups;
     plan->a_group = d->shape.in_channels / d->shape.groups;
     plan->n = d->shape.out_channels / d->shape.groups;
     plan->ldc = d->shape.out_channels;
     d->pitch = d->shape.in_channels;
     d->row_step = d->column_step = 1;
+    struct eng_conv_shape *s = &d->shape;
     if (point) {
-        flatten(&d->shape, plan->kernels->mr_max[2]);
+        s->in[2] = s->out[2] = s->batch * s->in[0] * s->in[1] * s->in[2];
+        s->batch = s->in[0] = s->out[0] = s->in[1] = s->out[1] = 1;
     }
-    const struct eng_conv_shape *s = &d->shape;
     plan->images = s->batch * s->out[0];
     plan->rows = s->out[1];
     plan->width = s->out[2];
@@ -295,7 +319,11 @@ static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct
     plan->c_image = plan->rows * plan->c_row;
     const bool collides = s->stride[2] * s->in_channels % (2 * COLLIDING_FLOATS) == 0;
     const bool spread = d->spread[0] > 1 || d->spread[1] > 1;
-    if (s->padded || collides || spread || plan->kernels->pair_step > 0) {
+    const bool copies = plan->kernels->pair_step > 0 || ctx->tuning == ENG_TUNING_COPY ||
+                        (collides && ctx->tuning != ENG_TUNING_PLACE);
+    if (point && copies && s->groups == 1) {
+        BASE_TRY(plan_points(ctx, d));
+    } else if (s->padded || spread || copies) {
         BASE_TRY(plan_filled(ctx, d));
     } else {
         BASE_TRY(plan_in_place(ctx, d));
@@ -354,34 +382,54 @@ enum base_status eng_cpu_prepare_conv_grad_input(const struct eng_prepare *ctx,
     return BASE_OK;
 }
 
+// A kernel of one pixel that reads every pixel.
+static bool is_point(const struct eng_conv_shape *s)
+{
+    return eng_conv_taps(s) == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
+}
+
+static enum base_status plan_forward(const struct eng_conv_job *job,
+                                     const struct eng_gemm_kernels *kernels, struct direct *d)
+{
+    const struct eng_command *command = job->command;
+    d->shape = job->shape;
+    d->x = command->inputs[0];
+    d->w = command->inputs[1];
+    d->y = command->outputs[0];
+    d->bias = command->u.conv.epilogue.bias;
+    d->residual = command->u.conv.epilogue.residual;
+    d->plan.kernels = kernels;
+    eng_gemm_plan_act(&d->plan, &command->u.conv.epilogue);
+    d->spread[0] = d->spread[1] = 1;
+    return plan_direct(job->ctx, d, is_point(&job->shape));
+}
+
+enum base_status eng_conv_plan_direct(const struct eng_conv_job *job,
+                                      const struct eng_gemm_kernels *kernels,
+                                      struct eng_gemm_plan *out_plan)
+{
+    struct direct d = {0};
+    BASE_TRY(plan_forward(job, kernels, &d));
+    *out_plan = d.plan;
+    return BASE_OK;
+}
+
 enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
                                          const struct eng_gemm_kernels *kernels,
                                          struct eng_step *out_step)
 {
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_conv_shape *s = &job->shape;
-    const struct eng_command *command = job->command;
     struct direct *d = base_arena_zalloc(ctx->arena, sizeof(*d));
     if (d == NULL) {
         return BASE_ERR_NOMEM;
     }
-    d->shape = *s;
-    d->x = command->inputs[0];
-    d->w = command->inputs[1];
-    d->y = command->outputs[0];
-    d->bias = command->u.conv.epilogue.bias;
-    d->residual = command->u.conv.epilogue.residual;
-    struct eng_gemm_plan *plan = &d->plan;
-    plan->kernels = kernels;
-    eng_gemm_plan_act(plan, &command->u.conv.epilogue);
-    d->spread[0] = d->spread[1] = 1;
-    const int64_t taps = eng_conv_taps(s);
-    const bool point = taps == 1 && !s->padded && s->stride[0] * s->stride[1] * s->stride[2] == 1;
-    BASE_TRY(plan_direct(ctx, d, point));
+    BASE_TRY(plan_forward(job, kernels, d));
+    const struct eng_gemm_plan *plan = &d->plan;
     const struct eng_tensor *w = &job->program->tensors[d->w];
     size_t dynamic = (size_t)s->groups * d->group_floats;
     if (w->kind == ENG_CONST) {
-        const int64_t params[5] = {plan->n, plan->a_group, taps, s->groups,
+        const int64_t params[5] = {plan->n, plan->a_group, eng_conv_taps(s), s->groups,
                                    plan->kernels->pair_step};
         const void *packed;
         d->weights = w->data;
@@ -396,6 +444,8 @@ enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
         (dynamic + plan->fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
     out_step->state = d;
     out_step->run = run_direct;
-    out_step->kernel = kernels->pair_step > 0 ? "conv.bf16" : point ? "conv.point" : "conv.direct";
+    out_step->kernel = kernels->pair_step > 0 ? "conv.bf16"
+                       : is_point(s)          ? "conv.point"
+                                              : "conv.direct";
     return BASE_OK;
 }

@@ -20,6 +20,11 @@ struct eng_conv_job {
 BASE_NODISCARD enum base_status eng_conv_prepare_direct(const struct eng_conv_job *job,
                                                         const struct eng_gemm_kernels *kernels,
                                                         struct eng_step *out_step);
+// The plan alone, in ctx's arena: for estimates; not to be executed.
+struct eng_gemm_plan;
+BASE_NODISCARD enum base_status eng_conv_plan_direct(const struct eng_conv_job *job,
+                                                     const struct eng_gemm_kernels *kernels,
+                                                     struct eng_gemm_plan *out_plan);
 // One input channel an output channel, in one or two dimensions.
 bool eng_conv_is_depthwise(const struct eng_conv_shape *shape);
 BASE_NODISCARD enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,

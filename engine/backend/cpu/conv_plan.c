@@ -1,6 +1,7 @@
 // Costs of the convolution algorithms. Pure arithmetic; planning thread.
 #include "backend/cpu/conv_plan.h"
 
+#include "backend/cpu/blas_step.h"
 #include "backend/cpu/gemm_run.h"
 
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
@@ -8,7 +9,8 @@
 #define TILES_SPEED       7.0  // of AMX tiles
 #define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
 
-static const char *const names[] = {"direct", "depthwise", "winograd2", "winograd4", "bf16"};
+static const char *const names[] = {"direct",    "depthwise", "winograd2",
+                                    "winograd4", "bf16",      "blas"};
 
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm)
 {
@@ -22,6 +24,11 @@ struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels)
     return (struct eng_cpu_rates){.flops_per_us = vl * 2 * 2 * 3500,
                                   .cache_bytes_per_us = vl >= 16 ? 60000 : 40000,
                                   .memory_bytes_per_us = 20000};
+}
+
+double eng_conv_low_speed(const struct eng_gemm_kernels *low)
+{
+    return low == NULL ? 0 : low->pair_step > 1 ? TILES_SPEED : PAIRS_SPEED;
 }
 
 static double round_up(int64_t value, int64_t step)
@@ -119,8 +126,8 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
                                                shape->in[2] * shape->in_channels);
         c->algorithm = ENG_CONV_LOW;
         c->packed_bytes /= 2;
-        c->time_us = c->time_us / (low->pair_step > 1 ? TILES_SPEED : PAIRS_SPEED) +
-                     2 * in_bytes / rates->cache_bytes_per_us;
+        c->time_us =
+            c->time_us / eng_conv_low_speed(low) + 2 * in_bytes / rates->cache_bytes_per_us;
     }
     for (size_t i = 0; i < count; i++) {
         const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;
@@ -152,6 +159,8 @@ enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
         const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
         return low != NULL ? eng_conv_prepare_direct(job, low, out_step) : BASE_ERR_UNSUPPORTED;
     }
+    case ENG_CONV_BLAS:
+        return eng_blas_prepare_conv(job, out_step);
     default:
         return eng_conv_prepare_direct(job, job->ctx->kernels->gemm, out_step);
     }

@@ -14,7 +14,8 @@ enum eng_conv_algorithm {
     ENG_CONV_DEPTHWISE,
     ENG_CONV_WINO2,
     ENG_CONV_WINO4,
-    ENG_CONV_LOW, // direct on bfloat16 pairs
+    ENG_CONV_LOW,  // direct on bfloat16 pairs
+    ENG_CONV_BLAS, // one product by OpenBLAS; never among eng_conv_candidates
     ENG_CONV_ALGORITHM_COUNT
 };
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm);
@@ -27,6 +28,9 @@ struct eng_cpu_rates {
 };
 // Typical rates of a table's instruction set, without measuring.
 struct eng_cpu_rates eng_cpu_rates_of(const struct eng_gemm_kernels *kernels);
+
+// How many times as fast a table of bfloat16 is as floats; 0 for NULL.
+double eng_conv_low_speed(const struct eng_gemm_kernels *low);
 
 struct eng_conv_candidate {
     enum eng_conv_algorithm algorithm;

@@ -1,150 +1,50 @@
-// Convolutions and the search: candidates as the search wants them, and measuring one of them on
-// made-up pixels. Planning thread.
+// Convolutions and the search: candidates as the search wants them, and how one of them is
+// prepared to be measured. Planning thread.
 #include "backend/cpu/conv_search.h"
 
+#include "backend/cpu/gemm_cost.h"
 #include "backend/cpu/gemm_run.h"
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "search/search.h"
+#include "backend/cpu/step_trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define ARENA_CHUNK_BYTES (1u << 20)
-#define ALIGNMENT         64u
-#define MEASURE_RUNS      3    // the best counts
-#define MEASURE_US_MIN    100u // short ones are repeated until one figure covers this much
-#define MEASURE_REPEATS   64u
-#define SAMPLE_VALUE      0.01F // no denormals, no infinities
-#define TILE_K            256u
+#define TILE_K             256u
+#define SEARCHED_FLOPS_MIN 1e6 // smaller convolutions are over before a cut could pay
 
-struct rig {
-    const struct eng_conv_job *job;
-    void **data; // by tensor number; made by the first measurement
-};
-
-// Operands a run reads or writes, as buffers of their own; constants stay where they are.
-static enum base_status place_operand(struct rig *rig, uint32_t tensor)
+enum base_status eng_conv_prepare_cut(const struct eng_conv_job *job,
+                                      enum eng_conv_algorithm algorithm, enum eng_tuning tuning,
+                                      struct eng_step *out_step)
 {
-    const struct eng_tensor *t = tensor != ENG_NONE ? &rig->job->program->tensors[tensor] : NULL;
-    if (t == NULL || rig->data[tensor] != NULL) {
-        return BASE_OK;
-    }
-    size_t bytes = (eng_desc_bytes(&t->desc) + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    float *buffer = aligned_alloc(ALIGNMENT, bytes);
-    if (buffer == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    rig->data[tensor] = buffer;
-    if (t->kind == ENG_CONST) {
-        memcpy(buffer, t->data, eng_desc_bytes(&t->desc));
-    } else {
-        for (size_t i = 0; i < bytes / sizeof *buffer; i++) {
-            buffer[i] = SAMPLE_VALUE;
-        }
-    }
+    const struct eng_prepare tuned = eng_tuning_context(job->ctx, tuning);
+    struct eng_conv_job cut = *job;
+    cut.ctx = &tuned;
+    BASE_TRY(eng_conv_prepare_with(&cut, algorithm, out_step));
+    out_step->alone = tuning == ENG_TUNING_ALONE;
     return BASE_OK;
 }
 
-// Once, and only when something is measured: a remembered choice needs no operands.
-static enum base_status place_operands(struct rig *rig)
+// Packs into the trial's memory, so that a candidate that loses leaves nothing behind.
+static enum base_status prepare_algorithm(const struct eng_trial *trial,
+                                          const struct eng_prepare *ctx,
+                                          const struct eng_candidate *candidate,
+                                          struct eng_step *out_step)
 {
-    const struct eng_command *command = rig->job->command;
-    if (rig->data == NULL) {
-        rig->data = calloc(rig->job->program->tensor_count, sizeof *rig->data);
-    }
-    if (rig->data == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    const struct eng_tensor *weights = &rig->job->program->tensors[command->inputs[1]];
-    for (uint32_t i = 0; i < command->input_count; i++) {
-        // Constant weights are packed, or read where they lie.
-        if (i != 1 || weights->kind != ENG_CONST) {
-            BASE_TRY(place_operand(rig, command->inputs[i]));
-        }
-    }
-    return place_operand(rig, command->outputs[0]);
+    struct eng_conv_job job = *(const struct eng_conv_job *)trial->job;
+    job.ctx = ctx;
+    return eng_conv_prepare_with(&job, (enum eng_conv_algorithm)candidate->a, out_step);
 }
 
-static void free_operands(struct rig *rig)
+static void problem_text(const struct eng_conv_job *job, const char *word, bool low, char *text,
+                         size_t size)
 {
-    const struct eng_command *command = rig->job->command;
-    for (uint32_t i = 0; rig->data != NULL && i < command->input_count; i++) {
-        if (command->inputs[i] != ENG_NONE && rig->data[command->inputs[i]] != NULL) {
-            free(rig->data[command->inputs[i]]);
-            rig->data[command->inputs[i]] = NULL;
-        }
-    }
-    if (rig->data != NULL) {
-        free(rig->data[command->outputs[0]]);
-    }
-    free(rig->data);
-}
-
-// Best of a few runs of a prepared step, in microseconds.
-static enum base_status time_step(const struct eng_step *step, const struct eng_run *run,
-                                  double *out_us)
-{
-    double best = 0;
-    uint32_t repeats = 1;
-    for (int i = 0; i <= MEASURE_RUNS;
-         i++) { // the first one warms up, and says how often to repeat
-        uint64_t begin = base_clock_mono_us();
-        for (uint32_t r = 0; r < repeats; r++) {
-            BASE_TRY(step->run(step, run));
-        }
-        double us = (double)(base_clock_mono_us() - begin) / repeats;
-        if (i == 0) {
-            while (us * repeats < MEASURE_US_MIN && repeats < MEASURE_REPEATS) {
-                repeats *= 2;
-            }
-        } else if (i == 1 || us < best) {
-            best = us;
-        }
-    }
-    *out_us = best;
-    return BASE_OK;
-}
-
-// Packs into an arena of its own, so that a candidate that loses leaves nothing behind.
-static enum base_status measure(void *ctx, const struct eng_candidate *candidate, double *out_us)
-{
-    struct rig *rig = ctx;
-    BASE_TRY(place_operands(rig));
-    struct base_arena arena;
-    base_arena_init(&arena, base_alloc_heap(), ARENA_CHUNK_BYTES, 0);
-    struct eng_prepare prepare = *rig->job->ctx;
-    prepare.arena = &arena;
-    prepare.packs = NULL;
-    prepare.model = NULL;
-    struct eng_conv_job job = *rig->job;
-    job.ctx = &prepare;
-    struct eng_step step = {.program = job.program, .command = job.command};
-    enum base_status status =
-        eng_conv_prepare_with(&job, (enum eng_conv_algorithm)candidate->a, &step);
-    void *scratch = NULL;
-    if (status == BASE_OK && step.scratch_bytes > 0) {
-        scratch =
-            aligned_alloc(ALIGNMENT, (step.scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-        status = scratch != NULL ? BASE_OK : BASE_ERR_NOMEM;
-    }
-    if (status == BASE_OK) {
-        struct eng_run run = {.data = rig->data, .pool = prepare.pool, .scratch = scratch};
-        status = time_step(&step, &run, out_us);
-    }
-    free(scratch);
-    base_arena_done(&arena);
-    return status;
-}
-
-static void problem_text(const struct eng_conv_shape *s, bool low, char *text, size_t size)
-{
-    snprintf(text, size, "%s %lldx%lldx%lldx%lld->%lld k%lldx%lld s%lld d%lld p%lld g%lld n%lld",
-             low ? "conv16" : "conv", (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
-             (long long)s->in_channels, (long long)s->out_channels, (long long)s->kernel[1],
-             (long long)s->kernel[2], (long long)s->stride[2], (long long)s->dilation[2],
-             (long long)s->pad[2], (long long)s->groups, (long long)s->batch);
+    const struct eng_conv_shape *s = &job->shape;
+    snprintf(
+        text, size, "%s%s %lldx%lldx%lldx%lld->%lld k%lldx%lld s%lld d%lld p%lld g%lld n%lld %s",
+        word, low ? "16" : "", (long long)s->in[0], (long long)s->in[1], (long long)s->in[2],
+        (long long)s->in_channels, (long long)s->out_channels, (long long)s->kernel[1],
+        (long long)s->kernel[2], (long long)s->stride[2], (long long)s->dilation[2],
+        (long long)s->pad[2], (long long)s->groups, (long long)s->batch, job->ctx->kernels->name);
 }
 
 size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_candidate *candidates,
@@ -159,18 +59,82 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
                                          .a = (uint32_t)candidates[i].algorithm,
                                          .cost_us = candidates[i].time_us,
                                          .extra_us = candidates[i].cost - candidates[i].time_us,
-                                         .fixed = candidates[i].algorithm == ENG_CONV_DIRECT};
+                                         .fixed = candidates[i].algorithm == ENG_CONV_DIRECT,
+                                         .measured_only = candidates[i].algorithm == ENG_CONV_BLAS};
     }
     char problem[ENG_SEARCH_PROBLEM_BYTES];
-    problem_text(&job->shape, eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
-    struct rig rig = {.job = job};
+    problem_text(job, "conv", eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
+    struct eng_trial trial = {.ctx = job->ctx,
+                              .program = job->program,
+                              .command = job->command,
+                              .prepare = prepare_algorithm,
+                              .job = job};
+    const struct eng_search_query query = {
+        .problem = problem,
+        .candidates = list,
+        .count = count,
+        .measure = eng_trial_measure,
+        .ctx = &trial,
+        .kind = list[count - 1].measured_only ? ENG_SEARCH_EXTRA : ENG_SEARCH_ALGORITHM};
     size_t index = 0;
-    if (eng_search_choose(job->ctx->search, problem, list, count, measure, &rig, &index) !=
-        BASE_OK) {
+    if (eng_search_choose(job->ctx->search, &query, &index) != BASE_OK) {
         index = 0;
     }
-    free_operands(&rig);
+    eng_trial_done(&trial);
     return index;
+}
+
+// --- cuts ----------------------------------------------------------------------------------------
+
+struct cut_job {
+    const struct eng_conv_job *job;
+    const struct eng_gemm_kernels *kernels;
+};
+
+static enum base_status prepare_cut(const struct eng_trial *trial, const struct eng_prepare *ctx,
+                                    const struct eng_candidate *candidate,
+                                    struct eng_step *out_step)
+{
+    const struct cut_job *cut = trial->job;
+    struct eng_conv_job job = *cut->job;
+    job.ctx = ctx;
+    return eng_conv_prepare_cut(&job, cut->kernels->pair_step > 0 ? ENG_CONV_LOW : ENG_CONV_DIRECT,
+                                (enum eng_tuning)candidate->a, out_step);
+}
+
+static enum base_status plan_cut(const void *ctx, const struct eng_prepare *prepare,
+                                 struct eng_gemm_plan *out_plan)
+{
+    const struct cut_job *cut = ctx;
+    struct eng_conv_job job = *cut->job;
+    job.ctx = prepare;
+    return eng_conv_plan_direct(&job, cut->kernels, out_plan);
+}
+
+enum eng_tuning eng_conv_search_cut(const struct eng_conv_job *job,
+                                    const struct eng_gemm_kernels *kernels)
+{
+    if (job->ctx->search == NULL || eng_conv_flops(&job->shape) < SEARCHED_FLOPS_MIN) {
+        return ENG_TUNING_USUAL;
+    }
+    const struct eng_conv_shape *s = &job->shape;
+    const struct eng_cost_rates rates = eng_cost_rates_of(job->ctx);
+    if (eng_cost_is_streaming(&rates, s->batch * s->out[0] * s->out[1] * s->out[2],
+                              s->out_channels / s->groups,
+                              s->in_channels / s->groups * eng_conv_taps(s))) {
+        return ENG_TUNING_USUAL;
+    }
+    char problem[ENG_SEARCH_PROBLEM_BYTES];
+    problem_text(job, "cut conv", kernels->pair_step > 0, problem, sizeof problem);
+    const struct cut_job cut = {job, kernels};
+    struct eng_trial trial = {.ctx = job->ctx,
+                              .program = job->program,
+                              .command = job->command,
+                              .prepare = prepare_cut,
+                              .job = &cut};
+    const enum eng_tuning tuning = eng_tuning_search(&trial, plan_cut, problem);
+    eng_trial_done(&trial);
+    return tuning;
 }
 
 double eng_conv_flops_kernel(void *ctx, uint64_t rounds)

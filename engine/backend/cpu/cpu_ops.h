@@ -7,7 +7,7 @@
 #include "backend/cpu/isa.h"
 #include "model/graph.h" // ENG_NONE
 
-// gemm_prepare.c, conv_prepare.c
+// gemm_choose.c, conv_prepare.c
 BASE_NODISCARD enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
                                                        const struct eng_program *program,
                                                        const struct eng_command *command,

@@ -25,6 +25,11 @@ static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_ONE_HOT] = eng_cpu_prepare_one_hot,
 };
 
+bool eng_cpu_takes(enum eng_atomic op)
+{
+    return (unsigned)op < ENG_OP_COUNT && families[op] != NULL;
+}
+
 enum base_status eng_cpu_prepare(const struct eng_prepare *ctx, const struct eng_program *program,
                                  const struct eng_command *command, struct eng_step *out_step)
 {

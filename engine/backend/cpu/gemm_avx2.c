@@ -18,6 +18,14 @@ static inline __m256 exp2i(__m256 x)
     return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 23));
 }
 
+// A product written out, because the compiler otherwise moves sums from register to register, and
+// with 12 of 16 in use some of them through memory.
+static inline __attribute__((always_inline)) __m256 add_product(__m256 a, __m256 b, __m256 sum)
+{
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    return sum;
+}
+
 #define V                         __m256
 #define V_LANES                   8u
 #define V_ZERO()                  _mm256_setzero_ps()
@@ -25,6 +33,7 @@ static inline __m256 exp2i(__m256 x)
 #define V_LOAD(p)                 _mm256_loadu_ps(p)
 #define V_STORE(p, x)             _mm256_storeu_ps(p, x)
 #define V_FMA(a, b, c)            _mm256_fmadd_ps(a, b, c)
+#define V_DOT(a, b, c)            add_product(a, b, c)
 #define V_ADD(a, b)               _mm256_add_ps(a, b)
 #define V_SUB(a, b)               _mm256_sub_ps(a, b)
 #define V_MUL(a, b)               _mm256_mul_ps(a, b)

@@ -1,5 +1,5 @@
 // Matrix products on the fast paths: which operand is packed when, batches, and steps. Prepare is
-// called by cpu_prepare.c on the planning thread, run by the session's thread.
+// called by gemm_choose.c on the planning thread, run by the session's thread.
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/gemm_mean.h"
@@ -331,9 +331,11 @@ static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
     struct eng_gemm_plan *plan = &m->plan;
     const int64_t k = plan->k;
     const bool collides = rows > 4 && k >= 256 && m->a_stride_m % COLLIDING_FLOATS == 0;
+    const bool copies =
+        plan->tuning == ENG_TUNING_COPY || (collides && plan->tuning != ENG_TUNING_PLACE);
     size_t row_floats = 0;
     plan->lda = m->a_stride_m;
-    if ((m->a_stride_k != 1 && k > 1) || collides || plan->kernels->pair_step > 0) {
+    if ((m->a_stride_k != 1 && k > 1) || copies || plan->kernels->pair_step > 0) {
         plan->fill = fill_rows;
         plan->fill_ctx = m;
         plan->lda = (k + FILL_PAD_FLOATS - 1) / FILL_PAD_FLOATS * FILL_PAD_FLOATS + FILL_PAD_FLOATS;
@@ -349,32 +351,33 @@ static void plan_rows(struct matmul *m, int64_t rows, uint32_t threads)
     }
 }
 
-enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
-                                        const struct eng_program *program,
-                                        const struct eng_command *command,
-                                        struct eng_step *out_step)
+// Whether the fast products take this command.
+static bool is_supported(const struct eng_program *program, const struct eng_command *command)
+{
+    const struct eng_epilogue *epilogue = &command->u.matmul.epilogue;
+    const int64_t k = command->box.size[command->u.matmul.batch_rank + 2];
+    return is_float(program, command->inputs[0]) && is_float(program, command->inputs[1]) &&
+           is_float(program, epilogue->bias) && is_float(program, epilogue->residual) &&
+           k <= INT32_MAX && !is_empty(&command->box);
+}
+
+// Everything but the packed operand.
+static enum base_status plan_product(const struct eng_prepare *ctx,
+                                     const struct eng_program *program,
+                                     const struct eng_command *command, struct matmul *m)
 {
     static const int64_t no_offset[1] = {0};
     const struct eng_matmul *params = &command->u.matmul;
     const uint32_t rank = params->batch_rank;
     const int64_t *size = &command->box.size[rank]; // m, n, k
-    if (!is_float(program, command->inputs[0]) || !is_float(program, command->inputs[1]) ||
-        !is_float(program, params->epilogue.bias) ||
-        !is_float(program, params->epilogue.residual) || size[2] > INT32_MAX ||
-        is_empty(&command->box)) {
-        return BASE_ERR_UNSUPPORTED;
-    }
-    struct matmul *m = base_arena_zalloc(ctx->arena, sizeof(*m));
-    if (m == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    m->a = command->inputs[0];
-    m->b = command->inputs[1];
-    m->c = command->outputs[0];
-    m->bias = params->epilogue.bias;
-    m->residual = params->epilogue.residual;
+    *m = (struct matmul){.a = command->inputs[0],
+                         .b = command->inputs[1],
+                         .c = command->outputs[0],
+                         .bias = params->epilogue.bias,
+                         .residual = params->epilogue.residual};
     struct eng_gemm_plan *plan = &m->plan;
     plan->kernels = ctx->kernels->gemm;
+    plan->tuning = ctx->tuning;
     plan->k = (uint32_t)size[2];
     plan->n = size[1];
     plan->segments = no_offset;
@@ -406,8 +409,39 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
     plan->b_offsets = m->b_offsets;
     plan->c_image = rows * plan->ldc;
     plan_rows(m, rows, eng_pool_threads(ctx->pool));
+    return BASE_OK;
+}
+
+enum base_status eng_gemm_plan_product(const struct eng_prepare *ctx,
+                                       const struct eng_program *program,
+                                       const struct eng_command *command,
+                                       struct eng_gemm_plan *out_plan)
+{
+    struct matmul m;
+    if (!is_supported(program, command)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    BASE_TRY(plan_product(ctx, program, command, &m));
+    *out_plan = m.plan;
+    return BASE_OK;
+}
+
+enum base_status eng_gemm_prepare_product(const struct eng_prepare *ctx,
+                                          const struct eng_program *program,
+                                          const struct eng_command *command,
+                                          struct eng_step *out_step)
+{
+    if (!is_supported(program, command)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct matmul *m = base_arena_zalloc(ctx->arena, sizeof(*m));
+    if (m == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(plan_product(ctx, program, command, m));
     BASE_TRY(pack_b(ctx, program, m));
-    BASE_TRY(prepare_mean(ctx, program, rows, m));
+    BASE_TRY(prepare_mean(ctx, program, m->plan.row_limit, m));
+    const struct eng_gemm_plan *plan = &m->plan;
     const size_t dynamic = m->packed == NULL ? (size_t)m->b_count * m->b_floats : 0;
     out_step->scratch_bytes =
         (dynamic + mean_floats(m) + plan->fill_floats * eng_pool_threads(ctx->pool)) *
@@ -415,8 +449,8 @@ enum base_status eng_cpu_prepare_matmul(const struct eng_prepare *ctx,
     out_step->state = m;
     out_step->run = run_matmul;
     out_step->loose = m->packed != NULL ? ENG_LOOSE_WEIGHTS : 0;
-    out_step->kernel = plan->kernels == low ? "matmul.bf16"
-                       : m->packed != NULL  ? "matmul.packed"
-                                            : "matmul.dynamic";
+    out_step->kernel = plan->kernels->pair_step > 0 ? "matmul.bf16"
+                       : m->packed != NULL          ? "matmul.packed"
+                                                    : "matmul.dynamic";
     return BASE_OK;
 }

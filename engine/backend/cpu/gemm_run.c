@@ -75,6 +75,47 @@ void eng_gemm_plan_rows(struct eng_gemm_plan *plan, int64_t count)
     plan->c_row = plan->width * plan->ldc;
 }
 
+// Bands and splits: enough items for an even share, without bands so thin that panels are read for
+// nothing.
+static int64_t share(struct eng_gemm_plan *plan, uint32_t threads, int64_t band)
+{
+    const int64_t panels = eng_gemm_panels(plan->kernels, plan->n) * plan->groups;
+    const int64_t wanted = (int64_t)threads * 4;
+    const bool by_rows = plan->tuning != ENG_TUNING_COLUMNS;
+    const int64_t thin =
+        plan->tuning == ENG_TUNING_ROWS ? 1 : min_i64(plan->rows, div_up(24, plan->width));
+    while (by_rows && plan->images * div_up(plan->rows, band) < wanted && band > thin) {
+        band = band / 2 < thin ? thin : band / 2;
+    }
+    const int64_t items = plan->images * div_up(plan->rows, band);
+    if (items < wanted && plan->tuning != ENG_TUNING_ROWS) {
+        plan->splits = (uint32_t)min_i64(panels, div_up(wanted, items));
+    }
+    return band;
+}
+
+// Floats of K in a block.
+static uint32_t block_of_k(const struct eng_gemm_plan *plan)
+{
+    uint32_t kc = (uint32_t)(L1_PANEL_BYTES / sizeof(float) / plan->kernels->nr);
+    if (plan->ldc % COLLIDING_FLOATS == 0) {
+        kc *= 2; // partial sums would push each other out of the cache
+    }
+    if (plan->band_rows * plan->tiles < 3 || plan->kernels->pair_step > 1) {
+        return UINT32_MAX; // too few tiles to read a panel again
+    }
+    switch (plan->tuning) {
+    case ENG_TUNING_K_HALF:
+        return kc / 2;
+    case ENG_TUNING_K_DOUBLE:
+        return kc * 2;
+    case ENG_TUNING_K_WHOLE:
+        return UINT32_MAX;
+    default:
+        return kc;
+    }
+}
+
 void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fill_row_floats)
 {
     const struct eng_gemm_kernels *kernels = plan->kernels;
@@ -84,34 +125,21 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     plan->tile_rows = (uint32_t)div_up(plan->width, plan->tiles);
     const size_t row_floats =
         fill_row_floats > 0 ? fill_row_floats : (size_t)(plan->width * plan->k);
-    int64_t band = (int64_t)(L2_BAND_BYTES / sizeof(float) / (row_floats > 0 ? row_floats : 1));
+    const size_t band_bytes = plan->tuning == ENG_TUNING_BAND_HALF     ? L2_BAND_BYTES / 2
+                              : plan->tuning == ENG_TUNING_BAND_DOUBLE ? L2_BAND_BYTES * 2
+                                                                       : L2_BAND_BYTES;
+    int64_t band = (int64_t)(band_bytes / sizeof(float) / (row_floats > 0 ? row_floats : 1));
     band = band < 1 ? 1 : min_i64(band, plan->rows);
-    const int64_t panels = eng_gemm_panels(kernels, plan->n) * plan->groups;
     const double flops = 2.0 * (double)plan->images * (double)plan->row_limit * (double)k *
                          (double)(plan->n * plan->groups);
     plan->splits = 1;
     if (threads > 1 && flops >= SMALL_FLOPS) {
-        // Enough items for an even share, without bands so thin that panels are read for nothing.
-        const int64_t wanted = (int64_t)threads * 4;
-        const int64_t thin = min_i64(plan->rows, div_up(24, plan->width));
-        while (plan->images * div_up(plan->rows, band) < wanted && band > thin) {
-            band = band / 2 < thin ? thin : band / 2;
-        }
-        const int64_t items = plan->images * div_up(plan->rows, band);
-        if (items < wanted) {
-            plan->splits = (uint32_t)min_i64(panels, div_up(wanted, items));
-        }
+        band = share(plan, threads, band);
     }
     plan->bands = div_up(plan->rows, band);
     plan->band_rows = div_up(plan->rows, plan->bands);
     plan->bands = div_up(plan->rows, plan->band_rows);
-    plan->kc = (uint32_t)(L1_PANEL_BYTES / sizeof(float) / kernels->nr);
-    if (plan->ldc % COLLIDING_FLOATS == 0) {
-        plan->kc *= 2; // partial sums would push each other out of the cache
-    }
-    if (plan->band_rows * plan->tiles < 3 || kernels->pair_step > 1) {
-        plan->kc = UINT32_MAX; // too few tiles to read a panel again
-    }
+    plan->kc = block_of_k(plan);
 }
 
 // One panel of columns over the tiles of a band, for one block of K.

@@ -31,6 +31,7 @@ struct eng_gemm_plan {
     eng_gemm_fill_fn fill; // NULL: A is read where it lies
     const void *fill_ctx;
     size_t fill_floats; // of one band
+    enum eng_tuning tuning;
     // blocking
     uint32_t tile_rows, tiles;        // positions of a tile, tiles of a row
     int64_t band_rows, bands;         // rows of a band, bands of an image
@@ -57,6 +58,17 @@ void eng_gemm_plan_rows(struct eng_gemm_plan *plan, int64_t count);
 void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fill_row_floats);
 // Sets act and act_after from an epilogue.
 void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *epilogue);
+// The own product for a MATMUL command, cut as ctx->tuning says. UNSUPPORTED: not float32, or
+// empty.
+BASE_NODISCARD enum base_status eng_gemm_prepare_product(const struct eng_prepare *ctx,
+                                                         const struct eng_program *program,
+                                                         const struct eng_command *command,
+                                                         struct eng_step *out_step);
+// The plan alone, nothing packed, in ctx's arena: for estimates; not to be executed.
+BASE_NODISCARD enum base_status eng_gemm_plan_product(const struct eng_prepare *ctx,
+                                                      const struct eng_program *program,
+                                                      const struct eng_command *command,
+                                                      struct eng_gemm_plan *out_plan);
 void eng_gemm_execute(const struct eng_gemm_run *run, struct eng_pool *pool);
 
 // Floats of a packed [k][n] operand.

@@ -2,6 +2,8 @@
 // they are used; one out of range fails the step and names it. Prepared on the planning thread, run
 // on the pool.
 #include "backend/cpu/cpu_ops.h"
+
+#include "backend/coords.h"
 #include "backend/cpu/vec_kernels.h"
 
 #include <string.h>
@@ -78,6 +80,7 @@ static enum base_status run_gather(const struct eng_step *step, const struct eng
     struct gather_run r = {s, run->data[step->command->inputs[0]],
                            run->data[step->command->inputs[1]],
                            run->data[step->command->outputs[0]]};
+    BASE_TRY(eng_coords_check(&step->command->u.gather.coords, step, run));
     BASE_TRY(check_indices(s, step, run, r.indices, s->count));
     eng_pool_for(run->pool, s->outer * s->count, s->grain, gather_rows, &r);
     return BASE_OK;
@@ -162,6 +165,7 @@ static enum base_status run_scatter(const struct eng_step *step, const struct en
     const uint8_t *updates = run->data[step->command->inputs[2]];
     uint8_t *out = run->data[step->command->outputs[0]];
     int64_t row_bytes = s->inner * s->bytes;
+    BASE_TRY(eng_coords_check(&step->command->u.scatter.coords, step, run));
     BASE_TRY(check_indices(s, step, run, indices, s->count));
     if (out != data) {
         memcpy(out, data, (size_t)(s->n * row_bytes));

@@ -2,6 +2,8 @@
 // session's thread. An index out of range fails the step, naming it.
 #include "backend/ref/ref.h"
 
+#include "backend/coords.h"
+
 // Element `i` of an index tensor, negative ones counted from the end.
 static enum base_status index_at(const struct eng_step *step, const struct eng_run *run,
                                  uint32_t input, int64_t i, int64_t size, int64_t *out)
@@ -30,6 +32,7 @@ static enum base_status run_gather(const struct eng_step *step, const struct eng
     void *out = eng_ref_out(step, run, 0);
     size_t bytes = eng_dtype_bytes(eng_ref_in_type(step, 0));
     int64_t index = 0;
+    BASE_TRY(eng_coords_check(&g->coords, step, run));
     if (g->elementwise) {
         for (int64_t i = 0; i < g->outer * g->m * g->inner; i++) {
             BASE_TRY(index_at(step, run, 1, i, g->n, &index));
@@ -83,6 +86,7 @@ static enum base_status run_scatter(const struct eng_step *step, const struct en
     void *out = eng_ref_out(step, run, 0);
     size_t bytes = eng_dtype_bytes(dtype);
     int64_t row = 0;
+    BASE_TRY(eng_coords_check(&s->coords, step, run));
     if (out != data) {
         move_rows(out, 0, data, 0, s->rows * s->inner, bytes);
     }

@@ -26,6 +26,11 @@ static const struct eng_ref_kernel *find(enum eng_atomic op)
     return NULL;
 }
 
+bool eng_ref_takes(enum eng_atomic op)
+{
+    return find(op) != NULL;
+}
+
 enum base_status eng_ref_refuse(const struct eng_prepare *ctx, const struct eng_step *step,
                                 const char *why)
 {

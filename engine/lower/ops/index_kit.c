@@ -23,6 +23,32 @@ enum base_status eng_index_fits(struct eng_lower *l, const struct eng_node *node
                           eng_desc_text(data, second, sizeof(second)), axis);
 }
 
+enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *node,
+                                  uint32_t indices, const int64_t *dims, uint32_t depth,
+                                  struct eng_coords *out)
+{
+    *out = (struct eng_coords){.depth = depth};
+    for (uint32_t d = 0; d < depth; d++) {
+        out->dims[d] = dims[d];
+    }
+    if (depth == 0 || !eng_lower_is_known(l, indices)) {
+        return BASE_OK;
+    }
+    const int64_t *values = NULL;
+    uint32_t count = 0;
+    BASE_TRY(eng_lower_ints(l, node, indices, &values, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        const int64_t size = dims[i % depth];
+        if (values[i] < -size || values[i] >= size) {
+            return eng_lower_fail(
+                l, node, BASE_ERR_INVALID, "coordinate %u of row %u is %lld, outside -%lld..%lld",
+                i % depth, i / depth, (long long)values[i], (long long)size, (long long)size - 1);
+        }
+    }
+    out->depth = 0;
+    return BASE_OK;
+}
+
 // First row of every batch entry: a constant [batch dims..., 1...] of `rank` dims.
 static enum base_status batch_rows(struct eng_lower *l, const struct eng_desc *data, uint32_t batch,
                                    int64_t rows, uint32_t rank, uint32_t *out)

@@ -11,6 +11,14 @@ BASE_NODISCARD enum base_status eng_index_fits(struct eng_lower *l, const struct
                                                const struct eng_desc *data,
                                                const struct eng_desc *index, uint32_t axis);
 
+// Sees to it that coordinates `indices`, I64 [i..., depth], are checked against `dims`: known ones
+// here and now (INVALID naming the first that is outside), others when they are used: *out is then
+// for the command that does, with `indices` as its last input. depth is 0 when nothing is left to
+// check.
+BASE_NODISCARD enum base_status eng_index_coords(struct eng_lower *l, const struct eng_node *node,
+                                                 uint32_t indices, const int64_t *dims,
+                                                 uint32_t depth, struct eng_coords *out);
+
 // `indices`, I64 [i..., k], are coordinates into dims [batch, batch + k) of the data; the first
 // `batch` dims of both go together. *out: I64 [i...], numbers of rows of the data seen as
 // [product of dims 0 to batch + k, rest]; *out_depth is k.

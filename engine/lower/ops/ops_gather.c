@@ -223,6 +223,8 @@ static enum base_status lower_gather_nd(struct eng_lower *l, const struct eng_no
     }
     uint32_t depth = 0;
     BASE_TRY(eng_index_rows(l, node, &in, indices, (uint32_t)batch, &rows, &depth));
+    struct eng_command command = {.op = ENG_OP_GATHER, .node = node->index};
+    BASE_TRY(eng_index_coords(l, node, indices, in.dims + batch, depth, &command.u.gather.coords));
     uint32_t behind = (uint32_t)batch + depth; // dimensions of the data that indices choose in
     struct eng_desc desc = {.dtype = in.dtype, .rank = index.rank - 1 + in.rank - behind};
     if (desc.rank > ENG_RANK_MAX) {
@@ -239,8 +241,13 @@ static enum base_status lower_gather_nd(struct eng_lower *l, const struct eng_no
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "data is empty");
     }
     BASE_TRY(eng_lower_reshape(l, data, &flat, &data));
-    BASE_TRY(eng_emit_gather(l, data, rows, 0, &out));
-    return eng_output_reshaped(l, node, out, &desc);
+    command.u.gather.outer = 1;
+    command.u.gather.n = flat.dims[0];
+    command.u.gather.inner = flat.dims[1];
+    const uint32_t inputs[3] = {data, rows, indices};
+    BASE_TRY(
+        eng_emit(l, &command, inputs, command.u.gather.coords.depth > 0 ? 3 : 2, &desc, 1, &out));
+    return eng_lower_output(l, node, 0, out);
 }
 
 // Row t of batch entry b comes from row length[b] - 1 - t while t < length[b]: a gather over the

@@ -26,13 +26,15 @@ static enum base_status scatter_fn(struct eng_lower *l, const struct eng_node *n
                           (int)(reduction.size > 32 ? 32 : reduction.size), reduction.at);
 }
 
-// data, indices (cast to I64) and updates; updates have the data's type.
+// data, indices (cast to I64), updates, and the indices again as coordinates; updates have the
+// data's type.
 static enum base_status scatter_inputs(struct eng_lower *l, const struct eng_node *node,
-                                       uint32_t tensors[3])
+                                       uint32_t tensors[4])
 {
     BASE_TRY(eng_lower_input(l, node, 0, &tensors[0]));
     BASE_TRY(eng_input_index(l, node, 1, &tensors[1]));
     BASE_TRY(eng_lower_input(l, node, 2, &tensors[2]));
+    tensors[3] = tensors[1];
     enum eng_dtype dtype = eng_lower_desc(l, tensors[0])->dtype;
     enum eng_dtype other = eng_lower_desc(l, tensors[2])->dtype;
     if (dtype != other) {
@@ -43,7 +45,7 @@ static enum base_status scatter_inputs(struct eng_lower *l, const struct eng_nod
 }
 
 static enum base_status emit_scatter(struct eng_lower *l, const struct eng_node *node,
-                                     const struct eng_scatter *scatter, const uint32_t tensors[3])
+                                     const struct eng_scatter *scatter, const uint32_t tensors[4])
 {
     struct eng_desc desc = *eng_lower_desc(l, tensors[0]);
     // Nothing to write, or nothing to write to.
@@ -57,13 +59,13 @@ static enum base_status emit_scatter(struct eng_lower *l, const struct eng_node 
     command.node = node->index;
     command.u.scatter = *scatter;
     uint32_t out = ENG_NONE;
-    BASE_TRY(eng_emit(l, &command, tensors, 3, &desc, 1, &out));
+    BASE_TRY(eng_emit(l, &command, tensors, scatter->coords.depth > 0 ? 4 : 3, &desc, 1, &out));
     return eng_lower_output(l, node, 0, out);
 }
 
 static enum base_status lower_scatter_elements(struct eng_lower *l, const struct eng_node *node)
 {
-    uint32_t tensors[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
+    uint32_t tensors[4] = {ENG_NONE, ENG_NONE, ENG_NONE, ENG_NONE};
     uint32_t axis = 0;
     struct eng_scatter scatter = {.inner = 1};
     BASE_TRY(scatter_fn(l, node, &scatter.fn));
@@ -77,6 +79,7 @@ static enum base_status lower_scatter_elements(struct eng_lower *l, const struct
         return eng_lower_fail(l, node, BASE_ERR_INVALID, "indices and updates differ in shape");
     }
     BASE_TRY(eng_index_fits(l, node, &data, &index, axis));
+    BASE_TRY(eng_index_coords(l, node, tensors[3], &data.dims[axis], 1, &scatter.coords));
     BASE_TRY(eng_index_elements(l, node, &data, tensors[1], axis, &tensors[1]));
     scatter.rows = eng_desc_count(&data);
     scatter.count = eng_desc_count(&index);
@@ -85,7 +88,7 @@ static enum base_status lower_scatter_elements(struct eng_lower *l, const struct
 
 static enum base_status lower_scatter_nd(struct eng_lower *l, const struct eng_node *node)
 {
-    uint32_t tensors[3] = {ENG_NONE, ENG_NONE, ENG_NONE};
+    uint32_t tensors[4] = {ENG_NONE, ENG_NONE, ENG_NONE, ENG_NONE};
     uint32_t depth = 0;
     struct eng_scatter scatter = {.rows = 1};
     BASE_TRY(scatter_fn(l, node, &scatter.fn));
@@ -102,6 +105,7 @@ static enum base_status lower_scatter_nd(struct eng_lower *l, const struct eng_n
         return eng_lower_fail(l, node, BASE_ERR_INVALID,
                               "updates must have the shape of the indices' and the rows'");
     }
+    BASE_TRY(eng_index_coords(l, node, tensors[3], data.dims, depth, &scatter.coords));
     scatter.rows = eng_dims_product(data.dims, 0, depth);
     scatter.count = eng_dims_product(index.dims, 0, index.rank - 1);
     scatter.inner = eng_dims_product(data.dims, depth, data.rank);

@@ -648,7 +648,7 @@ static void scatters(void **state)
         uint32_t y = temp(&rig, DIMS(4, 2));
         uint32_t indices = constant(&rig, ENG_I64, fn == ENG_SCATTER_SET ? at : twice, DIMS(3));
         add(&rig, ENG_OP_SCATTER, IDS(x, indices, updates), y)->u.scatter =
-            (struct eng_scatter){(enum eng_scatter_fn)fn, 4, 3, 2};
+            (struct eng_scatter){.fn = (enum eng_scatter_fn)fn, .rows = 4, .count = 3, .inner = 2};
         check(&rig, y, "scatter");
     }
 }

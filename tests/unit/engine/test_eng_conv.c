@@ -1,7 +1,9 @@
 // Convolutions of every instruction set this processor has, against loops in double: kernels,
 // strides, dilations, padding, groups, depthwise, one to three dimensions, epilogues, threads.
 #include "amx_rig.h"
+#include "backend/cpu/blas.h"
 #include "backend/cpu/conv_plan.h"
+#include "backend/cpu/gemm_cost.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
 #include "base/prng.h"
@@ -37,6 +39,7 @@ typedef enum base_status (*prepare_fn)(const struct eng_conv_job *job, struct en
 static enum base_status low(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static struct base_prng prng;
+static enum eng_tuning tuning;
 
 static float *random_floats(size_t count)
 {
@@ -160,13 +163,14 @@ static void run_once(const struct eng_program *program, const struct eng_command
     assert_int_equal(eng_pool_new(threads, &pool), BASE_OK);
     struct eng_pack_cache *packs;
     assert_int_equal(eng_pack_cache_new(&packs), BASE_OK);
-    const struct eng_prepare prepare = {.arena = program->arena,
-                                        .packs = packs,
-                                        .kernels = eng_kernels_find(isa),
-                                        .pool = pool,
-                                        .precision =
-                                            fn == low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
-    assert_non_null(prepare.kernels);
+    const struct eng_prepare usual = {.arena = program->arena,
+                                      .packs = packs,
+                                      .kernels = eng_kernels_find(isa),
+                                      .pool = pool,
+                                      .precision =
+                                          fn == low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
+    assert_non_null(usual.kernels);
+    const struct eng_prepare prepare = eng_tuning_context(&usual, tuning);
     struct eng_step step = {.program = program, .command = command};
     struct eng_conv_job job = {.ctx = &prepare, .program = program, .command = command};
     assert_int_equal(eng_conv_shape_of(program, command, &job.shape), BASE_OK);
@@ -174,6 +178,7 @@ static void run_once(const struct eng_program *program, const struct eng_command
     assert_int_equal(fn != NULL ? fn(&job, &step)
                                 : eng_cpu_prepare_conv(&prepare, program, command, &step),
                      BASE_OK);
+    step.alone = tuning == ENG_TUNING_ALONE;
     run_step(&step, data, pool);
     eng_pack_cache_free(packs);
     eng_pool_free(pool);
@@ -591,6 +596,60 @@ static void test_threads(void **state)
     }
 }
 
+static enum base_status direct(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_DIRECT, out_step);
+}
+
+static enum base_status blas(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    enum base_status status = eng_conv_prepare_with(job, ENG_CONV_BLAS, out_step);
+    assert_int_equal(status == BASE_OK, eng_blas_get() != NULL);
+    return status == BASE_OK ? status : direct(job, out_step);
+}
+
+// However the loops are cut, the convolution is the same.
+static void test_tunings(void **state)
+{
+    (void)state;
+    for (int t = 0; t < ENG_TUNING_COUNT; t++) {
+        tuning = (enum eng_tuning)t;
+        for (uint32_t threads = 1; threads <= 3; threads++) {
+            const struct convolution cases[] = {
+                square(512, 12, 7, 3, 1, 1),
+                square(1024, 40, 7, 1, 1, 0),
+                square(33, 70, 19, 3, 2, 0),
+                square(64, 130, 28, 1, 1, 0),
+            };
+            for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct convolution p = cases[i];
+                p.bias = true;
+                p.residual = i % 2;
+                each_isa(&p, threads, direct);
+            }
+        }
+    }
+    tuning = ENG_TUNING_USUAL;
+}
+
+static void test_blas(void **state)
+{
+    (void)state;
+    const char *best = eng_kernels_find(NULL)->name;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        for (int64_t i = 0; i < 12; i++) {
+            struct convolution p = square(1 + i * 11, 1 + i * 29, 1 + i * 3, 1, 1, 0);
+            p.n = 1 + i % 3;
+            p.bias = i % 2;
+            p.residual = i % 3 == 0;
+            p.act = i % 4 < 2;
+            p.fn = i % 4 == 0 ? ENG_RELU : ENG_SIGMOID;
+            p.dynamic = i % 5 == 0;
+            check(&p, best, threads, blas, 1e-5);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,7 +658,8 @@ int main(void)
         cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
         cmocka_unit_test(test_low_pairs), cmocka_unit_test(test_low_tiles),
-        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_tunings),
+        cmocka_unit_test(test_blas),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

@@ -1,10 +1,14 @@
 // Matrix products of every instruction set this processor has, against loops in double: all
 // remainders of tiles and panels, views, batches, epilogues, packed and dynamic operands, threads.
 #include "amx_rig.h"
+#include "backend/cpu/blas.h"
+#include "backend/cpu/blas_step.h"
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/gemm_cost.h"
 #include "backend/cpu/gemm_kernels.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/prng.h"
 #include "engine/tensor.h"
 #include "model/graph.h"
@@ -33,9 +37,12 @@ struct product {
     bool bias, residual, in_place;
     bool act, low;
     enum eng_unary_fn fn;
+    enum eng_tuning tuning;
+    bool blas; // by OpenBLAS, where it takes the operands
 };
 
 static struct base_prng prng;
+static uint32_t blas_steps; // that OpenBLAS took
 
 static float *random_floats(size_t count)
 {
@@ -74,12 +81,25 @@ static double activate(const struct eng_epilogue *e, double x)
     }
 }
 
-// An operand as the kernels take it: low precision rounds to bfloat16 where a product is long, and
-// its second operand constant and its first one contiguous along K.
+// Low precision rounds to bfloat16 where a product is long and wide, its second operand constant
+// and its first one contiguous along K.
+static bool is_rounded(const struct product *p)
+{
+    return p->low && p->k >= 16 && p->n >= 16 && !p->b_dynamic && !p->a_transposed;
+}
+
+// An operand as the kernels take it.
 static double operand(const struct product *p, float x)
 {
-    const bool rounded = p->low && p->k >= 16 && !p->b_dynamic && !p->a_transposed;
-    return (double)(rounded ? eng_bf16_to_f32(eng_bf16_from_f32(x)) : x);
+    return (double)(is_rounded(p) ? eng_bf16_to_f32(eng_bf16_from_f32(x)) : x);
+}
+
+// Many rows of one product may have the error they share put right (test_eng_gemm_mean.c): there
+// the result lies within what rounding did.
+static double bound_of(const struct product *p, int64_t images)
+{
+    return is_rounded(p) && images * p->m >= 32 ? 4e-3 * (1 + sqrt((double)p->k))
+                                                : 2e-6 * (double)(p->k + 1);
 }
 
 static double expected(const struct product *p, const struct eng_command *command,
@@ -154,7 +174,15 @@ static void execute(const struct product *p, const char *isa, uint32_t threads,
                                             p->low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
     assert_non_null(prepare.kernels);
     struct eng_step step = {.program = &program, .command = command};
-    assert_int_equal(eng_cpu_prepare_matmul(&prepare, &program, command, &step), BASE_OK);
+    const struct eng_prepare tuned = eng_tuning_context(&prepare, p->tuning);
+    enum base_status status = p->blas ? eng_blas_prepare_product(&prepare, &program, command, &step)
+                                      : BASE_ERR_UNSUPPORTED;
+    blas_steps += status == BASE_OK ? 1 : 0;
+    if (status == BASE_ERR_UNSUPPORTED) {
+        status = eng_cpu_prepare_matmul(&tuned, &program, command, &step);
+        step.alone = p->tuning == ENG_TUNING_ALONE;
+    }
+    assert_int_equal(status, BASE_OK);
     void *scratch = aligned_alloc(64, (step.scratch_bytes + 63) / 64 * 64);
     assert_true(scratch != NULL || step.scratch_bytes == 0);
     void *pointers[TENSORS];
@@ -164,7 +192,7 @@ static void execute(const struct product *p, const char *isa, uint32_t threads,
         pointers[RESIDUAL] = pointers[C];
     }
     const struct eng_run run = {.data = pointers, .pool = pool, .scratch = scratch};
-    assert_int_equal(step.run(&step, &run), BASE_OK);
+    assert_int_equal(eng_step_run(&step, &run), BASE_OK);
     free(scratch);
     eng_pack_cache_free(packs);
     eng_pool_free(pool);
@@ -214,7 +242,7 @@ static void check(const struct product *p, const char *isa, uint32_t threads)
     }
     execute(p, isa, threads, &command, tensors, data);
     for (size_t i = 0; i < floats[C]; i++) {
-        const double bound = 2e-6 * (double)(p->k + 1);
+        const double bound = bound_of(p, images);
         if (!(fabs(want[i] - (double)data[C][i]) <= bound)) {
             fail_msg("%s: %lldx%lldx%lld element %zu: %g, expected %g", isa, (long long)p->m,
                      (long long)p->n, (long long)p->k, i, (double)data[C][i], want[i]);
@@ -411,6 +439,192 @@ static void test_threads(void **state)
     }
 }
 
+// However the loops are cut, the product is the same.
+static void test_tunings(void **state)
+{
+    (void)state;
+    for (int tuning = 0; tuning < ENG_TUNING_COUNT; tuning++) {
+        for (uint32_t threads = 1; threads <= 3; threads++) {
+            struct product p = {.m = 100,
+                                .n = 150,
+                                .k = 1100,
+                                .alpha = 1,
+                                .bias = true,
+                                .residual = true,
+                                .tuning = (enum eng_tuning)tuning};
+            each_isa(&p, threads);
+            p.in_place = true;
+            each_isa(&p, threads);
+            p = (struct product){.m = 3, .n = 700, .k = 1024, .alpha = 1, .tuning = p.tuning};
+            each_isa(&p, threads);
+            p = (struct product){.batch_rank = 1,
+                                 .batch = {6},
+                                 .m = 40,
+                                 .n = 100,
+                                 .k = 64,
+                                 .alpha = 1,
+                                 .b_transposed = true,
+                                 .b_dynamic = true,
+                                 .tuning = p.tuning};
+            each_isa(&p, threads);
+        }
+    }
+}
+
+static void test_blas(void **state)
+{
+    (void)state;
+    const char *best = eng_kernels_find(NULL)->name;
+    if (eng_blas_get() == NULL) {
+        printf("this machine has no OpenBLAS: the own products stand in\n");
+    }
+    blas_steps = 0;
+    for (int bits = 0; bits < 128; bits++) {
+        struct product p = {.m = bits & 64 ? 70 : 9,
+                            .n = 45,
+                            .k = 23,
+                            .a_transposed = bits & 1,
+                            .b_transposed = bits & 2,
+                            .b_dynamic = bits & 4,
+                            .a_gap = bits & 8 ? 9 : 0,
+                            .alpha = bits & 16 ? 0.25f : 1,
+                            .bias = bits & 32,
+                            .blas = true};
+        check(&p, best, 1 + (uint32_t)bits % 3);
+        p.batch_rank = 2;
+        p.batch[0] = 3;
+        p.batch[1] = 2;
+        p.b_shared = bits & 32;
+        check(&p, best, 1 + (uint32_t)bits % 3);
+    }
+    static const enum eng_unary_fn fns[] = {ENG_RELU,    ENG_CLIP,       ENG_LEAKY_RELU,
+                                            ENG_SIGMOID, ENG_HARD_SWISH, ENG_TANH,
+                                            ENG_GELU,    ENG_GELU_TANH};
+    for (size_t i = 0; i < sizeof(fns) / sizeof(fns[0]); i++) {
+        for (int bits = 0; bits < 8; bits++) {
+            const struct product p = {.m = bits & 4 ? 200 : 5,
+                                      .n = 139,
+                                      .k = 30,
+                                      .alpha = 1,
+                                      .bias = bits & 1,
+                                      .residual = bits & 2,
+                                      .in_place = (bits & 2) && i % 2,
+                                      .act = true,
+                                      .fn = fns[i],
+                                      .blas = true};
+            check(&p, best, 1 + (uint32_t)i % 3);
+        }
+    }
+    check(&(struct product){.m = 1, .n = 33, .k = 17, .alpha = 1, .blas = true}, best, 2);
+    check(&(struct product){.m = 33, .n = 1, .k = 17, .alpha = 1, .blas = true}, best, 2);
+    print_message("%u products by OpenBLAS\n", blas_steps);
+    if (eng_blas_get() == NULL) {
+        assert_int_equal(blas_steps, 0);
+    } else {
+        assert_true(blas_steps > 300);
+    }
+}
+
+static enum base_status favour(void *ctx, const struct eng_candidate *candidate,
+                               uint64_t deadline_us, double *out_us)
+{
+    (void)deadline_us;
+    *out_us = strcmp(candidate->name, ctx) == 0 ? 1 : 1000;
+    return BASE_OK;
+}
+
+// Makes `search` remember `name` for a problem.
+static void force(struct eng_search *search, const char *problem, const char *name, uint32_t a)
+{
+    const struct eng_candidate list[] = {
+        {.name = "fixed", .a = 99, .cost_us = 10, .fixed = true},
+        {.name = name, .a = a, .cost_us = 10},
+    };
+    const struct eng_search_query query = {.problem = problem,
+                                           .candidates = list,
+                                           .count = 2,
+                                           .measure = favour,
+                                           .ctx = (void *)(uintptr_t)name};
+    size_t index = 0;
+    assert_int_equal(eng_search_choose(search, &query, &index), BASE_OK);
+    assert_int_equal(index, 1);
+}
+
+static double wake_nothing(void *ctx)
+{
+    (void)ctx;
+    return 1;
+}
+
+static double half_a_billion(void *ctx, uint64_t rounds)
+{
+    (void)ctx;
+    return (double)rounds * 1e5;
+}
+
+// What the search remembers is what is prepared.
+static void test_choices_are_honoured(void **state)
+{
+    (void)state;
+    const char *best = eng_kernels_find(NULL)->name;
+    const struct eng_rate_source sources[] = {{.name = best, .flops = half_a_billion},
+                                              {.name = "blas", .flops = eng_blas_flops}};
+    const struct eng_search_options options = {.clock = base_clock_real(),
+                                               .isa = best,
+                                               .threads = 2,
+                                               .sources = sources,
+                                               .source_count = 2,
+                                               .wake = wake_nothing};
+    struct eng_search *search = NULL;
+    assert_int_equal(eng_search_new(&options, &search), BASE_OK);
+    char text[ENG_SEARCH_PROBLEM_BYTES];
+    snprintf(text, sizeof text, "product 64x128x256 b1 nn const e00-1 %s", best);
+    force(search, text, "blas", 1);
+    snprintf(text, sizeof text, "product 64x130x256 b1 nn const e00-1 %s", best);
+    force(search, text, "own", 0);
+    snprintf(text, sizeof text, "cut product 64x130x256 b1 nn const e00-1 %s", best);
+    force(search, text, "alone", ENG_TUNING_ALONE);
+
+    struct base_arena arena;
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    struct eng_pool *pool;
+    assert_int_equal(eng_pool_new(2, &pool), BASE_OK);
+    for (int64_t k = 128; k <= 130; k += 2) {
+        const struct product p = {.m = 64, .n = 256, .k = k, .alpha = 1};
+        uint32_t inputs[2] = {A, B}, outputs[1] = {C};
+        struct eng_command command = {.op = ENG_OP_MATMUL,
+                                      .input_count = 2,
+                                      .output_count = 1,
+                                      .inputs = inputs,
+                                      .outputs = outputs};
+        size_t floats[2];
+        lay_out(&p, &command, &floats[0], &floats[1]);
+        command.u.matmul =
+            (struct eng_matmul){.alpha = 1, .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}};
+        struct eng_tensor tensors[TENSORS] = {0};
+        for (int i = 0; i < TENSORS; i++) {
+            tensors[i].desc = (struct eng_desc){.dtype = ENG_F32, .rank = 1, .dims = {200000}};
+            tensors[i].kind = ENG_TEMP;
+        }
+        float *weights = random_floats(200000);
+        tensors[B].kind = ENG_CONST;
+        tensors[B].data = weights;
+        const struct eng_program program = {
+            .arena = &arena, .tensors = tensors, .tensor_count = TENSORS};
+        const struct eng_prepare prepare = {
+            .arena = &arena, .kernels = eng_kernels_find(NULL), .pool = pool, .search = search};
+        struct eng_step step = {0};
+        assert_int_equal(eng_cpu_prepare_matmul(&prepare, &program, &command, &step), BASE_OK);
+        const bool by_blas = k == 128 && eng_blas_get() != NULL;
+        assert_string_equal(step.kernel, by_blas ? "matmul.blas" : "matmul.packed");
+        assert_int_equal(step.alone, k == 130);
+        free(weights);
+    }
+    eng_pool_free(pool);
+    base_arena_done(&arena);
+    eng_search_free(search);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +636,9 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_low_pairs),
         cmocka_unit_test(test_low_tiles),
+        cmocka_unit_test(test_tunings),
+        cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_choices_are_honoured),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

@@ -480,14 +480,79 @@ static void indices_out_of_range(void **state)
     }
 }
 
+// What a case of one coordinate outside its dimension must say: operator, node, coordinate, value.
+static void expect_outside(struct op_rig *rig, uint32_t coordinate, int64_t row, int64_t value)
+{
+    char words[64];
+    assert_int_equal(op_run(rig, 1), BASE_ERR_INVALID);
+    (void)snprintf(words, sizeof words, "coordinate %u of row %lld is %lld, outside", coordinate,
+                   (long long)row, (long long)value);
+    if (strstr(rig->error.text, words) == NULL || strstr(rig->error.text, rig->op) == NULL ||
+        strstr(rig->error.text, "'n'") == NULL) {
+        fail_msg("'%s' lacks '%s', the node or %s", rig->error.text, words, rig->op);
+    }
+}
+
+// A coordinate outside its own dimension is an error, though the row it leads to exists.
+static void coordinates_out_of_range(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    const int64_t dims[3] = {4, 3, 5};
+    const int64_t index_dims[2] = {6, 2};
+    const int64_t element_dims[3] = {4, 1, 5};
+    const int64_t row_dims[2] = {6, 5};
+    const struct eng_desc in = op_desc(ENG_F32, 3, dims);
+    const struct eng_desc update = op_desc(ENG_F32, 2, row_dims);
+    const struct eng_desc one = op_desc(ENG_F32, 3, element_dims);
+    float *data = op_numbers(eng_desc_count(&in));
+    for (int round = 0; round < 4 * ROUNDS; round++) {
+        struct op_rig rig;
+        const bool is_nd = round % 3 != 2;
+        const bool is_known = round % 2 == 0;
+        const struct eng_desc index =
+            is_nd ? op_desc(ENG_I64, 2, index_dims) : op_desc(ENG_I64, 3, element_dims);
+        const uint32_t depth = is_nd ? 2 : 1;
+        int64_t values[20];
+        for (int64_t i = 0; i < eng_desc_count(&index); i++) {
+            values[i] = random_index(&prng, is_nd ? dims[i % 2] : dims[1]);
+        }
+        const int64_t at = (int64_t)base_prng_below(&prng, (uint64_t)eng_desc_count(&index));
+        const int64_t size = is_nd ? dims[at % 2] : dims[1];
+        // The nearest ones outside, and ones whose products overflow.
+        const int64_t outside[] = {size, -size - 1, INT64_MAX, INT64_MIN, (int64_t)1 << 62};
+        values[at] = outside[base_prng_below(&prng, TEST_COUNT(outside))];
+        op_begin(&rig, round % 3 == 0 ? "GatherND" : is_nd ? "ScatterND" : "ScatterElements", 13);
+        rig.options.isa = round % 4 < 2 ? NULL : "ref";
+        if (!is_nd) {
+            ob_attr_int(&rig.attrs, "axis", 1);
+        }
+        op_input(&rig, &in, data, is_known && round % 5 == 0);
+        op_input(&rig, &index, values, is_known);
+        if (round % 3 != 0) {
+            op_input(&rig, is_nd ? &update : &one, data, false);
+        }
+        expect_outside(&rig, (uint32_t)at % depth, at / depth, values[at]);
+        op_done(&rig);
+    }
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gathers),           cmocka_unit_test(known_gathers_are_regions),
-        cmocka_unit_test(gather_elements),   cmocka_unit_test(scatter_elements),
-        cmocka_unit_test(gather_nd),         cmocka_unit_test(scatter_nd),
-        cmocka_unit_test(reverse_sequences), cmocka_unit_test(compresses),
-        cmocka_unit_test(one_hots),          cmocka_unit_test(indices_out_of_range),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(known_gathers_are_regions),
+        cmocka_unit_test(gather_elements),
+        cmocka_unit_test(scatter_elements),
+        cmocka_unit_test(gather_nd),
+        cmocka_unit_test(scatter_nd),
+        cmocka_unit_test(reverse_sequences),
+        cmocka_unit_test(compresses),
+        cmocka_unit_test(one_hots),
+        cmocka_unit_test(indices_out_of_range),
+        cmocka_unit_test(coordinates_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

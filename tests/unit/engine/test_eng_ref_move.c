@@ -91,7 +91,7 @@ static void scatter_one(enum eng_scatter_fn fn, enum base_status status, const f
     uint32_t updates = rig_in(&rig, ENG_F32, DIMS(3, 2), F32(10, 20, 30, 40, 2, 3));
     uint32_t y = rig_out(&rig, ENG_F32, DIMS(3, 2));
     struct eng_command *command = rig_command(&rig, ENG_OP_SCATTER, IDS(x, at, updates), IDS(y));
-    command->u.scatter = (struct eng_scatter){fn, 3, 3, 2};
+    command->u.scatter = (struct eng_scatter){.fn = fn, .rows = 3, .count = 3, .inner = 2};
     assert_int_equal(rig_run(&rig, command), status);
     if (status == BASE_OK) {
         rig_expect_f32(&rig, y, expected, 6, 0);

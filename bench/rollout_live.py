@@ -1,0 +1,149 @@
+"""Release and abort against 100,000 virtual devices that are online: how long until they have it, how long until they stopped.
+
+Every device runs the device runtime in walle-fleet-sim and keeps a hint stream open to a real gateway over real sockets. The
+rollout has one stage for everybody. Times count from the operator's command to the gateway's durable counts, polled every
+20 ms: `activated` for the release, `on_version` for the abort. Used by rollout_bench.py.
+
+    rollout.t50_s, .t90_s, .t99_s   from start to 50, 90 and 99 % of the devices activated
+    rollout.abort_s                 from abort to the last device stopped (100 %)
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DEVICES, DEVICES_QUICK = 100000, 10000
+SHARES = (("t50_s", 0.5), ("t90_s", 0.9), ("t99_s", 0.99))
+# What hawkBit and AWS IoT Jobs need at least for the same, by their documented limits: a device that polls every 5 minutes
+# (the default) is found after 150 s at the median; 1,000 job executions a minute are the most AWS starts.
+POLL_S, AWS_PER_MINUTE = 300, 1000
+ABORT_BAR_S = 5
+DEADLINE_S = 240
+STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1000000000, "min_dwell_s": 0, "max_failure": 0.5}]
+
+
+class Live:
+    def __init__(self, build, devices):
+        self.bin = os.path.join(os.path.abspath(build), "bin")
+        self.devices = devices
+        self.folder = tempfile.mkdtemp(prefix="walle-bench-")
+        self.children = []
+
+    def close(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, name, *arguments, **more):
+        child = subprocess.Popen([os.path.join(self.bin, name), *arguments], **more)
+        self.children.append(child)
+        return child
+
+    def walle(self, *arguments):
+        run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
+                             env={**os.environ, "WALLE_GATEWAY": self.url}, check=False)
+        if run.returncode != 0:
+            raise SystemExit(f"rollout_bench: walle {' '.join(arguments)}: {run.stdout}{run.stderr}")
+        return run.stdout
+
+    def start_gateway(self):
+        gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
+                             "127.0.0.1:0", "--set", "device.checkin_interval_s=3600", "--set", "limits.connections=16384",
+                             "--set", "device.hint_rate_per_s=0", "--set", "rollout.tick_ms=100",
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        ports = {}
+        while len(ports) < 2:
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", gateway.stdout.readline())
+            if not found:
+                raise SystemExit("rollout_bench: the gateway did not start")
+            ports[found.group(1)] = found.group(2)
+        self.url = f"http://127.0.0.1:{ports['h2c']}"
+
+    def start_fleet(self, public_key):
+        with open(self.path("fleet.log"), "wb") as log:
+            self.start("walle-fleet-sim", "run", "--devices", str(self.devices), "--gateway", self.url, "--trust", public_key,
+                       "--task", "ipv", "--hints", "--arrival-rate", "20000", "--duration", "3600", "--request-timeout", "60000",
+                       "--real-every", "0", "--no-live", "--out", self.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
+
+    def streams(self):
+        """Open hint streams."""
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.url + "/metrics"], capture_output=True, text=True,
+                             timeout=30, check=True)
+        return int(re.search(r"^walle_hint_streams (\d+)$", run.stdout, re.M).group(1))
+
+    def counts(self, rollout):
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", f"{self.url}/api/v1/rollouts/{rollout}"],
+                             capture_output=True, text=True, timeout=30, check=True)
+        return json.loads(run.stdout)["counts"]
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                with open(self.path("fleet.log"), encoding="utf-8", errors="replace") as file:
+                    raise SystemExit(f"rollout_bench: {what} not within {DEADLINE_S} s\n" + file.read()[-600:])
+            time.sleep(0.02)
+        return time.monotonic()
+
+    def run(self):
+        self.start_gateway()
+        key = self.path("release.key")
+        public_key = self.walle("key", "new", "--out", key).strip().splitlines()[-1]
+        self.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", self.path("build"))
+        self.walle("task", "push", self.path("build"))
+        with open(self.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        self.start_fleet(public_key)
+        self.until(lambda: self.streams() >= self.devices, f"{self.devices} hint streams")
+        rollout = json.loads(self.walle("rollout", "start", "ipv", "--build", self.path("build"), "--key", key, "--stages",
+                                        self.path("stages.json"), "--no-start", "-o", "json"))["id"]
+        began = time.monotonic()
+        subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--json", "{}", "-o", os.devnull,
+                        f"{self.url}/api/v1/rollouts/{rollout}/start"], timeout=60, check=True)
+        times = {}
+        for name, share in SHARES:
+            reached = lambda wanted=share: self.counts(rollout)["activated"] >= wanted * self.devices
+            times[name] = self.until(reached, f"{share:.0%} of the devices") - began
+        self.until(lambda: self.counts(rollout)["activated"] >= self.devices, "all devices")
+        began = time.monotonic()
+        subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--json", '{"reason": "measured"}', "-o", os.devnull,
+                        f"{self.url}/api/v1/rollouts/{rollout}/abort"], timeout=60, check=True)
+        times["abort_s"] = self.until(lambda: self.counts(rollout)["on_version"] == 0, "the abort") - began
+        return times
+
+
+def peers(devices):
+    """The least time of the rivals by their documented limits, per name: (peer, seconds)."""
+    aws = devices / AWS_PER_MINUTE * 60
+    return {"t50_s": [("hawkBit poll 300 s, documented", 0.5 * POLL_S), ("AWS 1,000/min, documented", 0.5 * aws)],
+            "t90_s": [("hawkBit poll 300 s, documented", 0.9 * POLL_S), ("AWS 1,000/min, documented", 0.9 * aws)],
+            "t99_s": [("hawkBit poll 300 s, documented", 0.99 * POLL_S), ("AWS 1,000/min, documented", 0.99 * aws)],
+            "abort_s": [("bar", ABORT_BAR_S)]}
+
+
+def measure(build, quick=False, devices=0):
+    """JSON lines of one run."""
+    count = devices or (DEVICES_QUICK if quick else DEVICES)
+    live = Live(build, count)
+    try:
+        times = live.run()
+    finally:
+        live.close()
+    return [{"bench": f"rollout.{name}", "ours": round(times[name], 3), "peer": peer, "theirs": theirs, "unit": "s",
+             "ratio": round(times[name] / theirs, 4), "better": "lower", "detail": {"devices": count}}
+            for name, rivals in peers(count).items() for peer, theirs in rivals]
+
+
+if __name__ == "__main__":
+    import sys
+    for line in measure(sys.argv[1], devices=int(sys.argv[2]) if len(sys.argv) > 2 else 0):
+        print(json.dumps(line))

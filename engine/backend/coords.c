@@ -1,0 +1,27 @@
+// Checks coordinates against their dimensions. Called by the steps of gather and scatter of both
+// backends, on the session's thread.
+#include "backend/coords.h"
+
+enum base_status eng_coords_check(const struct eng_coords *coords, const struct eng_step *step,
+                                  const struct eng_run *run)
+{
+    if (coords->depth == 0) {
+        return BASE_OK;
+    }
+    const uint32_t tensor = step->command->inputs[step->command->input_count - 1];
+    const int64_t *values = run->data[tensor];
+    const int64_t count = eng_desc_count(&step->program->tensors[tensor].desc);
+    for (int64_t at = 0; at < count; at += coords->depth) {
+        for (uint32_t d = 0; d < coords->depth; d++) {
+            const int64_t value = values[at + d], size = coords->dims[d];
+            if (value < -size || value >= size) {
+                return base_error_set(run->error, BASE_ERR_INVALID,
+                                      "%s: coordinate %u of row %lld is %lld, outside -%lld..%lld",
+                                      eng_atomic_text(step->command->op), d,
+                                      (long long)(at / coords->depth), (long long)value,
+                                      (long long)size, (long long)size - 1);
+            }
+        }
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,351 @@
+// Steps that hand products to OpenBLAS. Bias and residual go into C first and the product is added;
+// the activation is a pass over what was just written. Prepared on the planning thread; each of the
+// session's threads takes some rows or columns of the result and calls the library for them.
+#include "backend/cpu/blas_step.h"
+
+#include "backend/cpu/blas.h"
+#include "backend/cpu/gemm_run.h"
+
+#include <string.h>
+
+#define IMAGES_MAX      4096 // products of one command; each is a call
+#define ROWS_PER_CALL   64   // fewer are not worth a thread
+#define COLUMNS_AT_ONCE 64
+
+struct blas_step {
+    const struct eng_blas *blas;
+    const struct eng_gemm_kernels *kernels;
+    struct eng_blas_product shape; // of one image, without operands
+    struct eng_gemm_plan act;      // the activation, as the own product has it
+    uint32_t a, b, c, bias, residual;
+    int64_t images;
+    int64_t *a_offsets, *b_offsets;
+    bool by_columns;
+    int64_t parts; // of an image's rows or columns
+};
+
+struct blas_run {
+    const struct blas_step *d;
+    const float *a, *b, *bias, *residual;
+    float *c;
+};
+
+bool eng_blas_allowed(const struct eng_prepare *ctx)
+{
+    const struct eng_kernels *best = eng_kernels_find(NULL);
+    return ctx->precision == ENG_PRECISION_HIGH && ctx->kernels != NULL && best != NULL &&
+           ctx->kernels->gemm == best->gemm;
+}
+
+// --- one piece of the result ---------------------------------------------------------------------
+
+// Bias and residual of rows x n at c; false when there are none and C is not to be read.
+static bool begin_rows(const struct blas_run *r, float *c, int64_t at, int64_t column, int rows,
+                       int n)
+{
+    const int64_t ldc = r->d->shape.ldc;
+    if (r->bias == NULL && r->residual == NULL) {
+        return false;
+    }
+    for (int i = 0; i < rows; i++) {
+        float *to = c + i * ldc;
+        const float *add = r->bias != NULL ? r->bias + column : NULL;
+        const float *from = r->residual != NULL ? r->residual + at + i * ldc : NULL;
+        if (from == NULL) {
+            memcpy(to, add, (size_t)n * sizeof *to);
+        } else if (add == NULL) {
+            memmove(to, from, (size_t)n * sizeof *to);
+        } else {
+            for (int j = 0; j < n; j++) {
+                to[j] = from[j] + add[j];
+            }
+        }
+    }
+    return true;
+}
+
+static void clip_row(float *x, int n, float low, float high)
+{
+    for (int j = 0; j < n; j++) { // in this order NaN stays
+        const float above = x[j] < low ? low : x[j];
+        x[j] = above > high ? high : above;
+    }
+}
+
+static void leaky_row(float *x, int n, float slope)
+{
+    for (int j = 0; j < n; j++) {
+        x[j] = x[j] < 0 ? x[j] * slope : x[j];
+    }
+}
+
+static void hard_swish_row(float *x, int n, float alpha, float beta)
+{
+    for (int j = 0; j < n; j++) {
+        float gate = alpha * x[j] + beta;
+        gate = gate < 0 ? 0 : gate > 1 ? 1 : gate;
+        x[j] *= gate;
+    }
+}
+
+static void finish_rows(const struct blas_step *d, float *c, int rows, int n)
+{
+    const struct eng_gemm_plan *act = &d->act;
+    for (int i = 0; i < rows && act->act != ENG_GEMM_ACT_NONE; i++) {
+        float *x = c + (int64_t)i * d->shape.ldc;
+        if (act->act == ENG_GEMM_ACT_CLIP) {
+            clip_row(x, n, act->alpha, act->beta);
+        } else if (act->act == ENG_GEMM_ACT_LEAKY) {
+            leaky_row(x, n, act->alpha);
+        } else {
+            hard_swish_row(x, n, act->alpha, act->beta);
+        }
+    }
+    if (act->act_after != ENG_GEMM_ACT_NONE) {
+        d->kernels->act_rows(c, (size_t)rows, (size_t)d->shape.ldc, (size_t)n, act->act_after);
+    }
+}
+
+static void run_part(const struct blas_run *r, int64_t image, int64_t part)
+{
+    const struct blas_step *d = r->d;
+    struct eng_blas_product p = d->shape;
+    const int64_t whole = d->by_columns ? p.n : p.m;
+    const int64_t begin = part * whole / d->parts;
+    const int count = (int)((part + 1) * whole / d->parts - begin);
+    const int64_t row = d->by_columns ? 0 : begin;
+    const int64_t column = d->by_columns ? begin : 0;
+    p.m = d->by_columns ? p.m : count;
+    p.n = d->by_columns ? count : p.n;
+    p.a = r->a + d->a_offsets[image] + row * (p.trans_a ? 1 : p.lda);
+    p.b = r->b + d->b_offsets[image] + column * (p.trans_b ? p.ldb : 1);
+    const int64_t at = image * d->shape.m * (int64_t)p.ldc + row * p.ldc + column;
+    p.c = r->c + at;
+    p.beta = begin_rows(r, p.c, at, column, p.m, p.n) ? 1.0F : 0.0F;
+    eng_blas_sgemm(d->blas, &p);
+    finish_rows(d, p.c, p.m, p.n);
+}
+
+static void run_parts(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct blas_run *r = ctx;
+    for (int64_t item = begin; item < end; item++) {
+        run_part(r, item / r->d->parts, item % r->d->parts);
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_blas(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct blas_step *d = step->state;
+    struct blas_run r = {.d = d,
+                         .a = run->data[d->a],
+                         .b = run->data[d->b],
+                         .c = run->data[d->c],
+                         .bias = optional_data(run, d->bias),
+                         .residual = optional_data(run, d->residual)};
+    eng_pool_for(run->pool, d->images * d->parts, 1, run_parts, &r);
+    return BASE_OK;
+}
+
+// --- preparing -----------------------------------------------------------------------------------
+
+// Strides of a rows x columns operand as BLAS wants them: one of them 1, the other at least the
+// length of what it steps over. A dimension of size 1 may have any stride.
+static bool lead(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
+                 bool *out_trans, int *out_ld)
+{
+    const bool row_major = column_stride == 1 || columns == 1;
+    const bool column_major = row_stride == 1 || rows == 1;
+    int64_t ld;
+    if (row_major && (rows == 1 || row_stride >= columns)) {
+        *out_trans = false;
+        ld = rows == 1 ? columns : row_stride;
+    } else if (column_major && (columns == 1 || column_stride >= rows)) {
+        *out_trans = true;
+        ld = columns == 1 ? rows : column_stride;
+    } else {
+        return false;
+    }
+    ld = ld < 1 ? 1 : ld;
+    *out_ld = (int)ld;
+    return ld <= ENG_BLAS_DIM_MAX;
+}
+
+static void set_parts(struct blas_step *d, const struct eng_prepare *ctx)
+{
+    const int64_t threads = eng_pool_threads(ctx->pool);
+    const int64_t m = d->shape.m, n = d->shape.n;
+    d->parts = 1;
+    if (threads == 1 || d->images >= threads) {
+        return;
+    }
+    // Rows, when there are enough of them: columns would have each thread read all of A.
+    d->by_columns = m < threads * ROWS_PER_CALL && n > m;
+    const int64_t most = d->by_columns ? n / COLUMNS_AT_ONCE : m / (ROWS_PER_CALL / 4);
+    d->parts = most < 1 ? 1 : most < threads ? most : threads;
+}
+
+static enum base_status finish_prepare(struct blas_step *d, const struct eng_prepare *ctx,
+                                       const struct eng_epilogue *epilogue,
+                                       struct eng_step *out_step)
+{
+    d->blas = eng_blas_get();
+    if (d->blas == NULL) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    d->kernels = ctx->kernels->gemm;
+    d->bias = epilogue->bias;
+    d->residual = epilogue->residual;
+    eng_gemm_plan_act(&d->act, epilogue);
+    set_parts(d, ctx);
+    out_step->state = d;
+    out_step->run = run_blas;
+    return BASE_OK;
+}
+
+static bool is_plain_float(const struct eng_program *program, uint32_t tensor)
+{
+    return tensor == ENG_NONE || program->tensors[tensor].desc.dtype == ENG_F32;
+}
+
+static enum base_status unfold(struct blas_step *d, const struct eng_prepare *ctx,
+                               const struct eng_command *command)
+{
+    const uint32_t batch = command->u.matmul.batch_rank;
+    d->images = 1;
+    for (uint32_t i = 0; i < batch; i++) {
+        if (command->box.size[i] > IMAGES_MAX || d->images > IMAGES_MAX) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+        d->images *= command->box.size[i];
+    }
+    if (d->images > IMAGES_MAX) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    const size_t bytes = (size_t)d->images * sizeof(int64_t);
+    d->a_offsets = base_arena_alloc(ctx->arena, bytes);
+    d->b_offsets = base_arena_alloc(ctx->arena, bytes);
+    if (d->a_offsets == NULL || d->b_offsets == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (int64_t image = 0; image < d->images; image++) {
+        int64_t rest = image;
+        d->a_offsets[image] = command->views[0].offset;
+        d->b_offsets[image] = command->views[1].offset;
+        for (uint32_t i = batch; i-- > 0;) {
+            const int64_t index = rest % command->box.size[i];
+            rest /= command->box.size[i];
+            d->a_offsets[image] += index * command->views[0].stride[i];
+            d->b_offsets[image] += index * command->views[1].stride[i];
+        }
+    }
+    return BASE_OK;
+}
+
+// Batch dims that go on where A's rows end are rows of one product, when one B serves them all.
+static int64_t fold_rows(struct blas_step *d, const struct eng_command *command)
+{
+    const uint32_t rank = command->u.matmul.batch_rank;
+    const int64_t rows = command->box.size[rank];
+    const int64_t step = rows * command->views[0].stride[rank];
+    for (int64_t i = 1; i < d->images; i++) {
+        if (d->b_offsets[i] != d->b_offsets[0] || d->a_offsets[i] - d->a_offsets[i - 1] != step) {
+            return rows;
+        }
+    }
+    const int64_t all = rows * d->images;
+    if (all <= ENG_BLAS_DIM_MAX) {
+        d->images = 1;
+        return all;
+    }
+    return rows;
+}
+
+enum base_status eng_blas_prepare_product(const struct eng_prepare *ctx,
+                                          const struct eng_program *program,
+                                          const struct eng_command *command,
+                                          struct eng_step *out_step)
+{
+    const struct eng_epilogue *epilogue = &command->u.matmul.epilogue;
+    const uint32_t rank = command->u.matmul.batch_rank;
+    const int64_t *size = &command->box.size[rank]; // m, n, k
+    if (!eng_blas_allowed(ctx) || !is_plain_float(program, command->inputs[0]) ||
+        !is_plain_float(program, command->inputs[1]) || !is_plain_float(program, epilogue->bias) ||
+        !is_plain_float(program, epilogue->residual)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    for (uint32_t i = 0; i < command->box.rank; i++) {
+        if (command->box.size[i] <= 0 || command->box.size[i] > ENG_BLAS_DIM_MAX) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+    }
+    struct blas_step *d = base_arena_zalloc(ctx->arena, sizeof(*d));
+    if (d == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    d->a = command->inputs[0];
+    d->b = command->inputs[1];
+    d->c = command->outputs[0];
+    BASE_TRY(unfold(d, ctx, command));
+    const int64_t rows = fold_rows(d, command);
+    d->shape = (struct eng_blas_product){.m = (int)rows,
+                                         .n = (int)size[1],
+                                         .k = (int)size[2],
+                                         .ldc = (int)size[1],
+                                         .alpha = command->u.matmul.alpha};
+    const int64_t *sa = &command->views[0].stride[rank], *sb = &command->views[1].stride[rank];
+    if (!lead(rows, size[2], sa[0], sa[2], &d->shape.trans_a, &d->shape.lda) ||
+        !lead(size[2], size[1], sb[2], sb[1], &d->shape.trans_b, &d->shape.ldb)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    BASE_TRY(finish_prepare(d, ctx, epilogue, out_step));
+    out_step->kernel = "matmul.blas";
+    return BASE_OK;
+}
+
+bool eng_blas_fits_conv(const struct eng_conv_shape *s)
+{
+    const int64_t pixels = s->batch * s->out[0] * s->out[1] * s->out[2];
+    return eng_conv_taps(s) == 1 && !s->padded && s->groups == 1 &&
+           s->stride[0] * s->stride[1] * s->stride[2] == 1 && pixels <= ENG_BLAS_DIM_MAX &&
+           s->in_channels <= ENG_BLAS_DIM_MAX && s->out_channels <= ENG_BLAS_DIM_MAX;
+}
+
+enum base_status eng_blas_prepare_conv(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    const struct eng_prepare *ctx = job->ctx;
+    const struct eng_conv_shape *s = &job->shape;
+    if (!eng_blas_allowed(ctx) || !eng_blas_fits_conv(s)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct blas_step *d = base_arena_zalloc(ctx->arena, sizeof(*d));
+    if (d == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    d->a_offsets = d->b_offsets = base_arena_zalloc(ctx->arena, sizeof(int64_t));
+    if (d->a_offsets == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    d->images = 1;
+    d->a = job->command->inputs[0];
+    d->b = job->command->inputs[1];
+    d->c = job->command->outputs[0];
+    // Weights lie [out][in].
+    d->shape = (struct eng_blas_product){.trans_b = true,
+                                         .m = (int)(s->batch * s->out[0] * s->out[1] * s->out[2]),
+                                         .n = (int)s->out_channels,
+                                         .k = (int)s->in_channels,
+                                         .lda = (int)s->in_channels,
+                                         .ldb = (int)s->in_channels,
+                                         .ldc = (int)s->out_channels,
+                                         .alpha = 1.0F};
+    BASE_TRY(finish_prepare(d, ctx, &job->command->u.conv.epilogue, out_step));
+    out_step->kernel = "conv.blas";
+    return BASE_OK;
+}

@@ -1,0 +1,438 @@
+// Plans, their index and the cohorts computed from them, beside a computation per device over every
+// task: random releases with conditions, expressions or nobody in mind, random changes of the plan,
+// cohorts that follow every plan, some plans, or come new, and devices whose attributes change.
+#include "test_kit.h"
+
+#include "base/alloc.h"
+#include "policy/bucket.h"
+#include "policy/expr.h"
+#include "svc/cohort.h"
+#include "wire/profile.h"
+
+#define TASKS    600u
+#define BLOCKS   64u
+#define PLANS    400u
+#define RELEASES 6u // versions of a task that rollouts move between
+
+struct model_task {
+    uint64_t task_id;
+    struct gw_release *releases[RELEASES];
+    struct gw_plan_task now;
+};
+
+struct model {
+    struct base_prng prng;
+    struct model_task tasks[TASKS]; // by ascending id
+    uint32_t count;
+    uint32_t slots[TASKS];
+    uint8_t blocks[BLOCKS][WIRE_ATTRS_BYTES_MAX];
+    size_t block_sizes[BLOCKS];
+};
+
+static struct model model;
+static uint64_t next_release = 1;
+
+static uint32_t below(uint32_t bound)
+{
+    return (uint32_t)base_prng_below(&model.prng, bound);
+}
+
+// ---- Drawing
+
+static const char *const names[] = {"app_version", "channel", "model", "os", "region"};
+static const char *const values[] = {"1", "2.0", "3.1.4", "a", "b", "c", "d", "7.0.0", "beta"};
+
+static struct pol_text text_of(const char *text)
+{
+    return (struct pol_text){text, (uint32_t)strlen(text)};
+}
+
+static void draw_expression(struct gw_release *release, struct pol_target *out)
+{
+    char text[256];
+    const char *name = names[below(TEST_COUNT(names))];
+    const char *other = names[below(TEST_COUNT(names))];
+    const char *value = values[below(TEST_COUNT(values))];
+    const char *second = values[below(TEST_COUNT(values))];
+    static const char *const forms[] = {
+        "%s == \"%s\" && %s != \"%s\"",      "%s == \"%s\" || %s == \"%s\"",
+        "!(%s != \"%s\") && !(%s ~ \"%s\")", "%s in [\"%s\", \"x\"] && (has(%s) || os == \"%s\")",
+        "%s ~ \"*%s\" && %s != \"%s\"",
+    };
+    if (below(4) == 0) {
+        snprintf(text, sizeof(text), "%s == %u", name, 1 + below(7)); // N.0.0 of a text
+    } else {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(text, sizeof(text), forms[below(TEST_COUNT(forms))], name, value, other, second);
+#pragma GCC diagnostic pop
+    }
+    struct pol_expr_error error = {0};
+    size_t bytes = 4096;
+    void *memory = base_arena_alloc(&release->arena, bytes);
+    assert_non_null(memory);
+    if (!pol_expr_compile(text_of(text), memory, bytes, &out->expr, &bytes, &error)) {
+        fail_msg("%s: %s", text, error.message);
+    }
+}
+
+static void draw_target(struct gw_release *release, struct pol_target *out)
+{
+    uint32_t dice = below(10);
+    if (dice == 0) {
+        return; // everybody
+    }
+    if (dice < 6) {
+        draw_expression(release, out);
+        return;
+    }
+    struct pol_cond *conds = base_arena_zalloc(&release->arena, 2 * sizeof(conds[0]));
+    struct pol_value *operands = base_arena_zalloc(&release->arena, 4 * sizeof(operands[0]));
+    assert_non_null(conds);
+    assert_non_null(operands);
+    out->conds = conds;
+    out->cond_count = 1 + below(2);
+    for (uint32_t i = 0; i < out->cond_count; i++) {
+        bool set = below(2) == 0;
+        operands[i * 2].text = text_of(values[below(TEST_COUNT(values))]);
+        operands[i * 2 + 1].text = text_of(values[below(TEST_COUNT(values))]);
+        conds[i] = (struct pol_cond){text_of(names[below(TEST_COUNT(names))]),
+                                     set             ? POL_OP_IN
+                                     : below(3) == 0 ? POL_OP_NE
+                                                     : POL_OP_EQ,
+                                     &operands[i * 2], set ? 2 : 1};
+    }
+}
+
+static struct gw_release *draw_release(uint64_t task_id)
+{
+    struct gw_release *release = calloc(1, sizeof(*release));
+    assert_non_null(release);
+    atomic_init(&release->refs, 1);
+    base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
+    release->id = next_release++;
+    release->task_id = task_id;
+    release->version_id = base_mix64(release->id);
+    release->salt = base_mix64(release->id + 1000);
+    release->release_counter = release->id;
+    draw_target(release, &release->target);
+    release->stage_count = 3;
+    release->stages[0].kind = POL_STAGE_BETA;
+    release->stages[0].max_bucket = POL_BUCKET_COUNT;
+    if (below(2) == 0) {
+        draw_expression(release, &release->stages[0].audience);
+    }
+    release->stages[1].kind = POL_STAGE_GRAY;
+    release->stages[1].max_bucket = (uint16_t)(1 + below(9000));
+    release->stages[2].kind = POL_STAGE_FULL;
+    release->stages[2].max_bucket = POL_BUCKET_COUNT;
+    return release;
+}
+
+// Another state of the task: other baseline, other open rollouts, other stages, retired ones.
+static void change_task(struct model_task *task)
+{
+    struct gw_plan_task *now = &task->now;
+    now->baseline = below(3) == 0 ? NULL : task->releases[0];
+    now->open_count = below(4);
+    for (uint32_t i = 0; i < now->open_count; i++) {
+        now->open[i].release = task->releases[1 + i];
+        now->open[i].state.state = below(5) == 0 ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
+        now->open[i].state.stage_index = (uint16_t)below(3);
+    }
+    now->retired_count = below(8) == 0 ? 1 : 0;
+    now->retired[0] = task->releases[4];
+}
+
+static void add_task(void)
+{
+    struct model_task task = {.task_id = base_prng_next(&model.prng)};
+    uint32_t at = 0;
+    while (at < model.count && model.tasks[at].task_id < task.task_id) {
+        at++;
+    }
+    for (uint32_t i = 0; i < RELEASES; i++) {
+        task.releases[i] = draw_release(task.task_id);
+    }
+    task.now.task_id = task.task_id;
+    task.now.slot = model.count;
+    change_task(&task);
+    memmove(&model.tasks[at + 1], &model.tasks[at], (model.count - at) * sizeof(model.tasks[0]));
+    model.tasks[at] = task;
+    model.count++;
+}
+
+static void draw_block(uint32_t which)
+{
+    struct wire_attrs attrs = {.count = 0};
+    for (uint32_t i = 0; i < TEST_COUNT(names); i++) {
+        if (below(5) == 0) {
+            continue;
+        }
+        struct wire_attr *attr = &attrs.items[attrs.count++];
+        *attr = (struct wire_attr){.name = base_str_of(names[i])};
+        if (below(6) == 0) {
+            attr->type = WIRE_ATTR_INTEGER;
+            attr->integer = 1 + below(7);
+        } else {
+            attr->text = base_str_of(values[below(TEST_COUNT(values))]);
+        }
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, model.blocks[which], sizeof(model.blocks[which]));
+    wire_attrs_write(&writer, &attrs);
+    assert_int_equal(writer.status, BASE_OK);
+    model.block_sizes[which] = base_writer_size(&writer);
+}
+
+static void fill(const void *ctx, uint32_t i, struct gw_plan_task *out)
+{
+    const struct model *from = ctx;
+    *out = from->tasks[i].now;
+}
+
+// ---- What a device should have, from first principles
+
+static uint64_t brute(uint64_t device_id, const struct pol_attrs *attrs)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < model.count; i++) {
+        const struct gw_plan_task *task = &model.tasks[i].now;
+        uint64_t version = 0;
+        if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
+            version = task->baseline->version_id;
+        }
+        for (uint32_t k = 0; k < task->open_count; k++) {
+            const struct gw_release *release = task->open[k].release;
+            if (!pol_target_match(&release->target, attrs).matched) {
+                continue;
+            }
+            bool admitted = false;
+            for (uint32_t s = 0; s <= task->open[k].state.stage_index; s++) {
+                admitted = admitted ||
+                           (pol_bucket(device_id, release->salt) < release->stages[s].max_bucket &&
+                            pol_target_match(&release->stages[s].audience, attrs).matched);
+            }
+            version = admitted ? release->version_id : version;
+            break;
+        }
+        digest += wire_profile_term(task->task_id, version, 0);
+    }
+    return digest;
+}
+
+static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan, uint32_t which)
+{
+    struct gw_attrs_view view;
+    struct gw_cohort *cohort;
+    bool created;
+    assert_int_equal(gw_attrs_view(model.blocks[which], model.block_sizes[which], &view), BASE_OK);
+    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
+                                     model.block_sizes[which], &cohort, &created),
+                     BASE_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t device_id = base_prng_next(&model.prng);
+        uint64_t wanted = brute(device_id, &view.attrs);
+        if (gw_cohort_expected(cohort, device_id) != wanted) {
+            fail_msg("plan %llu, block %u: another digest", (unsigned long long)plan->generation,
+                     which);
+        }
+    }
+    for (uint32_t i = 1; i < cohort->task_count; i++) {
+        assert_true(cohort->tasks[i - 1].task_id < cohort->tasks[i].task_id);
+    }
+}
+
+// A cohort computed by steps and one computed at once are the same, signature included.
+static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, uint32_t which)
+{
+    struct gw_cohorts fresh;
+    struct gw_cohort *a;
+    struct gw_cohort *b;
+    bool created;
+    gw_cohorts_init(&fresh);
+    assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
+                                     model.block_sizes[which], &a, &created),
+                     BASE_OK);
+    assert_int_equal(gw_cohorts_find(&fresh, plan, 0, model.blocks[which], model.block_sizes[which],
+                                     &b, &created),
+                     BASE_OK);
+    assert_true(created);
+    assert_true(a->digest == b->digest);
+    assert_true(a->signature == b->signature);
+    assert_int_equal(a->task_count, b->task_count);
+    assert_memory_equal(a->tasks, b->tasks, a->task_count * sizeof(a->tasks[0]));
+    gw_cohorts_done(&fresh);
+}
+
+static void start(uint32_t tasks)
+{
+    test_seed(&model.prng);
+    model.count = 0;
+    for (uint32_t i = 0; i < tasks; i++) {
+        add_task();
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        draw_block(i);
+    }
+}
+
+static void end(void)
+{
+    for (uint32_t i = 0; i < model.count; i++) {
+        for (uint32_t k = 0; k < RELEASES; k++) {
+            gw_release_unref(model.tasks[i].releases[k]);
+        }
+    }
+}
+
+static struct gw_plan *follow(struct gw_plan *plan)
+{
+    bool changed;
+    struct gw_plan *next = gw_plan_build(plan, model.count, fill, &model, &changed);
+    assert_int_equal(next != NULL, changed);
+    if (next == NULL) {
+        return plan;
+    }
+    assert_true(gw_plan_validate(next));
+    gw_plan_unref(plan);
+    return next;
+}
+
+static void cohorts_follow_every_change(void **state)
+{
+    (void)state;
+    struct gw_cohorts cohorts;
+    start(TASKS / 2);
+    gw_cohorts_init(&cohorts);
+    struct gw_plan *plan = follow(NULL);
+    for (uint32_t round = 0; round < PLANS; round++) {
+        uint32_t dice = below(20);
+        uint32_t changes = dice == 0 ? 200 : dice < 15 ? 1 + below(3) : 0;
+        for (uint32_t i = 0; i < changes; i++) {
+            change_task(&model.tasks[below(model.count)]);
+        }
+        if (dice > 14 && model.count < TASKS) {
+            add_task();
+        }
+        if (below(3) == 0) {
+            draw_block(below(BLOCKS)); // a device's attributes changed
+        }
+        plan = follow(plan);
+        uint32_t seen = below(6); // the others fall behind
+        for (uint32_t i = 0; i < seen; i++) {
+            check_cohort(&cohorts, plan, below(BLOCKS));
+        }
+        if (round % 10 == 0) {
+            check_fresh(&cohorts, plan, below(BLOCKS));
+        }
+    }
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        check_cohort(&cohorts, plan, i);
+        check_fresh(&cohorts, plan, i);
+    }
+    printf("%llu cohorts computed at once, %llu tasks evaluated\n",
+           (unsigned long long)cohorts.compiled, (unsigned long long)cohorts.evaluated);
+    gw_cohorts_done(&cohorts);
+    gw_plan_unref(plan);
+    end();
+}
+
+// The same state again is no new plan, and a change costs each cohort that task only.
+static void changes_cost_what_changed(void **state)
+{
+    (void)state;
+    struct gw_cohorts cohorts;
+    start(TASKS - 1);
+    gw_cohorts_init(&cohorts);
+    struct gw_plan *plan = follow(NULL);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        check_cohort(&cohorts, plan, i);
+    }
+    bool changed;
+    assert_null(gw_plan_build(plan, model.count, fill, &model, &changed));
+    assert_false(changed);
+    uint64_t compiled = cohorts.compiled;
+    uint64_t evaluated = cohorts.evaluated;
+    assert_true(evaluated < (uint64_t)compiled * TASKS); // the index left some out
+    uint64_t generation = plan->generation;
+    do {
+        change_task(&model.tasks[7]);
+        plan = follow(plan);
+    } while (plan->generation == generation);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        check_cohort(&cohorts, plan, i);
+    }
+    assert_int_equal(cohorts.compiled, compiled);
+    assert_int_equal(cohorts.evaluated, evaluated + cohorts.count);
+    gw_cohorts_done(&cohorts);
+    gw_plan_unref(plan);
+    end();
+}
+
+// The signature of a cohort changes when a task that concerns it does, and when a release is
+// retired anywhere; not when another cohort's task does.
+static void signatures_tell_what_concerns(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"os == \"a\"", "os == \"b\""};
+    struct gw_cohorts cohorts;
+    start(1);
+    gw_cohorts_init(&cohorts);
+    add_task();
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gw_release *release = model.tasks[i].releases[1];
+        struct pol_expr_error error;
+        size_t bytes = 4096;
+        void *memory = base_arena_alloc(&release->arena, bytes);
+        release->target = (struct pol_target){0};
+        assert_true(pol_expr_compile(text_of(texts[i]), memory, bytes, &release->target.expr,
+                                     &bytes, &error));
+        model.tasks[i].now.baseline = NULL;
+        model.tasks[i].now.retired_count = 0;
+        model.tasks[i].now.open_count = 1;
+        model.tasks[i].now.open[0] =
+            (struct gw_plan_open){release, {.state = POL_ROLLOUT_RUNNING, .stage_index = 1}};
+    }
+    struct wire_attrs attrs = {.count = 1};
+    attrs.items[0] = (struct wire_attr){.name = BASE_STR("os"), .text = BASE_STR("a")};
+    struct base_writer writer;
+    base_writer_init(&writer, model.blocks[0], sizeof(model.blocks[0]));
+    wire_attrs_write(&writer, &attrs);
+    size_t size = base_writer_size(&writer);
+    struct gw_plan *plan = follow(NULL);
+    struct gw_cohort *cohort;
+    bool created;
+    uint64_t signatures[4];
+    for (uint32_t step = 0; step < 4; step++) {
+        if (step == 1) {
+            model.tasks[1].now.open[0].state.stage_index = 2; // the other's
+        } else if (step == 2) {
+            model.tasks[0].now.open[0].state.stage_index = 2; // its own
+        } else if (step == 3) {
+            model.tasks[1].now.retired_count = 1;
+            model.tasks[1].now.retired[0] = model.tasks[1].releases[4];
+        }
+        plan = follow(plan);
+        assert_int_equal(
+            gw_cohorts_find(&cohorts, plan, 0, model.blocks[0], size, &cohort, &created), BASE_OK);
+        assert_int_equal(cohort->task_count, 1);
+        signatures[step] = cohort->signature;
+    }
+    assert_true(signatures[0] == signatures[1]);
+    assert_true(signatures[1] != signatures[2]);
+    assert_true(signatures[2] != signatures[3]);
+    gw_cohorts_done(&cohorts);
+    gw_plan_unref(plan);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cohorts_follow_every_change),
+        cmocka_unit_test(changes_cost_what_changed),
+        cmocka_unit_test(signatures_tell_what_concerns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
