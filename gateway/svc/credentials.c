@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define ROW_VERSION 1
-#define SLOTS_FIRST 64u
+#define SLOTS_FIRST 16u
 
 struct slot {
     uint64_t device_id;
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct slot) == 24, "24 bytes a device");
 struct shard {
     pthread_mutex_t lock;
     struct slot *slots;
-    uint32_t slot_count; // power of two, 0: none yet
+    uint32_t slot_count; // 0: none yet
     uint32_t used;
 } __attribute__((aligned(128)));
 
@@ -132,17 +132,17 @@ static struct slot *probe(struct slot *slots, uint32_t slot_count, uint64_t hash
     if (slot_count == 0) {
         return NULL;
     }
-    uint32_t mask = slot_count - 1;
-    uint32_t at = (uint32_t)hash & mask;
+    // Any number of slots: the low half of the hash, scaled.
+    uint32_t at = (uint32_t)((hash & UINT32_MAX) * slot_count >> 32);
     while (slots[at].state_used != 0 && slots[at].device_id != device_id) {
-        at = (at + 1) & mask;
+        at = at + 1 < slot_count ? at + 1 : 0;
     }
     return &slots[at];
 }
 
 static bool grow(struct shard *shard)
 {
-    uint32_t wanted = shard->slot_count == 0 ? SLOTS_FIRST : shard->slot_count * 2;
+    uint32_t wanted = shard->slot_count + shard->slot_count / 4 + SLOTS_FIRST;
     struct slot *slots = calloc(wanted, sizeof(*slots));
     if (slots == NULL) {
         return false;
@@ -168,8 +168,8 @@ bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
     bool ok = true;
     if (slot == NULL || slot->state_used == 0) {
         ok = shard->used < GW_CREDENTIALS_MAX / GW_CREDENTIAL_SHARDS;
-        // At most three quarters full.
-        if (ok && (shard->used + 1) * 4 > shard->slot_count * 3) {
+        // At most four fifths full.
+        if (ok && (uint64_t)(shard->used + 1) * 5 > (uint64_t)shard->slot_count * 4) {
             ok = grow(shard);
         }
         slot = ok ? probe(shard->slots, shard->slot_count, hash, device_id) : NULL;

@@ -6,9 +6,10 @@
 // gw_core_options.device_auth_required is set. A revoked device is refused at its next request, and
 // its hint streams end.
 //
-// SHARED MUTABLE STATE: 24 bytes a device in a table of its own, in shards with a mutex each, so
-// that a check-in needs no disk and, while no device is enrolled, not even a look-up. Workers ask;
-// the control thread, and the writer thread for what has just become durable, change it.
+// SHARED MUTABLE STATE: a slot of 24 bytes for each in a table of its own, four fifths full, in
+// shards with a mutex each, so that a check-in needs no disk and, while no device is enrolled, not
+// even a look-up. Workers ask; the control thread, and the writer thread for what has just become
+// durable, change it.
 #ifndef GW_CREDENTIALS_H
 #define GW_CREDENTIALS_H
 
