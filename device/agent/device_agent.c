@@ -7,6 +7,7 @@
 #include "posix/posix_port.h"
 
 #include "base/prng.h"
+#include "wire/root.h"
 
 #include <argp.h>
 #include <event2/event.h>
@@ -32,6 +33,9 @@ enum {
     OPTION_ID,
     OPTION_ATTR,
     OPTION_TRUST,
+    OPTION_ROOT,
+    OPTION_MIRROR,
+    OPTION_TIMEOUT,
     OPTION_THRESHOLD,
     OPTION_INTERVAL,
     OPTION_ONCE,
@@ -45,6 +49,8 @@ enum {
 struct agent {
     struct posix_options options;
     char host[URL_HOST_MAX];
+    char mirror_hosts[POSIX_MIRRORS_MAX][URL_HOST_MAX];
+    uint8_t root[WIRE_META_BYTES_MAX];
     bool have_gateway;
     bool have_id;
     bool insecure;
@@ -66,6 +72,8 @@ static const struct argp_option options[] = {
     {"id", OPTION_ID, "HEX16", 0, "device id, 16 hex digits", 0},
     {"attr", OPTION_ATTR, "NAME=VALUE", 0, "attribute, as in os=android; repeat for more", 0},
     {"trust", OPTION_TRUST, "KEY", 0, "trusted release key: 64 hex digits or a file with them", 0},
+    {"root", OPTION_ROOT, "FILE", 0,
+     "root the device is born with (walle root init makes one); instead of --trust", 0},
     {"threshold", OPTION_THRESHOLD, "N", 0, "trusted keys that must sign (1)", 0},
     {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
     {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
@@ -74,6 +82,10 @@ static const struct argp_option options[] = {
      "enrol with the token in FILE, once; the credential is kept in --dir", 0},
     {"cert", OPTION_CERTIFICATE, "FILE", 0, "client certificate (PEM) shown to the gateway", 0},
     {"cert-key", OPTION_CERTIFICATE_KEY, "FILE", 0, "its private key (PEM)", 0},
+    {"mirror", OPTION_MIRROR, "URL", 0,
+     "another place that serves content, asked before the gateway; repeat for more", 0},
+    {"request-timeout", OPTION_TIMEOUT, "MILLISECONDS", 0,
+     "without an answer, or with less than 4 KiB of one (30000)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0, "end when a check-in was answered and nothing is left to do", 0},
     {"verbose", 'v', NULL, 0, "log details", 0},
@@ -93,17 +105,19 @@ static uint64_t number_or_die(struct argp_state *state, const char *name, const 
     return value;
 }
 
-static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)
+// Parses a URL of `option`; the host is copied into `host`.
+static void url_parse(struct argp_state *state, const char *option, const char *text,
+                      char host_out[URL_HOST_MAX], struct posix_mirror *out)
 {
     struct base_str url = base_str_of(text);
     const struct base_str https = BASE_STR("https://");
     const struct base_str http = BASE_STR("http://");
-    agent->options.tls = base_str_starts(url, https);
-    if (!agent->options.tls && !base_str_starts(url, http)) {
-        argp_error(state, "--gateway: '%s' must start with https:// or http://", text);
+    out->tls = base_str_starts(url, https);
+    if (!out->tls && !base_str_starts(url, http)) {
+        argp_error(state, "--%s: '%s' must start with https:// or http://", option, text);
         return;
     }
-    size_t skip = agent->options.tls ? https.size : http.size;
+    size_t skip = out->tls ? https.size : http.size;
     struct base_str rest = {url.data + skip, url.size - skip};
     if (rest.size > 0 && rest.data[rest.size - 1] == '/') {
         rest.size--;
@@ -115,17 +129,37 @@ static void gateway_parse(struct argp_state *state, struct agent *agent, const c
         host.size = (size_t)(colon - rest.data);
         struct base_str digits = {colon + 1, rest.size - host.size - 1};
         if (base_str_u64(digits, &port) != BASE_OK || port == 0 || port > UINT16_MAX) {
-            argp_error(state, "--gateway: '%s' has no valid port", text);
+            argp_error(state, "--%s: '%s' has no valid port", option, text);
         }
     }
-    if (host.size == 0 || host.size >= sizeof(agent->host)) {
-        argp_error(state, "--gateway: '%s' has no valid host", text);
+    if (host.size == 0 || host.size >= URL_HOST_MAX) {
+        argp_error(state, "--%s: '%s' has no valid host", option, text);
         return;
     }
-    memcpy(agent->host, host.data, host.size);
-    agent->options.host = (struct base_str){agent->host, host.size};
-    agent->options.port = (uint16_t)port;
+    memcpy(host_out, host.data, host.size);
+    out->host = (struct base_str){host_out, host.size};
+    out->port = (uint16_t)port;
+}
+
+static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    struct posix_mirror gateway = {.tls = false};
+    url_parse(state, "gateway", text, agent->host, &gateway);
+    agent->options.host = gateway.host;
+    agent->options.port = gateway.port;
+    agent->options.tls = gateway.tls;
     agent->have_gateway = true;
+}
+
+static void mirror_parse(struct argp_state *state, struct agent *agent, const char *text)
+{
+    uint32_t at = agent->options.mirror_count;
+    if (at == POSIX_MIRRORS_MAX) {
+        argp_error(state, "--mirror: more than %d", POSIX_MIRRORS_MAX);
+        return;
+    }
+    url_parse(state, "mirror", text, agent->mirror_hosts[at], &agent->options.mirrors[at]);
+    agent->options.mirror_count++;
 }
 
 // These are text even when they look like numbers: "14" is a version of an operating system.
@@ -203,6 +237,25 @@ static void trust_parse(struct argp_state *state, struct agent *agent, const cha
     config->trusted_key_count++;
 }
 
+static void root_parse(struct argp_state *state, struct agent *agent, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        argp_error(state, "--root: cannot read '%s'", path);
+        return;
+    }
+    size_t size = fread(agent->root, 1, sizeof(agent->root), file);
+    (void)fclose(file);
+    struct wire_envelope envelope;
+    if (wire_envelope_parse(agent->root, size, &envelope) != BASE_OK ||
+        envelope.type != WIRE_ENVELOPE_TYPE_ROOT) {
+        argp_error(state, "--root: %s does not hold a root", path);
+        return;
+    }
+    agent->options.config.root = agent->root;
+    agent->options.config.root_bytes = size;
+}
+
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
     if (!agent->have_gateway || agent->options.dir == NULL) {
@@ -215,8 +268,8 @@ static void arguments_check(struct argp_state *state, const struct agent *agent)
     if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
         argp_error(state, "with https, --ca or --insecure is needed");
     }
-    if (agent->options.config.trusted_key_count == 0) {
-        argp_error(state, "--trust is needed: without a release key no task could ever run");
+    if (agent->options.config.trusted_key_count == 0 && agent->options.config.root == NULL) {
+        argp_error(state, "--root or --trust is needed: otherwise no task could ever run");
     }
 }
 
@@ -248,6 +301,16 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);
+        break;
+    case OPTION_MIRROR:
+        mirror_parse(state, agent, text);
+        break;
+    case OPTION_TIMEOUT:
+        config->request_timeout_ms =
+            (uint32_t)number_or_die(state, "request-timeout", text, 3600000);
+        break;
+    case OPTION_ROOT:
+        root_parse(state, agent, text);
         break;
     case OPTION_THRESHOLD:
         config->signature_threshold =
@@ -357,11 +420,13 @@ static void stats_print(struct agent *agent)
     base_log_info(
         &agent->log, "device",
         "check-ins %llu, pulls %llu (%llu bytes, %llu resumed), runs %llu, failures %llu, "
-        "rollbacks %llu, refused offers %llu",
+        "rollbacks %llu, refused offers %llu, refused metadata %llu, leases lost %llu, kills %llu",
         (unsigned long long)stats.checkins, (unsigned long long)stats.pulls,
         (unsigned long long)stats.pulled_bytes, (unsigned long long)stats.resumed_bytes,
         (unsigned long long)stats.runs, (unsigned long long)stats.failures,
-        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers);
+        (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers,
+        (unsigned long long)stats.refused_metadata, (unsigned long long)stats.leases_lost,
+        (unsigned long long)stats.kills);
 }
 
 // ---- Enrolment

@@ -33,6 +33,7 @@ static void pull_idle(struct dev_pull *pull)
     pull->phase = DEV_PULL_IDLE;
     pull->attempts = 0;
     pull->corrupt = 0;
+    pull->source = 0;
     pull->file = 0;
     dev_backoff_reset(&pull->backoff);
 }
@@ -53,7 +54,8 @@ void dev_pull_forget(struct dev_runtime *runtime, const struct dev_task *task)
 
 // The pull is over without success. It starts anew when the gateway offers the version again, and
 // is reported only once.
-static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, const char *why)
+static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, enum base_status code,
+                    const char *why)
 {
     struct dev_task *task = task_of(runtime);
     dev_pull_stop(runtime);
@@ -70,17 +72,21 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, co
         .task_id = task->id,
         .version_id = wire_version_id(&task->accepted),
         .rollout_id = task->accepted_rollout,
+        .fingerprint = (uint64_t)(-(int64_t)code), // of the check that failed
         .detail = base_str_of(why),
     };
+    base_log_debug(runtime->ports->log, "device", "version given up: %s (%s)", why,
+                   base_status_name(code));
     dev_outcome(runtime, &outcome);
 }
 
 // This version can never run here: refuse it from now on.
-static void not_for_us(struct dev_runtime *runtime, enum wire_outcome_kind kind, const char *why)
+static void not_for_us(struct dev_runtime *runtime, enum wire_outcome_kind kind,
+                       enum base_status code, const char *why)
 {
     task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
     dev_garbage_made(runtime);
-    give_up(runtime, kind, why);
+    give_up(runtime, kind, code, why);
 }
 
 // Tries again later, or gives up after too many attempts without progress.
@@ -90,8 +96,9 @@ static void retry_later(struct dev_runtime *runtime, const char *why)
     exchange_cancel(runtime);
     dev_delta_close(runtime);
     runtime->stats.bad_requests++;
+    pull->source++;
     if (++pull->attempts >= DEV_PULL_ATTEMPTS_MAX) {
-        give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, why);
+        give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, BASE_OK, why);
         return;
     }
     uint32_t wait_ms = dev_backoff_next(&pull->backoff, dev_random(runtime), pull->retry_after_s);
@@ -172,7 +179,7 @@ static void pick(struct dev_runtime *runtime)
     }
     enum base_status status = dev_manifest_open(runtime, &task->accepted, &manifest);
     if (base_status_is_input(status)) {
-        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, "manifest is malformed");
+        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, status, "manifest is malformed");
         return;
     }
     if (status != BASE_OK) {
@@ -180,9 +187,11 @@ static void pick(struct dev_runtime *runtime)
         return;
     }
     if (!base_str_equal(manifest.parsed.task_name, dev_task_name(task))) {
-        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, "manifest is of another task");
+        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, BASE_ERR_TARGET,
+                   "manifest is of another task");
     } else if (manifest.parsed.runtime_abi != WIRE_RUNTIME_ABI) {
-        not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, "runtime is too old or too new");
+        not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_UNSUPPORTED,
+                   "runtime is too old or too new");
     } else {
         files_pick(runtime, &manifest.parsed);
     }
@@ -211,8 +220,9 @@ static void blob_finish(struct dev_runtime *runtime)
             return;
         }
         blob_drop(runtime);
-        if (++pull->corrupt >= DEV_PULL_CORRUPT_MAX) {
-            give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, "content does not match its hash");
+        if (++pull->corrupt >= DEV_PULL_CORRUPT_MAX + runtime->settings.mirrors) {
+            give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, BASE_ERR_HASH,
+                    "content does not match its hash");
         } else {
             retry_later(runtime, "content does not match its hash");
         }
@@ -303,6 +313,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
         .path = {path, PATH_PREFIX_SIZE + WIRE_SHA256_HEX},
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
         .range_from = pull->have,
+        .source = pull->source,
     };
     pull->delta.asked = dev_delta_in_use(pull);
     pull->delta.body = false;

@@ -78,6 +78,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->signature_threshold = or_default(config->signature_threshold, 1);
     settings->root = config->root;
     settings->root_bytes = config->root_bytes;
+    settings->mirrors = config->mirrors;
     settings->tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     settings->checkin_interval_s = or_default(config->checkin_interval_s, DEFAULT_INTERVAL_S);
@@ -411,7 +412,7 @@ static enum base_status offers_walk(struct dev_runtime *runtime, struct dev_offe
         bool ready = false;
         at += dev_offers_feed(stream, bytes + at, size - at, &ready);
         if (ready && take) {
-            dev_offer_take(runtime, stream->bytes, stream->size);
+            dev_offer_take(runtime, stream->bytes, stream->size, stream->flags);
         }
     }
     return dev_offers_complete(stream) ? BASE_OK : BASE_ERR_INVALID;

@@ -87,6 +87,7 @@ struct dev_task {
     uint8_t crashes;       // of the active version on trial
     bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
+    bool offered;          // by the check-in under way
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
@@ -99,6 +100,7 @@ struct dev_settings {
     uint32_t signature_threshold;
     const uint8_t *root; // NULL: trusted_keys count
     size_t root_bytes;
+    uint32_t mirrors;
     uint32_t tasks_max;
     uint32_t outcomes_max;
     uint32_t checkin_interval_s;
@@ -161,6 +163,7 @@ struct dev_pull {
     uint32_t file;     // files before this one are complete
     uint32_t attempts; // since the last progress
     uint32_t window;   // bytes since the deadline was moved
+    uint32_t source;   // where content is asked for: one on with each failure
     uint32_t corrupt;
     uint32_t retry_after_s;
     int status;
@@ -222,10 +225,11 @@ struct dev_trust {
     uint32_t steps; // of the root chain in this cycle
     int status;
     uint8_t phase;
-    bool wanted;   // a cycle is to be done
-    bool changed;  // something new came in this cycle: check in again
-    bool directed; // the answer under way began with a director's answer that holds
-    bool asked;    // a nonce is out
+    bool wanted;      // a cycle is to be done
+    bool changed;     // something new came in this cycle: check in again
+    bool misdirected; // it began with one that does not: what follows is not looked at
+    bool directed;    // the answer under way began with a director's answer that holds
+    bool asked;       // a nonce is out
     uint8_t nonce[WIRE_NONCE_BYTES];
     uint8_t scenario_size; // whose snapshot is missing; 0: none
     char scenario[WIRE_SCENARIO_MAX];
@@ -300,7 +304,15 @@ bool dev_task_valid(const struct dev_task *task);
 // ---- device_offer.c
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
-void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size);
+// With WIRE_OFFER_FLAG_RETRY among the answer's `flags` a version that failed here may be tried
+// again.
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
+                    uint8_t flags);
+// A check-in begins: nothing has been offered by it.
+void dev_offers_none(struct dev_runtime *runtime);
+// A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
+// pulled for an INSTALL that was not offered again is given up.
+void dev_offers_withdrawn(struct dev_runtime *runtime);
 // True when `mark` was refused before; notes it otherwise.
 bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 

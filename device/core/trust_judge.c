@@ -20,6 +20,7 @@ void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
     memcpy(ask.nonce, trust->nonce, WIRE_NONCE_BYTES);
     trust->asked = true;
     trust->directed = false;
+    trust->misdirected = false;
     wire_ask_text(&ask, text);
 }
 
@@ -69,6 +70,7 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
     trust->directed = false;
     enum base_status status = director_check(runtime, bytes, size, &latest_s);
     trust->asked = false; // a nonce is good for one answer
+    trust->misdirected = status != BASE_OK;
     if (status != BASE_OK) {
         dev_trust_refused(runtime, "director's answer", status);
         if (status == BASE_ERR_SIGNATURE || status == BASE_ERR_THRESHOLD) {
@@ -180,6 +182,9 @@ enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wir
     struct wire_timestamp timestamp;
     const uint8_t *bytes = NULL;
     size_t size = 0;
+    if (trust->misdirected) {
+        return BASE_ERR_BUSY; // refused and reported already
+    }
     if (!trust->directed || !director_names(&trust->work->director, release)) {
         return BASE_ERR_DIRECTOR;
     }

@@ -14,7 +14,11 @@
 
 static uint32_t bits(uint16_t mask)
 {
-    return (uint32_t)__builtin_popcount(mask);
+    uint32_t count = 0;
+    for (; mask != 0; mask = (uint16_t)(mask & (mask - 1u))) {
+        count++;
+    }
+    return count;
 }
 
 static bool role_ok(const struct wire_role *role, uint32_t key_count)
@@ -27,7 +31,7 @@ static bool prefix_ok(struct base_str prefix)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789._/-";
     for (size_t i = 0; i < prefix.size; i++) {
-        if (prefix.data[i] == '\0' || strchr(alphabet, prefix.data[i]) == NULL) {
+        if (memchr(alphabet, prefix.data[i], sizeof(alphabet) - 1) == NULL) {
             return false;
         }
     }

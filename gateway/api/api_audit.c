@@ -5,6 +5,7 @@
 #include "svc/audit.h"
 #include "svc/blob.h"
 #include "svc/credentials.h"
+#include "svc/director.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>
@@ -69,6 +70,16 @@ static json_t *short_blob(struct gw_core *core, const struct gw_api_call *call)
                : json_null();
 }
 
+static json_t *short_trust(struct gw_core *core)
+{
+    struct gw_trust_view view;
+
+    gw_trust_view(core, &view);
+    return json_pack("{s:I, s:I, s:I}", "root_version", (json_int_t)view.root_version,
+                     "timestamp_version", (json_int_t)view.timestamp_version, "kills",
+                     (json_int_t)view.kill_count);
+}
+
 json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)
 {
     struct gw_version_view version;
@@ -101,6 +112,8 @@ json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)
         return gw_tenant_find(core, call->text, &tenant)
                    ? json_pack("{s:s%}", "name", call->text.data, call->text.size)
                    : json_null();
+    case GW_API_GATEWAY:
+        return short_trust(core);
     case GW_API_NOTHING:
     case GW_API_SUBJECT_COUNT:
         break;

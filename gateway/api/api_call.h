@@ -24,6 +24,7 @@ enum gw_api_subject {
     GW_API_DEVICE,      // `id`
     GW_API_TOKEN,       // `id`
     GW_API_TENANT_NEW,  // `text`
+    GW_API_GATEWAY,     // all tenants'
     GW_API_SUBJECT_COUNT
 };
 
@@ -149,6 +150,11 @@ void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_audit_prepare(struct gw_api_call *call);
 void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call);
 void gw_api_openapi(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_trust_prepare(struct gw_api_call *call);
+void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_kill_prepare(struct gw_api_call *call);
+void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
 
 // The console page and its headers; answers GET and HEAD of `/`.
 void gw_api_console(struct gw_exchange *exchange);

@@ -55,6 +55,9 @@ bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
     case GW_API_TENANT_NEW:
         return call->actor.every_tenant ||
                refuse(call, 403, "only an operator of all tenants makes new ones");
+    case GW_API_GATEWAY:
+        return call->actor.every_tenant ||
+               refuse(call, 403, "this concerns all tenants: it needs an operator of all of them");
     case GW_API_TOKEN: // the core looks at the tenant
     case GW_API_BLOB:
     case GW_API_NOTHING:

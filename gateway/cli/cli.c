@@ -35,6 +35,11 @@ const char *cli_option_name(enum cli_option option)
     return option_names[option];
 }
 
+bool cli_option_repeats(enum cli_option option)
+{
+    return option == CLI_OPTION_KEY || option == CLI_OPTION_MEMBER || option == CLI_OPTION_RELEASE;
+}
+
 enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint64_t fallback,
                              uint64_t max, uint64_t *out_value)
 {

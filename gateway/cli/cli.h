@@ -38,7 +38,15 @@ enum cli_exit {
     X(VERSION, 0, "version", "X.Y.Z", "Version instead of the one in task.json")                   \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
-    X(KEY, 0, "key", "FILE", "Private key that signs the release")                                 \
+    X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \
+    X(MEMBER, 0, "member", "FILE", "Public key of the root role; repeat it for more")              \
+    X(RELEASE, 0, "release", "FILE", "Public key that may sign releases; repeat it for more")      \
+    X(PREFIX, 0, "prefix", "TEXT", "Tasks these release keys are for (all)")                       \
+    X(THRESHOLD, 0, "threshold", "N", "Root keys that must sign (a majority)")                     \
+    X(NARROW, 0, "narrow", "N", "Release keys that must sign for few devices (1)")                 \
+    X(WIDE, 0, "wide", "N", "Release keys that must sign for many devices (2, or all)")            \
+    X(WIDE_PERCENT, 0, "wide-percent", "P", "More than this share is many (5)")                    \
+    X(LEASE, 0, "lease", "SECONDS", "Longest lease in beta and gray stages; 0: none (3600)")       \
     X(STAGES, 0, "stages", "FILE", "Stages (JSON list) instead of the default ladder")             \
     X(TARGET, 0, "target", "EXPR", "Which devices: an expression, or a file of conditions")        \
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
@@ -121,6 +129,9 @@ enum cli_exit cli_option_u64(const struct cli *cli, enum cli_option option, uint
 enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, double fallback,
                               double max, double *out_value);
 
+// May the option be given more than once? Its value is then all of them, one a line.
+bool cli_option_repeats(enum cli_option option);
+
 // Commands, by file.
 enum cli_exit cli_completion_bash(struct cli *cli);
 enum cli_exit cli_completion_zsh(struct cli *cli);
@@ -143,6 +154,12 @@ enum cli_exit cli_rollout_resume(struct cli *cli);
 enum cli_exit cli_rollout_promote(struct cli *cli);
 enum cli_exit cli_rollout_abort(struct cli *cli);
 enum cli_exit cli_rollout_simulation(struct cli *cli);
+enum cli_exit cli_root_init(struct cli *cli);
+enum cli_exit cli_root_rotate(struct cli *cli);
+enum cli_exit cli_root_sign(struct cli *cli);
+enum cli_exit cli_root_show(struct cli *cli);
+enum cli_exit cli_root_push(struct cli *cli);
+enum cli_exit cli_release_kill(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
 enum cli_exit cli_device_enroll_token(struct cli *cli);

@@ -7,10 +7,36 @@
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
      CLI_BIT(MAX_FAILURE))
 
+#define ROOT_BITS                                                                                  \
+    (CLI_BITS_GATEWAY | CLI_BIT(OUT) | CLI_BIT(KEY) | CLI_BIT(MEMBER) | CLI_BIT(RELEASE) |         \
+     CLI_BIT(PREFIX) | CLI_BIT(THRESHOLD) | CLI_BIT(NARROW) | CLI_BIT(WIDE) |                      \
+     CLI_BIT(WIDE_PERCENT) | CLI_BIT(LEASE) | CLI_BIT(EXPIRES))
+
 const struct cli_command cli_commands[] = {
     {"key", "new", "", "Draw an Ed25519 key pair for signing releases.",
      "  walle key new --out release.key     also writes release.key.pub and prints the public key",
      CLI_BIT(OUT) | CLI_BIT(FORMAT), 0, 0, cli_key_new},
+    {"root", "init", "",
+     "Make a fleet's first root: who may sign what. Every --key is a root key and signs.",
+     "  walle root init --out root.1 --key a.key --key b.key --member c.key.pub --release "
+     "ci.key.pub\n"
+     "  walle root init --out root.1 --key a.key --release a.key.pub --release b.key.pub --wide 2",
+     ROOT_BITS, 0, 0, cli_root_init},
+    {"root", "rotate", "FILE",
+     "Make the successor of a root: the same but for what is given here. Old and new root keys "
+     "sign.",
+     "  walle root rotate root.1 --out root.2 --key a.key --key b.key --release new-ci.key.pub",
+     ROOT_BITS, 1, 1, cli_root_rotate},
+    {"root", "sign", "FILE", "Add signatures to a root, where the keys are.",
+     "  walle root sign root.2 --key c.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1, cli_root_sign},
+    {"root", "show", "FILE", "Show a root: roles, keys, thresholds, who signed.",
+     "  walle root show root.2", CLI_BIT(FORMAT), 1, 1, cli_root_show},
+    {"root", "push", "FILE", "Hand a root to the gateway, which serves it to devices.",
+     "  walle root push root.2", CLI_BITS_GATEWAY, 1, 1, cli_root_push},
+    {"release", "kill", "SHA256",
+     "Put a version on the kill list: devices stop and remove it at once.",
+     "  walle release kill 1174d64d... --reason 'leaks addresses'", COMMAND_BITS, 1, 1,
+     cli_release_kill},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
      "  walle task init hello", CLI_BIT(FORMAT), 1, 1, cli_task_init},
     {"task", "build", "DIR",

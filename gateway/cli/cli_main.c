@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_BASE  0x100 // options without a short key
-#define DOC_BYTES 8192
+#define KEY_BASE    0x100 // options without a short key
+#define DOC_BYTES   8192
+#define LINES_BYTES 16384
 
 static const struct argp_option all_options[CLI_OPTION_COUNT] = {
 #define CLI_OPTION_ROW(name, key, text, argument, doc)                                             \
@@ -29,11 +30,28 @@ struct parse {
     bool help;
 };
 
+// All values of an option that repeats, one a line; they live as long as the process.
+static const char *joined(const char *before, const char *text)
+{
+    static char lines[LINES_BYTES];
+    static size_t used;
+    char *at = &lines[used];
+    int size = snprintf(at, sizeof(lines) - used, "%s\n%s", before, text);
+
+    if (size < 0 || (size_t)size >= sizeof(lines) - used) {
+        exit(cli_fail(CLI_EXIT_USAGE, "too many values of one option"));
+    }
+    used += (size_t)size + 1;
+    return at;
+}
+
 static bool take_option(struct cli *cli, int key, const char *text)
 {
     for (unsigned i = 0; i < CLI_OPTION_COUNT; ++i) {
         if (all_options[i].key == key) {
-            cli->values[i] = text != NULL ? text : "";
+            const char *before = cli->values[i];
+            bool more = before != NULL && cli_option_repeats((enum cli_option)i);
+            cli->values[i] = more ? joined(before, text) : (text != NULL ? text : "");
             return true;
         }
     }

@@ -154,7 +154,7 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
 static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft *draft,
                                json_t **out_body)
 {
-    struct signing_key *key = NULL;
+    struct signing_keys keys = {.count = 0};
     struct base_error error = {0};
     json_t *stages = NULL;
     json_t *target = NULL;
@@ -164,11 +164,11 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
         code = ladder_target(cli, &target);
     }
     if (code == CLI_EXIT_OK &&
-        (signing_key_load(cli->values[CLI_OPTION_KEY], &key, &error) != BASE_OK ||
-         rollout_draft_body(draft, key, stages, target, out_body, &error) != BASE_OK)) {
+        (signing_keys_load(cli->values[CLI_OPTION_KEY], &keys, &error) != BASE_OK ||
+         rollout_draft_body(draft, &keys, stages, target, out_body, &error) != BASE_OK)) {
         code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
-    signing_key_free(key);
+    signing_keys_done(&keys);
     json_decref(stages);
     json_decref(target);
     return code;

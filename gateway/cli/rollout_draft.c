@@ -12,14 +12,14 @@ static json_t *hex_text(uint64_t id)
 }
 
 // One signed statement as base64url text.
-static enum base_status sign_text(const struct signing_key *key, const struct wire_release *release,
-                                  json_t **out_text)
+static enum base_status sign_text(const struct signing_keys *keys,
+                                  const struct wire_release *release, json_t **out_text)
 {
     uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
     char text[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)];
     size_t size = 0;
 
-    BASE_TRY(signing_release(key, release, envelope, sizeof(envelope), &size));
+    BASE_TRY(signing_release_all(keys, release, envelope, sizeof(envelope), &size));
     json_t *value = json_stringn(text, base_b64_encode(envelope, size, text));
     if (value == NULL) {
         return BASE_ERR_NOMEM;
@@ -37,8 +37,8 @@ static struct wire_release common(const struct rollout_draft *draft)
                                  .expires_s = draft->expires_s};
 }
 
-static enum base_status sign_stage(const struct rollout_draft *draft, const struct signing_key *key,
-                                   json_t *stage)
+static enum base_status sign_stage(const struct rollout_draft *draft,
+                                   const struct signing_keys *keys, json_t *stage)
 {
     struct wire_release release = common(draft);
     json_t *text = NULL;
@@ -49,12 +49,12 @@ static enum base_status sign_stage(const struct rollout_draft *draft, const stru
     release.manifest_bytes = draft->manifest_bytes;
     release.max_bucket = ladder_max_bucket(stage);
     release.stage_kind = (uint8_t)ladder_kind(stage);
-    BASE_TRY(sign_text(key, &release, &text));
+    BASE_TRY(sign_text(keys, &release, &text));
     return json_object_set_new(stage, "statement", text) == 0 ? BASE_OK : BASE_ERR_NOMEM;
 }
 
 static enum base_status sign_way_back(const struct rollout_draft *draft,
-                                      const struct signing_key *key, json_t **out_text)
+                                      const struct signing_keys *keys, json_t **out_text)
 {
     struct wire_release release = common(draft);
 
@@ -66,11 +66,11 @@ static enum base_status sign_way_back(const struct rollout_draft *draft,
     }
     release.max_bucket = 10000;
     release.stage_kind = POL_STAGE_FULL;
-    return sign_text(key, &release, out_text);
+    return sign_text(keys, &release, out_text);
 }
 
 enum base_status rollout_draft_body(const struct rollout_draft *draft,
-                                    const struct signing_key *key, json_t *stages, json_t *target,
+                                    const struct signing_keys *keys, json_t *stages, json_t *target,
                                     json_t **out_body, struct base_error *error)
 {
     char manifest[WIRE_SHA256_HEX + 1];
@@ -82,11 +82,11 @@ enum base_status rollout_draft_body(const struct rollout_draft *draft,
     json_array_foreach(stages, index, stage)
     {
         if (status == BASE_OK && ladder_kind(stage) != POL_STAGE_SIMULATE) {
-            status = sign_stage(draft, key, stage);
+            status = sign_stage(draft, keys, stage);
         }
     }
     if (status == BASE_OK) {
-        status = sign_way_back(draft, key, &way_back);
+        status = sign_way_back(draft, keys, &way_back);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "cannot sign the statements: %s",

@@ -29,7 +29,7 @@ struct rollout_draft {
 // "statement") and the statement of the way back. `stages` (from ladder_stages) is changed;
 // *out_body is owned by the caller. INVALID, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status rollout_draft_body(const struct rollout_draft *draft,
-                                                   const struct signing_key *key, json_t *stages,
+                                                   const struct signing_keys *keys, json_t *stages,
                                                    json_t *target, json_t **out_body,
                                                    struct base_error *error);
 

@@ -117,27 +117,168 @@ static enum base_status sign_bytes(const struct signing_key *key, const uint8_t 
     return signed_ok ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+// What is signed of an envelope: the payload, or its hash.
+static enum base_status signed_bytes(const struct wire_envelope *envelope,
+                                     uint8_t message[SIGNED_BYTES_MAX], size_t *out_size)
+{
+    struct wire_sha256 digest;
+    const uint8_t *payload = envelope->payload;
+    size_t payload_bytes = envelope->payload_bytes;
+
+    if (wire_envelope_is_hashed(envelope->type)) {
+        BASE_TRY(signing_sha256(payload, payload_bytes, &digest));
+        payload = digest.bytes;
+        payload_bytes = sizeof(digest.bytes);
+    }
+    return wire_envelope_signed_bytes(envelope->type, payload, payload_bytes, message,
+                                      SIGNED_BYTES_MAX, out_size);
+}
+
+static enum base_status add_signature(const struct signing_key *key, const uint8_t *message,
+                                      size_t size, struct wire_envelope *envelope)
+{
+    struct wire_sha256 key_id;
+    uint32_t at = 0;
+
+    BASE_TRY(signing_sha256(key->public_key, sizeof(key->public_key), &key_id));
+    while (at < envelope->signature_count &&
+           memcmp(envelope->signatures[at].key_id, key_id.bytes, sizeof(key_id.bytes)) != 0) {
+        at++;
+    }
+    if (at == WIRE_STATEMENT_SIGNATURES) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    memcpy(envelope->signatures[at].key_id, key_id.bytes, sizeof(key_id.bytes));
+    BASE_TRY(sign_bytes(key, message, size, envelope->signatures[at].bytes));
+    envelope->signature_count += at == envelope->signature_count ? 1 : 0;
+    return BASE_OK;
+}
+
+static enum base_status sign_all(const struct signing_keys *keys, struct wire_envelope *envelope,
+                                 uint8_t *out, size_t capacity, size_t *out_size)
+{
+    uint8_t message[SIGNED_BYTES_MAX];
+    size_t size = 0;
+
+    BASE_TRY(signed_bytes(envelope, message, &size));
+    for (uint32_t i = 0; i < keys->count; i++) {
+        BASE_TRY(add_signature(keys->keys[i], message, size, envelope));
+    }
+    return wire_envelope_encode(envelope, out, capacity, out_size);
+}
+
+enum base_status signing_envelope(const struct signing_keys *keys, uint8_t type,
+                                  const uint8_t *payload, size_t payload_bytes, uint8_t *out,
+                                  size_t capacity, size_t *out_size)
+{
+    struct wire_envelope envelope = {
+        .type = type, .payload = payload, .payload_bytes = payload_bytes};
+
+    return sign_all(keys, &envelope, out, capacity, out_size);
+}
+
+enum base_status signing_add(const struct signing_keys *keys, const uint8_t *bytes, size_t size,
+                             uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct wire_envelope envelope;
+
+    BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
+    return sign_all(keys, &envelope, out, capacity, out_size);
+}
+
+enum base_status signing_release_all(const struct signing_keys *keys,
+                                     const struct wire_release *release, uint8_t *out,
+                                     size_t capacity, size_t *out_size)
+{
+    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
+    size_t payload_size = 0;
+
+    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &payload_size));
+    return signing_envelope(keys, WIRE_ENVELOPE_TYPE_RELEASE, payload, payload_size, out, capacity,
+                            out_size);
+}
+
 enum base_status signing_release(const struct signing_key *key, const struct wire_release *release,
                                  uint8_t *out, size_t capacity, size_t *out_size)
 {
-    uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
-    uint8_t message[SIGNED_BYTES_MAX];
-    size_t payload_size = 0;
-    size_t message_size = 0;
-    struct wire_sha256 key_id;
-    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_RELEASE, .signature_count = 1};
+    struct signing_keys keys = {.count = 1};
 
-    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &payload_size));
-    BASE_TRY(wire_envelope_signed_bytes(envelope.type, payload, payload_size, message,
-                                        sizeof(message), &message_size));
-    BASE_TRY(signing_sha256(key->public_key, sizeof(key->public_key), &key_id));
-    memcpy(envelope.signatures[0].key_id, key_id.bytes, sizeof(key_id.bytes));
-    BASE_TRY(sign_bytes(key, message, message_size, envelope.signatures[0].bytes));
-    envelope.payload = payload;
-    envelope.payload_bytes = payload_size;
-    return wire_envelope_encode(
-        &envelope, out, capacity < WIRE_STATEMENT_BYTES_MAX ? capacity : WIRE_STATEMENT_BYTES_MAX,
-        out_size);
+    keys.keys[0] = (struct signing_key *)(uintptr_t)key; // only read
+    return signing_release_all(&keys, release, out, capacity, out_size);
+}
+
+// ---- Several keys, and verifying
+
+enum base_status signing_keys_load(const char *paths, struct signing_keys *out,
+                                   struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    for (const char *at = paths; *at != '\0';) {
+        char path[1024];
+        size_t size = strcspn(at, "\n");
+        if (size >= sizeof(path) || out->count == SIGNING_KEYS_MAX) {
+            signing_keys_done(out);
+            return base_error_set(error, BASE_ERR_LIMIT, "more than %d keys, or a path too long",
+                                  SIGNING_KEYS_MAX);
+        }
+        memcpy(path, at, size);
+        path[size] = '\0';
+        at += size + (at[size] == '\n' ? 1 : 0);
+        enum base_status status = signing_key_load(path, &out->keys[out->count], error);
+        if (status != BASE_OK) {
+            signing_keys_done(out);
+            return status;
+        }
+        out->count++;
+        for (uint32_t i = 0; i + 1 < out->count; i++) {
+            if (memcmp(out->keys[i]->public_key, out->keys[out->count - 1]->public_key,
+                       WIRE_PUBLIC_KEY_BYTES) == 0) {
+                signing_keys_done(out);
+                return base_error_set(error, BASE_ERR_EXISTS, "%s: the same key twice", path);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+void signing_keys_done(struct signing_keys *keys)
+{
+    for (uint32_t i = 0; i < keys->count; i++) {
+        signing_key_free(keys->keys[i]);
+    }
+    memset(keys, 0, sizeof(*keys));
+}
+
+static void verifier_sha256(void *ctx, const void *bytes, size_t size,
+                            const struct wire_sha256 *hoped, struct wire_sha256 *out)
+{
+    (void)ctx;
+    (void)hoped;
+    if (signing_sha256(bytes, size, out) != BASE_OK) {
+        memset(out, 0, sizeof(*out));
+    }
+}
+
+static enum base_status verifier_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                                        const uint8_t *message, size_t size,
+                                        const uint8_t signature[WIRE_SIGNATURE_BYTES])
+{
+    (void)ctx;
+    EVP_PKEY *pkey =
+        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, WIRE_PUBLIC_KEY_BYTES);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool ok = pkey != NULL && context != NULL &&
+              EVP_DigestVerifyInit(context, NULL, NULL, NULL, pkey) == 1 &&
+              EVP_DigestVerify(context, signature, WIRE_SIGNATURE_BYTES, message, size) == 1;
+
+    EVP_MD_CTX_free(context);
+    EVP_PKEY_free(pkey);
+    return ok ? BASE_OK : BASE_ERR_SIGNATURE;
+}
+
+struct wire_verifier signing_verifier(void)
+{
+    return (struct wire_verifier){NULL, verifier_sha256, verifier_verify};
 }
 
 enum base_status signing_sha256(const void *bytes, size_t size, struct wire_sha256 *out_digest)

@@ -7,6 +7,7 @@
 #define SIGNING_H
 
 #include "base/error.h"
+#include "wire/root.h"
 #include "wire/statement.h"
 
 struct signing_key; // an opened private key
@@ -21,6 +22,33 @@ BASE_NODISCARD enum base_status signing_key_save(const struct signing_key *key, 
                                                  struct base_error *error);
 void signing_key_free(struct signing_key *key); // accepts NULL
 void signing_key_public(const struct signing_key *key, uint8_t out[WIRE_PUBLIC_KEY_BYTES]);
+
+// Several people sign: the keys of one invocation.
+#define SIGNING_KEYS_MAX WIRE_STATEMENT_SIGNATURES
+struct signing_keys {
+    struct signing_key *keys[SIGNING_KEYS_MAX];
+    uint32_t count;
+};
+// Loads the files named in `paths`, one a line. IO, INVALID, LIMIT, EXISTS (one key twice).
+BASE_NODISCARD enum base_status signing_keys_load(const char *paths, struct signing_keys *out,
+                                                  struct base_error *error);
+void signing_keys_done(struct signing_keys *keys);
+
+// Envelope of a payload with a signature by each key. INVALID, TOO_LARGE, NOMEM.
+BASE_NODISCARD enum base_status signing_envelope(const struct signing_keys *keys, uint8_t type,
+                                                 const uint8_t *payload, size_t payload_bytes,
+                                                 uint8_t *out, size_t capacity, size_t *out_size);
+// The same envelope with signatures by `keys` added (a key that signed already is replaced).
+// INVALID, TOO_LARGE (more than WIRE_STATEMENT_SIGNATURES), NOMEM.
+BASE_NODISCARD enum base_status signing_add(const struct signing_keys *keys, const uint8_t *bytes,
+                                            size_t size, uint8_t *out, size_t capacity,
+                                            size_t *out_size);
+BASE_NODISCARD enum base_status signing_release_all(const struct signing_keys *keys,
+                                                    const struct wire_release *release,
+                                                    uint8_t *out, size_t capacity,
+                                                    size_t *out_size);
+// SHA-256 and Ed25519 of this program, for wire/root.h.
+struct wire_verifier signing_verifier(void);
 
 // Envelope of `release` with one signature by `key`. INVALID, TOO_LARGE (past `capacity` or
 // WIRE_STATEMENT_BYTES_MAX), NOMEM.

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "http/http_config.h"
+#include "http/online_keys.h"
 #include "http/server.h"
 #include "svc/core.h"
 
@@ -199,8 +200,9 @@ struct tokens {
 };
 
 static enum base_status open_core(const char *dir, const struct gw_http_config *config,
-                                  const struct tokens *tokens, const struct base_log *log,
-                                  struct gw_core **out_core, struct base_error *error)
+                                  const struct tokens *tokens, const struct gw_signer_port *signer,
+                                  const struct base_log *log, struct gw_core **out_core,
+                                  struct base_error *error)
 {
     const struct gw_core_options core_options = {
         .dir = dir,
@@ -215,6 +217,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .device_auth_required = strcmp(config->device_auth, "required") == 0,
         .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
         .random = {.next = draw},
+        .signer = signer,
+        .timestamp_life_s = (uint32_t)config->timestamp_life_s,
+        .lease_s = (uint32_t)config->lease_s,
         .admin_token = base_str_of(tokens->admin),
         .ddi_token = base_str_of(tokens->ddi),
         .clock = *base_clock_real(),
@@ -330,8 +335,11 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     struct base_error error = {0};
     struct gw_core *core = NULL;
     struct gw_server *server = NULL;
+    struct gw_online_keys *keys = NULL;
     int status = EXIT_FAILURE;
-    if (open_core(arguments->dir, config, &tokens, log, &core, &error) != BASE_OK) {
+    if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
+        open_core(arguments->dir, config, &tokens, gw_online_keys_port(keys), log, &core, &error) !=
+            BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {
@@ -348,6 +356,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     }
     gw_server_free(server);
     gw_core_free(core);
+    gw_online_keys_free(keys);
     close(signals);
     return status;
 }

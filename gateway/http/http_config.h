@@ -64,6 +64,8 @@ struct gw_http_config {
     uint64_t commit_delay_us;
     uint64_t tick_ms;
     uint64_t checkin_interval_s;
+    uint64_t timestamp_life_s;
+    uint64_t lease_s;
     uint64_t hint_spread_ms;
     uint64_t hint_rate_per_s;
     uint64_t retry_after_s;

@@ -46,6 +46,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->if_range;
         }
         return is(name, "if-match") ? &request->if_match : NULL;
+    case 11:
+        return is(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
         if (is(name, "walle-device")) {
             return &request->device;

@@ -52,7 +52,8 @@
     X(TOKENS, "tokens")                                                                            \
     X(CREDENTIALS, "credentials")                                                                  \
     X(AUDIT, "audit")                                                                              \
-    X(IDEMPOTENCY, "idempotency")
+    X(IDEMPOTENCY, "idempotency")                                                                  \
+    X(TRUST, "trust")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,

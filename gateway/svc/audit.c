@@ -157,7 +157,7 @@ static enum base_status rider_apply(struct gw_store_txn *txn, struct gw_store_op
 enum base_status gw_audit_submit_wait(struct gw_core *core, struct gw_store_op *op)
 {
     struct gw_audit *audit = core->audit;
-    if (!audit->begun) {
+    if (audit == NULL || !audit->begun) { // NULL: the core is still starting
         return gw_store_submit_wait(core->store, op);
     }
     struct rider_op rider = {.inner = op, .audit = audit};

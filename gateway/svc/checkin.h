@@ -11,6 +11,8 @@ struct gw_checkin {
     uint64_t device_id;
     enum gw_admission admission;
     uint16_t tenant;
+    bool asked; // it sent a question: the director answers
+    bool lease; // something runs there on a lease: what it may keep is said again
     struct wire_profile profile;
     struct gw_cohort *cohort; // valid until the next look-up
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
@@ -31,8 +33,9 @@ BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
                        enum base_status status, const struct gw_checkin *checkin,
                        const char *problem);
-// Is there nothing to tell this device? True when it has what it should, or when that was found out
-// before and nothing that decides it has changed since. False: ask gw_checkin_offers.
+// The device was seen now. Is there nothing to tell it? True when it has what it should, or when
+// that was found out before and nothing that decides it has changed since. False: ask
+// gw_checkin_offers.
 bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin);
 // The slow path: the digest is not what it should be. Fills offers; count 0 and flags 0 mean
 // nothing to do. `bytes_max` bounds the envelopes. Marks what is offered.

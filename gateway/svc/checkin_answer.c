@@ -7,6 +7,8 @@
 // differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
+#include "svc/offer_gate.h"
+
 #include "base/check.h"
 #include "policy/bucket.h"
 
@@ -55,25 +57,41 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
             gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
         atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
     }
+    out->asked = false;
+    out->lease = false;
     return BASE_OK;
 }
 
-bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+// With many partials: asked, computed only when that is not known, and remembered.
+static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
+                              uint32_t now_s)
 {
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    bool few = cohort->partial_count <= GW_PARTIALS_INLINE;
-    if (!few && gw_device_table_settled(table, checkin->device_id, digest, cohort->signature)) {
+    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s};
+    if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (!few) {
-        gw_worker_flush_touches(worker); // the device must be in the table to be settled
-        gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_count(&worker->stats.checkins_current, 1);
+    return true;
+}
+
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+{
+    const struct gw_cohort *cohort = checkin->cohort;
+    uint32_t now_s = gw_core_now_s(worker->core);
+    if (cohort->partial_count > GW_PARTIALS_INLINE) {
+        return current_with_many(worker, checkin, now_s);
+    }
+    gw_worker_touch(worker, checkin->device_id, cohort->attrs_id, now_s);
+    if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
+        return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
     return true;
@@ -108,6 +126,7 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
+    uint32_t held_s; // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
 };
 
@@ -115,21 +134,22 @@ struct offering {
 static bool add_offer(struct offering *offering, const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
+    struct gw_core *core = offering->worker->core;
     size_t cost = want->statement->size + 4;
-    if (out->count == WIRE_OFFERS_MAX || cost > offering->bytes_left) {
+    uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
+    if (out->count == most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
+    }
+    if (want->install_open &&
+        !gw_offer_admit(core, offering->checkin->device_id, &offering->view.attrs, want,
+                        offering->now_s, &offering->held_s)) {
+        return true;
     }
     offering->bytes_left -= cost;
     out->items[out->count].envelope = want->statement->bytes;
     out->items[out->count].envelope_bytes = want->statement->size;
     out->count++;
-    struct gw_core *core = offering->worker->core;
-    struct gw_tally_rollout rollout;
-    if (want->install_open && gw_tally_find(core->tally, want->release->id, &rollout)) {
-        (void)gw_device_table_offered(core->table, offering->checkin->device_id, rollout.index,
-                                      want->stage, offering->now_s);
-    }
     return true;
 }
 
@@ -145,7 +165,19 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         facts.blocked = pair->blocked_version_id;
         facts.counter = pair->release_counter;
     }
+    struct gw_core *core = offering->worker->core;
+    uint64_t failed_here = facts.blocked;
+    if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
+        facts.blocked = 0;
+    }
     struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    if (want.install_open && want.version_id == failed_here) {
+        offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
+        gw_offer_retried(core, facts.device_id, want.release);
+    }
+    if (want.statement == NULL && offering->checkin->lease && facts.have != 0) {
+        want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
+    }
     return want.statement == NULL || add_offer(offering, &want);
 }
 
@@ -186,8 +218,8 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     out->count = 0;
     out->next_checkin_s = core->checkin_interval_s;
     uint64_t digest = checkin->profile.digest;
-    if (gw_device_table_settled(core->table, checkin->device_id, digest,
-                                checkin->cohort->signature)) {
+    if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
+                                                   checkin->cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return;
     }
@@ -206,6 +238,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
+        .held_s = UINT32_MAX,
         .out = out,
     };
     if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
@@ -214,7 +247,14 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     }
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
-    if (out->count == 0 && out->flags == 0) {
+    if (offering.held_s < out->next_checkin_s) {
+        out->next_checkin_s = offering.held_s;
+    }
+    if (offering.held_s != UINT32_MAX && out->count == 0) {
+        gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
+        return;
+    }
+    if (out->count == 0 && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
         return;
@@ -245,39 +285,74 @@ static size_t encoded_max(const struct wire_offers *offers)
     return size;
 }
 
+// The question of a device with a root, when there is one and somebody to answer it.
+static enum base_status read_ask(const struct gw_worker *worker, struct base_str nonce,
+                                 struct gw_checkin *checkin, struct wire_ask *out,
+                                 const char **out_problem)
+{
+    if (nonce.size == 0 || worker->meta == NULL) {
+        return BASE_OK;
+    }
+    if (wire_ask_parse(nonce, out) != BASE_OK) {
+        *out_problem = "walle-nonce: 44 characters of base64url expected";
+        return BASE_ERR_INVALID;
+    }
+    checkin->asked = true;
+    checkin->lease = (out->flags & WIRE_ASK_FLAG_LEASE) != 0;
+    return BASE_OK;
+}
+
+static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange,
+                          const struct gw_checkin *checkin, const struct wire_ask *ask,
+                          struct wire_offers *offers)
+{
+    uint8_t director[WIRE_STATEMENT_BYTES_MAX];
+    enum base_status status = BASE_OK;
+    if (checkin->asked) {
+        status = gw_director_answer(worker, checkin->device_id, ask, director, offers);
+    }
+    size_t capacity = encoded_max(offers);
+    size_t size = 0;
+    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
+    if (status != BASE_OK || body == NULL ||
+        wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+    }
+}
+
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
+    struct wire_ask ask;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
     enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
+    if (status == BASE_OK) {
+        status = read_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
+    }
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
         gw_checkin_refuse(worker, exchange, status, &checkin, problem);
         gw_exchange_finish(exchange);
         return;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
-    if (__builtin_expect(gw_checkin_current(worker, &checkin), 1)) {
+    bool current = gw_checkin_current(worker, &checkin);
+    if (__builtin_expect(current && !checkin.lease, 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
     }
     struct wire_offers offers;
-    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - 64, &offers);
-    if (offers.count == 0 && offers.flags == 0) {
+    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64,
+                      &offers);
+    bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
+    bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
+    if (offers.count == 0 && offers.flags == 0 && !concerned && !sooner) {
         gw_reply_status(exchange, 204);
-        gw_exchange_finish(exchange);
-        return;
-    }
-    size_t capacity = encoded_max(&offers);
-    size_t size = 0;
-    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
-    if (body == NULL || wire_offers_encode(&offers, body, capacity, &size) != BASE_OK) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
     } else {
-        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+        answer_offers(worker, exchange, &checkin, &ask, &offers);
     }
     gw_exchange_finish(exchange);
 }
@@ -293,8 +368,6 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (gw_checkin_current(worker, &checkin)) {
         return none;
     }

@@ -15,7 +15,10 @@
 #define GW_COHORTS_MAX       65536u // of one worker; the unused go when it is full
 #define GW_COHORTS_BYTES_MAX (512u * 1024 * 1024)
 #define GW_COHORT_NONE       UINT32_MAX
-#define GW_OPEN_NONE         UINT8_MAX
+#define GW_COHORTS_CHUNK                                                                           \
+    64u // heads of one allocation: together, so that a look-up stays on few pages
+#define GW_COHORT_ATTRS_INLINE 120u
+#define GW_OPEN_NONE           UINT8_MAX
 
 // A rollout open to a share of the cohort.
 struct gw_partial {
@@ -37,7 +40,7 @@ struct gw_cohort_task {
 
 struct gw_cohort {
     uint64_t hash;
-    uint8_t *attrs; // raw block
+    uint8_t *attrs; // raw block, in `inline_attrs` when it fits
     uint32_t attrs_size;
     uint32_t attrs_id;   // in the process-wide pool
     uint32_t pins;       // hint streams that refer to it
@@ -53,10 +56,13 @@ struct gw_cohort {
     uint32_t partial_count;
     uint32_t partial_capacity;
     struct gw_partial *partials;
+    uint8_t inline_attrs[GW_COHORT_ATTRS_INLINE];
 };
 
 struct gw_cohorts {
-    struct gw_cohort **items;
+    struct gw_cohort **chunks; // of GW_COHORTS_CHUNK
+    uint32_t chunk_count;
+    struct gw_cohort **items; // into the chunks
     uint32_t capacity;
     uint32_t used; // items[0..used) are set or NULL (freed)
     uint32_t count;

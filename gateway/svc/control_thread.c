@@ -3,7 +3,7 @@
 // control thread, or on the caller of gw_core_tick when there is none.
 #include "svc/core_private.h"
 
-#include "svc/device_record.h"
+#include "svc/record_edit.h"
 
 #include <stdlib.h>
 
@@ -43,6 +43,9 @@ bool gw_control_step(struct gw_core *core)
     changed = gw_background_step(core) || changed;
     flush_all(core);
     changed = gw_rollouts_tick(core) || changed;
+    if (gw_director_is_due(core)) {
+        gw_core_publish(core);
+    }
     wake_workers(core);
     return changed;
 }
@@ -62,6 +65,9 @@ static void *control_main(void *arg)
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
             (void)gw_rollouts_tick(core);
             gw_operators_flush(core);
+            if (gw_director_is_due(core)) {
+                gw_core_publish(core);
+            }
             wake_workers(core);
         }
     }
@@ -73,7 +79,7 @@ enum base_status gw_control_start(struct gw_core *core, struct base_error *error
     struct gw_control *control = &core->control;
     control->flush = calloc(GW_FLUSH_BATCH, sizeof(control->flush[0]));
     control->changes =
-        calloc((size_t)GW_FLUSH_BATCH * GW_DEVICE_MARKS_MAX, sizeof(control->changes[0]));
+        calloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES, sizeof(control->changes[0]));
     if (control->flush == NULL || control->changes == NULL) {
         return BASE_ERR_NOMEM;
     }

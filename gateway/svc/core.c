@@ -106,6 +106,10 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->enroll_rate_per_s =
         options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;
     core->random = options->random;
+    core->director.signer = options->signer;
+    core->director.timestamp_life_s =
+        options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
+    core->director.lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;
     core->wall_origin_us =
         core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
     BASE_TRY(keep_text(options->admin_token, &core->admin_token, &core->admin_token_bytes));
@@ -135,9 +139,11 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_credentials_load(core, error));
     BASE_TRY(gw_answers_load(core, error));
     BASE_TRY(gw_audit_load(core, error));
+    BASE_TRY(gw_watch_new(core, &core->watch));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
+    BASE_TRY(gw_director_load(core, error));
     gw_core_publish(core);
     if (core->plan == NULL) {
         return BASE_ERR_NOMEM;
@@ -177,6 +183,8 @@ static void destroy_worker(struct gw_worker *worker)
 {
     gw_plan_unref(worker->plan);
     gw_plan_unref(worker->next_plan);
+    gw_meta_unref(worker->meta);
+    gw_meta_unref(worker->next_meta);
     gw_cohorts_done(&worker->cohorts);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);
@@ -196,7 +204,10 @@ void gw_core_free(struct gw_core *core)
         destroy_worker(worker);
     }
     gw_plan_unref(core->plan);
+    gw_meta_unref(core->meta);
+    gw_director_done(core);
     gw_catalog_done(core);
+    gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_operators_free(core->operators);
     gw_credentials_free(core->credentials);
@@ -228,13 +239,20 @@ static void run_wake(struct gw_message *message)
     worker->wake_pending = false;
     bool dead = worker->dead;
     struct gw_plan *plan = worker->next_plan;
+    struct gw_meta *meta = worker->next_meta;
     worker->next_plan = NULL;
+    worker->next_meta = NULL;
     pthread_mutex_unlock(&worker->inbox_lock);
     if (dead) {
         gw_plan_unref(plan);
+        gw_meta_unref(meta);
         return; // gw_core_free has the rest
     }
     gw_worker_flush_touches(worker);
+    if (meta != NULL) {
+        gw_meta_unref(worker->meta);
+        worker->meta = meta;
+    }
     if (plan != NULL) {
         gw_plan_unref(worker->plan);
         worker->plan = plan;
@@ -269,6 +287,7 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     bool room = core->worker_count < GW_WORKERS_MAX;
     if (room) {
         worker->plan = gw_plan_ref(core->plan);
+        worker->meta = gw_meta_ref(core->meta);
         core->workers[core->worker_count++] = worker;
     }
     pthread_mutex_unlock(&core->workers_lock);
@@ -355,21 +374,25 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
-    const struct gw_catalog *catalog = ctx;
-    const struct gw_task *task = catalog->tasks[i];
+    const struct gw_core *core = ctx;
+    const struct gw_task *task = core->catalog.tasks[i];
     out->task_id = task->task_id;
     out->tenant = task->tenant;
     out->slot = task->slot;
-    if (task->baseline != NULL) {
+    if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
         out->baseline = task->baseline->release;
     }
     const struct gw_rollout *open = task->open;
     if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
         out->retired[out->retired_count++] = open->release;
-    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
+    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT &&
+               !open->state.before_first) {
         struct gw_plan_open *to = &out->open[out->open_count++];
         to->release = open->release;
         to->state = open->state;
+        if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
+            to->state.state = POL_ROLLOUT_RUNNING;
+        }
         if (open->halted) {
             to->state.state = POL_ROLLOUT_PAUSED;
         }
@@ -379,29 +402,45 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     }
 }
 
+// Leaves the newest plan and metadata with a worker. Under workers_lock.
+static void hand_out(struct gw_core *core, struct gw_worker *worker, struct gw_plan *plan)
+{
+    pthread_mutex_lock(&worker->inbox_lock);
+    if (plan != NULL) {
+        gw_plan_unref(worker->next_plan);
+        worker->next_plan = gw_plan_ref(plan);
+    }
+    gw_meta_unref(worker->next_meta);
+    worker->next_meta = gw_meta_ref(core->meta);
+    pthread_mutex_unlock(&worker->inbox_lock);
+    gw_worker_wake(worker);
+}
+
 void gw_core_publish(struct gw_core *core)
 {
     bool changed;
+    bool news = gw_director_build(core); // before the plan: what is offered is listed already
     struct gw_plan *plan =
-        gw_plan_build(core->plan, core->catalog.task_count, fill_task, &core->catalog, &changed);
-    if (!changed) {
+        gw_plan_build(core->plan, core->catalog.task_count, fill_task, core, &changed);
+    if (!changed && !news) {
         return;
     }
-    if (plan == NULL) {
+    if (changed && plan == NULL) {
         base_log_debug(core->log, "core", "no memory for a plan of %u tasks",
                        core->catalog.task_count);
         return;
     }
     pthread_mutex_lock(&core->workers_lock);
-    gw_plan_unref(core->plan);
-    core->plan = plan;
+    if (news) {
+        gw_meta_unref(core->meta);
+        core->meta = gw_meta_ref(core->director.meta);
+    }
+    if (plan != NULL) {
+        gw_plan_unref(core->plan);
+        core->plan = plan;
+    }
     for (uint32_t i = 0; i < core->worker_count; i++) {
-        struct gw_worker *worker = core->workers[i];
-        pthread_mutex_lock(&worker->inbox_lock);
-        gw_plan_unref(worker->next_plan);
-        worker->next_plan = gw_plan_ref(plan);
-        pthread_mutex_unlock(&worker->inbox_lock);
-        gw_worker_wake(worker);
+        hand_out(core, core->workers[i], plan);
     }
     pthread_mutex_unlock(&core->workers_lock);
 }

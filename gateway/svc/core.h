@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/exchange.h"
+#include "svc/signer.h"
 
 struct gw_core;
 struct gw_worker;
@@ -43,8 +44,11 @@ struct gw_core_options {
     struct base_str admin_token; // bearer token for /api/v1; empty: loopback needs none
     bool device_auth_required;   // devices need a credential or a client certificate
     uint32_t enroll_rate_per_s;  // enrolments; 0 takes 200
-    struct base_random_port random; // unpredictable; `next` NULL: no token can be made
-    struct base_str ddi_token;      // GatewayToken of hawkBit's device API; empty: it is off
+    struct base_random_port random;      // unpredictable; `next` NULL: no token can be made
+    struct base_str ddi_token;           // GatewayToken of hawkBit's device API; empty: it is off
+    const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
+    uint32_t timestamp_life_s;           // 0 takes 86,400
+    uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
     struct base_clock_port clock;
     const struct base_log *log;
 };

@@ -21,6 +21,7 @@
 #include "svc/device_table.h"
 #include "svc/devices.h"
 #include "svc/operators.h"
+#include "svc/director.h"
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
@@ -33,6 +34,9 @@
 #define GW_HINT_SLICE     2000u // streams looked at before other work of the worker gets its turn
 #define GW_FLUSH_BATCH    4096u // devices of one background write
 #define GW_LATENCY_BOUNDS 14u
+#define GW_WATCH_ROLLOUTS 64u      // open rollouts of one walk over the devices
+#define GW_WATCH_BATCH    64u      // devices looked at with a shard's mutex held
+#define GW_WATCH_WORK     1000000u // device-rollout pairs looked at in one tick
 
 // ---- Control-owned
 
@@ -50,7 +54,19 @@ struct gw_rollout {
     uint64_t simulation_completed;
     uint64_t simulation_failed;
     uint64_t log_seq; // of the last line
-    bool halted;      // it has to go back, but that could not be stored yet: no new offers
+    uint64_t revision;
+    char created_by[GW_LOG_BY_MAX + 1];
+    struct pol_hazard control_hazard; // of the control cohorts of the stages before
+    struct pol_test_report shown;
+    struct pol_counts observed; // logged last
+    uint64_t observed_us;
+    enum pol_verdict observed_verdict;
+    enum pol_reason observed_reason;
+    struct pol_pace_state pace;
+    bool paced;             // the next two are set
+    uint64_t paced_offers;  // of the release when pacing began in this process
+    uint64_t paced_offered; // ... and what the tally had then
+    bool halted;            // it has to go back, but that could not be stored yet: no new offers
 };
 
 struct gw_task {
@@ -92,6 +108,7 @@ struct gw_background {
 };
 
 struct gw_blob_cache;
+struct gw_watch;
 
 struct gw_core {
     struct base_clock_port clock;
@@ -123,15 +140,18 @@ struct gw_core {
     struct gw_credentials *credentials;
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
+    struct gw_watch *watch;
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;
+    struct gw_director director;
 
     pthread_mutex_t workers_lock;
     struct gw_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
     struct gw_worker *zombies; // freed with a message under way
     struct gw_plan *plan;      // the newest
+    struct gw_meta *meta;      // the newest; NULL: none
 
     _Atomic uint64_t reports_outcomes;
     _Atomic uint64_t reports_repeated;
@@ -142,6 +162,7 @@ struct gw_core {
     _Atomic uint64_t revocations;     // of devices, since the start
     _Atomic uint64_t access_failures; // wrong or missing tokens
     _Atomic uint64_t requests;        // of the operator API, for their ids
+    _Atomic uint64_t pages;           // stages that got no data for too long
 };
 
 // Microseconds that never go backwards while the process lives and continue, by the wall clock,
@@ -158,6 +179,7 @@ struct gw_worker_stats {
     _Atomic uint64_t checkins_settled; // nothing to offer, known from the last time or just now
     _Atomic uint64_t checkins_asked;   // for pairs
     _Atomic uint64_t checkins_offered;
+    _Atomic uint64_t checkins_held; // by a rate, a cap or a window
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;
     _Atomic uint64_t reports;
@@ -183,6 +205,8 @@ struct gw_worker {
     bool wake_pending;
     bool dead;
     struct gw_plan *next_plan;
+    struct gw_meta *next_meta;
+    struct gw_meta *meta; // what the director publishes; NULL: nothing
 
     struct gw_plan *plan;
     struct gw_cohorts cohorts;
@@ -228,6 +252,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 
 // ---- Control
 
@@ -251,6 +276,12 @@ void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
 bool gw_rollouts_tick(struct gw_core *core);
 enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error);
+
+// ---- The walk over all devices: the control thread's
+
+enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out);
+void gw_watch_free(struct gw_watch *watch); // accepts NULL
+void gw_watch_step(struct gw_watch *watch); // at each tick
 
 // ---- Devices
 

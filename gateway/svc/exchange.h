@@ -35,6 +35,7 @@ struct gw_request {
     struct base_str query;           // behind '?', without it
     struct base_str device;          // walle-device
     struct base_str profile;         // walle-profile
+    struct base_str nonce;           // walle-nonce
     struct base_str accept_encoding; // accept-encoding
     struct base_str available_dictionary;
     struct base_str range;

@@ -37,10 +37,11 @@ static void task_unref(struct gw_plan_task *task)
 static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b)
 {
     return a->release == b->release && a->state.state == b->state.state &&
-           a->state.stage_index == b->state.stage_index;
+           a->state.stage_index == b->state.stage_index &&
+           a->state.stage_failed == b->state.stage_failed; // leases end with it
 }
 
-// Do both decide the same for every device? A stage's time and its verdict do not matter.
+// Do both decide the same for every device? A stage's time does not matter.
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
     bool same = a->task_id == b->task_id && a->baseline == b->baseline &&
@@ -360,6 +361,25 @@ static bool has_open_version(const struct gw_plan_task *task, uint64_t have)
         }
     }
     return false;
+}
+
+const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs)
+{
+    const struct gw_release *baseline = task->baseline;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_plan_open *open = &task->open[i];
+        if (facts->have == open->release->version_id &&
+            facts->counter == open->release->release_counter && !open->state.stage_failed) {
+            return stage_statement(open, facts->device_id, attrs);
+        }
+    }
+    if (baseline != NULL && facts->have == baseline->version_id &&
+        facts->counter == baseline->release_counter) {
+        return last_statement(baseline);
+    }
+    return NULL;
 }
 
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,

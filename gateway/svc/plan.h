@@ -95,4 +95,10 @@ struct gw_device_facts {
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                               const struct pol_attrs *attrs);
 
+// The statement by which a device may go on with what it has: of the open rollout's latest stage
+// that lets it in, or the baseline's last. NULL: it may not, or has something else.
+const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs);
+
 #endif

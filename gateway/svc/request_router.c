@@ -85,6 +85,7 @@ static const struct route routes[] = {
     {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
     {LITERAL("/v1/push"), false, true, false, gw_push_handle},
     {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle},
+    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},
     {LITERAL("/metrics"), false, true, false, gw_metrics_handle},
     {LITERAL("/healthz"), false, true, false, handle_health},
     {LITERAL("/readyz"), false, true, false, handle_ready},

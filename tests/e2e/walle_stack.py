@@ -131,6 +131,11 @@ class Stack:
             raise AssertionError(f"walle {' '.join(arguments)}: exit {run.returncode}\n{run.stdout}{run.stderr}")
         return run
 
+    def spawn_path(self, *command, **options):
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+        self.children.append(child)
+        return child
+
     def spawn(self, name, *arguments, **options):
         child = subprocess.Popen([program(name), *arguments], stdin=subprocess.DEVNULL, **options)
         self.children.append(child)

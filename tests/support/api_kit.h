@@ -291,9 +291,10 @@ static inline char *api_rollout_text(struct api_kit *kit, const struct rollout_d
     json_t *body = NULL;
     json_t *stages = json_loads(stages_text, 0, NULL);
     json_t *target = json_array();
+    struct signing_keys keys = {.keys = {kit->key}, .count = 1};
 
     assert_non_null(stages);
-    if (rollout_draft_body(draft, kit->key, stages, target, &body, &error) != BASE_OK) {
+    if (rollout_draft_body(draft, &keys, stages, target, &body, &error) != BASE_OK) {
         fail_msg("draft: %s", error.text);
     }
     char *text = json_dumps(body, JSON_COMPACT);

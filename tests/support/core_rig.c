@@ -468,8 +468,12 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         specs[i].name = base_str_of(stages[i].name);
         specs[i].stage.kind = stages[i].kind;
         specs[i].stage.max_bucket = stages[i].max_bucket;
-        specs[i].stage.gate = (struct pol_gate){stages[i].min_sample, stages[i].max_failure_ppm,
-                                                stages[i].min_dwell_us};
+        specs[i].stage.gate = (struct pol_gate){.min_sample = stages[i].min_sample,
+                                                .max_failure_ppm = stages[i].max_failure_ppm,
+                                                .min_dwell_us = stages[i].min_dwell_us};
+        if (rig->conduct != NULL) {
+            rig->conduct(&specs[i].stage, i);
+        }
         if (stages[i].attr != NULL) {
             specs[i].stage.audience = make_target(i, stages[i].attr, stages[i].value);
         }
@@ -503,7 +507,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         release.manifest = view.baseline_manifest;
     }
     spec.revert_bytes = make_statement(revert, sizeof(revert), &release);
-    struct gw_rollout_who who = {BASE_STR("rig"), BASE_STR("test")};
+    struct gw_rollout_who who = {.by = BASE_STR("rig"), .comment = BASE_STR("test")};
     return gw_rollout_create(rig->core, &spec, &who, out, error);
 }
 

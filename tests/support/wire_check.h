@@ -8,9 +8,11 @@
 #include "wire/attrs.h"
 #include "wire/enrolment.h"
 #include "wire/manifest.h"
+#include "wire/meta.h"
 #include "wire/offer.h"
 #include "wire/profile.h"
 #include "wire/report.h"
+#include "wire/root.h"
 #include "wire/statement.h"
 
 #include <stdlib.h>
@@ -81,9 +83,70 @@ static inline enum base_status wire_check_envelope(const uint8_t *bytes, size_t 
     struct wire_envelope envelope;
     BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
     (void)wire_check_release(envelope.payload, envelope.payload_bytes);
-    uint8_t again[WIRE_STATEMENT_BYTES_MAX];
+    static uint8_t again[WIRE_SNAPSHOT_BYTES_MAX];
     size_t again_size = 0;
     base_check(wire_envelope_encode(&envelope, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_root(const uint8_t *bytes, size_t size)
+{
+    struct wire_root root;
+    BASE_TRY(wire_root_parse(bytes, size, &root));
+    uint8_t again[WIRE_META_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_root_encode(&root, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_snapshot(const uint8_t *bytes, size_t size)
+{
+    struct wire_snapshot snapshot;
+    BASE_TRY(wire_snapshot_parse(bytes, size, &snapshot));
+    struct wire_snapshot_entry *entries = calloc(snapshot.count + 1u, sizeof *entries);
+    uint8_t *again = malloc(size + 1);
+    struct base_reader reader;
+    size_t again_size = 0;
+    base_check(entries != NULL);
+    base_check(again != NULL);
+    base_reader_init(&reader, snapshot.entries, snapshot.entries_bytes);
+    for (uint32_t i = 0; i < snapshot.count; i++) {
+        uint64_t highest = 0;
+        base_check(wire_snapshot_next(&reader, &entries[i]) == BASE_OK);
+        base_check(i > 64 || wire_snapshot_lists(&snapshot, &entries[i], &highest));
+    }
+    base_check(base_reader_finish(&reader) == BASE_OK);
+    base_check(wire_snapshot_encode(&snapshot, entries, again, size, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    free(entries);
+    free(again);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_timestamp(const uint8_t *bytes, size_t size)
+{
+    struct wire_timestamp timestamp;
+    enum base_status status = wire_timestamp_parse(bytes, size, &timestamp);
+    if (status != BASE_OK) {
+        base_check(timestamp.version == 0);
+        return status;
+    }
+    uint8_t again[WIRE_META_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_timestamp_encode(&timestamp, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_director(const uint8_t *bytes, size_t size)
+{
+    struct wire_director director;
+    BASE_TRY(wire_director_parse(bytes, size, &director));
+    uint8_t again[WIRE_STATEMENT_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_director_encode(&director, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

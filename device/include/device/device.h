@@ -45,6 +45,7 @@ struct dev_config {
     // are not used. Not copied: it must outlive the runtime. NULL: none.
     const uint8_t *root;
     size_t root_bytes;
+    uint32_t mirrors;      // other places the port may bring content from (dev_request.source)
     uint32_t tasks_max;    // task slots; 0 takes 8
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
     uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it

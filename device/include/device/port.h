@@ -28,6 +28,7 @@ struct dev_request {
     struct base_str device;  // header walle-device
     struct base_str profile; // header walle-profile; empty: none
     struct base_str nonce;   // header walle-nonce; empty: none
+    uint32_t source;         // of a blob: whole failures so far; a port with mirrors goes round
     uint64_t range_from;     // > 0: "range: bytes=N-"
     // Not NULL: "accept-encoding: dcz" and "available-dictionary" with this digest (RFC 9842).
     const struct wire_sha256 *dictionary;

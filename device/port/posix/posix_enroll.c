@@ -183,7 +183,8 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
     struct h2_client *client = NULL;
     struct h2_events events = {on_head, on_body, on_end, on_state, attempt};
     BASE_TRY(posix_tls_new(options, &tls, error));
-    struct h2_options to = {.host = options->host, .port = options->port, .tls = tls};
+    struct h2_options to = {
+        .host = options->host, .port = options->port, .tls = options->tls ? tls : NULL};
     enum base_status status = h2_client_new(attempt->base, &to, &events, &client);
     if (status == BASE_OK) {
         status = request(attempt, client, options, token);

@@ -13,7 +13,8 @@
 struct posix_port {
     struct posix_options options;
     struct posix_storage *storage;
-    struct posix_http *http;
+    struct posix_http *http; // to the gateway
+    struct posix_http *mirrors[POSIX_MIRRORS_MAX];
     struct posix_task *task;
     struct h2_tls *tls;
     struct event *tick_event;
@@ -46,11 +47,62 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+// ---- Where requests go
+
+// Content comes from the mirrors in turn, then from the gateway; everything else from the gateway.
+static struct posix_http *source_of(struct posix_port *port, const struct dev_request *request)
+{
+    uint32_t count = port->options.mirror_count;
+    uint32_t turn = request->source % (count + 1);
+    bool content = base_str_starts(request->path, BASE_STR("/v1/blob/"));
+    return content && turn < count ? port->mirrors[turn] : port->http;
+}
+
+static enum base_status http_start(void *ctx, uint32_t exchange, const struct dev_request *request)
+{
+    struct dev_http_port table = posix_http_table(source_of(ctx, request));
+    return table.start(table.ctx, exchange, request);
+}
+
+static void http_cancel(void *ctx, uint32_t exchange)
+{
+    struct posix_port *port = ctx;
+    struct dev_http_port table = posix_http_table(port->http);
+    table.cancel(table.ctx, exchange); // numbers are unique: one of them knows it
+    for (uint32_t i = 0; i < port->options.mirror_count; i++) {
+        table = posix_http_table(port->mirrors[i]);
+        table.cancel(table.ctx, exchange);
+    }
+}
+
+static enum base_status mirrors_open(struct posix_port *port, const struct posix_http_options *like)
+{
+    for (uint32_t i = 0; i < port->options.mirror_count; i++) {
+        const struct posix_mirror *mirror = &port->options.mirrors[i];
+        struct posix_http_options http = *like;
+        http.host = mirror->host;
+        http.port = mirror->port;
+        http.tls = mirror->tls ? port->tls : NULL;
+        http.credential = (struct base_str){NULL, 0}; // the gateway's alone
+        BASE_TRY(posix_http_new(&http, &port->mirrors[i]));
+    }
+    return BASE_OK;
+}
+
+static bool any_tls(const struct posix_options *options)
+{
+    bool tls = options->tls;
+    for (uint32_t i = 0; i < options->mirror_count; i++) {
+        tls = tls || options->mirrors[i].tls;
+    }
+    return tls;
+}
+
 enum base_status posix_tls_new(const struct posix_options *options, struct h2_tls **out_tls,
                                struct base_error *error)
 {
     struct h2_tls *tls = NULL;
-    if (options->tls) {
+    if (any_tls(options)) {
         enum base_status status = h2_tls_new(options->ca_pem_path, &tls);
         if (status != BASE_OK) {
             return base_error_set(error, status, "%s: no usable certificates",
@@ -77,13 +129,16 @@ static enum base_status network_open(struct posix_port *port, struct event_base 
         .base = base,
         .host = options->host,
         .port = options->port,
-        .tls = port->tls,
+        .tls = options->tls ? port->tls : NULL,
         .credential = options->credential,
         .log = options->log,
         .ctx = port,
         .woke = woke,
     };
     enum base_status status = posix_http_new(&http, &port->http);
+    if (status == BASE_OK) {
+        status = mirrors_open(port, &http);
+    }
     if (status != BASE_OK) {
         return base_error_set(error, status, "gateway address: %s", base_status_text(status));
     }
@@ -108,7 +163,7 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
     port->ports = (struct dev_ports){
         .clock = *base_clock_real(),
         .random = base_prng_port(&port->prng),
-        .http = posix_http_table(port->http),
+        .http = {.ctx = port, .start = http_start, .cancel = http_cancel},
         .storage = posix_storage_table(port->storage),
         .crypto = *dev_crypto_openssl(),
         .task = posix_task_table(port->task),
@@ -123,6 +178,9 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         return base_error_set(error, status, "device attributes are not valid");
     }
     posix_http_attach(port->http, port->runtime);
+    for (uint32_t i = 0; i < port->options.mirror_count; i++) {
+        posix_http_attach(port->mirrors[i], port->runtime);
+    }
     posix_task_attach(port->task, port->runtime);
     status = dev_boot(port->runtime);
     if (status != BASE_OK) {
@@ -153,6 +211,7 @@ enum base_status posix_port_new(struct event_base *base, const struct posix_opti
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     port->options = *options;
+    port->options.config.mirrors = options->mirror_count;
     enum base_status status = port_open(port, base, error);
     if (status != BASE_OK) {
         posix_port_free(port);
@@ -169,6 +228,9 @@ void posix_port_free(struct posix_port *port)
     }
     dev_stop(port->runtime);
     posix_http_free(port->http);
+    for (uint32_t i = 0; i < POSIX_MIRRORS_MAX; i++) {
+        posix_http_free(port->mirrors[i]);
+    }
     posix_task_free(port->task);
     posix_storage_free(port->storage);
     h2_tls_free(port->tls);

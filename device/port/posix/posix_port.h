@@ -19,11 +19,22 @@
 struct event_base;
 struct posix_port;
 
+#define POSIX_MIRRORS_MAX 4
+
+// Another place that serves /v1/blob/; what it serves is verified like everything else.
+struct posix_mirror {
+    struct base_str host;
+    uint16_t port;
+    bool tls;
+};
+
 struct posix_options {
     const char *dir;
     struct base_str host; // of the gateway
     uint16_t port;
     bool tls;
+    struct posix_mirror mirrors[POSIX_MIRRORS_MAX]; // asked first, in turn; then the gateway
+    uint32_t mirror_count;
     const char *ca_pem_path;      // NULL with tls: the gateway is not verified
     const char *certificate_path; // PEM, shown to the gateway; NULL: none
     const char *certificate_key_path;

@@ -250,6 +250,88 @@ static void test_expressions_choose_devices(void **state)
     rig_done(&rig);
 }
 
+// A device that was never seen gets its answer at its first check-in, and so does one whose
+// attributes changed.
+static void expect_right_at_once(struct rig *rig)
+{
+    struct rig_device late;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    make_device(&late, 77);
+    late.attrs.items[1].text = BASE_STR("eu");
+    assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 200);
+    assert_true(offers.count > 0);
+    rig_exchange_done(&exchange);
+    late.attrs.items[1].text = BASE_STR("us");
+    assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+}
+
+// With more rollouts open to a share than are hashed inline the device table answers; what was
+// settled is asked again as soon as something that concerns the device changes.
+static void test_many_shares_are_settled(void **state)
+{
+    (void)state;
+    static const struct rig_stage stages[] = {
+        {"half", POL_STAGE_GRAY, 5000, NULL, NULL, 1, 1000000, 0},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
+    };
+    enum { ROLLOUTS = 20, FLEET = 12 };
+    struct rig rig;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct rig_device devices[FLEET];
+    rig_init(&rig);
+    rig_start(&rig);
+    assert_true(ROLLOUTS > GW_PARTIALS_INLINE);
+    for (uint32_t i = 0; i < ROLLOUTS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "t%u", i);
+        rig_version(&rig, name, "1.0.0", &manifest);
+        assert_int_equal(
+            rig_rollout(&rig, 100 + i, name, &manifest, "region", "eu", stages, 2, &view, &error),
+            BASE_OK);
+        rig_command(&rig, 100 + i, POL_COMMAND_START, NULL);
+    }
+    for (uint32_t i = 0; i < FLEET; i++) {
+        make_device(&devices[i], i);
+        devices[i].attrs.items[1].text = BASE_STR("eu");
+    }
+    uint64_t settled = 0;
+    for (uint32_t step = 0; step < 5; step++) {
+        if (step == 2) {
+            rig_command(&rig, 107, POL_COMMAND_PROMOTE, NULL);
+        } else if (step == 3) {
+            rig_command(&rig, 103, POL_COMMAND_ABORT, NULL);
+        } else if (step == 4) {
+            rig_command(&rig, 105, POL_COMMAND_PAUSE, NULL);
+        }
+        uint32_t offered = 0;
+        for (uint32_t i = 0; i < FLEET; i++) {
+            for (int round = 0; round < 6; round++) {
+                struct rig_exchange exchange;
+                struct wire_offers offers;
+                int status = rig_checkin(&rig, &devices[i], true, &exchange, &offers);
+                offered += rig_device_take(&devices[i], &offers);
+                rig_exchange_done(&exchange);
+                if (status == 204) {
+                    break;
+                }
+            }
+            assert_true(rig_device_digest(&devices[i]) == brute_digest(&rig, &devices[i], true));
+        }
+        print_message("step %u: %u offers\n", step, offered);
+        assert_int_equal(offered > 0, step == 0 || step == 2 || step == 3);
+        if (step == 1) {
+            settled = rig.worker.worker->stats.checkins_settled;
+            assert_true(settled >= FLEET);
+        }
+    }
+    expect_right_at_once(&rig);
+    rig_done(&rig);
+}
+
 static void test_pairs_are_asked_for(void **state)
 {
     (void)state;
@@ -627,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_expected_digest_equals_brute_force),
         cmocka_unit_test(test_devices_converge),
         cmocka_unit_test(test_expressions_choose_devices),
+        cmocka_unit_test(test_many_shares_are_settled),
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_hints_reach_those_with_news),

@@ -310,16 +310,94 @@ static void enrolment_is_what_the_codec_writes(void **state)
     expect("enrolment", bytes, size);
 }
 
+// ---- Trust ----
+
+// The keys of RFC 8032 section 7.1, tests 2 and 1.
+static const char key_online[] = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+static const char key_offline[] =
+    "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
+static void root_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    struct wire_root root = {
+        .version = 1,
+        .issued_s = 1790000000,
+        .expires_s = 1790000000 + 365 * 86400,
+        .wide_bucket = 500,
+        .lease_max_s = 3600,
+        .key_count = 2,
+        .roles = {{1, 2}, {1, 1}, {1, 1}, {1, 1}},
+        .delegation_count = 1,
+        .delegations = {{BASE_STR("shop/"), 1, {1, 2}}},
+    };
+    assert_int_equal(base_hex_decode(base_str_of(key_online), root.keys[0], 32), BASE_OK);
+    assert_int_equal(base_hex_decode(base_str_of(key_offline), root.keys[1], 32), BASE_OK);
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_root_encode(&root, bytes, sizeof bytes, &size), BASE_OK);
+    expect("root", bytes, size);
+}
+
+static void online_metadata_is_what_the_codecs_write(void **state)
+{
+    (void)state;
+    static struct example example;
+    make_example(&example);
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    uint64_t task_id = wire_task_id(BASE_STR("shop/page-view"));
+    struct wire_sha256 older = sha256("an older manifest", 17);
+    struct wire_snapshot_entry entries[2] = {{task_id, 5, example.version}, {task_id, 6, older}};
+    struct wire_snapshot snapshot = {.scenario = BASE_STR("shop"),
+                                     .version = 3,
+                                     .issued_s = 1790000000,
+                                     .expires_s = 1790000000 + 7 * 86400,
+                                     .count = 2};
+    assert_int_equal(wire_snapshot_encode(&snapshot, entries, bytes, sizeof bytes, &size), BASE_OK);
+    expect("snapshot", bytes, size);
+
+    struct wire_timestamp timestamp = {.version = 9,
+                                       .issued_s = 1790000000,
+                                       .expires_s = 1790000000 + 86400,
+                                       .scenario_count = 1,
+                                       .kill_count = 1};
+    timestamp.scenarios[0] = (struct wire_timestamp_scenario){
+        BASE_STR("shop"), 3, size + 104, sha256("the envelope of that snapshot", 29)};
+    timestamp.kills[0] = sha256("a manifest that must not run", 28);
+    assert_int_equal(wire_timestamp_encode(&timestamp, bytes, sizeof bytes, &size), BASE_OK);
+    expect("timestamp", bytes, size);
+
+    struct wire_director director = {.device_id = 0x410,
+                                     .issued_s = 1790000060,
+                                     .timestamp_version = 9,
+                                     .lease_s = 900,
+                                     .count = 1};
+    memset(director.nonce, 0x77, sizeof director.nonce);
+    director.entries[0] =
+        (struct wire_director_entry){task_id, 5, example.manifest_size, example.version};
+    assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
+    expect("director", bytes, size);
+
+    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_LEASE};
+    char header[WIRE_ASK_TEXT + 32] = "\nwalle-nonce: ";
+    memset(ask.nonce, 0x77, sizeof ask.nonce);
+    wire_ask_text(&ask, header + strlen(header));
+    assert_non_null(strstr(page, header));
+}
+
 static void every_example_parses(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
         wire_check_fn check;
-    } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
-                {"manifest", wire_check_manifest}, {"release", wire_check_release},
-                {"envelope", wire_check_envelope}, {"offers", wire_check_offers},
-                {"report", wire_check_report},     {"enrolment", wire_check_enrolment}};
+    } rows[] = {{"attrs", wire_check_attrs},         {"profile", wire_check_profile},
+                {"manifest", wire_check_manifest},   {"release", wire_check_release},
+                {"envelope", wire_check_envelope},   {"offers", wire_check_offers},
+                {"enrolment", wire_check_enrolment}, {"report", wire_check_report},
+                {"root", wire_check_root},           {"snapshot", wire_check_snapshot},
+                {"timestamp", wire_check_timestamp}, {"director", wire_check_director}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -372,18 +450,63 @@ static void limits_are_the_code(void **state)
         const char *name;
         uint64_t value;
     } limits[] = {
-        LIMIT(WIRE_ATTRS_MAX),           LIMIT(WIRE_ATTRS_BYTES_MAX),
-        LIMIT(WIRE_ATTR_NAME_MAX),       LIMIT(WIRE_ATTR_STRING_MAX),
-        LIMIT(WIRE_PROFILE_TASKS_MAX),   LIMIT(WIRE_PROFILE_INLINE_PAIRS),
-        LIMIT(WIRE_PROFILE_BYTES_MAX),   LIMIT(WIRE_TASK_NAME_MAX),
-        LIMIT(WIRE_MANIFEST_BYTES_MAX),  LIMIT(WIRE_MANIFEST_FILES_MAX),
-        LIMIT(WIRE_MANIFEST_CONFIG_MAX), LIMIT(WIRE_VERSION_TEXT_MAX),
-        LIMIT(WIRE_FILE_NAME_MAX),       LIMIT(WIRE_FILE_BYTES_MAX),
-        LIMIT(WIRE_STATEMENT_BYTES_MAX), LIMIT(WIRE_STATEMENT_SIGNATURES),
-        LIMIT(WIRE_OFFERS_MAX),          LIMIT(WIRE_OFFERS_BYTES_MAX),
-        LIMIT(WIRE_OFFERS_HEADER_MAX),   LIMIT(WIRE_REPORT_MAX),
-        LIMIT(WIRE_CREDENTIAL_MAX),      LIMIT(WIRE_REPORT_BYTES_MAX),
-        LIMIT(WIRE_REPORT_DETAIL_MAX),   LIMIT(POL_BUCKET_COUNT),
+        LIMIT(WIRE_ATTRS_MAX),
+        LIMIT(WIRE_ATTRS_BYTES_MAX),
+        LIMIT(WIRE_ATTR_NAME_MAX),
+        LIMIT(WIRE_ATTR_STRING_MAX),
+        LIMIT(WIRE_PROFILE_TASKS_MAX),
+        LIMIT(WIRE_PROFILE_INLINE_PAIRS),
+        LIMIT(WIRE_PROFILE_BYTES_MAX),
+        LIMIT(WIRE_TASK_NAME_MAX),
+        LIMIT(WIRE_MANIFEST_BYTES_MAX),
+        LIMIT(WIRE_MANIFEST_FILES_MAX),
+        LIMIT(WIRE_MANIFEST_CONFIG_MAX),
+        LIMIT(WIRE_VERSION_TEXT_MAX),
+        LIMIT(WIRE_FILE_NAME_MAX),
+        LIMIT(WIRE_FILE_BYTES_MAX),
+        LIMIT(WIRE_STATEMENT_BYTES_MAX),
+        LIMIT(WIRE_STATEMENT_SIGNATURES),
+        LIMIT(WIRE_OFFERS_MAX),
+        LIMIT(WIRE_OFFERS_BYTES_MAX),
+        LIMIT(WIRE_OFFERS_HEADER_MAX),
+        LIMIT(WIRE_REPORT_MAX),
+        LIMIT(WIRE_CREDENTIAL_MAX),
+        LIMIT(WIRE_REPORT_BYTES_MAX),
+        LIMIT(WIRE_REPORT_DETAIL_MAX),
+        LIMIT(POL_BUCKET_COUNT),
+        LIMIT(WIRE_ATTRS_MAX),
+        LIMIT(WIRE_ATTRS_BYTES_MAX),
+        LIMIT(WIRE_ATTR_NAME_MAX),
+        LIMIT(WIRE_ATTR_STRING_MAX),
+        LIMIT(WIRE_PROFILE_TASKS_MAX),
+        LIMIT(WIRE_PROFILE_INLINE_PAIRS),
+        LIMIT(WIRE_PROFILE_BYTES_MAX),
+        LIMIT(WIRE_TASK_NAME_MAX),
+        LIMIT(WIRE_MANIFEST_BYTES_MAX),
+        LIMIT(WIRE_MANIFEST_FILES_MAX),
+        LIMIT(WIRE_MANIFEST_CONFIG_MAX),
+        LIMIT(WIRE_VERSION_TEXT_MAX),
+        LIMIT(WIRE_FILE_NAME_MAX),
+        LIMIT(WIRE_FILE_BYTES_MAX),
+        LIMIT(WIRE_STATEMENT_BYTES_MAX),
+        LIMIT(WIRE_STATEMENT_SIGNATURES),
+        LIMIT(WIRE_OFFERS_MAX),
+        LIMIT(WIRE_OFFERS_BYTES_MAX),
+        LIMIT(WIRE_OFFERS_HEADER_MAX),
+        LIMIT(WIRE_REPORT_MAX),
+        LIMIT(WIRE_REPORT_BYTES_MAX),
+        LIMIT(WIRE_REPORT_DETAIL_MAX),
+        LIMIT(POL_BUCKET_COUNT),
+        LIMIT(WIRE_META_BYTES_MAX),
+        LIMIT(WIRE_SNAPSHOT_BYTES_MAX),
+        LIMIT(WIRE_ROOT_KEYS_MAX),
+        LIMIT(WIRE_ROOT_DELEGATIONS_MAX),
+        LIMIT(WIRE_ROOT_LEASE_S_MAX),
+        LIMIT(WIRE_SCENARIO_MAX),
+        LIMIT(WIRE_SNAPSHOT_ENTRIES_MAX),
+        LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
+        LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
+        LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
     };
 #undef LIMIT
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
@@ -421,6 +544,8 @@ int main(void)
         cmocka_unit_test(profile_is_what_the_codec_writes),
         cmocka_unit_test(report_is_what_the_codec_writes),
         cmocka_unit_test(enrolment_is_what_the_codec_writes),
+        cmocka_unit_test(root_is_what_the_codec_writes),
+        cmocka_unit_test(online_metadata_is_what_the_codecs_write),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),

@@ -217,6 +217,7 @@ static void bad_envelopes_are_refused(void **state)
     bytes[4] = 1;
     bytes[3] = '2';
     assert_int_equal(wire_envelope_parse(bytes, size, &out), BASE_ERR_UNSUPPORTED);
+    bytes[3] = '1';
     assert_int_equal(wire_envelope_parse(bytes, WIRE_STATEMENT_BYTES_MAX + 1, &out),
                      BASE_ERR_TOO_LARGE);
     static const uint8_t unsigned_one[] = {'W', 'L', 'S', '1', 1, 1, 'x', 0};

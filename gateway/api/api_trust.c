@@ -1,0 +1,107 @@
+// Handlers of trust: the gateway's online keys and what it publishes, new roots, the kill list.
+// `prepare` on the worker, the rest on the control thread.
+#include "api/api_call.h"
+
+#include "svc/director.h"
+#include "svc/reply.h"
+
+#include <string.h>
+
+static json_t *key_text(const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    char hex[2 * WIRE_PUBLIC_KEY_BYTES + 1];
+    base_hex_encode(key, WIRE_PUBLIC_KEY_BYTES, hex);
+    return json_stringn(hex, 2 * WIRE_PUBLIC_KEY_BYTES);
+}
+
+static json_t *kills_list(const struct gw_trust_view *view)
+{
+    json_t *kills = json_array();
+    for (uint32_t i = 0; i < view->kill_count; i++) {
+        char hex[WIRE_SHA256_HEX + 1];
+        wire_sha256_hex(&view->kills[i], hex);
+        (void)json_array_append_new(kills, json_string(hex));
+    }
+    return kills;
+}
+
+bool gw_api_trust_prepare(struct gw_api_call *call)
+{
+    return gw_api_no_query(call);
+}
+
+void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_trust_view view;
+    gw_trust_view(core, &view);
+    gw_api_answer_take(call, 200,
+                       json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o}", "enabled",
+                                 view.enabled, "timestamp_key",
+                                 key_text(view.keys[GW_ONLINE_TIMESTAMP]), "snapshot_key",
+                                 key_text(view.keys[GW_ONLINE_SNAPSHOT]), "director_key",
+                                 key_text(view.keys[GW_ONLINE_DIRECTOR]), "root_version",
+                                 (json_int_t)view.root_version, "root_expires_s",
+                                 (json_int_t)view.root_expires_s, "keys_match", view.keys_match,
+                                 "timestamp_version", (json_int_t)view.timestamp_version, "lease_s",
+                                 (json_int_t)view.lease_s, "kills", kills_list(&view)));
+}
+
+void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct gw_request *request = &gw_api_exchange(call)->request;
+    struct base_error error = {0};
+    uint64_t version = 0;
+    bool created = false;
+    enum base_status status =
+        gw_trust_root_put(core, request->body, request->body_bytes, &version, &created, &error);
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "root");
+        return;
+    }
+    gw_api_answer_take(call, created ? 201 : 200,
+                       json_pack("{s:I}", "version", (json_int_t)version));
+}
+
+bool gw_api_kill_prepare(struct gw_api_call *call)
+{
+    static const char *const names[] = {"manifest", "reason", "by", NULL};
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_error error = {0};
+    struct gw_json_at root;
+    struct base_str manifest = {NULL, 0};
+    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
+                                            exchange->arena, &root, &error);
+    if (status == BASE_OK) {
+        status = gw_json_only(&root, names, &error);
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
+    }
+    if (status == BASE_OK && wire_sha256_parse(manifest, &call->digest) != BASE_OK) {
+        status = base_error_set(&error, BASE_ERR_INVALID,
+                                "manifest: a version is named by 64 hex digits");
+    }
+    if (status == BASE_OK) {
+        status =
+            gw_json_text(&root, "reason", true, GW_TRUST_REASON_MAX, &call->who.comment, &error);
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "by", false, GW_TRUST_BY_MAX, &call->who.by, &error);
+    }
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+void gw_api_kill(struct gw_core *core, struct gw_api_call *call)
+{
+    struct base_error error = {0};
+    bool created = false;
+    char hex[WIRE_SHA256_HEX + 1];
+    enum base_status status =
+        gw_trust_kill(core, &call->digest, call->who.by, call->who.comment, &created, &error);
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "kill");
+        return;
+    }
+    wire_sha256_hex(&call->digest, hex);
+    gw_api_answer_take(call, created ? 201 : 200, json_pack("{s:s}", "manifest", hex));
+}

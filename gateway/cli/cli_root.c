@@ -1,0 +1,464 @@
+// Commands `root ...` and `release kill`: the ceremony of keys. Private root keys are read here and
+// nowhere else; the gateway only ever gets what they signed. One thread.
+#include "cli/cli.h"
+#include "cli/cli_files.h"
+#include "cli/cli_http.h"
+#include "cli/cli_json.h"
+#include "cli/root_edit.h"
+#include "cli/signing.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPIRES_DAYS     365
+#define EXPIRES_DAYS_MAX 3650
+#define LEASE_S          3600
+#define WIDE_PERCENT     5.0
+#define DAY_S            86400u
+
+// ---- Reading the options into an edit
+
+static enum cli_exit local(const struct base_error *error)
+{
+    return cli_fail(CLI_EXIT_LOCAL, "%s", error->text);
+}
+
+static enum cli_exit online_key(const json_t *trust, const char *name, struct root_edit *edit,
+                                enum wire_root_role role)
+{
+    uint8_t key[WIRE_PUBLIC_KEY_BYTES];
+    const char *hex = cli_json_text(trust, name, "");
+
+    if (base_hex_decode(base_str_of(hex), key, sizeof(key)) != BASE_OK ||
+        strlen(hex) != 2 * sizeof(key)) {
+        return cli_fail(CLI_EXIT_REFUSED, "the gateway's %s is garbled", name);
+    }
+    edit->roles[role].count = 0;
+    edit->thresholds[role] = 1;
+    return root_keys_add(&edit->roles[role], key) == BASE_OK
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_LOCAL, "too many keys");
+}
+
+// The gateway's own keys speak for the online roles.
+static enum cli_exit take_online(const struct cli *cli, struct root_edit *edit)
+{
+    json_t *trust = NULL;
+    enum cli_exit code = cli_api_call(cli, "GET", "/api/v1/trust", NULL, &trust);
+
+    if (code == CLI_EXIT_OK) {
+        code = online_key(trust, "timestamp_key", edit, WIRE_ROLE_TIMESTAMP);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = online_key(trust, "snapshot_key", edit, WIRE_ROLE_SNAPSHOT);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = online_key(trust, "director_key", edit, WIRE_ROLE_DIRECTOR);
+    }
+    json_decref(trust);
+    return code;
+}
+
+// Root role: --member, and at the first root every --key.
+static enum cli_exit take_members(const struct cli *cli, const struct signing_keys *keys,
+                                  bool is_first, struct root_edit *edit)
+{
+    struct root_keys *root = &edit->roles[WIRE_ROLE_ROOT];
+    struct base_error error = {0};
+    uint64_t threshold = 0;
+
+    if (cli_given(cli, CLI_OPTION_MEMBER) &&
+        root_keys_load(cli->values[CLI_OPTION_MEMBER], root, &error) != BASE_OK) {
+        return local(&error);
+    }
+    for (uint32_t i = 0; i < keys->count && is_first; i++) {
+        uint8_t key[WIRE_PUBLIC_KEY_BYTES];
+        signing_key_public(keys->keys[i], key);
+        if (root_keys_add(root, key) != BASE_OK) {
+            return cli_fail(CLI_EXIT_LOCAL, "more than %d keys", WIRE_ROOT_KEYS_MAX);
+        }
+    }
+    uint64_t majority = root->count / 2 + 1;
+    bool keep = !is_first && !cli_given(cli, CLI_OPTION_MEMBER);
+    enum cli_exit code =
+        cli_option_u64(cli, CLI_OPTION_THRESHOLD,
+                       keep ? edit->thresholds[WIRE_ROLE_ROOT] : majority, 8, &threshold);
+    edit->thresholds[WIRE_ROLE_ROOT] = (uint8_t)threshold;
+    return code;
+}
+
+static enum cli_exit take_releases(const struct cli *cli, struct root_edit *edit)
+{
+    const char *prefix = cli_given(cli, CLI_OPTION_PREFIX) ? cli->values[CLI_OPTION_PREFIX] : "";
+    struct base_error error = {0};
+    uint64_t narrow = 0;
+    uint64_t wide = 0;
+    bool any = cli_given(cli, CLI_OPTION_RELEASE) || cli_given(cli, CLI_OPTION_NARROW) ||
+               cli_given(cli, CLI_OPTION_WIDE);
+
+    if (!any) {
+        return CLI_EXIT_OK;
+    }
+    struct root_edit_release *release = root_edit_release_of(edit, prefix);
+    if (release == NULL) {
+        return cli_fail(CLI_EXIT_USAGE, "--prefix: too long, or too many of them");
+    }
+    if (cli_given(cli, CLI_OPTION_RELEASE)) {
+        if (root_keys_load(cli->values[CLI_OPTION_RELEASE], &release->keys, &error) != BASE_OK) {
+            return local(&error);
+        }
+        release->narrow = 1;
+        release->wide = release->keys.count > 1 ? 2 : 1;
+    }
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_NARROW, release->narrow, 8, &narrow);
+    if (code == CLI_EXIT_OK) {
+        uint64_t least = release->wide > narrow ? release->wide : narrow;
+        code = cli_option_u64(cli, CLI_OPTION_WIDE, least, 8, &wide);
+    }
+    release->narrow = (uint8_t)narrow;
+    release->wide = (uint8_t)wide;
+    return code;
+}
+
+static enum cli_exit take_numbers(const struct cli *cli, bool is_first, struct root_edit *edit)
+{
+    double percent = 0;
+    uint64_t lease_s = 0;
+    uint64_t days = 0;
+    enum cli_exit code =
+        cli_option_real(cli, CLI_OPTION_WIDE_PERCENT,
+                        is_first ? WIDE_PERCENT : edit->wide_bucket / 100.0, 100, &percent);
+
+    if (code == CLI_EXIT_OK) {
+        code = cli_option_u64(cli, CLI_OPTION_LEASE, is_first ? LEASE_S : edit->lease_max_s,
+                              WIRE_ROOT_LEASE_S_MAX, &lease_s);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = cli_option_u64(cli, CLI_OPTION_EXPIRES, EXPIRES_DAYS, EXPIRES_DAYS_MAX, &days);
+    }
+    edit->wide_bucket = (uint16_t)(percent * 100 + 0.5);
+    edit->lease_max_s = (uint32_t)lease_s;
+    edit->issued_s = base_clock_wall_us() / 1000000;
+    edit->expires_s = edit->issued_s + days * DAY_S;
+    return code;
+}
+
+// ---- Files
+
+static enum cli_exit write_root(const struct cli *cli, const struct signing_keys *keys,
+                                const struct root_edit *edit, const char *path)
+{
+    uint8_t payload[WIRE_META_BYTES_MAX];
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t payload_bytes = 0;
+    size_t size = 0;
+    struct base_error error = {0};
+
+    if (root_edit_encode(edit, payload, sizeof(payload), &payload_bytes, &error) != BASE_OK) {
+        return local(&error);
+    }
+    enum base_status status = signing_envelope(keys, WIRE_ENVELOPE_TYPE_ROOT, payload,
+                                               payload_bytes, bytes, sizeof(bytes), &size);
+    if (status != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "cannot sign the root: %s", base_status_text(status));
+    }
+    if (cli_file_write(path, bytes, size, &error) != BASE_OK) {
+        return local(&error);
+    }
+    if (cli->json) {
+        json_t *root = json_pack("{s:s, s:I}", "file", path, "version", (json_int_t)edit->version);
+        cli_json_print(root);
+        json_decref(root);
+    } else {
+        printf("root %llu written to %s\n", (unsigned long long)edit->version, path);
+    }
+    return CLI_EXIT_OK;
+}
+
+// A root on disk. `envelope` and `root` point into *bytes, which the caller frees.
+struct root_file {
+    uint8_t *bytes;
+    size_t size;
+    struct wire_envelope envelope;
+    struct wire_root root;
+};
+
+static enum cli_exit read_root(const char *path, struct root_file *out)
+{
+    struct base_error error = {0};
+
+    if (cli_file_read(path, WIRE_META_BYTES_MAX, &out->bytes, &out->size, &error) != BASE_OK) {
+        return local(&error);
+    }
+    enum base_status status = wire_envelope_parse(out->bytes, out->size, &out->envelope);
+    if (status == BASE_OK && out->envelope.type != WIRE_ENVELOPE_TYPE_ROOT) {
+        status = BASE_ERR_UNSUPPORTED;
+    }
+    if (status == BASE_OK) {
+        status = wire_root_parse(out->envelope.payload, out->envelope.payload_bytes, &out->root);
+    }
+    if (status != BASE_OK) {
+        free(out->bytes);
+        out->bytes = NULL;
+        return cli_fail(CLI_EXIT_LOCAL, "%s: not a root: %s", path, base_status_text(status));
+    }
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit load_keys(const struct cli *cli, struct signing_keys *keys)
+{
+    struct base_error error = {0};
+
+    if (!cli_given(cli, CLI_OPTION_KEY)) {
+        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing: a private key that signs the root");
+    }
+    return signing_keys_load(cli->values[CLI_OPTION_KEY], keys, &error) == BASE_OK ? CLI_EXIT_OK
+                                                                                   : local(&error);
+}
+
+// ---- Commands
+
+static enum cli_exit make_root(struct cli *cli, struct root_edit *edit, bool is_first,
+                               const char *path)
+{
+    struct signing_keys keys = {.count = 0};
+    enum cli_exit code = load_keys(cli, &keys);
+
+    if (code == CLI_EXIT_OK) {
+        code = take_members(cli, &keys, is_first, edit);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = take_releases(cli, edit);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = take_numbers(cli, is_first, edit);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = take_online(cli, edit);
+    }
+    if (code == CLI_EXIT_OK && edit->release_count == 0) {
+        code = cli_fail(CLI_EXIT_USAGE, "--release FILE is missing: who may sign releases");
+    }
+    if (code == CLI_EXIT_OK) {
+        code = write_root(cli, &keys, edit, path);
+    }
+    signing_keys_done(&keys);
+    return code;
+}
+
+enum cli_exit cli_root_init(struct cli *cli)
+{
+    struct root_edit edit = {.version = 1};
+
+    if (!cli_given(cli, CLI_OPTION_OUT)) {
+        return cli_fail(CLI_EXIT_USAGE, "--out FILE is missing: where the root goes");
+    }
+    return make_root(cli, &edit, true, cli->values[CLI_OPTION_OUT]);
+}
+
+enum cli_exit cli_root_rotate(struct cli *cli)
+{
+    struct root_file file = {.bytes = NULL};
+    struct root_edit edit;
+
+    if (!cli_given(cli, CLI_OPTION_OUT)) {
+        return cli_fail(CLI_EXIT_USAGE, "--out FILE is missing: where the new root goes");
+    }
+    enum cli_exit code = read_root(cli->args[0], &file);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    root_edit_of(&file.root, &edit);
+    free(file.bytes);
+    edit.version++;
+    return make_root(cli, &edit, false, cli->values[CLI_OPTION_OUT]);
+}
+
+enum cli_exit cli_root_sign(struct cli *cli)
+{
+    struct root_file file = {.bytes = NULL};
+    struct signing_keys keys = {.count = 0};
+    struct base_error error = {0};
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t size = 0;
+    enum cli_exit code = load_keys(cli, &keys);
+
+    if (code == CLI_EXIT_OK) {
+        code = read_root(cli->args[0], &file);
+    }
+    if (code == CLI_EXIT_OK) {
+        enum base_status status =
+            signing_add(&keys, file.bytes, file.size, bytes, sizeof(bytes), &size);
+        if (status != BASE_OK) {
+            code = cli_fail(CLI_EXIT_LOCAL, "cannot sign: %s", base_status_text(status));
+        } else if (cli_file_write(cli->args[0], bytes, size, &error) != BASE_OK) {
+            code = local(&error);
+        }
+    }
+    free(file.bytes);
+    signing_keys_done(&keys);
+    return code;
+}
+
+static json_t *hex_of(const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    char hex[2 * WIRE_PUBLIC_KEY_BYTES + 1] = "";
+
+    base_hex_encode(key, WIRE_PUBLIC_KEY_BYTES, hex);
+    return json_stringn(hex, 2 * WIRE_PUBLIC_KEY_BYTES);
+}
+
+static json_t *keys_json(const struct root_keys *keys)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < keys->count; i++) {
+        (void)json_array_append_new(list, hex_of(keys->keys[i]));
+    }
+    return list;
+}
+
+// Which keys of the list signed.
+static json_t *signers_json(const struct root_file *file)
+{
+    struct wire_verifier verifier = signing_verifier();
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < file->root.key_count; i++) {
+        struct wire_role one = {.threshold = 1, .keys = (uint16_t)(1u << i)};
+        if (wire_root_verify(&file->root, &one, 1, &file->envelope, &verifier) == BASE_OK) {
+            (void)json_array_append_new(list, hex_of(file->root.keys[i]));
+        }
+    }
+    return list;
+}
+
+static json_t *root_json(const struct root_file *file, const struct root_edit *edit)
+{
+    json_t *roles = json_object();
+    json_t *releases = json_array();
+
+    for (int i = 0; i < WIRE_ROLE_COUNT; i++) {
+        (void)json_object_set_new(roles, root_role_name((enum wire_root_role)i),
+                                  json_pack("{s:i, s:o}", "threshold", edit->thresholds[i], "keys",
+                                            keys_json(&edit->roles[i])));
+    }
+    for (uint32_t i = 0; i < edit->release_count; i++) {
+        const struct root_edit_release *release = &edit->releases[i];
+        (void)json_array_append_new(releases,
+                                    json_pack("{s:s, s:i, s:i, s:o}", "prefix", release->prefix,
+                                              "narrow", release->narrow, "wide", release->wide,
+                                              "keys", keys_json(&release->keys)));
+    }
+    return json_pack("{s:I, s:I, s:I, s:f, s:I, s:o, s:o, s:o}", "version",
+                     (json_int_t)edit->version, "issued_s", (json_int_t)edit->issued_s, "expires_s",
+                     (json_int_t)edit->expires_s, "wide_percent", edit->wide_bucket / 100.0,
+                     "lease_s", (json_int_t)edit->lease_max_s, "roles", roles, "releases", releases,
+                     "signed_by", signers_json(file));
+}
+
+static void print_keys(const json_t *role)
+{
+    size_t index;
+    json_t *key;
+
+    json_array_foreach(json_object_get(role, "keys"), index, key)
+    {
+        printf("    %s\n", json_string_value(key));
+    }
+}
+
+static void print_root(const json_t *root)
+{
+    const char *name;
+    json_t *role;
+    size_t index;
+
+    printf("version %llu, expires %llu (Unix seconds), lease at most %llu s\n",
+           (unsigned long long)cli_json_u64(root, "version"),
+           (unsigned long long)cli_json_u64(root, "expires_s"),
+           (unsigned long long)cli_json_u64(root, "lease_s"));
+    json_object_foreach(json_object_get(root, "roles"), name, role)
+    {
+        printf("  %s: %llu of\n", name, (unsigned long long)cli_json_u64(role, "threshold"));
+        print_keys(role);
+    }
+    json_array_foreach(json_object_get(root, "releases"), index, role)
+    {
+        printf("  release '%s': %llu, above %g %% of the devices %llu of\n",
+               cli_json_text(role, "prefix", ""), (unsigned long long)cli_json_u64(role, "narrow"),
+               json_number_value(json_object_get(root, "wide_percent")),
+               (unsigned long long)cli_json_u64(role, "wide"));
+        print_keys(role);
+    }
+    printf("signed by %zu of these keys\n", json_array_size(json_object_get(root, "signed_by")));
+}
+
+enum cli_exit cli_root_show(struct cli *cli)
+{
+    struct root_file file = {.bytes = NULL};
+    struct root_edit edit;
+    enum cli_exit code = read_root(cli->args[0], &file);
+
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    root_edit_of(&file.root, &edit);
+    json_t *root = root_json(&file, &edit);
+    if (cli->json) {
+        cli_json_print(root);
+    } else {
+        print_root(root);
+    }
+    json_decref(root);
+    free(file.bytes);
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_root_push(struct cli *cli)
+{
+    struct root_file file = {.bytes = NULL};
+    struct cli_answer answer = {0};
+    enum cli_exit code = read_root(cli->args[0], &file);
+
+    if (code == CLI_EXIT_OK) {
+        struct cli_call call = {"PUT", "/api/v1/trust/root", "application/octet-stream", file.bytes,
+                                file.size};
+        code = cli_http_call(cli, &call, &answer);
+    }
+    if (code == CLI_EXIT_OK && answer.status >= 400) {
+        code = cli_fail(CLI_EXIT_REFUSED, "the gateway refused the root (%ld): %s", answer.status,
+                        answer.body != NULL ? answer.body : "");
+    }
+    if (code == CLI_EXIT_OK && !cli->json) {
+        printf("root %llu is served\n", (unsigned long long)file.root.version);
+    } else if (code == CLI_EXIT_OK) {
+        printf("%s\n", answer.body != NULL ? answer.body : "{}");
+    }
+    cli_answer_done(&answer);
+    free(file.bytes);
+    return code;
+}
+
+enum cli_exit cli_release_kill(struct cli *cli)
+{
+    json_t *body = json_pack("{s:s}", "manifest", cli->args[0]);
+    json_t *answer = NULL;
+
+    if (!cli_given(cli, CLI_OPTION_REASON)) {
+        json_decref(body);
+        return cli_fail(CLI_EXIT_USAGE, "--reason TEXT is missing: why the version must stop");
+    }
+    cli_add_who(cli, body);
+    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/kills", body, &answer);
+    json_decref(body);
+    if (code == CLI_EXIT_OK && !cli->json) {
+        printf("%s is on the kill list\n", cli->args[0]);
+        json_decref(answer);
+        return code;
+    }
+    return cli_show_take(code, answer);
+}

@@ -1,0 +1,143 @@
+// The gateway's part in trust: it keeps the chain of roots, signs snapshots, the timestamp with the
+// kill list, and an answer for each device that asks. It signs with online keys only, so what it
+// says cannot make a device run anything that the release role did not sign.
+//
+// The control thread owns `struct gw_director`; what workers need is in `struct gw_meta`, immutable
+// and counted, which is handed to them as plans are.
+#ifndef GW_DIRECTOR_H
+#define GW_DIRECTOR_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "svc/signer.h"
+#include "wire/meta.h"
+#include "wire/offer.h"
+#include "wire/root.h"
+
+#include <stdatomic.h>
+
+#define GW_ROOTS_MAX            1024u
+#define GW_TIMESTAMP_LIFE_S     86400u         // default
+#define GW_SNAPSHOT_LIFE_FACTOR 7u             // snapshots live so many timestamps long
+#define GW_LEASE_S              900u           // default
+#define GW_ROOT_WARN_S          (30u * 86400u) // a root that expires within is warned about
+#define GW_TRUST_REASON_MAX     200u
+#define GW_TRUST_BY_MAX         64u
+
+struct gw_core;
+struct gw_release;
+struct gw_checkin;
+struct gw_worker;
+
+struct gw_meta_bytes {
+    uint8_t *data; // heap
+    size_t size;
+};
+
+struct gw_meta {
+    _Atomic uint32_t refs;
+    uint64_t timestamp_version;
+    uint32_t lease_s;
+    struct gw_meta_bytes timestamp;
+    uint32_t root_count;
+    uint64_t root_first; // version of roots[0]
+    struct gw_meta_bytes *roots;
+    uint32_t scenario_count;
+    struct gw_meta_bytes snapshots[WIRE_TIMESTAMP_SCENARIOS_MAX];
+    char scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX][WIRE_SCENARIO_MAX + 1];
+    uint32_t kill_count;
+    uint64_t kill_ids[WIRE_TIMESTAMP_KILLS_MAX]; // version ids
+};
+
+struct gw_meta *gw_meta_ref(struct gw_meta *meta); // accepts NULL
+void gw_meta_unref(struct gw_meta *meta);          // accepts NULL
+
+struct gw_director_scenario {
+    char name[WIRE_SCENARIO_MAX + 1];
+    uint64_t version;
+    uint64_t issued_s;
+    struct wire_sha256 entries; // hash of what it lists
+};
+
+struct gw_director {
+    const struct gw_signer_port *signer; // NULL: devices are not served by roles
+    uint32_t timestamp_life_s;
+    uint32_t lease_s;
+    uint32_t root_count;
+    uint64_t root_first;
+    struct gw_meta_bytes *roots;
+    uint64_t root_expires_s; // of the newest; 0: none
+    bool keys_match;         // the newest root names this gateway's online keys
+    uint64_t timestamp_version;
+    uint64_t timestamp_issued_s;
+    uint32_t scenario_count;
+    struct gw_director_scenario scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX];
+    uint32_t kill_count;
+    struct wire_sha256 kills[WIRE_TIMESTAMP_KILLS_MAX]; // ascending
+    bool kills_changed;
+    struct gw_meta *meta; // newest; NULL: none yet
+    _Atomic uint64_t answers;
+    _Atomic uint64_t root_version_seen; // for /metrics
+    _Atomic uint64_t root_expires_seen;
+    _Atomic uint64_t timestamp_seen;
+    _Atomic uint64_t kills_seen;
+};
+
+// ---- Control thread
+
+BASE_NODISCARD enum base_status gw_director_load(struct gw_core *core, struct base_error *error);
+void gw_director_done(struct gw_core *core);
+// Brings the metadata up to date with catalog and clock; stores new version numbers before anything
+// carries them. True: there is something new. A failure keeps what was published.
+bool gw_director_build(struct gw_core *core);
+// True when timestamp or snapshots have lived half their time.
+bool gw_director_is_due(const struct gw_core *core);
+bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest);
+
+struct gw_trust_view {
+    bool enabled;
+    uint8_t keys[GW_ONLINE_COUNT][WIRE_PUBLIC_KEY_BYTES];
+    uint64_t root_version; // 0: none
+    uint64_t root_expires_s;
+    bool keys_match;
+    uint64_t timestamp_version;
+    uint32_t lease_s;
+    uint32_t kill_count;
+    struct wire_sha256 kills[WIRE_TIMESTAMP_KILLS_MAX];
+};
+void gw_trust_view(struct gw_core *core, struct gw_trust_view *out);
+// Verifies and keeps a root: the first as it is, every other as successor of the newest. OK also
+// when it is there (*out_created false). ROOT, SIGNATURE, THRESHOLD, INVALID, LIMIT, FULL, IO;
+// UNSUPPORTED without online keys.
+BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes,
+                                                  size_t size, uint64_t *out_version,
+                                                  bool *out_created, struct base_error *error);
+// Puts a version on the kill list and takes its open rollouts back. LIMIT, FULL, IO.
+BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
+                                              const struct wire_sha256 *manifest,
+                                              struct base_str by, struct base_str reason,
+                                              bool *out_created, struct base_error *error);
+
+// ---- Worker's thread
+
+// Puts the director's answer in front of `offers`; its bytes are `out` (WIRE_STATEMENT_BYTES_MAX).
+BASE_NODISCARD enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id,
+                                                   const struct wire_ask *ask, uint8_t *out,
+                                                   struct wire_offers *offers);
+// Does the device run something that must stop?
+bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *checkin);
+
+// ---- Shared inside: one signature over a payload, as an envelope
+BASE_NODISCARD enum base_status gw_director_sign(const struct gw_signer_port *signer,
+                                                 enum gw_online_role role, uint8_t type,
+                                                 const uint8_t *payload, size_t payload_bytes,
+                                                 uint8_t *out, size_t capacity, size_t *out_size);
+// Rows of the store.
+BASE_NODISCARD enum base_status gw_director_store_state(struct gw_core *core);
+BASE_NODISCARD enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
+                                                       const uint8_t *bytes, size_t size);
+BASE_NODISCARD enum base_status gw_director_store_kill(struct gw_core *core,
+                                                       const struct wire_sha256 *manifest,
+                                                       struct base_str by, struct base_str reason);
+
+#endif

@@ -1,0 +1,410 @@
+// Roots and kills: what operators bring, checked, stored, then published. Also their rows in the
+// store:
+//
+//   trust[u64 1, u64 version] := the root's envelope
+//   trust[u64 2]              := u8 1, u64 timestamp_version, u64 issued_s, varint count,
+//                                count x { text8 scenario, u64 version, u64 issued_s, sha256[32] }
+//   trust[u64 3, manifest]    := u8 1, u64 time_us, text8 by, text8 reason
+//
+// Control thread.
+#include "svc/director.h"
+
+#include "svc/core_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW_VERSION     1
+#define ROW_ROOT        1
+#define ROW_STATE       2
+#define ROW_KILL        3
+#define STATE_BYTES_MAX (64 + WIRE_TIMESTAMP_SCENARIOS_MAX * (1 + WIRE_SCENARIO_MAX + 16 + 32))
+#define KILL_BYTES_MAX  (16 + GW_TRUST_BY_MAX + GW_TRUST_REASON_MAX)
+
+// ---- Rows
+
+struct row_op {
+    struct gw_store_op op;
+    struct gw_key key;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+static enum base_status row_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct row_op *row = (const struct row_op *)self;
+    return gw_store_txn_put(txn, GW_TABLE_TRUST, &row->key, row->bytes, row->size);
+}
+
+static enum base_status row_put(struct gw_core *core, struct gw_key key, const uint8_t *bytes,
+                                size_t size)
+{
+    struct row_op row = {
+        .op = {.urgent = true, .apply = row_apply}, .key = key, .bytes = bytes, .size = size};
+    return gw_audit_submit_wait(core, &row.op);
+}
+
+static void text_put(struct base_writer *writer, struct base_str text, size_t max)
+{
+    size_t size = text.size < max ? text.size : max;
+    base_writer_u8(writer, (uint8_t)size);
+    base_writer_bytes(writer, text.data, size);
+}
+
+enum base_status gw_director_store_state(struct gw_core *core)
+{
+    const struct gw_director *director = &core->director;
+    uint8_t bytes[STATE_BYTES_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u64(&writer, director->timestamp_version);
+    base_writer_u64(&writer, director->timestamp_issued_s);
+    base_writer_varint(&writer, director->scenario_count);
+    for (uint32_t i = 0; i < director->scenario_count; i++) {
+        const struct gw_director_scenario *scenario = &director->scenarios[i];
+        text_put(&writer, base_str_of(scenario->name), WIRE_SCENARIO_MAX);
+        base_writer_u64(&writer, scenario->version);
+        base_writer_u64(&writer, scenario->issued_s);
+        base_writer_bytes(&writer, scenario->entries.bytes, WIRE_SHA256_BYTES);
+    }
+    BASE_TRY(writer.status);
+    return row_put(core, gw_key_u64(ROW_STATE), bytes, base_writer_size(&writer));
+}
+
+enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
+                                        const uint8_t *bytes, size_t size)
+{
+    return row_put(core, gw_key_u64_u64(ROW_ROOT, version), bytes, size);
+}
+
+enum base_status gw_director_store_kill(struct gw_core *core, const struct wire_sha256 *manifest,
+                                        struct base_str by, struct base_str reason)
+{
+    uint8_t bytes[KILL_BYTES_MAX];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u64(&writer, gw_core_now_us(core));
+    text_put(&writer, by, GW_TRUST_BY_MAX);
+    text_put(&writer, reason, GW_TRUST_REASON_MAX);
+    BASE_TRY(writer.status);
+    return row_put(core, gw_key_u64_sha(ROW_KILL, manifest), bytes, base_writer_size(&writer));
+}
+
+// ---- Loading
+
+static void verifier_sha256(void *ctx, const void *bytes, size_t size,
+                            const struct wire_sha256 *hoped, struct wire_sha256 *out)
+{
+    (void)ctx;
+    (void)hoped;
+    gw_sha256(bytes, size, out);
+}
+
+static struct wire_verifier verifier_of(const struct gw_signer_port *signer)
+{
+    return (struct wire_verifier){
+        .ctx = signer->ctx, .sha256 = verifier_sha256, .verify = signer->verify};
+}
+
+static bool names_our_key(const struct wire_root *root, enum wire_root_role role,
+                          const uint8_t *key)
+{
+    const struct wire_role *keys = &root->roles[role];
+    for (uint32_t i = 0; i < root->key_count; i++) {
+        if ((keys->keys >> i & 1u) != 0 && memcmp(root->keys[i], key, WIRE_PUBLIC_KEY_BYTES) == 0) {
+            return keys->threshold == 1;
+        }
+    }
+    return false;
+}
+
+// Memory follows what is on disk.
+static enum base_status root_add(struct gw_director *director, const struct wire_root *root,
+                                 const uint8_t *bytes, size_t size)
+{
+    size_t count = director->root_count + 1;
+    struct gw_meta_bytes *roots = realloc(director->roots, count * sizeof(roots[0]));
+    if (roots == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    director->roots = roots;
+    struct gw_meta_bytes *last = &roots[director->root_count];
+    last->data = malloc(size);
+    if (last->data == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(last->data, bytes, size);
+    last->size = size;
+    if (director->root_count == 0) {
+        director->root_first = root->version;
+    }
+    director->root_count++;
+    director->root_expires_s = root->expires_s;
+    const struct gw_signer_port *signer = director->signer;
+    director->keys_match =
+        names_our_key(root, WIRE_ROLE_TIMESTAMP, signer->keys[GW_ONLINE_TIMESTAMP]) &&
+        names_our_key(root, WIRE_ROLE_SNAPSHOT, signer->keys[GW_ONLINE_SNAPSHOT]) &&
+        names_our_key(root, WIRE_ROLE_DIRECTOR, signer->keys[GW_ONLINE_DIRECTOR]);
+    atomic_store(&director->root_version_seen, root->version);
+    atomic_store(&director->root_expires_seen, root->expires_s);
+    return BASE_OK;
+}
+
+static bool newest_root(const struct gw_director *director, struct wire_root *out)
+{
+    struct wire_envelope envelope;
+    if (director->root_count == 0) {
+        return false;
+    }
+    const struct gw_meta_bytes *last = &director->roots[director->root_count - 1];
+    return wire_envelope_parse(last->data, last->size, &envelope) == BASE_OK &&
+           wire_root_parse(envelope.payload, envelope.payload_bytes, out) == BASE_OK;
+}
+
+static enum base_status read_root(struct gw_director *director, struct gw_span value)
+{
+    struct wire_verifier verifier = verifier_of(director->signer);
+    struct wire_root before;
+    struct wire_root root;
+    if (newest_root(director, &before)) {
+        BASE_TRY(wire_root_follow(&before, value.data, value.size, &verifier, &root));
+    } else {
+        BASE_TRY(wire_root_open(value.data, value.size, &verifier, &root));
+    }
+    return root_add(director, &root, value.data, value.size);
+}
+
+static enum base_status read_state(struct gw_director *director, struct gw_span value)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, value.data, value.size);
+    if (base_reader_u8(&reader) != ROW_VERSION) {
+        return BASE_ERR_CORRUPT;
+    }
+    director->timestamp_version = base_reader_u64(&reader);
+    director->timestamp_issued_s = base_reader_u64(&reader);
+    uint64_t count = base_reader_varint_max(&reader, WIRE_TIMESTAMP_SCENARIOS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gw_director_scenario *scenario = &director->scenarios[i];
+        memset(scenario, 0, sizeof(*scenario));
+        size_t size = base_reader_u8(&reader);
+        if (size > WIRE_SCENARIO_MAX) {
+            return BASE_ERR_CORRUPT;
+        }
+        base_reader_copy(&reader, scenario->name, size);
+        scenario->version = base_reader_u64(&reader);
+        scenario->issued_s = base_reader_u64(&reader);
+        base_reader_copy(&reader, scenario->entries.bytes, WIRE_SHA256_BYTES);
+    }
+    if (base_reader_finish(&reader) != BASE_OK) {
+        return BASE_ERR_CORRUPT;
+    }
+    director->scenario_count = (uint32_t)count;
+    return BASE_OK;
+}
+
+struct reading {
+    struct gw_director *director;
+    enum base_status status;
+};
+
+static bool read_row(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct reading *reading = ctx;
+    struct gw_director *director = reading->director;
+    uint64_t kind = 0;
+    if (!gw_key_read_u64(key.data, key.size, 0, &kind)) {
+        reading->status = BASE_ERR_CORRUPT;
+    } else if (kind == ROW_ROOT) {
+        reading->status = read_root(director, value);
+    } else if (kind == ROW_STATE) {
+        reading->status = read_state(director, value);
+    } else if (kind == ROW_KILL && key.size == 9 + WIRE_SHA256_BYTES &&
+               director->kill_count < WIRE_TIMESTAMP_KILLS_MAX) {
+        memcpy(director->kills[director->kill_count++].bytes, key.data + 9, WIRE_SHA256_BYTES);
+    } else {
+        reading->status = BASE_ERR_CORRUPT;
+    }
+    return reading->status == BASE_OK;
+}
+
+enum base_status gw_director_load(struct gw_core *core, struct base_error *error)
+{
+    struct reading reading = {.director = &core->director, .status = BASE_OK};
+    struct gw_key from = gw_key_u64(0);
+    struct gw_store_read *read = NULL;
+    if (core->director.signer == NULL) {
+        return BASE_OK;
+    }
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    enum base_status status = gw_store_read_scan(read, GW_TABLE_TRUST, &from, read_row, &reading);
+    gw_store_read_end(read);
+    if (status == BASE_OK) {
+        status = reading.status;
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "stored roots and timestamps cannot be read: %s",
+                              base_status_text(status));
+    }
+    return BASE_OK;
+}
+
+void gw_director_done(struct gw_core *core)
+{
+    struct gw_director *director = &core->director;
+    for (uint32_t i = 0; i < director->root_count; i++) {
+        free(director->roots[i].data);
+    }
+    free(director->roots);
+    gw_meta_unref(director->meta);
+    director->meta = NULL;
+    director->roots = NULL;
+    director->root_count = 0;
+}
+
+// ---- What operators bring
+
+void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
+{
+    const struct gw_director *director = &core->director;
+    struct wire_root root;
+    memset(out, 0, sizeof(*out));
+    out->enabled = director->signer != NULL;
+    if (!out->enabled) {
+        return;
+    }
+    memcpy(out->keys, director->signer->keys, sizeof(out->keys));
+    out->root_version = newest_root(director, &root) ? root.version : 0;
+    out->root_expires_s = director->root_expires_s;
+    out->keys_match = director->keys_match;
+    out->timestamp_version = director->timestamp_version;
+    out->lease_s = director->lease_s;
+    out->kill_count = director->kill_count;
+    memcpy(out->kills, director->kills, sizeof(out->kills));
+}
+
+static enum base_status root_is_there(const struct gw_director *director,
+                                      const struct wire_root *root, const uint8_t *bytes,
+                                      size_t size)
+{
+    uint64_t at = root->version - director->root_first;
+    if (director->root_count == 0 || root->version < director->root_first ||
+        at >= director->root_count) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    const struct gw_meta_bytes *have = &director->roots[at];
+    return have->size == size && memcmp(have->data, bytes, size) == 0 ? BASE_OK : BASE_ERR_ROOT;
+}
+
+enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, size_t size,
+                                   uint64_t *out_version, bool *out_created,
+                                   struct base_error *error)
+{
+    struct gw_director *director = &core->director;
+    struct wire_root before;
+    struct wire_root root;
+    if (director->signer == NULL) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this gateway has no online keys");
+    }
+    struct wire_verifier verifier = verifier_of(director->signer);
+    enum base_status status = wire_root_open(bytes, size, &verifier, &root);
+    if (status == BASE_OK && root_is_there(director, &root, bytes, size) == BASE_OK) {
+        *out_version = root.version;
+        *out_created = false;
+        return BASE_OK;
+    }
+    if (status == BASE_OK && newest_root(director, &before)) {
+        status = wire_root_follow(&before, bytes, size, &verifier, &root);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "root: %s", base_status_text(status));
+    }
+    if (director->root_count >= GW_ROOTS_MAX) {
+        return base_error_set(error, BASE_ERR_LIMIT, "root: there are %u, the most there may be",
+                              GW_ROOTS_MAX);
+    }
+    status = gw_director_store_root(core, root.version, bytes, size);
+    if (status == BASE_OK) {
+        status = root_add(director, &root, bytes, size);
+    }
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the root could not be stored: %s",
+                              base_status_text(status));
+    }
+    gw_core_publish(core);
+    *out_version = root.version;
+    *out_created = true;
+    return BASE_OK;
+}
+
+bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)
+{
+    for (uint32_t i = 0; i < core->director.kill_count; i++) {
+        if (wire_sha256_equal(&core->director.kills[i], manifest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void kill_insert(struct gw_director *director, const struct wire_sha256 *manifest)
+{
+    uint32_t at = director->kill_count++;
+    while (at > 0 &&
+           memcmp(director->kills[at - 1].bytes, manifest->bytes, WIRE_SHA256_BYTES) > 0) {
+        director->kills[at] = director->kills[at - 1];
+        at--;
+    }
+    director->kills[at] = *manifest;
+    director->kills_changed = true;
+}
+
+// Rollouts of a killed version go back: the way back reaches also devices that know no kill list.
+static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manifest,
+                           struct base_str by, struct base_str reason)
+{
+    struct gw_rollout_who who = {.by = by, .comment = reason};
+    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
+        const struct gw_rollout *open = core->catalog.tasks[i]->open;
+        if (open != NULL && wire_sha256_equal(&open->release->manifest, manifest)) {
+            struct gw_rollout_view view;
+            struct base_error ignored = {0};
+            if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, &who, &view,
+                                   &ignored) != BASE_OK) {
+                base_log_debug(core->log, "director", "a killed rollout does not go back: %s",
+                               ignored.text);
+            }
+        }
+    }
+}
+
+enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *manifest,
+                               struct base_str by, struct base_str reason, bool *out_created,
+                               struct base_error *error)
+{
+    struct gw_director *director = &core->director;
+    if (director->signer == NULL) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this gateway has no online keys");
+    }
+    *out_created = false;
+    if (gw_director_kills(core, manifest)) {
+        return BASE_OK;
+    }
+    if (director->kill_count >= WIRE_TIMESTAMP_KILLS_MAX) {
+        return base_error_set(error, BASE_ERR_LIMIT,
+                              "the kill list holds %d versions, the most it may",
+                              WIRE_TIMESTAMP_KILLS_MAX);
+    }
+    enum base_status status = gw_director_store_kill(core, manifest, by, reason);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the kill could not be stored: %s",
+                              base_status_text(status));
+    }
+    kill_insert(director, manifest);
+    abort_rollouts(core, manifest, by, reason);
+    gw_core_publish(core);
+    *out_created = true;
+    return BASE_OK;
+}

@@ -1,0 +1,297 @@
+"""A gateway played by an attacker: a real HTTP/2 server in front of the real gateway that may answer anything itself.
+
+nghttpx speaks HTTP/2 to the device; behind it a small HTTP/1.1 server in Python either forwards a request to the real
+gateway (curl) or hands it to `hook`. The wire formats (docs/PROTOCOL.md) are read and written here anew, apart from the
+product's code, and signatures are made by the command openssl.
+"""
+import base64
+import hashlib
+import http.server
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+DOMAIN = b"walle-meta-v1\0"
+RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR = range(1, 6)
+HASHED = (ROOT, SNAPSHOT, TIMESTAMP)
+PKCS8 = bytes.fromhex("302e020100300506032b657004220420")  # an Ed25519 key, RFC 8410, but for its 32 bytes
+
+
+# ---- Wire
+
+def varint(value):
+    out = b""
+    while True:
+        byte, value = value & 127, value >> 7
+        if not value:
+            return out + bytes([byte])
+        out += bytes([byte | 128])
+
+
+def text8(text):
+    text = text.encode() if isinstance(text, str) else text
+    return bytes([len(text)]) + text
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, size):
+        assert self.at + size <= len(self.data)
+        self.at += size
+        return self.data[self.at - size:self.at]
+
+    def number(self, size):
+        return int.from_bytes(self.take(size), "little")
+
+    def varint(self):
+        value = shift = 0
+        while True:
+            byte = self.number(1)
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+
+def envelope(kind, payload, signatures):
+    return (b"WLS1" + bytes([kind]) + varint(len(payload)) + payload + bytes([len(signatures)]) +
+            b"".join(key_id + signature for key_id, signature in signatures))
+
+
+def open_envelope(data):
+    """(type, payload, [(key id, signature), ...])"""
+    reader = Reader(data)
+    assert reader.take(4) == b"WLS1"
+    kind = reader.number(1)
+    payload = reader.take(reader.varint())
+    return kind, payload, [(reader.take(32), reader.take(64)) for _ in range(reader.number(1))]
+
+
+def offers(items, flags=0, next_checkin_s=0):
+    return bytes([1, flags]) + varint(next_checkin_s) + varint(len(items)) + b"".join(varint(len(i)) + i for i in items)
+
+
+def open_offers(data):
+    reader = Reader(data)
+    reader.take(2)
+    reader.varint()
+    return [reader.take(reader.varint()) for _ in range(reader.varint())]
+
+
+def open_release(payload):
+    reader = Reader(payload)
+    out = {"kind": reader.number(1), "task": reader.take(reader.number(1)).decode(), "counter": reader.number(8),
+           "manifest": reader.take(32), "manifest_bytes": reader.varint(), "rollout": reader.number(8),
+           "salt": reader.number(8), "max_bucket": reader.number(2), "stage": reader.number(1),
+           "issued_s": reader.number(8), "expires_s": reader.number(8)}
+    assert reader.at == len(payload)
+    return out
+
+
+def release(fields):
+    return (bytes([fields["kind"]]) + text8(fields["task"]) + struct.pack("<Q", fields["counter"]) + fields["manifest"] +
+            varint(fields["manifest_bytes"]) +
+            struct.pack("<QQHBQQ", fields["rollout"], fields["salt"], fields["max_bucket"], fields["stage"],
+                        fields["issued_s"], fields["expires_s"]))
+
+
+def open_director(payload):
+    reader = Reader(payload)
+    out = {"device": reader.number(8), "nonce": reader.take(32), "issued_s": reader.number(8),
+           "timestamp": reader.number(8), "lease_s": reader.number(4)}
+    out["entries"] = [(reader.number(8), reader.varint(), reader.varint(), reader.take(32))
+                      for _ in range(reader.varint())]
+    return out
+
+
+def director(fields):
+    return (struct.pack("<Q", fields["device"]) + fields["nonce"] +
+            struct.pack("<QQI", fields["issued_s"], fields["timestamp"], fields["lease_s"]) +
+            varint(len(fields["entries"])) +
+            b"".join(struct.pack("<Q", task) + varint(counter) + varint(size) + manifest
+                     for task, counter, size, manifest in sorted(fields["entries"])))
+
+
+def open_timestamp(payload):
+    reader = Reader(payload)
+    out = {"version": reader.number(8), "issued_s": reader.number(8), "expires_s": reader.number(8)}
+    out["scenarios"] = [(reader.take(reader.number(1)), reader.number(8), reader.varint(), reader.take(32))
+                        for _ in range(reader.varint())]
+    out["kills"] = [reader.take(32) for _ in range(reader.varint())]
+    return out
+
+
+def timestamp(fields):
+    return (struct.pack("<QQQ", fields["version"], fields["issued_s"], fields["expires_s"]) +
+            varint(len(fields["scenarios"])) +
+            b"".join(text8(name) + struct.pack("<Q", version) + varint(size) + digest
+                     for name, version, size, digest in fields["scenarios"]) +
+            varint(len(fields["kills"])) + b"".join(fields["kills"]))
+
+
+def open_report(data):
+    """[{kind, task, rollout, code, detail}, ...]"""
+    reader = Reader(data)
+    reader.take(1 + 8 + 4 + 8)
+    out = []
+    for _ in range(reader.varint()):
+        kind, task, _version, rollout = reader.number(1), reader.number(8), reader.number(8), reader.number(8)
+        reader.varint()
+        out.append({"kind": kind, "task": task, "rollout": rollout, "code": reader.number(8),
+                    "detail": reader.take(reader.number(1)).decode("utf-8", "replace")})
+    return out
+
+
+class Key:
+    """A private key: a PEM file of the command, or the 32 bytes of one of the gateway's own."""
+
+    def __init__(self, path, folder):
+        with open(path, "rb") as file:
+            content = file.read()
+        self.path, self.folder = path, folder
+        if len(content) == 32:
+            self.path = os.path.join(folder, os.path.basename(path) + ".pem")
+            encoded = base64.b64encode(PKCS8 + content).decode()
+            with open(self.path, "w", encoding="ascii") as file:
+                file.write(f"-----BEGIN PRIVATE KEY-----\n{encoded}\n-----END PRIVATE KEY-----\n")
+        der = subprocess.run(["openssl", "pkey", "-in", self.path, "-pubout", "-outform", "DER"], capture_output=True,
+                             check=True, stdin=subprocess.DEVNULL).stdout
+        self.public = der[-32:]
+        self.id = hashlib.sha256(self.public).digest()
+
+    def sign(self, kind, payload):
+        message = DOMAIN + bytes([kind]) + (hashlib.sha256(payload).digest() if kind in HASHED else payload)
+        path = os.path.join(self.folder, f"message-{threading.get_ident()}")
+        with open(path, "wb") as file:
+            file.write(message)
+        run = subprocess.run(["openssl", "pkeyutl", "-sign", "-inkey", self.path, "-rawin", "-in", path],
+                             capture_output=True, check=True, stdin=subprocess.DEVNULL)
+        return self.id, run.stdout
+
+    def envelope(self, kind, payload, *others):
+        return envelope(kind, payload, [key.sign(kind, payload) for key in (self, *others)])
+
+
+# ---- The server
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Request:
+    def __init__(self, handler, body):
+        self.method, self.path, self.body = handler.command, handler.path, body
+        self.headers = {name.lower(): value for name, value in handler.headers.items()}
+
+    @property
+    def nonce(self):
+        text = self.headers.get("walle-nonce", "")
+        return base64.urlsafe_b64decode(text)[1:] if text else b""
+
+
+class Evil:
+    """`hook(request, forward)` answers (status, body) or None to forward; body may be an iterator of chunks."""
+    FORWARDED = ("walle-device", "walle-profile", "walle-nonce", "range", "content-type")
+    RETURNED = ("content-type", "content-range", "retry-after", "etag")
+
+    def __init__(self, stack):
+        self.stack, self.hook, self.reports, self.requests = stack, None, [], []
+        evil = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self):
+                size = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(size)
+                if self.headers.get("transfer-encoding", "") == "chunked":
+                    body = evil.chunked(self.rfile)
+                evil.serve(self, Request(self, body))
+
+            do_GET = do_POST = answer
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = free_port()
+        self.front = stack.spawn_path(
+            shutil.which("nghttpx") or "/usr/sbin/nghttpx", f"-f127.0.0.1,{self.port};no-tls", f"-b127.0.0.1,{self.server.server_address[1]}", "-L", "ERROR",
+            "--workers=1", "--conf=/dev/null", "--accesslog-file=/dev/null", "--errorlog-file=/dev/null")
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, "nghttpx does not listen"
+                time.sleep(0.02)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @staticmethod
+    def chunked(file):
+        body = b""
+        while True:
+            size = int(file.readline().split(b";")[0], 16)
+            body += file.read(size)
+            file.readline()
+            if size == 0:
+                return body
+
+    def forward(self, request):
+        """(status, headers, body) of the real gateway."""
+        command = ["curl", "-sS", "--http2-prior-knowledge", "-X", request.method, "-D", "-", "--max-time", "20",
+                   "--data-binary", "@-", self.stack.gateway.url + request.path]
+        if request.method == "GET":
+            command = [part for part in command if part not in ("--data-binary", "@-")]
+        for name in self.FORWARDED:
+            if name in request.headers:
+                command += ["-H", f"{name}: {request.headers[name]}"]
+        run = subprocess.run(command, input=request.body, capture_output=True, timeout=60, check=False)
+        head, _, body = run.stdout.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines[1:] if ": " in line)
+        return int(lines[0].split()[1]), headers, body
+
+    def serve(self, handler, request):
+        self.requests.append(request)
+        if request.method == "POST" and request.path == "/v1/report":
+            self.reports += open_report(request.body)
+        answer = self.hook(request, lambda: self.forward(request)) if self.hook else None
+        headers = {}
+        if answer is None:
+            status, headers, body = self.forward(request)
+        else:
+            status, body = answer
+        handler.send_response(status)
+        for name in self.RETURNED:
+            if name in headers:
+                handler.send_header(name, headers[name])
+        if isinstance(body, bytes):
+            if status != 204:
+                handler.send_header("content-length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+            return
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        try:
+            for chunk in body:
+                handler.wfile.write(b"%x\r\n" % len(chunk) + chunk + b"\r\n")
+                handler.wfile.flush()
+            handler.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            handler.close_connection = True  # the device had enough

@@ -1,0 +1,534 @@
+"""The list of attacks: a real walle-device against a real walle-gateway, and where the row says so the gateway is the
+attacker (evil_gateway.py), who holds whatever keys the row gives him. Every attack is refused with its own code, which the
+device logs and reports; nothing of it runs.
+
+What is not here: kill -9 at every write is test_device_kill.py and tests/unit/device/test_device_kill_points.c.
+"""
+import json
+import os
+import re
+import subprocess
+import time
+import unittest
+
+import evil_gateway as evil
+from evil_gateway import Evil, Key
+from walle_stack import Stack, program
+
+TASK, OTHER = "shop/score", "shop/other"
+FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
+OPEN = [{**FULL[0], "min_sample": 100000, "max_failure": 1}]  # stays open, whatever is reported
+SIGNATURE, HASH, ROLLBACK, STAGE, TARGET = 200, 201, 202, 203, 204
+THRESHOLD, ROOT, FRESHNESS, DIRECTOR, FROZEN, MIXED, KILLED, LEASE = 207, 208, 209, 210, 211, 212, 213, 214
+TOO_LARGE = 102
+REFUSED = []  # (attack, code), for the count at the end
+
+
+class Attacks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = Stack()
+        cls.addClassCleanup(cls.stack.__exit__, None, None, None)
+        cls.gateway = cls.stack.start_gateway()
+        path = cls.stack.path
+        for name in ("a", "b", "c", "ci", "cj", "thief"):
+            cls.stack.walle("key", "new", "--out", path(name + ".key"))
+        cls.key = {name: Key(path(name + ".key"), cls.stack.folder) for name in ("a", "b", "c", "ci", "cj", "thief")}
+        for name in ("timestamp", "snapshot", "director"):
+            cls.key[name] = Key(path("gateway", "keys", name + ".key"), cls.stack.folder)
+        cls.stack.walle("root", "init", "--out", path("root.1"), "--key", path("a.key"), "--key", path("b.key"),
+                        "--member", path("c.key.pub"), "--release", path("ci.key.pub"), "--release", path("cj.key.pub"),
+                        "--lease", "0")
+        cls.stack.walle("root", "push", path("root.1"))
+        cls.evil = Evil(cls.stack)
+        cls.number = 0
+        cls.v1 = cls.release(TASK, 1)
+        cls.run_device("00000000000000aa", hook=None)  # the first stage wants one device that ran it
+        cls.wait_completed(cls.v1)
+        cls.old = cls.answer_of("00000000000000ab")  # what a new device is told now
+        cls.v2 = cls.release(TASK, 2)
+        cls.run_device("00000000000000aa", hook=None)
+        cls.wait_completed(cls.v2)
+        cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices: counters 5 and 6
+
+    @classmethod
+    def tearDownClass(cls):
+        print(f"{len(REFUSED)} of {cls.expected} attacks refused:", flush=True)
+        for name, code in REFUSED:
+            print(f"  {name}: {code}", flush=True)
+
+    expected = 0
+
+    # ---- Helpers
+
+    @classmethod
+    def build(cls, task, number, extra=()):
+        source, build = cls.stack.path(f"source-{cls.number}"), cls.stack.path(f"build-{cls.number}")
+        cls.number += 1
+        os.mkdir(source)
+        with open(os.path.join(source, "task.json"), "w", encoding="utf-8") as file:
+            json.dump({"name": task, "version": f"1.0.{number}", "entry": "task", "files": ["task.py", *extra]}, file)
+        with open(os.path.join(source, "task.py"), "w", encoding="utf-8") as file:
+            file.write(f"import walle\nwalle.result({{'version': {number}}})\n")
+        for name in extra:
+            with open(os.path.join(source, name), "wb") as file:
+                file.write(os.urandom(300000))
+        cls.stack.walle("task", "build", source, "--out", build)
+        cls.stack.walle("task", "push", build)
+        return build
+
+    @classmethod
+    def release(cls, task, number, keys=("ci", "cj"), stages=None, extra=()):
+        build = cls.build(task, number, extra)
+        path = cls.stack.path(f"stages-{cls.number}.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(stages or FULL, file)
+        arguments = [part for key in keys for part in ("--key", cls.stack.path(key + ".key"))]
+        run = cls.stack.walle("rollout", "start", task, "--build", build, "--stages", path, *arguments)
+        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+
+    @classmethod
+    def wait_completed(cls, rollout):
+        for _ in range(3000):
+            state = cls.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"]
+            if state == "completed":
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"rollout {rollout} is {state}")
+
+    @classmethod
+    def run_device(cls, device, hook, *arguments, root="root.1", url=None, timeout_s=90, attrs=("os=android",)):
+        """One device with a folder of its own, until it has nothing left to do. (standard output, log)."""
+        cls.evil.hook = hook
+        cls.evil.reports.clear()
+        cls.evil.requests.clear()
+        command = [program("walle-device"), "--gateway", url or cls.evil.url, "--dir", cls.stack.path("device-" + device),
+                   "--id", device, "--root", cls.stack.path(root), "--once", "-v", *arguments]
+        command += [part for attr in attrs for part in ("--attr", attr)]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
+        cls.evil.hook = None
+        assert run.returncode == 0, run.stderr
+        return run.stdout, run.stderr
+
+    @classmethod
+    def answer_of(cls, device):
+        """A copy of the envelopes that the gateway answers this device's first check-in with."""
+        taken = []
+
+        def hook(request, forward):
+            if request.path != "/v1/checkin":
+                return None
+            status, _, body = forward()
+            if status == 200:
+                taken[:] = evil.open_offers(body)
+            return 204, b""
+        cls.run_device(device, hook)
+        return list(taken)
+
+    def answers(self, change):
+        """A hook that gives every answer with offers to change(request, envelopes)."""
+        def hook(request, forward):
+            if request.path != "/v1/checkin":
+                return None
+            status, _, body = forward()
+            if status != 200:
+                return status, body
+            return 200, evil.offers(change(request, evil.open_offers(body)))
+        return hook
+
+    def redirect(self, request, fields, **changes):
+        """The director's answer signed anew with the gateway's own key."""
+        fields = {**fields, "nonce": request.nonce, **changes}
+        return self.key["director"].envelope(evil.DIRECTOR, evil.director(fields))
+
+    def parts(self, items):
+        """(director's fields, release envelope, release fields) of an answer with one offer."""
+        director = evil.open_director(evil.open_envelope(items[0])[1])
+        return director, items[1], evil.open_release(evil.open_envelope(items[1])[1])
+
+    def refused(self, attack, code, name, output, log, ran=()):
+        """The device reported the code, logged its name, and ran nothing but `ran`."""
+        type(self).expected += 1
+        codes = [outcome["code"] for outcome in self.evil.reports]
+        self.assertIn(code, codes, f"{attack}: {self.evil.reports}\n{log}")
+        self.assertIn(name, log, attack)
+        self.assertEqual(re.findall(r"^task .* ran .*'?\"version\":(\d+)", output, re.M), [str(n) for n in ran], attack)
+        REFUSED.append((attack, code))
+
+    def task_id(self, items):
+        return evil.open_director(evil.open_envelope(items[0])[1])["entries"][0][0]
+
+    # ---- Arbitrary code
+
+    def test_01_flipped_bits(self):
+        for number, at in enumerate((6, 20, 40, -1, -70, -100)):
+            def change(_, items, at=at):
+                item = bytearray(items[1])
+                item[at] ^= 1 << number
+                return [items[0], bytes(item)]
+            device = f"00000000000001{number:02x}"
+            output, log = self.run_device(device, self.answers(change))
+            self.assertNotIn(" ran ", output)
+            self.assertIn("offer refused", log)
+            if at in (20, -1):
+                self.refused(f"arbitrary code: bit flipped at {at}", THRESHOLD if at == -1 else SIGNATURE,
+                             "(THRESHOLD)" if at == -1 else "(SIGNATURE)", output, log)
+
+    def test_02_wrong_key(self):
+        def change(_, items):
+            payload = evil.open_envelope(items[1])[1]
+            return [items[0], self.key["thief"].envelope(evil.RELEASE, payload)]
+        output, log = self.run_device("0000000000000200", self.answers(change))
+        self.refused("arbitrary code: signed by a stranger", SIGNATURE, "(SIGNATURE)", output, log)
+
+    def test_03_too_few_signers(self):
+        def change(_, items):
+            payload = evil.open_envelope(items[1])[1]
+            return [items[0], self.key["ci"].envelope(evil.RELEASE, payload, self.key["thief"])]
+        output, log = self.run_device("0000000000000300", self.answers(change))
+        self.refused("arbitrary code: one of two signers", THRESHOLD, "(THRESHOLD)", output, log)
+
+    def test_04_one_signer_twice(self):
+        def change(_, items):
+            payload = evil.open_envelope(items[1])[1]
+            one = self.key["ci"].sign(evil.RELEASE, payload)
+            return [items[0], evil.envelope(evil.RELEASE, payload, [one, one])]
+        output, log = self.run_device("0000000000000400", self.answers(change))
+        self.assertNotIn(" ran ", output)
+        self.assertIn("offer refused: invalid value (INVALID)", log)  # nothing in it can be named in a report
+        type(self).expected += 1
+        REFUSED.append(("arbitrary code: one signer twice", "INVALID, logged"))
+
+    # ---- Rollback, fast-forward, freeze
+
+    def test_05_rollback(self):
+        output, _ = self.run_device("0000000000000500", None)
+        self.assertIn('"version":3', output)
+        director, statement, fields = self.parts(self.old)  # version 1, validly signed, and the director's key is stolen
+
+        def hook(request, _):
+            if request.path != "/v1/checkin":
+                return None
+            named = self.redirect(request, director, device=0x500, timestamp=0, entries=[
+                (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], fields["manifest"])])
+            return 200, evil.offers([named, statement])
+        output, log = self.run_device("0000000000000500", hook)
+        self.refused("rollback: an old statement again", ROLLBACK, "(ROLLBACK)", output, log)
+        self.assertRegex(output, r"state shop/score active [0-9a-f]{64} previous")
+
+    def timestamp_hook(self, change):
+        def hook(request, forward):
+            if request.path != "/v1/meta/timestamp":
+                return None
+            fields = evil.open_timestamp(evil.open_envelope(forward()[2])[1])
+            change(fields)
+            return 200, self.key["timestamp"].envelope(evil.TIMESTAMP, evil.timestamp(fields))
+        return hook
+
+    def test_06_frozen(self):
+        def change(fields):
+            fields["issued_s"] = int(time.time()) - 3600
+            fields["expires_s"] = int(time.time()) - 60
+        output, log = self.run_device("0000000000000600", self.timestamp_hook(change))
+        self.refused("freeze: a timestamp that ran out", FROZEN, "(FROZEN)", output, log)
+
+    def test_07_timestamp_goes_back(self):
+        self.run_device("0000000000000700", None)
+        fresh = self.release(OTHER, 1, stages=OPEN)  # makes the gateway sign a newer timestamp
+        self.addCleanup(self.stack.walle, "rollout", "abort", fresh)
+
+        def change(fields):
+            fields["version"] = 1
+        output, log = self.run_device("0000000000000700", self.timestamp_hook(change))
+        self.refused("rollback: an older timestamp", ROLLBACK, "(ROLLBACK)", output, log)
+
+    # ---- Mix and match, extraneous dependency
+
+    def test_08_mix_and_match(self):
+        director, statement, fields = self.parts(self.old)
+
+        def change(request, _):
+            named = self.redirect(request, director, device=0x800, timestamp=1, entries=[
+                (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], fields["manifest"])])
+            return [named, statement]
+        output, log = self.run_device("0000000000000800", self.answers(change))
+        self.refused("mix and match: a version that is not released any more", MIXED, "(MIXED)", output, log)
+
+    def test_09_substituted_resource(self):
+        manifests = set()
+
+        def hook(request, forward):
+            if not request.path.startswith("/v1/blob/"):
+                return None
+            status, _, body = forward()
+            if not manifests:  # the manifest comes first; what it names is another's content
+                manifests.add(request.path)
+            if request.path in manifests or status != 200:
+                return status, body
+            return 200, bytes(len(body))
+        output, log = self.run_device("0000000000000900", hook)
+        self.refused("extraneous dependency: other content under a signed name", HASH, "(HASH)",
+                     output, log)
+
+    # ---- Endless and slow answers
+
+    def test_10_endless_metadata(self):
+        def endless():
+            for _ in range(100000):
+                yield bytes(4096)
+
+        def hook(request, _):
+            return (200, endless()) if request.path == "/v1/meta/timestamp" else None
+        output, log = self.run_device("0000000000000a00", hook)
+        self.refused("endless data: a timestamp without end", TOO_LARGE, "(TOO_LARGE)", output, log)
+
+    def test_11_endless_content(self):
+        served = []
+
+        def endless():
+            for _ in range(100000):
+                served.append(1)
+                yield bytes(4096)
+
+        def hook(request, _):
+            if request.path.startswith("/v1/blob/") and len(served) == 0:
+                return 200, endless()
+            return None
+        output, _ = self.run_device("0000000000000b00", hook)
+        self.assertIn('"version":3', output)  # it went away from the drain, and came back for the real one
+        self.assertLess(len(served), 5000)
+        type(self).expected += 1
+        REFUSED.append(("endless data: content without end", "cut at the signed length"))
+
+    def test_12_slow_retrieval(self):
+        slow = []
+
+        def drip(body):
+            for at in range(len(body)):
+                yield body[at:at + 1]
+                time.sleep(0.2)
+
+        def hook(request, forward):
+            if not request.path.startswith("/v1/blob/") or len(slow) >= 2:
+                return None
+            slow.append(request.path)
+            return 200, drip(forward()[2])
+        begin = time.monotonic()
+        output, _ = self.run_device("0000000000000c00", hook, "--request-timeout", "1000")
+        self.assertIn('"version":3', output)
+        self.assertEqual(len(slow), 2)  # each was left after a second, although bytes kept coming
+        self.assertLess(time.monotonic() - begin, 25)
+        type(self).expected += 1
+        REFUSED.append(("slow retrieval: five bytes a second", "left after the timeout"))
+
+    # ---- Wrong target, replay
+
+    def test_13_answer_for_another_device(self):
+        other = self.answer_of("0000000000000d0a")
+        output, log = self.run_device("0000000000000d00", self.answers(lambda _, items: other))
+        self.refused("wrong target: the answer to another device", TARGET, "(TARGET)", output, log)
+
+    def test_14_replayed_answer(self):
+        taken = self.answer_of("0000000000000e00")
+        output, log = self.run_device("0000000000000e00", self.answers(lambda _, items: taken))
+        self.refused("director replay: an answer taken earlier", FRESHNESS, "(FRESHNESS)", output, log)
+
+    def test_15_no_director(self):
+        output, log = self.run_device("0000000000000f00", self.answers(lambda _, items: items[1:]))
+        self.refused("eavesdropper: a statement without the director", DIRECTOR, "(DIRECTOR)", output, log)
+
+    # ---- Compromise of a party
+
+    def unknown(self, items, *signers):
+        """A statement for content nobody released, and its fields."""
+        _, _, fields = self.parts(items)
+        fields = {**fields, "manifest": os.urandom(32), "counter": fields["counter"] + 10}
+        return self.key[signers[0]].envelope(evil.RELEASE, evil.release(fields), *[self.key[n] for n in signers[1:]]), fields
+
+    def test_16_gateway_names_unknown_content(self):
+        def change(request, items):
+            director, _, _ = self.parts(items)
+            statement, fields = self.unknown(items, "thief", "director")
+            named = self.redirect(request, director, entries=[
+                (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], fields["manifest"])])
+            return [named, statement]
+        output, log = self.run_device("0000000000001000", self.answers(change))
+        self.refused("gateway compromise: content that no release key signed", SIGNATURE, "(SIGNATURE)", output, log)
+
+    def test_17_gateway_names_other_content(self):
+        def change(request, items):
+            director, statement, fields = self.parts(items)
+            named = self.redirect(request, director, entries=[
+                (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], os.urandom(32))])
+            return [named, statement]
+        output, log = self.run_device("0000000000001100", self.answers(change))
+        self.refused("gateway compromise: director and release disagree", DIRECTOR, "(DIRECTOR)", output, log)
+
+    def test_18_release_keys_stolen(self):
+        output, log = self.run_device("0000000000001200", self.answers(
+            lambda _, items: [items[0], self.unknown(items, "ci", "cj")[0]]))
+        self.refused("key compromise: both release keys, without the director", DIRECTOR, "(DIRECTOR)", output, log)
+
+        def change(request, items):
+            director, _, _ = self.parts(items)
+            statement, fields = self.unknown(items, "ci", "cj")
+            named = self.redirect(request, director, entries=[
+                (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], fields["manifest"])])
+            return [named, statement]
+        output, log = self.run_device("0000000000001201", self.answers(change))
+        self.refused("key compromise: release keys and director's, without the snapshot's", MIXED, "(MIXED)", output, log)
+
+    def test_19_stage_skipped(self):
+        stages = [{"name": "gray", "kind": "gray", "percent": 0.01, "min_sample": 100000, "max_failure": 1}]
+        stages += OPEN
+        task = "shop/gray"
+        rollout = self.release(task, 1, stages=stages)
+        self.addCleanup(self.stack.walle, "rollout", "abort", rollout)
+        listed = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
+        statement = self.gray_statement(task, rollout, listed)
+
+        def hook(request, _):  # the stolen gateway offers the 0.01 % statement to everybody
+            if request.path != "/v1/checkin":
+                return None
+            fields = evil.open_release(evil.open_envelope(statement)[1])
+            director = {"device": 0x1300, "issued_s": int(time.time()), "timestamp": 1, "lease_s": 900, "entries": [
+                (fnv(task), fields["counter"], fields["manifest_bytes"], fields["manifest"])]}
+            return 200, evil.offers([self.redirect(request, director), statement])
+        output, log = self.run_device("0000000000001300", hook)
+        self.refused("stage skipping: a 0.01 % release for every device", STAGE, "(STAGE)", output, log)
+
+    def gray_statement(self, task, rollout, listed):
+        """The statement as a thief of the gateway finds it: signed by one release key, which is enough for 0.01 %."""
+        fields = {"kind": 1, "task": task, "counter": listed["release_counter"], "manifest": bytes.fromhex(listed["manifest"]),
+                  "manifest_bytes": self.stack.api(f"/api/v1/tasks/{Stack.quoted(task)}/versions/{listed['manifest']}")[1][
+                      "manifest_bytes"], "rollout": int(rollout, 16), "salt": int(listed["salt"], 16), "max_bucket": 1,
+                  "stage": 2, "issued_s": int(time.time()), "expires_s": int(time.time()) + 86400}
+        return self.key["ci"].envelope(evil.RELEASE, evil.release(fields))
+
+    def test_20_beta_for_everybody(self):
+        def change(request, items):  # one release key and the gateway are stolen: stage beta needs one signature
+            director, _, fields = self.parts(items)
+            fields = {**fields, "stage": 1}
+            return [self.redirect(request, director), self.key["ci"].envelope(evil.RELEASE, evil.release(fields))]
+        output, log = self.run_device("0000000000001400", self.answers(change))
+        self.refused("stage skipping: a beta release for a device of no beta channel", THRESHOLD, "(THRESHOLD)", output, log)
+
+    # ---- Bad links and mirrors
+
+    def test_21_partial_bundle(self):
+        cut = []
+
+        def hook(request, forward):
+            if not request.path.startswith("/v1/blob/") or len(cut) >= 2:
+                return None
+            status, _, body = forward()
+            if status != 200 or len(body) < 2:
+                return None
+            cut.append(request.path)
+
+            def half():
+                yield body[:len(body) // 2]
+                raise OSError("the line is dead")
+            return 200, half()
+        output, _ = self.run_device("0000000000001500", hook)
+        self.assertEqual(len(cut), 2)
+        self.assertEqual(output.count(" ran "), 1)
+        self.assertIn('"version":3', output)
+        type(self).expected += 1
+        REFUSED.append(("partial bundle: content cut twice", "nothing ran before it was whole"))
+
+    def test_22_poisoned_mirror(self):
+        mirror = Evil(self.stack)
+        mirror.hook = lambda request, forward: (200, os.urandom(max(len(forward()[2]), 1)))
+        output, log = self.run_device("0000000000001600", None, "--mirror", mirror.url)
+        self.assertGreater(len(mirror.requests), 0)
+        self.assertIn('"version":3', output)  # the gateway's own copy was the next one asked for
+        self.assertNotIn("refused metadata 1", log)
+        type(self).expected += 1
+        REFUSED.append(("mirror poisoning: one mirror of two lies", "not sealed, the next source serves"))
+
+    # ---- Lost keys. Last: it changes the root for good.
+
+    def test_30_one_root_key_stolen(self):
+        path = self.stack.path
+        stolen = json.loads(self.stack.walle("root", "show", path("root.1"), "-o", "json").stdout)
+        self.assertEqual(stolen["roles"]["root"]["threshold"], 2)
+        self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.evil"), "--key", path("a.key"),
+                         "--key", path("thief.key"), "--member", path("thief.key.pub"), "--threshold", "1",
+                         "--release", path("thief.key.pub"))
+        with open(path("root.evil"), "rb") as file:
+            content = file.read()
+
+        def hook(request, _):
+            return (200, content) if request.path == "/v1/meta/root/2" else None
+        output, log = self.run_device("0000000000001e00", hook)
+        self.refused("key compromise: one of three root keys", THRESHOLD, "root refused", output, log)
+
+    def test_31_root_version_skipped(self):
+        path = self.stack.path
+        self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.skip2"), "--key", path("a.key"), "--key",
+                         path("b.key"))
+        self.stack.walle("root", "rotate", path("root.skip2"), "--out", path("root.skip3"), "--key", path("a.key"), "--key",
+                         path("b.key"))
+        with open(path("root.skip3"), "rb") as file:
+            content = file.read()
+
+        def hook(request, _):
+            return (200, content) if request.path == "/v1/meta/root/2" else None
+        output, log = self.run_device("0000000000001f00", hook)
+        self.refused("rollback: a root that is not the next", ROOT, "(ROOT)", output, log)
+
+    def test_32_keys_lost_and_rotated_twice(self):
+        path = self.stack.path
+        self.run_device("0000000000002000", None)  # knows root 1, and is offline while two more come
+        def fast_forward(fields):
+            fields["version"] = 2 ** 53 - 1
+            fields["issued_s"] = int(time.time()) + 10 * 86400
+            fields["expires_s"] = int(time.time()) + 300 * 86400
+        fresh = self.release(OTHER, 2, stages=OPEN)
+        self.addCleanup(self.stack.walle, "rollout", "abort", fresh)
+        self.run_device("0000000000002000", self.timestamp_hook(fast_forward))
+        output, log = self.run_device("0000000000002000", None)
+        self.assertIn("(ROLLBACK)", log)  # the attack works: the real timestamps look old to this device
+        self.assertNotIn(" ran ", output)
+
+        # Key a is lost: c takes its place. ci is stolen: ck takes its place. The online keys are drawn anew.
+        for name in ("c", "d", "ck"):
+            if name != "c":
+                self.stack.walle("key", "new", "--out", path(name + ".key"))
+        stopped = self.gateway.stop()
+        self.assertEqual(stopped, 0)
+        for name in ("timestamp", "snapshot", "director"):
+            os.rename(path("gateway", "keys", name + ".key"), path("gateway", "keys", name + ".old"))
+        type(self).gateway = self.stack.restart_gateway()
+        self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.2"), "--key", path("b.key"), "--key",
+                         path("c.key"), "--member", path("b.key.pub"), "--member", path("c.key.pub"), "--member",
+                         path("d.key.pub"), "--release", path("ck.key.pub"), "--release", path("cj.key.pub"))
+        self.stack.walle("root", "push", path("root.2"))
+        self.stack.walle("root", "rotate", path("root.2"), "--out", path("root.3"), "--key", path("c.key"), "--key",
+                         path("d.key"))
+        self.stack.walle("root", "push", path("root.3"))
+        old = self.release("shop/late", 1, keys=("ci", "cj"), stages=OPEN)
+        output, log = self.run_device("0000000000002000", None)
+        self.refused("key compromise: a release key that was replaced", THRESHOLD, "(THRESHOLD)", output, log)
+        self.stack.walle("rollout", "abort", old, "--reason", "signed by a stolen key")
+        for _ in range(3000):
+            if self.stack.api(f"/api/v1/rollouts/{old}")[1]["state"] == "rolled_back":
+                break
+            time.sleep(0.02)
+        self.release("shop/late", 2, keys=("ck", "cj"), stages=OPEN)
+        output, log = self.run_device("0000000000002000", None)
+        self.assertIn('"version":2', output, log)  # two roots on, and nothing of the forged future is left
+        type(self).expected += 1
+        REFUSED.append(("fast-forward: version 2^53 - 1 by a stolen timestamp key", "forgotten with the key"))
+
+
+def fnv(task):
+    """Task id as the device's own answer names it: asked from the gateway."""
+    status, view = Attacks.stack.api(f"/api/v1/tasks/{Stack.quoted(task)}")
+    assert status == 200
+    return int(view["id"], 16)
+
+
+if __name__ == "__main__":
+    unittest.main()
