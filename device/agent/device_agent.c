@@ -273,6 +273,30 @@ static void arguments_check(struct argp_state *state, const struct agent *agent)
     }
 }
 
+// How gateway and device know each other.
+static bool who_parse(int key, char *text, struct agent *agent)
+{
+    switch (key) {
+    case OPTION_CA:
+        agent->options.ca_pem_path = text;
+        return true;
+    case OPTION_INSECURE:
+        agent->insecure = true;
+        return true;
+    case OPTION_ENROLL:
+        agent->enroll_token_path = text;
+        return true;
+    case OPTION_CERTIFICATE:
+        agent->options.certificate_path = text;
+        return true;
+    case OPTION_CERTIFICATE_KEY:
+        agent->options.certificate_key_path = text;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -280,12 +304,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'g':
         gateway_parse(state, agent, text);
-        break;
-    case OPTION_CA:
-        agent->options.ca_pem_path = text;
-        break;
-    case OPTION_INSECURE:
-        agent->insecure = true;
         break;
     case OPTION_DIR:
         agent->options.dir = text;
@@ -323,15 +341,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     case OPTION_CRASH_LIMIT:
         config->crash_limit = (uint32_t)number_or_die(state, "crash-limit", text, UINT8_MAX);
         break;
-    case OPTION_ENROLL:
-        agent->enroll_token_path = text;
-        break;
-    case OPTION_CERTIFICATE:
-        agent->options.certificate_path = text;
-        break;
-    case OPTION_CERTIFICATE_KEY:
-        agent->options.certificate_key_path = text;
-        break;
     case OPTION_HINTS:
         config->hints = true;
         break;
@@ -348,7 +357,7 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         arguments_check(state, agent);
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return who_parse(key, text, agent) ? 0 : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
