@@ -1,10 +1,12 @@
 """Who may do what, over real sockets with the real programs: operators' tokens, tenants, the audit log, devices that
 enrol, show a credential or a certificate, and are revoked."""
+import http.server
 import json
 import os
 import re
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
@@ -283,6 +285,37 @@ class Access(unittest.TestCase):
         self.assertEqual(shown["credential"], "certificate")
         self.walle("device", "revoke", "0000000000000007", tenant="acme")
         self.assertEqual(self.checkin("0000000000000007", None, url, *good), 403)
+
+    def test_a_credential_is_forwarded_to_nobody(self):
+        seen = []
+
+        class Service(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                seen.append({name.lower(): value for name, value in self.headers.items()})
+                self.send_response(200)
+                self.send_header("content-length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, *_):
+                pass
+
+        service = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service)
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        self.addCleanup(service.shutdown)
+        self.stack.start_gateway(*self.arguments, "--upstream", f"http://127.0.0.1:{service.server_address[1]}")
+        path = self.enrol_token()
+        self.assertEqual(self.device("one", "--id", "0000000000000001", "--enroll-token", path).returncode, 0)
+        credential, _ = self.credential("one")
+        for shown in (credential, "wdt_wrong"):
+            status, _ = self.curl("/shop/home", "-H", "walle-device: 0000000000000001", "-H", "walle-profile: AQAAAAAAAAAAAAABAA",
+                                  "-H", f"walle-credential: {shown}", "-H", "cookie: mine")
+            self.assertEqual(status, 200)  # the service's own business
+        self.assertEqual(len(seen), 2)
+        for headers in seen:
+            self.assertEqual(headers["cookie"], "mine")
+            self.assertEqual(headers["walle-device"], "0000000000000001")
+            self.assertNotIn("walle-credential", headers)
 
     # ---- repeating
 

@@ -520,6 +520,60 @@ static void test_lists_are_filtered(void **state)
     api_kit_done(&kit);
 }
 
+// Four eyes: who made a rollout may not approve it, not even with another token of theirs; somebody
+// else with the role may, somebody without it may not. What the body says of who it is counts for
+// nothing.
+static void test_approval_needs_another_person(void **state)
+{
+    static const char waits[] = "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_"
+                                "failure\":0.1,\"min_sample\":1,\"approval\":true}]";
+    struct world world;
+    struct api_kit *kit = &world.kit;
+    struct rollout_draft draft = {.task = "other",
+                                  .id = 0xbb,
+                                  .salt = 1,
+                                  .release_counter = 1,
+                                  .issued_s = base_clock_wall_us() / 1000000,
+                                  .expires_s = base_clock_wall_us() / 1000000 + 86400};
+
+    (void)state;
+    world_init(&world);
+    api_version(kit, "other", "1.0.0", &draft);
+    char *body = api_rollout_text(kit, &draft, waits);
+    struct bearer ana = token_of(kit, "approver", "", "");
+    struct bearer again = token_of(kit, "admin", "\"other\"", "");
+    json_t *other = api_call(kit, GW_METHOD_POST, "/api/v1/tokens",
+                             "{\"name\":\"bob\",\"role\":\"approver\"}", 201);
+    json_t *weak = api_call(kit, GW_METHOD_POST, "/api/v1/tokens",
+                            "{\"name\":\"eve\",\"role\":\"releaser\"}", 201);
+    char bob[80];
+    char eve[80];
+    snprintf(bob, sizeof(bob), "Bearer %s", api_text(other, "secret"));
+    snprintf(eve, sizeof(eve), "Bearer %s", api_text(weak, "secret"));
+    kit->bearer = ana.text;
+    json_t *rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", body, 201);
+    assert_string_equal(api_text(rollout, "created_by"), "ana");
+    json_decref(rollout);
+    rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/00000000000000bb/start", "{}", 200);
+    assert_string_equal(api_text(rollout, "state"), "waiting_approval");
+    json_decref(rollout);
+    static const char approve[] = "/api/v1/rollouts/00000000000000bb/approve";
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+    api_refused(kit, GW_METHOD_POST, approve, "{\"by\":\"bob\"}", 409, "another person");
+    kit->bearer = again.text;
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+    kit->bearer = eve;
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 403, "approver");
+    kit->bearer = bob;
+    rollout = api_call(kit, GW_METHOD_POST, approve, "{}", 200);
+    assert_string_equal(api_text(rollout, "state"), "running");
+    json_decref(rollout);
+    free(body);
+    json_decref(other);
+    json_decref(weak);
+    world_done(&world);
+}
+
 // The description served describes exactly the routes there are, each with its role.
 static void test_openapi_is_true(void **state)
 {
@@ -586,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_token_bodies),
         cmocka_unit_test(test_tenants_see_nothing_of_each_other),
         cmocka_unit_test(test_lists_are_filtered),
+        cmocka_unit_test(test_approval_needs_another_person),
         cmocka_unit_test(test_openapi_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
