@@ -207,17 +207,19 @@ static const struct gw_api_route *find_route(struct gw_api_call *call, enum gw_m
     return NULL;
 }
 
-// What changes something is noted in the audit log, done or refused.
-static bool is_change(const struct gw_request *request)
+// What changes something is noted in the audit log, done or refused. A POST that is about nothing
+// is a question with a body.
+static bool is_change(const struct gw_request *request, const struct gw_api_route *route)
 {
-    return request->method != GW_METHOD_GET && request->method != GW_METHOD_HEAD;
+    return request->method != GW_METHOD_GET && request->method != GW_METHOD_HEAD &&
+           (route == NULL || route->subject != GW_API_NOTHING);
 }
 
 static void run_call(struct gw_core *core, struct gw_control_call *control)
 {
     struct gw_api_call *call = (struct gw_api_call *)control;
 
-    if (is_change(&gw_api_exchange(call)->request)) {
+    if (is_change(&gw_api_exchange(call)->request, call->route)) {
         gw_api_change(core, call);
     } else if (gw_api_permits(core, call)) {
         call->route->work(core, call);
@@ -276,7 +278,7 @@ static bool check_call(struct gw_api_call *call, struct base_str path)
 // A request that was refused before anybody looked at it: its status is filled.
 static bool is_noted(struct gw_core *core, const struct gw_exchange *exchange)
 {
-    return is_change(&exchange->request) && exchange->reply.status != 429 &&
+    return is_change(&exchange->request, NULL) && exchange->reply.status != 429 &&
            gw_core_may_note_stranger(core);
 }
 
@@ -304,8 +306,9 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
         call->actor = *actor;
         call->settled = !check_call(call, exchange->request.path);
     }
-    if (call->settled &&
-        !(is_change(&exchange->request) && (actor == NULL || call->route != NULL))) {
+    bool noted =
+        is_change(&exchange->request, call->route) && (actor == NULL || call->route != NULL);
+    if (call->settled && !noted) {
         return false;
     }
     if (gw_control_post(worker, &call->control) != BASE_OK) {

@@ -160,7 +160,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
     const struct gw_request *request = &exchange->request;
     struct base_str given;
     if (!bearer(request, &given)) {
-        if (core->admin_token_bytes > 0) {
+        if (core->admin_token_bytes > 0 || request->authorization.size > 0) {
             return refuse_unknown(exchange);
         }
         if (!request->loopback) {
@@ -202,6 +202,7 @@ bool gw_core_may_note_stranger(struct gw_core *core)
 
 // ---- Enrolment
 
+// With the lock held.
 static bool enrolment_rate(struct gw_core *core)
 {
     struct gw_operators *operators = core->operators;
@@ -209,14 +210,11 @@ static bool enrolment_rate(struct gw_core *core)
                                                 .refill = core->enroll_rate_per_s,
                                                 .interval_us = 1000000};
     uint64_t now_us = core->clock.mono_us(core->clock.ctx);
-    pthread_mutex_lock(&operators->lock);
     if (!operators->enrolments_begun) {
         operators->enrolments_begun = true;
         pol_ratelimit_init(&operators->enrolments, &config, now_us);
     }
-    bool may = pol_ratelimit_take(&operators->enrolments, &config, 1, now_us);
-    pthread_mutex_unlock(&operators->lock);
-    return may;
+    return pol_ratelimit_take(&operators->enrolments, &config, 1, now_us);
 }
 
 bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
@@ -228,21 +226,17 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     if (!may_try(core, request->peer)) {
         return refuse_limited(exchange);
     }
-    if (!enrolment_rate(core)) {
-        gw_reply_problem(exchange, 429, "too many enrolments at once");
-        gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("2"));
-        return false;
-    }
     if (!bearer(request, &given) || !gw_secret_hash(given, GW_SECRET_ENROLMENT, &hash)) {
         count_failure(core, request->peer);
         return refuse_unknown(exchange);
     }
-    pthread_mutex_lock(&core->operators->lock);
     uint64_t now_s = gw_core_now_s(core);
+    pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     bool found = token != NULL && token->view.role == GW_ROLE_ENROL;
     bool left = found && (token->view.uses_max == 0 || token->view.uses < token->view.uses_max);
-    if (left) {
+    bool now = left && enrolment_rate(core); // strangers take none of it
+    if (now) {
         token->view.uses++;
         token->view.last_used_s = now_s;
         *out_token_id = token->view.id;
@@ -255,8 +249,11 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     }
     if (!left) {
         gw_reply_problem(exchange, 403, "the enrolment token is used up");
+    } else if (!now) {
+        gw_reply_problem(exchange, 429, "too many enrolments at once");
+        gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("2"));
     }
-    return left;
+    return now;
 }
 
 void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id)

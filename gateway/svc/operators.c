@@ -94,6 +94,57 @@ enum base_status gw_operators_put(struct gw_core *core, enum gw_table table, str
     return gw_audit_submit_wait(core, &put.op);
 }
 
+struct drop_op {
+    struct gw_store_op op;
+    struct gw_key key;
+};
+
+static enum base_status drop_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    return gw_store_txn_delete(txn, GW_TABLE_TOKENS, &((struct drop_op *)self)->key);
+}
+
+// Since when the token opens nothing; 0: it still does.
+static uint64_t dead_since(const struct gw_token_view *view, uint64_t now_s)
+{
+    if (view->revoked_s != 0) {
+        return view->revoked_s;
+    }
+    return view->expires_s != 0 && view->expires_s <= now_s ? view->expires_s : 0;
+}
+
+// Forgets the token that has been dead longest. False: all are alive, or the disk is full.
+static bool make_room(struct gw_core *core)
+{
+    struct gw_operators *operators = core->operators;
+    uint64_t now_s = gw_core_now_s(core);
+    uint64_t oldest = UINT64_MAX;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        uint64_t since = dead_since(&operators->tokens[i]->view, now_s);
+        if (since != 0 && since < oldest) {
+            oldest = since;
+            found = i;
+        }
+    }
+    if (oldest == UINT64_MAX) {
+        return false;
+    }
+    struct gw_token *token = operators->tokens[found];
+    struct drop_op drop = {.key = gw_key_u64(token->view.id)};
+    drop.op.apply = drop_apply;
+    if (gw_audit_submit_wait(core, &drop.op) != BASE_OK) {
+        return false;
+    }
+    pthread_mutex_lock(&operators->lock);
+    operators->token_count--;
+    memmove(&operators->tokens[found], &operators->tokens[found + 1],
+            (operators->token_count - found) * sizeof(operators->tokens[0]));
+    pthread_mutex_unlock(&operators->lock);
+    free(token);
+    return true;
+}
+
 static enum base_status store_token(struct gw_core *core, const struct gw_token *token)
 {
     uint8_t row[GW_TOKEN_ROW_MAX];
@@ -167,7 +218,7 @@ enum base_status gw_token_create(struct gw_core *core, const struct gw_token_vie
 {
     struct gw_operators *operators = core->operators;
     const char *prefix = wish->role == GW_ROLE_ENROL ? GW_SECRET_ENROLMENT : GW_SECRET_OPERATOR;
-    if (operators->token_count == GW_TOKENS_MAX) {
+    if (operators->token_count == GW_TOKENS_MAX && !make_room(core)) {
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u tokens, the most there may be",
                               GW_TOKENS_MAX);
     }

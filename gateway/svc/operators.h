@@ -20,7 +20,7 @@
 #define GW_TENANT_NAME_MAX  32u
 #define GW_TENANT_DEFAULT   0u
 #define GW_TENANT_EVERY     UINT16_MAX // of a token: acts in the tenant a request names
-#define GW_TOKENS_MAX       4096u      // of all tenants, revoked ones included
+#define GW_TOKENS_MAX       4096u      // of all tenants; then the longest dead makes room
 #define GW_TOKEN_NAME_MAX   64u
 #define GW_TOKEN_SCOPES_MAX 16u
 #define GW_TOKEN_SEEN_S     60u // last use is stored when it is this much newer than the stored one

@@ -3,6 +3,7 @@
 #include "core_rig.h"
 
 #include "svc/credentials.h"
+#include "svc/operators_private.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>
@@ -533,6 +534,41 @@ static void test_equal_secrets(void **state)
     assert_true(gw_secret_equal(a, b, 0));
 }
 
+// As many tokens as there may be; then one that is dead gives its place, and only such a one.
+static void test_dead_tokens_make_room(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_token_view view;
+    struct base_error error = {0};
+    char text[GW_SECRET_TEXT_BYTES + 1];
+    const struct gw_actor admin = {.role = GW_ROLE_ADMIN, .every_tenant = true};
+    struct gw_token_view wish = {.role = GW_ROLE_VIEWER, .name = "ana"};
+    uint64_t first = 0;
+    rig_init(&rig);
+    rig_start(&rig);
+    assert_int_equal(gw_token_create(rig.core, &wish, &view, text, &error), BASE_OK);
+    first = view.id;
+    // The others in memory alone: thousands of commits would take a minute.
+    struct gw_operators *operators = rig.core->operators;
+    while (operators->token_count < GW_TOKENS_MAX) {
+        struct gw_token *token = calloc(1, sizeof(*token));
+        assert_non_null(token);
+        token->view.id = operators->tokens[operators->token_count - 1]->view.id + 1;
+        operators->tokens[operators->token_count++] = token;
+    }
+    assert_int_equal(gw_token_create(rig.core, &wish, &view, text, &error), BASE_ERR_LIMIT);
+    assert_int_equal(gw_token_revoke(rig.core, &admin, first, &view, &error), BASE_OK);
+    assert_int_equal(gw_token_create(rig.core, &wish, &view, text, &error), BASE_OK);
+    assert_int_equal(gw_token_get(rig.core, &admin, first, &view), BASE_ERR_NOT_FOUND);
+    assert_int_equal(gw_token_create(rig.core, &wish, &view, text, &error), BASE_ERR_LIMIT);
+    rig_stop(&rig);
+    rig_start(&rig);
+    assert_int_equal(gw_token_get(rig.core, &admin, first, &view), BASE_ERR_NOT_FOUND);
+    assert_int_equal(rig.core->operators->token_count, 1);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_tenants_are_kept_apart),
         cmocka_unit_test(test_table_against_a_list),
         cmocka_unit_test(test_equal_secrets),
+        cmocka_unit_test(test_dead_tokens_make_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
