@@ -77,6 +77,14 @@ static struct pol_counts counts_of(const struct play *play)
     return counts;
 }
 
+static void hold_slice(struct play *play, uint32_t slice)
+{
+    play->world->held_slices[slice] = true;
+    if (play->out->quarantined++ == 0) {
+        play->out->at_s = gate_world_now_s(play->world);
+    }
+}
+
 // Holds the slices that are shown worse than their own control.
 static void judge_slices(struct play *play)
 {
@@ -103,12 +111,36 @@ static void judge_slices(struct play *play)
     }
     for (uint32_t i = 0; i < GATE_SLICES; i++) {
         if (marked[i] && !play->world->held_slices[i]) {
-            play->world->held_slices[i] = true;
-            play->out->at_s =
-                play->out->quarantined == 0 ? gate_world_now_s(play->world) : play->out->at_s;
-            play->out->quarantined++;
+            hold_slice(play, i);
         }
     }
+}
+
+// The stage is worse. True: because of one slice, which is held from now on.
+static bool blame_slice(struct play *play)
+{
+    const struct gate_stage_tally *stage = open_stage(play);
+    const struct pol_gate *gate = &play->stages[play->rollout.stage_index].gate;
+    struct pol_test test = {.max_failure_ppm = gate->max_failure_ppm,
+                            .max_rise_ppm = gate->max_rise_ppm,
+                            .alpha_ppm = gate->alpha_ppm,
+                            .beta_ppm = gate->beta_ppm};
+    struct pol_sample updated[GATE_SLICES] = {{0, 0}};
+    struct pol_sample control[GATE_SLICES] = {{0, 0}};
+    for (uint32_t i = 0; i < GATE_SLICES; i++) {
+        if (!play->world->held_slices[i]) {
+            updated[i] =
+                (struct pol_sample){stage->slice_updated[i][0], stage->slice_updated[i][1]};
+            control[i] =
+                (struct pol_sample){stage->slice_control[i][0], stage->slice_control[i][1]};
+        }
+    }
+    uint32_t slice = pol_slices_blame(&test, updated, control, GATE_SLICES,
+                                      gate->alpha_ppm * POL_GATE_SLICES_PERCENT / 100);
+    if (slice < GATE_SLICES) {
+        hold_slice(play, slice);
+    }
+    return slice < GATE_SLICES;
 }
 
 static bool changed(const struct pol_counts *a, const struct pol_counts *b)
@@ -132,6 +164,10 @@ static bool decide(struct play *play)
     play->counts = counts;
     struct pol_decision decision =
         pol_rollout_tick(&play->rollout, play->stages, GATE_STAGES, &counts, now_us(play));
+    if (decision.action == POL_ACTION_ROLL_BACK &&
+        decision.reason != POL_REASON_SILENT_OVER_CONTROL && blame_slice(play)) {
+        return false; // asked again without the slice
+    }
     play->rollout = decision.next;
     if (decision.action == POL_ACTION_ROLL_BACK) {
         play->out->end = GATE_END_STOPPED;

@@ -150,7 +150,8 @@ static void make_releases(struct bench *bench)
         must(task != NULL && rollout != NULL, "no memory");
         task->task_id = step * (i + 1);
         task->slot = i;
-        task->open = rollout;
+        task->open[0] = rollout;
+        task->open_count = 1;
         rollout->task = task;
         rollout->release = make_release(bench, i, task->task_id);
         rollout->state.state = POL_ROLLOUT_RUNNING;

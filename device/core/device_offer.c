@@ -81,6 +81,10 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (pol_bucket(runtime->settings.device_id, release->salt) >= release->max_bucket) {
         return BASE_ERR_STAGE;
     }
+    const struct pol_arm arm = {release->arm_salt, release->arm_from, release->arm_to};
+    if (!pol_arm_has(&arm, runtime->settings.device_id)) {
+        return BASE_ERR_STAGE;
+    }
     if (release->kind != WIRE_RELEASE_REMOVE &&
         (release->manifest_bytes == 0 || release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
          wire_sha256_is_zero(&release->manifest))) {

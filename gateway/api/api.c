@@ -18,68 +18,78 @@ static bool ready(struct gw_api_call *call)
 // One row a route, each with the least role that may and what it is about: a test walks them all
 // against what every role, scenario and tenant may do.
 static const struct gw_api_route routes[] = {
-    {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put},
+    {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put,
+     false},
     {GW_METHOD_POST, "tasks", GW_ROLE_RELEASER, GW_API_TASK_NEW, gw_api_task_prepare,
-     gw_api_task_create},
-    {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list},
-    {GW_METHOD_GET, "tasks/*", GW_ROLE_VIEWER, GW_API_TASK, ready, gw_api_task_get},
+     gw_api_task_create, false},
+    {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list,
+     false},
+    {GW_METHOD_GET, "tasks/*", GW_ROLE_VIEWER, GW_API_TASK, ready, gw_api_task_get, false},
     {GW_METHOD_POST, "tasks/*/versions", GW_ROLE_RELEASER, GW_API_VERSION_NEW,
-     gw_api_version_prepare, gw_api_version_add},
+     gw_api_version_prepare, gw_api_version_add, false},
     {GW_METHOD_GET, "tasks/*/versions", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_page,
-     gw_api_version_list},
+     gw_api_version_list, false},
     {GW_METHOD_GET, "tasks/*/versions/*", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_path,
-     gw_api_version_get},
+     gw_api_version_get, false},
     {GW_METHOD_POST, "rollouts", GW_ROLE_RELEASER, GW_API_ROLLOUT_NEW, gw_api_rollout_prepare,
-     gw_api_rollout_create},
+     gw_api_rollout_create, false},
+    {GW_METHOD_POST, "rollouts/preview", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_preview_prepare,
+     gw_api_preview, true},
     {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
-     gw_api_rollout_list},
+     gw_api_rollout_list, false},
     {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,
-     gw_api_rollout_get},
+     gw_api_rollout_get, false},
     {GW_METHOD_GET, "rollouts/*/log", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_log_prepare,
-     gw_api_rollout_log},
+     gw_api_rollout_log, false},
     {GW_METHOD_POST, "rollouts/*/simulation", GW_ROLE_RELEASER, GW_API_ROLLOUT,
-     gw_api_simulation_prepare, gw_api_rollout_simulation},
+     gw_api_simulation_prepare, gw_api_rollout_simulation, false},
     {GW_METHOD_POST, "rollouts/*/start", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/pause", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/resume", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/promote", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/abort", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/approve", GW_ROLE_APPROVER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/undo", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
+     gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/kill", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
-     gw_api_rollout_command},
-    {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare,
-     gw_api_trust_get},
+     gw_api_rollout_command, false},
+    {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare, gw_api_trust_get,
+     false},
     {GW_METHOD_PUT, "trust/root", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_trust_prepare,
-     gw_api_root_put},
-    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_kill_prepare, gw_api_kill},
-    {GW_METHOD_GET, "devices", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
-     gw_api_device_list},
-    {GW_METHOD_GET, "devices/*", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_path_id, gw_api_device_get},
+     gw_api_root_put, false},
+    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_kill_prepare, gw_api_kill,
+     false},
+    {GW_METHOD_GET, "devices", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_device_list,
+     false},
+    {GW_METHOD_GET, "devices/*", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_path_id, gw_api_device_get,
+     false},
+    {GW_METHOD_GET, "devices/*/why", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_why_prepare,
+     gw_api_device_why, false},
     {GW_METHOD_POST, "devices/*/revoke", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
-     gw_api_device_revoke},
+     gw_api_device_revoke, false},
     {GW_METHOD_POST, "devices/*/reset", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
-     gw_api_device_reset},
+     gw_api_device_reset, false},
     {GW_METHOD_POST, "tokens", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_token_prepare,
-     gw_api_token_create},
-    {GW_METHOD_GET, "tokens", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_paging_id, gw_api_token_list},
-    {GW_METHOD_GET, "tokens/*", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id, gw_api_token_get},
+     gw_api_token_create, false},
+    {GW_METHOD_GET, "tokens", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_paging_id, gw_api_token_list,
+     false},
+    {GW_METHOD_GET, "tokens/*", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id, gw_api_token_get,
+     false},
     {GW_METHOD_POST, "tokens/*/revoke", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id,
-     gw_api_token_revoke},
+     gw_api_token_revoke, false},
     {GW_METHOD_POST, "tenants", GW_ROLE_ADMIN, GW_API_TENANT_NEW, gw_api_tenant_prepare,
-     gw_api_tenant_create},
-    {GW_METHOD_GET, "tenants", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_tenant_list},
-    {GW_METHOD_GET, "whoami", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_whoami},
-    {GW_METHOD_GET, "audit", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_audit_prepare,
-     gw_api_audit_list},
-    {GW_METHOD_GET, "openapi.json", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_openapi},
+     gw_api_tenant_create, false},
+    {GW_METHOD_GET, "tenants", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_tenant_list, false},
+    {GW_METHOD_GET, "whoami", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_whoami, false},
+    {GW_METHOD_GET, "audit", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_audit_prepare, gw_api_audit_list,
+     false},
+    {GW_METHOD_GET, "openapi.json", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_openapi, false},
 };
 
 const struct gw_api_route *gw_api_routes(size_t *out_count)
@@ -311,7 +321,11 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
     if (call->settled && !noted) {
         return false;
     }
-    if (gw_control_post(worker, &call->control) != BASE_OK) {
+    // A refusal is noted where changes are: by the control thread.
+    bool background = !call->settled && call->route->background;
+    enum base_status posted = background ? gw_background_post(worker, &call->control)
+                                         : gw_control_post(worker, &call->control);
+    if (posted != BASE_OK) {
         gw_reply_busy(exchange, gw_core_retry_after_s(core));
         return false;
     }
@@ -336,6 +350,11 @@ bool gw_api_path_id(struct gw_api_call *call)
         return gw_api_fail(call, BASE_ERR_INVALID, "path: an id is 16 lower-case hex digits");
     }
     return gw_api_no_query(call);
+}
+
+bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out)
+{
+    return decode(gw_api_exchange(call)->arena, text, out);
 }
 
 bool gw_api_no_query(struct gw_api_call *call)

@@ -90,10 +90,16 @@ json_t *gw_view_task(const struct gw_task_view *view)
             json_pack("{s:o, s:o, s:s}", "rollout", gw_json_hex(view->baseline_rollout), "manifest",
                       digest_text(&view->baseline_manifest), "version", view->baseline_version);
     }
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "name", view->name, "id",
+    json_t *open = json_array();
+
+    for (uint32_t i = 0; i < view->open_count; i++) {
+        (void)json_array_append_new(open, gw_json_hex(view->open_rollouts[i]));
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o}", "name", view->name, "id",
                      gw_json_hex(view->task_id), "release_counter",
                      (json_int_t)view->release_counter, "created_s", (json_int_t)view->created_s,
-                     "open_rollout", hex_or_null(view->open_rollout), "baseline", baseline);
+                     "open_rollout", hex_or_null(view->open_rollout), "open_rollouts", open,
+                     "baseline", baseline);
 }
 
 json_t *gw_view_version(const struct gw_version_view *view)
@@ -238,6 +244,13 @@ static json_t *slice_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
+static json_t *arm_object(const struct pol_arm *arm)
+{
+    return arm->to == 0 ? json_null()
+                        : json_pack("{s:o, s:f, s:f}", "salt", gw_json_hex(arm->salt), "from",
+                                    arm->from / 100.0, "to", arm->to / 100.0);
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -248,7 +261,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         (json_int_t)view->created_s, "execution_timeout_s", (int)view->execution_timeout_s, "state",
         pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
     json_t *rest = json_pack(
-        "{s:I, s:s, s:b, s:b, s:o, s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "revision",
+        "{s:i, s:o, s:I, s:s, s:b, s:b, s:o, s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}",
+        "priority", (int)view->priority, "arm", arm_object(&view->arm), "revision",
         (json_int_t)view->revision, "created_by", view->created_by, "before_first",
         (int)view->before_first, "killed", (int)view->killed, "test", shown_object(view), "stage",
         current_stage(view), "verdict", pol_verdict_name(view->verdict), "reason",
@@ -333,9 +347,10 @@ json_t *gw_view_log(const struct gw_rollout_log_view *view)
         pol_reason_text(record->reason), "failure_ratio", view->failure_ppm / 1e6, "counts",
         judged_object(view), "by", safe_text(view->by), "comment", safe_text(view->comment));
     // What a replay needs beside: the exact clock and the rest of the state.
-    json_t *rest = json_pack("{s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "now_us",
-                             (json_int_t)record->now_us, "revision", (json_int_t)view->revision,
-                             "stage_since_us", (json_int_t)after->stage_since_us, "before_first",
+    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
+                             pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
+                             "revision", (json_int_t)view->revision, "stage_since_us",
+                             (json_int_t)after->stage_since_us, "before_first",
                              (int)after->before_first, "stage_failed", (int)after->stage_failed,
                              "paged", (int)after->paged, "killed", (int)after->killed);
 
@@ -386,7 +401,7 @@ json_t *gw_view_device(const struct gw_device_view *view)
         (json_int_t)view->epoch, "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
 }
 
-json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+static json_t *state_list(uint16_t outcome_bits)
 {
     static const struct {
         unsigned bit;
@@ -407,12 +422,17 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
     size_t state_count = 0;
 
     for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); ++i) {
-        if ((outcome->bits & bits[i].bit) != 0) {
+        if ((outcome_bits & bits[i].bit) != 0) {
             (void)json_array_append_new(states, json_string(bits[i].name));
             state_count++;
         }
     }
-    states = whole_take(states, state_count);
+    return whole_take(states, state_count);
+}
+
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+{
+    json_t *states = state_list(outcome->bits);
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;
@@ -422,4 +442,42 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
                      "stage", (int)outcome->stage, "states", states, "last", last, "fingerprint",
                      hex_or_null(outcome->fingerprint), "offered_s", (json_int_t)outcome->offered_s,
                      "updated_s", (json_int_t)outcome->updated_s);
+}
+
+static json_t *why_rollout(const struct gw_why_rollout *item)
+{
+    const char *last =
+        item->last_kind != 0 ? wire_outcome_name((enum wire_outcome_kind)item->last_kind) : NULL;
+    json_t *root = json_pack(
+        "{s:o, s:o, s:o, s:s, s:b, s:b, s:b, s:i, s:b, s:s, s:i, s:s, s:s, s:s?}", "rollout",
+        gw_json_hex(item->id), "manifest", digest_text(&item->manifest), "version_id",
+        gw_json_hex(item->version_id), "state", pol_rollout_state_name(item->state), "baseline",
+        (int)item->baseline, "killed", (int)item->killed, "targeted", (int)item->targeted, "bucket",
+        (int)item->bucket, "admitted", (int)item->admitted, "stage", item->stage_name, "max_bucket",
+        (int)item->max_bucket, "reason", pol_reason_name(item->reason), "reason_text",
+        pol_reason_text(item->reason), "test", item->test[0] != '\0' ? item->test : NULL);
+    json_t *rest =
+        json_pack("{s:o, s:s?, s:i, s:I, s:o, s:o}", "states", state_list(item->bits), "last", last,
+                  "tries", (int)item->tries, "offered_s", (json_int_t)item->offered_s,
+                  "fingerprint", hex_or_null(item->fingerprint), "detail", safe_text(item->detail));
+
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+json_t *gw_view_why(const struct gw_why_view *view)
+{
+    json_t *rollouts = json_array();
+
+    for (uint32_t i = 0; i < view->rollout_count; ++i) {
+        (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
+    }
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "device", gw_json_hex(view->device_id),
+                     "task", view->task, "last_seen_s", (json_int_t)view->last_seen_s,
+                     "should_version_id", hex_or_null(view->should_version_id), "should_rollout",
+                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
+                     whole_take(rollouts, view->rollout_count));
 }

@@ -119,27 +119,30 @@ static enum base_status parse_identity(const struct gw_json_at *at, struct gw_ro
     return BASE_OK;
 }
 
+static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollout_spec *out,
+                                    struct base_error *error)
+{
+    uint64_t priority = 0;
+
+    BASE_TRY(gw_json_u64(at, "priority", false, GW_PRIORITY_MAX, &priority, error));
+    out->priority = (uint16_t)priority;
+    return gw_arm_parse(at, &out->arm, error);
+}
+
 enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct base_arena *arena,
                                        struct gw_rollout_body *out, struct base_error *error)
 {
-    static const char *const names[] = {"id",
-                                        "task",
-                                        "manifest",
-                                        "salt",
-                                        "release_counter",
-                                        "execution_timeout_s",
-                                        "target",
-                                        "stages",
-                                        "revert",
-                                        "reason",
-                                        "by",
-                                        NULL};
+    static const char *const names[] = {
+        "id",       "task", "manifest", "salt",   "release_counter", "execution_timeout_s",
+        "priority", "arm",  "target",   "stages", "revert",          "reason",
+        "by",       NULL};
     struct gw_rollout_body body = {0};
     struct gw_json_at root;
 
     BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
     BASE_TRY(parse_identity(&root, &body.spec, error));
+    BASE_TRY(parse_order(&root, &body.spec, error));
     BASE_TRY(gw_target_parse(&root, "target", arena, &body.spec.target, error));
     BASE_TRY(parse_stages(&root, arena, &body.spec, error));
     BASE_TRY(parse_envelope(&root, "revert", true, arena, &body.spec.revert,

@@ -53,6 +53,7 @@
     X(CREDENTIALS, "credentials")                                                                  \
     X(AUDIT, "audit")                                                                              \
     X(IDEMPOTENCY, "idempotency")                                                                  \
+    X(CAUSES, "causes")                                                                            \
     X(TRUST, "trust")
 
 enum gw_table {

@@ -153,13 +153,13 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
     return true;
 }
 
+// `entries`: what the cohort says of the task, none when it does not concern it.
 static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
-                       const struct gw_cohort_task *entry, const struct wire_profile_pair *pair)
+                       const struct gw_cohort_task *entries, uint32_t entry_count,
+                       const struct wire_profile_pair *pair)
 {
     struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
-    if (entry != NULL) {
-        gw_cohort_facts(entry, task, &facts);
-    }
+    gw_cohort_facts(entries, entry_count, task, &facts);
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
@@ -191,22 +191,23 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
     uint32_t at = 0;
     uint32_t i = 0;
     while (i < cohort->task_count || at < pair_count) {
-        const struct gw_cohort_task *entry = i < cohort->task_count ? &cohort->tasks[i] : NULL;
-        const struct wire_profile_pair *pair = at < pair_count ? &pairs[at] : NULL;
-        if (entry != NULL && pair != NULL && entry->task_id != pair->task_id) {
-            bool entry_first = entry->task_id < pair->task_id;
-            entry = entry_first ? entry : NULL;
-            pair = entry_first ? NULL : pair;
+        bool entry = i < cohort->task_count &&
+                     (at == pair_count || cohort->tasks[i].task_id <= pairs[at].task_id);
+        uint64_t task_id = entry ? cohort->tasks[i].task_id : pairs[at].task_id;
+        bool pair = at < pair_count && pairs[at].task_id == task_id;
+        uint32_t first = i;
+        while (i < cohort->task_count && cohort->tasks[i].task_id == task_id) {
+            i++;
         }
         // A task that the device has and its cohort should not: the way back may lead out of it.
         const struct gw_plan_task *task =
-            entry != NULL ? plan->tasks[entry->slot] : gw_plan_find(plan, pair->task_id);
+            entry ? plan->tasks[cohort->tasks[first].slot] : gw_plan_find(plan, task_id);
         bool ours = task != NULL && task->tenant == cohort->tenant;
-        if (ours && !decide_one(offering, task, entry, pair)) {
+        if (ours && !decide_one(offering, task, &cohort->tasks[first], i - first,
+                                pair ? &pairs[at] : NULL)) {
             return;
         }
-        i += entry != NULL;
-        at += pair != NULL;
+        at += pair;
     }
 }
 

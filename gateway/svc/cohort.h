@@ -20,21 +20,25 @@
 #define GW_COHORT_ATTRS_INLINE 120u
 #define GW_OPEN_NONE           UINT8_MAX
 
-// A rollout open to a share of the cohort.
+// A rollout open to a part of the cohort. Those of one task are a group: the device follows the
+// first whose arm it is in, and no other.
 struct gw_partial {
-    uint64_t salt_mix; // pol_salt_mix of its salt
-    uint64_t delta;    // to the digest when the device is in: new term - old term
-    uint16_t limit;    // in when bucket < limit
+    uint64_t salt_mix;         // pol_salt_mix of its salt
+    uint64_t delta;            // to the digest when the device is in: new term - old term
+    const struct pol_arm *arm; // the release's; NULL: no arm
+    uint16_t limit;            // in when bucket < limit
+    bool last;                 // of its group
 };
 
-// A task that concerns the cohort.
+// A task that concerns the cohort, with one open rollout that targets it; a task with more has more
+// of these, in the order of their priority, of which the first has term, signature and baseline.
 struct gw_cohort_task {
     uint64_t task_id;
     uint64_t term;      // in the cohort's digest
     uint64_t signature; // in the cohort's signature
     uint32_t slot;      // in the plan
-    uint16_t limit;     // of the rollout it follows: 0: nobody yet, POL_BUCKET_COUNT: all
-    uint8_t open;       // which of the task's open rollouts it follows, GW_OPEN_NONE
+    uint16_t limit;     // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t open;       // which of the task's open rollouts, GW_OPEN_NONE
     bool baseline;      // the baseline's target matches
 };
 
@@ -101,9 +105,9 @@ struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan
 
 // The digest a device of the cohort should have: a sum over the partials.
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
-// What `facts` need to know of a task that concerns the cohort.
-void gw_cohort_facts(const struct gw_cohort_task *entry, const struct gw_plan_task *task,
-                     struct gw_device_facts *facts);
+// What `facts` need to know of a task that concerns the cohort: `entries` are all of that task.
+void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
+                     const struct gw_plan_task *task, struct gw_device_facts *facts);
 
 // ---- cohort_compile.c: bringing a cohort up to date with a plan. NOMEM, INVALID (attributes); the
 // cohort is then computed from nothing next time.

@@ -77,7 +77,8 @@ struct gw_task {
     uint64_t created_s;
     uint64_t release_counter;
     struct gw_rollout *baseline;
-    struct gw_rollout *open; // draft, running, paused or rolling back
+    uint32_t open_count;
+    struct gw_rollout *open[GW_PLAN_OPEN_MAX]; // not closed; highest priority first, then the older
     uint32_t retired_count;
     struct gw_rollout *retired[GW_PLAN_RETIRED_MAX]; // newest first
 };
@@ -273,6 +274,8 @@ struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
+// In its place among the open ones; false when there are GW_PLAN_OPEN_MAX.
+bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
 bool gw_rollouts_tick(struct gw_core *core);
 enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error);

@@ -28,6 +28,8 @@ struct gw_release {
     uint64_t salt;
     uint64_t release_counter;
     uint32_t execution_timeout_s;
+    uint16_t priority;
+    struct pol_arm arm;
     struct wire_sha256 manifest;
     char task[WIRE_TASK_NAME_MAX + 1];
     struct pol_target target;

@@ -1,8 +1,8 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(2), u64 id, u64 salt, u64 counter, u32 timeout_s, manifest[32], text
-//   task,
-//              block revert, target, varint stage_count, count x stage
+//   release := u8 version(3), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
+//              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     2
+#define SPEC_VERSION     3
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -105,6 +105,10 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u64(writer, spec->release_counter);
     base_writer_u32(writer, spec->execution_timeout_s != 0 ? spec->execution_timeout_s
                                                            : GW_EXECUTION_TIMEOUT_S);
+    base_writer_u16(writer, spec->priority);
+    base_writer_u64(writer, spec->arm.salt);
+    base_writer_u16(writer, spec->arm.from);
+    base_writer_u16(writer, spec->arm.to);
     base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
     write_text(writer, spec->task.data, spec->task.size);
     write_text(writer, spec->revert, spec->revert_bytes);
@@ -322,6 +326,10 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     release->salt = base_reader_u64(reader);
     release->release_counter = base_reader_u64(reader);
     release->execution_timeout_s = base_reader_u32(reader);
+    release->priority = base_reader_u16(reader);
+    release->arm.salt = base_reader_u64(reader);
+    release->arm.from = base_reader_u16(reader);
+    release->arm.to = base_reader_u16(reader);
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
@@ -331,6 +339,15 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     if (release->id == 0 || release->release_counter == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "rollout: id and release_counter must not be 0");
+    }
+    if (release->priority > GW_PRIORITY_MAX) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "priority: at most %u",
+                              GW_PRIORITY_MAX);
+    }
+    if (!pol_arm_check(&release->arm, release->salt)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "arm: from below to, to at most 100 %%, and a salt that is not the "
+                              "rollout's");
     }
     memcpy(release->task, task.data, task.size);
     release->task_id = wire_task_id(task);
@@ -407,6 +424,9 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
         wrong = "manifest differs from the rollout's";
     } else if (said.max_bucket != stage->max_bucket) {
         wrong = "max_bucket differs from the stage's";
+    } else if (said.arm_salt != release->arm.salt || said.arm_from != release->arm.from ||
+               said.arm_to != release->arm.to) {
+        wrong = "arm differs from the rollout's";
     } else if (said.stage_kind != stage->kind) {
         wrong = "stage kind differs from the stage's";
     }

@@ -6,6 +6,7 @@
 // follow from what the record's bits were and are (svc/tally.h).
 #include "svc/report_intake.h"
 
+#include "svc/causes.h"
 #include "svc/record_edit.h"
 
 #include <stdlib.h>
@@ -126,8 +127,8 @@ static void tell_control(struct report_job *job, struct gw_record_edit *edit,
     }
 }
 
-static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
-                          const struct wire_outcome *said)
+static enum base_status apply_outcome(struct report_job *job, struct gw_record_edit *edit,
+                                      const struct wire_outcome *said)
 {
     struct gw_tally_rollout rollout;
     tell_control(job, edit, said);
@@ -135,13 +136,16 @@ static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
     if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout) ||
         rollout.tenant != job->tenant) {
         job->unknown++;
-        return;
+        return BASE_OK;
+    }
+    if (wire_outcome_is_failure(said->kind)) {
+        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
     }
     struct gw_record_outcome *outcome = gw_record_edit_outcome(
         edit, said->rollout_id, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED);
     if (outcome == NULL) {
         job->unknown++;
-        return;
+        return BASE_OK;
     }
     if ((outcome->bits & GW_OUTCOME_CONTROL) != 0) {
         gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s);
@@ -159,6 +163,7 @@ static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
     gw_record_edit_set(edit, outcome, bits, said);
     note_mark(job, &rollout, outcome);
     job->applied++;
+    return BASE_OK;
 }
 
 // Keeps what changed until the group is on disk.
@@ -200,7 +205,7 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     uint32_t first = first_news(job, &edit.record);
     job->repeated = first;
     for (uint32_t i = first; i < job->count; i++) {
-        apply_outcome(job, &edit, &job->outcomes[i]);
+        BASE_TRY(apply_outcome(job, &edit, &job->outcomes[i]));
     }
     if (first < job->count) {
         edit.record.report_seq = last_seq(job);

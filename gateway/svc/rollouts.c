@@ -28,6 +28,8 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->created_s = rollout->created_us / 1000000u;
     out->stage_since_s = rollout->state.stage_since_us / 1000000u;
     out->execution_timeout_s = release->execution_timeout_s;
+    out->priority = release->priority;
+    out->arm = release->arm;
     out->state = rollout->state.state;
     out->stage_failed = rollout->state.stage_failed;
     out->before_first = rollout->state.before_first;
@@ -179,7 +181,7 @@ static void link_rollout(struct gw_rollout *rollout)
         gw_task_retire(task, rollout);
         break;
     default:
-        task->open = rollout;
+        (void)gw_task_open(task, rollout); // no more than fit were let in
         break;
     }
 }
@@ -187,7 +189,7 @@ static void link_rollout(struct gw_rollout *rollout)
 // After a rollout ended, or began to go back after its end: all links of its task anew.
 static void relink_task(struct gw_core *core, struct gw_task *task)
 {
-    task->open = NULL;
+    task->open_count = 0;
     task->baseline = NULL;
     task->retired_count = 0;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
@@ -237,9 +239,12 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
         return base_error_set(error, BASE_ERR_NOT_FOUND,
                               "manifest: not a registered version of task %s", release->task);
     }
-    if (task->open != NULL) {
-        return base_error_set(error, BASE_ERR_CONFLICT, "rollout %016llx of task %s is open",
-                              (unsigned long long)task->open->release->id, release->task);
+    if (task->open_count == GW_TASK_OPEN_MAX) {
+        return base_error_set(
+            error, BASE_ERR_CONFLICT,
+            "task %s has %u open rollouts, the most there may be; rollout %016llx "
+            "is one",
+            release->task, GW_TASK_OPEN_MAX, (unsigned long long)task->open[0]->release->id);
     }
     if (release->release_counter <= task->release_counter) {
         return base_error_set(error, BASE_ERR_CONFLICT,
@@ -311,7 +316,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         return base_error_set(error, status, "the rollout could not be stored: %s",
                               base_status_text(status));
     }
-    task->open = rollout;
+    (void)gw_task_open(task, rollout); // check_new saw that there is room
     gw_release_ref(release);
     view_rollout(core, rollout, out);
     return BASE_OK;
@@ -346,9 +351,9 @@ static enum base_status check_undo(const struct gw_rollout *rollout, struct base
     if (rollout->state.state != POL_ROLLOUT_COMPLETED) {
         return BASE_OK; // the policy says why not
     }
-    if (task->open != NULL) {
+    if (task->open_count > 0) {
         return base_error_set(error, BASE_ERR_CONFLICT, "undo: rollout %016llx of task %s is open",
-                              (unsigned long long)task->open->release->id, task->name);
+                              (unsigned long long)task->open[0]->release->id, task->name);
     }
     if (task->baseline != rollout) {
         return base_error_set(error, BASE_ERR_CONFLICT,

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "policy/bucket.h"
 #include "policy/replay.h"
 #include "svc/catalog.h"
 #include "wire/digest.h"
@@ -24,6 +25,7 @@
 #define GW_STAGE_SILENCE_TIMES  12u
 #define GW_STAGE_OBSERVE_TIMES  2u
 #define GW_ROLLOUT_SLICES       16u
+#define GW_PRIORITY_MAX         1000u
 
 struct gw_core;
 
@@ -47,6 +49,8 @@ struct gw_rollout_spec {
     const uint8_t *revert; // REVERT envelope to the baseline, or REMOVE without a baseline
     size_t revert_bytes;
     uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
+    uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
+    struct pol_arm arm;           // all zero: none
 };
 
 // Devices, each counted once, in the state it is in now.
@@ -107,6 +111,8 @@ struct gw_rollout_view {
     uint64_t release_counter;
     uint64_t created_s;
     uint64_t stage_since_s;
+    uint16_t priority;
+    struct pol_arm arm;
     uint32_t execution_timeout_s;
     enum pol_rollout_state state;
     bool stage_failed;
@@ -164,8 +170,8 @@ struct gw_rollout_who {
     uint64_t if_revision;
 };
 
-// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (another rollout of
-// the task is open, or the counter is not above the task's), EXISTS (id), FULL, IO.
+// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (too many rollouts of
+// the task are open, or the counter is not above the task's), EXISTS (id), FULL, IO.
 BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_spec *spec,
                                                   const struct gw_rollout_who *who,

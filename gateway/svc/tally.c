@@ -317,35 +317,73 @@ static uint64_t timed_out(const struct stage_tally *stage, uint32_t now_s)
 
 // ---- Failures
 
-static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
+// NULL: it is not remembered, and there is no room for it.
+static struct fingerprint *find_fingerprint(struct rollout_tally *rollout, uint64_t value,
+                                            bool make)
 {
     if (rollout->fingerprints == NULL) {
         rollout->fingerprints = calloc(FINGERPRINTS_MAX, sizeof(rollout->fingerprints[0]));
         if (rollout->fingerprints == NULL) {
-            return;
+            return NULL;
         }
     }
-    struct fingerprint *found = NULL;
-    for (uint32_t i = 0; i < rollout->fingerprint_count && found == NULL; i++) {
-        if (rollout->fingerprints[i].value == change->fingerprint) {
-            found = &rollout->fingerprints[i];
+    for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
+        if (rollout->fingerprints[i].value == value) {
+            return &rollout->fingerprints[i];
         }
     }
-    if (found == NULL) {
-        if (rollout->fingerprint_count == FINGERPRINTS_MAX) {
-            return;
-        }
-        found = &rollout->fingerprints[rollout->fingerprint_count++];
-        found->value = change->fingerprint;
+    if (!make || rollout->fingerprint_count == FINGERPRINTS_MAX) {
+        return NULL;
     }
-    found->devices++;
-    found->kind = change->kind != 0 ? change->kind : found->kind;
-    if (found->detail[0] == 0 && change->detail.size > 0) {
-        size_t size = change->detail.size < WIRE_REPORT_DETAIL_MAX ? change->detail.size
-                                                                   : WIRE_REPORT_DETAIL_MAX;
-        memcpy(found->detail, change->detail.data, size);
+    struct fingerprint *added = &rollout->fingerprints[rollout->fingerprint_count++];
+    added->value = value;
+    return added;
+}
+
+static void name_fingerprint(struct fingerprint *found, uint8_t kind, struct base_str detail)
+{
+    found->kind = kind != 0 ? kind : found->kind;
+    if (found->detail[0] == 0 && detail.size > 0) {
+        size_t size = detail.size < WIRE_REPORT_DETAIL_MAX ? detail.size : WIRE_REPORT_DETAIL_MAX;
+        memcpy(found->detail, detail.data, size);
         found->detail[size] = 0;
     }
+}
+
+static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
+{
+    struct fingerprint *found = find_fingerprint(rollout, change->fingerprint, true);
+    if (found != NULL) {
+        found->devices++;
+        name_fingerprint(found, change->kind, change->detail);
+    }
+}
+
+void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
+                         uint8_t kind, struct base_str detail)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    struct fingerprint *found =
+        rollout != NULL ? find_fingerprint(rollout, fingerprint, true) : NULL;
+    if (found != NULL) {
+        name_fingerprint(found, kind, detail);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint)
+{
+    bool known = true;
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        const struct fingerprint *found = find_fingerprint(rollout, fingerprint, false);
+        known =
+            found != NULL ? found->detail[0] != 0 : rollout->fingerprint_count == FINGERPRINTS_MAX;
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return known;
 }
 
 static void attr_text(const struct wire_attr *attr, char *out, size_t capacity)
@@ -576,7 +614,7 @@ static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rol
     while (view->fingerprint_count < GW_ROLLOUT_FINGERPRINTS) {
         uint32_t best = FINGERPRINTS_MAX;
         for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
-            if (!taken[i] &&
+            if (!taken[i] && rollout->fingerprints[i].devices > 0 &&
                 (best == FINGERPRINTS_MAX ||
                  rollout->fingerprints[i].devices > rollout->fingerprints[best].devices)) {
                 best = i;

@@ -71,6 +71,10 @@ void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t
 // Replaces what is known of a stage from the walk.
 void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                         const struct gw_tally_watch *watch);
+// The text of a fingerprint, from the store. Known: it has a text, or no further one is remembered.
+void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
+                         uint8_t kind, struct base_str detail);
+bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint);
 // Counts of one stage or of all. False: no such rollout.
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
                      struct gw_rollout_counts *out);

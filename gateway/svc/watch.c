@@ -318,7 +318,7 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
             continue;
         }
         uint32_t audience = audience_of(watch, item, visit->attrs_id);
-        if ((audience & 3u) != TARGET_YES) {
+        if ((audience & 3u) != TARGET_YES || !pol_arm_has(&item->release->arm, visit->device_id)) {
             continue;
         }
         uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);

@@ -38,6 +38,8 @@ struct rig {
     uint16_t tenant;        // of the tasks that are made
     const char *credential; // shown with every check-in and report; NULL: none
     struct base_prng prng;
+    uint16_t priority; // of rollouts made from now on
+    struct pol_arm arm;
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
     struct gw_core *core;

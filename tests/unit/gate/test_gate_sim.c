@@ -94,6 +94,7 @@ static void a_bad_slice_is_contained(void **state)
     }
     print_message("slice: %.0f of its devices exposed, quarantined in %u of %u\n",
                   (double)exposed / FAULTY_RUNS, quarantined, FAULTY_RUNS);
+    assert_true(quarantined > 0);
     assert_true(exposed < FAULTY_RUNS * 40);
 }
 

@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "policy/bucket.h"
 #include "svc/rollout_state.h"
+#include "svc/why.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -589,6 +590,62 @@ static void a_completed_rollout_is_undone_and_killed(void **state)
     rig_done(&rig);
 }
 
+// ---- Causes
+
+static void causes_outlive_a_restart_and_explain_a_device(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    static struct gw_why_view why;
+    struct base_error error = {0};
+    static const struct rig_stage wide[] = {
+        {"gray", POL_STAGE_GRAY, 5000, NULL, NULL, 1000, 900000, 0},
+    };
+    open_rig(&rig, NULL);
+    begin(&rig, 0x71, wide, 1);
+    rig_command(&rig, 0x71, POL_COMMAND_START, &view);
+    uint32_t in = DEVICES;
+    uint32_t out = DEVICES;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        bool let_in = pol_bucket(devices[i].id, view.salt) < 5000;
+        in = let_in && in == DEVICES ? i : in;
+        out = !let_in && out == DEVICES ? i : out;
+    }
+    assert_int_equal(come(&rig, &devices[in], 0x71, bad, 4, NULL), 1);
+    assert_int_equal(come(&rig, &devices[out], 0x71, bad, 4, NULL), 0);
+    rig_settle(&rig);
+    for (int again = 0; again < 2; again++) {
+        rig_view(&rig, 0x71, &view);
+        assert_int_equal(view.fingerprint_count, 1);
+        assert_int_equal(view.fingerprints[0].fingerprint, 4711);
+        assert_int_equal(view.fingerprints[0].devices, 1);
+        assert_int_equal(view.fingerprints[0].kind, WIRE_OUTCOME_FAIL_EXCEPTION);
+        assert_string_equal(view.fingerprints[0].detail, "ValueError: bad");
+        assert_int_equal(
+            gw_device_why(rig.core, devices[in].id, BASE_STR("shop/score"), &why, &error), BASE_OK);
+        assert_int_equal(why.rollout_count, 1);
+        assert_true(why.rollouts[0].admitted);
+        assert_int_equal(why.rollouts[0].reason, POL_REASON_IN_STAGE);
+        assert_string_equal(why.rollouts[0].detail, "ValueError: bad");
+        assert_int_equal(why.should_rollout, 0);
+        assert_non_null(strstr(why.why, "failed on it"));
+        assert_int_equal(
+            gw_device_why(rig.core, devices[out].id, BASE_STR("shop/score"), &why, &error),
+            BASE_OK);
+        assert_int_equal(why.rollouts[0].reason, POL_REASON_OUTSIDE_BUCKET);
+        assert_int_equal(why.rollouts[0].bits, 0);
+        assert_true(why.rollouts[0].bucket >= why.rollouts[0].max_bucket);
+        rig_stop(&rig);
+        rig_start(&rig);
+    }
+    assert_int_equal(gw_device_why(rig.core, 12345, BASE_STR("shop/score"), &why, &error),
+                     BASE_ERR_NOT_FOUND);
+    assert_int_equal(gw_device_why(rig.core, devices[in].id, BASE_STR("other"), &why, &error),
+                     BASE_ERR_NOT_FOUND);
+    rig_done(&rig);
+}
+
 // ---- Killed at every record
 
 #define CRASH_DEVICES 60u
@@ -743,6 +800,7 @@ int main(void)
         cmocka_unit_test(failures_of_a_class_may_be_tried_again),
         cmocka_unit_test(another_person_approves),
         cmocka_unit_test(a_completed_rollout_is_undone_and_killed),
+        cmocka_unit_test(causes_outlive_a_restart_and_explain_a_device),
         cmocka_unit_test(killed_at_every_record_it_decides_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "svc/credentials.h"
 #include "svc/operators_private.h"
+#include "svc/preview.h"
 #include "wire/enrolment.h"
 
 #include <setjmp.h>
@@ -466,6 +467,14 @@ static void test_tenants_are_kept_apart(void **state)
     settle(&rig);
     rig_view(&rig, 2, &view);
     assert_int_equal(view.counts.failed, failures + 1);
+    // A dry run sees its own tenant's devices alone.
+    static struct gw_preview seen;
+    struct gw_preview_spec spec = {.tenant = acme};
+    assert_int_equal(gw_preview_run(rig.core, &spec, &seen), BASE_OK);
+    assert_int_equal(seen.devices, 1);
+    spec.tenant = GW_TENANT_DEFAULT;
+    assert_int_equal(gw_preview_run(rig.core, &spec, &seen), BASE_OK);
+    assert_int_equal(seen.devices, 1);
     // The operators' view.
     assert_int_equal(gw_device_tenant(rig.core, 10), 0);
     assert_int_equal(gw_device_tenant(rig.core, 11), acme);
