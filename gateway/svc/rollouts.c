@@ -304,6 +304,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         status = gw_tally_add(core->tally, release);
         if (status == BASE_OK) {
             struct gw_rollout_change change;
+            gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             change.next.revision = 1;
             change.task_counter = release->release_counter + 1; // the revert statement's
@@ -512,6 +513,7 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
         return status;
     }
     mend_clock(core, rollout);
+    gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_tally_set(core->tally, release->id, rollout->state.stage_index,
                  !gw_rollout_is_closed(rollout));
     link_rollout(rollout);

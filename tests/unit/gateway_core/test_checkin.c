@@ -163,10 +163,9 @@ static void test_expected_digest_equals_brute_force(void **state)
         char text[WIRE_PROFILE_TEXT_MAX + 4];
         make_device(&device, i);
         wire_device_hex(device.id, hex);
-        assert_int_equal(gw_checkin_read(rig.worker.worker, base_str_of(hex),
-                                         rig_device_profile(&device, true, text), &checkin,
-                                         &problem),
-                         BASE_OK);
+        struct gw_request request = {.device = base_str_of(hex),
+                                     .profile = rig_device_profile(&device, true, text)};
+        assert_int_equal(gw_checkin_read(rig.worker.worker, &request, &checkin, &problem), BASE_OK);
         uint64_t brute = brute_digest(&rig, &device, true);
         assert_true(gw_cohort_expected(checkin.cohort, device.id) == brute);
         distinct += brute != last;
@@ -443,7 +442,7 @@ static void test_hints_reach_those_with_news(void **state)
     rig_init(&rig);
     rig.hint_spread_ms = 250;
     rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_hint, &log);
+    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
     uint32_t expected = 0;
     rig_version(&rig, "t", "1.0.0", &v1);
     assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
@@ -541,7 +540,7 @@ static void test_hints_are_paced(void **state)
     rig_init(&rig);
     rig.hint_rate_per_s = 100;
     rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_paced, &log);
+    gw_worker_on_hint(rig.worker.worker, write_paced, NULL, &log);
     rig_version(&rig, "t", "1.0.0", &v1);
     assert_int_equal(rig_rollout(&rig, 9, "t", &v1, NULL, NULL, all, 1, &view, &error), BASE_OK);
     struct rig_device device;
@@ -584,18 +583,20 @@ static void test_offer_header(void **state)
     rig_baseline(&rig, "t", 1, NULL, NULL, &v1);
     rig_device_init(&device, 42);
     wire_device_hex(device.id, hex);
-    struct base_str value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
-                                                   rig_device_profile(&device, true, text));
+    struct gw_request request = {.device = base_str_of(hex),
+                                 .profile = rig_device_profile(&device, true, text)};
+    struct base_str value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     uint8_t bytes[WIRE_OFFERS_HEADER_MAX];
     size_t size;
     struct wire_offers offers;
     assert_int_equal(base_b64_decode(value, bytes, sizeof(bytes), &size), BASE_OK);
     assert_int_equal(wire_offers_parse(bytes, size, &offers), BASE_OK);
     assert_int_equal(rig_device_take(&device, &offers), 1);
-    value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
-                                   rig_device_profile(&device, true, text));
+    request.profile = rig_device_profile(&device, true, text);
+    value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     assert_int_equal(value.size, 0);
-    value = gw_worker_offer_header(rig.worker.worker, &arena, BASE_STR("zz"), BASE_STR("??"));
+    request = (struct gw_request){.device = BASE_STR("zz"), .profile = BASE_STR("??")};
+    value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     assert_int_equal(value.size, 0);
     base_arena_done(&arena);
     rig_done(&rig);
