@@ -47,6 +47,7 @@ void rig_start(struct rig *rig)
         .hint_spread_ms = rig->hint_spread_ms,
         .hint_rate_per_s = rig->hint_rate_per_s,
         .control_thread = rig->control_thread,
+        .signer = rig->signer,
         .clock = {rig, rig_mono, rig_wall},
     };
     struct base_error error = {0};
@@ -276,6 +277,7 @@ int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
     rig_exchange_init(exchange, GW_METHOD_POST, "/v1/checkin");
     exchange->exchange.request.device = base_str_of(hex);
     exchange->exchange.request.profile = rig_device_profile(device, pairs, text);
+    exchange->exchange.request.nonce = base_str_of(rig->nonce);
     rig_run(rig, exchange);
     const struct gw_reply *reply = &exchange->exchange.reply;
     memset(out, 0, sizeof(*out));

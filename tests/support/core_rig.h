@@ -32,6 +32,8 @@ struct rig {
     uint32_t commit_delay_us;
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
+    const struct gw_signer_port *signer; // NULL: no roles
+    char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
     struct gw_core *core;
     struct rig_worker worker;
 };
