@@ -156,6 +156,13 @@ class Trust(unittest.TestCase):
         self.assertRegex(text, r"(?m)^walle_root_version 1$")
         self.assertRegex(text, r"(?m)^walle_root_expires_timestamp_seconds [1-9]\d+$")
         path = self.stack.path
+        self.assertNotIn("runs out", self.stack.gateway.log_text())
+        self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.2"), "--key", path("a.key"), "--key",
+                         path("b.key"), "--expires", "20")
+        self.stack.walle("root", "push", path("root.2"))
+        self.stack.gateway.stop()
+        self.stack.restart_gateway()
+        self.assertRegex(self.stack.gateway.log_text(), r"WARN trust: the root runs out in (19|20) days")
         run = self.stack.walle("root", "init", "--out", path("other.1"), "--key", path("c.key"), "--release",
                                path("ci.key.pub"))
         self.assertEqual(run.returncode, 0)
