@@ -138,7 +138,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
         value.text = (struct pol_text){region, (uint32_t)strlen(region)};
         spec.target = (struct pol_target){.conds = &cond, .cond_count = 1};
     }
-    const struct gw_rollout_who who = {BASE_STR("bench"), BASE_STR("fill")};
+    const struct gw_rollout_who who = {.by = BASE_STR("bench"), .comment = BASE_STR("fill")};
     BASE_TRY(gw_rollout_create(fill->core, &spec, &who, &view, error));
     if (region == NULL) {
         return BASE_OK;

@@ -29,3 +29,21 @@ uint16_t pol_bucket(uint64_t device_id, uint64_t salt)
 {
     return pol_bucket_mixed(device_id, mix(salt));
 }
+
+bool pol_arm_check(const struct pol_arm *arm, uint64_t rollout_salt)
+{
+    if (arm->to == 0) {
+        return arm->from == 0 && arm->salt == 0;
+    }
+    return arm->salt != 0 && arm->salt != rollout_salt && arm->from < arm->to &&
+           arm->to <= POL_BUCKET_COUNT;
+}
+
+bool pol_arm_has(const struct pol_arm *arm, uint64_t device_id)
+{
+    if (arm->to == 0) {
+        return true;
+    }
+    uint16_t bucket = pol_bucket(device_id, arm->salt);
+    return bucket >= arm->from && bucket < arm->to;
+}

@@ -7,6 +7,7 @@
 #ifndef POL_BUCKET_H
 #define POL_BUCKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define POL_BUCKET_COUNT 10000u
@@ -18,5 +19,18 @@ uint16_t pol_bucket(uint64_t device_id, uint64_t salt);
 // pol_bucket(d, s) == pol_bucket_mixed(d, pol_salt_mix(s)).
 uint64_t pol_salt_mix(uint64_t salt);
 uint16_t pol_bucket_mixed(uint64_t device_id, uint64_t salt_mix);
+
+// Arms of an experiment: its devices are split by a second bucket, of the experiment's own salt, so
+// that an arm is independent of the stage a device enters in and stays the same while stages widen.
+// A release for an arm is for the devices with from <= bucket < to; what no arm covers is the
+// holdout.
+struct pol_arm {
+    uint64_t salt;
+    uint16_t from;
+    uint16_t to; // 0: no arm, everybody
+};
+// No arm (all zero), or a salt that is neither 0 nor the rollout's, and from < to <= 10000.
+bool pol_arm_check(const struct pol_arm *arm, uint64_t rollout_salt);
+bool pol_arm_has(const struct pol_arm *arm, uint64_t device_id);
 
 #endif

@@ -15,22 +15,25 @@
 
 // ---- The mixture ----
 
-// Ratios of the rates of the two arms that the mixture looks for: rises from a tenth to a
-// hundredfold, so that +0.5 to +20 points on base rates of 0.1 % to 2 % all lie between two.
-static const double ratios[] = {1.1, 1.25, 1.5, 2, 3, 5, 9, 20, 60, 200};
-// Shares of updated among all completed devices that the terms are balanced for, and their weights:
-// control is as large as the stage, or several times larger.
+// Ratios of the rates of the two arms that the mixture looks for. Neighbours overlap: between 1.1
+// and several hundred every ratio is near enough to one.
+static const struct {
+    double ratio;
+    double weight;
+} rises[] = {{1.2, 0.5}, {1.6, 0.7}, {2.5, 1}, {5, 1}, {12, 1}, {50, 1}};
+// Shares of updated among all completed devices that the terms are balanced for: control as large
+// as the stage, four times as large, and far ahead, as at the beginning.
 static const struct {
     double share;
     double weight;
-} balances[] = {{0.5, 1}, {0.25, 1}, {0.1, 1}, {0.03, 0.5}, {0.8, 0.5}};
+} balances[] = {{0.5, 1}, {0.2, 2}, {0.05, 1}};
 // Both arms shifted together: they carry no evidence of a rise, but exclude null rates that are far
 // from what both arms show.
 static const double levels[] = {0.2, 0.5, 0.75, 0.9};
 static const double ups[] = {1.2, 1.5, 2, 4};
-#define LEVEL_WEIGHT 0.5
+#define LEVEL_WEIGHT 0.08
 
-#define TERMS_MAX (LENGTH(ratios) * LENGTH(balances) + LENGTH(levels) + LENGTH(ups))
+#define TERMS_MAX (LENGTH(rises) * LENGTH(balances) + LENGTH(levels) + LENGTH(ups))
 
 struct term {
     double constant; // log weight + f1 log u + f0 log d + what `rise` contributes
@@ -66,9 +69,9 @@ static void build_above(struct mixture *mixture, const struct question *asked)
 {
     for (size_t b = 0; b < LENGTH(balances); b++) {
         double share = balances[b].share;
-        for (size_t r = 0; r < LENGTH(ratios); r++) {
-            double d = 1 / (1 + share * (ratios[r] - 1));
-            add_term(mixture, asked, ratios[r] * d, d, balances[b].weight);
+        for (size_t r = 0; r < LENGTH(rises); r++) {
+            double d = 1 / (1 + share * (rises[r].ratio - 1));
+            add_term(mixture, asked, rises[r].ratio * d, d, balances[b].weight * rises[r].weight);
         }
     }
     for (size_t i = 0; i < LENGTH(levels); i++) {
@@ -84,9 +87,9 @@ static void build_below(struct mixture *mixture, const struct question *asked)
 {
     for (size_t b = 0; b < LENGTH(balances); b++) {
         double share = balances[b].share;
-        for (size_t r = 0; r < LENGTH(ratios); r++) {
-            double u = 1 / (share + (1 - share) * ratios[r]);
-            add_term(mixture, asked, u, ratios[r] * u, balances[b].weight);
+        for (size_t r = 0; r < LENGTH(rises); r++) {
+            double u = 1 / (share + (1 - share) * rises[r].ratio);
+            add_term(mixture, asked, u, rises[r].ratio * u, balances[b].weight * rises[r].weight);
         }
     }
     for (size_t i = 0; i < LENGTH(levels); i++) {
@@ -213,6 +216,9 @@ double pol_evidence_below(struct pol_arm updated, struct pol_arm control, double
 }
 
 // ---- One arm ----
+
+// Ratios of the odds that one arm is compared with.
+static const double ratios[] = {1.1, 1.25, 1.5, 2, 3, 5, 9, 20, 60, 200};
 
 // Mean likelihood ratio of the odds multiplied by 1/ratio or ratio, against `limit`. Each ratio is
 // a supermartingale on its side of the limit.

@@ -35,6 +35,8 @@ const char *pol_rollout_state_name(enum pol_rollout_state state)
         return "rolled_back";
     case POL_ROLLOUT_COMPLETED:
         return "completed";
+    case POL_ROLLOUT_WAITING:
+        return "waiting_approval";
     case POL_ROLLOUT_STATE_COUNT:
         break;
     }
@@ -75,6 +77,12 @@ const char *pol_action_name(enum pol_action action)
         return "roll_back";
     case POL_ACTION_FINISH_ROLL_BACK:
         return "finish_roll_back";
+    case POL_ACTION_WAIT:
+        return "wait";
+    case POL_ACTION_PAGE:
+        return "page";
+    case POL_ACTION_KILL:
+        return "kill";
     case POL_ACTION_REFUSE:
         return "refuse";
     case POL_ACTION_COUNT:
@@ -98,7 +106,26 @@ const char *pol_command_name(enum pol_command command)
         return "promote";
     case POL_COMMAND_ABORT:
         return "abort";
+    case POL_COMMAND_APPROVE:
+        return "approve";
+    case POL_COMMAND_UNDO:
+        return "undo";
+    case POL_COMMAND_KILL:
+        return "kill";
     case POL_COMMAND_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+const char *pol_gate_rule_name(enum pol_gate_rule rule)
+{
+    switch (rule) {
+    case POL_GATE_THRESHOLD:
+        return "threshold";
+    case POL_GATE_SEQUENTIAL:
+        return "sequential";
+    case POL_GATE_RULE_COUNT:
         break;
     }
     return "unknown";

@@ -4,6 +4,9 @@
 // lower case; a test checks that each is its enumerator in lower case.
 #include "policy/reason.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 const char *pol_reason_text(enum pol_reason reason)
 {
     switch (reason) {
@@ -18,73 +21,49 @@ const char *pol_reason_text(enum pol_reason reason)
     return "unknown reason";
 }
 
+static const char *const names[POL_REASON_COUNT] = {
+    [POL_REASON_NONE] = "none",
+    [POL_REASON_MATCHED] = "matched",
+    [POL_REASON_NO_CONDITIONS] = "no_conditions",
+    [POL_REASON_ATTRIBUTE_MISSING] = "attribute_missing",
+    [POL_REASON_TYPE_MISMATCH] = "type_mismatch",
+    [POL_REASON_CONDITION_FALSE] = "condition_false",
+    [POL_REASON_TOO_MANY_CONDITIONS] = "too_many_conditions",
+    [POL_REASON_NO_OPERAND] = "no_operand",
+    [POL_REASON_BAD_OPERATOR] = "bad_operator",
+    [POL_REASON_EXPR_FALSE] = "expr_false",
+    [POL_REASON_EXPR_UNKNOWN] = "expr_unknown",
+    [POL_REASON_IN_STAGE] = "in_stage",
+    [POL_REASON_OUTSIDE_BUCKET] = "outside_bucket",
+    [POL_REASON_OUTSIDE_AUDIENCE] = "outside_audience",
+    [POL_REASON_NOT_TARGETED] = "not_targeted",
+    [POL_REASON_ROLLOUT_NOT_STARTED] = "rollout_not_started",
+    [POL_REASON_ROLLOUT_PAUSED] = "rollout_paused",
+    [POL_REASON_ROLLOUT_ROLLED_BACK] = "rollout_rolled_back",
+    [POL_REASON_DWELL_NOT_REACHED] = "dwell_not_reached",
+    [POL_REASON_SAMPLE_TOO_SMALL] = "sample_too_small",
+    [POL_REASON_NO_COMPLETIONS] = "no_completions",
+    [POL_REASON_FAILURES_OVER_LIMIT] = "failures_over_limit",
+    [POL_REASON_FAILURES_WITHIN_LIMIT] = "failures_within_limit",
+    [POL_REASON_SIMULATION_PENDING] = "simulation_pending",
+    [POL_REASON_LAST_STAGE_PASSED] = "last_stage_passed",
+    [POL_REASON_OPERATOR] = "operator",
+    [POL_REASON_WRONG_STATE] = "wrong_state",
+    [POL_REASON_STAGE_FAILED] = "stage_failed",
+    [POL_REASON_ROLLBACK_COMPLETE] = "rollback_complete",
+    [POL_REASON_ROLLBACK_RUNNING] = "rollback_running",
+    [POL_REASON_NO_DATA_TOO_LONG] = "no_data_too_long",
+    [POL_REASON_RISE_OVER_CONTROL] = "rise_over_control",
+    [POL_REASON_SILENT_OVER_CONTROL] = "silent_over_control",
+    [POL_REASON_EVIDENCE_OPEN] = "evidence_open",
+    [POL_REASON_EVIDENCE_GOOD] = "evidence_good",
+    [POL_REASON_APPROVAL_PENDING] = "approval_pending",
+    [POL_REASON_KILLED] = "killed",
+    [POL_REASON_STAGES_INVALID] = "stages_invalid",
+};
+
 const char *pol_reason_name(enum pol_reason reason)
 {
-    switch (reason) {
-    case POL_REASON_NONE:
-        return "none";
-    case POL_REASON_MATCHED:
-        return "matched";
-    case POL_REASON_NO_CONDITIONS:
-        return "no_conditions";
-    case POL_REASON_ATTRIBUTE_MISSING:
-        return "attribute_missing";
-    case POL_REASON_TYPE_MISMATCH:
-        return "type_mismatch";
-    case POL_REASON_CONDITION_FALSE:
-        return "condition_false";
-    case POL_REASON_TOO_MANY_CONDITIONS:
-        return "too_many_conditions";
-    case POL_REASON_NO_OPERAND:
-        return "no_operand";
-    case POL_REASON_BAD_OPERATOR:
-        return "bad_operator";
-    case POL_REASON_EXPR_FALSE:
-        return "expr_false";
-    case POL_REASON_EXPR_UNKNOWN:
-        return "expr_unknown";
-    case POL_REASON_IN_STAGE:
-        return "in_stage";
-    case POL_REASON_OUTSIDE_BUCKET:
-        return "outside_bucket";
-    case POL_REASON_OUTSIDE_AUDIENCE:
-        return "outside_audience";
-    case POL_REASON_NOT_TARGETED:
-        return "not_targeted";
-    case POL_REASON_ROLLOUT_NOT_STARTED:
-        return "rollout_not_started";
-    case POL_REASON_ROLLOUT_PAUSED:
-        return "rollout_paused";
-    case POL_REASON_ROLLOUT_ROLLED_BACK:
-        return "rollout_rolled_back";
-    case POL_REASON_DWELL_NOT_REACHED:
-        return "dwell_not_reached";
-    case POL_REASON_SAMPLE_TOO_SMALL:
-        return "sample_too_small";
-    case POL_REASON_NO_COMPLETIONS:
-        return "no_completions";
-    case POL_REASON_FAILURES_OVER_LIMIT:
-        return "failures_over_limit";
-    case POL_REASON_FAILURES_WITHIN_LIMIT:
-        return "failures_within_limit";
-    case POL_REASON_SIMULATION_PENDING:
-        return "simulation_pending";
-    case POL_REASON_LAST_STAGE_PASSED:
-        return "last_stage_passed";
-    case POL_REASON_OPERATOR:
-        return "operator";
-    case POL_REASON_WRONG_STATE:
-        return "wrong_state";
-    case POL_REASON_STAGE_FAILED:
-        return "stage_failed";
-    case POL_REASON_ROLLBACK_COMPLETE:
-        return "rollback_complete";
-    case POL_REASON_ROLLBACK_RUNNING:
-        return "rollback_running";
-    case POL_REASON_STAGES_INVALID:
-        return "stages_invalid";
-    case POL_REASON_COUNT:
-        break;
-    }
-    return "unknown";
+    bool known = (unsigned)reason < POL_REASON_COUNT && names[reason] != NULL;
+    return known ? names[reason] : "unknown";
 }

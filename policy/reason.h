@@ -35,6 +35,13 @@
     X(STAGE_FAILED, "the stage failed: resume needs accepted risk")                                \
     X(ROLLBACK_COMPLETE, "every device that could be reached is back")                             \
     X(ROLLBACK_RUNNING, "devices still have to go back")                                           \
+    X(NO_DATA_TOO_LONG, "no device completed for too long: somebody must look")                    \
+    X(RISE_OVER_CONTROL, "failures rose over control by more than the gate allows")                \
+    X(SILENT_OVER_CONTROL, "more devices fell silent than in control")                             \
+    X(EVIDENCE_OPEN, "the evidence decides neither way yet")                                       \
+    X(EVIDENCE_GOOD, "shown to be within the gate's limits")                                       \
+    X(APPROVAL_PENDING, "the next stage waits for approval by another person")                     \
+    X(KILLED, "the version was killed: it may run nowhere")                                        \
     X(STAGES_INVALID, "stages are empty, too many, or shrink")
 
 enum pol_reason {

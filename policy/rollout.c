@@ -6,9 +6,26 @@
 
 #include "policy/bucket.h"
 
-#define MILLION 1000000u
+// ---- Stages ----
 
-// ---- Stages and gates ----
+static bool conduct_ok(const struct pol_stage *stage)
+{
+    if (!pol_gate_check(&stage->gate) || !pol_pace_check(&stage->pace) ||
+        stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->window_count; i++) {
+        if (!pol_window_check(&stage->windows[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < POL_FAILURE_COUNT; i++) {
+        if (stage->retries[i] > POL_RETRIES_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
 
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
 {
@@ -29,7 +46,8 @@ enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
         if (stage->kind == POL_STAGE_GRAY && stage->max_bucket < widest_gray) {
             return POL_REASON_STAGES_INVALID;
         }
-        if (pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED) {
+        if (pol_target_check(&stage->audience, &cond_index) != POL_REASON_MATCHED ||
+            !conduct_ok(stage)) {
             return POL_REASON_STAGES_INVALID;
         }
         if (stage->kind == POL_STAGE_GRAY) {
@@ -39,57 +57,17 @@ enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count)
     return POL_REASON_MATCHED;
 }
 
-static uint64_t add_saturated(uint64_t a, uint64_t b)
+void pol_stage_control_band(const struct pol_stage *stage, uint16_t *out_from, uint16_t *out_to)
 {
-    uint64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
-// failures / total in parts per million, rounded down; failures <= total, total > 0.
-static uint32_t ratio_ppm(uint64_t failures, uint64_t total)
-{
-    while (failures > UINT64_MAX / MILLION) {
-        failures >>= 1;
-        total >>= 1;
+    // A beta stage is chosen by audience: its control are devices outside of it, from bucket 0 on.
+    uint32_t from = stage->max_bucket < POL_BUCKET_COUNT ? stage->max_bucket : 0;
+    uint32_t to = from + stage->control_buckets;
+    bool has = stage->kind == POL_STAGE_GRAY || stage->kind == POL_STAGE_BETA;
+    if (!has || (stage->kind == POL_STAGE_GRAY && stage->max_bucket == POL_BUCKET_COUNT)) {
+        to = from;
     }
-    return (uint32_t)(failures * MILLION / total);
-}
-
-// failures / total > limit, exact.
-static bool over_limit(uint64_t failures, uint64_t total, uint32_t limit_ppm)
-{
-    return (unsigned __int128)failures * MILLION > (unsigned __int128)total * limit_ppm;
-}
-
-enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_counts *counts,
-                                  uint64_t in_stage_us, enum pol_reason *out_reason,
-                                  uint32_t *out_failure_ppm)
-{
-    uint64_t failures = add_saturated(counts->failed, counts->timed_out);
-    uint64_t completed = add_saturated(counts->succeeded, failures);
-    *out_failure_ppm = 0;
-    if (completed == 0) {
-        *out_reason = POL_REASON_NO_COMPLETIONS;
-        return POL_VERDICT_NO_DATA;
-    }
-    *out_failure_ppm = ratio_ppm(failures, completed);
-    // Below the minimum sample, failures count as if the rest of the sample were to succeed: what
-    // fails even so need not wait, and a stage too small to fill its sample can still fail.
-    uint64_t sample = completed > gate->min_sample ? completed : gate->min_sample;
-    if (over_limit(failures, sample, gate->max_failure_ppm)) {
-        *out_reason = POL_REASON_FAILURES_OVER_LIMIT;
-        return POL_VERDICT_FAIL;
-    }
-    if (completed < gate->min_sample) {
-        *out_reason = POL_REASON_SAMPLE_TOO_SMALL;
-        return POL_VERDICT_INCONCLUSIVE;
-    }
-    if (in_stage_us < gate->min_dwell_us) {
-        *out_reason = POL_REASON_DWELL_NOT_REACHED;
-        return POL_VERDICT_INCONCLUSIVE;
-    }
-    *out_reason = POL_REASON_FAILURES_WITHIN_LIMIT;
-    return POL_VERDICT_PASS;
+    *out_from = (uint16_t)from;
+    *out_to = (uint16_t)(to < POL_BUCKET_COUNT ? to : POL_BUCKET_COUNT);
 }
 
 // ---- Time and counts ----
@@ -103,36 +81,67 @@ static struct pol_decision hold(const struct pol_rollout *rollout, enum pol_reas
                                  .next = *rollout};
 }
 
-// Opens the stage behind the current one, or completes the rollout when there is none.
-static void open_next(struct pol_decision *decision, uint32_t stage_count, uint64_t now_us)
+static void open_stage(struct pol_decision *decision, uint16_t index, uint64_t now_us)
 {
     struct pol_rollout *next = &decision->next;
-    next->stage_failed = false;
-    if (next->stage_index + 1u >= stage_count) {
-        next->state = POL_ROLLOUT_COMPLETED;
-        decision->action = POL_ACTION_COMPLETE;
-        return;
-    }
     next->state = POL_ROLLOUT_RUNNING;
-    next->stage_index++;
+    next->stage_index = index;
+    next->before_first = false;
+    next->stage_failed = false;
+    next->paged = false;
     next->stage_since_us = now_us;
     decision->action = POL_ACTION_ADVANCE;
 }
 
-static void tick_running(struct pol_decision *decision, uint32_t stage_count, uint64_t now_us)
+// Goes to the stage behind the current one (or the first): opens it, waits for its approval, or
+// completes the rollout when there is none.
+static void go_on(struct pol_decision *decision, const struct pol_stage *stages,
+                  uint32_t stage_count, uint64_t now_us, bool approved)
+{
+    struct pol_rollout *next = &decision->next;
+    uint32_t index = next->before_first ? 0 : next->stage_index + 1u;
+    next->stage_failed = false;
+    if (index >= stage_count) {
+        next->state = POL_ROLLOUT_COMPLETED;
+        decision->action = POL_ACTION_COMPLETE;
+    } else if (stages[index].approval && !approved) {
+        next->state = POL_ROLLOUT_WAITING;
+        decision->action = POL_ACTION_WAIT;
+    } else {
+        open_stage(decision, (uint16_t)index, now_us);
+    }
+}
+
+static void fail_stage(struct pol_decision *decision)
+{
+    decision->action = POL_ACTION_ROLL_BACK;
+    decision->next.state = POL_ROLLOUT_ROLLING_BACK;
+    decision->next.stage_failed = true;
+}
+
+static void tick_running(struct pol_decision *decision, const struct pol_stage *stages,
+                         uint32_t stage_count, uint64_t now_us)
 {
     if (decision->verdict == POL_VERDICT_FAIL) {
-        decision->action = POL_ACTION_ROLL_BACK;
-        decision->next.state = POL_ROLLOUT_ROLLING_BACK;
-        decision->next.stage_failed = true;
-        return;
-    }
-    if (decision->verdict == POL_VERDICT_PASS) {
-        open_next(decision, stage_count, now_us);
+        fail_stage(decision);
+    } else if (decision->verdict == POL_VERDICT_PASS) {
+        go_on(decision, stages, stage_count, now_us, false);
         if (decision->action == POL_ACTION_COMPLETE) {
             decision->reason = POL_REASON_LAST_STAGE_PASSED;
         }
+    } else if (decision->reason == POL_REASON_NO_DATA_TOO_LONG && !decision->next.paged) {
+        decision->action = POL_ACTION_PAGE;
+        decision->next.paged = true;
     }
+}
+
+static void tick_waiting(struct pol_decision *decision)
+{
+    if (decision->verdict == POL_VERDICT_FAIL) {
+        fail_stage(decision);
+        return;
+    }
+    decision->reason = POL_REASON_APPROVAL_PENDING;
 }
 
 // A paused rollout moves by command only, but a stage that fails meanwhile is remembered, so that
@@ -158,6 +167,34 @@ static void tick_rolling_back(struct pol_decision *decision, const struct pol_co
     decision->next.state = POL_ROLLOUT_ROLLED_BACK;
 }
 
+static void tick_state(struct pol_decision *decision, const struct pol_stage *stages,
+                       uint32_t stage_count, const struct pol_counts *counts, uint64_t now_us)
+{
+    switch (decision->next.state) {
+    case POL_ROLLOUT_RUNNING:
+        tick_running(decision, stages, stage_count, now_us);
+        break;
+    case POL_ROLLOUT_WAITING:
+        tick_waiting(decision);
+        break;
+    case POL_ROLLOUT_PAUSED:
+        tick_paused(decision);
+        break;
+    case POL_ROLLOUT_ROLLING_BACK:
+        tick_rolling_back(decision, counts);
+        break;
+    case POL_ROLLOUT_ROLLED_BACK:
+        decision->reason = POL_REASON_ROLLOUT_ROLLED_BACK;
+        break;
+    case POL_ROLLOUT_COMPLETED:
+        decision->reason = POL_REASON_LAST_STAGE_PASSED;
+        break;
+    case POL_ROLLOUT_DRAFT:
+    case POL_ROLLOUT_STATE_COUNT:
+        break;
+    }
+}
+
 struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      const struct pol_counts *counts, uint64_t now_us)
@@ -171,34 +208,20 @@ struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
         decision.reason = POL_REASON_STAGES_INVALID;
         return decision;
     }
-    const struct pol_stage *stage = &stages[rollout->stage_index];
-    uint64_t since_us = rollout->stage_since_us;
-    uint64_t in_stage_us = now_us > since_us ? now_us - since_us : 0;
-    decision.verdict = pol_gate_verdict(&stage->gate, counts, in_stage_us, &decision.reason,
-                                        &decision.failure_ppm);
-    if (decision.verdict == POL_VERDICT_NO_DATA && stage->kind == POL_STAGE_SIMULATE) {
-        decision.reason = POL_REASON_SIMULATION_PENDING;
+    if (!rollout->before_first) {
+        const struct pol_stage *stage = &stages[rollout->stage_index];
+        uint64_t since_us = rollout->stage_since_us;
+        struct pol_judgement judgement;
+        pol_gate_judge(&stage->gate, counts, now_us > since_us ? now_us - since_us : 0, &judgement);
+        decision.verdict = judgement.verdict;
+        decision.reason = judgement.reason;
+        decision.failure_ppm = judgement.failure_ppm;
+        decision.shown = judgement.shown;
+        if (decision.reason == POL_REASON_NO_COMPLETIONS && stage->kind == POL_STAGE_SIMULATE) {
+            decision.reason = POL_REASON_SIMULATION_PENDING;
+        }
     }
-    switch (rollout->state) {
-    case POL_ROLLOUT_RUNNING:
-        tick_running(&decision, stage_count, now_us);
-        break;
-    case POL_ROLLOUT_PAUSED:
-        tick_paused(&decision);
-        break;
-    case POL_ROLLOUT_ROLLING_BACK:
-        tick_rolling_back(&decision, counts);
-        break;
-    case POL_ROLLOUT_ROLLED_BACK:
-        decision.reason = POL_REASON_ROLLOUT_ROLLED_BACK;
-        break;
-    case POL_ROLLOUT_COMPLETED:
-        decision.reason = POL_REASON_LAST_STAGE_PASSED;
-        break;
-    case POL_ROLLOUT_DRAFT:
-    case POL_ROLLOUT_STATE_COUNT:
-        break;
-    }
+    tick_state(&decision, stages, stage_count, counts, now_us);
     return decision;
 }
 
@@ -220,44 +243,53 @@ static struct pol_decision move(const struct pol_rollout *rollout, enum pol_acti
     return decision;
 }
 
-static struct pol_decision start(const struct pol_rollout *rollout, uint64_t now_us)
+static struct pol_decision forward(const struct pol_rollout *rollout,
+                                   const struct pol_stage *stages, uint32_t stage_count,
+                                   uint64_t now_us, bool approved)
+{
+    struct pol_decision decision = hold(rollout, POL_REASON_OPERATOR);
+    go_on(&decision, stages, stage_count, now_us, approved);
+    return decision;
+}
+
+static struct pol_decision start(const struct pol_rollout *rollout, const struct pol_stage *stages,
+                                 uint32_t stage_count, uint64_t now_us)
 {
     if (rollout->state != POL_ROLLOUT_DRAFT) {
         return refuse(rollout, POL_REASON_WRONG_STATE);
     }
-    struct pol_decision decision = move(rollout, POL_ACTION_ADVANCE, POL_ROLLOUT_RUNNING);
-    decision.next.stage_index = 0;
-    decision.next.stage_failed = false;
-    decision.next.stage_since_us = now_us;
-    return decision;
+    struct pol_rollout fresh = *rollout;
+    fresh.stage_index = 0;
+    fresh.before_first = true;
+    return forward(&fresh, stages, stage_count, now_us, false);
 }
 
-static struct pol_decision resume(const struct pol_rollout *rollout)
+static struct pol_decision pause(const struct pol_rollout *rollout)
 {
-    if (rollout->stage_failed) {
+    bool open = rollout->state == POL_ROLLOUT_RUNNING ||
+                (rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first);
+    return open ? move(rollout, POL_ACTION_PAUSE, POL_ROLLOUT_PAUSED)
+                : refuse(rollout, POL_REASON_WRONG_STATE);
+}
+
+static struct pol_decision resume(const struct pol_rollout *rollout, const struct pol_stage *stages,
+                                  uint32_t stage_count, uint64_t now_us, bool accept_risk)
+{
+    if (rollout->stage_failed && !accept_risk) {
         return refuse(rollout, POL_REASON_STAGE_FAILED);
     }
     if (rollout->state != POL_ROLLOUT_PAUSED) {
         return refuse(rollout, POL_REASON_WRONG_STATE);
     }
+    if (rollout->stage_failed) {
+        // Staying in the failed stage would fail it again at the next tick.
+        return forward(rollout, stages, stage_count, now_us, false);
+    }
     return move(rollout, POL_ACTION_RESUME, POL_ROLLOUT_RUNNING);
 }
 
-static struct pol_decision resume_accept_risk(const struct pol_rollout *rollout,
-                                              uint32_t stage_count, uint64_t now_us)
-{
-    if (rollout->state != POL_ROLLOUT_PAUSED) {
-        return refuse(rollout, POL_REASON_WRONG_STATE);
-    }
-    struct pol_decision decision = move(rollout, POL_ACTION_RESUME, POL_ROLLOUT_RUNNING);
-    if (rollout->stage_failed) {
-        // Staying in the failed stage would fail it again at the next tick.
-        open_next(&decision, stage_count, now_us);
-    }
-    return decision;
-}
-
-static struct pol_decision promote(const struct pol_rollout *rollout, uint32_t stage_count,
+static struct pol_decision promote(const struct pol_rollout *rollout,
+                                   const struct pol_stage *stages, uint32_t stage_count,
                                    uint64_t now_us)
 {
     if (rollout->state != POL_ROLLOUT_RUNNING) {
@@ -266,9 +298,7 @@ static struct pol_decision promote(const struct pol_rollout *rollout, uint32_t s
     if (rollout->stage_failed) {
         return refuse(rollout, POL_REASON_STAGE_FAILED);
     }
-    struct pol_decision decision = move(rollout, POL_ACTION_ADVANCE, POL_ROLLOUT_RUNNING);
-    open_next(&decision, stage_count, now_us);
-    return decision;
+    return forward(rollout, stages, stage_count, now_us, false);
 }
 
 static struct pol_decision abort_rollout(const struct pol_rollout *rollout)
@@ -276,6 +306,7 @@ static struct pol_decision abort_rollout(const struct pol_rollout *rollout)
     switch (rollout->state) {
     case POL_ROLLOUT_DRAFT: // nothing was offered: the next tick finds nobody to roll back
     case POL_ROLLOUT_RUNNING:
+    case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_PAUSED:
         return move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK);
     default:
@@ -283,7 +314,23 @@ static struct pol_decision abort_rollout(const struct pol_rollout *rollout)
     }
 }
 
-struct pol_decision pol_rollout_command(const struct pol_rollout *rollout, uint32_t stage_count,
+static struct pol_decision kill_version(const struct pol_rollout *rollout)
+{
+    bool going_back =
+        rollout->state == POL_ROLLOUT_ROLLING_BACK || rollout->state == POL_ROLLOUT_ROLLED_BACK;
+    if (rollout->killed || (unsigned)rollout->state >= POL_ROLLOUT_STATE_COUNT) {
+        return refuse(rollout, POL_REASON_WRONG_STATE);
+    }
+    struct pol_decision decision =
+        going_back ? move(rollout, POL_ACTION_KILL, rollout->state)
+                   : move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK);
+    decision.next.killed = true;
+    decision.reason = POL_REASON_KILLED;
+    return decision;
+}
+
+struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
+                                        const struct pol_stage *stages, uint32_t stage_count,
                                         enum pol_command command, uint64_t now_us)
 {
     if (stage_count == 0 || stage_count > POL_STAGES_MAX || rollout->stage_index >= stage_count) {
@@ -291,19 +338,26 @@ struct pol_decision pol_rollout_command(const struct pol_rollout *rollout, uint3
     }
     switch (command) {
     case POL_COMMAND_START:
-        return start(rollout, now_us);
+        return start(rollout, stages, stage_count, now_us);
     case POL_COMMAND_PAUSE:
-        return rollout->state == POL_ROLLOUT_RUNNING
-                   ? move(rollout, POL_ACTION_PAUSE, POL_ROLLOUT_PAUSED)
-                   : refuse(rollout, POL_REASON_WRONG_STATE);
+        return pause(rollout);
     case POL_COMMAND_RESUME:
-        return resume(rollout);
     case POL_COMMAND_RESUME_ACCEPT_RISK:
-        return resume_accept_risk(rollout, stage_count, now_us);
+        return resume(rollout, stages, stage_count, now_us, command != POL_COMMAND_RESUME);
     case POL_COMMAND_PROMOTE:
-        return promote(rollout, stage_count, now_us);
+        return promote(rollout, stages, stage_count, now_us);
     case POL_COMMAND_ABORT:
         return abort_rollout(rollout);
+    case POL_COMMAND_APPROVE:
+        return rollout->state == POL_ROLLOUT_WAITING
+                   ? forward(rollout, stages, stage_count, now_us, true)
+                   : refuse(rollout, POL_REASON_WRONG_STATE);
+    case POL_COMMAND_UNDO:
+        return rollout->state == POL_ROLLOUT_COMPLETED
+                   ? move(rollout, POL_ACTION_ROLL_BACK, POL_ROLLOUT_ROLLING_BACK)
+                   : refuse(rollout, POL_REASON_WRONG_STATE);
+    case POL_COMMAND_KILL:
+        return kill_version(rollout);
     case POL_COMMAND_COUNT:
         break;
     }
@@ -351,11 +405,15 @@ struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
     case POL_ROLLOUT_ROLLING_BACK:
     case POL_ROLLOUT_ROLLED_BACK:
         return not_admitted(POL_REASON_ROLLOUT_ROLLED_BACK);
+    case POL_ROLLOUT_WAITING:
     case POL_ROLLOUT_RUNNING:
     case POL_ROLLOUT_COMPLETED:
         break;
     case POL_ROLLOUT_STATE_COUNT:
         return not_admitted(POL_REASON_STAGES_INVALID);
+    }
+    if (rollout->before_first) {
+        return not_admitted(POL_REASON_ROLLOUT_NOT_STARTED);
     }
     if (!targeted) {
         return not_admitted(POL_REASON_NOT_TARGETED);

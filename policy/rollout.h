@@ -16,6 +16,8 @@
 #ifndef POL_ROLLOUT_H
 #define POL_ROLLOUT_H
 
+#include "policy/gate.h"
+#include "policy/pace.h"
 #include "policy/target.h"
 
 #define POL_STAGES_MAX 16u
@@ -28,21 +30,27 @@ enum pol_stage_kind {
     POL_STAGE_KIND_COUNT
 };
 
-// The health gate of a stage.
-struct pol_gate {
-    // Completed devices needed to pass. FAIL does not wait for them once the failures would be over
-    // the limit even if the rest of the sample succeeded.
-    uint32_t min_sample;
-    uint32_t max_failure_ppm; // failed / completed above this fails (parts per million)
-    uint64_t min_dwell_us;    // time in the stage before it may pass
-};
-
 struct pol_stage {
     enum pol_stage_kind kind;
     uint16_t max_bucket; // devices with bucket < max_bucket; 10000 is everybody in the audience
     struct pol_target audience; // on top of the rollout's own target; empty: everybody
     struct pol_gate gate;
+    struct pol_pace pace;
+    uint32_t window_count;
+    struct pol_window windows[POL_WINDOWS_MAX]; // offers only while one is open; none: always
+    uint32_t execution_timeout_s;               // from the offer to completion; 0: the rollout's
+    uint32_t offline_expiry_s; // offered and not seen since for so long: no longer waited for; 0:
+                               // never
+    uint32_t silence_s;        // activated and not seen for so long: silent; 0: not watched
+    uint32_t observe_s;        // a control device completes by a check-in so long after its first
+    uint16_t control_buckets;  // size of the control band behind the stage's buckets; 0: none
+    uint8_t retries[POL_FAILURE_COUNT]; // more attempts after a failure of this class
+    bool approval;                      // opens only when another person approves
 };
+
+// The control band of a stage: buckets from..to, `to` exclusive, behind those of the stage so that
+// no device is in both. Empty when the stage has none or leaves no room.
+void pol_stage_control_band(const struct pol_stage *stage, uint16_t *out_from, uint16_t *out_to);
 
 enum pol_rollout_state {
     POL_ROLLOUT_DRAFT,        // created, nothing offered
@@ -51,34 +59,18 @@ enum pol_rollout_state {
     POL_ROLLOUT_ROLLING_BACK, // devices on the version are offered the way back
     POL_ROLLOUT_ROLLED_BACK,  // all that could be reached went back
     POL_ROLLOUT_COMPLETED,    // the last stage passed: this version is the task's baseline
+    POL_ROLLOUT_WAITING,      // the next stage waits for approval; the open ones go on
     POL_ROLLOUT_STATE_COUNT
-};
-
-enum pol_verdict {
-    POL_VERDICT_NO_DATA,
-    POL_VERDICT_INCONCLUSIVE,
-    POL_VERDICT_PASS,
-    POL_VERDICT_FAIL,
-    POL_VERDICT_COUNT
 };
 
 struct pol_rollout {
     enum pol_rollout_state state;
-    uint16_t stage_index;
+    uint16_t stage_index;    // the newest open stage
+    bool before_first;       // it is not open yet: the first stage waits for approval
     bool stage_failed;       // the current stage had a FAIL verdict
+    bool paged;              // nobody completed in it for too long, and that was said
+    bool killed;             // the version may run nowhere
     uint64_t stage_since_us; // when the current stage opened
-};
-
-// Devices of the current stage (those that entered in it), each counted once.
-struct pol_counts {
-    uint64_t offered;
-    uint64_t downloaded;
-    uint64_t activated;
-    uint64_t succeeded;      // ran at least once without failure
-    uint64_t failed;         // failed in any class, at any step
-    uint64_t timed_out;      // offered, then silent beyond the execution timeout: counts as failure
-    uint64_t not_applicable; // refused as not meant for them: out of the denominator
-    uint64_t to_roll_back;   // devices still on the version (only read while rolling back)
 };
 
 enum pol_command {
@@ -88,6 +80,9 @@ enum pol_command {
     POL_COMMAND_RESUME_ACCEPT_RISK, // resume past a failed stage; the caller records who and why
     POL_COMMAND_PROMOTE, // next stage now, dwell and sample waived; never past a failed stage
     POL_COMMAND_ABORT,
+    POL_COMMAND_APPROVE, // opens the stage that waits; the caller checks who asks
+    POL_COMMAND_UNDO,    // a completed rollout goes back to the baseline before it
+    POL_COMMAND_KILL,    // whatever the state: the version stops everywhere
     POL_COMMAND_COUNT
 };
 
@@ -99,6 +94,9 @@ enum pol_action {
     POL_ACTION_RESUME,
     POL_ACTION_ROLL_BACK,
     POL_ACTION_FINISH_ROLL_BACK,
+    POL_ACTION_WAIT,   // the next stage needs approval
+    POL_ACTION_PAGE,   // no data for too long: hold, and tell somebody
+    POL_ACTION_KILL,   // nothing moves but that the version is marked
     POL_ACTION_REFUSE, // a command that is not allowed: `next` equals the state before
     POL_ACTION_COUNT
 };
@@ -107,29 +105,29 @@ struct pol_decision {
     enum pol_action action;
     enum pol_verdict verdict;
     enum pol_reason reason;
-    uint32_t failure_ppm; // failed / completed, 0 without completions
+    uint32_t failure_ppm;         // failed / completed, 0 without completions
+    struct pol_test_report shown; // by the sequential gate
     struct pol_rollout next;
 };
 
 // 1..POL_STAGES_MAX stages, max_bucket 1..10000 (10000 in a full stage) and not shrinking from a
-// gray stage to the next, targets well formed. MATCHED or STAGES_INVALID.
+// gray stage to the next, targets, gates, paces and windows well formed. MATCHED or STAGES_INVALID.
 enum pol_reason pol_stages_check(const struct pol_stage *stages, uint32_t count);
 
-enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_counts *counts,
-                                  uint64_t in_stage_us, enum pol_reason *out_reason,
-                                  uint32_t *out_failure_ppm);
-
 // What time and counts decide. Call it at any rate; equal inputs give equal answers. The verdict is
-// given in every state but DRAFT, for people; it moves a RUNNING rollout only. A stage that fails
-// while PAUSED is marked (action PAUSE, stage_failed).
+// given whenever a stage is open, for people; it moves RUNNING and WAITING rollouts only (WAITING:
+// only back). A stage that fails while PAUSED is marked (action PAUSE, stage_failed).
 struct pol_decision pol_rollout_tick(const struct pol_rollout *rollout,
                                      const struct pol_stage *stages, uint32_t stage_count,
                                      const struct pol_counts *counts, uint64_t now_us);
-// What an operator decides. START: DRAFT (action ADVANCE). PAUSE: RUNNING. RESUME: PAUSED, unless
-// the stage failed. RESUME_ACCEPT_RISK: PAUSED; a failed stage is skipped (ADVANCE, or COMPLETE
-// past the last). PROMOTE: RUNNING (ADVANCE or COMPLETE). ABORT: DRAFT, RUNNING, PAUSED
-// (ROLL_BACK). Everything else is REFUSE with WRONG_STATE or STAGE_FAILED.
-struct pol_decision pol_rollout_command(const struct pol_rollout *rollout, uint32_t stage_count,
+// What an operator decides. START: DRAFT (ADVANCE, or WAIT when the first stage needs approval).
+// PAUSE: RUNNING, or WAITING with a stage open. RESUME: PAUSED, unless the stage failed.
+// RESUME_ACCEPT_RISK: PAUSED; a failed stage is skipped (ADVANCE, WAIT, or COMPLETE past the last).
+// PROMOTE: RUNNING (likewise). APPROVE: WAITING (ADVANCE). ABORT: DRAFT, RUNNING, WAITING, PAUSED
+// (ROLL_BACK). UNDO: COMPLETED (ROLL_BACK). KILL: all of these (ROLL_BACK), and what is rolling or
+// rolled back already (KILL). Everything else is REFUSE with WRONG_STATE or STAGE_FAILED.
+struct pol_decision pol_rollout_command(const struct pol_rollout *rollout,
+                                        const struct pol_stage *stages, uint32_t stage_count,
                                         enum pol_command command, uint64_t now_us);
 
 // May this device be offered the rollout's version now? `targeted` is the answer of the rollout's
@@ -145,7 +143,6 @@ struct pol_match pol_rollout_admits(const struct pol_rollout *rollout,
 // NULL.
 const char *pol_stage_kind_name(enum pol_stage_kind kind);
 const char *pol_rollout_state_name(enum pol_rollout_state state);
-const char *pol_verdict_name(enum pol_verdict verdict);
 const char *pol_action_name(enum pol_action action);
 const char *pol_command_name(enum pol_command command);
 

@@ -43,10 +43,10 @@ struct pol_sample {
 struct pol_test {
     uint32_t max_failure_ppm; // POL_TEST_NOT_ASKED: no absolute question
     uint32_t max_rise_ppm;    // over control; POL_TEST_NOT_ASKED: no relative question
-    uint32_t
-        alpha_ppm; // chance that a stage within its limits is ever stopped; 50,000; 0: never stops
-    uint32_t
-        beta_ppm; // chance that one that exceeds a limit is ever passed; 100,000; 0: never passes
+    // Chance that a stage within its limits is ever stopped; 50,000. 0: it never is.
+    uint32_t alpha_ppm;
+    // Chance that one that exceeds a limit is ever passed; 100,000. 0: it never is.
+    uint32_t beta_ppm;
     uint32_t tolerated_rise_ppm; // <= max_rise_ppm; more is taken as max_rise_ppm
 };
 
@@ -72,7 +72,7 @@ struct pol_test_report {
     double good_evidence; // e-value against "beyond a limit": GOOD at 1/beta
 };
 
-// The verdict with its evidence; the four bounds stay at their widest. About 20 us: what a tick of
+// The verdict with its evidence; the four bounds stay at their widest. About 10 us: what a tick of
 // a rollout asks.
 //
 // While control is empty no rise can be shown: WORSE comes from the absolute question alone, and
@@ -81,7 +81,7 @@ struct pol_test_report {
 // question asked nothing is decided.
 struct pol_test_report pol_test_judge(const struct pol_test *test, const struct pol_sample *updated,
                                       const struct pol_sample *control);
-// The same verdict with bounds, for people. About 500 us.
+// The same verdict with bounds, for people. About 120 us.
 struct pol_test_report pol_test_run(const struct pol_test *test, const struct pol_sample *updated,
                                     const struct pol_sample *control);
 
@@ -113,6 +113,14 @@ struct pol_test_report pol_hazard_test(const struct pol_hazard *updated,
 // pol_test_judge's on its own counts.
 uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alpha_ppm,
                            bool *marked);
+
+// A stage is WORSE: is that one slice? Returns the slice that alone shows a rise at level alpha and
+// without which the rest is not WORSE any more; POL_SLICES_MAX when there is none. Holding it
+// instead of the rollout is a choice of remedy, not a claim: should the rest be bad too, its own
+// counts will say so. `updated` and `control` have count entries, the whole stage in disjoint
+// slices.
+uint32_t pol_slices_blame(const struct pol_test *test, const struct pol_sample *updated,
+                          const struct pol_sample *control, uint32_t count, uint32_t alpha_ppm);
 
 // ---- Power: what a stage can see, before it starts
 

@@ -131,6 +131,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         request.nonce = (struct base_str){nonce, WIRE_ASK_TEXT};
     }
     dev_offers_start(&control->offers);
+    dev_offers_none(runtime);
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
 }
 
@@ -232,7 +233,8 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
         if (ready && wire_envelope_is_director(control->offers.bytes, control->offers.size)) {
             dev_trust_director(runtime, control->offers.bytes, control->offers.size);
         } else if (ready) {
-            dev_offer_take(runtime, control->offers.bytes, control->offers.size);
+            dev_offer_take(runtime, control->offers.bytes, control->offers.size,
+                           control->offers.flags);
         }
     }
 }
@@ -255,6 +257,10 @@ static void checkin_done(struct dev_runtime *runtime)
         !control->pairs_sent) {
         control->pairs_wanted = true;
         control->checkin_due_us = 0;
+    }
+    if (!offers ||
+        (control->offers.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) == 0) {
+        dev_offers_withdrawn(runtime);
     }
 }
 

@@ -81,6 +81,10 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     if (pol_bucket(runtime->settings.device_id, release->salt) >= release->max_bucket) {
         return BASE_ERR_STAGE;
     }
+    const struct pol_arm arm = {release->arm_salt, release->arm_from, release->arm_to};
+    if (!pol_arm_has(&arm, runtime->settings.device_id)) {
+        return BASE_ERR_STAGE;
+    }
     if (release->kind != WIRE_RELEASE_REMOVE &&
         (release->manifest_bytes == 0 || release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
          wire_sha256_is_zero(&release->manifest))) {
@@ -134,6 +138,7 @@ static struct dev_task *task_add(struct dev_runtime *runtime, const struct wire_
     base_check(runtime->task_count < runtime->settings.tasks_max);
     struct dev_task *task = &runtime->tasks[runtime->task_count++];
     memset(task, 0, sizeof(*task));
+    task->offered = true;
     task->id = wire_task_id(release->task_name);
     task->name_size = (uint8_t)release->task_name.size;
     memcpy(task->name, release->task_name.data, release->task_name.size);
@@ -166,7 +171,7 @@ static void renew(struct dev_runtime *runtime, struct dev_task *task,
 }
 
 static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
-                           const struct wire_release *release, bool is_new)
+                           const struct wire_release *release, bool is_new, bool retry)
 {
     if (wire_sha256_equal(&task->active, &release->manifest)) {
         abandon(runtime, task);
@@ -175,9 +180,13 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
         }
         return;
     }
-    if (!is_new && (dev_update_is_pulling((enum dev_update_state)task->state) ||
-                    task->blocked == wire_version_id(&release->manifest))) {
+    bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+    bool failed_here = task->blocked == wire_version_id(&release->manifest);
+    if (!is_new && (pulling || (failed_here && !retry))) {
         return; // being pulled already, or it failed here: the answer stays the same
+    }
+    if (failed_here && retry) {
+        task->blocked = 0;
     }
     dev_pull_forget(runtime, task);
     if (dev_slot_event(task, DEV_UPDATE_ON_ACCEPT) == BASE_OK) {
@@ -186,7 +195,7 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 }
 
 static void follow(struct dev_runtime *runtime, struct dev_task *task,
-                   const struct wire_release *release)
+                   const struct wire_release *release, bool retry)
 {
     bool is_new = !is_same_statement(task, release);
     if (is_new) {
@@ -203,14 +212,14 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
     dev_lease_grant(runtime, task, release);
     switch (release->kind) {
     case WIRE_RELEASE_INSTALL:
-        follow_install(runtime, task, release, is_new);
+        follow_install(runtime, task, release, is_new, retry);
         break;
     case WIRE_RELEASE_REVERT:
         if (!wire_sha256_is_zero(&task->kept) &&
             wire_sha256_equal(&task->kept, &release->manifest)) {
             dev_slot_revert(runtime, task, release->rollout_id);
         } else {
-            follow_install(runtime, task, release, is_new);
+            follow_install(runtime, task, release, is_new, retry);
         }
         break;
     case WIRE_RELEASE_REMOVE:
@@ -221,7 +230,7 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
     }
 }
 
-void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size, uint8_t flags)
 {
     struct wire_envelope envelope;
     struct wire_release release;
@@ -252,6 +261,9 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         dev_time_learn(runtime, release.issued_s);
     }
     struct dev_task *task = dev_task_find(runtime, wire_task_id(release.task_name));
+    if (task != NULL) {
+        task->offered = true;
+    }
     status = admit(runtime, task, &release);
     if (status == BASE_OK && roles) {
         status = dev_trust_release(runtime, &release);
@@ -266,5 +278,24 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
     if (task == NULL && release.kind == WIRE_RELEASE_REMOVE) {
         return; // never had it
     }
-    follow(runtime, task != NULL ? task : task_add(runtime, &release), &release);
+    follow(runtime, task != NULL ? task : task_add(runtime, &release), &release,
+           (flags & WIRE_OFFER_FLAG_RETRY) != 0);
+}
+
+void dev_offers_none(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        runtime->tasks[i].offered = false;
+    }
+}
+
+void dev_offers_withdrawn(struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (!task->offered && task->accepted_kind == WIRE_RELEASE_INSTALL &&
+            dev_update_is_pulling((enum dev_update_state)task->state)) {
+            abandon(runtime, task);
+        }
+    }
 }

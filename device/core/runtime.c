@@ -412,7 +412,7 @@ static enum base_status offers_walk(struct dev_runtime *runtime, struct dev_offe
         bool ready = false;
         at += dev_offers_feed(stream, bytes + at, size - at, &ready);
         if (ready && take) {
-            dev_offer_take(runtime, stream->bytes, stream->size);
+            dev_offer_take(runtime, stream->bytes, stream->size, stream->flags);
         }
     }
     return dev_offers_complete(stream) ? BASE_OK : BASE_ERR_INVALID;

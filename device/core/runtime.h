@@ -46,6 +46,7 @@
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
 #define DEV_ROOT_STEPS_MAX     256  // of the root chain in one cycle; the next cycle goes on
+#define DEV_CROSSED_MAX        3    // snapshots published between two requests of one cycle
 #define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
 enum dev_control_kind {
@@ -87,6 +88,7 @@ struct dev_task {
     uint8_t crashes;       // of the active version on trial
     bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
+    bool offered;          // by the check-in under way
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
@@ -221,7 +223,8 @@ struct dev_trust {
     size_t fill;
     size_t window; // bytes since the deadline was moved
     uint32_t exchange;
-    uint32_t steps; // of the root chain in this cycle
+    uint32_t steps;   // of the root chain in this cycle
+    uint32_t crossed; // times in this cycle that the snapshot was not the one just named
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done
@@ -303,7 +306,15 @@ bool dev_task_valid(const struct dev_task *task);
 // ---- device_offer.c
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
-void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size);
+// With WIRE_OFFER_FLAG_RETRY among the answer's `flags` a version that failed here may be tried
+// again.
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
+                    uint8_t flags);
+// A check-in begins: nothing has been offered by it.
+void dev_offers_none(struct dev_runtime *runtime);
+// A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
+// pulled for an INSTALL that was not offered again is given up.
+void dev_offers_withdrawn(struct dev_runtime *runtime);
 // True when `mark` was refused before; notes it otherwise.
 bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 

@@ -4,7 +4,7 @@
 // are and borrowed from the input; nothing is allocated.
 #include "wire/offer.h"
 
-#define FLAGS_KNOWN (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)
+#define FLAGS_KNOWN (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_RETRY)
 
 enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out, size_t capacity,
                                     size_t *out_size)

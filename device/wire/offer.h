@@ -12,6 +12,7 @@
 #define WIRE_OFFER_VERSION        1
 #define WIRE_OFFER_FLAG_ASK_PAIRS 0x01u // send the pairs at the next check-in, now
 #define WIRE_OFFER_FLAG_MORE      0x02u // more than fits here: check in
+#define WIRE_OFFER_FLAG_RETRY     0x04u // a version offered here may be tried again where it failed
 #define WIRE_OFFERS_MAX           32
 #define WIRE_OFFERS_BYTES_MAX     (32 * 1024)
 #define WIRE_OFFERS_HEADER_MAX    3072 // bytes before base64 in a header

@@ -12,6 +12,18 @@
 #define ENVELOPE_MAGIC      "WLS1"
 #define ENVELOPE_MAGIC_SIZE 4
 #define BUCKETS             10000u
+#define KIND_INSTALL_ARM    4u // on the wire: an INSTALL with an arm behind the rest
+
+// The arm's salt is another than the rollout's, or arm and stage would not be independent.
+static bool arm_ok(const struct wire_release *release)
+{
+    if (release->arm_to == 0) {
+        return release->arm_from == 0 && release->arm_salt == 0;
+    }
+    return release->kind == WIRE_RELEASE_INSTALL && release->arm_salt != 0 &&
+           release->arm_salt != release->salt && release->arm_from < release->arm_to &&
+           release->arm_to <= BUCKETS;
+}
 
 // What holds for every release, whichever way it came. Only REMOVE needs no manifest.
 static bool release_ok(const struct wire_release *release)
@@ -25,7 +37,7 @@ static bool release_ok(const struct wire_release *release)
     if (release->max_bucket == 0 || release->max_bucket > BUCKETS) {
         return false;
     }
-    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX) {
+    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX || !arm_ok(release)) {
         return false;
     }
     return release->kind == WIRE_RELEASE_REMOVE ||
@@ -40,7 +52,8 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     }
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
-    base_writer_u8(&writer, (uint8_t)release->kind);
+    bool arm = release->arm_to != 0;
+    base_writer_u8(&writer, arm ? KIND_INSTALL_ARM : (uint8_t)release->kind);
     wire_text_write(&writer, release->task_name, WIRE_TASK_NAME_MAX);
     base_writer_u64(&writer, release->release_counter);
     base_writer_bytes(&writer, release->manifest.bytes, WIRE_SHA256_BYTES);
@@ -51,6 +64,11 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     base_writer_u8(&writer, release->stage_kind);
     base_writer_u64(&writer, release->issued_s);
     base_writer_u64(&writer, release->expires_s);
+    if (arm) {
+        base_writer_u64(&writer, release->arm_salt);
+        base_writer_u16(&writer, release->arm_from);
+        base_writer_u16(&writer, release->arm_to);
+    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
@@ -61,7 +79,9 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
     struct base_reader reader;
     base_reader_init(&reader, payload, size);
     struct wire_release release = {0};
-    release.kind = (enum wire_release_kind)base_reader_u8(&reader);
+    uint8_t kind = base_reader_u8(&reader);
+    bool arm = kind == KIND_INSTALL_ARM;
+    release.kind = arm ? WIRE_RELEASE_INSTALL : (enum wire_release_kind)kind;
     release.task_name = wire_text_read(&reader, WIRE_TASK_NAME_MAX);
     release.release_counter = base_reader_u64(&reader);
     base_reader_copy(&reader, release.manifest.bytes, WIRE_SHA256_BYTES);
@@ -72,8 +92,13 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
     release.stage_kind = base_reader_u8(&reader);
     release.issued_s = base_reader_u64(&reader);
     release.expires_s = base_reader_u64(&reader);
+    if (arm) {
+        release.arm_salt = base_reader_u64(&reader);
+        release.arm_from = base_reader_u16(&reader);
+        release.arm_to = base_reader_u16(&reader);
+    }
     BASE_TRY(base_reader_finish(&reader));
-    if (!release_ok(&release)) {
+    if (!release_ok(&release) || arm != (release.arm_to != 0)) {
         return BASE_ERR_INVALID;
     }
     *out = release;

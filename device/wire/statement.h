@@ -7,7 +7,8 @@
 //   key_id = SHA-256 of the 32-byte public key; each key id counts once.
 //   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, manifest[32],
 //                       varint manifest_bytes, u64 rollout_id, u64 salt, u16 max_bucket,
-//                       u8 stage_kind, u64 issued_s, u64 expires_s
+//                       u8 stage_kind, u64 issued_s, u64 expires_s,
+//                       [kind 4: u64 arm_salt, u16 arm_from, u16 arm_to]
 //
 // Payloads of the other types are in wire/root.h and wire/meta.h.
 #ifndef WIRE_STATEMENT_H
@@ -33,7 +34,7 @@ enum wire_envelope_type {
 };
 
 enum wire_release_kind {
-    WIRE_RELEASE_INSTALL = 1, // run this version
+    WIRE_RELEASE_INSTALL = 1, // run this version; on the wire 4 when it is for an arm
     WIRE_RELEASE_REVERT = 2,  // go back to this (older) version, with a higher counter
     WIRE_RELEASE_REMOVE = 3,  // stop running the task (no earlier version exists)
 };
@@ -50,6 +51,11 @@ struct wire_release {
     uint8_t stage_kind;  // enum pol_stage_kind
     uint64_t issued_s;   // Unix seconds
     uint64_t expires_s;
+    // The arm of an experiment (INSTALL only): devices whose bucket under arm_salt is within
+    // [arm_from, arm_to). arm_to 0: no arm, and the others are 0 too.
+    uint64_t arm_salt;
+    uint16_t arm_from;
+    uint16_t arm_to;
 };
 
 struct wire_signature {
@@ -65,8 +71,8 @@ struct wire_envelope {
     uint32_t signature_count;
 };
 
-// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, manifest size; only
-// REMOVE may go without a manifest).
+// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, manifest size, arm;
+// only REMOVE may go without a manifest).
 BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);

@@ -104,7 +104,7 @@ static double read_rate(const struct stopwatch *watch, const uint64_t *buffer, s
 {
     double best = 0;
     uint64_t sink = 0;
-    size_t passes = READ_TOTAL_BYTES / bytes + 1;
+    size_t passes = now_us(watch) < watch->end_us ? READ_TOTAL_BYTES / bytes + 1 : 1;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
         uint64_t begin = now_us(watch);
         for (size_t pass = 0; pass < passes; pass++) {

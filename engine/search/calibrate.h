@@ -11,7 +11,7 @@
 #define ENG_RATE_NAME_BYTES  16
 #define ENG_RATES_MAX        8           // backends a machine has rates of
 #define ENG_MACHINE_CALL_US  0.15        // of starting one command: the same order everywhere
-#define ENG_CALIBRATE_MAX_US 150000u     // calibrating stops refining its figures after that
+#define ENG_CALIBRATE_MAX_US 100000u     // calibrating stops refining its figures after that
 #define ENG_CALIBRATE_BYTES  (32u << 20) // read to learn the memory's rate
 
 // Float32 operations a second of one backend on one core (a multiply-add counts 2).

@@ -276,10 +276,14 @@ static void take_fastest(struct eng_search_problem *problem)
     problem->chosen = best;
 }
 
-// Microseconds left for measuring candidates of this kind; 0: none.
+// Microseconds left for measuring candidates of this kind; 0: none. Calibrating that took longer
+// than it should, on a busy machine, comes off the budget.
 static uint64_t time_left(const struct eng_search *search, enum eng_search_kind kind)
 {
-    const uint64_t budget = search->options.budget_us;
+    const uint64_t late = search->calibrate_us > ENG_CALIBRATE_MAX_US
+                              ? search->calibrate_us - ENG_CALIBRATE_MAX_US
+                              : 0;
+    const uint64_t budget = search->options.budget_us > late ? search->options.budget_us - late : 0;
     uint64_t left = search->spent_us < budget ? budget - search->spent_us : 0;
     if (kind != ENG_SEARCH_ALGORITHM) {
         const uint64_t share = search->extras_us < ENG_SEARCH_EXTRAS_US

@@ -25,7 +25,7 @@
 #define ENG_SEARCH_PROBLEMS_MAX   4096u // problems remembered
 #define ENG_SEARCH_FILE_BYTES_MAX (4u << 20)
 #define ENG_SEARCH_MEASURED_MAX   4 // candidates measured per problem, not counting repetitions
-#define ENG_SEARCH_BUDGET_US      300000u // of one plan, calibration not included
+#define ENG_SEARCH_BUDGET_US      300000u // of one plan, after ENG_CALIBRATE_MAX_US of calibrating
 #define ENG_SEARCH_EXTRAS_US      160000u // of that, for choices of little promise (eng_search_kind)
 // A candidate whose estimate is over this many times the best estimate is not measured.
 #define ENG_SEARCH_HOPELESS 3.0

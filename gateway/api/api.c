@@ -16,28 +16,34 @@ static bool ready(struct gw_api_call *call)
 }
 
 static const struct gw_api_route routes[] = {
-    {GW_METHOD_PUT, "blobs/*", gw_api_blob_prepare, gw_api_blob_put},
-    {GW_METHOD_POST, "tasks", gw_api_task_prepare, gw_api_task_create},
-    {GW_METHOD_GET, "tasks", gw_api_paging_id, gw_api_task_list},
-    {GW_METHOD_GET, "tasks/*", ready, gw_api_task_get},
-    {GW_METHOD_POST, "tasks/*/versions", gw_api_version_prepare, gw_api_version_add},
-    {GW_METHOD_GET, "tasks/*/versions", gw_api_version_page, gw_api_version_list},
-    {GW_METHOD_GET, "tasks/*/versions/*", gw_api_version_path, gw_api_version_get},
-    {GW_METHOD_POST, "rollouts", gw_api_rollout_prepare, gw_api_rollout_create},
-    {GW_METHOD_GET, "rollouts", gw_api_paging_id, gw_api_rollout_list},
-    {GW_METHOD_GET, "rollouts/*", gw_api_path_id, gw_api_rollout_get},
-    {GW_METHOD_GET, "rollouts/*/log", gw_api_log_prepare, gw_api_rollout_log},
-    {GW_METHOD_POST, "rollouts/*/simulation", gw_api_simulation_prepare, gw_api_rollout_simulation},
-    {GW_METHOD_POST, "rollouts/*/start", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/pause", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/resume", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/promote", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command},
-    {GW_METHOD_GET, "trust", gw_api_trust_prepare, gw_api_trust_get},
-    {GW_METHOD_PUT, "trust/root", gw_api_trust_prepare, gw_api_root_put},
-    {GW_METHOD_POST, "kills", gw_api_kill_prepare, gw_api_kill},
-    {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list},
-    {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get},
+    {GW_METHOD_PUT, "blobs/*", gw_api_blob_prepare, gw_api_blob_put, false},
+    {GW_METHOD_POST, "tasks", gw_api_task_prepare, gw_api_task_create, false},
+    {GW_METHOD_GET, "tasks", gw_api_paging_id, gw_api_task_list, false},
+    {GW_METHOD_GET, "tasks/*", ready, gw_api_task_get, false},
+    {GW_METHOD_POST, "tasks/*/versions", gw_api_version_prepare, gw_api_version_add, false},
+    {GW_METHOD_GET, "tasks/*/versions", gw_api_version_page, gw_api_version_list, false},
+    {GW_METHOD_GET, "tasks/*/versions/*", gw_api_version_path, gw_api_version_get, false},
+    {GW_METHOD_POST, "rollouts", gw_api_rollout_prepare, gw_api_rollout_create, false},
+    {GW_METHOD_POST, "rollouts/preview", gw_api_preview_prepare, gw_api_preview, true},
+    {GW_METHOD_GET, "rollouts", gw_api_paging_id, gw_api_rollout_list, false},
+    {GW_METHOD_GET, "rollouts/*", gw_api_path_id, gw_api_rollout_get, false},
+    {GW_METHOD_GET, "rollouts/*/log", gw_api_log_prepare, gw_api_rollout_log, false},
+    {GW_METHOD_POST, "rollouts/*/simulation", gw_api_simulation_prepare, gw_api_rollout_simulation,
+     false},
+    {GW_METHOD_POST, "rollouts/*/start", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/pause", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/resume", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/promote", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/approve", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/undo", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/kill", gw_api_command_prepare, gw_api_rollout_command, false},
+    {GW_METHOD_GET, "trust", gw_api_trust_prepare, gw_api_trust_get, false},
+    {GW_METHOD_PUT, "trust/root", gw_api_trust_prepare, gw_api_root_put, false},
+    {GW_METHOD_POST, "kills", gw_api_kill_prepare, gw_api_kill, false},
+    {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list, false},
+    {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get, false},
+    {GW_METHOD_GET, "devices/*/why", gw_api_why_prepare, gw_api_device_why, false},
 };
 
 void gw_api_install(struct gw_core *core)
@@ -216,7 +222,9 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
     if (call->route == NULL || !call->route->prepare(call)) {
         return false;
     }
-    if (gw_control_post(worker, &call->control) != BASE_OK) {
+    enum base_status posted = call->route->background ? gw_background_post(worker, &call->control)
+                                                      : gw_control_post(worker, &call->control);
+    if (posted != BASE_OK) {
         gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
         return false;
     }
@@ -240,6 +248,11 @@ bool gw_api_path_id(struct gw_api_call *call)
         return gw_api_fail(call, BASE_ERR_INVALID, "path: an id is 16 lower-case hex digits");
     }
     return gw_api_no_query(call);
+}
+
+bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out)
+{
+    return decode(gw_api_exchange(call)->arena, text, out);
 }
 
 bool gw_api_no_query(struct gw_api_call *call)

@@ -8,6 +8,7 @@
 #include "api/rollout_body.h"
 
 struct gw_api_route;
+struct gw_preview_spec;
 
 // Lives in the exchange's arena, zeroed.
 struct gw_api_call {
@@ -17,6 +18,7 @@ struct gw_api_call {
     uint32_t segment_count;
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
+    struct gw_preview_spec *preview;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
     uint64_t id;
@@ -38,6 +40,7 @@ struct gw_api_route {
     bool (*prepare)(struct gw_api_call *call);
     // On the control thread: fills the reply.
     void (*work)(struct gw_core *core, struct gw_api_call *call);
+    bool background; // `work` is for the background thread
 };
 
 static inline struct gw_exchange *gw_api_exchange(const struct gw_api_call *call)
@@ -52,6 +55,8 @@ bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits i
 bool gw_api_paging(struct gw_api_call *call);
 bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
 bool gw_api_no_query(struct gw_api_call *call);
+// Percent-decodes a parameter into the arena. False: a bad escape, or too long.
+bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out);
 
 // ---- Helpers of `work`
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root); // takes root
@@ -87,7 +92,12 @@ void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
 
+bool gw_api_preview_prepare(struct gw_api_call *call);
+void gw_api_preview(struct gw_core *core, struct gw_api_call *call);
+
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_why_prepare(struct gw_api_call *call);
+void gw_api_device_why(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
 
 bool gw_api_trust_prepare(struct gw_api_call *call);

@@ -68,3 +68,40 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
     }
     gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
 }
+
+// ---- Why
+
+bool gw_api_why_prepare(struct gw_api_call *call)
+{
+    const struct base_str query = gw_api_exchange(call)->request.query;
+    const struct base_str prefix = BASE_STR("task=");
+
+    if (wire_device_parse(call->segments[1], &call->id) != BASE_OK) {
+        return gw_api_fail(call, BASE_ERR_INVALID, "path: an id is 16 lower-case hex digits");
+    }
+    if (!base_str_starts(query, prefix) ||
+        !gw_api_decode(call, (struct base_str){query.data + prefix.size, query.size - prefix.size},
+                       &call->text)) {
+        return gw_api_fail(call, BASE_ERR_INVALID, "query: task=NAME is needed, and nothing else");
+    }
+    return true;
+}
+
+void gw_api_device_why(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    struct gw_why_view *view = heap->alloc(heap->ctx, sizeof(*view));
+    struct base_error error = {0};
+
+    if (view == NULL) {
+        gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+        return;
+    }
+    enum base_status status = gw_device_why(core, call->id, call->text, view, &error);
+    if (status == BASE_OK) {
+        gw_api_answer_take(call, 200, gw_view_why(view));
+    } else {
+        gw_api_failed(core, call, status, &error, NULL);
+    }
+    heap->release(heap->ctx, view);
+}

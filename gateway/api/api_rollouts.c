@@ -191,7 +191,7 @@ static enum base_status parse_who(struct gw_api_call *call, const struct gw_json
 
 static enum base_status parse_command(struct gw_api_call *call, struct base_error *error)
 {
-    static const char *const names[] = {"reason", "by", "accept_risk", NULL};
+    static const char *const names[] = {"reason", "by", "accept_risk", "if_revision", NULL};
     struct gw_json_at root;
     bool accept_risk = false;
 
@@ -199,6 +199,7 @@ static enum base_status parse_command(struct gw_api_call *call, struct base_erro
     BASE_TRY(gw_json_only(&root, names, error));
     BASE_TRY(parse_who(call, &root, error));
     BASE_TRY(gw_json_bool(&root, "accept_risk", &accept_risk, error));
+    BASE_TRY(gw_json_u64(&root, "if_revision", false, UINT32_MAX, &call->who.if_revision, error));
     for (unsigned i = 0; i < POL_COMMAND_COUNT; ++i) {
         if (base_str_equal(call->segments[2], base_str_of(pol_command_name((enum pol_command)i)))) {
             call->command = (enum pol_command)i;

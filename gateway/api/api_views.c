@@ -2,7 +2,9 @@
 #include "api/api_views.h"
 
 #include "api/api_json.h"
+#include "api/stage_body.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -61,10 +63,16 @@ json_t *gw_view_task(const struct gw_task_view *view)
             json_pack("{s:o, s:o, s:s}", "rollout", gw_json_hex(view->baseline_rollout), "manifest",
                       digest_text(&view->baseline_manifest), "version", view->baseline_version);
     }
-    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o}", "name", view->name, "id",
+    json_t *open = json_array();
+
+    for (uint32_t i = 0; i < view->open_count; i++) {
+        (void)json_array_append_new(open, gw_json_hex(view->open_rollouts[i]));
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o}", "name", view->name, "id",
                      gw_json_hex(view->task_id), "release_counter",
                      (json_int_t)view->release_counter, "created_s", (json_int_t)view->created_s,
-                     "open_rollout", hex_or_null(view->open_rollout), "baseline", baseline);
+                     "open_rollout", hex_or_null(view->open_rollout), "open_rollouts", open,
+                     "baseline", baseline);
 }
 
 json_t *gw_view_version(const struct gw_version_view *view)
@@ -78,22 +86,70 @@ json_t *gw_view_version(const struct gw_version_view *view)
 
 static json_t *counts_object(const struct gw_rollout_counts *counts)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "offered",
-                     (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
-                     "activated", (json_int_t)counts->activated, "succeeded",
-                     (json_int_t)counts->succeeded, "failed", (json_int_t)counts->failed,
-                     "timed_out", (json_int_t)counts->timed_out, "not_applicable",
-                     (json_int_t)counts->not_applicable, "rolled_back",
-                     (json_int_t)counts->rolled_back, "on_version", (json_int_t)counts->on_version);
+    static const struct {
+        const char *name;
+        size_t offset;
+    } fields[] = {
+        {"eligible", offsetof(struct gw_rollout_counts, eligible)},
+        {"online", offsetof(struct gw_rollout_counts, online)},
+        {"offered", offsetof(struct gw_rollout_counts, offered)},
+        {"downloaded", offsetof(struct gw_rollout_counts, downloaded)},
+        {"activated", offsetof(struct gw_rollout_counts, activated)},
+        {"succeeded", offsetof(struct gw_rollout_counts, succeeded)},
+        {"failed", offsetof(struct gw_rollout_counts, failed)},
+        {"timed_out", offsetof(struct gw_rollout_counts, timed_out)},
+        {"silent", offsetof(struct gw_rollout_counts, silent)},
+        {"expired", offsetof(struct gw_rollout_counts, expired)},
+        {"retrying", offsetof(struct gw_rollout_counts, retrying)},
+        {"not_applicable", offsetof(struct gw_rollout_counts, not_applicable)},
+        {"rolled_back", offsetof(struct gw_rollout_counts, rolled_back)},
+        {"on_version", offsetof(struct gw_rollout_counts, on_version)},
+        {"control", offsetof(struct gw_rollout_counts, control)},
+        {"control_completed", offsetof(struct gw_rollout_counts, control_completed)},
+        {"control_failed", offsetof(struct gw_rollout_counts, control_failed)},
+        {"control_silent", offsetof(struct gw_rollout_counts, control_silent)},
+    };
+    json_t *object = json_object();
+
+    for (size_t i = 0; object != NULL && i < sizeof(fields) / sizeof(fields[0]); ++i) {
+        const uint64_t *value = (const uint64_t *)((const char *)counts + fields[i].offset);
+        if (json_object_set_new(object, fields[i].name, json_integer((json_int_t)*value)) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
 }
 
 static json_t *stage_object(const struct gw_rollout_stage_view *stage)
 {
-    return json_pack("{s:s, s:s, s:f, s:I, s:f, s:f, s:o}", "name", stage->name, "kind",
-                     pol_stage_kind_name(stage->kind), "percent", stage->max_bucket / 100.0,
-                     "min_sample", (json_int_t)stage->gate.min_sample, "min_dwell_s",
-                     (double)stage->gate.min_dwell_us / 1e6, "max_failure",
-                     stage->gate.max_failure_ppm / 1e6, "counts", counts_object(&stage->counts));
+    json_t *root = json_pack("{s:s, s:s, s:f, s:o}", "name", stage->name, "kind",
+                             pol_stage_kind_name(stage->kind), "percent", stage->max_bucket / 100.0,
+                             "counts", counts_object(&stage->counts));
+    json_t *conduct = gw_stage_body_view(&stage->conduct);
+
+    if (root != NULL && (conduct == NULL || json_object_update_new(root, conduct) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+// What a sequential gate has shown so far.
+static json_t *shown_object(const struct gw_rollout_view *view)
+{
+    const struct pol_test_report *shown = &view->shown;
+
+    if (view->stage_index >= view->stage_count ||
+        view->stages[view->stage_index].conduct.gate.rule != POL_GATE_SEQUENTIAL) {
+        return json_null();
+    }
+    return json_pack("{s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "result",
+                     pol_test_result_name(shown->result), "by_control", (int)shown->by_control,
+                     "updated", shown->updated_ppm / 1e6, "control", shown->control_ppm / 1e6,
+                     "low", shown->low_ppm / 1e6, "high", shown->high_ppm / 1e6, "rise_low",
+                     shown->rise_low_ppm / 1e6, "rise_high", shown->rise_high_ppm / 1e6, "evidence",
+                     shown->evidence, "good_evidence", shown->good_evidence);
 }
 
 // {"index","name","kind","percent"} of the stage that is open, or was last.
@@ -161,6 +217,13 @@ static json_t *slice_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
+static json_t *arm_object(const struct pol_arm *arm)
+{
+    return arm->to == 0 ? json_null()
+                        : json_pack("{s:o, s:f, s:f}", "salt", gw_json_hex(arm->salt), "from",
+                                    arm->from / 100.0, "to", arm->to / 100.0);
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -171,11 +234,14 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         (json_int_t)view->created_s, "execution_timeout_s", (int)view->execution_timeout_s, "state",
         pol_rollout_state_name(view->state), "stage_failed", (int)view->stage_failed);
     json_t *rest = json_pack(
-        "{s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "stage", current_stage(view), "verdict",
-        pol_verdict_name(view->verdict), "reason", pol_reason_name(view->reason), "reason_text",
-        pol_reason_text(view->reason), "failure_ratio", view->failure_ppm / 1e6, "counts",
-        counts_object(&view->counts), "stages", stage_list(view), "fingerprints",
-        fingerprint_list(view), "slices", slice_list(view));
+        "{s:i, s:o, s:I, s:s, s:b, s:b, s:o, s:o, s:s, s:s, s:s, s:f, s:o, s:o, s:o, s:o}",
+        "priority", (int)view->priority, "arm", arm_object(&view->arm), "revision",
+        (json_int_t)view->revision, "created_by", view->created_by, "before_first",
+        (int)view->before_first, "killed", (int)view->killed, "test", shown_object(view), "stage",
+        current_stage(view), "verdict", pol_verdict_name(view->verdict), "reason",
+        pol_reason_name(view->reason), "reason_text", pol_reason_text(view->reason),
+        "failure_ratio", view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "stages",
+        stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);
@@ -195,19 +261,77 @@ static const char *log_kind_name(enum gw_log_kind kind)
         return "decision";
     case GW_LOG_SIMULATION:
         return "simulation";
+    case GW_LOG_OBSERVATION:
+        return "observation";
+    case GW_LOG_CLOCK:
+        return "clock";
     }
     return "unknown";
 }
 
+static const char *log_what(const struct gw_rollout_log_view *view)
+{
+    switch (view->kind) {
+    case GW_LOG_COMMAND:
+        return pol_command_name(view->record.command);
+    case GW_LOG_DECISION:
+    case GW_LOG_OBSERVATION:
+        return pol_action_name(view->record.action);
+    case GW_LOG_CREATED:
+        return "create";
+    case GW_LOG_SIMULATION:
+        return "simulation";
+    case GW_LOG_CLOCK:
+        return "clock";
+    }
+    return "unknown";
+}
+
+// The counts as they were judged.
+static json_t *judged_object(const struct gw_rollout_log_view *view)
+{
+    const struct pol_counts *counts = &view->record.counts;
+
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "offered", (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
+        "activated", (json_int_t)counts->activated, "succeeded", (json_int_t)counts->succeeded,
+        "failed", (json_int_t)counts->failed, "timed_out", (json_int_t)counts->timed_out, "silent",
+        (json_int_t)counts->silent, "not_applicable", (json_int_t)counts->not_applicable,
+        "to_roll_back", (json_int_t)counts->to_roll_back, "rolled_back",
+        (json_int_t)view->rolled_back, "control_completed", (json_int_t)counts->control.trials,
+        "control_failed", (json_int_t)counts->control.failures, "observed_s",
+        (json_int_t)counts->hazard.device_seconds, "hazard_silent",
+        (json_int_t)counts->hazard.silent, "control_observed_s",
+        (json_int_t)counts->control_hazard.device_seconds, "control_silent",
+        (json_int_t)counts->control_hazard.silent);
+}
+
 json_t *gw_view_log(const struct gw_rollout_log_view *view)
 {
-    return json_pack("{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
-                     (json_int_t)view->seq, "time", time_text(view->wall_us), "kind",
-                     log_kind_name(view->kind), "what", view->what, "state", view->state,
-                     "stage_index", (int)view->stage_index, "verdict", view->verdict, "reason",
-                     view->reason_name, "reason_text", view->reason_text, "failure_ratio",
-                     view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "by",
-                     safe_text(view->by), "comment", safe_text(view->comment));
+    const struct pol_record *record = &view->record;
+    const struct pol_rollout *after = &record->after;
+    json_t *root = json_pack(
+        "{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
+        (json_int_t)view->seq, "time", time_text(view->wall_us), "kind", log_kind_name(view->kind),
+        "what", log_what(view), "state", pol_rollout_state_name(after->state), "stage_index",
+        (int)after->stage_index, "verdict", pol_verdict_name(record->verdict), "reason",
+        pol_reason_name(record->reason), "reason_text", pol_reason_text(record->reason),
+        "failure_ratio", view->failure_ppm / 1e6, "counts", judged_object(view), "by",
+        safe_text(view->by), "comment", safe_text(view->comment));
+    // What a replay needs beside: the exact clock and the rest of the state.
+    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
+                             pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
+                             "revision", (json_int_t)view->revision, "stage_since_us",
+                             (json_int_t)after->stage_since_us, "before_first",
+                             (int)after->before_first, "stage_failed", (int)after->stage_failed,
+                             "paged", (int)after->paged, "killed", (int)after->killed);
+
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
 }
 
 static json_t *attribute(const struct wire_attr *attr)
@@ -249,7 +373,7 @@ json_t *gw_view_device(const struct gw_device_view *view)
                      (json_int_t)view->report_seq, "attrs", attrs);
 }
 
-json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+static json_t *state_list(uint16_t outcome_bits)
 {
     static const struct {
         unsigned bit;
@@ -263,17 +387,24 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
         {GW_OUTCOME_ROLLED_BACK, "rolled_back"},
         {GW_OUTCOME_NOT_APPLICABLE, "not_applicable"},
         {GW_OUTCOME_REMOVED, "removed"},
+        {GW_OUTCOME_CONTROL, "control"},
+        {GW_OUTCOME_RETRY, "retrying"},
     };
     json_t *states = json_array();
     size_t state_count = 0;
 
     for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); ++i) {
-        if ((outcome->bits & bits[i].bit) != 0) {
+        if ((outcome_bits & bits[i].bit) != 0) {
             (void)json_array_append_new(states, json_string(bits[i].name));
             state_count++;
         }
     }
-    states = whole_take(states, state_count);
+    return whole_take(states, state_count);
+}
+
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+{
+    json_t *states = state_list(outcome->bits);
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;
@@ -283,4 +414,42 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
                      "stage", (int)outcome->stage, "states", states, "last", last, "fingerprint",
                      hex_or_null(outcome->fingerprint), "offered_s", (json_int_t)outcome->offered_s,
                      "updated_s", (json_int_t)outcome->updated_s);
+}
+
+static json_t *why_rollout(const struct gw_why_rollout *item)
+{
+    const char *last =
+        item->last_kind != 0 ? wire_outcome_name((enum wire_outcome_kind)item->last_kind) : NULL;
+    json_t *root = json_pack(
+        "{s:o, s:o, s:o, s:s, s:b, s:b, s:b, s:i, s:b, s:s, s:i, s:s, s:s, s:s?}", "rollout",
+        gw_json_hex(item->id), "manifest", digest_text(&item->manifest), "version_id",
+        gw_json_hex(item->version_id), "state", pol_rollout_state_name(item->state), "baseline",
+        (int)item->baseline, "killed", (int)item->killed, "targeted", (int)item->targeted, "bucket",
+        (int)item->bucket, "admitted", (int)item->admitted, "stage", item->stage_name, "max_bucket",
+        (int)item->max_bucket, "reason", pol_reason_name(item->reason), "reason_text",
+        pol_reason_text(item->reason), "test", item->test[0] != '\0' ? item->test : NULL);
+    json_t *rest =
+        json_pack("{s:o, s:s?, s:i, s:I, s:o, s:o}", "states", state_list(item->bits), "last", last,
+                  "tries", (int)item->tries, "offered_s", (json_int_t)item->offered_s,
+                  "fingerprint", hex_or_null(item->fingerprint), "detail", safe_text(item->detail));
+
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+json_t *gw_view_why(const struct gw_why_view *view)
+{
+    json_t *rollouts = json_array();
+
+    for (uint32_t i = 0; i < view->rollout_count; ++i) {
+        (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
+    }
+    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "device", gw_json_hex(view->device_id),
+                     "task", view->task, "last_seen_s", (json_int_t)view->last_seen_s,
+                     "should_version_id", hex_or_null(view->should_version_id), "should_rollout",
+                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
+                     whole_take(rollouts, view->rollout_count));
 }

@@ -4,6 +4,7 @@
 
 #include "svc/devices.h"
 #include "svc/rollouts.h"
+#include "svc/why.h"
 
 #include <jansson.h>
 
@@ -13,6 +14,7 @@ json_t *gw_view_version(const struct gw_version_view *view);
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version);
 json_t *gw_view_log(const struct gw_rollout_log_view *view);
 json_t *gw_view_device(const struct gw_device_view *view);
+json_t *gw_view_why(const struct gw_why_view *view);
 // `task` NULL when not known.
 json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task);
 

@@ -3,6 +3,7 @@
 #include "api/rollout_body.h"
 
 #include "api/api_json.h"
+#include "api/stage_body.h"
 #include "api/target_body.h"
 
 #include <math.h>
@@ -54,28 +55,11 @@ static enum base_status parse_kind(const struct gw_json_at *at, enum pol_stage_k
                           (int)text.size, text.data);
 }
 
-static enum base_status parse_gate(const struct gw_json_at *at, struct pol_gate *out,
-                                   struct base_error *error)
-{
-    uint64_t min_sample = 1;
-    double dwell_s = 0;
-    double failure = 0;
-
-    BASE_TRY(gw_json_u64(at, "min_sample", false, UINT32_MAX, &min_sample, error));
-    BASE_TRY(gw_json_real(at, "min_dwell_s", false, 0, GW_API_DWELL_S_MAX, &dwell_s, error));
-    BASE_TRY(gw_json_real(at, "max_failure", true, 0, 1, &failure, error));
-    out->min_sample = (uint32_t)min_sample;
-    out->min_dwell_us = (uint64_t)llround(dwell_s * 1e6);
-    out->max_failure_ppm = (uint32_t)lround(failure * 1e6);
-    return BASE_OK;
-}
-
 static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
                                     struct gw_stage_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {"name",        "kind",       "percent",
-                                        "audience",    "min_sample", "min_dwell_s",
-                                        "max_failure", "statement",  NULL};
+    static const char *const names[] = {
+        "name", "kind", "percent", "audience", "statement", GW_STAGE_BODY_NAMES, NULL};
     double percent = 100;
 
     BASE_TRY(gw_json_only(at, names, error));
@@ -85,7 +69,7 @@ static enum base_status parse_stage(const struct gw_json_at *at, struct base_are
         gw_json_real(at, "percent", out->stage.kind == POL_STAGE_GRAY, 0.01, 100, &percent, error));
     out->stage.max_bucket = (uint16_t)lround(percent * 100);
     BASE_TRY(gw_target_parse(at, "audience", arena, &out->stage.audience, error));
-    BASE_TRY(parse_gate(at, &out->stage.gate, error));
+    BASE_TRY(gw_stage_body_parse(at, &out->stage, error));
     return parse_envelope(at, "statement", out->stage.kind != POL_STAGE_SIMULATE, arena,
                           &out->statement, &out->statement_bytes, error);
 }
@@ -135,27 +119,30 @@ static enum base_status parse_identity(const struct gw_json_at *at, struct gw_ro
     return BASE_OK;
 }
 
+static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollout_spec *out,
+                                    struct base_error *error)
+{
+    uint64_t priority = 0;
+
+    BASE_TRY(gw_json_u64(at, "priority", false, GW_PRIORITY_MAX, &priority, error));
+    out->priority = (uint16_t)priority;
+    return gw_arm_parse(at, &out->arm, error);
+}
+
 enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct base_arena *arena,
                                        struct gw_rollout_body *out, struct base_error *error)
 {
-    static const char *const names[] = {"id",
-                                        "task",
-                                        "manifest",
-                                        "salt",
-                                        "release_counter",
-                                        "execution_timeout_s",
-                                        "target",
-                                        "stages",
-                                        "revert",
-                                        "reason",
-                                        "by",
-                                        NULL};
+    static const char *const names[] = {
+        "id",       "task", "manifest", "salt",   "release_counter", "execution_timeout_s",
+        "priority", "arm",  "target",   "stages", "revert",          "reason",
+        "by",       NULL};
     struct gw_rollout_body body = {0};
     struct gw_json_at root;
 
     BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
     BASE_TRY(parse_identity(&root, &body.spec, error));
+    BASE_TRY(parse_order(&root, &body.spec, error));
     BASE_TRY(gw_target_parse(&root, "target", arena, &body.spec.target, error));
     BASE_TRY(parse_stages(&root, arena, &body.spec, error));
     BASE_TRY(parse_envelope(&root, "revert", true, arena, &body.spec.revert,

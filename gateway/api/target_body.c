@@ -4,6 +4,7 @@
 
 #include "policy/expr.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -252,4 +253,32 @@ enum base_status gw_target_parse(const struct gw_json_at *at, const char *key,
                               key);
     }
     return parse_conditions(at, key, arena, out, error);
+}
+
+enum base_status gw_arm_parse(const struct gw_json_at *root, struct pol_arm *out,
+                              struct base_error *error)
+{
+    static const char *const names[] = {"salt", "from", "to", NULL};
+    const json_t *value = json_object_get(root->object, "arm");
+    struct gw_json_at at;
+    double from = 0;
+    double to = 0;
+
+    if (value == NULL || json_is_null(value)) {
+        return BASE_OK;
+    }
+    if (!json_is_object(value)) {
+        return base_error_set(error, BASE_ERR_INVALID, "arm: not an object");
+    }
+    at = (struct gw_json_at){.object = value, .path = "arm."};
+    BASE_TRY(gw_json_only(&at, names, error));
+    BASE_TRY(gw_json_id(&at, "salt", &out->salt, error));
+    BASE_TRY(gw_json_real(&at, "from", true, 0, 99.99, &from, error));
+    BASE_TRY(gw_json_real(&at, "to", true, 0.01, 100, &to, error));
+    out->from = (uint16_t)lround(from * 100);
+    out->to = (uint16_t)lround(to * 100);
+    if (out->from >= out->to) {
+        return base_error_set(error, BASE_ERR_INVALID, "arm.to: not above from");
+    }
+    return BASE_OK;
 }

@@ -6,6 +6,7 @@
 #define GW_TARGET_BODY_H
 
 #include "api/api_json.h"
+#include "policy/bucket.h"
 #include "policy/target.h"
 
 #define GW_API_OPERAND_TEXT_MAX 128u
@@ -15,5 +16,9 @@
 BASE_NODISCARD enum base_status gw_target_parse(const struct gw_json_at *at, const char *key,
                                                 struct base_arena *arena, struct pol_target *out,
                                                 struct base_error *error);
+// "arm": {"salt", "from", "to"}, which devices of the target are meant when the rollout is an arm
+// of an experiment; nothing is all of them. INVALID.
+BASE_NODISCARD enum base_status gw_arm_parse(const struct gw_json_at *root, struct pol_arm *out,
+                                             struct base_error *error);
 
 #endif

@@ -34,14 +34,15 @@ enum cli_exit {
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
-    X(VERSION, 0, "version", "X.Y.Z", "Version instead of the one in task.json")                   \
+    X(VERSION, 0, "version", "X.Y.Z", "Version, instead of the one in task.json")                  \
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \
     X(MEMBER, 0, "member", "FILE", "Public key of the root role; repeat it for more")              \
     X(RELEASE, 0, "release", "FILE", "Public key that may sign releases; repeat it for more")      \
     X(PREFIX, 0, "prefix", "TEXT", "Tasks these release keys are for (all)")                       \
-    X(THRESHOLD, 0, "threshold", "N", "Root keys that must sign (a majority)")                     \
+    X(THRESHOLD, 0, "threshold", "N",                                                              \
+      "Root keys that must sign; or a failed share to replay with")                                \
     X(NARROW, 0, "narrow", "N", "Release keys that must sign for few devices (1)")                 \
     X(WIDE, 0, "wide", "N", "Release keys that must sign for many devices (2, or all)")            \
     X(WIDE_PERCENT, 0, "wide-percent", "P", "More than this share is many (5)")                    \
@@ -51,6 +52,10 @@ enum cli_exit {
     X(MIN_SAMPLE, 0, "min-sample", "N", "Completed devices needed for a verdict")                  \
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
+    X(PRIORITY, 0, "priority", "N", "Of several open rollouts a device follows the highest (0)")   \
+    X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \
+    X(ARM_FROM, 0, "arm-from", "PERCENT", "With --experiment: where the arm begins (0)")           \
+    X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \
     X(EXPIRES, 0, "expires", "DAYS", "Signed statements are good this long (90)")                  \
     X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
     X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \
@@ -65,6 +70,15 @@ enum cli_exit {
     X(ATTRS, 0, "attrs", "FILE", "Attributes the script sees (JSON object)")                       \
     X(INPUT, 0, "input", "FILE", "Input the script sees (JSON)")                                   \
     X(REPEAT, 0, "repeat", "N", "Run N times; the fastest time is shown")                          \
+    X(MAX_RISE, 0, "max-rise", "RATIO", "Rise over control that a stage must show or exclude")     \
+    X(ALPHA, 0, "alpha", "RATIO", "Chance to stop a stage that is good (0.05)")                    \
+    X(BETA, 0, "beta", "RATIO", "Chance to pass a stage that is bad (0.1)")                        \
+    X(FLEET, 0, "fleet", "N", "Devices the target has: to tell what each stage can detect")        \
+    X(BASE_FAILURE, 0, "base-failure", "RATIO", "Share that fails without the release (0.005)")    \
+    X(PER_HOUR, 0, "per-hour", "N", "Devices of a stage that complete in an hour")                 \
+    X(ACCEPT_POWER, 0, "accept-power", NULL, "Start although no stage can see its rise")           \
+    X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
+    X(TASK, 0, "task", "TASK", "The task to explain")                                              \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(TAG, 0, "tag", "TAG", "Version out of git: v1.2.0, or BRANCH/v1.2.0")                        \
     X(BRANCH, 0, "branch", "NAME", "With --tag: the task, when several branches have the commit")  \
@@ -143,6 +157,10 @@ enum cli_exit cli_rollout_pause(struct cli *cli);
 enum cli_exit cli_rollout_resume(struct cli *cli);
 enum cli_exit cli_rollout_promote(struct cli *cli);
 enum cli_exit cli_rollout_abort(struct cli *cli);
+enum cli_exit cli_rollout_approve(struct cli *cli);
+enum cli_exit cli_rollout_undo(struct cli *cli);
+enum cli_exit cli_rollout_kill(struct cli *cli);
+enum cli_exit cli_rollout_replay(struct cli *cli);
 enum cli_exit cli_rollout_simulation(struct cli *cli);
 enum cli_exit cli_root_init(struct cli *cli);
 enum cli_exit cli_root_rotate(struct cli *cli);
@@ -152,5 +170,6 @@ enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
+enum cli_exit cli_device_why(struct cli *cli);
 
 #endif

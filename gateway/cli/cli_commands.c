@@ -1,11 +1,13 @@
 // The table of commands: adding one is a row here and a function. Read by cli_main.c.
 #include "cli/cli.h"
 
-#define COMMAND_BITS (CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY))
+#define COMMAND_BITS (CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(IF_REVISION))
 #define GIT_BITS     (CLI_BIT(TAG) | CLI_BIT(BRANCH) | CLI_BIT(SCENARIO) | CLI_BIT(FOLDER))
 #define PLAN_BITS                                                                                  \
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
-     CLI_BIT(MAX_FAILURE))
+     CLI_BIT(MAX_FAILURE) | TEST_BITS | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) |                   \
+     CLI_BIT(PER_HOUR))
+#define TEST_BITS (CLI_BIT(MAX_RISE) | CLI_BIT(ALPHA) | CLI_BIT(BETA))
 
 #define ROOT_BITS                                                                                  \
     (CLI_BITS_GATEWAY | CLI_BIT(OUT) | CLI_BIT(KEY) | CLI_BIT(MEMBER) | CLI_BIT(RELEASE) |         \
@@ -67,16 +69,21 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
      CLI_BITS_GATEWAY, 1, 1, cli_task_get},
-    {"rollout", "plan", "", "Show the stages a rollout would go through, without a gateway.",
-     "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500",
-     PLAN_BITS | CLI_BIT(FORMAT), 0, 0, cli_rollout_plan},
+    {"rollout", "plan", "",
+     "Show the stages a rollout would go through; with --gateway also whom it would reach there.",
+     "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500\n"
+     "  walle rollout plan --max-rise 0.005 --fleet 100000      what each stage can detect\n"
+     "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'",
+     CLI_BITS_GATEWAY | PLAN_BITS, 0, 0, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage and the way back, create the rollout and start it.",
+     "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
-     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) | CLI_BIT(KEY) |
-         CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) |
-         CLI_BIT(REASON) | CLI_BIT(BY),
+     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
+         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
+         CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
+         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY),
      1, 1, cli_rollout_start},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
@@ -99,11 +106,31 @@ const struct cli_command cli_commands[] = {
     {"rollout", "abort", "ID", "Stop, and take every updated device back.",
      "  walle rollout abort 00c0ffee00c0ffee --reason 'wrong model'", COMMAND_BITS, 1, 1,
      cli_rollout_abort},
+    {"rollout", "approve", "ID", "Open the stage that waits; not by who made the rollout.",
+     "  walle rollout approve 00c0ffee00c0ffee --by eve", COMMAND_BITS, 1, 1, cli_rollout_approve},
+    {"rollout", "undo", "ID", "Take a completed rollout back to the baseline before it.",
+     "  walle rollout undo 00c0ffee00c0ffee --reason 'sales fell'", COMMAND_BITS, 1, 1,
+     cli_rollout_undo},
+    {"rollout", "kill", "ID", "Stop the version everywhere, whatever the state, for good.",
+     "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'", COMMAND_BITS, 1, 1,
+     cli_rollout_kill},
+    {"rollout", "replay", "ID",
+     "Find every decision again from the log; with other limits, where they would differ.\n"
+     "Exits 1 when the unchanged log replays otherwise.",
+     "  walle rollout replay 00c0ffee00c0ffee\n"
+     "  walle rollout replay 00c0ffee00c0ffee --threshold 0.01 --min-sample 50\n"
+     "  walle rollout replay 00c0ffee00c0ffee --max-rise 0.005 --alpha 0.01",
+     CLI_BITS_GATEWAY | TEST_BITS | CLI_BIT(THRESHOLD) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL),
+     1, 1, cli_rollout_replay},
     {"rollout", "simulation", "ID", "Post the result of the simulate stage.",
      "  walle rollout simulation 00c0ffee00c0ffee --completed 200 --failed 0",
      COMMAND_BITS | CLI_BIT(COMPLETED) | CLI_BIT(FAILED), 1, 1, cli_rollout_simulation},
     {"device", "get", "ID", "Show a device: attributes, last seen, outcomes by task.",
      "  walle device get 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_get},
+    {"device", "why", "ID",
+     "Explain a device: what it should run and why, what it went through, how it failed.",
+     "  walle device why 0123456789abcdef --task ipv", CLI_BITS_GATEWAY | CLI_BIT(TASK), 1, 1,
+     cli_device_why},
     {"device", "list", "", "List devices, ordered by id.",
      "  walle device list --limit 10 --after 0123456789abcdef",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list},

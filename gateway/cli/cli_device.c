@@ -3,6 +3,7 @@
 #include "cli/cli_json.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum cli_exit cli_device_get(struct cli *cli)
 {
@@ -54,5 +55,66 @@ enum cli_exit cli_device_list(struct cli *cli)
         printf("more: --after %s\n", next);
     }
     json_decref(page);
+    return CLI_EXIT_OK;
+}
+
+static void print_why_rollout(const json_t *item)
+{
+    const char *test = cli_json_text(item, "test", NULL);
+    const char *detail = cli_json_text(item, "detail", "");
+    size_t index;
+    json_t *state;
+
+    printf("  rollout %s %s%s: %s", cli_json_text(item, "rollout", "?"),
+           cli_json_text(item, "state", "?"),
+           json_is_true(json_object_get(item, "baseline")) ? " (the baseline)" : "",
+           cli_json_text(item, "reason_text", "?"));
+    if (test != NULL) {
+        printf(" (%s)", test);
+    } else {
+        printf(" (stage %s, bucket %llu of %llu)", cli_json_text(item, "stage", "?"),
+               (unsigned long long)cli_json_u64(item, "bucket"),
+               (unsigned long long)cli_json_u64(item, "max_bucket"));
+    }
+    json_array_foreach(json_object_get(item, "states"), index, state)
+    {
+        printf("%s%s", index == 0 ? "; " : ", ", json_string_value(state));
+    }
+    if (json_is_string(json_object_get(item, "fingerprint"))) {
+        printf("; %s %s [%s]", cli_json_text(item, "last", ""), detail,
+               cli_json_text(item, "fingerprint", ""));
+    }
+    putchar('\n');
+}
+
+enum cli_exit cli_device_why(struct cli *cli)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/devices/";
+    json_t *why = NULL;
+    size_t index;
+    json_t *item;
+
+    if (!cli_given(cli, CLI_OPTION_TASK)) {
+        return cli_fail(CLI_EXIT_USAGE, "--task TASK is needed: what should be explained");
+    }
+    if (!cli_path_add(path, CLI_PATH_MAX / 2, cli->args[0])) {
+        return cli_fail(CLI_EXIT_USAGE, "device id too long");
+    }
+    (void)snprintf(path + strlen(path), CLI_PATH_MAX - strlen(path), "/why?task=");
+    if (!cli_path_add(path, CLI_PATH_MAX, cli->values[CLI_OPTION_TASK])) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &why);
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, why);
+    }
+    printf("device %s should run %s of %s: %s\n", cli_json_text(why, "device", "?"),
+           cli_json_text(why, "should_version_id", "nothing"), cli_json_text(why, "task", "?"),
+           cli_json_text(why, "why", "?"));
+    json_array_foreach(json_object_get(why, "rollouts"), index, item)
+    {
+        print_why_rollout(item);
+    }
+    json_decref(why);
     return CLI_EXIT_OK;
 }

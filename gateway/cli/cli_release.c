@@ -4,6 +4,7 @@
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
 #include "cli/rollout_draft.h"
+#include "cli/rollout_power.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
 #include "cli/task_build.h"
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,8 +36,85 @@ static void print_plan(const json_t *stages)
            "failed;\nabove it the rollout stops and every updated device goes back.\n");
 }
 
+static void print_values(const char *name, const json_t *attr)
+{
+    size_t index;
+    json_t *value;
+
+    if (json_array_size(json_object_get(attr, "values")) == 0) {
+        return;
+    }
+    printf("%-12s", name);
+    json_array_foreach(json_object_get(attr, "values"), index, value)
+    {
+        printf(" %s %llu of %llu,", cli_json_text(value, "value", "?"),
+               (unsigned long long)cli_json_u64(value, "matched"),
+               (unsigned long long)cli_json_u64(value, "known"));
+    }
+    printf(" other %llu, without %llu\n", (unsigned long long)cli_json_u64(attr, "other"),
+           (unsigned long long)cli_json_u64(attr, "without"));
+}
+
+static void print_preview(const json_t *preview, const json_t *stages)
+{
+    size_t index;
+    json_t *item;
+    const char *name;
+    json_t *attr;
+
+    printf("\n%llu of %llu known devices are targeted%s\n",
+           (unsigned long long)cli_json_u64(preview, "matched"),
+           (unsigned long long)cli_json_u64(preview, "devices"),
+           json_is_true(json_object_get(preview, "exact"))
+               ? ""
+               : " (stages as an example draw of the salt has them)");
+    json_array_foreach(json_object_get(preview, "stages"), index, item)
+    {
+        printf("%-3zu %-12s %12llu enter, %llu inside\n", index + 1,
+               cli_json_text(json_array_get(stages, index), "name", "?"),
+               (unsigned long long)cli_json_u64(item, "devices"),
+               (unsigned long long)cli_json_u64(item, "total"));
+    }
+    json_object_foreach(json_object_get(preview, "segments"), name, attr)
+    {
+        print_values(name, attr);
+    }
+    json_array_foreach(json_object_get(preview, "unmatched"), index, item)
+    {
+        printf("not: %12llu  %s: %s\n", (unsigned long long)cli_json_u64(item, "devices"),
+               cli_json_text(item, "reason_text", ""), cli_json_text(item, "where", ""));
+    }
+}
+
+// With --gateway: whom the target and the stages would reach there.
+static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, json_t *stages,
+                                 json_t **out_preview)
+{
+    static const char *const kept[] = {"kind", "percent", "audience"};
+    json_t *list = json_array();
+    size_t index;
+    json_t *stage;
+
+    json_array_foreach(stages, index, stage)
+    {
+        json_t *item = json_object();
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); ++i) {
+            json_t *value = json_object_get(stage, kept[i]);
+            if (value != NULL) {
+                (void)json_object_set(item, kept[i], value);
+            }
+        }
+        (void)json_array_append_new(list, item);
+    }
+    json_t *body = json_pack("{s:O, s:o}", "target", target, "stages", list);
+    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts/preview", body, out_preview);
+    json_decref(body);
+    return code;
+}
+
 enum cli_exit cli_rollout_plan(struct cli *cli)
 {
+    json_t *preview = NULL;
     json_t *stages = NULL;
     json_t *target = NULL;
     enum cli_exit code = ladder_stages(cli, &stages);
@@ -43,13 +122,23 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
     if (code == CLI_EXIT_OK) {
         code = ladder_target(cli, &target);
     }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_GATEWAY)) {
+        code = ask_preview(cli, target, stages, &preview);
+    }
     if (code == CLI_EXIT_OK && cli->json) {
-        json_t *root = json_pack("{s:O, s:O}", "target", target, "stages", stages);
+        json_t *root =
+            json_pack("{s:O, s:O, s:O?}", "target", target, "stages", stages, "preview", preview);
         cli_json_print(root);
         json_decref(root);
     } else if (code == CLI_EXIT_OK) {
+        bool sees = false;
         print_plan(stages);
+        if (preview != NULL) {
+            print_preview(preview, stages);
+        }
+        code = rollout_power(cli, stages, stdout, &sees);
     }
+    json_decref(preview);
     json_decref(stages);
     json_decref(target);
     return code;
@@ -74,17 +163,62 @@ static enum cli_exit fetch_manifest_bytes(const struct cli *cli, const char *tas
     return code;
 }
 
-// What is to be released: --build DIR or --manifest SHA256.
+// The manifest of a registered version by its number; page by page.
+static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
+                                  struct wire_sha256 *out)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    char after[WIRE_SHA256_HEX + 1] = "";
+    bool found = false;
+    bool more = true;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (!cli_path_add(path, sizeof(path) - 128, task)) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    size_t prefix = strlen(path);
+    while (code == CLI_EXIT_OK && more && !found) {
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        (void)snprintf(path + prefix, sizeof(path) - prefix, "/versions?limit=500%s%s",
+                       after[0] != '\0' ? "&after=" : "", after);
+        code = cli_api_call(cli, "GET", path, NULL, &page);
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
+                              wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
+                                                out) == BASE_OK);
+        }
+        (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
+        more = after[0] != '\0';
+        json_decref(page);
+    }
+    return code != CLI_EXIT_OK || found
+               ? code
+               : cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
+                          version);
+}
+
+// What is to be released: --version X.Y.Z, --build DIR or --manifest SHA256.
 static enum cli_exit choose_version(const struct cli *cli, struct rollout_draft *draft)
 {
     char hex[WIRE_SHA256_HEX + 1];
     const char *folder = cli->values[CLI_OPTION_BUILD];
     const char *manifest = cli->values[CLI_OPTION_MANIFEST];
 
-    if ((folder == NULL) == (manifest == NULL)) {
-        return cli_fail(CLI_EXIT_USAGE, "one of --build DIR and --manifest SHA256 is needed");
+    const char *version = cli->values[CLI_OPTION_VERSION];
+
+    if ((folder != NULL) + (manifest != NULL) + (version != NULL) != 1) {
+        return cli_fail(CLI_EXIT_USAGE,
+                        "one of --version X.Y.Z, --build DIR and --manifest SHA256 is needed");
     }
-    if (folder != NULL) {
+    if (version != NULL) {
+        enum cli_exit code = find_version(cli, draft->task, version, &draft->manifest);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+    } else if (folder != NULL) {
         struct task_build build = {0};
         struct base_error error = {0};
         enum base_status status = task_build_load(folder, &build, &error);
@@ -132,6 +266,33 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     return code;
 }
 
+// The arm of an experiment: --arm-from and --arm-to in percent, and the experiment's salt, the same
+// for all its arms.
+static enum cli_exit fill_arm(const struct cli *cli, struct rollout_draft *draft)
+{
+    double from = 0;
+    double to = 100;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_PRIORITY, 0, 1000, &draft->priority);
+
+    if (code != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_ARM_FROM, 0, 99.99, &from)) != CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_ARM_TO, 100, 100, &to)) != CLI_EXIT_OK ||
+        !cli_given(cli, CLI_OPTION_EXPERIMENT)) {
+        return code;
+    }
+    draft->arm_from = (uint16_t)lround(from * 100);
+    draft->arm_to = (uint16_t)lround(to * 100);
+    if (draft->arm_from >= draft->arm_to) {
+        return cli_fail(CLI_EXIT_USAGE, "--arm-to is not above --arm-from");
+    }
+    if (wire_device_parse(base_str_of(cli->values[CLI_OPTION_EXPERIMENT]), &draft->arm_salt) !=
+            BASE_OK ||
+        draft->arm_salt == 0) {
+        return cli_fail(CLI_EXIT_USAGE, "--experiment takes 16 hex digits, not all 0");
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *draft)
 {
     uint64_t days = 0;
@@ -148,7 +309,24 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
     draft->salt = base_entropy_u64() | 1u;
     draft->issued_s = base_clock_wall_us() / 1000000;
     draft->expires_s = draft->issued_s + days * 24 * 3600;
-    return code;
+    return code == CLI_EXIT_OK ? fill_arm(cli, draft) : code;
+}
+
+// A stage that declares a rise it cannot see is a false comfort: say so before anything starts.
+static enum cli_exit check_power(const struct cli *cli, const json_t *stages)
+{
+    bool sees = false;
+    enum cli_exit code = rollout_power(cli, stages, stderr, &sees);
+
+    if (code != CLI_EXIT_OK || sees || cli_given(cli, CLI_OPTION_ACCEPT_POWER)) {
+        return code;
+    }
+    return cli_fail(CLI_EXIT_USAGE,
+                    cli_given(cli, CLI_OPTION_FLEET)
+                        ? "no stage before the full one can see the rise it declares; widen a "
+                          "stage, or --accept-power"
+                        : "--fleet N (devices the target has) is needed to tell whether a stage "
+                          "can see the rise it declares; or --accept-power");
 }
 
 static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft *draft,
@@ -160,6 +338,9 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     json_t *target = NULL;
     enum cli_exit code = ladder_stages(cli, &stages);
 
+    if (code == CLI_EXIT_OK) {
+        code = check_power(cli, stages);
+    }
     if (code == CLI_EXIT_OK) {
         code = ladder_target(cli, &target);
     }

@@ -117,7 +117,14 @@ static enum cli_exit post_take(struct cli *cli, const char *tail, json_t *body)
     json_t *rollout = NULL;
     enum cli_exit code = rollout_path(cli, tail, path);
 
+    uint64_t revision = 0;
     cli_add_who(cli, body);
+    if (code == CLI_EXIT_OK) {
+        code = cli_option_u64(cli, CLI_OPTION_IF_REVISION, 0, UINT32_MAX, &revision);
+    }
+    if (revision > 0) {
+        (void)json_object_set_new(body, "if_revision", json_integer((json_int_t)revision));
+    }
     if (code == CLI_EXIT_OK) {
         code = cli_api_call(cli, "POST", path, body, &rollout);
     }
@@ -143,6 +150,21 @@ enum cli_exit cli_rollout_promote(struct cli *cli)
 enum cli_exit cli_rollout_abort(struct cli *cli)
 {
     return post_take(cli, "/abort", json_object());
+}
+
+enum cli_exit cli_rollout_approve(struct cli *cli)
+{
+    return post_take(cli, "/approve", json_object());
+}
+
+enum cli_exit cli_rollout_undo(struct cli *cli)
+{
+    return post_take(cli, "/undo", json_object());
+}
+
+enum cli_exit cli_rollout_kill(struct cli *cli)
+{
+    return post_take(cli, "/kill", json_object());
 }
 
 enum cli_exit cli_rollout_resume(struct cli *cli)

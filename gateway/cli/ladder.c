@@ -61,6 +61,34 @@ static enum cli_exit check_stage(const json_t *stage, size_t index)
     return CLI_EXIT_OK;
 }
 
+// --max-rise, --alpha and --beta ask for the sequential rule where a stage names none.
+static enum cli_exit fill_test(const struct cli *cli, json_t *stage)
+{
+    static const struct {
+        enum cli_option option;
+        const char *key;
+    } numbers[] = {
+        {CLI_OPTION_MAX_RISE, "max_rise"}, {CLI_OPTION_ALPHA, "alpha"}, {CLI_OPTION_BETA, "beta"}};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
+        double value = 0;
+        enum cli_exit code = cli_option_real(cli, numbers[i].option, 0, 1, &value);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+        if (!cli_given(cli, numbers[i].option) || ladder_kind(stage) == POL_STAGE_SIMULATE) {
+            continue;
+        }
+        json_t *defaults = json_pack("{s:f, s:s}", numbers[i].key, value, "rule", "sequential");
+        int added = json_object_update_missing(stage, defaults);
+        json_decref(defaults);
+        if (added != 0) {
+            return cli_fail(CLI_EXIT_LOCAL, "out of memory");
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
 static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
 {
     uint64_t min_sample = 0;
@@ -93,6 +121,10 @@ static enum cli_exit fill_stages(const struct cli *cli, json_t *stages)
         json_decref(defaults);
         if (added != 0) {
             return cli_fail(CLI_EXIT_LOCAL, "stages[%zu]: not an object", index);
+        }
+        code = fill_test(cli, stage);
+        if (code != CLI_EXIT_OK) {
+            return code;
         }
     }
     return CLI_EXIT_OK;

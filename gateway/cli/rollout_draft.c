@@ -49,6 +49,9 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
     release.manifest_bytes = draft->manifest_bytes;
     release.max_bucket = ladder_max_bucket(stage);
     release.stage_kind = (uint8_t)ladder_kind(stage);
+    release.arm_salt = draft->arm_salt;
+    release.arm_from = draft->arm_from;
+    release.arm_to = draft->arm_to;
     BASE_TRY(sign_text(keys, &release, &text));
     return json_object_set_new(stage, "statement", text) == 0 ? BASE_OK : BASE_ERR_NOMEM;
 }
@@ -97,6 +100,15 @@ enum base_status rollout_draft_body(const struct rollout_draft *draft,
         "{s:o, s:s, s:s, s:o, s:I, s:O, s:O, s:o}", "id", hex_text(draft->id), "task", draft->task,
         "manifest", manifest, "salt", hex_text(draft->salt), "release_counter",
         (json_int_t)draft->release_counter, "target", target, "stages", stages, "revert", way_back);
+    if (body != NULL && draft->priority > 0) {
+        (void)json_object_set_new(body, "priority", json_integer((json_int_t)draft->priority));
+    }
+    if (body != NULL && draft->arm_to > 0) {
+        (void)json_object_set_new(body, "arm",
+                                  json_pack("{s:o, s:f, s:f}", "salt", hex_text(draft->arm_salt),
+                                            "from", draft->arm_from / 100.0, "to",
+                                            draft->arm_to / 100.0));
+    }
     if (body == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }

@@ -23,6 +23,10 @@ struct rollout_draft {
     uint64_t release_counter; // of the INSTALL statements; the way back has the next one
     uint64_t issued_s;
     uint64_t expires_s;
+    uint64_t priority;
+    uint64_t arm_salt; // of the experiment; 0: none
+    uint16_t arm_from;
+    uint16_t arm_to;
 };
 
 // Signs one INSTALL statement for each stage that is not simulate (put into the stage as

@@ -48,6 +48,7 @@
     X(ROLLOUT_LOG, "rollout_log")                                                                  \
     X(DEVICES, "devices")                                                                          \
     X(OUTCOMES, "outcomes")                                                                        \
+    X(CAUSES, "causes")                                                                            \
     X(TRUST, "trust")
 
 enum gw_table {

@@ -135,6 +135,32 @@ void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout)
     task->retired_count++;
 }
 
+static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
+{
+    if (a->release->priority != b->release->priority) {
+        return a->release->priority > b->release->priority;
+    }
+    if (a->created_us != b->created_us) {
+        return a->created_us < b->created_us;
+    }
+    return a->release->release_counter < b->release->release_counter;
+}
+
+bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout)
+{
+    if (task->open_count == GW_PLAN_OPEN_MAX) {
+        return false;
+    }
+    uint32_t at = task->open_count;
+    while (at > 0 && goes_before(rollout, task->open[at - 1])) {
+        task->open[at] = task->open[at - 1];
+        at--;
+    }
+    task->open[at] = rollout;
+    task->open_count++;
+    return true;
+}
+
 void gw_catalog_done(struct gw_core *core)
 {
     struct gw_catalog *catalog = &core->catalog;
@@ -237,7 +263,11 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
     out->task_id = task->task_id;
     out->release_counter = task->release_counter;
     out->created_s = task->created_s;
-    out->open_rollout = task->open != NULL ? task->open->release->id : 0;
+    out->open_count = task->open_count;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        out->open_rollouts[i] = task->open[i]->release->id;
+    }
+    out->open_rollout = task->open_count > 0 ? out->open_rollouts[0] : 0;
     if (task->baseline != NULL) {
         struct gw_version_view version;
         out->baseline_rollout = task->baseline->release->id;

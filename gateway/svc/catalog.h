@@ -14,6 +14,7 @@
 
 #define GW_PAGE_MAX         500u // items of one page of any list
 #define GW_TASKS_MAX        10000u
+#define GW_TASK_OPEN_MAX    8u // open rollouts of a task
 #define GW_VERSION_TEXT_MAX 48u
 
 struct gw_core;
@@ -21,10 +22,12 @@ struct gw_core;
 struct gw_task_view {
     char name[WIRE_TASK_NAME_MAX + 1];
     uint64_t task_id;
-    uint64_t release_counter;  // highest used by a rollout or its revert; 0: none yet
-    uint64_t created_s;        // Unix seconds
-    uint64_t open_rollout;     // 0: none
-    uint64_t baseline_rollout; // last completed; 0: none
+    uint64_t release_counter; // highest used by a rollout or its revert; 0: none yet
+    uint64_t created_s;       // Unix seconds
+    uint64_t open_rollout;    // the one of the highest priority; 0: none
+    uint32_t open_count;
+    uint64_t open_rollouts[GW_TASK_OPEN_MAX]; // in the order in which a device asks them
+    uint64_t baseline_rollout;                // last completed; 0: none
     struct wire_sha256 baseline_manifest;
     char baseline_version[GW_VERSION_TEXT_MAX + 1]; // empty without a baseline
 };

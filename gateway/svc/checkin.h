@@ -22,8 +22,9 @@ struct gw_checkin {
 BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str device,
                                                 struct base_str profile, struct gw_checkin *out,
                                                 const char **out_problem);
-// Is there nothing to tell this device? True when it has what it should, or when that was found out
-// before and nothing that decides it has changed since. False: ask gw_checkin_offers.
+// The device was seen now. Is there nothing to tell it? True when it has what it should, or when
+// that was found out before and nothing that decides it has changed since. False: ask
+// gw_checkin_offers.
 bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin);
 // The slow path: the digest is not what it should be. Fills offers; count 0 and flags 0 mean
 // nothing to do. `bytes_max` bounds the envelopes. Marks what is offered.

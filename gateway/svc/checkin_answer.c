@@ -7,6 +7,8 @@
 // differs takes the slow path. Worker's thread.
 #include "svc/checkin.h"
 
+#include "svc/offer_gate.h"
+
 #include "base/check.h"
 #include "policy/bucket.h"
 
@@ -50,22 +52,36 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
     return BASE_OK;
 }
 
-bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+// With many partials: asked, computed only when that is not known, and remembered.
+static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
+                              uint32_t now_s)
 {
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    bool few = cohort->partial_count <= GW_PARTIALS_INLINE;
-    if (!few && gw_device_table_settled(table, checkin->device_id, digest, cohort->signature)) {
+    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s};
+    if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }
     if (gw_cohort_expected(cohort, checkin->device_id) != digest) {
         return false;
     }
-    if (!few) {
-        gw_worker_flush_touches(worker); // the device must be in the table to be settled
-        gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_device_table_settle(table, checkin->device_id, digest, cohort->signature);
+    gw_count(&worker->stats.checkins_current, 1);
+    return true;
+}
+
+bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *checkin)
+{
+    const struct gw_cohort *cohort = checkin->cohort;
+    uint32_t now_s = gw_core_now_s(worker->core);
+    if (cohort->partial_count > GW_PARTIALS_INLINE) {
+        return current_with_many(worker, checkin, now_s);
+    }
+    gw_worker_touch(worker, checkin->device_id, cohort->attrs_id, now_s);
+    if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
+        return false;
     }
     gw_count(&worker->stats.checkins_current, 1);
     return true;
@@ -100,6 +116,7 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
+    uint32_t held_s; // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
 };
 
@@ -107,38 +124,47 @@ struct offering {
 static bool add_offer(struct offering *offering, const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
+    struct gw_core *core = offering->worker->core;
     size_t cost = want->statement->size + 4;
     uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
     if (out->count == most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
     }
+    if (want->install_open &&
+        !gw_offer_admit(core, offering->checkin->device_id, &offering->view.attrs, want,
+                        offering->now_s, &offering->held_s)) {
+        return true;
+    }
     offering->bytes_left -= cost;
     out->items[out->count].envelope = want->statement->bytes;
     out->items[out->count].envelope_bytes = want->statement->size;
     out->count++;
-    struct gw_core *core = offering->worker->core;
-    struct gw_tally_rollout rollout;
-    if (want->install_open && gw_tally_find(core->tally, want->release->id, &rollout)) {
-        (void)gw_device_table_offered(core->table, offering->checkin->device_id, rollout.index,
-                                      want->stage, offering->now_s);
-    }
     return true;
 }
 
+// `entries`: what the cohort says of the task, none when it does not concern it.
 static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
-                       const struct gw_cohort_task *entry, const struct wire_profile_pair *pair)
+                       const struct gw_cohort_task *entries, uint32_t entry_count,
+                       const struct wire_profile_pair *pair)
 {
     struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
-    if (entry != NULL) {
-        gw_cohort_facts(entry, task, &facts);
-    }
+    gw_cohort_facts(entries, entry_count, task, &facts);
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
         facts.counter = pair->release_counter;
     }
+    struct gw_core *core = offering->worker->core;
+    uint64_t failed_here = facts.blocked;
+    if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
+        facts.blocked = 0;
+    }
     struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    if (want.install_open && want.version_id == failed_here) {
+        offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
+        gw_offer_retried(core, facts.device_id, want.release);
+    }
     if (want.statement == NULL && offering->checkin->lease && facts.have != 0) {
         want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
     }
@@ -155,21 +181,22 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
     uint32_t at = 0;
     uint32_t i = 0;
     while (i < cohort->task_count || at < pair_count) {
-        const struct gw_cohort_task *entry = i < cohort->task_count ? &cohort->tasks[i] : NULL;
-        const struct wire_profile_pair *pair = at < pair_count ? &pairs[at] : NULL;
-        if (entry != NULL && pair != NULL && entry->task_id != pair->task_id) {
-            bool entry_first = entry->task_id < pair->task_id;
-            entry = entry_first ? entry : NULL;
-            pair = entry_first ? NULL : pair;
+        bool entry = i < cohort->task_count &&
+                     (at == pair_count || cohort->tasks[i].task_id <= pairs[at].task_id);
+        uint64_t task_id = entry ? cohort->tasks[i].task_id : pairs[at].task_id;
+        bool pair = at < pair_count && pairs[at].task_id == task_id;
+        uint32_t first = i;
+        while (i < cohort->task_count && cohort->tasks[i].task_id == task_id) {
+            i++;
         }
         // A task that the device has and its cohort should not: the way back may lead out of it.
         const struct gw_plan_task *task =
-            entry != NULL ? plan->tasks[entry->slot] : gw_plan_find(plan, pair->task_id);
-        if (task != NULL && !decide_one(offering, task, entry, pair)) {
+            entry ? plan->tasks[cohort->tasks[first].slot] : gw_plan_find(plan, task_id);
+        if (task != NULL && !decide_one(offering, task, &cohort->tasks[first], i - first,
+                                        pair ? &pairs[at] : NULL)) {
             return;
         }
-        i += entry != NULL;
-        at += pair != NULL;
+        at += pair;
     }
 }
 
@@ -201,6 +228,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
+        .held_s = UINT32_MAX,
         .out = out,
     };
     if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
@@ -209,6 +237,13 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     }
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
     decide_all(&offering, pairs, pair_count);
+    if (offering.held_s < out->next_checkin_s) {
+        out->next_checkin_s = offering.held_s;
+    }
+    if (offering.held_s != UINT32_MAX && out->count == 0) {
+        gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
+        return;
+    }
     if (out->count == 0 && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
@@ -285,9 +320,8 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
-    if (__builtin_expect(!checkin.lease && gw_checkin_current(worker, &checkin), 1)) {
+    bool current = gw_checkin_current(worker, &checkin);
+    if (__builtin_expect(current && !checkin.lease, 1)) {
         gw_reply_status(exchange, 204);
         gw_exchange_finish(exchange);
         return;
@@ -296,7 +330,8 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64,
                       &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
-    if (offers.count == 0 && offers.flags == 0 && !concerned) {
+    bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
+    if (offers.count == 0 && offers.flags == 0 && !concerned && !sooner) {
         gw_reply_status(exchange, 204);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
@@ -315,8 +350,6 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }
-    gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                    gw_core_now_s(worker->core));
     if (gw_checkin_current(worker, &checkin)) {
         return none;
     }

@@ -16,21 +16,27 @@ void gw_cohorts_init(struct gw_cohorts *cohorts)
     memset(cohorts, 0, sizeof(*cohorts));
 }
 
-static void free_cohort(struct gw_cohort *cohort)
+// What it points to; the head belongs to its chunk.
+static void done_cohort(struct gw_cohort *cohort)
 {
     if (cohort != NULL) {
         free(cohort->partials);
         free(cohort->tasks);
-        free(cohort->attrs);
-        free(cohort);
+        if (cohort->attrs != cohort->inline_attrs) {
+            free(cohort->attrs);
+        }
     }
 }
 
 void gw_cohorts_done(struct gw_cohorts *cohorts)
 {
     for (uint32_t i = 0; i < cohorts->used; i++) {
-        free_cohort(cohorts->items[i]);
+        done_cohort(cohorts->items[i]);
     }
+    for (uint32_t i = 0; i < cohorts->chunk_count; i++) {
+        free(cohorts->chunks[i]);
+    }
+    free(cohorts->chunks);
     free(cohorts->items);
     free(cohorts->slots);
     gw_slots_done(&cohorts->candidates);
@@ -88,7 +94,7 @@ static void flush(struct gw_cohorts *cohorts)
         struct gw_cohort *cohort = cohorts->items[i];
         if (cohort != NULL && cohort->pins == 0) {
             cohorts->bytes -= gw_cohort_bytes(cohort);
-            free_cohort(cohort);
+            done_cohort(cohort);
             cohorts->items[i] = NULL;
             cohorts->count--;
         }
@@ -131,6 +137,27 @@ static bool take_index(struct gw_cohorts *cohorts, uint32_t *out)
     return true;
 }
 
+// The head at `index`, zeroed.
+static struct gw_cohort *take_head(struct gw_cohorts *cohorts, uint32_t index)
+{
+    while (index / GW_COHORTS_CHUNK >= cohorts->chunk_count) {
+        struct gw_cohort **grown =
+            realloc(cohorts->chunks, (cohorts->chunk_count + 1) * sizeof(grown[0]));
+        if (grown == NULL) {
+            return NULL;
+        }
+        cohorts->chunks = grown;
+        grown[cohorts->chunk_count] = malloc(GW_COHORTS_CHUNK * sizeof(struct gw_cohort));
+        if (grown[cohorts->chunk_count] == NULL) {
+            return NULL;
+        }
+        cohorts->chunk_count++;
+    }
+    struct gw_cohort *cohort = &cohorts->chunks[index / GW_COHORTS_CHUNK][index % GW_COHORTS_CHUNK];
+    memset(cohort, 0, sizeof(*cohort));
+    return cohort;
+}
+
 static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan *plan,
                                uint64_t hash, struct gw_span block, struct gw_cohort **out_cohort)
 {
@@ -138,17 +165,18 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
     if (!make_room(cohorts) || !take_index(cohorts, &index)) {
         return BASE_ERR_NOMEM;
     }
-    struct gw_cohort *cohort = calloc(1, sizeof(*cohort));
-    uint8_t *copy = malloc(block.size + 1);
-    if (cohort == NULL || copy == NULL) {
-        free(cohort);
-        free(copy);
+    struct gw_cohort *cohort = take_head(cohorts, index);
+    if (cohort == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    cohort->attrs =
+        block.size <= sizeof(cohort->inline_attrs) ? cohort->inline_attrs : malloc(block.size);
+    if (cohort->attrs == NULL) {
         return BASE_ERR_NOMEM;
     }
     if (block.size > 0) {
-        memcpy(copy, block.data, block.size);
+        memcpy(cohort->attrs, block.data, block.size);
     }
-    cohort->attrs = copy;
     cohort->attrs_size = (uint32_t)block.size;
     cohorts->bytes += gw_cohort_bytes(cohort);
     cohort->hash = hash;
@@ -156,7 +184,7 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
     enum base_status status = gw_cohort_refresh(cohorts, cohort, plan);
     if (status != BASE_OK) {
         cohorts->bytes -= gw_cohort_bytes(cohort);
-        free_cohort(cohort);
+        done_cohort(cohort);
         return status;
     }
     cohorts->items[index] = cohort;

@@ -15,29 +15,36 @@
 #define GW_COHORTS_MAX       65536u // of one worker; the unused go when it is full
 #define GW_COHORTS_BYTES_MAX (512u * 1024 * 1024)
 #define GW_COHORT_NONE       UINT32_MAX
-#define GW_OPEN_NONE         UINT8_MAX
+#define GW_COHORTS_CHUNK                                                                           \
+    64u // heads of one allocation: together, so that a look-up stays on few pages
+#define GW_COHORT_ATTRS_INLINE 120u
+#define GW_OPEN_NONE           UINT8_MAX
 
-// A rollout open to a share of the cohort.
+// A rollout open to a part of the cohort. Those of one task are a group: the device follows the
+// first whose arm it is in, and no other.
 struct gw_partial {
-    uint64_t salt_mix; // pol_salt_mix of its salt
-    uint64_t delta;    // to the digest when the device is in: new term - old term
-    uint16_t limit;    // in when bucket < limit
+    uint64_t salt_mix;         // pol_salt_mix of its salt
+    uint64_t delta;            // to the digest when the device is in: new term - old term
+    const struct pol_arm *arm; // the release's; NULL: no arm
+    uint16_t limit;            // in when bucket < limit
+    bool last;                 // of its group
 };
 
-// A task that concerns the cohort.
+// A task that concerns the cohort, with one open rollout that targets it; a task with more has more
+// of these, in the order of their priority, of which the first has term, signature and baseline.
 struct gw_cohort_task {
     uint64_t task_id;
     uint64_t term;      // in the cohort's digest
     uint64_t signature; // in the cohort's signature
     uint32_t slot;      // in the plan
-    uint16_t limit;     // of the rollout it follows: 0: nobody yet, POL_BUCKET_COUNT: all
-    uint8_t open;       // which of the task's open rollouts it follows, GW_OPEN_NONE
+    uint16_t limit;     // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t open;       // which of the task's open rollouts, GW_OPEN_NONE
     bool baseline;      // the baseline's target matches
 };
 
 struct gw_cohort {
     uint64_t hash;
-    uint8_t *attrs; // raw block
+    uint8_t *attrs; // raw block, in `inline_attrs` when it fits
     uint32_t attrs_size;
     uint32_t attrs_id;   // in the process-wide pool
     uint32_t pins;       // hint streams that refer to it
@@ -52,10 +59,13 @@ struct gw_cohort {
     uint32_t partial_count;
     uint32_t partial_capacity;
     struct gw_partial *partials;
+    uint8_t inline_attrs[GW_COHORT_ATTRS_INLINE];
 };
 
 struct gw_cohorts {
-    struct gw_cohort **items;
+    struct gw_cohort **chunks; // of GW_COHORTS_CHUNK
+    uint32_t chunk_count;
+    struct gw_cohort **items; // into the chunks
     uint32_t capacity;
     uint32_t used; // items[0..used) are set or NULL (freed)
     uint32_t count;
@@ -94,9 +104,9 @@ struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan
 
 // The digest a device of the cohort should have: a sum over the partials.
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
-// What `facts` need to know of a task that concerns the cohort.
-void gw_cohort_facts(const struct gw_cohort_task *entry, const struct gw_plan_task *task,
-                     struct gw_device_facts *facts);
+// What `facts` need to know of a task that concerns the cohort: `entries` are all of that task.
+void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
+                     const struct gw_plan_task *task, struct gw_device_facts *facts);
 
 // ---- cohort_compile.c: bringing a cohort up to date with a plan. NOMEM, INVALID (attributes); the
 // cohort is then computed from nothing next time.

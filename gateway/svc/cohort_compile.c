@@ -83,29 +83,53 @@ static uint64_t version_term(const struct gw_plan_task *task, const struct gw_re
     return wire_profile_term(task->task_id, release->version_id, 0);
 }
 
-// What the task means for devices with these attributes. False: nothing.
-static bool evaluate(const struct gw_plan_task *task, const struct pol_attrs *attrs,
-                     struct gw_cohort_task *out)
+static bool is_arm(const struct gw_plan_open *open)
 {
-    *out =
-        (struct gw_cohort_task){.task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
+    return open->release->arm.to != 0;
+}
+
+// What the task means for devices with these attributes, in at most GW_PLAN_OPEN_MAX entries.
+// Returns how many; 0: nothing.
+static uint32_t evaluate(const struct gw_plan_task *task, const struct pol_attrs *attrs,
+                         struct gw_cohort_task *out)
+{
+    uint64_t flags[1 + GW_PLAN_OPEN_MAX] = {0};
+    uint32_t count = 0;
+    struct gw_cohort_task first = {
+        .task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
     if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
-        out->baseline = true;
-        out->term = version_term(task, task->baseline);
+        first.baseline = true;
+        first.term = version_term(task, task->baseline);
+        flags[0] = 1;
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
-        if (pol_target_match(&task->open[i].release->target, attrs).matched) {
-            out->open = (uint8_t)i;
-            out->limit = open_limit(&task->open[i], attrs);
-            break;
+        const struct gw_plan_open *open = &task->open[i];
+        if (!pol_target_match(&open->release->target, attrs).matched) {
+            continue;
+        }
+        out[count] = (struct gw_cohort_task){
+            .task_id = task->task_id, .slot = task->slot, .open = (uint8_t)i};
+        out[count].limit = open_limit(open, attrs);
+        flags[1 + i] = (uint64_t)1 << 32 | out[count].limit;
+        count++;
+        if (!is_arm(open)) {
+            break; // it takes everybody that the ones before did not
         }
     }
-    if (out->limit == POL_BUCKET_COUNT) {
-        out->term = version_term(task, task->open[out->open].release);
+    if (count == 0 && !first.baseline) {
+        return 0;
     }
-    uint64_t flags = (uint64_t)out->open << 32 | (uint64_t)out->limit << 8 | out->baseline;
-    out->signature = base_hash64_seed(&flags, sizeof(flags), task->signature);
-    return out->baseline || out->open != GW_OPEN_NONE;
+    if (count == 1 && out[0].limit == POL_BUCKET_COUNT && !is_arm(&task->open[out[0].open])) {
+        first.term = version_term(task, task->open[out[0].open].release);
+    }
+    out[0].signature = base_hash64_seed(flags, sizeof(flags), task->signature);
+    out[0].task_id = task->task_id;
+    out[0].slot = task->slot;
+    out[0].open = count == 0 ? GW_OPEN_NONE : out[0].open;
+    out[0].limit = count == 0 ? 0 : out[0].limit;
+    out[0].term = first.term;
+    out[0].baseline = first.baseline;
+    return count == 0 ? 1 : count;
 }
 
 // ---- The list of tasks
@@ -125,13 +149,13 @@ static uint32_t position(const struct gw_cohort *cohort, uint64_t task_id)
     return low;
 }
 
-// Room for one more. The array of a large cohort is no larger than it must be, by an eighth.
-static bool reserve_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort)
+// Room for `more`. The array of a large cohort is no larger than it must be, by an eighth.
+static bool reserve_tasks(struct gw_cohorts *cohorts, struct gw_cohort *cohort, uint32_t more)
 {
-    if (cohort->task_count < cohort->task_capacity) {
+    if (cohort->task_count + more <= cohort->task_capacity) {
         return true;
     }
-    uint32_t wanted = cohort->task_capacity + cohort->task_capacity / 8 + 8;
+    uint32_t wanted = cohort->task_capacity + cohort->task_capacity / 8 + 8 + more;
     struct gw_cohort_task *grown = realloc(cohort->tasks, (size_t)wanted * sizeof(grown[0]));
     if (grown == NULL) {
         return false;
@@ -142,27 +166,40 @@ static bool reserve_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort)
     return true;
 }
 
-static void drop_task(struct gw_cohort *cohort, uint32_t at)
+// Takes the entries of a task, if there are any, out.
+static void drop_task(struct gw_cohort *cohort, uint32_t at, uint64_t task_id)
 {
-    cohort->digest -= cohort->tasks[at].term;
-    cohort->tasks_signature -= cohort->tasks[at].signature;
-    cohort->task_count--;
-    memmove(&cohort->tasks[at], &cohort->tasks[at + 1],
+    uint32_t count = 0;
+    while (at + count < cohort->task_count && cohort->tasks[at + count].task_id == task_id) {
+        cohort->digest -= cohort->tasks[at + count].term;
+        cohort->tasks_signature -= cohort->tasks[at + count].signature;
+        count++;
+    }
+    if (count == 0) {
+        return;
+    }
+    cohort->task_count -= count;
+    memmove(&cohort->tasks[at], &cohort->tasks[at + count],
             (cohort->task_count - at) * sizeof(cohort->tasks[0]));
 }
 
 static enum base_status put_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort, uint32_t at,
-                                 const struct gw_cohort_task *entry)
+                                 const struct gw_cohort_task *entries, uint32_t count)
 {
-    if (!reserve_task(cohorts, cohort)) {
+    if (count == 0) {
+        return BASE_OK;
+    }
+    if (!reserve_tasks(cohorts, cohort, count)) {
         return BASE_ERR_NOMEM;
     }
-    memmove(&cohort->tasks[at + 1], &cohort->tasks[at],
+    memmove(&cohort->tasks[at + count], &cohort->tasks[at],
             (cohort->task_count - at) * sizeof(cohort->tasks[0]));
-    cohort->tasks[at] = *entry;
-    cohort->task_count++;
-    cohort->digest += entry->term;
-    cohort->tasks_signature += entry->signature;
+    for (uint32_t i = 0; i < count; i++) {
+        cohort->tasks[at + i] = entries[i];
+        cohort->digest += entries[i].term;
+        cohort->tasks_signature += entries[i].signature;
+    }
+    cohort->task_count += count;
     return BASE_OK;
 }
 
@@ -170,13 +207,11 @@ static enum base_status put_task(struct gw_cohorts *cohorts, struct gw_cohort *c
 static enum base_status update_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort,
                                     const struct pol_attrs *attrs, const struct gw_plan_task *task)
 {
-    struct gw_cohort_task entry;
+    struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
     uint32_t at = position(cohort, task->task_id);
     cohorts->evaluated++;
-    if (at < cohort->task_count && cohort->tasks[at].task_id == task->task_id) {
-        drop_task(cohort, at);
-    }
-    return evaluate(task, attrs, &entry) ? put_task(cohorts, cohort, at, &entry) : BASE_OK;
+    drop_task(cohort, at, task->task_id);
+    return put_task(cohorts, cohort, at, entries, evaluate(task, attrs, entries));
 }
 
 // ---- A cohort
@@ -206,46 +241,89 @@ static enum base_status compile(struct gw_cohorts *cohorts, struct gw_cohort *co
     cohorts->compiled++;
     BASE_TRY(gw_plan_index_find(plan->index, attrs, &cohorts->candidates));
     for (uint32_t i = 0; i < cohorts->candidates.count; i++) {
-        struct gw_cohort_task entry;
+        struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
+        uint32_t count = evaluate(plan->tasks[cohorts->candidates.items[i]], attrs, entries);
         cohorts->evaluated++;
-        if (evaluate(plan->tasks[cohorts->candidates.items[i]], attrs, &entry)) {
-            BASE_TRY(put_task(cohorts, cohort, cohort->task_count, &entry));
-        }
+        BASE_TRY(put_task(cohorts, cohort, cohort->task_count, entries, count));
     }
     return apply_changes(cohorts, cohort, attrs, plan, gw_plan_index_generation(plan->index));
 }
 
-static bool is_partial(const struct gw_cohort_task *entry)
+// How many entries from `at` on are of one task.
+static uint32_t group_size(const struct gw_cohort *cohort, uint32_t at)
 {
-    return entry->limit > 0 && entry->limit < POL_BUCKET_COUNT;
+    uint32_t count = 1;
+    while (at + count < cohort->task_count &&
+           cohort->tasks[at + count].task_id == cohort->tasks[at].task_id) {
+        count++;
+    }
+    return count;
 }
 
+// Does it depend on the device who follows? A rollout that reaches nobody yet still keeps its
+// devices from the ones behind it.
+static bool is_partial(const struct gw_cohort_task *entries, uint32_t count,
+                       const struct gw_plan *plan)
+{
+    if (entries[0].open == GW_OPEN_NONE) {
+        return false;
+    }
+    bool arm = is_arm(&plan->tasks[entries[0].slot]->open[entries[0].open]);
+    bool share = entries[0].limit > 0 && entries[0].limit < POL_BUCKET_COUNT;
+    return count > 1 || share || (arm && entries[0].limit > 0);
+}
+
+static bool reserve_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohort, uint32_t count)
+{
+    if (count <= cohort->partial_capacity) {
+        return true;
+    }
+    struct gw_partial *grown = realloc(cohort->partials, (size_t)count * sizeof(grown[0]));
+    if (grown == NULL) {
+        return false;
+    }
+    cohorts->bytes += (uint64_t)(count - cohort->partial_capacity) * sizeof(grown[0]);
+    cohort->partials = grown;
+    cohort->partial_capacity = count;
+    return true;
+}
+
+static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
+                        const struct gw_cohort_task *entry, uint64_t term, bool last)
+{
+    const struct gw_plan_task *task = plan->tasks[entry->slot];
+    const struct gw_release *release = task->open[entry->open].release;
+    cohort->partials[cohort->partial_count++] = (struct gw_partial){
+        .salt_mix = pol_salt_mix(release->salt),
+        .delta = version_term(task, release) - term,
+        .arm = release->arm.to != 0 ? &release->arm : NULL,
+        .limit = entry->limit,
+        .last = last,
+    };
+}
+
+// Borrows arms from releases: the plan that the cohort was computed from keeps them.
 static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohort,
                                       const struct gw_plan *plan)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < cohort->task_count; i++) {
-        count += is_partial(&cohort->tasks[i]);
+    for (uint32_t at = 0; at < cohort->task_count;) {
+        uint32_t size = group_size(cohort, at);
+        count += is_partial(&cohort->tasks[at], size, plan) ? size : 0;
+        at += size;
     }
-    if (count > cohort->partial_capacity) {
-        struct gw_partial *grown = realloc(cohort->partials, (size_t)count * sizeof(grown[0]));
-        if (grown == NULL) {
-            return BASE_ERR_NOMEM;
-        }
-        cohorts->bytes += (uint64_t)(count - cohort->partial_capacity) * sizeof(grown[0]);
-        cohort->partials = grown;
-        cohort->partial_capacity = count;
+    if (!reserve_partials(cohorts, cohort, count)) {
+        return BASE_ERR_NOMEM;
     }
     cohort->partial_count = 0;
-    for (uint32_t i = 0; i < cohort->task_count; i++) {
-        const struct gw_cohort_task *entry = &cohort->tasks[i];
-        if (is_partial(entry)) {
-            const struct gw_plan_task *task = plan->tasks[entry->slot];
-            const struct gw_release *release = task->open[entry->open].release;
-            cohort->partials[cohort->partial_count++] =
-                (struct gw_partial){pol_salt_mix(release->salt),
-                                    version_term(task, release) - entry->term, entry->limit};
+    for (uint32_t at = 0; at < cohort->task_count;) {
+        uint32_t size = group_size(cohort, at);
+        const struct gw_cohort_task *entries = &cohort->tasks[at];
+        bool partial = is_partial(entries, size, plan);
+        for (uint32_t i = 0; partial && i < size; i++) {
+            add_partial(cohort, plan, &entries[i], entries[0].term, i + 1 == size);
         }
+        at += size;
     }
     return BASE_OK;
 }
@@ -275,19 +353,29 @@ uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
     uint64_t digest = cohort->digest;
     for (uint32_t i = 0; i < cohort->partial_count; i++) {
         const struct gw_partial *partial = &cohort->partials[i];
+        if (partial->arm != NULL && !pol_arm_has(partial->arm, device_id)) {
+            continue;
+        }
         bool in = pol_bucket_mixed(device_id, partial->salt_mix) < partial->limit;
         digest += in ? partial->delta : 0;
+        while (!cohort->partials[i].last) {
+            i++;
+        }
     }
     return digest;
 }
 
-void gw_cohort_facts(const struct gw_cohort_task *entry, const struct gw_plan_task *task,
-                     struct gw_device_facts *facts)
+void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
+                     const struct gw_plan_task *task, struct gw_device_facts *facts)
 {
-    facts->baseline_matched = entry->baseline;
-    if (entry->open != GW_OPEN_NONE) {
-        facts->open = &task->open[entry->open];
-        facts->admitted = entry->limit > 0 &&
-                          pol_bucket(facts->device_id, facts->open->release->salt) < entry->limit;
+    facts->baseline_matched = count > 0 && entries[0].baseline;
+    for (uint32_t i = 0; i < count && entries[i].open != GW_OPEN_NONE; i++) {
+        const struct gw_release *release = task->open[entries[i].open].release;
+        if (pol_arm_has(&release->arm, facts->device_id)) {
+            facts->open = &task->open[entries[i].open];
+            facts->admitted = entries[i].limit > 0 &&
+                              pol_bucket(facts->device_id, release->salt) < entries[i].limit;
+            return;
+        }
     }
 }

@@ -30,8 +30,8 @@ struct gw_control_call {
 // with gw_reply_busy.
 BASE_NODISCARD enum base_status gw_control_post(struct gw_worker *worker,
                                                 struct gw_control_call *call);
-// The same on the background thread, for work that costs CPU: `run` may use blobs there and nothing
-// else of the core.
+// The same on the background thread, for work that costs CPU: `run` may use blobs and
+// gw_preview_run there and nothing else of the core.
 BASE_NODISCARD enum base_status gw_background_post(struct gw_worker *worker,
                                                    struct gw_control_call *call);
 

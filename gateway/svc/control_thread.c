@@ -3,7 +3,7 @@
 // control thread, or on the caller of gw_core_tick when there is none.
 #include "svc/core_private.h"
 
-#include "svc/device_record.h"
+#include "svc/record_edit.h"
 
 #include <stdlib.h>
 
@@ -78,7 +78,7 @@ enum base_status gw_control_start(struct gw_core *core, struct base_error *error
     struct gw_control *control = &core->control;
     control->flush = calloc(GW_FLUSH_BATCH, sizeof(control->flush[0]));
     control->changes =
-        calloc((size_t)GW_FLUSH_BATCH * GW_DEVICE_MARKS_MAX, sizeof(control->changes[0]));
+        calloc((size_t)GW_FLUSH_BATCH * GW_RECORD_MERGE_CHANGES, sizeof(control->changes[0]));
     if (control->flush == NULL || control->changes == NULL) {
         return BASE_ERR_NOMEM;
     }

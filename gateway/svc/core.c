@@ -2,6 +2,7 @@
 // program's main thread, worker functions on the worker's, gw_core_publish on the control thread.
 #include "svc/core.h"
 
+#include "svc/causes.h"
 #include "svc/core_private.h"
 
 #include <stdio.h>
@@ -118,8 +119,10 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_attr_pool_new(&core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
+    BASE_TRY(gw_watch_new(core, &core->watch));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
+    BASE_TRY(gw_causes_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
     BASE_TRY(gw_director_load(core, error));
     gw_core_publish(core);
@@ -185,6 +188,7 @@ void gw_core_free(struct gw_core *core)
     gw_meta_unref(core->meta);
     gw_director_done(core);
     gw_catalog_done(core);
+    gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
@@ -338,6 +342,28 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 
 // ---- Plans
 
+static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
+{
+    if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
+        return;
+    }
+    if (open->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        if (out->retired_count < GW_PLAN_RETIRED_MAX) {
+            out->retired[out->retired_count++] = open->release;
+        }
+        return;
+    }
+    struct gw_plan_open *to = &out->open[out->open_count++];
+    to->release = open->release;
+    to->state = open->state;
+    if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
+        to->state.state = POL_ROLLOUT_RUNNING;
+    }
+    if (open->halted) {
+        to->state.state = POL_ROLLOUT_PAUSED;
+    }
+}
+
 static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
     const struct gw_core *core = ctx;
@@ -347,16 +373,8 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
         out->baseline = task->baseline->release;
     }
-    const struct gw_rollout *open = task->open;
-    if (open != NULL && open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        out->retired[out->retired_count++] = open->release;
-    } else if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
-        struct gw_plan_open *to = &out->open[out->open_count++];
-        to->release = open->release;
-        to->state = open->state;
-        if (open->halted) {
-            to->state.state = POL_ROLLOUT_PAUSED;
-        }
+    for (uint32_t k = 0; k < task->open_count; k++) {
+        fill_open(out, task->open[k]);
     }
     for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
         out->retired[out->retired_count++] = task->retired[k]->release;

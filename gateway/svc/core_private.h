@@ -30,6 +30,9 @@
 #define GW_HINT_SLICE     2000u // streams looked at before other work of the worker gets its turn
 #define GW_FLUSH_BATCH    4096u // devices of one background write
 #define GW_LATENCY_BOUNDS 14u
+#define GW_WATCH_ROLLOUTS 64u      // open rollouts of one walk over the devices
+#define GW_WATCH_BATCH    64u      // devices looked at with a shard's mutex held
+#define GW_WATCH_WORK     1000000u // device-rollout pairs looked at in one tick
 
 // ---- Control-owned
 
@@ -47,7 +50,19 @@ struct gw_rollout {
     uint64_t simulation_completed;
     uint64_t simulation_failed;
     uint64_t log_seq; // of the last line
-    bool halted;      // it has to go back, but that could not be stored yet: no new offers
+    uint64_t revision;
+    char created_by[GW_LOG_BY_MAX + 1];
+    struct pol_hazard control_hazard; // of the control cohorts of the stages before
+    struct pol_test_report shown;
+    struct pol_counts observed; // logged last
+    uint64_t observed_us;
+    enum pol_verdict observed_verdict;
+    enum pol_reason observed_reason;
+    struct pol_pace_state pace;
+    bool paced;             // the next two are set
+    uint64_t paced_offers;  // of the release when pacing began in this process
+    uint64_t paced_offered; // ... and what the tally had then
+    bool halted;            // it has to go back, but that could not be stored yet: no new offers
 };
 
 struct gw_task {
@@ -57,7 +72,8 @@ struct gw_task {
     uint64_t created_s;
     uint64_t release_counter;
     struct gw_rollout *baseline;
-    struct gw_rollout *open; // draft, running, paused or rolling back
+    uint32_t open_count;
+    struct gw_rollout *open[GW_PLAN_OPEN_MAX]; // not closed; highest priority first, then the older
     uint32_t retired_count;
     struct gw_rollout *retired[GW_PLAN_RETIRED_MAX]; // newest first
 };
@@ -88,6 +104,7 @@ struct gw_background {
 };
 
 struct gw_blob_cache;
+struct gw_watch;
 
 struct gw_core {
     struct base_clock_port clock;
@@ -112,6 +129,7 @@ struct gw_core {
     struct gw_attr_pool *pool;
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
+    struct gw_watch *watch;
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;
@@ -130,6 +148,7 @@ struct gw_core {
     _Atomic uint64_t reports_unknown;
     _Atomic uint64_t records_corrupt;
     _Atomic uint64_t decisions;
+    _Atomic uint64_t pages; // stages that got no data for too long
 };
 
 // Microseconds that never go backwards while the process lives and continue, by the wall clock,
@@ -146,6 +165,7 @@ struct gw_worker_stats {
     _Atomic uint64_t checkins_settled; // nothing to offer, known from the last time or just now
     _Atomic uint64_t checkins_asked;   // for pairs
     _Atomic uint64_t checkins_offered;
+    _Atomic uint64_t checkins_held; // by a rate, a cap or a window
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;
     _Atomic uint64_t reports;
@@ -236,9 +256,17 @@ struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
+// In its place among the open ones; false when there are GW_PLAN_OPEN_MAX.
+bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
 bool gw_rollouts_tick(struct gw_core *core);
 enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error);
+
+// ---- The walk over all devices: the control thread's
+
+enum base_status gw_watch_new(struct gw_core *core, struct gw_watch **out);
+void gw_watch_free(struct gw_watch *watch); // accepts NULL
+void gw_watch_step(struct gw_watch *watch); // at each tick
 
 // ---- Devices
 

@@ -1,10 +1,10 @@
 // Codec of device records. Pure; the writer thread and the start-up scan call it.
 //
-//   record  := u8 version(1), u8 has_epoch, u32 first_seen_s, u32 last_seen_s, u32 epoch,
+//   record  := u8 version(2), u8 has_epoch, u32 first_seen_s, u32 last_seen_s, u32 epoch,
 //              u32 previous_epoch, u64 report_seq, varint attrs_size, attrs, varint count,
 //              count x outcome
-//   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s, u8 stage, u8 bits,
-//              u8 last_kind
+//   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s,
+//              u32 activated_s, u8 stage, u8 tries, u16 bits, u8 last_kind
 #include "svc/device_record.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 size_t gw_device_record_encode(const struct gw_device_record *record,
                                uint8_t out[GW_DEVICE_RECORD_BYTES_MAX])
@@ -35,11 +35,13 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
         base_writer_u64(&writer, outcome->fingerprint);
         base_writer_u32(&writer, outcome->offered_s);
         base_writer_u32(&writer, outcome->updated_s);
+        base_writer_u32(&writer, outcome->activated_s);
         base_writer_u8(&writer, outcome->stage);
-        base_writer_u8(&writer, outcome->bits);
+        base_writer_u8(&writer, outcome->tries);
+        base_writer_u16(&writer, outcome->bits);
         base_writer_u8(&writer, outcome->last_kind);
     }
-    // 30 + 2 + 512 + 1 + 32 * 27 bytes at most.
+    // 30 + 2 + 512 + 1 + 32 * 33 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }
@@ -67,8 +69,10 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
         outcome->fingerprint = base_reader_u64(&reader);
         outcome->offered_s = base_reader_u32(&reader);
         outcome->updated_s = base_reader_u32(&reader);
+        outcome->activated_s = base_reader_u32(&reader);
         outcome->stage = base_reader_u8(&reader);
-        outcome->bits = base_reader_u8(&reader);
+        outcome->tries = base_reader_u8(&reader);
+        outcome->bits = base_reader_u16(&reader);
         outcome->last_kind = base_reader_u8(&reader);
         if (outcome->stage >= 16) {
             return BASE_ERR_CORRUPT;
@@ -88,9 +92,14 @@ struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
     return NULL;
 }
 
-uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind)
+uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
 {
     uint32_t next = bits;
+    if ((bits & GW_OUTCOME_CONTROL) != 0) {
+        next |= kind == WIRE_OUTCOME_RAN ? (uint32_t)GW_OUTCOME_RAN : 0;
+        next |= wire_outcome_is_failure(kind) ? (uint32_t)GW_OUTCOME_FAILED | GW_OUTCOME_RAN : 0;
+        return (uint16_t)next;
+    }
     switch (kind) {
     case WIRE_OUTCOME_DOWNLOADED:
         next |= GW_OUTCOME_DOWNLOADED;
@@ -98,7 +107,8 @@ uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind)
     case WIRE_OUTCOME_ACTIVATED:
         // It is on the version now, whatever it went back from earlier.
         next |= GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED;
-        next &= ~(uint32_t)(GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED);
+        next &= ~(uint32_t)(GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED | GW_OUTCOME_RETRY |
+                            GW_OUTCOME_RETRY_GIVEN);
         break;
     case WIRE_OUTCOME_RAN:
         next |= GW_OUTCOME_RAN;
@@ -118,5 +128,5 @@ uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind)
         }
         break;
     }
-    return (uint8_t)(next | GW_OUTCOME_OFFERED);
+    return (uint16_t)(next | GW_OUTCOME_OFFERED);
 }

@@ -10,10 +10,12 @@
 struct gw_record_outcome {
     uint64_t rollout_id;
     uint64_t fingerprint;
-    uint32_t offered_s; // when the device entered; never changes
+    uint32_t offered_s; // when the device entered
     uint32_t updated_s;
-    uint8_t stage; // in which it entered; never changes
-    uint8_t bits;  // enum gw_outcome_bit
+    uint32_t activated_s; // 0: never
+    uint8_t stage;        // in which it entered
+    uint8_t tries;        // attempts after the first
+    uint16_t bits;        // enum gw_outcome_bit
     uint8_t last_kind;
 };
 
@@ -37,7 +39,7 @@ BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, si
                                                         struct gw_device_record *out);
 struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
                                                 uint64_t rollout_id);
-// What an outcome does to the bits.
-uint8_t gw_outcome_step(uint8_t bits, enum wire_outcome_kind kind);
+// What an outcome does to the bits. Of control it changes only whether it ran or failed.
+uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind);
 
 #endif

@@ -2,6 +2,8 @@
 // see device_table.h for who calls from where. Counters are relaxed atomics.
 #include "svc/device_table.h"
 
+#include "svc/devices.h"
+
 #include "base/check.h"
 #include "base/prng.h"
 
@@ -236,13 +238,21 @@ static void drop_closed_marks(struct gw_device_table *table, struct entry *entry
     entry->mark_count = kept;
 }
 
+static struct gw_device_mark *find_mark(struct entry *entry, uint32_t rollout)
+{
+    for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
+        if (mark_at(entry, i)->rollout == rollout) {
+            return mark_at(entry, i);
+        }
+    }
+    return NULL;
+}
+
 static bool add_mark(struct gw_device_table *table, struct shard *shard, struct entry *entry,
                      struct gw_device_mark mark)
 {
-    for (uint32_t i = 0; i < entry->mark_count; i++) {
-        if (mark_at(entry, i)->rollout == mark.rollout) {
-            return false;
-        }
+    if (find_mark(entry, mark.rollout) != NULL) {
+        return false;
     }
     if (entry->mark_count == INLINE_MARKS || entry->mark_count == GW_DEVICE_MARKS_MAX) {
         drop_closed_marks(table, entry);
@@ -278,10 +288,10 @@ static void snapshot(struct entry *entry, struct gw_device_snapshot *out)
 
 // ---- What callers do
 
-static void touch_one(struct gw_device_table *table, const struct gw_device_touch *touch)
+// The shard's mutex is held. NULL: there is no room.
+static struct entry *touch_entry(struct gw_device_table *table, struct shard *shard, uint64_t hash,
+                                 const struct gw_device_touch *touch)
 {
-    uint64_t hash;
-    struct shard *shard = shard_lock(table, touch->device_id, &hash);
     struct entry *entry = find(shard, hash, touch->device_id);
     bool dirty = false;
     if (entry == NULL) {
@@ -303,6 +313,14 @@ static void touch_one(struct gw_device_table *table, const struct gw_device_touc
             set_dirty(table, shard, entry);
         }
     }
+    return entry;
+}
+
+static void touch_one(struct gw_device_table *table, const struct gw_device_touch *touch)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, touch->device_id, &hash);
+    (void)touch_entry(table, shard, hash, touch);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -358,6 +376,19 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
     pthread_mutex_unlock(&shard->lock);
 }
 
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, touch->device_id, &hash);
+    const struct entry *entry = touch_entry(table, shard, hash, touch);
+    bool settled =
+        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    pthread_mutex_unlock(&shard->lock);
+    return settled;
+}
+
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
                              uint64_t signature)
 {
@@ -378,15 +409,114 @@ bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, 
     struct shard *shard = shard_lock(table, device_id, &hash);
     struct entry *entry = find(shard, hash, device_id);
     if (entry != NULL) {
-        struct gw_device_mark mark = {
-            .rollout = rollout, .offered_s = now_s, .stage = stage, .dirty = 1};
-        news = add_mark(table, shard, entry, mark);
+        struct gw_device_mark mark = {.rollout = rollout,
+                                      .offered_s = now_s,
+                                      .bits = GW_OUTCOME_OFFERED,
+                                      .stage = stage & 15u,
+                                      .dirty = 1};
+        struct gw_device_mark *known = find_mark(entry, rollout);
+        if (known != NULL && (known->bits & GW_OUTCOME_CONTROL) != 0) {
+            *known = mark;
+            news = true;
+        } else if (known == NULL) {
+            news = add_mark(table, shard, entry, mark);
+        }
         if (news) {
             set_dirty(table, shard, entry);
         }
     }
     pthread_mutex_unlock(&shard->lock);
     return news;
+}
+
+bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
+                          struct gw_device_mark *out)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, device_id, &hash);
+    const struct gw_device_mark *mark = find_mark(find(shard, hash, device_id), rollout);
+    if (mark != NULL) {
+        *out = *mark;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return mark != NULL;
+}
+
+void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, device_id, &hash);
+    struct entry *entry = find(shard, hash, device_id);
+    struct gw_device_mark *mark = find_mark(entry, rollout);
+    if (mark != NULL && (mark->bits & GW_OUTCOME_RETRY) != 0 &&
+        (mark->bits & GW_OUTCOME_RETRY_GIVEN) == 0) {
+        mark->bits |= GW_OUTCOME_RETRY_GIVEN;
+        mark->tries = (mark->tries + 1u) & 15u;
+        mark->dirty = 1;
+        set_dirty(table, shard, entry);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
+                            const struct gw_device_mark *mark)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, device_id, &hash);
+    struct entry *entry = find(shard, hash, device_id);
+    struct gw_device_mark *known = find_mark(entry, mark->rollout);
+    if (known != NULL) {
+        // Offered meanwhile, or told to try again: that is newer than what the writer saw.
+        bool newer = known->dirty != 0 && ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0;
+        if (!newer) {
+            uint8_t tries = known->tries > mark->tries ? known->tries : mark->tries;
+            uint8_t dirty = known->dirty;
+            *known = *mark;
+            known->tries = tries & 15u;
+            known->dirty = dirty;
+        }
+    } else if (entry != NULL) {
+        (void)add_mark(table, shard, entry, *mark);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
+static void visit_one(struct gw_device_table *table, struct shard *shard, struct entry *entry,
+                      gw_device_visit_fn visit, void *ctx)
+{
+    struct gw_device_visit seen;
+    seen.device_id = entry->device_id;
+    seen.attrs_id = entry->attrs_id;
+    seen.last_seen_s = entry->last_seen_s;
+    seen.changed = false;
+    seen.mark_count = entry->mark_count;
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        seen.marks[i] = *mark_at(entry, i);
+    }
+    visit(ctx, &seen);
+    if (!seen.changed) {
+        return;
+    }
+    for (uint32_t i = 0; i < entry->mark_count; i++) {
+        *mark_at(entry, i) = seen.marks[i];
+    }
+    for (uint32_t i = entry->mark_count; i < seen.mark_count; i++) {
+        (void)add_mark(table, shard, entry, seen.marks[i]);
+    }
+    set_dirty(table, shard, entry);
+}
+
+uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard_index, uint32_t from,
+                              uint32_t count, gw_device_visit_fn visit, void *ctx)
+{
+    struct shard *shard = &table->shards[shard_index % GW_DEVICE_TABLE_SHARDS];
+    uint32_t done = 0;
+    pthread_mutex_lock(&shard->lock);
+    for (; done < count && from + done < shard->count; done++) {
+        visit_one(table, shard, entry_at(shard, from + done), visit, ctx);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return done;
 }
 
 bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,

@@ -4,7 +4,7 @@
 // it, is what several threads write: workers (touches, offers), the writer thread (reports made
 // durable) and the control thread (flushing, queries). It is split in shards, each with a mutex
 // held for one device at a time; nothing is called with a shard's mutex held but the `is_open`
-// question given at creation.
+// question given at creation and the visitor of a walk.
 //
 // It answers without the store: was this device seen, what did it have when we last found nothing
 // to offer, which of its reports are durable, was it offered this rollout. What has to reach the
@@ -25,13 +25,16 @@
 
 struct gw_device_table;
 
-// The device was offered an open rollout; `dirty` until the store knows.
+// What the device has to do with an open rollout: it was offered it, or is its control; `dirty`
+// until the store knows.
 struct gw_device_mark {
-    uint32_t rollout; // number in the tally
-    uint32_t offered_s;
-    uint8_t stage;
+    uint32_t rollout;     // number in the tally
+    uint32_t offered_s;   // or drawn as control
+    uint32_t activated_s; // 0: not yet
+    uint16_t bits;        // enum gw_outcome_bit
+    uint8_t stage : 4;
+    uint8_t tries : 4;
     uint8_t dirty;
-    uint16_t unused;
 };
 
 struct gw_device_touch {
@@ -70,7 +73,16 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
                             uint64_t signature);
 bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
                              uint64_t signature);
-// Offered an open rollout. True when that is news.
+// Both in one look: seen now, and settled?
+bool gw_device_table_touch_settled(struct gw_device_table *table,
+                                   const struct gw_device_touch *touch, uint64_t digest,
+                                   uint64_t signature);
+// What the device has to do with a rollout. False: nothing.
+bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
+                          struct gw_device_mark *out);
+// Told that it may try again; counts once for each failure.
+void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout);
+// Offered an open rollout. True when that is news (a device that was its control is none any more).
 bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                              uint8_t stage, uint32_t now_s);
 // Are all reports up to `seq` of `epoch` durable already?
@@ -79,6 +91,26 @@ bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_i
 // The writer made them durable; the device's dirty marks went with them.
 void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
                               uint64_t seq);
+
+// The writer made a report about an open rollout durable: the device's mark follows the record.
+void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
+                            const struct gw_device_mark *mark);
+
+// One device of a walk over the table: a copy whose marks the visitor may change, and to which it
+// may append; what it changed (`changed`) is written back, and reaches the disk.
+struct gw_device_visit {
+    uint64_t device_id;
+    uint32_t attrs_id;
+    uint32_t last_seen_s;
+    bool changed;
+    uint32_t mark_count;
+    struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
+};
+typedef void (*gw_device_visit_fn)(void *ctx, struct gw_device_visit *visit);
+// Visits devices `from`.. of a shard, at most `count`, with the shard's mutex held. Returns how
+// many; fewer than `count` at the shard's end.
+uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard, uint32_t from,
+                              uint32_t count, gw_device_visit_fn visit, void *ctx);
 
 // Takes up to `capacity` dirty devices, which are clean then.
 uint32_t gw_device_table_take_dirty(struct gw_device_table *table, struct gw_device_snapshot *out,

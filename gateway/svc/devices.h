@@ -25,6 +25,9 @@ enum gw_outcome_bit {
     GW_OUTCOME_ROLLED_BACK = 1u << 5,
     GW_OUTCOME_NOT_APPLICABLE = 1u << 6,
     GW_OUTCOME_REMOVED = 1u << 7,
+    GW_OUTCOME_CONTROL = 1u << 8,      // was offered nothing: it is watched beside the updated
+    GW_OUTCOME_RETRY = 1u << 9,        // failed, but may try again: no failure yet
+    GW_OUTCOME_RETRY_GIVEN = 1u << 10, // ... and was told so
 };
 
 struct gw_device_outcome {
@@ -35,7 +38,8 @@ struct gw_device_outcome {
     uint32_t offered_s;   // Unix seconds; 0: never (told by a report alone)
     uint32_t updated_s;
     uint8_t stage;     // the stage in which the device entered
-    uint8_t bits;      // enum gw_outcome_bit
+    uint8_t tries;     // attempts after the first
+    uint16_t bits;     // enum gw_outcome_bit
     uint8_t last_kind; // enum wire_outcome_kind of the last report; 0: none
 };
 

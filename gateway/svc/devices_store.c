@@ -32,7 +32,7 @@ static enum base_status apply_flush(struct gw_store_txn *txn, struct gw_store_op
             .txn = txn,
             .device_id = flush->devices[i].device_id,
             .changes = flush->core->control.changes + flush->change_count,
-            .change_capacity = GW_DEVICE_MARKS_MAX,
+            .change_capacity = GW_RECORD_MERGE_CHANGES,
         };
         BASE_TRY(gw_record_edit_begin(&edit, &flush->devices[i]));
         BASE_TRY(gw_record_edit_end(&edit));
@@ -99,7 +99,13 @@ static void load_outcomes(struct gw_core *core, const struct gw_device_record *r
         };
         if (rollout.open && snapshot->mark_count < GW_DEVICE_MARKS_MAX) {
             snapshot->marks[snapshot->mark_count++] = (struct gw_device_mark){
-                .rollout = rollout.index, .offered_s = outcome->offered_s, .stage = outcome->stage};
+                .rollout = rollout.index,
+                .offered_s = outcome->offered_s,
+                .activated_s = outcome->activated_s,
+                .bits = outcome->bits,
+                .stage = outcome->stage & 15u,
+                .tries = outcome->tries & 15u,
+            };
         }
     }
     gw_tally_apply(core->tally, changes, count);
@@ -179,6 +185,7 @@ static void view_outcome(struct gw_core *core, const struct gw_record_outcome *o
         .offered_s = outcome->offered_s,
         .updated_s = outcome->updated_s,
         .stage = outcome->stage,
+        .tries = outcome->tries,
         .bits = outcome->bits,
         .last_kind = outcome->last_kind,
     };
@@ -214,7 +221,7 @@ static void view_memory(struct gw_core *core, const struct gw_device_snapshot *s
                                                 .offered_s = snapshot->marks[i].offered_s,
                                                 .updated_s = snapshot->marks[i].offered_s,
                                                 .stage = snapshot->marks[i].stage,
-                                                .bits = GW_OUTCOME_OFFERED};
+                                                .bits = snapshot->marks[i].bits};
             view_outcome(core, &outcome, out);
         }
     }

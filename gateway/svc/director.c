@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_PER_TASK (3u + GW_PLAN_RETIRED_MAX)
+#define ENTRIES_PER_TASK (2u + 2u * GW_PLAN_OPEN_MAX + GW_PLAN_RETIRED_MAX)
 
 // ---- Metadata, counted
 
@@ -140,13 +140,15 @@ static void list_revert(struct listing *listing, uint32_t scenario,
 // no new metadata; the newest one stays listed, so that the highest counter never goes back.
 static void list_task(struct listing *listing, uint32_t scenario, const struct gw_task *task)
 {
-    const struct gw_rollout *open = task->open;
     const struct gw_rollout *baseline = task->baseline;
     uint64_t highest = 0;
-    if (open != NULL && open->state.state != POL_ROLLOUT_DRAFT) {
-        highest = open->release->release_counter;
-        list(listing, scenario, task->task_id, highest, &open->release->manifest);
-        list_revert(listing, scenario, open->release);
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_release *open = task->open[i]->release;
+        if (task->open[i]->state.state != POL_ROLLOUT_DRAFT) {
+            highest = open->release_counter > highest ? open->release_counter : highest;
+            list(listing, scenario, task->task_id, open->release_counter, &open->manifest);
+            list_revert(listing, scenario, open);
+        }
     }
     for (uint32_t i = 0; i < task->retired_count; i++) {
         const struct gw_release *retired = task->retired[i]->release;
@@ -174,8 +176,10 @@ static enum base_status list_all(struct gw_core *core, struct listing *listing)
     for (uint32_t i = 0; i < catalog->task_count; i++) {
         const struct gw_task *task = catalog->tasks[i];
         struct base_str name = wire_scenario_of(base_str_of(task->name));
-        bool released = task->baseline != NULL || task->retired_count > 0 ||
-                        (task->open != NULL && task->open->state.state != POL_ROLLOUT_DRAFT);
+        bool released = task->baseline != NULL || task->retired_count > 0;
+        for (uint32_t k = 0; k < task->open_count; k++) {
+            released = released || task->open[k]->state.state != POL_ROLLOUT_DRAFT;
+        }
         uint32_t scenario = released ? scenario_index(&core->director, name) : UINT32_MAX;
         if (scenario != UINT32_MAX) {
             list_task(listing, scenario, task);

@@ -366,9 +366,11 @@ static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manif
                            struct base_str by, struct base_str reason)
 {
     struct gw_rollout_who who = {.by = by, .comment = reason};
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        const struct gw_rollout *open = core->catalog.tasks[i]->open;
-        if (open != NULL && wire_sha256_equal(&open->release->manifest, manifest)) {
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        const struct gw_rollout *open = core->catalog.rollouts[i];
+        bool closed = open->state.state == POL_ROLLOUT_COMPLETED ||
+                      open->state.state == POL_ROLLOUT_ROLLED_BACK;
+        if (!closed && wire_sha256_equal(&open->release->manifest, manifest)) {
             struct gw_rollout_view view;
             struct base_error ignored = {0};
             if (gw_rollout_command(core, open->release->id, POL_COMMAND_ABORT, &who, &view,

@@ -122,10 +122,9 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     struct base_str id = {device, WIRE_DEVICE_HEX};
     gw_count(&worker->stats.checkins, 1);
     BASE_TRY(gw_checkin_read(worker, id, profile, checkin, &problem));
-    gw_worker_touch(worker, checkin->device_id, checkin->cohort->attrs_id,
-                    gw_core_now_s(worker->core));
+    bool current = gw_checkin_current(worker, checkin);
     gw_worker_flush_touches(worker); // its next request must find these attributes
-    if (gw_checkin_current(worker, checkin)) {
+    if (current) {
         return BASE_OK;
     }
     gw_checkin_offers(worker, checkin, WIRE_OFFERS_BYTES_MAX - 64, offers);

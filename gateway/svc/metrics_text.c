@@ -95,6 +95,8 @@ static const struct row worker_rows[] = {
            "Devices that differ and for which there is nothing to offer."),
     WORKER(checkins_asked, "checkins_asked_total", "counter", "Devices asked for their pairs."),
     WORKER(checkins_offered, "checkins_offered_total", "counter", "Devices given offers."),
+    WORKER(checkins_held, "checkins_held_total", "counter",
+           "Devices whose offer a rate, a cap or a window held back."),
     WORKER(checkins_bad, "checkins_bad_total", "counter", "Malformed check-ins."),
     WORKER(offers, "offers_total", "counter", "Offers given."),
     WORKER(reports, "reports_total", "counter", "Reports received."),
@@ -177,6 +179,8 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
     value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
           atomic_load_explicit(&core->decisions, memory_order_relaxed));
+    value(text, "pages_total", "counter", "Stages in which nobody completed for too long.",
+          atomic_load_explicit(&core->pages, memory_order_relaxed));
     const struct gw_director *director = &core->director;
     value(text, "director_answers_total", "counter", "Answers signed for devices.",
           atomic_load_explicit(&director->answers, memory_order_relaxed));

@@ -319,6 +319,21 @@ static void take_revert(const struct gw_plan_task *task, const struct gw_device_
     }
 }
 
+// Nothing leads from a retired version to what the device should have (the baseline changed while
+// the rollout was open): where its own way back leads is still better than to stay.
+static void leave_retired(const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                          struct gw_want *want)
+{
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        const struct gw_release *retired = task->retired[i];
+        if (facts->have == retired->version_id && facts->counter <= retired->release_counter + 1) {
+            want->statement = &retired->revert;
+            want->release = retired;
+            return;
+        }
+    }
+}
+
 static struct gw_want want_baseline(const struct gw_plan_task *task,
                                     const struct gw_device_facts *facts)
 {
@@ -349,6 +364,9 @@ static struct gw_want want_baseline(const struct gw_plan_task *task,
     if (want.statement == NULL && facts->counter <= baseline->release_counter) {
         want.statement = last_statement(baseline);
         want.release = baseline;
+    }
+    if (want.statement == NULL && on_retired) {
+        leave_retired(task, facts, &want);
     }
     return want;
 }

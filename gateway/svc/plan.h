@@ -11,8 +11,8 @@
 
 #include "svc/release.h"
 
-#define GW_PLAN_RETIRED_MAX  4u    // rolled-back releases of a task whose way back is still offered
-#define GW_PLAN_OPEN_MAX     8u    // open rollouts of a task
+#define GW_PLAN_RETIRED_MAX  4u // rolled-back releases of a task whose way back is still offered
+#define GW_PLAN_OPEN_MAX     GW_TASK_OPEN_MAX
 #define GW_PLAN_CHANGES_MAX  1024u // changed tasks a plan remembers
 #define GW_ANCHOR_VALUES_MAX 64u   // values of a release in the index; with more it is for all
 

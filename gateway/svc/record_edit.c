@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define ARCHIVE_VERSION 1
+#define ARCHIVE_VERSION 2
 
 void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_ARCHIVE_BYTES])
 {
@@ -26,6 +26,9 @@ void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_AR
     base_writer_u64(&writer, counts->not_applicable);
     base_writer_u64(&writer, counts->rolled_back);
     base_writer_u64(&writer, counts->on_version);
+    base_writer_u64(&writer, counts->control);
+    base_writer_u64(&writer, counts->control_completed);
+    base_writer_u64(&writer, counts->control_failed);
     base_check(writer.status == BASE_OK);
 }
 
@@ -45,6 +48,9 @@ enum base_status gw_archive_decode(const uint8_t *bytes, size_t size, struct gw_
     out->not_applicable = base_reader_u64(&reader);
     out->rolled_back = base_reader_u64(&reader);
     out->on_version = base_reader_u64(&reader);
+    out->control = base_reader_u64(&reader);
+    out->control_completed = base_reader_u64(&reader);
+    out->control_failed = base_reader_u64(&reader);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
@@ -69,6 +75,42 @@ static enum base_status read_record(struct gw_record_edit *edit)
     return BASE_OK;
 }
 
+void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                          uint8_t stage, uint32_t offered_s)
+{
+    gw_record_edit_set(edit, outcome, 0, NULL);
+    outcome->stage = stage;
+    outcome->offered_s = offered_s;
+    outcome->updated_s = offered_s;
+    outcome->activated_s = 0;
+    outcome->tries = 0;
+    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED, NULL);
+}
+
+// What the table knows first: offers, who is control and completed as such, and attempts.
+static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark *mark)
+{
+    uint64_t rollout_id = gw_tally_rollout_id(edit->core->tally, mark->rollout);
+    if (rollout_id == 0) {
+        return;
+    }
+    struct gw_record_outcome *outcome =
+        gw_record_edit_outcome(edit, rollout_id, mark->stage, mark->offered_s, mark->bits);
+    if (outcome == NULL) {
+        return;
+    }
+    bool was_control = (outcome->bits & GW_OUTCOME_CONTROL) != 0;
+    bool is_control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
+    if (was_control && !is_control) {
+        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s);
+    } else if (is_control && was_control && (mark->bits & ~(uint32_t)outcome->bits) != 0) {
+        gw_record_edit_set(edit, outcome, outcome->bits | mark->bits, NULL);
+    } else if (!is_control && mark->tries > outcome->tries) {
+        outcome->tries = mark->tries;
+        gw_record_edit_set(edit, outcome, outcome->bits | GW_OUTCOME_RETRY_GIVEN, NULL);
+    }
+}
+
 static void merge_memory(struct gw_record_edit *edit, const struct gw_device_snapshot *snapshot)
 {
     struct gw_device_record *record = &edit->record;
@@ -88,11 +130,7 @@ static void merge_memory(struct gw_record_edit *edit, const struct gw_device_sna
         edit->dirty = true;
     }
     for (uint32_t i = 0; i < snapshot->mark_count; i++) {
-        const struct gw_device_mark *mark = &snapshot->marks[i];
-        uint64_t rollout_id = gw_tally_rollout_id(edit->core->tally, mark->rollout);
-        if (rollout_id != 0) {
-            (void)gw_record_edit_outcome(edit, rollout_id, mark->stage, mark->offered_s);
-        }
+        merge_mark(edit, &snapshot->marks[i]);
     }
 }
 
@@ -137,6 +175,9 @@ static enum base_status archive(struct gw_record_edit *edit,
     counts.not_applicable += one.not_applicable;
     counts.rolled_back += one.rolled_back;
     counts.on_version += one.on_version;
+    counts.control += one.control;
+    counts.control_completed += one.control_completed;
+    counts.control_failed += one.control_failed;
     uint8_t bytes[GW_ARCHIVE_BYTES];
     gw_archive_encode(&counts, bytes);
     return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
@@ -165,7 +206,7 @@ static bool make_room(struct gw_record_edit *edit)
 }
 
 struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
-                                                 uint8_t stage, uint32_t offered_s)
+                                                 uint8_t stage, uint32_t offered_s, uint16_t bits)
 {
     struct gw_record_outcome *outcome = gw_device_record_find(&edit->record, rollout_id);
     if (outcome != NULL) {
@@ -177,12 +218,12 @@ struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, ui
     outcome = &edit->record.outcomes[edit->record.outcome_count++];
     *outcome = (struct gw_record_outcome){
         .rollout_id = rollout_id, .stage = stage, .offered_s = offered_s, .updated_s = offered_s};
-    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED, NULL);
+    gw_record_edit_set(edit, outcome, bits, NULL);
     return outcome;
 }
 
 void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                        uint8_t bits, const struct wire_outcome *said)
+                        uint16_t bits, const struct wire_outcome *said)
 {
     struct gw_tally_change change = {
         .rollout_id = outcome->rollout_id,

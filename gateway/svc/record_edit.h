@@ -19,22 +19,27 @@ struct gw_record_edit {
     uint32_t change_capacity;
 };
 
+// Changes that merging what memory has may cause.
+#define GW_RECORD_MERGE_CHANGES (2u * GW_DEVICE_MARKS_MAX)
 // Reads the record, or begins one, and merges what memory has that the disk has not (attributes,
 // last seen, offers). `snapshot` NULL: look the device up in the table.
 BASE_NODISCARD enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
                                                      const struct gw_device_snapshot *snapshot);
-// The device's outcome in a rollout, made when it is not there: entered at `offered_s` in `stage`.
-// NULL: the record is full of open rollouts.
+// The device's outcome in a rollout, made when it is not there: entered at `offered_s` in `stage`
+// with `bits`. NULL: the record is full of open rollouts.
 struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, uint64_t rollout_id,
-                                                 uint8_t stage, uint32_t offered_s);
+                                                 uint8_t stage, uint32_t offered_s, uint16_t bits);
 // Sets the bits of an outcome and notes the change.
 void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                        uint8_t bits, const struct wire_outcome *said);
+                        uint16_t bits, const struct wire_outcome *said);
+// A device that was control and has the release after all begins anew, in another stage.
+void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
+                          uint8_t stage, uint32_t offered_s);
 // Puts the record when it is dirty.
 BASE_NODISCARD enum base_status gw_record_edit_end(struct gw_record_edit *edit);
 
 // Stored form of counts that outlived their outcomes.
-#define GW_ARCHIVE_BYTES 72u
+#define GW_ARCHIVE_BYTES 96u
 void gw_archive_encode(const struct gw_rollout_counts *counts, uint8_t out[GW_ARCHIVE_BYTES]);
 BASE_NODISCARD enum base_status gw_archive_decode(const uint8_t *bytes, size_t size,
                                                   struct gw_rollout_counts *out);

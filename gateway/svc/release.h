@@ -28,6 +28,8 @@ struct gw_release {
     uint64_t salt;
     uint64_t release_counter;
     uint32_t execution_timeout_s;
+    uint16_t priority;
+    struct pol_arm arm;
     struct wire_sha256 manifest;
     char task[WIRE_TASK_NAME_MAX + 1];
     struct pol_target target;
@@ -38,14 +40,20 @@ struct gw_release {
     struct gw_statement revert;
     enum wire_release_kind revert_kind; // REVERT or REMOVE
     uint64_t revert_version_id;         // where a REVERT leads; 0 for REMOVE
-    struct base_arena arena;            // all of the above that is pointed to
-    const uint8_t *spec;                // the stored bytes, in the arena
+    // The one thing that changes: offers that may still be made, handed out by the control thread
+    // and taken by workers. Negative or 0: none now.
+    _Atomic int64_t offers_left;
+    _Atomic uint64_t offers_made; // by this process, each device once
+    struct base_arena arena;      // all of the above that is pointed to
+    const uint8_t *spec;          // the stored bytes, in the arena
     size_t spec_bytes;
 };
 
-// Appends the stored form of `spec`. Checks sizes and names only; the rest is checked by
-// gw_release_new. INVALID, TOO_LARGE, NOMEM.
+// Appends the stored form of `spec`; what a stage leaves to GW_STAGE_DEFAULT_S becomes a multiple
+// of `checkin_interval_s`. Checks sizes and names only; the rest is checked by gw_release_new.
+// INVALID, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status gw_release_encode(const struct gw_rollout_spec *spec,
+                                                  uint32_t checkin_interval_s,
                                                   struct base_buffer *out,
                                                   struct base_error *error);
 // Copies `bytes`, parses and checks everything: targets, stages, that the statements parse and
@@ -55,5 +63,10 @@ BASE_NODISCARD enum base_status gw_release_new(const uint8_t *bytes, size_t size
                                                struct base_error *error);
 struct gw_release *gw_release_ref(struct gw_release *release);
 void gw_release_unref(struct gw_release *release); // accepts NULL
+
+#define GW_OFFERS_UNLIMITED INT64_MAX
+// One offer of those left. False: none is.
+bool gw_release_take_offer(struct gw_release *release);
+void gw_release_return_offer(struct gw_release *release);
 
 #endif

@@ -1,10 +1,9 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(2), u64 id, u64 salt, u64 counter, u32 timeout_s, manifest[32], text
-//   task,
-//              block revert, target, varint stage_count, count x stage
-//   stage   := text name, u8 kind, u16 max_bucket, u32 min_sample, u32 max_failure_ppm,
-//              u64 min_dwell_us, block statement, target
+//   release := u8 version(3), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
+//              target, varint stage_count, count x stage
+//   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
 //   operand := u8 type, STRING or VERSION: text | INTEGER: zigzag | BOOLEAN: u8
@@ -14,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/cursor.h"
 #include "policy/bucket.h"
+#include "svc/stage_codec.h"
 #include "policy/expr.h"
 #include "wire/attrs.h"
 
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     2
+#define SPEC_VERSION     3
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -86,7 +86,18 @@ static void write_target(struct base_writer *writer, const struct pol_target *ta
     write_text(writer, text.data, text.size);
 }
 
-static void write_spec(struct base_writer *writer, const struct gw_rollout_spec *spec)
+static void fill_defaults(struct pol_stage *stage, uint32_t checkin_interval_s)
+{
+    if (stage->silence_s == GW_STAGE_DEFAULT_S) {
+        stage->silence_s = checkin_interval_s * GW_STAGE_SILENCE_TIMES;
+    }
+    if (stage->observe_s == GW_STAGE_DEFAULT_S) {
+        stage->observe_s = checkin_interval_s * GW_STAGE_OBSERVE_TIMES;
+    }
+}
+
+static void write_spec(struct base_writer *writer, const struct gw_rollout_spec *spec,
+                       uint32_t checkin_interval_s)
 {
     base_writer_u8(writer, SPEC_VERSION);
     base_writer_u64(writer, spec->id);
@@ -94,6 +105,10 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u64(writer, spec->release_counter);
     base_writer_u32(writer, spec->execution_timeout_s != 0 ? spec->execution_timeout_s
                                                            : GW_EXECUTION_TIMEOUT_S);
+    base_writer_u16(writer, spec->priority);
+    base_writer_u64(writer, spec->arm.salt);
+    base_writer_u16(writer, spec->arm.from);
+    base_writer_u16(writer, spec->arm.to);
     base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
     write_text(writer, spec->task.data, spec->task.size);
     write_text(writer, spec->revert, spec->revert_bytes);
@@ -104,16 +119,16 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
         write_text(writer, stage->name.data, stage->name.size);
         base_writer_u8(writer, (uint8_t)stage->stage.kind);
         base_writer_u16(writer, stage->stage.max_bucket);
-        base_writer_u32(writer, stage->stage.gate.min_sample);
-        base_writer_u32(writer, stage->stage.gate.max_failure_ppm);
-        base_writer_u64(writer, stage->stage.gate.min_dwell_us);
+        struct pol_stage conduct = stage->stage;
+        fill_defaults(&conduct, checkin_interval_s);
+        gw_stage_write(writer, &conduct);
         write_text(writer, stage->statement, stage->statement_bytes);
         write_target(writer, &stage->stage.audience);
     }
 }
 
-enum base_status gw_release_encode(const struct gw_rollout_spec *spec, struct base_buffer *out,
-                                   struct base_error *error)
+enum base_status gw_release_encode(const struct gw_rollout_spec *spec, uint32_t checkin_interval_s,
+                                   struct base_buffer *out, struct base_error *error)
 {
     if (spec->stage_count == 0 || spec->stage_count > POL_STAGES_MAX) {
         return base_error_set(error, BASE_ERR_INVALID, "stages: 1 to %u", POL_STAGES_MAX);
@@ -124,7 +139,7 @@ enum base_status gw_release_encode(const struct gw_rollout_spec *spec, struct ba
     }
     struct base_writer writer;
     base_writer_init(&writer, bytes, GW_ROLLOUT_SPEC_BYTES_MAX);
-    write_spec(&writer, spec);
+    write_spec(&writer, spec, checkin_interval_s);
     enum base_status status = writer.status;
     if (status == BASE_OK) {
         status = base_buffer_add(out, bytes, base_writer_size(&writer));
@@ -278,9 +293,7 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     struct base_str name = read_text(parse, GW_STAGE_NAME_MAX);
     uint8_t kind = base_reader_u8(&parse->reader);
     stage->max_bucket = base_reader_u16(&parse->reader);
-    stage->gate.min_sample = base_reader_u32(&parse->reader);
-    stage->gate.max_failure_ppm = base_reader_u32(&parse->reader);
-    stage->gate.min_dwell_us = base_reader_u64(&parse->reader);
+    gw_stage_read(&parse->reader, stage);
     struct base_str statement = read_text(parse, GW_STATEMENT_BYTES_MAX);
     char where[64];
     snprintf(where, sizeof(where), "stage %u: audience", index + 1);
@@ -294,6 +307,9 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
         return base_error_set(parse->error, BASE_ERR_INVALID, "stage %u: unknown kind", index + 1);
     }
     stage->kind = (enum pol_stage_kind)kind;
+    if (stage->execution_timeout_s == 0) {
+        stage->execution_timeout_s = release->execution_timeout_s;
+    }
     memcpy(release->stage_names[index], name.data, name.size);
     release->statements[index] =
         (struct gw_statement){(const uint8_t *)statement.data, statement.size};
@@ -310,6 +326,10 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     release->salt = base_reader_u64(reader);
     release->release_counter = base_reader_u64(reader);
     release->execution_timeout_s = base_reader_u32(reader);
+    release->priority = base_reader_u16(reader);
+    release->arm.salt = base_reader_u64(reader);
+    release->arm.from = base_reader_u16(reader);
+    release->arm.to = base_reader_u16(reader);
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
@@ -319,6 +339,15 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     if (release->id == 0 || release->release_counter == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "rollout: id and release_counter must not be 0");
+    }
+    if (release->priority > GW_PRIORITY_MAX) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "priority: at most %u",
+                              GW_PRIORITY_MAX);
+    }
+    if (!pol_arm_check(&release->arm, release->salt)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "arm: from below to, to at most 100 %%, and a salt that is not the "
+                              "rollout's");
     }
     memcpy(release->task, task.data, task.size);
     release->task_id = wire_task_id(task);
@@ -395,6 +424,9 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
         wrong = "manifest differs from the rollout's";
     } else if (said.max_bucket != stage->max_bucket) {
         wrong = "max_bucket differs from the stage's";
+    } else if (said.arm_salt != release->arm.salt || said.arm_from != release->arm.from ||
+               said.arm_to != release->arm.to) {
+        wrong = "arm differs from the rollout's";
     } else if (said.stage_kind != stage->kind) {
         wrong = "stage kind differs from the stage's";
     }
@@ -453,6 +485,8 @@ enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_rel
         return BASE_ERR_NOMEM;
     }
     atomic_init(&release->refs, 1);
+    atomic_init(&release->offers_left, 0);
+    atomic_init(&release->offers_made, 0);
     base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     enum base_status status = fill_release(release, bytes, size, error);
     if (status != BASE_OK) {
@@ -477,4 +511,27 @@ void gw_release_unref(struct gw_release *release)
     }
     base_arena_done(&release->arena);
     free(release);
+}
+
+// Workers race for the last offers; no more are taken than were handed out.
+bool gw_release_take_offer(struct gw_release *release)
+{
+    int64_t left = atomic_load_explicit(&release->offers_left, memory_order_relaxed);
+    if (left == GW_OFFERS_UNLIMITED) {
+        return true;
+    }
+    while (left > 0) {
+        if (atomic_compare_exchange_weak_explicit(&release->offers_left, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void gw_release_return_offer(struct gw_release *release)
+{
+    if (atomic_load_explicit(&release->offers_left, memory_order_relaxed) != GW_OFFERS_UNLIMITED) {
+        atomic_fetch_add_explicit(&release->offers_left, 1, memory_order_relaxed);
+    }
 }

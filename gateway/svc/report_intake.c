@@ -6,12 +6,17 @@
 // follow from what the record's bits were and are (svc/tally.h).
 #include "svc/report_intake.h"
 
+#include "svc/causes.h"
 #include "svc/record_edit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-// What one report may change: two steps an outcome, plus offers merged from memory.
-#define CHANGES_OF(outcomes) (2 * (outcomes) + GW_DEVICE_MARKS_MAX)
+// What one report may change at most: three steps an outcome, what is merged from memory, and two
+// steps (ran, failed) of every rollout the device is control of.
+#define CHANGES_MAX (3 * WIRE_REPORT_MAX + GW_RECORD_MERGE_CHANGES + 2 * GW_DEVICE_OUTCOMES_MAX)
+
+#define GW_REPORT_MARKS 4u // rollouts of one report whose marks follow at once; others follow later
 
 // In the exchange's arena, sized by the report: hundreds of thousands may wait for the disk at
 // once.
@@ -33,8 +38,10 @@ struct report_job {
     uint32_t count;
     uint64_t device_id;
     uint64_t first_seq;
-    struct wire_outcome *outcomes; // details borrowed from the request's body
-    struct gw_tally_change *changes;
+    struct wire_outcome *outcomes;   // details borrowed from the request's body
+    struct gw_tally_change *changes; // on the heap between apply and done
+    uint32_t mark_count;
+    struct gw_device_mark marks[GW_REPORT_MARKS]; // what the table has to know of it
 };
 
 static uint64_t last_seq(const struct report_job *job)
@@ -65,35 +72,126 @@ static uint32_t first_news(struct report_job *job, struct gw_device_record *reco
     return known < job->count ? (uint32_t)known : job->count;
 }
 
-static void apply_outcome(struct report_job *job, struct gw_record_edit *edit,
-                          const struct wire_outcome *said)
+// May the device try again? Then the failure is none yet.
+static bool may_retry(const struct gw_tally_rollout *rollout,
+                      const struct gw_record_outcome *outcome, enum wire_outcome_kind kind)
+{
+    unsigned class = (unsigned)kind - WIRE_OUTCOME_FIRST_FAILURE;
+    bool counted = (outcome->bits & (GW_OUTCOME_FAILED | GW_OUTCOME_CONTROL)) != 0;
+    return wire_outcome_is_failure(kind) && class < POL_FAILURE_COUNT && !counted &&
+           rollout->open &&
+           outcome->tries < rollout->release->stages[outcome->stage].retries[class];
+}
+
+static void note_mark(struct report_job *job, const struct gw_tally_rollout *rollout,
+                      const struct gw_record_outcome *outcome)
+{
+    struct gw_device_mark mark = {
+        .rollout = rollout->index,
+        .offered_s = outcome->offered_s,
+        .activated_s = outcome->activated_s,
+        .bits = outcome->bits,
+        .stage = outcome->stage & 15u,
+        .tries = outcome->tries & 15u,
+    };
+    for (uint32_t i = 0; i < job->mark_count; i++) {
+        if (job->marks[i].rollout == mark.rollout) {
+            job->marks[i] = mark;
+            return;
+        }
+    }
+    if (rollout->open && job->mark_count < GW_REPORT_MARKS) {
+        job->marks[job->mark_count++] = mark;
+    }
+}
+
+// A device that is control of another rollout of this task runs what was there before: how that
+// went is what the updated devices are compared with.
+static void tell_control(struct report_job *job, struct gw_record_edit *edit,
+                         const struct wire_outcome *said)
+{
+    for (uint32_t i = 0; i < edit->record.outcome_count; i++) {
+        struct gw_record_outcome *outcome = &edit->record.outcomes[i];
+        struct gw_tally_rollout rollout;
+        if ((outcome->bits & GW_OUTCOME_CONTROL) == 0 ||
+            !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) || !rollout.open ||
+            rollout.release->task_id != said->task_id) {
+            continue;
+        }
+        uint16_t bits = gw_outcome_step(outcome->bits, said->kind);
+        if (bits != outcome->bits) {
+            gw_record_edit_set(edit, outcome, bits, NULL);
+            note_mark(job, &rollout, outcome);
+        }
+    }
+}
+
+static enum base_status apply_outcome(struct report_job *job, struct gw_record_edit *edit,
+                                      const struct wire_outcome *said)
 {
     struct gw_tally_rollout rollout;
+    tell_control(job, edit, said);
     if (!gw_tally_find(edit->core->tally, said->rollout_id, &rollout)) {
         job->unknown++;
-        return;
+        return BASE_OK;
     }
-    struct gw_record_outcome *outcome =
-        gw_record_edit_outcome(edit, said->rollout_id, rollout.stage_now, job->now_s);
+    if (wire_outcome_is_failure(said->kind)) {
+        BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
+    }
+    struct gw_record_outcome *outcome = gw_record_edit_outcome(
+        edit, said->rollout_id, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED);
     if (outcome == NULL) {
         job->unknown++;
-        return;
+        return BASE_OK;
+    }
+    if ((outcome->bits & GW_OUTCOME_CONTROL) != 0) {
+        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s);
     }
     outcome->updated_s = job->now_s;
-    gw_record_edit_set(edit, outcome, gw_outcome_step(outcome->bits, said->kind), said);
+    uint16_t bits = gw_outcome_step(outcome->bits, said->kind);
+    if (may_retry(&rollout, outcome, said->kind)) {
+        bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
+                          GW_OUTCOME_RETRY);
+    }
+    bool active = said->kind == WIRE_OUTCOME_ACTIVATED || said->kind == WIRE_OUTCOME_RAN;
+    if (active && outcome->activated_s == 0) {
+        outcome->activated_s = job->now_s;
+    }
+    gw_record_edit_set(edit, outcome, bits, said);
+    note_mark(job, &rollout, outcome);
     job->applied++;
+    return BASE_OK;
+}
+
+// Keeps what changed until the group is on disk.
+static enum base_status keep_changes(struct report_job *job, const struct gw_record_edit *edit)
+{
+    job->change_count = edit->change_count;
+    if (edit->change_count == 0) {
+        return BASE_OK;
+    }
+    job->changes = malloc(edit->change_count * sizeof(job->changes[0]));
+    if (job->changes == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(job->changes, edit->changes, edit->change_count * sizeof(job->changes[0]));
+    return BASE_OK;
 }
 
 static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     struct report_job *job = (struct report_job *)self;
+    struct gw_tally_change changes[CHANGES_MAX];
     struct gw_record_edit edit = {
         .core = job->worker->core,
         .txn = txn,
         .device_id = job->device_id,
-        .changes = job->changes,
-        .change_capacity = CHANGES_OF(job->count),
+        .changes = changes,
+        .change_capacity = CHANGES_MAX,
     };
+    free(job->changes); // of an attempt before the map grew
+    job->changes = NULL;
+    job->mark_count = 0;
     job->applied = 0;
     job->repeated = 0;
     job->unknown = 0;
@@ -104,7 +202,7 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     uint32_t first = first_news(job, &edit.record);
     job->repeated = first;
     for (uint32_t i = first; i < job->count; i++) {
-        apply_outcome(job, &edit, &job->outcomes[i]);
+        BASE_TRY(apply_outcome(job, &edit, &job->outcomes[i]));
     }
     if (first < job->count) {
         edit.record.report_seq = last_seq(job);
@@ -116,7 +214,7 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
         }
         edit.dirty = true;
     }
-    job->change_count = edit.change_count;
+    BASE_TRY(keep_changes(job, &edit));
     return gw_record_edit_end(&edit);
 }
 
@@ -144,12 +242,17 @@ static void report_done(struct gw_store_op *self, enum base_status status)
         if (!job->stale && job->count > 0) {
             gw_device_table_reported(core->table, job->device_id, job->epoch, last_seq(job));
         }
+        for (uint32_t i = 0; i < job->mark_count; i++) {
+            gw_device_table_follow(core->table, job->device_id, &job->marks[i]);
+        }
         // The writer thread alone counts these.
         gw_count(&core->reports_outcomes, job->applied);
         gw_count(&core->reports_repeated, job->repeated);
         gw_count(&core->reports_unknown, job->unknown);
         gw_count(&core->reports_gaps, job->gap);
     }
+    free(job->changes);
+    job->changes = NULL;
     job->worker->post(job->worker->post_ctx, &job->message);
 }
 
@@ -200,8 +303,7 @@ static struct report_job *new_job(struct base_arena *arena, const struct wire_re
     job->first_seq = report->first_seq;
     job->outcomes =
         base_arena_copy(arena, report->outcomes, report->count * sizeof(report->outcomes[0]));
-    job->changes = base_arena_alloc(arena, CHANGES_OF(report->count) * sizeof(job->changes[0]));
-    return job->outcomes != NULL && job->changes != NULL ? job : NULL;
+    return job->outcomes != NULL ? job : NULL;
 }
 
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)

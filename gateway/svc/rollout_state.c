@@ -1,34 +1,97 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
 // while the control thread waits.
 //
-//   rollout row := u8 version(1), u8 state, u16 stage, u8 stage_failed, u64 stage_since_us,
-//                  u8 verdict, u8 reason, u32 failure_ppm, u64 created_us, u64 rollback_since_us,
-//                  u64 closed_us, u8 has_simulation, u64 completed, u64 failed, u64 log_seq,
-//                  varint spec_size, spec (release_codec.c)
-//   log line    := u8 version(1), u64 wall_us, u8 kind, u16 stage, u32 failure_ppm, 8 x u64 counts,
-//                  7 x (u8 size, text): what, state, verdict, reason name, reason text, by, comment
+//   rollout row := u8 version(2), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
+//                  u64 rollback_since_us, u64 closed_us, u8 has_simulation, u64 completed,
+//                  u64 failed, u64 log_seq, u64 revision, u64 control_seconds, u64 control_silent,
+//                  u8 size, created_by, varint spec_size, spec (release_codec.c)
+//   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
+//                  4: paged, 8: killed), u64 stage_since_us
+//   log line    := u8 version(2), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
+//                  u64 now_us, counts (stage_codec.c), u8 action, u8 verdict, u8 reason,
+//                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment
 #include "svc/rollout_state.h"
 
 #include "base/cursor.h"
+#include "svc/stage_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION     1
-#define ROW_HEAD_MAX    128
-#define LINE_BYTES_MAX  1024
-#define TASK_BYTES_MAX  256
-#define LINE_TEXT_COUNT 7
+#define ROW_VERSION    2
+#define ROW_HEAD_MAX   256
+#define LINE_BYTES_MAX 1024
+#define TASK_BYTES_MAX 256
+
+#define STATE_BEFORE_FIRST 1u
+#define STATE_FAILED       2u
+#define STATE_PAGED        4u
+#define STATE_KILLED       8u
+
+static void write_text(struct base_writer *writer, const char *text, size_t max)
+{
+    size_t size = strnlen(text, max);
+    base_writer_u8(writer, (uint8_t)size);
+    base_writer_bytes(writer, text, size);
+}
+
+static void read_text(struct base_reader *reader, char *out, size_t max)
+{
+    size_t size = base_reader_u8(reader);
+    if (size > max) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    base_reader_copy(reader, out, size);
+}
+
+static void write_state(struct base_writer *writer, const struct pol_rollout *state)
+{
+    unsigned flags = 0;
+    flags |= state->before_first ? STATE_BEFORE_FIRST : 0;
+    flags |= state->stage_failed ? STATE_FAILED : 0;
+    flags |= state->paged ? STATE_PAGED : 0;
+    flags |= state->killed ? STATE_KILLED : 0;
+    base_writer_u8(writer, (uint8_t)state->state);
+    base_writer_u16(writer, state->stage_index);
+    base_writer_u8(writer, (uint8_t)flags);
+    base_writer_u64(writer, state->stage_since_us);
+}
+
+static void read_state(struct base_reader *reader, struct pol_rollout *out)
+{
+    uint8_t state = base_reader_u8(reader);
+    out->stage_index = base_reader_u16(reader);
+    uint8_t flags = base_reader_u8(reader);
+    out->stage_since_us = base_reader_u64(reader);
+    out->before_first = (flags & STATE_BEFORE_FIRST) != 0;
+    out->stage_failed = (flags & STATE_FAILED) != 0;
+    out->paged = (flags & STATE_PAGED) != 0;
+    out->killed = (flags & STATE_KILLED) != 0;
+    if (state >= POL_ROLLOUT_STATE_COUNT || flags > 15) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    out->state = (enum pol_rollout_state)state;
+}
+
+// A byte that must be below `count`.
+static uint8_t read_enum(struct base_reader *reader, unsigned count)
+{
+    uint8_t value = base_reader_u8(reader);
+    if (value >= count) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return 0;
+    }
+    return value;
+}
 
 static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, size_t capacity)
 {
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u8(&writer, (uint8_t)rollout->state.state);
-    base_writer_u16(&writer, rollout->state.stage_index);
-    base_writer_u8(&writer, rollout->state.stage_failed ? 1 : 0);
-    base_writer_u64(&writer, rollout->state.stage_since_us);
+    write_state(&writer, &rollout->state);
     base_writer_u8(&writer, (uint8_t)rollout->verdict);
     base_writer_u8(&writer, (uint8_t)rollout->reason);
     base_writer_u32(&writer, rollout->failure_ppm);
@@ -39,6 +102,10 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->simulation_completed);
     base_writer_u64(&writer, rollout->simulation_failed);
     base_writer_u64(&writer, rollout->log_seq);
+    base_writer_u64(&writer, rollout->revision);
+    base_writer_u64(&writer, rollout->control_hazard.device_seconds);
+    base_writer_u64(&writer, rollout->control_hazard.silent);
+    write_text(&writer, rollout->created_by, GW_LOG_BY_MAX);
     base_writer_varint(&writer, rollout->release->spec_bytes);
     base_writer_bytes(&writer, rollout->release->spec, rollout->release->spec_bytes);
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
@@ -54,12 +121,9 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     }
     base_reader_init(&reader, bytes, size);
     bool ok = base_reader_u8(&reader) == ROW_VERSION;
-    uint8_t state = base_reader_u8(&reader);
-    rollout->state.stage_index = base_reader_u16(&reader);
-    rollout->state.stage_failed = base_reader_u8(&reader) != 0;
-    rollout->state.stage_since_us = base_reader_u64(&reader);
-    uint8_t verdict = base_reader_u8(&reader);
-    uint8_t reason = base_reader_u8(&reader);
+    read_state(&reader, &rollout->state);
+    rollout->verdict = (enum pol_verdict)read_enum(&reader, POL_VERDICT_COUNT);
+    rollout->reason = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);
     rollout->failure_ppm = base_reader_u32(&reader);
     rollout->created_us = base_reader_u64(&reader);
     rollout->rollback_since_us = base_reader_u64(&reader);
@@ -68,17 +132,15 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->simulation_completed = base_reader_u64(&reader);
     rollout->simulation_failed = base_reader_u64(&reader);
     rollout->log_seq = base_reader_u64(&reader);
+    rollout->revision = base_reader_u64(&reader);
+    rollout->control_hazard.device_seconds = base_reader_u64(&reader);
+    rollout->control_hazard.silent = base_reader_u64(&reader);
+    read_text(&reader, rollout->created_by, GW_LOG_BY_MAX);
     size_t spec_bytes = (size_t)base_reader_varint_max(&reader, GW_ROLLOUT_SPEC_BYTES_MAX);
     const uint8_t *spec = base_reader_bytes(&reader, spec_bytes);
-    ok = ok && base_reader_finish(&reader) == BASE_OK && state < POL_ROLLOUT_STATE_COUNT &&
-         verdict < POL_VERDICT_COUNT && reason < POL_REASON_COUNT;
-    if (ok) {
-        rollout->state.state = (enum pol_rollout_state)state;
-        rollout->verdict = (enum pol_verdict)verdict;
-        rollout->reason = (enum pol_reason)reason;
-        ok = gw_release_new(spec, spec_bytes, &rollout->release, NULL) == BASE_OK &&
-             rollout->state.stage_index < rollout->release->stage_count;
-    }
+    ok = ok && base_reader_finish(&reader) == BASE_OK &&
+         gw_release_new(spec, spec_bytes, &rollout->release, NULL) == BASE_OK &&
+         rollout->state.stage_index < rollout->release->stage_count;
     if (!ok) {
         gw_release_unref(rollout->release);
         free(rollout);
@@ -88,54 +150,33 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     return BASE_OK;
 }
 
-// The texts of a line, in stored order, with their capacities.
-struct line_text {
-    char *text;
-    size_t capacity;
-};
-
-static void line_texts(struct gw_rollout_log_view *line, struct line_text out[LINE_TEXT_COUNT])
-{
-    out[0] = (struct line_text){line->what, sizeof(line->what)};
-    out[1] = (struct line_text){line->state, sizeof(line->state)};
-    out[2] = (struct line_text){line->verdict, sizeof(line->verdict)};
-    out[3] = (struct line_text){line->reason_name, sizeof(line->reason_name)};
-    out[4] = (struct line_text){line->reason_text, sizeof(line->reason_text)};
-    out[5] = (struct line_text){line->by, sizeof(line->by)};
-    out[6] = (struct line_text){line->comment, sizeof(line->comment)};
-}
-
 static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, size_t capacity)
 {
-    struct gw_rollout_log_view copy = *line;
-    struct line_text texts[LINE_TEXT_COUNT];
+    const struct pol_record *record = &line->record;
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     base_writer_u8(&writer, ROW_VERSION);
     base_writer_u64(&writer, line->wall_us);
+    base_writer_u64(&writer, line->revision);
     base_writer_u8(&writer, (uint8_t)line->kind);
-    base_writer_u16(&writer, line->stage_index);
+    base_writer_u8(&writer, (uint8_t)record->kind);
+    base_writer_u8(&writer, (uint8_t)record->command);
+    base_writer_u64(&writer, record->now_us);
+    gw_pol_counts_write(&writer, &record->counts);
+    base_writer_u8(&writer, (uint8_t)record->action);
+    base_writer_u8(&writer, (uint8_t)record->verdict);
+    base_writer_u8(&writer, (uint8_t)record->reason);
     base_writer_u32(&writer, line->failure_ppm);
-    base_writer_u64(&writer, line->counts.offered);
-    base_writer_u64(&writer, line->counts.downloaded);
-    base_writer_u64(&writer, line->counts.activated);
-    base_writer_u64(&writer, line->counts.succeeded);
-    base_writer_u64(&writer, line->counts.failed);
-    base_writer_u64(&writer, line->counts.timed_out);
-    base_writer_u64(&writer, line->counts.not_applicable);
-    base_writer_u64(&writer, line->counts.rolled_back);
-    line_texts(&copy, texts);
-    for (int i = 0; i < LINE_TEXT_COUNT; i++) {
-        size_t size = strnlen(texts[i].text, texts[i].capacity - 1);
-        base_writer_u8(&writer, (uint8_t)size);
-        base_writer_bytes(&writer, texts[i].text, size);
-    }
+    base_writer_u64(&writer, line->rolled_back);
+    write_state(&writer, &record->after);
+    write_text(&writer, line->by, GW_LOG_BY_MAX);
+    write_text(&writer, line->comment, GW_LOG_REASON_MAX);
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
 }
 
 static enum base_status decode_line(struct gw_span value, struct gw_rollout_log_view *out)
 {
-    struct line_text texts[LINE_TEXT_COUNT];
+    struct pol_record *record = &out->record;
     struct base_reader reader;
     memset(out, 0, sizeof(*out));
     base_reader_init(&reader, value.data, value.size);
@@ -143,25 +184,20 @@ static enum base_status decode_line(struct gw_span value, struct gw_rollout_log_
         return BASE_ERR_CORRUPT;
     }
     out->wall_us = base_reader_u64(&reader);
-    out->kind = (enum gw_log_kind)base_reader_u8(&reader);
-    out->stage_index = base_reader_u16(&reader);
+    out->revision = base_reader_u64(&reader);
+    out->kind = (enum gw_log_kind)read_enum(&reader, GW_LOG_KIND_LAST + 1);
+    record->kind = (enum pol_record_kind)read_enum(&reader, POL_RECORD_KIND_COUNT);
+    record->command = (enum pol_command)read_enum(&reader, POL_COMMAND_COUNT);
+    record->now_us = base_reader_u64(&reader);
+    gw_pol_counts_read(&reader, &record->counts);
+    record->action = (enum pol_action)read_enum(&reader, POL_ACTION_COUNT);
+    record->verdict = (enum pol_verdict)read_enum(&reader, POL_VERDICT_COUNT);
+    record->reason = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);
     out->failure_ppm = base_reader_u32(&reader);
-    out->counts.offered = base_reader_u64(&reader);
-    out->counts.downloaded = base_reader_u64(&reader);
-    out->counts.activated = base_reader_u64(&reader);
-    out->counts.succeeded = base_reader_u64(&reader);
-    out->counts.failed = base_reader_u64(&reader);
-    out->counts.timed_out = base_reader_u64(&reader);
-    out->counts.not_applicable = base_reader_u64(&reader);
-    out->counts.rolled_back = base_reader_u64(&reader);
-    line_texts(out, texts);
-    for (int i = 0; i < LINE_TEXT_COUNT; i++) {
-        size_t size = base_reader_u8(&reader);
-        if (size >= texts[i].capacity) {
-            return BASE_ERR_CORRUPT;
-        }
-        base_reader_copy(&reader, texts[i].text, size);
-    }
+    out->rolled_back = base_reader_u64(&reader);
+    read_state(&reader, &record->after);
+    read_text(&reader, out->by, GW_LOG_BY_MAX);
+    read_text(&reader, out->comment, GW_LOG_REASON_MAX);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
@@ -215,7 +251,70 @@ enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *ta
     return status;
 }
 
+// ---- Lines that nobody waits for
+
+struct note_op {
+    struct gw_store_op op;
+    struct gw_key key;
+    uint8_t line[LINE_BYTES_MAX];
+    size_t line_bytes;
+};
+
+static enum base_status apply_note(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct note_op *note = (struct note_op *)self;
+    return gw_store_txn_put(txn, GW_TABLE_ROLLOUT_LOG, &note->key, note->line, note->line_bytes);
+}
+
+static void note_done(struct gw_store_op *self, enum base_status status)
+{
+    (void)status;
+    free(self);
+}
+
+void gw_rollout_note(struct gw_core *core, uint64_t id, const struct gw_rollout_log_view *line)
+{
+    struct note_op *note = calloc(1, sizeof(*note));
+    if (note == NULL) {
+        return;
+    }
+    note->op.apply = apply_note;
+    note->op.done = note_done;
+    note->key = gw_key_u64_u64(id, line->seq);
+    note->line_bytes = encode_line(line, note->line, sizeof(note->line));
+    if (gw_store_submit(core->store, &note->op) != BASE_OK) {
+        free(note);
+    }
+}
+
 // ---- Reading the log
+
+struct last_line {
+    uint64_t id;
+    uint64_t seq;
+};
+
+static bool see_line(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct last_line *last = ctx;
+    uint64_t id;
+    (void)value;
+    return gw_key_read_u64(key.data, key.size, 0, &id) && id == last->id &&
+           gw_key_read_u64(key.data, key.size, 1, &last->seq);
+}
+
+uint64_t gw_rollout_last_line(struct gw_core *core, uint64_t id, uint64_t from)
+{
+    struct last_line last = {.id = id};
+    struct gw_key key = gw_key_u64_u64(id, from);
+    struct gw_store_read *read;
+    if (gw_store_read_begin(core->store, &read) != BASE_OK) {
+        return 0;
+    }
+    enum base_status status = gw_store_read_scan(read, GW_TABLE_ROLLOUT_LOG, &key, see_line, &last);
+    gw_store_read_end(read);
+    return status == BASE_OK ? last.seq : 0;
+}
 
 struct log_list {
     uint64_t id;

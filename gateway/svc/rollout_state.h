@@ -8,9 +8,32 @@
 struct gw_rollout_change {
     struct gw_rollout next; // what the rollout becomes
     uint64_t task_counter;  // what its task's counter becomes
-    uint64_t task_baseline; // what its task's baseline becomes
+    uint64_t task_baseline; // what its task's baseline becomes; 0: stays
     struct gw_rollout_log_view line;
 };
+
+// Begins a change: the rollout as it is, and a line of the log with who asked and when.
+void gw_rollout_begin(struct gw_core *core, const struct gw_rollout *rollout, enum gw_log_kind kind,
+                      const struct gw_rollout_who *who, struct gw_rollout_change *change);
+// Puts the policy's decision into the change; `counts` is what it was found from.
+void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
+                       const struct pol_decision *decision, const struct pol_counts *counts);
+// Stores the change; memory, tally and plan follow.
+BASE_NODISCARD enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
+                                                  struct gw_rollout_change *change);
+bool gw_rollout_is_closed(const struct gw_rollout *rollout);
+// Hands out how many offers workers may make until the next tick.
+void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout);
+// One look at a rollout that is under way. True when it moved.
+bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout);
+// Counts of the current stage: as shown, and as judged.
+void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
+                     struct gw_rollout_counts *out_seen, struct pol_counts *out_judged);
+
+// Appends a line without waiting for it: it decides nothing, and may be lost in a crash.
+void gw_rollout_note(struct gw_core *core, uint64_t id, const struct gw_rollout_log_view *line);
+// The highest line on disk at or above `from`; 0: none.
+uint64_t gw_rollout_last_line(struct gw_core *core, uint64_t id, uint64_t from);
 
 // Writes the change and waits until it is on disk; memory is not touched.
 BASE_NODISCARD enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *task,

@@ -28,10 +28,17 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->created_s = rollout->created_us / 1000000u;
     out->stage_since_s = rollout->state.stage_since_us / 1000000u;
     out->execution_timeout_s = release->execution_timeout_s;
+    out->priority = release->priority;
+    out->arm = release->arm;
     out->state = rollout->state.state;
     out->stage_failed = rollout->state.stage_failed;
+    out->before_first = rollout->state.before_first;
+    out->killed = rollout->state.killed;
     out->stage_index = rollout->state.stage_index;
     out->stage_count = release->stage_count;
+    out->revision = rollout->revision;
+    memcpy(out->created_by, rollout->created_by, sizeof(out->created_by));
+    out->shown = rollout->shown;
     out->verdict = rollout->verdict;
     out->reason = rollout->reason;
     out->failure_ppm = rollout->failure_ppm;
@@ -39,7 +46,8 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         memcpy(out->stages[i].name, release->stage_names[i], sizeof(out->stages[i].name));
         out->stages[i].kind = release->stages[i].kind;
         out->stages[i].max_bucket = release->stages[i].max_bucket;
-        out->stages[i].gate = release->stages[i].gate;
+        out->stages[i].conduct = release->stages[i];
+        out->stages[i].conduct.audience = (struct pol_target){0};
     }
     gw_tally_view(core->tally, gw_core_now_s(core), out);
     if (release->stages[0].kind == POL_STAGE_SIMULATE && rollout->has_simulation) {
@@ -91,9 +99,8 @@ static void copy_text(char *out, size_t capacity, struct base_str text)
     out[size] = 0;
 }
 
-static void begin_change(struct gw_core *core, const struct gw_rollout *rollout,
-                         enum gw_log_kind kind, const char *what, const struct gw_rollout_who *who,
-                         struct gw_rollout_change *change)
+void gw_rollout_begin(struct gw_core *core, const struct gw_rollout *rollout, enum gw_log_kind kind,
+                      const struct gw_rollout_who *who, struct gw_rollout_change *change)
 {
     memset(change, 0, sizeof(*change));
     change->next = *rollout;
@@ -104,170 +111,114 @@ static void begin_change(struct gw_core *core, const struct gw_rollout *rollout,
     line->seq = change->next.log_seq;
     line->wall_us = gw_core_now_us(core);
     line->kind = kind;
-    copy_text(line->what, sizeof(line->what), base_str_of(what));
+    line->record.now_us = line->wall_us;
+    line->record.reason = rollout->reason;
+    line->record.verdict = rollout->verdict;
     if (who != NULL) {
         copy_text(line->by, sizeof(line->by), who->by);
         copy_text(line->comment, sizeof(line->comment), who->comment);
     }
 }
 
-// Puts the policy's decision into the change.
-static void decide_change(const struct gw_core *core, struct gw_rollout_change *change,
-                          const struct pol_decision *decision)
+void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
+                       const struct pol_decision *decision, const struct pol_counts *counts)
 {
     struct gw_rollout *next = &change->next;
+    change->line.record.counts = *counts;
+    if (next->state.stage_index != decision->next.stage_index &&
+        counts->control.trials > 0) { // what this stage's control taught is kept for the next
+        next->control_hazard.device_seconds += counts->control_hazard.device_seconds;
+        next->control_hazard.silent += counts->control_hazard.silent;
+    }
     enum pol_rollout_state before = next->state.state;
     enum pol_rollout_state after = decision->next.state;
+    change->line.record.action = decision->action;
+    change->line.record.verdict = decision->verdict;
+    change->line.record.reason = decision->reason;
+    next->revision++;
     next->state = decision->next;
     next->verdict = decision->verdict;
     next->reason = decision->reason;
     next->failure_ppm = decision->failure_ppm;
+    next->shown = decision->shown;
+    next->observed_us = 0; // what comes next is news
+    next->pace = (struct pol_pace_state){0};
     if (after == POL_ROLLOUT_ROLLING_BACK && before != after) {
         next->rollback_since_us = gw_core_now_us(core);
+        next->closed_us = 0;
     }
     if ((after == POL_ROLLOUT_COMPLETED || after == POL_ROLLOUT_ROLLED_BACK) && before != after) {
         next->closed_us = gw_core_now_us(core);
     }
-    if (after == POL_ROLLOUT_COMPLETED) {
+    if (after == POL_ROLLOUT_COMPLETED && before != after) {
         change->task_baseline = next->release->id;
     }
 }
 
-static void fill_line(struct gw_rollout_change *change)
-{
-    struct gw_rollout_log_view *line = &change->line;
-    const struct gw_rollout *next = &change->next;
-    line->stage_index = next->state.stage_index;
-    line->failure_ppm = next->failure_ppm;
-    copy_text(line->state, sizeof(line->state),
-              base_str_of(pol_rollout_state_name(next->state.state)));
-    copy_text(line->verdict, sizeof(line->verdict), base_str_of(pol_verdict_name(next->verdict)));
-    copy_text(line->reason_name, sizeof(line->reason_name),
-              base_str_of(pol_reason_name(next->reason)));
-    copy_text(line->reason_text, sizeof(line->reason_text),
-              base_str_of(pol_reason_text(next->reason)));
-}
-
-static bool is_closed(const struct gw_rollout *rollout)
+bool gw_rollout_is_closed(const struct gw_rollout *rollout)
 {
     return rollout->state.state == POL_ROLLOUT_COMPLETED ||
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-// Stores the change; memory, tally and plan follow.
-static enum base_status commit_change(struct gw_core *core, struct gw_rollout *rollout,
-                                      struct gw_rollout_change *change)
+static bool completed_later(const struct gw_rollout *a, const struct gw_rollout *b)
+{
+    return a->closed_us != b->closed_us ? a->closed_us > b->closed_us
+                                        : a->release->release_counter > b->release->release_counter;
+}
+
+// Where a rollout stands for its task: its baseline, one that was taken back, or the open one.
+static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
-    fill_line(change);
+    switch (rollout->state.state) {
+    case POL_ROLLOUT_COMPLETED:
+        if (task->baseline == NULL || completed_later(rollout, task->baseline)) {
+            task->baseline = rollout;
+        }
+        break;
+    case POL_ROLLOUT_ROLLED_BACK:
+        gw_task_retire(task, rollout);
+        break;
+    default:
+        (void)gw_task_open(task, rollout); // no more than fit were let in
+        break;
+    }
+}
+
+// After a rollout ended, or began to go back after its end: all links of its task anew.
+static void relink_task(struct gw_core *core, struct gw_task *task)
+{
+    task->open_count = 0;
+    task->baseline = NULL;
+    task->retired_count = 0;
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        if (core->catalog.rollouts[i]->task == task) {
+            link_rollout(core->catalog.rollouts[i]);
+        }
+    }
+}
+
+enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
+                                   struct gw_rollout_change *change)
+{
+    struct gw_task *task = rollout->task;
+    struct gw_rollout_log_view *line = &change->line;
+    line->revision = change->next.revision;
+    line->failure_ppm = change->next.failure_ppm;
+    line->record.after = change->next.state;
     BASE_TRY(gw_rollout_store(core, task, change));
-    bool was_closed = is_closed(rollout);
+    bool was_closed = gw_rollout_is_closed(rollout);
     *rollout = change->next;
     task->release_counter = change->task_counter;
-    gw_tally_set(core->tally, rollout->release->id, rollout->state.stage_index,
-                 !is_closed(rollout));
-    if (is_closed(rollout) && !was_closed) {
-        task->open = NULL;
-        if (rollout->state.state == POL_ROLLOUT_COMPLETED) {
-            task->baseline = rollout;
-        } else {
-            gw_task_retire(task, rollout);
-        }
+    bool closed = gw_rollout_is_closed(rollout);
+    gw_tally_set(core->tally, rollout->release->id, rollout->state.stage_index, !closed);
+    if (closed != was_closed) {
+        relink_task(core, task);
     }
+    gw_rollout_hand_out(core, rollout);
     gw_core_publish(core);
     return BASE_OK;
-}
-
-// ---- The controller
-
-static void stage_counts(struct gw_core *core, const struct gw_rollout *rollout,
-                         struct gw_rollout_counts *out)
-{
-    const struct gw_release *release = rollout->release;
-    uint32_t stage = rollout->state.stage_index;
-    if (release->stages[stage].kind == POL_STAGE_SIMULATE) {
-        memset(out, 0, sizeof(*out));
-        if (rollout->has_simulation) {
-            out->offered = rollout->simulation_completed;
-            out->downloaded = rollout->simulation_completed;
-            out->activated = rollout->simulation_completed;
-            out->succeeded = rollout->simulation_completed - rollout->simulation_failed;
-            out->failed = rollout->simulation_failed;
-        }
-        return;
-    }
-    (void)gw_tally_counts(core->tally, release->id, stage, gw_core_now_s(core), out);
-}
-
-static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout *rollout)
-{
-    // Devices that did not come back within the execution timeout cannot be reached now; they are
-    // offered the way back whenever they come, also after the rollout is closed.
-    uint64_t limit_us = (uint64_t)rollout->release->execution_timeout_s * 1000000u;
-    if (gw_core_now_us(core) >= rollout->rollback_since_us + limit_us) {
-        return 0;
-    }
-    struct gw_rollout_counts all;
-    (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
-                          gw_core_now_s(core), &all);
-    return all.on_version;
-}
-
-static bool tick_rollout(struct gw_core *core, struct gw_rollout *rollout)
-{
-    if (rollout->state.state == POL_ROLLOUT_DRAFT || is_closed(rollout)) {
-        return false;
-    }
-    struct gw_rollout_counts seen;
-    stage_counts(core, rollout, &seen);
-    struct pol_counts counts = {
-        .offered = seen.offered,
-        .downloaded = seen.downloaded,
-        .activated = seen.activated,
-        .succeeded = seen.succeeded,
-        .failed = seen.failed,
-        .timed_out = seen.timed_out,
-        .not_applicable = seen.not_applicable,
-    };
-    if (rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        counts.to_roll_back = left_to_roll_back(core, rollout);
-    }
-    struct pol_decision decision =
-        pol_rollout_tick(&rollout->state, rollout->release->stages, rollout->release->stage_count,
-                         &counts, gw_core_now_us(core));
-    if (decision.action == POL_ACTION_HOLD || decision.action == POL_ACTION_REFUSE) {
-        rollout->verdict = decision.verdict;
-        rollout->reason = decision.reason;
-        rollout->failure_ppm = decision.failure_ppm;
-        return false;
-    }
-    struct gw_rollout_change change;
-    begin_change(core, rollout, GW_LOG_DECISION, pol_action_name(decision.action), NULL, &change);
-    change.line.counts = seen;
-    decide_change(core, &change, &decision);
-    if (commit_change(core, rollout, &change) != BASE_OK) {
-        base_log_debug(core->log, "rollouts", "a decision could not be stored; it is taken again");
-        // A full disk must not keep a bad version going: it is offered to nobody until then.
-        if (decision.action == POL_ACTION_ROLL_BACK && !rollout->halted) {
-            rollout->halted = true;
-            gw_core_publish(core);
-        }
-        return false;
-    }
-    atomic_fetch_add_explicit(&core->decisions, 1, memory_order_relaxed);
-    return true;
-}
-
-bool gw_rollouts_tick(struct gw_core *core)
-{
-    bool changed = false;
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        struct gw_rollout *open = core->catalog.tasks[i]->open;
-        if (open != NULL && tick_rollout(core, open)) {
-            changed = true;
-        }
-    }
-    return changed;
 }
 
 // ---- Creation
@@ -292,9 +243,12 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
         return base_error_set(error, BASE_ERR_NOT_FOUND,
                               "manifest: not a registered version of task %s", release->task);
     }
-    if (task->open != NULL) {
-        return base_error_set(error, BASE_ERR_CONFLICT, "rollout %016llx of task %s is open",
-                              (unsigned long long)task->open->release->id, release->task);
+    if (task->open_count == GW_TASK_OPEN_MAX) {
+        return base_error_set(
+            error, BASE_ERR_CONFLICT,
+            "task %s has %u open rollouts, the most there may be; rollout %016llx "
+            "is one",
+            release->task, GW_TASK_OPEN_MAX, (unsigned long long)task->open[0]->release->id);
     }
     if (release->release_counter <= task->release_counter) {
         return base_error_set(error, BASE_ERR_CONFLICT,
@@ -311,6 +265,15 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
          release->revert_version_id != task->baseline->release->version_id)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "revert: it must be REVERT to the task's baseline");
+    }
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        const struct gw_rollout *other = core->catalog.rollouts[i];
+        if (other->task == task && other->state.killed &&
+            other->release->version_id == release->version_id) {
+            return base_error_set(error, BASE_ERR_CONFLICT,
+                                  "manifest: the version was killed in rollout %016llx",
+                                  (unsigned long long)other->release->id);
+        }
     }
     if (core->catalog.rollout_count >= GW_ROLLOUTS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
@@ -336,15 +299,16 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     rollout->state.state = POL_ROLLOUT_DRAFT;
     rollout->state.stage_since_us = rollout->created_us;
     rollout->reason = POL_REASON_ROLLOUT_NOT_STARTED;
+    copy_text(rollout->created_by, sizeof(rollout->created_by), who->by);
     enum base_status status = gw_catalog_insert_rollout(core, rollout);
     if (status == BASE_OK) {
-        status = gw_tally_add(core->tally, release->id, release->stage_count,
-                              release->execution_timeout_s);
+        status = gw_tally_add(core->tally, release);
         if (status == BASE_OK) {
             struct gw_rollout_change change;
-            begin_change(core, rollout, GW_LOG_CREATED, "create", who, &change);
+            gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
+            change.next.revision = 1;
             change.task_counter = release->release_counter + 1; // the revert statement's
-            status = commit_change(core, rollout, &change);
+            status = gw_rollout_commit(core, rollout, &change);
         }
         if (status != BASE_OK) {
             gw_catalog_remove_rollout(core, rollout);
@@ -355,7 +319,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         return base_error_set(error, status, "the rollout could not be stored: %s",
                               base_status_text(status));
     }
-    task->open = rollout;
+    (void)gw_task_open(task, rollout); // check_new saw that there is room
     gw_release_ref(release);
     view_rollout(core, rollout, out);
     return BASE_OK;
@@ -368,7 +332,7 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     struct base_buffer bytes;
     struct gw_release *release = NULL;
     base_buffer_init(&bytes, base_alloc_heap(), GW_ROLLOUT_SPEC_BYTES_MAX);
-    enum base_status status = gw_release_encode(spec, &bytes, error);
+    enum base_status status = gw_release_encode(spec, core->checkin_interval_s, &bytes, error);
     if (status == BASE_OK) {
         status = gw_release_new(bytes.data, bytes.size, &release, error);
     }
@@ -382,6 +346,52 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
 
 // ---- Commands
 
+// An undone rollout leads back by the statement that was signed with it: that only works while no
+// newer statement is out.
+static enum base_status check_undo(const struct gw_rollout *rollout, struct base_error *error)
+{
+    const struct gw_task *task = rollout->task;
+    if (rollout->state.state != POL_ROLLOUT_COMPLETED) {
+        return BASE_OK; // the policy says why not
+    }
+    if (task->open_count > 0) {
+        return base_error_set(error, BASE_ERR_CONFLICT, "undo: rollout %016llx of task %s is open",
+                              (unsigned long long)task->open[0]->release->id, task->name);
+    }
+    if (task->baseline != rollout) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "undo: the rollout is not the baseline of task %s any more",
+                              task->name);
+    }
+    if (task->release_counter != rollout->release->release_counter + 1) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "undo: statements up to counter %llu were signed since; start a "
+                              "rollout of the older version instead",
+                              (unsigned long long)task->release_counter);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_who(const struct gw_rollout *rollout, enum pol_command command,
+                                  const struct gw_rollout_who *who, struct base_error *error)
+{
+    if (who != NULL && who->if_revision != 0 && who->if_revision != rollout->revision) {
+        return base_error_set(error, BASE_ERR_CONFLICT, "if_revision: the rollout is at %llu",
+                              (unsigned long long)rollout->revision);
+    }
+    if (command == POL_COMMAND_APPROVE) {
+        if (who == NULL || who->by.size == 0) {
+            return base_error_set(error, BASE_ERR_INVALID, "by: an approval needs a name");
+        }
+        if (base_str_equal(who->by, base_str_of(rollout->created_by))) {
+            return base_error_set(error, BASE_ERR_CONFLICT,
+                                  "approve: %s made the rollout; another person has to approve",
+                                  rollout->created_by);
+        }
+    }
+    return command == POL_COMMAND_UNDO ? check_undo(rollout, error) : BASE_OK;
+}
+
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -390,18 +400,25 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     if (rollout == NULL) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
     }
-    struct pol_decision decision = pol_rollout_command(
-        &rollout->state, rollout->release->stage_count, command, gw_core_now_us(core));
+    BASE_TRY(check_who(rollout, command, who, error));
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
+    struct pol_decision decision =
+        pol_rollout_command(&rollout->state, rollout->release->stages,
+                            rollout->release->stage_count, command, change.line.record.now_us);
     if (decision.action == POL_ACTION_REFUSE) {
         return base_error_set(error, BASE_ERR_CONFLICT, "%s: %s (the rollout is %s)",
                               pol_command_name(command), pol_reason_text(decision.reason),
                               pol_rollout_state_name(rollout->state.state));
     }
-    struct gw_rollout_change change;
-    begin_change(core, rollout, GW_LOG_COMMAND, pol_command_name(command), who, &change);
-    stage_counts(core, rollout, &change.line.counts);
-    decide_change(core, &change, &decision);
-    enum base_status status = commit_change(core, rollout, &change);
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    gw_rollout_seen(core, rollout, &seen, &counts);
+    change.line.record.kind = POL_RECORD_COMMAND;
+    change.line.record.command = command;
+    change.line.rolled_back = seen.rolled_back;
+    gw_rollout_decide(core, &change, &decision, &counts);
+    enum base_status status = gw_rollout_commit(core, rollout, &change);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the command could not be stored: %s",
                               base_status_text(status));
@@ -427,17 +444,19 @@ enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id, uint64
                               "the rollout is not in a running simulate stage");
     }
     struct gw_rollout_change change;
-    begin_change(core, rollout, GW_LOG_SIMULATION, "simulation", who, &change);
+    gw_rollout_begin(core, rollout, GW_LOG_SIMULATION, who, &change);
     change.next.has_simulation = true;
     change.next.simulation_completed = completed;
     change.next.simulation_failed = failed;
-    stage_counts(core, &change.next, &change.line.counts);
-    enum base_status status = commit_change(core, rollout, &change);
+    change.next.revision++;
+    struct gw_rollout_counts seen;
+    gw_rollout_seen(core, &change.next, &seen, &change.line.record.counts);
+    enum base_status status = gw_rollout_commit(core, rollout, &change);
     if (status != BASE_OK) {
         return base_error_set(error, status, "the result could not be stored: %s",
                               base_status_text(status));
     }
-    (void)tick_rollout(core, rollout);
+    (void)gw_rollout_tick_one(core, rollout);
     view_rollout(core, rollout, out);
     return BASE_OK;
 }
@@ -449,22 +468,30 @@ struct load {
     enum base_status status;
 };
 
-static void link_rollout(struct gw_rollout *rollout)
+// The wall clock may have gone back meanwhile; a stage did not begin in the future.
+static void mend_clock(struct gw_core *core, struct gw_rollout *rollout)
 {
-    struct gw_task *task = rollout->task;
-    switch (rollout->state.state) {
-    case POL_ROLLOUT_COMPLETED:
-        if (task->baseline == NULL || task->baseline->closed_us < rollout->closed_us) {
-            task->baseline = rollout;
-        }
-        break;
-    case POL_ROLLOUT_ROLLED_BACK:
-        gw_task_retire(task, rollout);
-        break;
-    default:
-        task->open = rollout;
-        break;
+    uint64_t now_us = gw_core_now_us(core);
+    if (rollout->rollback_since_us > now_us) {
+        rollout->rollback_since_us = now_us;
     }
+    if (gw_rollout_is_closed(rollout)) {
+        return;
+    }
+    uint64_t last = gw_rollout_last_line(core, rollout->release->id, rollout->log_seq + 1);
+    rollout->log_seq = last > rollout->log_seq ? last : rollout->log_seq;
+    if (rollout->state.stage_since_us <= now_us) {
+        return;
+    }
+    rollout->state.stage_since_us = now_us;
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_CLOCK, NULL, &change);
+    change.line.record.kind = POL_RECORD_CLOCK;
+    change.line.record.now_us = now_us;
+    change.line.record.after = rollout->state;
+    change.line.revision = rollout->revision;
+    rollout->log_seq = change.line.seq;
+    gw_rollout_note(core, rollout->release->id, &change.line);
 }
 
 static enum base_status load_one(struct gw_core *core, struct gw_span value)
@@ -475,8 +502,7 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
     rollout->task = gw_catalog_find_task(core, release->task_id);
     enum base_status status = rollout->task != NULL ? BASE_OK : BASE_ERR_CORRUPT;
     if (status == BASE_OK) {
-        status = gw_tally_add(core->tally, release->id, release->stage_count,
-                              release->execution_timeout_s);
+        status = gw_tally_add(core->tally, rollout->release);
     }
     if (status == BASE_OK) {
         status = gw_catalog_insert_rollout(core, rollout);
@@ -486,16 +512,11 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
         free(rollout);
         return status;
     }
-    // The wall clock may have gone back meanwhile; a stage did not begin in the future.
-    uint64_t now_us = gw_core_now_us(core);
-    if (rollout->state.stage_since_us > now_us) {
-        rollout->state.stage_since_us = now_us;
-    }
-    if (rollout->rollback_since_us > now_us) {
-        rollout->rollback_since_us = now_us;
-    }
-    gw_tally_set(core->tally, release->id, rollout->state.stage_index, !is_closed(rollout));
+    mend_clock(core, rollout);
+    gw_tally_set(core->tally, release->id, rollout->state.stage_index,
+                 !gw_rollout_is_closed(rollout));
     link_rollout(rollout);
+    gw_rollout_hand_out(core, rollout);
     return BASE_OK;
 }
 

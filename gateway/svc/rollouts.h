@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "policy/rollout.h"
+#include "policy/bucket.h"
+#include "policy/replay.h"
 #include "svc/catalog.h"
 #include "wire/digest.h"
 #include "wire/statement.h"
@@ -20,13 +21,17 @@
 #define GW_LOG_REASON_MAX       200u
 #define GW_LOG_BY_MAX           64u
 #define GW_ROLLOUT_FINGERPRINTS 8u
+#define GW_STAGE_DEFAULT_S      UINT32_MAX // silence_s, observe_s: multiples of the check-in interval
+#define GW_STAGE_SILENCE_TIMES  12u
+#define GW_STAGE_OBSERVE_TIMES  2u
 #define GW_ROLLOUT_SLICES       16u
+#define GW_PRIORITY_MAX         1000u
 
 struct gw_core;
 
 struct gw_stage_spec {
     struct base_str name;     // printable ASCII, at most GW_STAGE_NAME_MAX
-    struct pol_stage stage;   // kind, max_bucket (percent x 100), audience, gate
+    struct pol_stage stage;   // max_bucket is percent x 100; see GW_STAGE_DEFAULT_S
     const uint8_t *statement; // INSTALL envelope; NULL in a simulate stage
     size_t statement_bytes;
 };
@@ -44,6 +49,8 @@ struct gw_rollout_spec {
     const uint8_t *revert; // REVERT envelope to the baseline, or REMOVE without a baseline
     size_t revert_bytes;
     uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
+    uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
+    struct pol_arm arm;           // all zero: none
 };
 
 // Devices, each counted once, in the state it is in now.
@@ -57,13 +64,26 @@ struct gw_rollout_counts {
     uint64_t not_applicable;
     uint64_t rolled_back; // went back or removed it
     uint64_t on_version;  // activated and not back
+    uint64_t retrying;    // failed in a way that may be tried again, and will be
+    uint64_t silent;      // activated, did not fail, and not heard of for the stage's silence_s
+    uint64_t expired;     // offered, and away since for longer than the stage's offline_expiry_s
+    uint64_t eligible;    // targeted by an open stage, offered or not
+    uint64_t online;      // of those, heard of lately
+    uint64_t control;     // drawn as the control of this stage
+    uint64_t control_completed;
+    uint64_t control_failed;
+    uint64_t control_silent;
+    uint64_t silent_succeeded;    // of the silent: had run well
+    uint64_t control_silent_done; // of control's silent: had completed
+    uint64_t observed_s;          // device-seconds after activation
+    uint64_t control_observed_s;  // device-seconds after they were drawn
 };
 
 struct gw_rollout_stage_view {
     char name[GW_STAGE_NAME_MAX + 1];
     enum pol_stage_kind kind;
     uint16_t max_bucket;
-    struct pol_gate gate;
+    struct pol_stage conduct; // without its audience
     struct gw_rollout_counts counts;
 };
 
@@ -91,15 +111,22 @@ struct gw_rollout_view {
     uint64_t release_counter;
     uint64_t created_s;
     uint64_t stage_since_s;
+    uint16_t priority;
+    struct pol_arm arm;
     uint32_t execution_timeout_s;
     enum pol_rollout_state state;
     bool stage_failed;
+    bool before_first; // waits for approval of its first stage
+    bool killed;
     uint16_t stage_index;
     uint32_t stage_count;
+    uint64_t revision; // one more with every change of state
+    char created_by[GW_LOG_BY_MAX + 1];
     // of the last decision
     enum pol_verdict verdict;
     enum pol_reason reason;
     uint32_t failure_ppm;
+    struct pol_test_report shown;    // by a sequential gate
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
@@ -110,41 +137,48 @@ struct gw_rollout_view {
 
 enum gw_log_kind {
     GW_LOG_CREATED = 1,
-    GW_LOG_COMMAND = 2,    // an operator's
-    GW_LOG_DECISION = 3,   // the controller's
-    GW_LOG_SIMULATION = 4, // result of the simulate stage
+    GW_LOG_COMMAND = 2,     // an operator's
+    GW_LOG_DECISION = 3,    // the controller's
+    GW_LOG_SIMULATION = 4,  // result of the simulate stage
+    GW_LOG_OBSERVATION = 5, // counts that moved the verdict, its reason, or themselves enough
+    GW_LOG_CLOCK = 6,       // the clock had gone back when the gateway started
+    GW_LOG_KIND_LAST = GW_LOG_CLOCK,
 };
+
+// An observation is logged when the verdict or its reason changed, when the completed devices grew
+// by one in so many, and at the latest after so long when anything changed.
+#define GW_LOG_GROWTH   16u
+#define GW_LOG_LATEST_S 60u
 
 struct gw_rollout_log_view {
     uint64_t seq; // 1.. within the rollout
     uint64_t wall_us;
+    uint64_t revision; // of the rollout after it
     enum gw_log_kind kind;
-    char what[24];  // name of the command or action ("promote", "advance")
-    char state[24]; // after it
-    char verdict[16];
-    char reason_name[40]; // pol_reason_name
-    char reason_text[96]; // pol_reason_text
-    uint16_t stage_index; // after it
+    struct pol_record record; // what decided and what was decided; replays run on it
     uint32_t failure_ppm;
-    struct gw_rollout_counts counts; // of the stage that was judged
+    uint64_t rolled_back;
     char by[GW_LOG_BY_MAX + 1];
     char comment[GW_LOG_REASON_MAX + 1];
 };
 
-// Who asked, and why; both optional, cut at their limits.
+// Who asked, and why; both optional, cut at their limits. `if_revision` not 0: only when the
+// rollout still has this revision.
 struct gw_rollout_who {
     struct base_str by;
     struct base_str comment;
+    uint64_t if_revision;
 };
 
-// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (another rollout of
-// the task is open, or the counter is not above the task's), EXISTS (id), FULL, IO.
+// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (too many rollouts of
+// the task are open, or the counter is not above the task's), EXISTS (id), FULL, IO.
 BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_spec *spec,
                                                   const struct gw_rollout_who *who,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
-// NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason).
+// NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
+// revision, approval by who created it, or an undo of what is not the baseline any more.
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,

@@ -28,6 +28,9 @@ struct ring_slot {
 
 struct stage_tally {
     struct gw_rollout_counts counts;
+    struct gw_tally_watch watch;
+    uint32_t width_s;
+    uint32_t timeout_s;
     uint64_t pending;       // offered, not completed
     struct ring_slot *ring; // NULL until a device is pending in an open rollout
 };
@@ -50,9 +53,8 @@ struct rollout_tally {
     uint32_t index;
     uint32_t stage_count;
     uint32_t stage_now;
-    uint32_t width_s;
-    uint32_t timeout_s;
     bool open;
+    struct gw_release *release;
     struct stage_tally stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
     struct fingerprint *fingerprints;
@@ -92,6 +94,7 @@ void gw_tally_free(struct gw_tally *tally)
         }
         free(rollout->fingerprints);
         free(rollout->slices);
+        gw_release_unref(rollout->release);
         free(rollout);
     }
     free(tally->by_index);
@@ -106,8 +109,7 @@ static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
     return rollout;
 }
 
-static enum base_status add(struct gw_tally *tally, uint64_t id, uint32_t stage_count,
-                            uint32_t timeout_s)
+static enum base_status add(struct gw_tally *tally, struct gw_release *release)
 {
     if (tally->count == tally->capacity) {
         uint32_t wanted = tally->capacity == 0 ? 64 : tally->capacity * 2;
@@ -122,28 +124,31 @@ static enum base_status add(struct gw_tally *tally, uint64_t id, uint32_t stage_
     if (rollout == NULL) {
         return BASE_ERR_NOMEM;
     }
-    rollout->id = id;
+    rollout->id = release->id;
     rollout->index = tally->count;
-    rollout->stage_count = stage_count;
-    rollout->timeout_s = timeout_s;
-    rollout->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
+    rollout->stage_count = release->stage_count;
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        uint32_t timeout_s = release->stages[i].execution_timeout_s;
+        rollout->stages[i].timeout_s = timeout_s;
+        rollout->stages[i].width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
+    }
     rollout->open = true;
     HASH_ADD(hh, tally->by_id, id, sizeof(rollout->id), rollout);
     if (rollout->hh.tbl == NULL) {
         free(rollout);
         return BASE_ERR_NOMEM;
     }
+    rollout->release = gw_release_ref(release);
     tally->by_index[tally->count++] = rollout;
     return BASE_OK;
 }
 
-enum base_status gw_tally_add(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_count,
-                              uint32_t timeout_s)
+enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release)
 {
     pthread_mutex_lock(&tally->lock);
     enum base_status status = BASE_OK;
-    if (find(tally, rollout_id) == NULL) {
-        status = add(tally, rollout_id, stage_count, timeout_s);
+    if (find(tally, release->id) == NULL) {
+        status = add(tally, release);
     }
     pthread_mutex_unlock(&tally->lock);
     return status;
@@ -169,8 +174,8 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
     pthread_mutex_lock(&tally->lock);
     const struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
-        *out =
-            (struct gw_tally_rollout){rollout->index, (uint8_t)rollout->stage_now, rollout->open};
+        *out = (struct gw_tally_rollout){rollout->index, (uint8_t)rollout->stage_now, rollout->open,
+                                         rollout->release};
     }
     pthread_mutex_unlock(&tally->lock);
     return rollout != NULL;
@@ -194,45 +199,57 @@ uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index)
 
 // ---- Contributions
 
-void gw_tally_contribution(uint8_t bits, struct gw_rollout_counts *out)
+void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
 {
     bool ran = (bits & GW_OUTCOME_RAN) != 0;
     bool activated = ran || (bits & GW_OUTCOME_ACTIVATED) != 0;
     bool back = (bits & (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED)) != 0;
+    bool failed = (bits & GW_OUTCOME_FAILED) != 0;
     memset(out, 0, sizeof(*out));
+    if ((bits & GW_OUTCOME_CONTROL) != 0) {
+        out->control = 1;
+        out->control_completed = ran || failed;
+        out->control_failed = failed;
+        return;
+    }
     out->offered = bits != 0;
     out->downloaded = activated || (bits & GW_OUTCOME_DOWNLOADED) != 0;
     out->activated = activated;
-    out->failed = (bits & GW_OUTCOME_FAILED) != 0;
-    out->succeeded = ran && out->failed == 0;
-    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && out->failed == 0;
+    out->failed = failed;
+    out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
+    out->succeeded = ran && !failed && out->retrying == 0;
+    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && !failed;
     out->rolled_back = back;
-    out->on_version = activated && !back && out->failed == 0;
+    out->on_version = activated && !back && !failed;
 }
+
+// The fields that are sums over devices, in one list for adding and taking away.
+#define SUM_FIELDS(X)                                                                              \
+    X(offered)                                                                                     \
+    X(downloaded)                                                                                  \
+    X(activated)                                                                                   \
+    X(succeeded)                                                                                   \
+    X(failed)                                                                                      \
+    X(not_applicable)                                                                              \
+    X(rolled_back)                                                                                 \
+    X(on_version)                                                                                  \
+    X(retrying)                                                                                    \
+    X(control)                                                                                     \
+    X(control_completed)                                                                           \
+    X(control_failed)
 
 static void add_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
 {
-    to->offered += from->offered;
-    to->downloaded += from->downloaded;
-    to->activated += from->activated;
-    to->succeeded += from->succeeded;
-    to->failed += from->failed;
-    to->timed_out += from->timed_out;
-    to->not_applicable += from->not_applicable;
-    to->rolled_back += from->rolled_back;
-    to->on_version += from->on_version;
+#define ADD_FIELD(name) to->name += from->name;
+    SUM_FIELDS(ADD_FIELD)
+#undef ADD_FIELD
 }
 
 static void take_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
 {
-    to->offered -= from->offered;
-    to->downloaded -= from->downloaded;
-    to->activated -= from->activated;
-    to->succeeded -= from->succeeded;
-    to->failed -= from->failed;
-    to->not_applicable -= from->not_applicable;
-    to->rolled_back -= from->rolled_back;
-    to->on_version -= from->on_version;
+#define TAKE_FIELD(name) to->name -= from->name;
+    SUM_FIELDS(TAKE_FIELD)
+#undef TAKE_FIELD
 }
 
 static bool is_pending(const struct gw_rollout_counts *one)
@@ -240,7 +257,8 @@ static bool is_pending(const struct gw_rollout_counts *one)
     return one->offered != 0 && one->succeeded == 0 && one->failed == 0 && one->not_applicable == 0;
 }
 
-static void ring_add(struct rollout_tally *rollout, struct stage_tally *stage, uint32_t offered_s)
+static void ring_add(const struct rollout_tally *rollout, struct stage_tally *stage,
+                     uint32_t offered_s)
 {
     if (!rollout->open) {
         return;
@@ -251,7 +269,7 @@ static void ring_add(struct rollout_tally *rollout, struct stage_tally *stage, u
             return; // then it counts as timed out at once: the careful side
         }
     }
-    uint32_t number = offered_s / rollout->width_s;
+    uint32_t number = offered_s / stage->width_s;
     struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
     if (slot->number > number) {
         return; // long past
@@ -262,63 +280,99 @@ static void ring_add(struct rollout_tally *rollout, struct stage_tally *stage, u
     slot->count++;
 }
 
-static void ring_take(const struct rollout_tally *rollout, struct stage_tally *stage,
-                      uint32_t offered_s)
+static void ring_take(struct stage_tally *stage, uint32_t offered_s)
 {
     if (stage->ring == NULL) {
         return;
     }
-    uint32_t number = offered_s / rollout->width_s;
+    uint32_t number = offered_s / stage->width_s;
     struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
     if (slot->number == number && slot->count > 0) {
         slot->count--;
     }
 }
 
-static uint64_t timed_out(const struct rollout_tally *rollout, const struct stage_tally *stage,
-                          uint32_t now_s)
+static uint64_t timed_out(const struct stage_tally *stage, uint32_t now_s)
 {
     uint64_t fresh = 0;
     for (uint32_t i = 0; stage->ring != NULL && i < RING_SLOTS; i++) {
         // A slot is fresh while its youngest moment is within the timeout.
         const struct ring_slot *slot = &stage->ring[i];
-        uint64_t end_s = ((uint64_t)slot->number + 1) * rollout->width_s;
-        fresh += end_s + rollout->timeout_s > now_s ? slot->count : 0;
+        uint64_t end_s = ((uint64_t)slot->number + 1) * stage->width_s;
+        fresh += end_s + stage->timeout_s > now_s ? slot->count : 0;
     }
     return stage->pending > fresh ? stage->pending - fresh : 0;
 }
 
 // ---- Failures
 
-static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
+// NULL: it is not remembered, and there is no room for it.
+static struct fingerprint *find_fingerprint(struct rollout_tally *rollout, uint64_t value,
+                                            bool make)
 {
     if (rollout->fingerprints == NULL) {
         rollout->fingerprints = calloc(FINGERPRINTS_MAX, sizeof(rollout->fingerprints[0]));
         if (rollout->fingerprints == NULL) {
-            return;
+            return NULL;
         }
     }
-    struct fingerprint *found = NULL;
-    for (uint32_t i = 0; i < rollout->fingerprint_count && found == NULL; i++) {
-        if (rollout->fingerprints[i].value == change->fingerprint) {
-            found = &rollout->fingerprints[i];
+    for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
+        if (rollout->fingerprints[i].value == value) {
+            return &rollout->fingerprints[i];
         }
     }
-    if (found == NULL) {
-        if (rollout->fingerprint_count == FINGERPRINTS_MAX) {
-            return;
-        }
-        found = &rollout->fingerprints[rollout->fingerprint_count++];
-        found->value = change->fingerprint;
+    if (!make || rollout->fingerprint_count == FINGERPRINTS_MAX) {
+        return NULL;
     }
-    found->devices++;
-    found->kind = change->kind != 0 ? change->kind : found->kind;
-    if (found->detail[0] == 0 && change->detail.size > 0) {
-        size_t size = change->detail.size < WIRE_REPORT_DETAIL_MAX ? change->detail.size
-                                                                   : WIRE_REPORT_DETAIL_MAX;
-        memcpy(found->detail, change->detail.data, size);
+    struct fingerprint *added = &rollout->fingerprints[rollout->fingerprint_count++];
+    added->value = value;
+    return added;
+}
+
+static void name_fingerprint(struct fingerprint *found, uint8_t kind, struct base_str detail)
+{
+    found->kind = kind != 0 ? kind : found->kind;
+    if (found->detail[0] == 0 && detail.size > 0) {
+        size_t size = detail.size < WIRE_REPORT_DETAIL_MAX ? detail.size : WIRE_REPORT_DETAIL_MAX;
+        memcpy(found->detail, detail.data, size);
         found->detail[size] = 0;
     }
+}
+
+static void note_fingerprint(struct rollout_tally *rollout, const struct gw_tally_change *change)
+{
+    struct fingerprint *found = find_fingerprint(rollout, change->fingerprint, true);
+    if (found != NULL) {
+        found->devices++;
+        name_fingerprint(found, change->kind, change->detail);
+    }
+}
+
+void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
+                         uint8_t kind, struct base_str detail)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    struct fingerprint *found =
+        rollout != NULL ? find_fingerprint(rollout, fingerprint, true) : NULL;
+    if (found != NULL) {
+        name_fingerprint(found, kind, detail);
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
+bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint)
+{
+    bool known = true;
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        const struct fingerprint *found = find_fingerprint(rollout, fingerprint, false);
+        known =
+            found != NULL ? found->detail[0] != 0 : rollout->fingerprint_count == FINGERPRINTS_MAX;
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return known;
 }
 
 static void attr_text(const struct wire_attr *attr, char *out, size_t capacity)
@@ -399,7 +453,7 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     bool now_pending = is_pending(&after);
     if (was_pending && !now_pending) {
         stage->pending--;
-        ring_take(rollout, stage, change->offered_s);
+        ring_take(stage, change->offered_s);
     } else if (!was_pending && now_pending) {
         stage->pending++;
         ring_add(rollout, stage, change->offered_s);
@@ -445,8 +499,52 @@ void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t
 static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, uint32_t now_s,
                          struct gw_rollout_counts *out)
 {
+    const struct gw_tally_watch *watch = &rollout->stages[stage].watch;
     *out = rollout->stages[stage].counts;
-    out->timed_out = timed_out(rollout, &rollout->stages[stage], now_s);
+    out->timed_out = timed_out(&rollout->stages[stage], now_s);
+    // The walk looked a moment ago: what it found is bounded by what is there now.
+    uint64_t late = watch->expired_late < out->timed_out ? watch->expired_late : out->timed_out;
+    out->timed_out -= late;
+    out->expired = watch->expired;
+    out->eligible = watch->eligible;
+    out->online = watch->online;
+    out->silent_succeeded =
+        watch->silent_succeeded < out->succeeded ? watch->silent_succeeded : out->succeeded;
+    uint64_t silent_open = watch->silent - watch->silent_succeeded;
+    out->silent = out->silent_succeeded + silent_open;
+    out->observed_s = watch->observed_s;
+    out->control_silent = watch->control_silent;
+    out->control_silent_done = watch->control_silent_done < out->control_completed
+                                   ? watch->control_silent_done
+                                   : out->control_completed;
+    out->control_observed_s = watch->control_observed_s;
+}
+
+static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+    add_counts(to, from);
+    to->timed_out += from->timed_out;
+    to->expired += from->expired;
+    to->silent += from->silent;
+    to->silent_succeeded += from->silent_succeeded;
+    to->observed_s += from->observed_s;
+    to->control_silent += from->control_silent;
+    to->control_silent_done += from->control_silent_done;
+    to->control_observed_s += from->control_observed_s;
+    // Stages overlap: the widest tells how many there are.
+    to->eligible = from->eligible > to->eligible ? from->eligible : to->eligible;
+    to->online = from->online > to->online ? from->online : to->online;
+}
+
+void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                        const struct gw_tally_watch *watch)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL && stage < rollout->stage_count) {
+        rollout->stages[stage].watch = *watch;
+    }
+    pthread_mutex_unlock(&tally->lock);
 }
 
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
@@ -459,7 +557,7 @@ bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage
         if (stage == i || stage == GW_TALLY_STAGE_ALL) {
             struct gw_rollout_counts one;
             stage_counts(rollout, i, now_s, &one);
-            add_counts(out, &one);
+            add_all(out, &one);
         }
     }
     pthread_mutex_unlock(&tally->lock);
@@ -505,7 +603,7 @@ static void view_fingerprints(const struct rollout_tally *rollout, struct gw_rol
     while (view->fingerprint_count < GW_ROLLOUT_FINGERPRINTS) {
         uint32_t best = FINGERPRINTS_MAX;
         for (uint32_t i = 0; i < rollout->fingerprint_count; i++) {
-            if (!taken[i] &&
+            if (!taken[i] && rollout->fingerprints[i].devices > 0 &&
                 (best == FINGERPRINTS_MAX ||
                  rollout->fingerprints[i].devices > rollout->fingerprints[best].devices)) {
                 best = i;
@@ -533,7 +631,7 @@ void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_vie
     if (rollout != NULL) {
         for (uint32_t i = 0; i < rollout->stage_count && i < view->stage_count; i++) {
             stage_counts(rollout, i, now_s, &view->stages[i].counts);
-            add_counts(&view->counts, &view->stages[i].counts);
+            add_all(&view->counts, &view->stages[i].counts);
         }
         view_fingerprints(rollout, view);
         view_slices(rollout, view);

@@ -9,7 +9,7 @@
 #define GW_TALLY_H
 
 #include "svc/devices.h"
-#include "svc/rollouts.h"
+#include "svc/release.h"
 
 #define GW_TALLY_STAGE_ALL UINT32_MAX
 
@@ -19,9 +19,9 @@ struct gw_tally_change {
     uint64_t rollout_id;
     uint64_t fingerprint;
     uint32_t offered_s;
+    uint16_t old_bits; // 0: the device was not in the rollout
+    uint16_t new_bits;
     uint8_t stage;
-    uint8_t old_bits; // 0: the device was not in the rollout
-    uint8_t new_bits;
     uint8_t kind;         // of the report that failed it; 0: none
     const uint8_t *attrs; // raw block of the device, for slices; may be NULL
     uint32_t attrs_size;
@@ -32,15 +32,30 @@ struct gw_tally_change {
 struct gw_tally_rollout {
     uint32_t index; // process-local number, small
     uint8_t stage_now;
-    bool open; // not yet completed or rolled back
+    bool open;                        // not yet completed or rolled back
+    const struct gw_release *release; // lives as long as the tally
+};
+
+// What the control thread's walk over all devices found for one stage (watch.c): what depends on
+// who is silent, and on how many there are that were not offered anything.
+struct gw_tally_watch {
+    uint64_t eligible;
+    uint64_t online;
+    uint64_t silent;
+    uint64_t silent_succeeded;
+    uint64_t observed_s;
+    uint64_t expired;
+    uint64_t expired_late; // of the expired, those the execution timeout has passed for
+    uint64_t control_silent;
+    uint64_t control_silent_done;
+    uint64_t control_observed_s;
 };
 
 BASE_NODISCARD enum base_status gw_tally_new(struct gw_tally **out_tally);
 void gw_tally_free(struct gw_tally *tally);
 
-// Registers a rollout. NOMEM.
-BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, uint64_t rollout_id,
-                                             uint32_t stage_count, uint32_t timeout_s);
+// Registers a rollout; keeps a reference of its release. NOMEM.
+BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
@@ -51,13 +66,20 @@ void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *change
 void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                            const struct gw_rollout_counts *counts);
 
+// Replaces what is known of a stage from the walk.
+void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                        const struct gw_tally_watch *watch);
+// The text of a fingerprint, from the store. Known: it has a text, or no further one is remembered.
+void gw_tally_name_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint,
+                         uint8_t kind, struct base_str detail);
+bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t fingerprint);
 // Counts of one stage or of all. False: no such rollout.
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
                      struct gw_rollout_counts *out);
 // Fills counts, stage counts, fingerprints and slices.
 void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view);
 
-// What one device in this state adds. timed_out stays 0: it depends on time.
-void gw_tally_contribution(uint8_t bits, struct gw_rollout_counts *out);
+// What one device in this state adds. What depends on time stays 0.
+void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
 
 #endif

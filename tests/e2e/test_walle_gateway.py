@@ -135,7 +135,7 @@ class Gateway(unittest.TestCase):
             self.assertIn(text, run.stderr)
         self.walle("task", "push", build)
         run = self.walle("rollout", "start", "ipv", "--key", self.stack.path("key"), code=2)
-        self.assertIn("one of --build DIR and --manifest SHA256", run.stderr)
+        self.assertIn("one of --version X.Y.Z, --build DIR and --manifest SHA256", run.stderr)
         run = self.walle("rollout", "start", "ipv", "--build", build, "--key", self.stack.path("nokey"), code=5)
         self.assertIn("No such file", run.stderr)
         self.assertEqual(self.json("device", "list")["items"], [])

@@ -306,6 +306,8 @@ uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *of
         memcpy(name, release.task_name.data, release.task_name.size);
         struct wire_profile_pair *pair = rig_device_task(device, name);
         assert_true(pol_bucket(device->id, release.salt) < release.max_bucket);
+        const struct pol_arm arm = {release.arm_salt, release.arm_from, release.arm_to};
+        assert_true(pol_arm_has(&arm, device->id));
         assert_true(release.release_counter >= pair->release_counter);
         pair->release_counter = release.release_counter;
         pair->version_id =
@@ -457,14 +459,21 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .salt = SALT_OF(id),
         .issued_s = 1,
         .expires_s = UINT64_C(9999999999),
+        .arm_salt = rig->arm.salt,
+        .arm_from = rig->arm.from,
+        .arm_to = rig->arm.to,
     };
     memset(specs, 0, sizeof(specs));
     for (uint32_t i = 0; i < stage_count; i++) {
         specs[i].name = base_str_of(stages[i].name);
         specs[i].stage.kind = stages[i].kind;
         specs[i].stage.max_bucket = stages[i].max_bucket;
-        specs[i].stage.gate = (struct pol_gate){stages[i].min_sample, stages[i].max_failure_ppm,
-                                                stages[i].min_dwell_us};
+        specs[i].stage.gate = (struct pol_gate){.min_sample = stages[i].min_sample,
+                                                .max_failure_ppm = stages[i].max_failure_ppm,
+                                                .min_dwell_us = stages[i].min_dwell_us};
+        if (rig->conduct != NULL) {
+            rig->conduct(&specs[i].stage, i);
+        }
         if (stages[i].attr != NULL) {
             specs[i].stage.audience = make_target(i, stages[i].attr, stages[i].value);
         }
@@ -485,11 +494,16 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .stages = specs,
         .stage_count = stage_count,
         .revert = revert,
+        .priority = rig->priority,
+        .arm = rig->arm,
     };
     if (target_attr != NULL) {
         spec.target = make_target(POL_STAGES_MAX, target_attr, target_value);
     }
     bool has_baseline = view.baseline_rollout != 0;
+    release.arm_salt = 0;
+    release.arm_from = 0;
+    release.arm_to = 0;
     release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
     release.release_counter++;
     release.max_bucket = POL_BUCKET_COUNT;
@@ -498,7 +512,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         release.manifest = view.baseline_manifest;
     }
     spec.revert_bytes = make_statement(revert, sizeof(revert), &release);
-    struct gw_rollout_who who = {BASE_STR("rig"), BASE_STR("test")};
+    struct gw_rollout_who who = {.by = BASE_STR("rig"), .comment = BASE_STR("test")};
     return gw_rollout_create(rig->core, &spec, &who, out, error);
 }
 

@@ -34,6 +34,10 @@ struct rig {
     uint32_t hint_rate_per_s;
     const struct gw_signer_port *signer; // NULL: no roles
     char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
+    uint16_t priority;                   // of rollouts made from now on
+    struct pol_arm arm;
+    // Changes how the stages of rig_rollout are conducted, when set.
+    void (*conduct)(struct pol_stage *stage, uint32_t index);
     struct gw_core *core;
     struct rig_worker worker;
 };

@@ -179,6 +179,9 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
         .salt = statement->salt,
         .max_bucket = statement->max_bucket > 0 ? statement->max_bucket : 10000,
         .stage_kind = statement->stage > 0 ? statement->stage : 1,
+        .arm_salt = statement->arm_salt,
+        .arm_from = statement->arm_from,
+        .arm_to = statement->arm_to,
         .issued_s = statement->issued_s > 0 ? statement->issued_s : now_s,
         .expires_s = statement->expires_s > 0 ? statement->expires_s : now_s + 86400,
     };

@@ -46,10 +46,13 @@ struct rig_statement {
     uint64_t salt;
     uint16_t max_bucket; // 0 takes 10000
     uint8_t stage;       // 0 takes 1, beta
-    uint64_t issued_s;   // 0 takes the wall clock
-    uint64_t expires_s;  // 0 takes one day later
-    uint32_t signers;    // bit mask of keys; 0 takes the first
-    bool key_twice;      // the first key signs twice (frame built by hand)
+    uint64_t arm_salt;   // all 0: no arm
+    uint16_t arm_from;
+    uint16_t arm_to;
+    uint64_t issued_s;  // 0 takes the wall clock
+    uint64_t expires_s; // 0 takes one day later
+    uint32_t signers;   // bit mask of keys; 0 takes the first
+    bool key_twice;     // the first key signs twice (frame built by hand)
 };
 
 struct rig_outcome {

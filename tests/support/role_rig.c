@@ -248,6 +248,10 @@ static void meta(struct rig *rig, struct mem_exchange *exchange)
         size = make_timestamp(roles, bytes, sizeof(bytes));
     } else {
         must(strcmp(exchange->path, "/v1/meta/snapshot/" ROLE_SCENARIO) == 0, "path");
+        if (roles->publish_between > 0) {
+            roles->publish_between--;
+            role_publish(roles, true);
+        }
         size = make_snapshot(roles, bytes, sizeof(bytes));
         bytes[size / 2] ^= roles->other_bytes ? 1 : 0;
     }

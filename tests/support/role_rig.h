@@ -35,6 +35,7 @@ struct role_rig {
     // Lies.
     bool no_scenario;       // the timestamp lists none
     bool other_bytes;       // the snapshot has a flipped bit
+    int publish_between;    // so many times a newer snapshot appears before it is fetched
     uint64_t said_version;  // of the snapshot itself; 0: as the timestamp says
     enum role_key meta_by;  // who signs timestamp and snapshot; ROLE_KEY_A (0): `online`
     uint32_t meta_failures; // so many requests for metadata end in CLOSED

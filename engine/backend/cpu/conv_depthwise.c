@@ -7,6 +7,7 @@
 #include "backend/cpu/gemm_weights.h"
 #include "model/graph.h"
 
+#define CHAIN_TAPS   3
 #define SMALL_FLOATS 16384 // outputs below it stay on one thread
 
 struct depthwise {
@@ -74,6 +75,25 @@ static void list_taps(const struct depthwise_run *r, int64_t image, int64_t y, i
     }
 }
 
+// Whether the taps listed are what `chained` says.
+static bool is_chained(const struct eng_conv_shape *s, const struct eng_dw_block *block)
+{
+    if (s->kernel[2] != CHAIN_TAPS || s->stride[2] != 1 || s->dilation[2] != 1 ||
+        block->tap_count % CHAIN_TAPS != 0) {
+        return false;
+    }
+    const uint32_t all = block->all;
+    for (uint32_t t = 0; t < block->tap_count; t += CHAIN_TAPS) {
+        if (block->in[t + 1] - block->in[t] != (ptrdiff_t)block->step ||
+            block->in[t + 2] - block->in[t + 1] != (ptrdiff_t)block->step ||
+            (block->inside[t] | 1u) != all || block->inside[t + 1] != all ||
+            (block->inside[t + 2] | (all + 1) >> 1) != all) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_inner(const struct eng_conv_shape *s, int64_t x, int64_t pixels)
 {
     const int64_t last = (x + pixels - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
@@ -111,6 +131,7 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
                 }
             } else {
                 list_taps(r, row / s->out[1], y, x, pixels, &block);
+                block.chained = is_chained(s, &block);
             }
             inner = now_inner;
             before = x;

@@ -4,7 +4,8 @@
 // One vector of channels at a time, up to eight output pixels at once: each tap costs one load of
 // weights and, for each pixel, one product straight from memory, which is what the processor does
 // in step with its products. Taps outside the image are skipped; which ones are is the same for all
-// channels, so that these branches are foreseen.
+// channels, so that these branches are foreseen. Three neighbouring taps of a row are done at once
+// where pixels are neighbours too: each input then is loaded once instead of three times.
 #ifndef ENG_CPU_CONV_DW_TEMPLATE_H
 #define ENG_CPU_CONV_DW_TEMPLATE_H
 
@@ -22,6 +23,32 @@
     if (pixels > (i) && (inside >> (i)&1u) != 0) {                                                 \
         DW_PRODUCT(i);                                                                             \
     }
+// Input j of a chain of three taps: the third one of pixel j - 2, the second of j - 1, the first of
+// j.
+#define DW_IN(j, products)                                                                         \
+    if (pixels + 1 > (j) || (pixels + 1 == (j) && !right)) {                                       \
+        const V x = full ? V_LOAD(DW_AT(j)) : V_LOAD_M(DW_AT(j), mask);                            \
+        products                                                                                   \
+    }
+#define DW_TAP(i, w)                                                                               \
+    if (pixels > (i)) {                                                                            \
+        s##i = V_FMA(x, w, s##i);                                                                  \
+    }
+#define DW_CHAIN()                                                                                 \
+    do {                                                                                           \
+        if (!left) {                                                                               \
+            DW_IN(0, DW_TAP(0, w0))                                                                \
+        }                                                                                          \
+        DW_IN(1, DW_TAP(1, w0) DW_TAP(0, w1))                                                      \
+        DW_IN(2, DW_TAP(2, w0) DW_TAP(1, w1) DW_TAP(0, w2))                                        \
+        DW_IN(3, DW_TAP(3, w0) DW_TAP(2, w1) DW_TAP(1, w2))                                        \
+        DW_IN(4, DW_TAP(4, w0) DW_TAP(3, w1) DW_TAP(2, w2))                                        \
+        DW_IN(5, DW_TAP(5, w0) DW_TAP(4, w1) DW_TAP(3, w2))                                        \
+        DW_IN(6, DW_TAP(6, w0) DW_TAP(5, w1) DW_TAP(4, w2))                                        \
+        DW_IN(7, DW_TAP(7, w0) DW_TAP(6, w1) DW_TAP(5, w2))                                        \
+        DW_IN(8, DW_TAP(7, w1) DW_TAP(6, w2))                                                      \
+        DW_IN(9, DW_TAP(7, w2))                                                                    \
+    } while (0)
 #define DW_RESIDUAL(i)                                                                             \
     if (pixels > (i)) {                                                                            \
         s##i = V_ADD(s##i, V_LOAD_M(b->residual + c + (i)*b->out_step, mask));                     \
@@ -48,7 +75,15 @@ INLINE void dw_vector(const struct eng_dw_block *b, size_t c, M mask, const int 
         bias = full ? V_LOAD(b->bias + c) : V_LOAD_M(b->bias + c, mask);
     }
     DW_PIXELS(DW_DECLARE)
-    for (uint32_t t = 0; t < b->tap_count; t++) {
+    for (uint32_t t = 0; b->chained && t < b->tap_count; t += 3) {
+        const float *p0 = b->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
+        const V w0 = full ? V_LOAD(b->weights[t] + c) : V_LOAD_M(b->weights[t] + c, mask);
+        const V w1 = full ? V_LOAD(b->weights[t + 1] + c) : V_LOAD_M(b->weights[t + 1] + c, mask);
+        const V w2 = full ? V_LOAD(b->weights[t + 2] + c) : V_LOAD_M(b->weights[t + 2] + c, mask);
+        const bool left = b->inside[t] != b->all, right = b->inside[t + 2] != b->all;
+        DW_CHAIN();
+    }
+    for (uint32_t t = b->chained ? b->tap_count : 0; t < b->tap_count; t++) {
         const float *p0 = b->in[t] + c, *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;
         const V w = full ? V_LOAD(b->weights[t] + c) : V_LOAD_M(b->weights[t] + c, mask);
         const uint32_t inside = b->inside[t];

@@ -61,6 +61,9 @@ struct eng_dw_block {
     const float *in[ENG_DW_TAPS_MAX]; // of the first pixel; may lie outside when its bit is not set
     const float *weights[ENG_DW_TAPS_MAX];
     uint8_t inside[ENG_DW_TAPS_MAX];
+    // Taps come in threes of one row, a step from each other; at most the first of a three lies
+    // outside for the first pixel, and the third for the last one.
+    bool chained;
     size_t step;                  // floats from one pixel's input to the next's
     size_t channels;              // of this block
     size_t out_step;              // floats from one output pixel to the next

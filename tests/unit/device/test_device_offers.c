@@ -199,6 +199,28 @@ static void test_outside_the_signed_stage(void **state)
     assert_int_equal(rig_active(&rig, TASK), 1);
 }
 
+// A gateway that offers an arm of an experiment to the devices of another is refused by them.
+static void test_outside_the_signed_arm(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    statement.salt = 7;
+    statement.arm_salt = 8;
+    uint16_t bucket = pol_bucket(rig.config.device_id, statement.arm_salt);
+    assert_true(bucket > 0);
+    statement.arm_to = bucket; // just misses
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_NOT_APPLICABLE, "device is outside the signed stage");
+    statement.arm_from = (uint16_t)(bucket + 1);
+    statement.arm_to = 10000;
+    rig_offer(&rig, &statement);
+    expect_refusal(WIRE_OUTCOME_NOT_APPLICABLE, "device is outside the signed stage");
+    statement.arm_from = bucket;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
 static void test_expired(void **state)
 {
     (void)state;
@@ -353,6 +375,7 @@ int main(void)
         CASE(test_replayed_counter),
         CASE(test_widened_stage_is_no_news),
         CASE(test_outside_the_signed_stage),
+        CASE(test_outside_the_signed_arm),
         CASE(test_expired),
         CASE(test_clock_set_back),
         CASE(test_wrong_abi),

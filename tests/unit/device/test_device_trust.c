@@ -203,6 +203,16 @@ static void test_snapshot_was_changed(void **state)
     expect_refused(BASE_ERR_HASH);
 }
 
+static void test_snapshot_published_in_between(void **state)
+{
+    (void)state;
+    settled();
+    roles.publish_between = DEV_CROSSED_MAX;
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(stats()->refused_metadata, 0);
+}
+
 static void test_snapshot_of_another_version(void **state)
 {
     (void)state;
@@ -591,6 +601,7 @@ int main(void)
         CASE(test_timestamp_by_another_key),
         CASE(test_scenario_vanishes),
         CASE(test_snapshot_was_changed),
+        CASE(test_snapshot_published_in_between),
         CASE(test_snapshot_of_another_version),
         CASE(test_snapshot_forgets_a_task),
         CASE(test_a_frozen_device_takes_nothing_and_runs_on),

@@ -6,20 +6,8 @@
 #include "backend/cpu/gemm_cost.h"
 #include "backend/pack.h"
 #include "base/alloc.h"
-#include "base/prng.h"
-#include "engine/tensor.h"
+#include "kernel_rig.h"
 #include "model/graph.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #define SEED 20240612u
 
@@ -40,37 +28,6 @@ static enum base_status low(const struct eng_conv_job *job, struct eng_step *out
 
 static struct base_prng prng;
 static enum eng_tuning tuning;
-
-static float *random_floats(size_t count)
-{
-    float *data = malloc((count > 0 ? count : 1) * sizeof(float));
-    assert_non_null(data);
-    for (size_t i = 0; i < count; i++) {
-        data[i] = (float)(base_prng_unit(&prng) * 2 - 1);
-    }
-    return data;
-}
-
-static double activate(const struct eng_epilogue *e, double x)
-{
-    if (!e->has_activation) {
-        return x;
-    }
-    switch (e->activation) {
-    case ENG_RELU:
-        return x > 0 ? x : 0;
-    case ENG_CLIP:
-        return fmin(fmax(x, e->alpha), e->beta);
-    case ENG_LEAKY_RELU:
-        return x < 0 ? x * e->alpha : x;
-    case ENG_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case ENG_HARD_SWISH:
-        return x * fmin(fmax(x / 6 + 0.5, 0), 1);
-    default:
-        return NAN;
-    }
-}
 
 // Sum of the taps for one output, straight from the definition. o: output position, three dims.
 static double taps(const struct eng_conv_shape *s, const float *x, const float *w, int64_t n,
@@ -134,7 +91,7 @@ static void compare(const struct convolution *p, const struct eng_command *comma
         double want = taps(s, data[X], data[W], i / s->out_channels / pixels, m, o);
         want += p->bias ? (double)data[BIAS][m] : 0;
         want += p->residual ? (double)data[RESIDUAL][i] : 0;
-        want = activate(&command->u.conv.epilogue, want);
+        want = kernel_activate(&command->u.conv.epilogue, want);
         if (!(fabs(want - (double)data[Y][i]) <= bound)) {
             fail_msg("%s: %lld->%lld kernel %lld: element %lld: %g, expected %g", name,
                      (long long)s->in_channels, (long long)s->out_channels, (long long)s->kernel[2],
@@ -215,7 +172,7 @@ static void check(const struct convolution *p, const char *isa, uint32_t threads
     describe(p, tensors);
     float *data[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
-        data[i] = random_floats((size_t)eng_desc_count(&tensors[i].desc));
+        data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
     }
     if (!p->dynamic) {
         tensors[W].kind = ENG_CONST;
@@ -227,7 +184,7 @@ static void check(const struct convolution *p, const char *isa, uint32_t threads
     run_once(&program, &command, &shape, data, isa, threads, fn);
     for (int i = X; p->low && i <= W; i++) { // what the kernels made of them
         for (int64_t j = 0; j < eng_desc_count(&tensors[i].desc); j++) {
-            data[i][j] = eng_bf16_to_f32(eng_bf16_from_f32(data[i][j]));
+            data[i][j] = (float)kernel_rounded(data[i][j]);
         }
     }
     compare(p, &command, &shape, data, isa, bound);
@@ -239,10 +196,9 @@ static void check(const struct convolution *p, const char *isa, uint32_t threads
 
 static void each_isa(const struct convolution *p, uint32_t threads, prepare_fn fn)
 {
-    static const char *const names[] = {"generic", "avx2", "avx512"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (eng_kernels_find(names[i]) != NULL) {
-            check(p, names[i], threads, fn, 1e-5);
+    for (size_t i = 0; i < KERNEL_NAMES_MAX; i++) {
+        if (eng_kernels_find(kernel_names[i]) != NULL) {
+            check(p, kernel_names[i], threads, fn, 1e-5);
         }
     }
 }
@@ -374,6 +330,26 @@ static void test_depthwise(void **state)
         p.act = true;
         p.fn = c % 2 ? ENG_CLIP : c % 3 ? ENG_HARD_SWISH : ENG_SIGMOID;
         each_isa(&p, 1, NULL);
+    }
+}
+
+// Rows of three taps over every width there is a block for, with padding on one side, both, more
+// than a kernel's half, and none.
+static void test_depthwise_rows(void **state)
+{
+    (void)state;
+    for (int64_t width = 1; width <= 27; width++) {
+        for (int64_t pads = 0; pads < 9; pads++) {
+            struct convolution p = square(11, 11, 4, 3, 1, 1);
+            p.groups = 11;
+            p.in[1] = width;
+            p.pad_begin[1] = pads / 3;
+            p.pad_end[1] = pads % 3;
+            p.bias = pads % 2;
+            if (width + p.pad_begin[1] + p.pad_end[1] >= 3) {
+                each_isa(&p, 1, NULL);
+            }
+        }
     }
 }
 
@@ -519,7 +495,7 @@ static void check_gradient(const struct convolution *p, const char *isa, uint32_
     tensors[RESULT] = tensors[of_input ? X : W];
     float *data[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
-        data[i] = random_floats((size_t)eng_desc_count(&tensors[i].desc));
+        data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
     }
     struct eng_conv_shape shape;
     assert_int_equal(
@@ -559,7 +535,6 @@ static void check_gradient(const struct convolution *p, const char *isa, uint32_
 static void test_gradients(void **state)
 {
     (void)state;
-    static const char *const names[] = {"generic", "avx2", "avx512"};
     for (int64_t i = 0; i < 48; i++) {
         struct convolution p =
             square(1 + i * 2, 1 + i * 5 % 41, 6 + i % 9, 1 + i % 3, 1 + i / 3 % 3, i / 9 % 3);
@@ -567,7 +542,7 @@ static void test_gradients(void **state)
         p.dilation[1] = 1 + i % 2;
         p.in[0] += 3;
         p.n = 1 + i % 2;
-        const char *isa = names[i % 3];
+        const char *isa = kernel_names[i % 3];
         if (eng_kernels_find(isa) == NULL) {
             continue;
         }
@@ -658,8 +633,8 @@ int main(void)
         cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
         cmocka_unit_test(test_low_pairs), cmocka_unit_test(test_low_tiles),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_tunings),
-        cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_depthwise_rows),
+        cmocka_unit_test(test_tunings),   cmocka_unit_test(test_blas),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

@@ -1,6 +1,6 @@
 // If, Loop, Scan and SequenceMap: branches by conditions known late, loops longer than what is
 // lowered in place, states and stacked results, captured values, sequences as state.
-#include "op_case.h"
+#include "op_rig.h"
 
 static const int64_t one_dim[1] = {1};
 static const int64_t two_dims[1] = {2};

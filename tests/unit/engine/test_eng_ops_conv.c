@@ -107,27 +107,27 @@ static void run_conv(struct base_prng *prng, struct spot *s, const char *auto_pa
     double *want = malloc((size_t)y_count * sizeof *want);
     assert_non_null(want);
     naive_conv(s, x, w, bias, want);
-    struct op_rig *rig = op_begin("Conv", "x w b", "y");
+    struct op_rig *rig = op_named("Conv", "x w b", "y");
     window_attributes(rig, s, auto_pad == NULL);
     if (auto_pad != NULL) {
-        op_attr_string(rig, "auto_pad", auto_pad);
+        op_attr_text(rig, "auto_pad", auto_pad);
     }
     struct eng_array arrays[3] = {op_array(ENG_F32, x, x_dims, s->spatial + 2),
                                   op_array(ENG_F32, w, w_dims, s->spatial + 2),
                                   op_floats(bias, s->outputs)};
-    op_input(rig, "x", &arrays[0]);
+    op_feed(rig, "x", &arrays[0]);
     if (constant) {
         op_constant(rig, "w", &arrays[1]);
         op_constant(rig, "b", &arrays[2]);
     } else {
-        op_input(rig, "w", &arrays[1]);
-        op_input(rig, "b", &arrays[2]);
+        op_feed(rig, "w", &arrays[1]);
+        op_feed(rig, "b", &arrays[2]);
     }
-    op_run(rig, 11);
+    op_go(rig, 11);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, y_dims, s->spatial + 2);
     op_near(&y, want, y_count, 1e-5);
-    op_end(rig);
+    op_done(rig);
     free(x);
     free(w);
     free(bias);
@@ -254,26 +254,26 @@ static void random_transposes(void **state)
         double *want = malloc((size_t)y_count * sizeof *want);
         assert_non_null(want);
         naive_transpose(&s, x, w, bias, want);
-        struct op_rig *rig = op_begin("ConvTranspose", "x w b", "y");
+        struct op_rig *rig = op_named("ConvTranspose", "x w b", "y");
         window_attributes(rig, &s, mode == BY_PADS);
         if (mode == BY_PADS) {
             op_attr_ints(rig, "output_padding", s.extra, s.spatial);
         } else if (mode == BY_SHAPE) {
             op_attr_ints(rig, "output_shape", s.out, s.spatial);
         } else {
-            op_attr_string(rig, "auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER");
+            op_attr_text(rig, "auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER");
         }
         struct eng_array arrays[3] = {op_array(ENG_F32, x, x_dims, s.spatial + 2),
                                       op_array(ENG_F32, w, w_dims, s.spatial + 2),
                                       op_floats(bias, s.outputs)};
-        op_input(rig, "x", &arrays[0]);
+        op_feed(rig, "x", &arrays[0]);
         op_constant(rig, "w", &arrays[1]);
         op_constant(rig, "b", &arrays[2]);
-        op_run(rig, 11);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, y_dims, s.spatial + 2);
         op_near(&y, want, y_count, 1e-5);
-        op_end(rig);
+        op_done(rig);
         free(x);
         free(w);
         free(bias);
@@ -289,17 +289,17 @@ static void empty_batches(void **state)
     static const float none[1];
     static const char *const ops[2] = {"Conv", "ConvTranspose"};
     for (int o = 0; o < 2; o++) {
-        struct op_rig *rig = op_begin(ops[o], "x w", "y");
+        struct op_rig *rig = op_named(ops[o], "x w", "y");
         struct eng_array arrays[2] = {op_floats(none, 0, 3, 5, 5), op_floats(w, 2, 3, 3, 3)};
         if (o == 1) {
             arrays[0] = op_floats(none, 0, 2, 5, 5);
         }
-        op_input(rig, "x", &arrays[0]);
+        op_feed(rig, "x", &arrays[0]);
         op_constant(rig, "w", &arrays[1]);
-        op_run(rig, 11);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(0, o == 0 ? 2 : 3, o == 0 ? 3 : 7, o == 0 ? 3 : 7));
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -307,14 +307,14 @@ static struct op_rig *conv_2d(const char *attribute, const int64_t *values, size
                               const int64_t *w_dims)
 {
     static float zeros[4096];
-    struct op_rig *rig = op_begin("Conv", "x w", "y");
+    struct op_rig *rig = op_named("Conv", "x w", "y");
     if (attribute != NULL) {
         op_attr_ints(rig, attribute, values, count);
     }
     struct eng_array x = op_floats(zeros, 1, 2, 8, 8);
     struct eng_array w = op_array(ENG_F32, zeros, w_dims, 4);
-    op_input(rig, "x", &x);
-    op_input(rig, "w", &w);
+    op_feed(rig, "x", &x);
+    op_feed(rig, "w", &w);
     return rig;
 }
 
@@ -336,9 +336,9 @@ static void mistakes_are_named(void **state)
     static float zeros[64];
     struct eng_array x = op_floats(zeros, 1, 1, 4, 4);
     struct eng_array w = op_of(ENG_F64, zeros, 1, 1, 2, 2);
-    struct op_rig *rig = op_begin("Conv", "x w", "y");
-    op_input(rig, "x", &x);
-    op_input(rig, "w", &w);
+    struct op_rig *rig = op_named("Conv", "x w", "y");
+    op_feed(rig, "x", &x);
+    op_feed(rig, "w", &w);
     op_refused(rig, 11, BASE_ERR_INVALID, "double, expected float");
 }
 

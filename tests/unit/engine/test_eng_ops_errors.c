@@ -1,6 +1,6 @@
 // What operators refuse: each model here breaks one rule, and the error says which operator and
 // why.
-#include "op_case.h"
+#include "op_rig.h"
 
 struct bad {
     const char *op;

@@ -1,6 +1,6 @@
 // Every operator the engine has, fed with random types, shapes, contents and attributes: whatever
 // comes, the answer is a result or an error with a text, never a crash, a hang or a leak.
-#include "op_case.h"
+#include "op_rig.h"
 
 #include "engine/engine.h"
 

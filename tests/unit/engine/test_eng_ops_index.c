@@ -1,6 +1,6 @@
 // Operators that read and write by index against naive loops; indices are given at run time and as
 // constants, negative ones among them.
-#include "op_case.h"
+#include "op_rig.h"
 
 #define ROUNDS 120
 

@@ -4,8 +4,8 @@
 
 static struct eng_array one(struct op_rig *rig, int64_t opset, const struct eng_array *x)
 {
-    op_input(rig, "x", x);
-    op_run(rig, opset);
+    op_feed(rig, "x", x);
+    op_go(rig, opset);
     return op_output(rig, 0);
 }
 
@@ -129,7 +129,7 @@ static void functions_of_one_number(void **state)
             want[i] = unary_cases[c].fn((double)x[i]);
         }
         print_message("%s\n", unary_cases[c].op);
-        struct op_rig *rig = op_begin(unary_cases[c].op, "x", "y");
+        struct op_rig *rig = op_named(unary_cases[c].op, "x", "y");
         if (unary_cases[c].first != NULL) {
             op_attr_float(rig, unary_cases[c].first, 0.3f);
         }
@@ -139,7 +139,7 @@ static void functions_of_one_number(void **state)
         struct eng_array array = op_floats(x, COUNT);
         struct eng_array y = one(rig, unary_cases[c].opset, &array);
         op_near(&y, want, COUNT, 3e-6);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -151,7 +151,7 @@ static void clip_in_every_form(void **state)
     const float low = -1.5f;
     const float high = 2;
     struct eng_array array = op_floats(x, 5);
-    struct eng_array bounds[2] = {op_scalar(ENG_F32, &low), op_scalar(ENG_F32, &high)};
+    struct eng_array bounds[2] = {op_scalar_of(ENG_F32, &low), op_scalar_of(ENG_F32, &high)};
     for (int form = 0; form < 20; form++) {
         bool has_low = form & 1;
         bool has_high = form & 2;
@@ -168,7 +168,7 @@ static void clip_in_every_form(void **state)
                             : has_high            ? "x - h"
                             : has_low             ? "x l"
                                                   : "x";
-        struct op_rig *rig = op_begin("Clip", names, "y");
+        struct op_rig *rig = op_named("Clip", names, "y");
         if (attributes && has_low) {
             op_attr_float(rig, "min", low);
         }
@@ -177,32 +177,32 @@ static void clip_in_every_form(void **state)
         }
         for (int b = 0; b < 2 && !attributes; b++) {
             if (b == 0 ? has_low : has_high) {
-                (constant ? op_constant : op_input)(rig, b == 0 ? "l" : "h", &bounds[b]);
+                (constant ? op_constant : op_feed)(rig, b == 0 ? "l" : "h", &bounds[b]);
             }
         }
         struct eng_array y = one(rig, attributes ? 10 : form & 8 ? 11 : 13, &array);
         op_near(&y, want, 5, 0);
-        op_end(rig);
+        op_done(rig);
     }
     // Integers beyond what a float holds keep all their digits.
     static const int64_t big[3] = {INT64_MIN, 9007199254740993, 5};
     static const int64_t top = 9007199254740995;
-    struct op_rig *rig = op_begin("Clip", "x l h", "y");
+    struct op_rig *rig = op_named("Clip", "x l h", "y");
     struct eng_array integers = op_of(ENG_I64, big, 3);
-    struct eng_array limits[2] = {op_scalar(ENG_I64, &big[2]), op_scalar(ENG_I64, &top)};
+    struct eng_array limits[2] = {op_scalar_of(ENG_I64, &big[2]), op_scalar_of(ENG_I64, &top)};
     op_constant(rig, "l", &limits[0]);
     op_constant(rig, "h", &limits[1]);
     struct eng_array y = one(rig, 12, &integers);
     static const int64_t want[3] = {5, 9007199254740993, 5};
     assert_memory_equal(y.data, want, sizeof want);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void two(struct op_rig *rig, const struct eng_array *a, const struct eng_array *b,
                 bool constant)
 {
-    op_input(rig, "a", a);
-    (constant ? op_constant : op_input)(rig, "b", b);
+    op_feed(rig, "a", a);
+    (constant ? op_constant : op_feed)(rig, "b", b);
 }
 
 static void broadcasting(void **state)
@@ -219,14 +219,14 @@ static void broadcasting(void **state)
             double y = (double)b[i / 2 % 4];
             want[i] = o == 0 ? x + y : o == 1 ? x - y : o == 2 ? x * y : x / y;
         }
-        struct op_rig *rig = op_begin(ops[o], "a b", "y");
+        struct op_rig *rig = op_named(ops[o], "a b", "y");
         struct eng_array arrays[2] = {op_floats(a, 3, 1, 2), op_floats(b, 4, 1)};
         two(rig, &arrays[0], &arrays[1], o % 2 == 0);
-        op_run(rig, 7);
+        op_go(rig, 7);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(3, 4, 2));
         op_near(&y, want, 24, 1e-7);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -240,15 +240,15 @@ static void any_number_of_inputs(void **state)
     static const double want[4][4] = {
         {5, 15, 14, 24}, {5.0 / 3, 5, 14.0 / 3, 8}, {4, 8, 9, 12}, {0, 3, 1, 4}};
     for (size_t o = 0; o < TEST_COUNT(ops); o++) {
-        struct op_rig *rig = op_begin(ops[o], "a b c", "y");
+        struct op_rig *rig = op_named(ops[o], "a b c", "y");
         struct eng_array arrays[3] = {op_floats(a, 2), op_floats(b, 1), op_floats(c, 2, 2)};
         two(rig, &arrays[0], &arrays[1], false);
-        op_input(rig, "c", &arrays[2]);
-        op_run(rig, 8);
+        op_feed(rig, "c", &arrays[2]);
+        op_go(rig, 8);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 2));
         op_near(&y, want[o], 4, 1e-6);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -262,27 +262,27 @@ static void powers(void **state)
         for (int i = 0; i < 4; i++) {
             want[i] = pow((double)x[i], (double)exponents[e / 2]);
         }
-        struct op_rig *rig = op_begin("Pow", "a b", "y");
-        struct eng_array arrays[2] = {op_floats(x, 4), op_scalar(ENG_F32, &exponents[e / 2])};
+        struct op_rig *rig = op_named("Pow", "a b", "y");
+        struct eng_array arrays[2] = {op_floats(x, 4), op_scalar_of(ENG_F32, &exponents[e / 2])};
         two(rig, &arrays[0], &arrays[1], e % 2 == 0);
-        op_run(rig, 7);
+        op_go(rig, 7);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 4, 1e-6);
-        op_end(rig);
+        op_done(rig);
     }
     // The base's type is the result's.
     static const int32_t base[3] = {2, 3, 10};
     static const float half[3] = {0.5f, 2.5f, 3};
     static const int32_t want[3] = {1, 15, 1000};
-    struct op_rig *rig = op_begin("Pow", "a b", "y");
+    struct op_rig *rig = op_named("Pow", "a b", "y");
     struct eng_array arrays[2] = {op_of(ENG_I32, base, 3), op_floats(half, 3)};
     two(rig, &arrays[0], &arrays[1], false);
-    op_run(rig, 12);
+    op_go(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I32, OP_DIMS(3));
     assert_memory_equal(y.data, want, sizeof want);
-    op_end(rig);
-    rig = op_begin("Pow", "a b", "y");
+    op_done(rig);
+    rig = op_named("Pow", "a b", "y");
     two(rig, &arrays[0], &arrays[1], false);
     op_refused(rig, 7, BASE_ERR_INVALID, "float, expected int32");
 }
@@ -296,31 +296,31 @@ static void remainders_and_shifts(void **state)
     static const int32_t fmods[4] = {1, -1, 1, -1};
     struct eng_array arrays[2] = {op_of(ENG_I32, a, 4), op_of(ENG_I32, b, 4)};
     for (int64_t f = 0; f < 2; f++) {
-        struct op_rig *rig = op_begin("Mod", "a b", "y");
+        struct op_rig *rig = op_named("Mod", "a b", "y");
         op_attr_int(rig, "fmod", f);
         two(rig, &arrays[0], &arrays[1], false);
-        op_run(rig, 10);
+        op_go(rig, 10);
         struct eng_array y = op_output(rig, 0);
         assert_memory_equal(y.data, f ? fmods : mod, sizeof mod);
-        op_end(rig);
+        op_done(rig);
     }
     static const float real[4] = {1, 2, 3, 4};
     struct eng_array floats = op_floats(real, 4);
-    struct op_rig *rig = op_begin("Mod", "a b", "y");
+    struct op_rig *rig = op_named("Mod", "a b", "y");
     two(rig, &floats, &floats, false);
     op_refused(rig, 10, BASE_ERR_INVALID, "fmod = 1");
     static const uint8_t bits[3] = {1, 129, 255};
     static const uint8_t by[3] = {1, 1, 4};
     static const uint8_t left[3] = {2, 2, 240};
     struct eng_array bytes[2] = {op_of(ENG_U8, bits, 3), op_of(ENG_U8, by, 3)};
-    rig = op_begin("BitShift", "a b", "y");
-    op_attr_string(rig, "direction", "LEFT");
+    rig = op_named("BitShift", "a b", "y");
+    op_attr_text(rig, "direction", "LEFT");
     two(rig, &bytes[0], &bytes[1], false);
-    op_run(rig, 11);
+    op_go(rig, 11);
     struct eng_array y = op_output(rig, 0);
     assert_memory_equal(y.data, left, 3);
-    op_end(rig);
-    rig = op_begin("BitShift", "a b", "y");
+    op_done(rig);
+    rig = op_named("BitShift", "a b", "y");
     two(rig, &bytes[0], &bytes[1], false);
     op_refused(rig, 11, BASE_ERR_INVALID, "LEFT or RIGHT");
 }
@@ -332,26 +332,26 @@ static void choices_and_slopes(void **state)
     static const int64_t a[4] = {1, 2, 3, 4};
     static const int64_t b = -1;
     static const int64_t want[4] = {1, -1, 3, -1};
-    struct op_rig *rig = op_begin("Where", "c a b", "y");
+    struct op_rig *rig = op_named("Where", "c a b", "y");
     struct eng_array arrays[3] = {op_of(ENG_BOOL, condition, 2), op_of(ENG_I64, a, 2, 2),
-                                  op_scalar(ENG_I64, &b)};
-    op_input(rig, "c", &arrays[0]);
+                                  op_scalar_of(ENG_I64, &b)};
+    op_feed(rig, "c", &arrays[0]);
     two(rig, &arrays[1], &arrays[2], true);
-    op_run(rig, 9);
+    op_go(rig, 9);
     struct eng_array y = op_output(rig, 0);
     assert_memory_equal(y.data, want, sizeof want);
-    op_end(rig);
+    op_done(rig);
     static const float x[4] = {-1, 2, -3, 4};
     static const float slope[2] = {0.5f, 10};
     static const double sloped[4] = {-0.5, 2, -30, 4};
-    rig = op_begin("PRelu", "a b", "y");
+    rig = op_named("PRelu", "a b", "y");
     struct eng_array floats[2] = {op_floats(x, 2, 2), op_floats(slope, 2, 1)};
     two(rig, &floats[0], &floats[1], true);
-    op_run(rig, 9);
+    op_go(rig, 9);
     y = op_output(rig, 0);
     op_near(&y, sloped, 4, 0);
-    op_end(rig);
-    rig = op_begin("PRelu", "a b", "y");
+    op_done(rig);
+    rig = op_named("PRelu", "a b", "y");
     struct eng_array larger = op_floats(x, 4, 1);
     two(rig, &floats[0], &larger, true);
     op_refused(rig, 9, BASE_ERR_INVALID, "does not broadcast");
@@ -365,15 +365,15 @@ static void running_sums(void **state)
         {1, 3, 6, 4, 9, 15}, {0, 1, 3, 0, 4, 9}, {6, 5, 3, 15, 11, 6}, {5, 3, 0, 11, 6, 0}};
     const int32_t axis = -1;
     for (int64_t form = 0; form < 4; form++) {
-        struct op_rig *rig = op_begin("CumSum", "a b", "y");
+        struct op_rig *rig = op_named("CumSum", "a b", "y");
         op_attr_int(rig, "exclusive", form % 2);
         op_attr_int(rig, "reverse", form / 2);
-        struct eng_array arrays[2] = {op_floats(x, 2, 3), op_scalar(ENG_I32, &axis)};
+        struct eng_array arrays[2] = {op_floats(x, 2, 3), op_scalar_of(ENG_I32, &axis)};
         two(rig, &arrays[0], &arrays[1], form % 2 == 0);
-        op_run(rig, 11);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want[form], 6, 0);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -382,7 +382,7 @@ static void casts_with_strings(void **state)
     (void)state;
     static const float x[6] = {1.5f, -0.1f, 1e20f, 3, NAN, -INFINITY};
     static const char *const texts[6] = {"1.5", "-0.1", "1e+20", "3", "NaN", "-INF"};
-    struct op_rig *rig = op_begin("Cast", "x", "y");
+    struct op_rig *rig = op_named("Cast", "x", "y");
     op_attr_int(rig, "to", ENG_STRING);
     struct eng_array array = op_floats(x, 6);
     struct eng_array y = one(rig, 9, &array);
@@ -396,8 +396,8 @@ static void casts_with_strings(void **state)
         memcpy(copies[i], s.at, s.size);
         strings[i] = (struct eng_string){.at = copies[i], .size = s.size};
     }
-    op_end(rig);
-    rig = op_begin("Cast", "x", "y");
+    op_done(rig);
+    rig = op_named("Cast", "x", "y");
     op_attr_int(rig, "to", ENG_F32);
     array = op_of(ENG_STRING, strings, 6);
     y = one(rig, 9, &array);
@@ -405,21 +405,21 @@ static void casts_with_strings(void **state)
         float got = ((const float *)y.data)[i];
         assert_true(got == x[i] || (isnan(got) && isnan(x[i])));
     }
-    op_end(rig);
+    op_done(rig);
     static const int64_t integers[3] = {9007199254740993, -42, 2};
     strings[0] = (struct eng_string){.at = "9007199254740993", .size = 16};
     strings[1] = (struct eng_string){.at = "-42", .size = 3};
     strings[2] = (struct eng_string){.at = "2.9", .size = 3};
-    rig = op_begin("Cast", "x", "y");
+    rig = op_named("Cast", "x", "y");
     op_attr_int(rig, "to", ENG_I64);
     array = op_of(ENG_STRING, strings, 3);
     y = one(rig, 9, &array);
     assert_memory_equal(y.data, integers, sizeof integers);
-    op_end(rig);
+    op_done(rig);
     strings[1] = (struct eng_string){.at = "4x", .size = 2};
-    rig = op_begin("Cast", "x", "y");
+    rig = op_named("Cast", "x", "y");
     op_attr_int(rig, "to", ENG_I32);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     op_refused(rig, 9, BASE_ERR_INVALID, "'4x' is not a number");
 }
 
@@ -429,22 +429,22 @@ static void types_are_checked(void **state)
     static const uint8_t bytes[4] = {1, 0, 1, 1};
     static const float floats[4] = {1, 2, 3, 4};
     struct eng_array array = op_of(ENG_BOOL, bytes, 4);
-    struct op_rig *rig = op_begin("Sqrt", "x", "y");
-    op_input(rig, "x", &array);
+    struct op_rig *rig = op_named("Sqrt", "x", "y");
+    op_feed(rig, "x", &array);
     op_refused(rig, 13, BASE_ERR_INVALID, "type bool, expected a floating-point type");
-    rig = op_begin("Add", "a b", "y");
+    rig = op_named("Add", "a b", "y");
     struct eng_array other = op_floats(floats, 4);
     struct eng_array whole = op_of(ENG_U8, bytes, 4);
     two(rig, &other, &whole, false);
     op_refused(rig, 13, BASE_ERR_INVALID, "input 1 has type uint8, expected float");
-    rig = op_begin("And", "a b", "y");
+    rig = op_named("And", "a b", "y");
     two(rig, &array, &other, false);
     op_refused(rig, 13, BASE_ERR_INVALID, "expected bool");
-    rig = op_begin("Cast", "x", "y");
+    rig = op_named("Cast", "x", "y");
     op_attr_int(rig, "to", ENG_C64);
-    op_input(rig, "x", &other);
+    op_feed(rig, "x", &other);
     op_refused(rig, 13, BASE_ERR_UNSUPPORTED, "cast to type 14");
-    rig = op_begin("Add", "a b", "y");
+    rig = op_named("Add", "a b", "y");
     struct eng_array three = op_floats(floats, 3);
     two(rig, &other, &three, false);
     op_refused(rig, 13, BASE_ERR_INVALID, "float[3]");

@@ -114,8 +114,8 @@ static void equations(void **state)
         struct parsed p = parse(cases[c].plain);
         const int64_t *sizes = cases[c].sizes;
         float *data[3] = {NULL, NULL, NULL};
-        struct op_rig *rig = op_begin("Einsum", names[p.operands], "y");
-        op_attr_string(rig, "equation", cases[c].equation);
+        struct op_rig *rig = op_named("Einsum", names[p.operands], "y");
+        op_attr_text(rig, "equation", cases[c].equation);
         for (int o = 0; o < p.operands; o++) {
             int64_t dims[ENG_RANK_MAX];
             int64_t count = 1;
@@ -125,7 +125,7 @@ static void equations(void **state)
             }
             data[o] = op_random(&prng, count);
             struct eng_array array = op_array(ENG_F32, data[o], dims, (size_t)p.rank[o]);
-            op_input(rig, single[o], &array);
+            op_feed(rig, single[o], &array);
         }
         int64_t dims[ENG_RANK_MAX];
         int64_t count = 1;
@@ -137,11 +137,11 @@ static void equations(void **state)
         assert_true(count <= 512);
         naive(&p, sizes, data, want);
         print_message("%s\n", cases[c].equation);
-        op_run(rig, 12);
+        op_go(rig, 12);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, dims, (size_t)p.out_rank);
         op_near(&y, want, count, 1e-5);
-        op_end(rig);
+        op_done(rig);
         for (int o = 0; o < 3; o++) {
             free(data[o]);
         }
@@ -160,16 +160,16 @@ static void dims_of_one_broadcast(void **state)
             want[n * 3 + i] = (double)(a[i * 2] * b[n * 2] + a[i * 2 + 1] * b[n * 2 + 1]);
         }
     }
-    struct op_rig *rig = op_begin("Einsum", "a b", "y");
-    op_attr_string(rig, "equation", "...ij,...jk->...ik");
+    struct op_rig *rig = op_named("Einsum", "a b", "y");
+    op_attr_text(rig, "equation", "...ij,...jk->...ik");
     struct eng_array arrays[2] = {op_floats(a, 1, 3, 2), op_floats(b, 2, 2, 1)};
-    op_input(rig, "a", &arrays[0]);
-    op_input(rig, "b", &arrays[1]);
-    op_run(rig, 12);
+    op_feed(rig, "a", &arrays[0]);
+    op_feed(rig, "b", &arrays[1]);
+    op_go(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2, 3, 1));
     op_near(&y, want, 6, 0);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void integers_are_exact(void **state)
@@ -178,16 +178,16 @@ static void integers_are_exact(void **state)
     static const int8_t a[4] = {100, 27, -128, 3};
     static const int8_t b[2] = {1, 0};
     static const int8_t want[2] = {100, -128};
-    struct op_rig *rig = op_begin("Einsum", "a b", "y");
-    op_attr_string(rig, "equation", "ij,j->i");
+    struct op_rig *rig = op_named("Einsum", "a b", "y");
+    op_attr_text(rig, "equation", "ij,j->i");
     struct eng_array arrays[2] = {op_of(ENG_I8, a, 2, 2), op_of(ENG_I8, b, 2)};
-    op_input(rig, "a", &arrays[0]);
-    op_input(rig, "b", &arrays[1]);
-    op_run(rig, 12);
+    op_feed(rig, "a", &arrays[0]);
+    op_feed(rig, "b", &arrays[1]);
+    op_go(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I8, OP_DIMS(2));
     assert_memory_equal(y.data, want, 2);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void wrong_equations_are_named(void **state)
@@ -208,11 +208,11 @@ static void wrong_equations_are_named(void **state)
     };
     static const float data[12];
     for (size_t i = 0; i < TEST_COUNT(wrong); i++) {
-        struct op_rig *rig = op_begin("Einsum", "a b", "y");
-        op_attr_string(rig, "equation", wrong[i].equation);
+        struct op_rig *rig = op_named("Einsum", "a b", "y");
+        op_attr_text(rig, "equation", wrong[i].equation);
         struct eng_array arrays[2] = {op_floats(data, 2, 3), op_floats(data, 3, 2)};
-        op_input(rig, "a", &arrays[0]);
-        op_input(rig, "b", &arrays[1]);
+        op_feed(rig, "a", &arrays[0]);
+        op_feed(rig, "b", &arrays[1]);
         op_refused(rig, 12, BASE_ERR_INVALID, wrong[i].words);
     }
 }
@@ -266,16 +266,16 @@ static void products(void **state)
                     (double)a[(na * rows + r) * 3 + k] * (double)b[(nb * 3 + k) * cols + i % cols];
             }
         }
-        struct op_rig *rig = op_begin("MatMul", "a b", "y");
+        struct op_rig *rig = op_named("MatMul", "a b", "y");
         struct eng_array arrays[2] = {op_array(ENG_F32, a, shapes[s].a, shapes[s].a_rank),
                                       op_array(ENG_F32, b, shapes[s].b, shapes[s].b_rank)};
-        op_input(rig, "a", &arrays[0]);
-        op_input(rig, "b", &arrays[1]);
-        op_run(rig, 9);
+        op_feed(rig, "a", &arrays[0]);
+        op_feed(rig, "b", &arrays[1]);
+        op_go(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, shapes[s].y, shapes[s].y_rank);
         op_near(&y, want, y_count, 1e-6);
-        op_end(rig);
+        op_done(rig);
         free(a);
         free(b);
     }
@@ -308,7 +308,7 @@ static void gemm_in_every_form(void **state)
                 want[i * 5 + j] = 0.5 * sum + 0.25 * addend;
             }
         }
-        struct op_rig *rig = op_begin("Gemm", "a b c", "y");
+        struct op_rig *rig = op_named("Gemm", "a b c", "y");
         op_attr_float(rig, "alpha", 0.5f);
         op_attr_float(rig, "beta", 0.25f);
         op_attr_int(rig, "transA", trans_a);
@@ -316,13 +316,13 @@ static void gemm_in_every_form(void **state)
         struct eng_array arrays[3] = {op_floats(a, trans_a ? 3 : 4, trans_a ? 4 : 3),
                                       op_floats(b, trans_b ? 5 : 3, trans_b ? 3 : 5),
                                       op_array(ENG_F32, c, cd, 2)};
-        op_input(rig, "a", &arrays[0]);
-        (constant ? op_constant : op_input)(rig, "b", &arrays[1]);
-        (constant ? op_constant : op_input)(rig, "c", &arrays[2]);
-        op_run(rig, 11);
+        op_feed(rig, "a", &arrays[0]);
+        (constant ? op_constant : op_feed)(rig, "b", &arrays[1]);
+        (constant ? op_constant : op_feed)(rig, "c", &arrays[2]);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 20, 1e-6);
-        op_end(rig);
+        op_done(rig);
         free(a);
         free(b);
         free(c);
@@ -334,19 +334,19 @@ static void mismatched_products_are_named(void **state)
     (void)state;
     static const float data[12];
     struct eng_array arrays[3] = {op_floats(data, 2, 3), op_floats(data, 2, 3), op_floats(data, 3)};
-    struct op_rig *rig = op_begin("MatMul", "a b", "y");
-    op_input(rig, "a", &arrays[0]);
-    op_input(rig, "b", &arrays[1]);
+    struct op_rig *rig = op_named("MatMul", "a b", "y");
+    op_feed(rig, "a", &arrays[0]);
+    op_feed(rig, "b", &arrays[1]);
     op_refused(rig, 9, BASE_ERR_INVALID, "float[2,3] times float[2,3]");
-    rig = op_begin("Gemm", "a b", "y");
-    op_input(rig, "a", &arrays[0]);
-    op_input(rig, "b", &arrays[2]);
+    rig = op_named("Gemm", "a b", "y");
+    op_feed(rig, "a", &arrays[0]);
+    op_feed(rig, "b", &arrays[2]);
     op_refused(rig, 11, BASE_ERR_INVALID, "times");
-    rig = op_begin("Gemm", "a b c", "y");
+    rig = op_named("Gemm", "a b c", "y");
     op_attr_int(rig, "transB", 1);
-    op_input(rig, "a", &arrays[0]);
-    op_input(rig, "b", &arrays[1]);
-    op_input(rig, "c", &arrays[2]);
+    op_feed(rig, "a", &arrays[0]);
+    op_feed(rig, "b", &arrays[1]);
+    op_feed(rig, "c", &arrays[2]);
     op_refused(rig, 11, BASE_ERR_INVALID, "does not broadcast");
 }
 

@@ -1,6 +1,6 @@
 // Moving operators against naive loops: random shapes and arguments, arguments as attributes (early
 // opsets), constants and values known only at run time.
-#include "op_case.h"
+#include "op_rig.h"
 
 #define ROUNDS 150
 

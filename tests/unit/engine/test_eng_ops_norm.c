@@ -33,7 +33,7 @@ static struct bn_data bn_data(uint64_t seed)
 
 static struct op_rig *bn_rig(const char *outputs)
 {
-    struct op_rig *rig = op_begin("BatchNormalization", "x s b m v", outputs);
+    struct op_rig *rig = op_named("BatchNormalization", "x s b m v", outputs);
     op_attr_float(rig, "epsilon", 1e-3f);
     op_attr_float(rig, "momentum", 0.7f);
     return rig;
@@ -44,10 +44,10 @@ static void bn_inputs(struct op_rig *rig, const struct bn_data *d, bool constant
     struct eng_array x = op_floats(d->x, N, C, 2, 5);
     const float *params[4] = {d->scale, d->bias, d->mean, d->var};
     static const char *const names[4] = {"s", "b", "m", "v"};
-    op_input(rig, "x", &x);
+    op_feed(rig, "x", &x);
     for (int i = 0; i < 4; i++) {
         struct eng_array p = op_floats(params[i], C);
-        (constant ? op_constant : op_input)(rig, names[i], &p);
+        (constant ? op_constant : op_feed)(rig, names[i], &p);
     }
 }
 
@@ -76,11 +76,11 @@ static void batch_norm_of_inference(void **state)
     for (size_t i = 0; i < 2 * TEST_COUNT(opsets); i++) {
         struct op_rig *rig = bn_rig("y");
         bn_inputs(rig, &d, i % 2 == 0);
-        op_run(rig, opsets[i / 2]);
+        op_go(rig, opsets[i / 2]);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(N, C, 2, 5));
         op_near(&y, want, N * C * S, 1e-5);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -115,13 +115,13 @@ static void batch_norm_of_training(void **state)
             op_attr_int(rig, "training_mode", 1);
         }
         bn_inputs(rig, &d, false);
-        op_run(rig, modern ? 15 : 9);
+        op_go(rig, modern ? 15 : 9);
         const double *wants[5] = {want, running_mean, running_var, mean, var};
         for (size_t i = 0; i < (modern ? 3u : 5u); i++) {
             struct eng_array got = op_output(rig, i);
             op_near(&got, wants[i], i == 0 ? N * C * S : C, 1e-5);
         }
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -143,20 +143,20 @@ static void batch_norm_of_each_position(void **state)
                       (double)data[1][k] +
                   (double)data[2][k];
     }
-    struct op_rig *rig = op_begin("BatchNormalization", "x s b m v", "y");
+    struct op_rig *rig = op_named("BatchNormalization", "x s b m v", "y");
     op_attr_float(rig, "epsilon", 1e-3f);
     op_attr_int(rig, "spatial", 0);
     struct eng_array x = op_floats(data[0], N, C, 2, 5);
     static const char *const names[4] = {"s", "b", "m", "v"};
-    op_input(rig, "x", &x);
+    op_feed(rig, "x", &x);
     for (int i = 0; i < 4; i++) {
         struct eng_array p = op_floats(data[i + 1], C, 2, 5);
-        op_input(rig, names[i], &p);
+        op_feed(rig, names[i], &p);
     }
-    op_run(rig, 7);
+    op_go(rig, 7);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
-    op_end(rig);
+    op_done(rig);
 }
 
 // (x - mean) / sqrt(var + epsilon) of `count` numbers.
@@ -191,17 +191,17 @@ static void instance_norm(void **state)
             want[i * S + k] = want[i * S + k] * (double)d.scale[i % C] + (double)d.bias[i % C];
         }
     }
-    struct op_rig *rig = op_begin("InstanceNormalization", "x s b", "y");
+    struct op_rig *rig = op_named("InstanceNormalization", "x s b", "y");
     op_attr_float(rig, "epsilon", 1e-3f);
     struct eng_array arrays[3] = {op_floats(d.x, N, C, 2, 5), op_floats(d.scale, C),
                                   op_floats(d.bias, C)};
-    op_input(rig, "x", &arrays[0]);
-    op_input(rig, "s", &arrays[1]);
+    op_feed(rig, "x", &arrays[0]);
+    op_feed(rig, "s", &arrays[1]);
     op_constant(rig, "b", &arrays[2]);
-    op_run(rig, 9);
+    op_go(rig, 9);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
-    op_end(rig);
+    op_done(rig);
 }
 
 // Over [3, 2, 5] from each axis, with and without bias and statistics; scale may broadcast.
@@ -234,7 +234,7 @@ static void layer_norm(void **state)
             want[i] += has_bias ? (double)bias[i % n] : 0;
         }
         struct op_rig *rig =
-            op_begin("LayerNormalization", has_bias ? "x s b" : "x s", "y mean inv");
+            op_named("LayerNormalization", has_bias ? "x s b" : "x s", "y mean inv");
         op_attr_int(rig, "axis", axis - (form % 2 == 0 ? 3 : 0));
         struct eng_array arrays[3] = {op_floats(x, 3, 2, 5),
                                       op_array(ENG_F32, scale, dims + axis, 3 - (size_t)axis),
@@ -242,12 +242,12 @@ static void layer_norm(void **state)
         if (broadcast) {
             arrays[1] = op_floats(scale, 5);
         }
-        op_input(rig, "x", &arrays[0]);
+        op_feed(rig, "x", &arrays[0]);
         op_constant(rig, "s", &arrays[1]);
         if (has_bias) {
             op_constant(rig, "b", &arrays[2]);
         }
-        op_run(rig, 17);
+        op_go(rig, 17);
         struct eng_array y = op_output(rig, 0);
         struct eng_array got_mean = op_output(rig, 1);
         struct eng_array got_inverse = op_output(rig, 2);
@@ -255,7 +255,7 @@ static void layer_norm(void **state)
         op_same_shape(&got_mean, ENG_F32, OP_DIMS(axis > 0 ? 3 : 1, axis > 1 ? 2 : 1, 1));
         op_near(&got_mean, mean, 30 / n, 1e-5);
         op_near(&got_inverse, inverse, 30 / n, 1e-5);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -273,15 +273,15 @@ static void lp_norm(void **state)
             }
             want[i] = (double)x[i] / pow(norm, 1.0 / (double)p);
         }
-        struct op_rig *rig = op_begin("LpNormalization", "x", "y");
+        struct op_rig *rig = op_named("LpNormalization", "x", "y");
         op_attr_int(rig, "axis", 0);
         op_attr_int(rig, "p", p);
         struct eng_array array = op_floats(x, 3, 2);
-        op_input(rig, "x", &array);
-        op_run(rig, 9);
+        op_feed(rig, "x", &array);
+        op_go(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, want, 6, 1e-6);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -306,18 +306,18 @@ static void local_response(void **state)
             }
             want[i] = (double)x[i] / pow(1.5 + 0.3 / (double)size * sum, 0.6);
         }
-        struct op_rig *rig = op_begin("LRN", "x", "y");
+        struct op_rig *rig = op_named("LRN", "x", "y");
         op_attr_int(rig, "size", size);
         op_attr_float(rig, "alpha", 0.3f);
         op_attr_float(rig, "beta", 0.6f);
         op_attr_float(rig, "bias", 1.5f);
         struct eng_array array = op_floats(x, 2, 6, 2, 2);
-        op_input(rig, "x", &array);
-        op_run(rig, 13);
+        op_feed(rig, "x", &array);
+        op_go(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 6, 2, 2));
         op_near(&y, want, 48, 1e-5);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -332,14 +332,14 @@ static void mean_variance(void **state)
     for (int i = 0; i < N * C; i++) {
         normalise(d.x + i * S, S, 0, want + i * S, &mean, &inverse);
     }
-    struct op_rig *rig = op_begin("MeanVarianceNormalization", "x", "y");
+    struct op_rig *rig = op_named("MeanVarianceNormalization", "x", "y");
     op_attr_ints(rig, "axes", axes, 2);
     struct eng_array array = op_floats(d.x, N, C, 2, 5);
-    op_input(rig, "x", &array);
-    op_run(rig, 13);
+    op_feed(rig, "x", &array);
+    op_go(rig, 13);
     struct eng_array y = op_output(rig, 0);
     op_near(&y, want, N * C * S, 1e-5);
-    op_end(rig);
+    op_done(rig);
 }
 
 // At inference nothing happens, and the mask, if asked for, is full: of x's type before opset 10,
@@ -350,10 +350,10 @@ static void dropout_of_inference(void **state)
     static const float x[4] = {1, -2, 3, 4};
     static const int64_t opsets[] = {7, 10, 12, 13};
     for (size_t i = 0; i < TEST_COUNT(opsets); i++) {
-        struct op_rig *rig = op_begin("Dropout", "x", "y mask");
+        struct op_rig *rig = op_named("Dropout", "x", "y mask");
         struct eng_array array = op_floats(x, 2, 2);
-        op_input(rig, "x", &array);
-        op_run(rig, opsets[i]);
+        op_feed(rig, "x", &array);
+        op_go(rig, opsets[i]);
         struct eng_array y = op_output(rig, 0);
         struct eng_array mask = op_output(rig, 1);
         assert_memory_equal(y.data, x, sizeof x);
@@ -365,7 +365,7 @@ static void dropout_of_inference(void **state)
                 assert_int_equal(((const uint8_t *)mask.data)[k], 1);
             }
         }
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -379,14 +379,14 @@ static void dropout_of_training(void **state)
     for (size_t i = 0; i < TEST_COUNT(x); i++) {
         x[i] = (float)i + 1;
     }
-    struct op_rig *rig = op_begin("Dropout", "x r t", "y mask");
+    struct op_rig *rig = op_named("Dropout", "x r t", "y mask");
     op_attr_int(rig, "seed", 7);
-    struct eng_array arrays[3] = {op_floats(x, 10000), op_scalar(ENG_F32, &ratio),
-                                  op_scalar(ENG_BOOL, &training)};
-    op_input(rig, "x", &arrays[0]);
+    struct eng_array arrays[3] = {op_floats(x, 10000), op_scalar_of(ENG_F32, &ratio),
+                                  op_scalar_of(ENG_BOOL, &training)};
+    op_feed(rig, "x", &arrays[0]);
     op_constant(rig, "r", &arrays[1]);
     op_constant(rig, "t", &arrays[2]);
-    op_run(rig, 13);
+    op_go(rig, 13);
     struct eng_array y = op_output(rig, 0);
     struct eng_array mask = op_output(rig, 1);
     int kept = 0;
@@ -397,7 +397,7 @@ static void dropout_of_training(void **state)
         kept += keep;
     }
     assert_in_range((unsigned)kept, 7300, 7700);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void mistakes_are_named(void **state)
@@ -406,26 +406,26 @@ static void mistakes_are_named(void **state)
     static const float data[12];
     struct eng_array x = op_floats(data, 1, 3, 4);
     struct eng_array four = op_floats(data, 4);
-    struct op_rig *rig = op_begin("InstanceNormalization", "x s b", "y");
-    op_input(rig, "x", &x);
-    op_input(rig, "s", &four);
-    op_input(rig, "b", &four);
+    struct op_rig *rig = op_named("InstanceNormalization", "x s b", "y");
+    op_feed(rig, "x", &x);
+    op_feed(rig, "s", &four);
+    op_feed(rig, "b", &four);
     op_refused(rig, 9, BASE_ERR_INVALID, "float[4] for 3 channels");
-    rig = op_begin("BatchNormalization", "x s b m v", "y");
-    op_input(rig, "x", &x);
-    op_input(rig, "s", &four);
-    op_input(rig, "b", &four);
-    op_input(rig, "m", &four);
-    op_input(rig, "v", &four);
+    rig = op_named("BatchNormalization", "x s b m v", "y");
+    op_feed(rig, "x", &x);
+    op_feed(rig, "s", &four);
+    op_feed(rig, "b", &four);
+    op_feed(rig, "m", &four);
+    op_feed(rig, "v", &four);
     op_refused(rig, 9, BASE_ERR_INVALID, "float[4] for 3 channels");
-    rig = op_begin("LpNormalization", "x", "y");
+    rig = op_named("LpNormalization", "x", "y");
     op_attr_int(rig, "p", 3);
-    op_input(rig, "x", &x);
+    op_feed(rig, "x", &x);
     op_refused(rig, 9, BASE_ERR_INVALID, "expected 1 or 2");
-    rig = op_begin("LayerNormalization", "x s", "y");
-    op_input(rig, "x", &x);
+    rig = op_named("LayerNormalization", "x s", "y");
+    op_feed(rig, "x", &x);
     struct eng_array three = op_floats(data, 3);
-    op_input(rig, "s", &three);
+    op_feed(rig, "s", &three);
     op_refused(rig, 17, BASE_ERR_INVALID, "normalised dimensions");
 }
 

@@ -102,7 +102,7 @@ static double naive_window(const struct spot *s, const float *x, const int64_t o
 static struct op_rig *pool_rig(const struct spot *s, const float *x)
 {
     static const char *const ops[3] = {"MaxPool", "AveragePool", "LpPool"};
-    struct op_rig *rig = op_begin(ops[s->kind], "x", s->kind == POOL_MAX ? "y i" : "y");
+    struct op_rig *rig = op_named(ops[s->kind], "x", s->kind == POOL_MAX ? "y i" : "y");
     int64_t pads[6];
     int64_t dims[5] = {s->batch, s->channels};
     memcpy(dims + 2, s->in, s->spatial * sizeof *dims);
@@ -123,7 +123,7 @@ static struct op_rig *pool_rig(const struct spot *s, const float *x)
         op_attr_int(rig, "count_include_pad", s->count_pad);
     }
     struct eng_array array = op_array(ENG_F32, x, dims, s->spatial + 2);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     return rig;
 }
 
@@ -151,7 +151,7 @@ static void random_pools(void **state)
             where[i] += plane * volume(s.in);
         }
         struct op_rig *rig = pool_rig(&s, x);
-        op_run(rig, 12);
+        op_go(rig, 12);
         struct eng_array y = op_output(rig, 0);
         int64_t dims[5] = {s.batch, s.channels};
         memcpy(dims + 2, s.out, s.spatial * sizeof *dims);
@@ -162,7 +162,7 @@ static void random_pools(void **state)
             op_same_shape(&i, ENG_I64, dims, s.spatial + 2);
             assert_memory_equal(i.data, where, (size_t)count * sizeof *where);
         }
-        op_end(rig);
+        op_done(rig);
         free(x);
         free(want);
         free(where);
@@ -176,18 +176,18 @@ static void bytes_have_a_maximum(void **state)
     static const uint8_t want[4] = {200, 9, 255, 255};
     const int64_t kernel = 2;
     const int64_t stride = 1;
-    struct op_rig *rig = op_begin("MaxPool", "x", "y");
+    struct op_rig *rig = op_named("MaxPool", "x", "y");
     op_attr_ints(rig, "kernel_shape", &kernel, 1);
     op_attr_ints(rig, "strides", &stride, 1);
     struct eng_array array = op_of(ENG_U8, x, 1, 1, 6);
-    op_input(rig, "x", &array);
-    op_run(rig, 12);
+    op_feed(rig, "x", &array);
+    op_go(rig, 12);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_U8, OP_DIMS(1, 1, 5));
     assert_int_equal(((const uint8_t *)y.data)[0], want[0]);
     assert_int_equal(((const uint8_t *)y.data)[2], want[1]);
     assert_memory_equal((const uint8_t *)y.data + 3, want + 2, 2);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void global_pools(void **state)
@@ -214,17 +214,17 @@ static void global_pools(void **state)
             }
             want[i] = o == 0 ? sum / 20 : o == 1 ? best : pow(norm, 1.0 / (double)p);
         }
-        struct op_rig *rig = op_begin(ops[o], "x", "y");
+        struct op_rig *rig = op_named(ops[o], "x", "y");
         if (o > 1) {
             op_attr_int(rig, "p", p);
         }
         struct eng_array array = op_floats(x, 2, 3, 4, 5);
-        op_input(rig, "x", &array);
-        op_run(rig, 9);
+        op_feed(rig, "x", &array);
+        op_go(rig, 9);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 3, 1, 1));
         op_near(&y, want, 6, 1e-5);
-        op_end(rig);
+        op_done(rig);
     }
     free(x);
 }
@@ -246,22 +246,22 @@ static void unpooling_restores_the_places(void **state)
             int64_t row = places[i] % 16 / 4;
             want[(plane * height + row) * width + places[i] % 4] = (double)values[i];
         }
-        struct op_rig *rig = op_begin("MaxUnpool", larger ? "x i s" : "x i", "y");
+        struct op_rig *rig = op_named("MaxUnpool", larger ? "x i s" : "x i", "y");
         op_attr_ints(rig, "kernel_shape", window, 2);
         op_attr_ints(rig, "strides", window, 2);
         struct eng_array arrays[3] = {op_floats(values, 2, 1, 2, 2),
                                       op_of(ENG_I64, places, 2, 1, 2, 2),
                                       op_of(ENG_I64, output_shape, 4)};
-        op_input(rig, "x", &arrays[0]);
-        op_input(rig, "i", &arrays[1]);
+        op_feed(rig, "x", &arrays[0]);
+        op_feed(rig, "i", &arrays[1]);
         if (larger) {
-            op_input(rig, "s", &arrays[2]);
+            op_feed(rig, "s", &arrays[2]);
         }
-        op_run(rig, 11);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 1, height, width));
         op_near(&y, want, 2 * height * width, 0);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -270,17 +270,17 @@ static void determinants(void **state)
     (void)state;
     static const float x[12] = {1, 2, 3, 4, 2, 0, 0, 5, 0, 1, 1, 0};
     static const double want[3] = {-2, 10, -1};
-    struct op_rig *rig = op_begin("Det", "x", "y");
+    struct op_rig *rig = op_named("Det", "x", "y");
     struct eng_array array = op_floats(x, 3, 2, 2);
-    op_input(rig, "x", &array);
-    op_run(rig, 11);
+    op_feed(rig, "x", &array);
+    op_go(rig, 11);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(3));
     op_near(&y, want, 3, 1e-6);
-    op_end(rig);
-    rig = op_begin("Det", "x", "y");
+    op_done(rig);
+    rig = op_named("Det", "x", "y");
     array = op_floats(x, 3, 4);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     op_refused(rig, 11, BASE_ERR_INVALID, "square");
 }
 
@@ -295,16 +295,16 @@ static void regions_of_interest(void **state)
     static const float rois[10] = {0, 0, 0, 7, 7, 0, 4, 4, 7, 7};
     static const double want[8] = {27, 31, 59, 63, 45, 47, 61, 63};
     const int64_t shape[2] = {2, 2};
-    struct op_rig *rig = op_begin("MaxRoiPool", "x r", "y");
+    struct op_rig *rig = op_named("MaxRoiPool", "x r", "y");
     op_attr_ints(rig, "pooled_shape", shape, 2);
     struct eng_array arrays[2] = {op_floats(x, 1, 1, 8, 8), op_floats(rois, 2, 5)};
-    op_input(rig, "x", &arrays[0]);
-    op_input(rig, "r", &arrays[1]);
-    op_run(rig, 9);
+    op_feed(rig, "x", &arrays[0]);
+    op_feed(rig, "r", &arrays[1]);
+    op_go(rig, 9);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2, 1, 2, 2));
     op_near(&y, want, 8, 0);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void mistakes_are_named(void **state)
@@ -313,18 +313,18 @@ static void mistakes_are_named(void **state)
     static const float x[16];
     const int64_t kernel[2] = {2, 2};
     struct eng_array array = op_floats(x, 1, 1, 4, 4);
-    struct op_rig *rig = op_begin("MaxPool", "x", "y");
-    op_input(rig, "x", &array);
+    struct op_rig *rig = op_named("MaxPool", "x", "y");
+    op_feed(rig, "x", &array);
     op_refused(rig, 12, BASE_ERR_INVALID, "kernel_shape is missing");
-    rig = op_begin("AveragePool", "x", "y");
+    rig = op_named("AveragePool", "x", "y");
     op_attr_ints(rig, "kernel_shape", kernel, 2);
-    op_attr_string(rig, "auto_pad", "SOMEHOW");
-    op_input(rig, "x", &array);
+    op_attr_text(rig, "auto_pad", "SOMEHOW");
+    op_feed(rig, "x", &array);
     op_refused(rig, 11, BASE_ERR_INVALID, "SOMEHOW");
-    rig = op_begin("LpPool", "x", "y");
+    rig = op_named("LpPool", "x", "y");
     op_attr_ints(rig, "kernel_shape", kernel, 2);
     op_attr_int(rig, "p", 0);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     op_refused(rig, 11, BASE_ERR_INVALID, "attribute p is 0");
 }
 

@@ -27,20 +27,20 @@ static void to_bytes_and_back(void **state)
         struct eng_array arrays[3] = {op_floats(x, 3, 2), op_floats(scales, 3),
                                       op_of(ENG_I8, zeros, 3)};
         if (!per_axis) {
-            arrays[1] = op_scalar(ENG_F32, scales);
-            arrays[2] = op_scalar(ENG_I8, zeros);
+            arrays[1] = op_scalar_of(ENG_F32, scales);
+            arrays[2] = op_scalar_of(ENG_I8, zeros);
         }
         for (int direction = 0; direction < 2; direction++) {
             struct op_rig *rig =
-                op_begin(direction == 0 ? "QuantizeLinear" : "DequantizeLinear", "x s z", "y");
+                op_named(direction == 0 ? "QuantizeLinear" : "DequantizeLinear", "x s z", "y");
             op_attr_int(rig, "axis", -2);
             if (direction == 1) {
                 arrays[0] = op_of(ENG_I8, want, 3, 2);
             }
-            op_input(rig, "x", &arrays[0]);
-            (constant ? op_constant : op_input)(rig, "s", &arrays[1]);
-            (constant ? op_constant : op_input)(rig, "z", &arrays[2]);
-            op_run(rig, 13);
+            op_feed(rig, "x", &arrays[0]);
+            (constant ? op_constant : op_feed)(rig, "s", &arrays[1]);
+            (constant ? op_constant : op_feed)(rig, "z", &arrays[2]);
+            op_go(rig, 13);
             struct eng_array y = op_output(rig, 0);
             if (direction == 0) {
                 op_same_shape(&y, ENG_I8, OP_DIMS(3, 2));
@@ -48,7 +48,7 @@ static void to_bytes_and_back(void **state)
             } else {
                 op_near(&y, back, 6, 1e-6);
             }
-            op_end(rig);
+            op_done(rig);
         }
     }
 }
@@ -67,10 +67,10 @@ static void range_found_at_run_time(void **state)
         {{0, 0, 0, 0}, 1, 0, {0, 0, 0, 0}},
     };
     for (size_t c = 0; c < TEST_COUNT(cases); c++) {
-        struct op_rig *rig = op_begin("DynamicQuantizeLinear", "x", "y s z");
+        struct op_rig *rig = op_named("DynamicQuantizeLinear", "x", "y s z");
         struct eng_array array = op_floats(cases[c].x, 4);
-        op_input(rig, "x", &array);
-        op_run(rig, 11);
+        op_feed(rig, "x", &array);
+        op_go(rig, 11);
         struct eng_array y = op_output(rig, 0);
         struct eng_array scale = op_output(rig, 1);
         struct eng_array zero = op_output(rig, 2);
@@ -81,7 +81,7 @@ static void range_found_at_run_time(void **state)
             int off = ((const uint8_t *)y.data)[i] - cases[c].y[i];
             assert_true(off >= -1 && off <= 1); // halves depend on the quotient's last bit
         }
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -119,19 +119,20 @@ static void integer_products(void **state)
                            ((int8_t)b[k * 3 + i % 3] - (int8_t)b_zero[cols ? i % 3 : 0]);
             }
         }
-        struct op_rig *rig = op_begin("MatMulInteger", "a b az bz", "y");
-        struct eng_array arrays[4] = {op_of(ENG_U8, a, 4, 5), op_of(ENG_I8, b, 5, 3),
-                                      rows ? op_of(ENG_U8, a_zero, 4) : op_scalar(ENG_U8, a_zero),
-                                      cols ? op_of(ENG_I8, b_zero, 3) : op_scalar(ENG_I8, b_zero)};
-        op_input(rig, "a", &arrays[0]);
-        (constant ? op_constant : op_input)(rig, "b", &arrays[1]);
-        (constant ? op_constant : op_input)(rig, "az", &arrays[2]);
-        (constant ? op_constant : op_input)(rig, "bz", &arrays[3]);
-        op_run(rig, 10);
+        struct op_rig *rig = op_named("MatMulInteger", "a b az bz", "y");
+        struct eng_array arrays[4] = {
+            op_of(ENG_U8, a, 4, 5), op_of(ENG_I8, b, 5, 3),
+            rows ? op_of(ENG_U8, a_zero, 4) : op_scalar_of(ENG_U8, a_zero),
+            cols ? op_of(ENG_I8, b_zero, 3) : op_scalar_of(ENG_I8, b_zero)};
+        op_feed(rig, "a", &arrays[0]);
+        (constant ? op_constant : op_feed)(rig, "b", &arrays[1]);
+        (constant ? op_constant : op_feed)(rig, "az", &arrays[2]);
+        (constant ? op_constant : op_feed)(rig, "bz", &arrays[3]);
+        op_go(rig, 10);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_I32, OP_DIMS(4, 3));
         assert_memory_equal(y.data, want, sizeof want);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -179,32 +180,32 @@ static void convolutions(void **state)
     int32_t sums[OUTPUTS * SIDE * SIDE];
     integer_windows(x, w, x_zero, w_zeros, sums);
     struct eng_array arrays[9] = {op_of(ENG_U8, x, 1, CHANNELS, SIDE, SIDE),
-                                  op_scalar(ENG_F32, &x_scale),
-                                  op_scalar(ENG_U8, &x_zero),
+                                  op_scalar_of(ENG_F32, &x_scale),
+                                  op_scalar_of(ENG_U8, &x_zero),
                                   op_of(ENG_U8, w, OUTPUTS, CHANNELS, 3, 3),
                                   op_floats(w_scale, OUTPUTS),
                                   op_of(ENG_U8, w_zero, OUTPUTS),
-                                  op_scalar(ENG_F32, &y_scale),
-                                  op_scalar(ENG_U8, &y_zero),
+                                  op_scalar_of(ENG_F32, &y_scale),
+                                  op_scalar_of(ENG_U8, &y_zero),
                                   op_of(ENG_I32, bias, OUTPUTS)};
-    struct op_rig *rig = op_begin("ConvInteger", "x w xz wz", "y");
+    struct op_rig *rig = op_named("ConvInteger", "x w xz wz", "y");
     op_attr_ints(rig, "pads", pads, 4);
-    op_input(rig, "x", &arrays[0]);
+    op_feed(rig, "x", &arrays[0]);
     op_constant(rig, "w", &arrays[3]);
     op_constant(rig, "xz", &arrays[2]);
     op_constant(rig, "wz", &arrays[5]);
-    op_run(rig, 10);
+    op_go(rig, 10);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_I32, OP_DIMS(1, OUTPUTS, SIDE, SIDE));
     assert_memory_equal(y.data, sums, sizeof sums);
-    op_end(rig);
+    op_done(rig);
     static const char *const names[9] = {"x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"};
-    rig = op_begin("QLinearConv", "x xs xz w ws wz ys yz b", "y");
+    rig = op_named("QLinearConv", "x xs xz w ws wz ys yz b", "y");
     op_attr_ints(rig, "pads", pads, 4);
     for (int i = 0; i < 9; i++) {
-        (i == 0 ? op_input : op_constant)(rig, names[i], &arrays[i]);
+        (i == 0 ? op_feed : op_constant)(rig, names[i], &arrays[i]);
     }
-    op_run(rig, 10);
+    op_go(rig, 10);
     y = op_output(rig, 0);
     op_same_shape(&y, ENG_U8, OP_DIMS(1, OUTPUTS, SIDE, SIDE));
     int clipped = 0;
@@ -217,7 +218,7 @@ static void convolutions(void **state)
         assert_true(got - want >= -1 && got - want <= 1);
     }
     assert_true(clipped > 0 && clipped < OUTPUTS * SIDE * SIDE);
-    op_end(rig);
+    op_done(rig);
 }
 
 static void mistakes_are_named(void **state)
@@ -226,13 +227,13 @@ static void mistakes_are_named(void **state)
     static const float x[6];
     static const float scales[2] = {1, 2};
     struct eng_array arrays[2] = {op_floats(x, 2, 3), op_floats(scales, 2)};
-    struct op_rig *rig = op_begin("QuantizeLinear", "x s", "y");
-    op_input(rig, "x", &arrays[0]);
-    op_input(rig, "s", &arrays[1]);
+    struct op_rig *rig = op_named("QuantizeLinear", "x s", "y");
+    op_feed(rig, "x", &arrays[0]);
+    op_feed(rig, "s", &arrays[1]);
     op_refused(rig, 13, BASE_ERR_INVALID, "2 values for 3 along axis 1");
-    rig = op_begin("DequantizeLinear", "x s", "y");
-    op_input(rig, "x", &arrays[0]);
-    op_input(rig, "s", &arrays[1]);
+    rig = op_named("DequantizeLinear", "x s", "y");
+    op_feed(rig, "x", &arrays[0]);
+    op_feed(rig, "s", &arrays[1]);
     op_refused(rig, 13, BASE_ERR_INVALID, "input 0 has type float");
 }
 

@@ -103,22 +103,22 @@ static void every_set_of_axes(void **state)
                     dims[rank++] = (axes >> i) & 1 ? 1 : shape[i];
                 }
             }
-            struct op_rig *rig = op_begin(reduction_names[fn], as_input ? "x a" : "x", "y");
+            struct op_rig *rig = op_named(reduction_names[fn], as_input ? "x a" : "x", "y");
             op_attr_int(rig, "keepdims", keep);
             if (!as_input && axes != 15) { // all axes are the default
                 op_attr_ints(rig, "axes", list, listed);
             }
             struct eng_array arrays[2] = {op_array(ENG_F32, x, shape, 4),
                                           op_of(ENG_I64, list, (int64_t)listed)};
-            op_input(rig, "x", &arrays[0]);
+            op_feed(rig, "x", &arrays[0]);
             if (as_input) {
-                (axes % 2 ? op_constant : op_input)(rig, "a", &arrays[1]);
+                (axes % 2 ? op_constant : op_feed)(rig, "a", &arrays[1]);
             }
-            op_run(rig, as_input ? 13 : 11);
+            op_go(rig, as_input ? 13 : 11);
             struct eng_array y = op_output(rig, 0);
             op_same_shape(&y, ENG_F32, dims, rank);
             op_near(&y, want, count, 2e-6);
-            op_end(rig);
+            op_done(rig);
         }
     }
 }
@@ -127,23 +127,23 @@ static void no_axes(void **state)
 {
     (void)state;
     static const float x[2] = {1, 2};
-    struct op_rig *rig = op_begin("ReduceSum", "x", "y");
+    struct op_rig *rig = op_named("ReduceSum", "x", "y");
     op_attr_int(rig, "noop_with_empty_axes", 1);
     struct eng_array array = op_floats(x, 2);
-    op_input(rig, "x", &array);
-    op_run(rig, 13);
+    op_feed(rig, "x", &array);
+    op_go(rig, 13);
     struct eng_array y = op_output(rig, 0);
     op_same_shape(&y, ENG_F32, OP_DIMS(2));
-    op_end(rig);
+    op_done(rig);
     const int64_t twice[2] = {0, -1};
-    rig = op_begin("ReduceMax", "x", "y");
+    rig = op_named("ReduceMax", "x", "y");
     op_attr_ints(rig, "axes", twice, 2);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     op_refused(rig, 11, BASE_ERR_INVALID, "listed twice");
     const int64_t beyond = 1;
-    rig = op_begin("ReduceMax", "x", "y");
+    rig = op_named("ReduceMax", "x", "y");
     op_attr_ints(rig, "axes", &beyond, 1);
-    op_input(rig, "x", &array);
+    op_feed(rig, "x", &array);
     op_refused(rig, 11, BASE_ERR_INVALID, "axis");
 }
 
@@ -153,16 +153,16 @@ static void nothing_to_reduce(void **state)
     (void)state;
     static const int32_t none[1];
     for (int is_max = 0; is_max < 2; is_max++) {
-        struct op_rig *rig = op_begin(is_max ? "ReduceMax" : "ReduceMin", "x", "y");
+        struct op_rig *rig = op_named(is_max ? "ReduceMax" : "ReduceMin", "x", "y");
         const int64_t axis = 1;
         op_attr_ints(rig, "axes", &axis, 1);
         struct eng_array array = op_of(ENG_I32, none, 2, 0);
-        op_input(rig, "x", &array);
-        op_run(rig, 13);
+        op_feed(rig, "x", &array);
+        op_go(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_I32, OP_DIMS(2, 1));
         assert_int_equal(((const int32_t *)y.data)[1], is_max ? INT32_MIN : INT32_MAX);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -199,17 +199,17 @@ static void softmax_changed_its_axes(void **state)
                       : op == 1 ? (double)x[i] - log(sum)
                                 : (i - base) / inner == best;
         }
-        struct op_rig *rig = op_begin(ops[op], "x", "y");
+        struct op_rig *rig = op_named(ops[op], "x", "y");
         if (axis < 4) {
             op_attr_int(rig, "axis", axis % 2 == 0 ? axis : axis - 4);
         }
         struct eng_array array = op_array(ENG_F32, x, shape, 4);
-        op_input(rig, "x", &array);
-        op_run(rig, modern ? 13 : 11);
+        op_feed(rig, "x", &array);
+        op_go(rig, modern ? 13 : 11);
         struct eng_array y = op_output(rig, 0);
         op_same_shape(&y, ENG_F32, shape, 4);
         op_near(&y, want, COUNT, 1e-6);
-        op_end(rig);
+        op_done(rig);
     }
     free(x);
 }
@@ -222,15 +222,15 @@ static void positions_of_extremes(void **state)
     static const int64_t last[3] = {2, 2, 3};
     static const int64_t least[4] = {0, 1, 2, 1};
     for (int64_t form = 0; form < 3; form++) {
-        struct op_rig *rig = op_begin(form == 2 ? "ArgMin" : "ArgMax", "x", "y");
+        struct op_rig *rig = op_named(form == 2 ? "ArgMin" : "ArgMax", "x", "y");
         op_attr_int(rig, "axis", form == 2 ? 0 : -1);
         op_attr_int(rig, "keepdims", form == 0);
         if (form == 1) {
             op_attr_int(rig, "select_last_index", 1);
         }
         struct eng_array array = op_floats(x, 3, 4);
-        op_input(rig, "x", &array);
-        op_run(rig, 12);
+        op_feed(rig, "x", &array);
+        op_go(rig, 12);
         struct eng_array y = op_output(rig, 0);
         if (form == 0) {
             op_same_shape(&y, ENG_I64, OP_DIMS(3, 1));
@@ -239,7 +239,7 @@ static void positions_of_extremes(void **state)
         }
         const int64_t *want = form == 0 ? first : form == 1 ? last : least;
         assert_memory_equal(y.data, want, (form == 2 ? 4 : 3) * sizeof *want);
-        op_end(rig);
+        op_done(rig);
     }
 }
 
@@ -253,18 +253,18 @@ static void k_largest(void **state)
     static const int64_t k = 2;
     struct eng_array arrays[2] = {op_floats(x, 2, 4), op_of(ENG_I64, &k, 1)};
     for (int form = 0; form < 3; form++) {
-        struct op_rig *rig = op_begin("TopK", form == 0 ? "x" : "x k", "y i");
+        struct op_rig *rig = op_named("TopK", form == 0 ? "x" : "x k", "y i");
         if (form == 0) {
             op_attr_int(rig, "k", 2);
         }
         if (form == 2) {
             op_attr_int(rig, "largest", 0);
         }
-        op_input(rig, "x", &arrays[0]);
+        op_feed(rig, "x", &arrays[0]);
         if (form > 0) {
-            (form == 1 ? op_constant : op_input)(rig, "k", &arrays[1]);
+            (form == 1 ? op_constant : op_feed)(rig, "k", &arrays[1]);
         }
-        op_run(rig, form == 0 ? 9 : 11);
+        op_go(rig, form == 0 ? 9 : 11);
         struct eng_array y = op_output(rig, 0);
         struct eng_array i = op_output(rig, 1);
         op_same_shape(&y, ENG_F32, OP_DIMS(2, 2));
@@ -272,11 +272,11 @@ static void k_largest(void **state)
         if (form < 2) {
             assert_memory_equal(i.data, largest_at, sizeof largest_at);
         }
-        op_end(rig);
+        op_done(rig);
     }
-    struct op_rig *rig = op_begin("TopK", "x", "y i");
+    struct op_rig *rig = op_named("TopK", "x", "y i");
     op_attr_int(rig, "k", 5);
-    op_input(rig, "x", &arrays[0]);
+    op_feed(rig, "x", &arrays[0]);
     op_refused(rig, 9, BASE_ERR_INVALID, "K is 5 on an axis of 4");
 }
 
@@ -318,33 +318,33 @@ static void losses(void **state)
         }
         double want = reduction == 1 ? total : total / mass;
         struct op_rig *rig =
-            op_begin(entropy ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss",
+            op_named(entropy ? "SoftmaxCrossEntropyLoss" : "NegativeLogLikelihoodLoss",
                      weighted ? "x t w" : "x t", entropy ? "y l" : "y");
-        op_attr_string(rig, "reduction", reductions[reduction]);
+        op_attr_text(rig, "reduction", reductions[reduction]);
         if (ignoring) {
             op_attr_int(rig, "ignore_index", -7);
         }
         struct eng_array arrays[3] = {op_floats(x, 2, 3, 2),
                                       op_of(ENG_I64, ignoring ? targets : plain, 2, 2),
                                       op_floats(weights, 3)};
-        op_input(rig, "x", &arrays[0]);
-        op_input(rig, "t", &arrays[1]);
+        op_feed(rig, "x", &arrays[0]);
+        op_feed(rig, "t", &arrays[1]);
         if (weighted) {
             op_constant(rig, "w", &arrays[2]);
         }
-        op_run(rig, 13);
+        op_go(rig, 13);
         struct eng_array y = op_output(rig, 0);
         op_near(&y, reduction == 0 ? loss : &want, reduction == 0 ? 4 : 1, 1e-6);
         if (entropy) {
             struct eng_array l = op_output(rig, 1);
             op_near(&l, logs, 12, 1e-6);
         }
-        op_end(rig);
+        op_done(rig);
     }
-    struct op_rig *rig = op_begin("NegativeLogLikelihoodLoss", "x t", "y");
+    struct op_rig *rig = op_named("NegativeLogLikelihoodLoss", "x t", "y");
     struct eng_array arrays[2] = {op_floats(x, 2, 3, 2), op_of(ENG_I64, plain, 4)};
-    op_input(rig, "x", &arrays[0]);
-    op_input(rig, "t", &arrays[1]);
+    op_feed(rig, "x", &arrays[0]);
+    op_feed(rig, "t", &arrays[1]);
     op_refused(rig, 13, BASE_ERR_INVALID, "do not fit");
     free(x);
 }

@@ -228,10 +228,10 @@ static void attributes(struct op_rig *rig, const struct setup *s)
             beta[count++] = betas[which];
         }
     }
-    op_attr_string(rig, "direction",
-                   s->directions == 2 ? "bidirectional"
-                   : s->reversed      ? "reverse"
-                                      : "forward");
+    op_attr_text(rig, "direction",
+                 s->directions == 2 ? "bidirectional"
+                 : s->reversed      ? "reverse"
+                                    : "forward");
     op_attr_int(rig, "hidden_size", s->hidden);
     op_attr_int(rig, "layout", s->batch_first);
     if (s->other_activations) {
@@ -262,7 +262,7 @@ static struct op_rig *make(const struct setup *s)
                    : s->has_c                     ? " c"
                    : s->has_peepholes             ? " - p"
                                                   : "");
-    struct op_rig *rig = op_begin(ops[s->kind], names, s->kind == LSTM ? "y yh yc" : "y yh");
+    struct op_rig *rig = op_named(ops[s->kind], names, s->kind == LSTM ? "y yh yc" : "y yh");
     attributes(rig, s);
     struct eng_array x = op_floats(s->x, s->batch_first ? s->batch : s->steps,
                                    s->batch_first ? s->steps : s->batch, s->input);
@@ -275,23 +275,23 @@ static struct op_rig *make(const struct setup *s)
     int64_t second = s->batch_first ? s->directions : s->batch;
     struct eng_array h = op_floats(s->h, first, second, s->hidden);
     struct eng_array c = op_floats(s->c, first, second, s->hidden);
-    op_input(rig, "x", &x);
-    (s->constant ? op_constant : op_input)(rig, "w", &w);
-    (s->constant ? op_constant : op_input)(rig, "r", &r);
+    op_feed(rig, "x", &x);
+    (s->constant ? op_constant : op_feed)(rig, "w", &w);
+    (s->constant ? op_constant : op_feed)(rig, "r", &r);
     if (s->has_bias) {
-        (s->constant ? op_constant : op_input)(rig, "b", &b);
+        (s->constant ? op_constant : op_feed)(rig, "b", &b);
     }
     if (s->has_lengths) {
-        op_input(rig, "l", &l);
+        op_feed(rig, "l", &l);
     }
     if (s->has_h) {
-        op_input(rig, "h", &h);
+        op_feed(rig, "h", &h);
     }
     if (s->has_c) {
-        op_input(rig, "c", &c);
+        op_feed(rig, "c", &c);
     }
     if (s->has_peepholes) {
-        op_input(rig, "p", &p);
+        op_feed(rig, "p", &p);
     }
     return rig;
 }
@@ -308,7 +308,7 @@ static void random_layers(void **state)
             naive_sequence(&s, (struct place){i / s.batch, i % s.batch});
         }
         struct op_rig *rig = make(&s);
-        op_run(rig, 14);
+        op_go(rig, 14);
         struct eng_array y = op_output(rig, 0);
         struct eng_array y_h = op_output(rig, 1);
         int64_t states = s.directions * s.batch * s.hidden;
@@ -325,7 +325,7 @@ static void random_layers(void **state)
             struct eng_array y_c = op_output(rig, 2);
             op_near(&y_c, s.y_c, states, 1e-5);
         }
-        op_end(rig);
+        op_done(rig);
         free_setup(&s);
     }
 }
@@ -333,18 +333,18 @@ static void random_layers(void **state)
 static struct op_rig *small(const char *attribute, const char *value, int64_t r_rows)
 {
     static const float data[64];
-    struct op_rig *rig = op_begin("RNN", "x w r", "y");
+    struct op_rig *rig = op_named("RNN", "x w r", "y");
     if (attribute != NULL && strcmp(attribute, "activations") == 0) {
         op_attr_strings(rig, attribute, &value, 1);
     } else if (attribute != NULL) {
-        op_attr_string(rig, attribute, value);
+        op_attr_text(rig, attribute, value);
     }
     struct eng_array x = op_floats(data, 2, 1, 3);
     struct eng_array w = op_floats(data, 1, 4, 3);
     struct eng_array r = op_floats(data, 1, r_rows, 4);
-    op_input(rig, "x", &x);
-    op_input(rig, "w", &w);
-    op_input(rig, "r", &r);
+    op_feed(rig, "x", &x);
+    op_feed(rig, "w", &w);
+    op_feed(rig, "r", &r);
     return rig;
 }
 

@@ -1,6 +1,6 @@
 // Resizing in the forms of each opset against naive loops; windows, transforms and what looks into
 // contents against numbers made another way.
-#include "op_case.h"
+#include "op_rig.h"
 
 #include <math.h>
 

@@ -379,6 +379,36 @@ static void rates_come_back_from_the_file(void **state)
     unlink(path);
 }
 
+static double slow_flops(void *ctx, uint64_t rounds)
+{
+    struct bench *bench = ctx;
+    bench->now_us += ENG_CALIBRATE_MAX_US + 100000; // a busy machine: one figure takes this long
+    return (double)rounds * 1e6;
+}
+
+static void slow_calibration_comes_off_the_budget(void **state)
+{
+    (void)state;
+    struct bench bench = {.us = {40, 50, 1}};
+    struct base_clock_port clock = {.ctx = &bench, .mono_us = bench_now, .wall_us = bench_now};
+    const struct eng_rate_source source = {.name = "slow", .flops = slow_flops, .ctx = &bench};
+    const struct eng_search_options options = {
+        .clock = &clock, .isa = "test", .threads = 1, .sources = &source, .source_count = 1};
+    struct eng_search *search = NULL;
+    assert_int_equal(eng_search_new(&options, &search), BASE_OK);
+    eng_search_begin(search);
+    assert_true(eng_search_flops(search, "slow") > 0);
+    char key[32];
+    size_t index;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(key, sizeof key, "p%d", i);
+        assert_int_equal(choose(search, key, three, 3, &bench, &index), BASE_OK);
+    }
+    assert_int_equal(eng_search_spent_us(search), ENG_SEARCH_BUDGET_US - 100000);
+    assert_int_equal(bench.now_us, ENG_CALIBRATE_MAX_US + ENG_SEARCH_BUDGET_US);
+    eng_search_free(search);
+}
+
 static void write_file(const char *path, const char *bytes, size_t size)
 {
     FILE *file = fopen(path, "w");
@@ -472,6 +502,7 @@ int main(void)
         cmocka_unit_test(what_is_only_measured_is_never_estimated),
         cmocka_unit_test(a_choice_that_is_gone_is_made_anew),
         cmocka_unit_test(rates_come_back_from_the_file),
+        cmocka_unit_test(slow_calibration_comes_off_the_budget),
         cmocka_unit_test(no_file_does_harm),
         cmocka_unit_test(the_graph_is_explained),
     };

@@ -257,15 +257,30 @@ static void tick_until(struct api_kit *kit, const char *path, const char *stage)
     fail_msg("stage %s was never reached", stage);
 }
 
-// One open rollout a task: a second one is refused.
-static void second_rollout_waits(struct api_kit *kit, const struct rollout_draft *draft)
+// A second open rollout of the task, more important and an arm of an experiment.
+static void second_rollout_is_open_too(struct api_kit *kit, const struct rollout_draft *draft)
 {
     struct rollout_draft second = *draft;
 
     second.id = 0x12;
     second.release_counter = 3;
+    second.priority = 3;
+    second.arm_salt = 0x77;
+    second.arm_to = 2500;
     char *text = api_rollout_text(kit, &second, stages);
-    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
+    json_t *rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201);
+    assert_int_equal(json_integer_value(json_object_get(rollout, "priority")), 3);
+    json_t *arm = json_object_get(rollout, "arm");
+    assert_string_equal(api_text(arm, "salt"), "0000000000000077");
+    assert_true(json_number_value(json_object_get(arm, "to")) == 25.0);
+    json_decref(rollout);
+    json_t *task = api_call(kit, GW_METHOD_GET, "/api/v1/tasks/shop", NULL, 200);
+    const json_t *open = json_object_get(task, "open_rollouts");
+    assert_int_equal(json_array_size(open), 2);
+    assert_string_equal(json_string_value(json_array_get(open, 0)), "0000000000000012");
+    json_decref(task);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/0000000000000012/abort",
+                         "{\"reason\":\"not yet\"}", 200));
     free(text);
 }
 
@@ -293,7 +308,7 @@ static void test_rollout_life(void **state)
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 409));
     free(text);
 
-    second_rollout_waits(&kit, &draft);
+    second_rollout_is_open_too(&kit, &draft);
     snprintf(longer, sizeof(longer), "%s/start", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"by\":\"me\",\"reason\":\"go\"}", 200));
     expect_state(&kit, path, "running", "simulate");
@@ -332,8 +347,45 @@ static void test_rollout_life(void **state)
     snprintf(longer, sizeof(longer), "%s/abort", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"reason\":\"enough\"}", 200));
     json_t *page = api_call(&kit, GW_METHOD_GET, "/api/v1/rollouts", NULL, 200);
-    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 2);
     json_decref(page);
+    api_kit_done(&kit);
+}
+
+static void test_preview(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"{\"target\":\"os == \"}", "target: line 1, column 7"},
+        {"{\"stages\":[{\"kind\":\"gray\"}]}", "stages[0].percent: missing"},
+        {"{\"stages\":[{\"kind\":\"grey\"}]}", "stages[0].kind: 'grey'"},
+        {"{\"stages\":[{\"kind\":\"full\",\"audience\":\"a in 3..1\"}]}",
+         "stages[0].audience: line 1, column 6"},
+        {"{\"salt\":\"x\"}", "salt: not 16"},
+        {"{\"arm\":{}}", "arm.salt: missing"},
+        {"{\"task\":\"t\"}", "task: unknown field"},
+    };
+    struct api_kit kit;
+
+    api_kit_init(&kit, "");
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        json_t *problem =
+            api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview", bad[i][0], 400);
+        if (strstr(api_text(problem, "detail"), bad[i][1]) == NULL) {
+            fail_msg("%s: %s", bad[i][0], api_text(problem, "detail"));
+        }
+        json_decref(problem);
+    }
+    json_t *preview =
+        api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview",
+                 "{\"target\":\"os == \\\"ios\\\"\",\"salt\":\"0000000000000011\",\"stages\":["
+                 "{\"kind\":\"gray\",\"percent\":1},{\"kind\":\"full\"}]}",
+                 200);
+    assert_int_equal(json_integer_value(json_object_get(preview, "devices")), 0);
+    assert_int_equal(json_array_size(json_object_get(preview, "stages")), 2);
+    assert_true(json_is_true(json_object_get(preview, "exact")));
+    assert_int_equal(json_object_size(json_object_get(preview, "segments")), 6);
+    json_decref(preview);
     api_kit_done(&kit);
 }
 
@@ -541,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_tasks_and_versions),
         cmocka_unit_test(test_task_pages),
         cmocka_unit_test(test_rollout_life),
+        cmocka_unit_test(test_preview),
         cmocka_unit_test(test_failed_simulation_stops),
         cmocka_unit_test(test_statements_must_agree),
         cmocka_unit_test(test_largest_target),

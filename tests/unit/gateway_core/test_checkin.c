@@ -20,6 +20,29 @@
 static const char *const os_names[] = {"android", "ios", "linux"};
 static const char *const regions[] = {"eu", "us", "cn", "br"};
 
+// The rollout that the device follows: of those begun and not going back, the one of the highest
+// priority, then the oldest, that targets it and has it in its arm.
+static const struct gw_rollout *followed(const struct gw_task *task, uint64_t device_id,
+                                         const struct pol_attrs *attrs)
+{
+    const struct gw_rollout *best = NULL;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_rollout *one = task->open[i];
+        bool begun =
+            one->state.state == POL_ROLLOUT_RUNNING || one->state.state == POL_ROLLOUT_PAUSED;
+        const struct pol_arm *arm = &one->release->arm;
+        uint16_t bucket = pol_bucket(device_id, arm->salt);
+        bool in_arm = arm->to == 0 || (bucket >= arm->from && bucket < arm->to);
+        if (begun && in_arm && pol_target_match(&one->release->target, attrs).matched &&
+            (best == NULL || one->release->priority > best->release->priority ||
+             (one->release->priority == best->release->priority &&
+              one->created_us < best->created_us))) {
+            best = one;
+        }
+    }
+    return best;
+}
+
 // What the device should have, task by task, straight from the rollouts and the policy.
 // A paused rollout counts for devices that were let in before, not for new ones.
 static uint64_t brute_digest(const struct rig *rig, const struct rig_device *device,
@@ -35,14 +58,13 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
     uint64_t digest = 0;
     for (uint32_t i = 0; i < rig->core->catalog.task_count; i++) {
         const struct gw_task *task = rig->core->catalog.tasks[i];
-        const struct gw_rollout *open = task->open;
         uint64_t version = 0;
         if (task->baseline != NULL &&
             pol_target_match(&task->baseline->release->target, &view.attrs).matched) {
             version = task->baseline->release->version_id;
         }
-        bool may = open != NULL && (open->state.state == POL_ROLLOUT_RUNNING ||
-                                    (with_paused && open->state.state == POL_ROLLOUT_PAUSED));
+        const struct gw_rollout *open = followed(task, device->id, &view.attrs);
+        bool may = open != NULL && (with_paused || open->state.state != POL_ROLLOUT_PAUSED);
         if (may) {
             const struct gw_release *release = open->release;
             struct pol_rollout running = open->state;
@@ -53,8 +75,7 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
                     mask |= 1u << k;
                 }
             }
-            bool targeted = pol_target_match(&release->target, &view.attrs).matched;
-            if (pol_rollout_admits(&running, release->stages, release->stage_count, targeted, mask,
+            if (pol_rollout_admits(&running, release->stages, release->stage_count, true, mask,
                                    pol_bucket(device->id, release->salt))
                     .matched) {
                 version = release->version_id;
@@ -195,59 +216,85 @@ static void test_devices_converge(void **state)
     rig_done(&rig);
 }
 
-// Targets and audiences given as text: kept over a restart, and user attributes count.
-static void test_expressions_choose_devices(void **state)
+// A device that was never seen gets its answer at its first check-in, and so does one whose
+// attributes changed.
+static void expect_right_at_once(struct rig *rig)
+{
+    struct rig_device late;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    make_device(&late, 77);
+    late.attrs.items[1].text = BASE_STR("eu");
+    assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 200);
+    assert_true(offers.count > 0);
+    rig_exchange_done(&exchange);
+    late.attrs.items[1].text = BASE_STR("us");
+    assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+}
+
+// With more rollouts open to a share than are hashed inline the device table answers; what was
+// settled is asked again as soon as something that concerns the device changes.
+static void test_many_shares_are_settled(void **state)
 {
     (void)state;
     static const struct rig_stage stages[] = {
-        {"beta", POL_STAGE_BETA, 10000, "user.segment in [\"staff\", \"friends\"]", NULL, 1, 500000,
-         0},
-        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 500000, 0},
+        {"half", POL_STAGE_GRAY, 5000, NULL, NULL, 1, 1000000, 0},
+        {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0},
     };
+    enum { ROLLOUTS = 20, FLEET = 12 };
     struct rig rig;
     struct wire_sha256 manifest;
     struct gw_rollout_view view;
     struct base_error error = {0};
+    struct rig_device devices[FLEET];
     rig_init(&rig);
     rig_start(&rig);
-    rig_version(&rig, "t", "1.0.0", &manifest);
-    assert_int_equal(rig_rollout(&rig, 7, "t", &manifest, "app_version >= 1.10 && os != \"ios\"",
-                                 NULL, stages, 2, &view, &error),
-                     BASE_OK);
-    rig_command(&rig, 7, POL_COMMAND_START, NULL);
-    static const struct {
-        const char *app_version;
-        const char *os;
-        const char *segment;
-        uint32_t offers;
-    } devices[] = {
-        {"1.10.0", "android", "staff", 1}, {"1.10.0", "android", "friends", 1},
-        {"1.9.0", "android", "staff", 0},  {"1.10.0", "ios", "staff", 0},
-        {"2.0", "linux", "others", 0},     {"1.10.0-rc.1", "linux", "staff", 0},
-        {"x", "linux", "staff", 0},        {"3", "linux", NULL, 0},
-    };
-    for (int restarted = 0; restarted < 2; restarted++) {
-        for (uint32_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-            struct rig_device device;
-            struct rig_exchange exchange;
-            struct wire_offers offers;
-            rig_device_init(&device, 100 + i);
-            rig_device_attr(&device, "app_version", devices[i].app_version);
-            rig_device_attr(&device, "os", devices[i].os);
-            if (devices[i].segment != NULL) {
-                rig_device_attr(&device, "user.segment", devices[i].segment);
-            }
-            (void)rig_checkin(&rig, &device, true, &exchange, &offers);
-            if (offers.count != devices[i].offers) {
-                fail_msg("device %u: %u offers, not %u", i, offers.count, devices[i].offers);
-            }
-            rig_exchange_done(&exchange);
+    assert_true(ROLLOUTS > GW_PARTIALS_INLINE);
+    for (uint32_t i = 0; i < ROLLOUTS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "t%u", i);
+        rig_version(&rig, name, "1.0.0", &manifest);
+        assert_int_equal(
+            rig_rollout(&rig, 100 + i, name, &manifest, "region", "eu", stages, 2, &view, &error),
+            BASE_OK);
+        rig_command(&rig, 100 + i, POL_COMMAND_START, NULL);
+    }
+    for (uint32_t i = 0; i < FLEET; i++) {
+        make_device(&devices[i], i);
+        devices[i].attrs.items[1].text = BASE_STR("eu");
+    }
+    uint64_t settled = 0;
+    for (uint32_t step = 0; step < 5; step++) {
+        if (step == 2) {
+            rig_command(&rig, 107, POL_COMMAND_PROMOTE, NULL);
+        } else if (step == 3) {
+            rig_command(&rig, 103, POL_COMMAND_ABORT, NULL);
+        } else if (step == 4) {
+            rig_command(&rig, 105, POL_COMMAND_PAUSE, NULL);
         }
-        if (restarted == 0) {
-            rig_stop(&rig);
-            rig_start(&rig);
+        uint32_t offered = 0;
+        for (uint32_t i = 0; i < FLEET; i++) {
+            for (int round = 0; round < 6; round++) {
+                struct rig_exchange exchange;
+                struct wire_offers offers;
+                int status = rig_checkin(&rig, &devices[i], true, &exchange, &offers);
+                offered += rig_device_take(&devices[i], &offers);
+                rig_exchange_done(&exchange);
+                if (status == 204) {
+                    break;
+                }
+            }
+            assert_true(rig_device_digest(&devices[i]) == brute_digest(&rig, &devices[i], true));
+        }
+        print_message("step %u: %u offers\n", step, offered);
+        assert_int_equal(offered > 0, step == 0 || step == 2 || step == 3);
+        if (step == 1) {
+            settled = rig.worker.worker->stats.checkins_settled;
+            assert_true(settled >= FLEET);
         }
     }
+    expect_right_at_once(&rig);
     rig_done(&rig);
 }
 
@@ -625,7 +672,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expected_digest_equals_brute_force),
         cmocka_unit_test(test_devices_converge),
-        cmocka_unit_test(test_expressions_choose_devices),
+        cmocka_unit_test(test_many_shares_are_settled),
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_hints_reach_those_with_news),

@@ -12,7 +12,7 @@
 #define TASKS    600u
 #define BLOCKS   64u
 #define PLANS    400u
-#define RELEASES 6u // versions of a task that rollouts move between
+#define RELEASES 7u // versions of a task that rollouts move between
 
 struct model_task {
     uint64_t task_id;
@@ -115,6 +115,11 @@ static struct gw_release *draw_release(uint64_t task_id)
     release->version_id = base_mix64(release->id);
     release->salt = base_mix64(release->id + 1000);
     release->release_counter = release->id;
+    if (below(3) == 0) {
+        release->arm.salt = 1 + below(2); // two experiments
+        release->arm.from = (uint16_t)below(5000);
+        release->arm.to = (uint16_t)(release->arm.from + 1 + below(5000));
+    }
     draw_target(release, &release->target);
     release->stage_count = 3;
     release->stages[0].kind = POL_STAGE_BETA;
@@ -134,14 +139,14 @@ static void change_task(struct model_task *task)
 {
     struct gw_plan_task *now = &task->now;
     now->baseline = below(3) == 0 ? NULL : task->releases[0];
-    now->open_count = below(4);
+    now->open_count = below(5);
     for (uint32_t i = 0; i < now->open_count; i++) {
         now->open[i].release = task->releases[1 + i];
         now->open[i].state.state = below(5) == 0 ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
         now->open[i].state.stage_index = (uint16_t)below(3);
     }
     now->retired_count = below(8) == 0 ? 1 : 0;
-    now->retired[0] = task->releases[4];
+    now->retired[0] = task->releases[6];
 }
 
 static void add_task(void)
@@ -204,7 +209,10 @@ static uint64_t brute(uint64_t device_id, const struct pol_attrs *attrs)
         }
         for (uint32_t k = 0; k < task->open_count; k++) {
             const struct gw_release *release = task->open[k].release;
-            if (!pol_target_match(&release->target, attrs).matched) {
+            uint16_t arm = pol_bucket(device_id, release->arm.salt);
+            bool other_arm =
+                release->arm.to != 0 && (arm < release->arm.from || arm >= release->arm.to);
+            if (other_arm || !pol_target_match(&release->target, attrs).matched) {
                 continue;
             }
             bool admitted = false;
@@ -239,7 +247,9 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
         }
     }
     for (uint32_t i = 1; i < cohort->task_count; i++) {
-        assert_true(cohort->tasks[i - 1].task_id < cohort->tasks[i].task_id);
+        const struct gw_cohort_task *a = &cohort->tasks[i - 1];
+        const struct gw_cohort_task *b = &cohort->tasks[i];
+        assert_true(a->task_id < b->task_id || (a->task_id == b->task_id && a->open < b->open));
     }
 }
 
@@ -386,6 +396,7 @@ static void signatures_tell_what_concerns(void **state)
         size_t bytes = 4096;
         void *memory = base_arena_alloc(&release->arena, bytes);
         release->target = (struct pol_target){0};
+        release->arm = (struct pol_arm){0};
         assert_true(pol_expr_compile(text_of(texts[i]), memory, bytes, &release->target.expr,
                                      &bytes, &error));
         model.tasks[i].now.baseline = NULL;
@@ -411,7 +422,7 @@ static void signatures_tell_what_concerns(void **state)
             model.tasks[0].now.open[0].state.stage_index = 2; // its own
         } else if (step == 3) {
             model.tasks[1].now.retired_count = 1;
-            model.tasks[1].now.retired[0] = model.tasks[1].releases[4];
+            model.tasks[1].now.retired[0] = model.tasks[1].releases[6];
         }
         plan = follow(plan);
         assert_int_equal(gw_cohorts_find(&cohorts, plan, model.blocks[0], size, &cohort, &created),

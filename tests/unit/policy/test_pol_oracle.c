@@ -2,7 +2,7 @@
 // checked on long random lives, and a naive machine that keeps its stages as a set.
 #include "test_kit.h"
 
-#include "policy/rollout.h"
+#include "policy/replay.h"
 
 // What the naive machine knows. Stages are open or not, instead of counted by an index.
 struct naive {
@@ -12,6 +12,8 @@ struct naive {
     bool gone_back;
     bool finished;
     bool failed;
+    bool waits;
+    bool killed;
     bool open[POL_STAGES_MAX];
     uint64_t since[POL_STAGES_MAX];
 };
@@ -39,6 +41,9 @@ static enum pol_rollout_state state_of(const struct naive *naive)
     if (naive->halted) {
         return POL_ROLLOUT_PAUSED;
     }
+    if (naive->waits) {
+        return POL_ROLLOUT_WAITING;
+    }
     return naive->begun ? POL_ROLLOUT_RUNNING : POL_ROLLOUT_DRAFT;
 }
 
@@ -60,17 +65,30 @@ static enum pol_verdict judge(const struct pol_gate *gate, const struct pol_coun
     return enough ? POL_VERDICT_PASS : POL_VERDICT_INCONCLUSIVE;
 }
 
-static void widen(struct naive *naive, uint32_t count, uint64_t now_us)
+static bool any_open(const struct naive *naive)
 {
-    uint32_t next = newest(naive) + 1;
+    bool any = false;
+    for (uint32_t i = 0; i < POL_STAGES_MAX; i++) {
+        any = any || naive->open[i];
+    }
+    return any;
+}
+
+static void widen(struct naive *naive, const struct pol_stage *stages, uint32_t count,
+                  uint64_t now_us, bool approved)
+{
+    uint32_t next = any_open(naive) ? newest(naive) + 1 : 0;
     naive->failed = false;
     naive->halted = false;
+    naive->waits = false;
     if (next == count) {
         naive->finished = true;
-        return;
+    } else if (stages[next].approval && !approved) {
+        naive->waits = true;
+    } else {
+        naive->open[next] = true;
+        naive->since[next] = now_us;
     }
-    naive->open[next] = true;
-    naive->since[next] = now_us;
 }
 
 static void naive_tick(struct naive *naive, const struct pol_stage *stages, uint32_t count,
@@ -81,7 +99,8 @@ static void naive_tick(struct naive *naive, const struct pol_stage *stages, uint
         naive->gone_back = counts->to_roll_back == 0;
         return;
     }
-    if (state != POL_ROLLOUT_RUNNING && state != POL_ROLLOUT_PAUSED) {
+    bool waits = state == POL_ROLLOUT_WAITING && any_open(naive);
+    if (state != POL_ROLLOUT_RUNNING && state != POL_ROLLOUT_PAUSED && !waits) {
         return;
     }
     uint32_t at = newest(naive);
@@ -89,49 +108,66 @@ static void naive_tick(struct naive *naive, const struct pol_stage *stages, uint
     enum pol_verdict verdict = judge(&stages[at].gate, counts, age_us);
     if (verdict == POL_VERDICT_FAIL) {
         naive->failed = true;
-        naive->going_back = state == POL_ROLLOUT_RUNNING;
+        naive->going_back = state == POL_ROLLOUT_RUNNING || waits;
     } else if (verdict == POL_VERDICT_PASS && state == POL_ROLLOUT_RUNNING) {
-        widen(naive, count, now_us);
+        widen(naive, stages, count, now_us, false);
     }
 }
 
-static bool naive_command(struct naive *naive, uint32_t count, enum pol_command command,
-                          uint64_t now_us)
+static bool naive_command(struct naive *naive, const struct pol_stage *stages, uint32_t count,
+                          enum pol_command command, uint64_t now_us)
 {
     enum pol_rollout_state state = state_of(naive);
     bool running = state == POL_ROLLOUT_RUNNING;
     bool paused = state == POL_ROLLOUT_PAUSED;
     bool draft = state == POL_ROLLOUT_DRAFT;
+    bool waiting = state == POL_ROLLOUT_WAITING;
+    bool under_way = draft || running || paused || waiting;
+    bool allowed = false;
     switch (command) {
     case POL_COMMAND_START:
         if (draft) {
             naive->begun = true;
-            naive->open[0] = true;
-            naive->since[0] = now_us;
+            widen(naive, stages, count, now_us, false);
         }
         return draft;
     case POL_COMMAND_PAUSE:
-        naive->halted = naive->halted || running;
-        return running;
+        allowed = running || (waiting && any_open(naive));
+        naive->halted = naive->halted || allowed;
+        naive->waits = naive->waits && !allowed;
+        return allowed;
     case POL_COMMAND_RESUME:
         naive->halted = naive->halted && !(paused && !naive->failed);
         return paused && !naive->failed;
     case POL_COMMAND_RESUME_ACCEPT_RISK:
         if (paused && naive->failed) {
-            widen(naive, count, now_us);
+            widen(naive, stages, count, now_us, false);
         } else if (paused) {
             naive->halted = false;
         }
         return paused;
     case POL_COMMAND_PROMOTE:
         if (running && !naive->failed) {
-            widen(naive, count, now_us);
+            widen(naive, stages, count, now_us, false);
             return true;
         }
         return false;
+    case POL_COMMAND_APPROVE:
+        if (waiting) {
+            widen(naive, stages, count, now_us, true);
+        }
+        return waiting;
+    case POL_COMMAND_UNDO:
+        naive->going_back = naive->going_back || state == POL_ROLLOUT_COMPLETED;
+        return state == POL_ROLLOUT_COMPLETED;
+    case POL_COMMAND_KILL:
+        allowed = !naive->killed;
+        naive->killed = true;
+        naive->going_back = naive->going_back || allowed;
+        return allowed;
     default:
-        naive->going_back = naive->going_back || draft || running || paused;
-        return draft || running || paused;
+        naive->going_back = naive->going_back || under_way;
+        return under_way;
     }
 }
 
@@ -161,6 +197,7 @@ static uint32_t draw_stages(struct base_prng *prng, struct pol_stage *stages)
             .gate = {.min_sample = (uint32_t)base_prng_below(prng, 60),
                      .max_failure_ppm = (uint32_t)base_prng_below(prng, 200000),
                      .min_dwell_us = base_prng_below(prng, 2000)},
+            .approval = base_prng_below(prng, 6) == 0,
         };
     }
     assert_int_equal(pol_stages_check(stages, count), POL_REASON_MATCHED);
@@ -172,7 +209,7 @@ static void compare(const struct naive *naive, const struct pol_decision *decisi
     const struct pol_rollout *next = &decision->next;
     bool started = naive->begun;
     if (next->state != state_of(naive) || next->stage_failed != naive->failed ||
-        (started && next->stage_index != newest(naive)) ||
+        next->killed != naive->killed || (started && next->stage_index != newest(naive)) ||
         (started && next->stage_since_us != naive->since[newest(naive)])) {
         fail_msg("step %llu: %s stage %u failed %d after %s (%s); wanted %s stage %u failed %d",
                  (unsigned long long)step, pol_rollout_state_name(next->state), next->stage_index,
@@ -187,9 +224,7 @@ static void promises(const struct pol_rollout *before, const struct pol_decision
                      bool commanded)
 {
     const struct pol_rollout *next = &decision->next;
-    bool changed = memcmp(&before->state, &next->state, sizeof before->state) != 0 ||
-                   before->stage_index != next->stage_index ||
-                   before->stage_failed != next->stage_failed;
+    bool changed = !pol_rollout_equal(before, next);
     bool idle = decision->action == POL_ACTION_HOLD || decision->action == POL_ACTION_REFUSE;
     assert_int_equal(changed, !idle);
     assert_true(decision->reason != POL_REASON_NONE);
@@ -198,9 +233,9 @@ static void promises(const struct pol_rollout *before, const struct pol_decision
     if (next->stage_index > before->stage_index && !commanded) {
         assert_int_equal(decision->verdict, POL_VERDICT_PASS); // only PASS advances
     }
-    if (before->state == POL_ROLLOUT_ROLLED_BACK || before->state == POL_ROLLOUT_COMPLETED) {
-        assert_false(changed);
-    }
+    bool ended = before->state == POL_ROLLOUT_ROLLED_BACK || before->state == POL_ROLLOUT_COMPLETED;
+    assert_false(ended && changed && !commanded);
+    assert_false(before->killed && !next->killed); // for good
     if (before->state == POL_ROLLOUT_ROLLING_BACK) {
         assert_true(next->state == POL_ROLLOUT_ROLLING_BACK ||
                     next->state == POL_ROLLOUT_ROLLED_BACK);
@@ -230,11 +265,15 @@ static void machines_agree(void **state)
             if (commanded) {
                 enum pol_command command =
                     (enum pol_command)base_prng_below(&prng, POL_COMMAND_COUNT);
-                if (command == POL_COMMAND_ABORT && base_prng_below(&prng, 8) != 0) {
-                    command = POL_COMMAND_START; // else few lives would get far
+                bool final = command == POL_COMMAND_ABORT || command == POL_COMMAND_KILL ||
+                             command == POL_COMMAND_UNDO;
+                if (final && base_prng_below(&prng, 12) != 0) {
+                    command = base_prng_below(&prng, 2) == 0
+                                  ? POL_COMMAND_START
+                                  : POL_COMMAND_APPROVE; // else few lives would get far
                 }
-                decision = pol_rollout_command(&rollout, count, command, now_us);
-                bool done = naive_command(&naive, count, command, now_us);
+                decision = pol_rollout_command(&rollout, stages, count, command, now_us);
+                bool done = naive_command(&naive, stages, count, command, now_us);
                 assert_int_equal(done, decision.action != POL_ACTION_REFUSE);
             } else {
                 struct pol_counts counts = draw_counts(&prng, life % 2 == 0);

@@ -35,8 +35,9 @@ static void others(void **state)
     for (unsigned i = 0; i <= POL_STAGE_KIND_COUNT; i++) {
         assert_string_equal(pol_stage_kind_name((enum pol_stage_kind)i), kinds[i]);
     }
-    static const char *const states[] = {"draft",       "running",   "paused", "rolling_back",
-                                         "rolled_back", "completed", "unknown"};
+    static const char *const states[] = {
+        "draft",       "running",   "paused",           "rolling_back",
+        "rolled_back", "completed", "waiting_approval", "unknown"};
     for (unsigned i = 0; i <= POL_ROLLOUT_STATE_COUNT; i++) {
         assert_string_equal(pol_rollout_state_name((enum pol_rollout_state)i), states[i]);
     }
@@ -45,15 +46,29 @@ static void others(void **state)
         assert_string_equal(pol_verdict_name((enum pol_verdict)i), verdicts[i]);
     }
     static const char *const actions[] = {"hold",   "advance",   "complete",         "pause",
-                                          "resume", "roll_back", "finish_roll_back", "refuse",
-                                          "unknown"};
+                                          "resume", "roll_back", "finish_roll_back", "wait",
+                                          "page",   "kill",      "refuse",           "unknown"};
     for (unsigned i = 0; i <= POL_ACTION_COUNT; i++) {
         assert_string_equal(pol_action_name((enum pol_action)i), actions[i]);
     }
-    static const char *const commands[] = {"start",   "pause", "resume", "resume_accept_risk",
-                                           "promote", "abort", "unknown"};
+    static const char *const commands[] = {"start",   "pause",  "resume",  "resume_accept_risk",
+                                           "promote", "abort",  "approve", "undo",
+                                           "kill",    "unknown"};
     for (unsigned i = 0; i <= POL_COMMAND_COUNT; i++) {
         assert_string_equal(pol_command_name((enum pol_command)i), commands[i]);
+    }
+}
+
+static void gates_and_failures(void **state)
+{
+    (void)state;
+    assert_string_equal(pol_gate_rule_name(POL_GATE_THRESHOLD), "threshold");
+    assert_string_equal(pol_gate_rule_name(POL_GATE_SEQUENTIAL), "sequential");
+    assert_string_equal(pol_gate_rule_name(POL_GATE_RULE_COUNT), "unknown");
+    static const char *const failures[] = {"verify", "download", "load",   "exception", "timeout",
+                                           "memory", "crash",    "output", "unknown"};
+    for (unsigned i = 0; i <= POL_FAILURE_COUNT; i++) {
+        assert_string_equal(pol_failure_name((enum pol_failure)i), failures[i]);
     }
 }
 
@@ -62,6 +77,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reasons),
         cmocka_unit_test(others),
+        cmocka_unit_test(gates_and_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // The rollout machine: every command in every state, every tick, admission, and whole lives.
 #include "test_kit.h"
 
-#include "policy/rollout.h"
+#include "policy/replay.h"
 
 #define SECOND 1000000u
 
@@ -44,12 +44,18 @@ static const struct command_row commands[] = {
     S(DRAFT, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, PROMOTE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(DRAFT, false, APPROVE, REFUSE, WRONG_STATE, DRAFT),
+    S(DRAFT, false, UNDO, REFUSE, WRONG_STATE, DRAFT),
+    S(DRAFT, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(DRAFT, true, START, ADVANCE, OPERATOR, RUNNING),
     S(DRAFT, true, PAUSE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, RESUME, REFUSE, STAGE_FAILED, DRAFT),
     S(DRAFT, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, PROMOTE, REFUSE, WRONG_STATE, DRAFT),
     S(DRAFT, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(DRAFT, true, APPROVE, REFUSE, WRONG_STATE, DRAFT),
+    S(DRAFT, true, UNDO, REFUSE, WRONG_STATE, DRAFT),
+    S(DRAFT, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(RUNNING, false, START, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
@@ -57,12 +63,37 @@ static const struct command_row commands[] = {
     S(RUNNING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, false, PROMOTE, ADVANCE, OPERATOR, RUNNING),
     S(RUNNING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(RUNNING, false, APPROVE, REFUSE, WRONG_STATE, RUNNING),
+    S(RUNNING, false, UNDO, REFUSE, WRONG_STATE, RUNNING),
+    S(RUNNING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(RUNNING, true, START, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
     S(RUNNING, true, RESUME, REFUSE, STAGE_FAILED, RUNNING),
     S(RUNNING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, RUNNING),
     S(RUNNING, true, PROMOTE, REFUSE, STAGE_FAILED, RUNNING),
     S(RUNNING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(RUNNING, true, APPROVE, REFUSE, WRONG_STATE, RUNNING),
+    S(RUNNING, true, UNDO, REFUSE, WRONG_STATE, RUNNING),
+    S(RUNNING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
+
+    S(WAITING, false, START, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, false, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(WAITING, false, RESUME, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, false, PROMOTE, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(WAITING, false, APPROVE, ADVANCE, OPERATOR, RUNNING),
+    S(WAITING, false, UNDO, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
+    S(WAITING, true, START, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, true, PAUSE, PAUSE, OPERATOR, PAUSED),
+    S(WAITING, true, RESUME, REFUSE, STAGE_FAILED, WAITING),
+    S(WAITING, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, true, PROMOTE, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(WAITING, true, APPROVE, ADVANCE, OPERATOR, RUNNING),
+    S(WAITING, true, UNDO, REFUSE, WRONG_STATE, WAITING),
+    S(WAITING, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(PAUSED, false, START, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, false, PAUSE, REFUSE, WRONG_STATE, PAUSED),
@@ -70,12 +101,18 @@ static const struct command_row commands[] = {
     S(PAUSED, false, RESUME_ACCEPT_RISK, RESUME, OPERATOR, RUNNING),
     S(PAUSED, false, PROMOTE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, false, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(PAUSED, false, APPROVE, REFUSE, WRONG_STATE, PAUSED),
+    S(PAUSED, false, UNDO, REFUSE, WRONG_STATE, PAUSED),
+    S(PAUSED, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(PAUSED, true, START, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, PAUSE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, RESUME, REFUSE, STAGE_FAILED, PAUSED),
     S(PAUSED, true, RESUME_ACCEPT_RISK, ADVANCE, OPERATOR, RUNNING),
     S(PAUSED, true, PROMOTE, REFUSE, WRONG_STATE, PAUSED),
     S(PAUSED, true, ABORT, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(PAUSED, true, APPROVE, REFUSE, WRONG_STATE, PAUSED),
+    S(PAUSED, true, UNDO, REFUSE, WRONG_STATE, PAUSED),
+    S(PAUSED, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 
     S(ROLLING_BACK, false, START, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, false, PAUSE, REFUSE, WRONG_STATE, ROLLING_BACK),
@@ -83,12 +120,18 @@ static const struct command_row commands[] = {
     S(ROLLING_BACK, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, false, PROMOTE, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, false, ABORT, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, false, APPROVE, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, false, UNDO, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, false, KILL, KILL, KILLED, ROLLING_BACK),
     S(ROLLING_BACK, true, START, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, true, PAUSE, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, true, RESUME, REFUSE, STAGE_FAILED, ROLLING_BACK),
     S(ROLLING_BACK, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, true, PROMOTE, REFUSE, WRONG_STATE, ROLLING_BACK),
     S(ROLLING_BACK, true, ABORT, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, true, APPROVE, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, true, UNDO, REFUSE, WRONG_STATE, ROLLING_BACK),
+    S(ROLLING_BACK, true, KILL, KILL, KILLED, ROLLING_BACK),
 
     S(ROLLED_BACK, false, START, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, false, PAUSE, REFUSE, WRONG_STATE, ROLLED_BACK),
@@ -96,12 +139,18 @@ static const struct command_row commands[] = {
     S(ROLLED_BACK, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, false, PROMOTE, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, false, ABORT, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, false, APPROVE, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, false, UNDO, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, false, KILL, KILL, KILLED, ROLLED_BACK),
     S(ROLLED_BACK, true, START, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, true, PAUSE, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, true, RESUME, REFUSE, STAGE_FAILED, ROLLED_BACK),
     S(ROLLED_BACK, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, true, PROMOTE, REFUSE, WRONG_STATE, ROLLED_BACK),
     S(ROLLED_BACK, true, ABORT, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, true, APPROVE, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, true, UNDO, REFUSE, WRONG_STATE, ROLLED_BACK),
+    S(ROLLED_BACK, true, KILL, KILL, KILLED, ROLLED_BACK),
 
     S(COMPLETED, false, START, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, false, PAUSE, REFUSE, WRONG_STATE, COMPLETED),
@@ -109,19 +158,19 @@ static const struct command_row commands[] = {
     S(COMPLETED, false, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, false, PROMOTE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, false, ABORT, REFUSE, WRONG_STATE, COMPLETED),
+    S(COMPLETED, false, APPROVE, REFUSE, WRONG_STATE, COMPLETED),
+    S(COMPLETED, false, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(COMPLETED, false, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
     S(COMPLETED, true, START, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, PAUSE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, RESUME, REFUSE, STAGE_FAILED, COMPLETED),
     S(COMPLETED, true, RESUME_ACCEPT_RISK, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, PROMOTE, REFUSE, WRONG_STATE, COMPLETED),
     S(COMPLETED, true, ABORT, REFUSE, WRONG_STATE, COMPLETED),
+    S(COMPLETED, true, APPROVE, REFUSE, WRONG_STATE, COMPLETED),
+    S(COMPLETED, true, UNDO, ROLL_BACK, OPERATOR, ROLLING_BACK),
+    S(COMPLETED, true, KILL, ROLL_BACK, KILLED, ROLLING_BACK),
 };
-
-static bool same(const struct pol_rollout *a, const struct pol_rollout *b)
-{
-    return a->state == b->state && a->stage_index == b->stage_index &&
-           a->stage_failed == b->stage_failed && a->stage_since_us == b->stage_since_us;
-}
 
 static void every_command_in_every_state(void **state)
 {
@@ -134,7 +183,7 @@ static void every_command_in_every_state(void **state)
                                      .stage_index = 1,
                                      .stage_failed = row->failed,
                                      .stage_since_us = 5};
-        struct pol_decision decision = pol_rollout_command(&before, 4, row->command, 77);
+        struct pol_decision decision = pol_rollout_command(&before, stages, 4, row->command, 77);
         if (decision.action != row->action || decision.reason != row->reason ||
             decision.next.state != row->next) {
             fail_msg("%s in %s (failed %d): %s, %s, %s", pol_command_name(row->command),
@@ -143,7 +192,7 @@ static void every_command_in_every_state(void **state)
                      pol_rollout_state_name(decision.next.state));
         }
         if (row->action == POL_ACTION_REFUSE) {
-            assert_true(same(&decision.next, &before));
+            assert_true(pol_rollout_equal(&decision.next, &before));
         }
         bool opened = row->action == POL_ACTION_ADVANCE;
         assert_true(decision.next.stage_since_us == (opened ? 77u : 5u));
@@ -160,25 +209,25 @@ static void the_last_stage_has_nothing_behind_it(void **state)
 {
     (void)state;
     struct pol_rollout last = {.state = POL_ROLLOUT_RUNNING, .stage_index = 3};
-    struct pol_decision decision = pol_rollout_command(&last, 4, POL_COMMAND_PROMOTE, 9);
+    struct pol_decision decision = pol_rollout_command(&last, stages, 4, POL_COMMAND_PROMOTE, 9);
     assert_int_equal(decision.action, POL_ACTION_COMPLETE);
     assert_int_equal(decision.reason, POL_REASON_OPERATOR);
     assert_int_equal(decision.next.state, POL_ROLLOUT_COMPLETED);
     assert_int_equal(decision.next.stage_index, 3);
     last.state = POL_ROLLOUT_PAUSED;
     last.stage_failed = true;
-    decision = pol_rollout_command(&last, 4, POL_COMMAND_RESUME_ACCEPT_RISK, 9);
+    decision = pol_rollout_command(&last, stages, 4, POL_COMMAND_RESUME_ACCEPT_RISK, 9);
     assert_int_equal(decision.action, POL_ACTION_COMPLETE);
     assert_false(decision.next.stage_failed);
     // Stages that cannot be: refused, whatever the command.
     for (unsigned c = 0; c <= POL_COMMAND_COUNT; c++) {
-        decision = pol_rollout_command(&last, 3, (enum pol_command)c, 9);
+        decision = pol_rollout_command(&last, stages, 3, (enum pol_command)c, 9);
         assert_int_equal(decision.reason, POL_REASON_STAGES_INVALID);
         assert_int_equal(decision.action, POL_ACTION_REFUSE);
-        decision = pol_rollout_command(&last, 0, (enum pol_command)c, 9);
+        decision = pol_rollout_command(&last, stages, 0, (enum pol_command)c, 9);
         assert_int_equal(decision.action, POL_ACTION_REFUSE);
     }
-    decision = pol_rollout_command(&last, 4, POL_COMMAND_COUNT, 9);
+    decision = pol_rollout_command(&last, stages, 4, POL_COMMAND_COUNT, 9);
     assert_int_equal(decision.action, POL_ACTION_REFUSE);
 }
 
@@ -228,6 +277,9 @@ static const struct tick_row ticks[] = {
     T(ROLLING_BACK, false, 0, empty, 9, NO_DATA, FINISH_ROLL_BACK, ROLLBACK_COMPLETE, ROLLED_BACK),
     T(ROLLED_BACK, true, 1, failing, 9, FAIL, HOLD, ROLLOUT_ROLLED_BACK, ROLLED_BACK),
     T(COMPLETED, false, 3, failing, 9, FAIL, HOLD, LAST_STAGE_PASSED, COMPLETED),
+    T(WAITING, false, 1, passing, 5 * SECOND, PASS, HOLD, APPROVAL_PENDING, WAITING),
+    T(WAITING, false, 1, empty, 5 * SECOND, NO_DATA, HOLD, APPROVAL_PENDING, WAITING),
+    T(WAITING, false, 1, failing, 5 * SECOND, FAIL, ROLL_BACK, FAILURES_OVER_LIMIT, ROLLING_BACK),
     T(RUNNING, false, 4, passing, 9, NO_DATA, HOLD, STAGES_INVALID, RUNNING),
 };
 
@@ -254,7 +306,7 @@ static void every_kind_of_tick(void **state)
         assert_int_equal(decision.next.stage_index, row->index + opened);
         assert_true(decision.next.stage_since_us == (opened ? row->now_us : 100));
         if (row->action == POL_ACTION_HOLD) {
-            assert_true(same(&decision.next, &before));
+            assert_true(pol_rollout_equal(&decision.next, &before));
         }
     }
 }
@@ -284,6 +336,8 @@ static void admission(void **state)
         {POL_ROLLOUT_RUNNING, 3, true, 12, 500, POL_REASON_IN_STAGE, 3},
         {POL_ROLLOUT_RUNNING, 3, true, 0, 0, POL_REASON_OUTSIDE_AUDIENCE, 0},
         {POL_ROLLOUT_PAUSED, 3, true, 15, 0, POL_REASON_ROLLOUT_PAUSED, 0},
+        {POL_ROLLOUT_WAITING, 2, true, 12, 499, POL_REASON_IN_STAGE, 2},
+        {POL_ROLLOUT_WAITING, 2, true, 12, 500, POL_REASON_OUTSIDE_BUCKET, 0},
         {POL_ROLLOUT_ROLLING_BACK, 3, true, 15, 0, POL_REASON_ROLLOUT_ROLLED_BACK, 0},
         {POL_ROLLOUT_ROLLED_BACK, 3, true, 15, 0, POL_REASON_ROLLOUT_ROLLED_BACK, 0},
         {POL_ROLLOUT_COMPLETED, 3, true, 12, 9999, POL_REASON_IN_STAGE, 3},
@@ -328,7 +382,7 @@ static void a_life_to_the_end(void **state)
 {
     (void)state;
     struct pol_rollout rollout = {.state = POL_ROLLOUT_DRAFT};
-    rollout = pol_rollout_command(&rollout, 4, POL_COMMAND_START, 0).next;
+    rollout = pol_rollout_command(&rollout, stages, 4, POL_COMMAND_START, 0).next;
     uint64_t now = 0;
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(rollout.stage_index, i);
@@ -347,7 +401,7 @@ static void a_life_cut_short(void **state)
     rollout = pol_rollout_tick(&rollout, stages, 4, &failing, 5).next;
     assert_int_equal(rollout.state, POL_ROLLOUT_ROLLING_BACK);
     assert_true(rollout.stage_failed);
-    assert_int_equal(pol_rollout_command(&rollout, 4, POL_COMMAND_RESUME, 6).reason,
+    assert_int_equal(pol_rollout_command(&rollout, stages, 4, POL_COMMAND_RESUME, 6).reason,
                      POL_REASON_STAGE_FAILED);
     struct pol_counts counts = failing;
     while (counts.to_roll_back > 0) {
@@ -363,14 +417,192 @@ static void a_stage_that_fails_while_paused(void **state)
 {
     (void)state;
     struct pol_rollout rollout = {.state = POL_ROLLOUT_RUNNING, .stage_index = 1};
-    rollout = pol_rollout_command(&rollout, 4, POL_COMMAND_PAUSE, 5).next;
+    rollout = pol_rollout_command(&rollout, stages, 4, POL_COMMAND_PAUSE, 5).next;
     rollout = pol_rollout_tick(&rollout, stages, 4, &failing, 6).next;
-    assert_int_equal(pol_rollout_command(&rollout, 4, POL_COMMAND_RESUME, 7).action,
+    assert_int_equal(pol_rollout_command(&rollout, stages, 4, POL_COMMAND_RESUME, 7).action,
                      POL_ACTION_REFUSE);
-    rollout = pol_rollout_command(&rollout, 4, POL_COMMAND_RESUME_ACCEPT_RISK, 8).next;
+    rollout = pol_rollout_command(&rollout, stages, 4, POL_COMMAND_RESUME_ACCEPT_RISK, 8).next;
     assert_int_equal(rollout.state, POL_ROLLOUT_RUNNING);
     assert_int_equal(rollout.stage_index, 2);
     assert_false(rollout.stage_failed);
+}
+
+// A first and a later stage that open by approval only; everything on the way.
+static void stages_that_wait_for_another_person(void **state)
+{
+    (void)state;
+    struct pol_stage guarded[3] = {stages[1], stages[2], stages[3]};
+    guarded[0].approval = true;
+    guarded[2].approval = true;
+    struct pol_rollout rollout = {.state = POL_ROLLOUT_DRAFT};
+    struct pol_decision decision = pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_START, 5);
+    assert_int_equal(decision.action, POL_ACTION_WAIT);
+    rollout = decision.next;
+    assert_true(rollout.before_first);
+    // Nothing is open: nobody is let in, nothing is judged, nothing can be paused or promoted.
+    assert_int_equal(pol_rollout_admits(&rollout, guarded, 3, true, 7, 0).reason,
+                     POL_REASON_ROLLOUT_NOT_STARTED);
+    decision = pol_rollout_tick(&rollout, guarded, 3, &failing, 6);
+    assert_int_equal(decision.action, POL_ACTION_HOLD);
+    assert_int_equal(decision.reason, POL_REASON_APPROVAL_PENDING);
+    assert_int_equal(pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_PAUSE, 6).action,
+                     POL_ACTION_REFUSE);
+    assert_int_equal(pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_PROMOTE, 6).action,
+                     POL_ACTION_REFUSE);
+    rollout = pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_APPROVE, 7).next;
+    assert_int_equal(rollout.state, POL_ROLLOUT_RUNNING);
+    assert_int_equal(rollout.stage_index, 0);
+    assert_false(rollout.before_first);
+    assert_true(rollout.stage_since_us == 7);
+    rollout = pol_rollout_tick(&rollout, guarded, 3, &passing, 7 + SECOND).next;
+    assert_int_equal(rollout.stage_index, 1);
+    // The verdict alone does not open the last stage, and neither does an impatient operator.
+    decision = pol_rollout_tick(&rollout, guarded, 3, &passing, 7 + 2 * SECOND);
+    assert_int_equal(decision.action, POL_ACTION_WAIT);
+    assert_int_equal(decision.next.stage_index, 1);
+    assert_int_equal(pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_PROMOTE, 9).action,
+                     POL_ACTION_WAIT);
+    rollout = decision.next;
+    // The open stages go on meanwhile: bucket 499 is in, and a failure takes everything back.
+    assert_true(pol_rollout_admits(&rollout, guarded, 3, true, 2, 499).matched);
+    assert_int_equal(pol_rollout_tick(&rollout, guarded, 3, &failing, 3 * SECOND).action,
+                     POL_ACTION_ROLL_BACK);
+    struct pol_rollout paused =
+        pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_PAUSE, 3 * SECOND).next;
+    paused = pol_rollout_command(&paused, guarded, 3, POL_COMMAND_RESUME, 3 * SECOND).next;
+    assert_int_equal(pol_rollout_tick(&paused, guarded, 3, &passing, 4 * SECOND).action,
+                     POL_ACTION_WAIT);
+    rollout = pol_rollout_command(&rollout, guarded, 3, POL_COMMAND_APPROVE, 4 * SECOND).next;
+    assert_int_equal(rollout.stage_index, 2);
+    assert_int_equal(pol_rollout_tick(&rollout, guarded, 3, &passing, 6 * SECOND).action,
+                     POL_ACTION_COMPLETE);
+}
+
+// Nobody completes: the stage holds for ever, and says so once.
+static void silence_pages_and_never_passes(void **state)
+{
+    (void)state;
+    struct pol_stage stage = stages[2];
+    stage.gate.no_data_us = 10 * SECOND;
+    struct pol_rollout rollout = {.state = POL_ROLLOUT_RUNNING, .stage_since_us = 1};
+    unsigned pages = 0;
+    for (uint64_t now = 1; now < 1000 * SECOND; now += SECOND) {
+        struct pol_decision decision = pol_rollout_tick(&rollout, &stage, 1, &empty, now);
+        assert_int_equal(decision.verdict, POL_VERDICT_NO_DATA);
+        assert_int_equal(decision.next.state, POL_ROLLOUT_RUNNING);
+        assert_int_equal(decision.reason, now <= 10 * SECOND ? POL_REASON_NO_COMPLETIONS
+                                                             : POL_REASON_NO_DATA_TOO_LONG);
+        pages += decision.action == POL_ACTION_PAGE;
+        rollout = decision.next;
+    }
+    assert_int_equal(pages, 1);
+    assert_int_equal(pol_rollout_tick(&rollout, &stage, 1, &passing, 2000 * SECOND).action,
+                     POL_ACTION_COMPLETE);
+}
+
+static void undo_and_kill(void **state)
+{
+    (void)state;
+    struct pol_rollout rollout = {.state = POL_ROLLOUT_COMPLETED, .stage_index = 3};
+    struct pol_rollout undone = pol_rollout_command(&rollout, stages, 4, POL_COMMAND_UNDO, 5).next;
+    assert_int_equal(undone.state, POL_ROLLOUT_ROLLING_BACK);
+    assert_false(undone.killed);
+    struct pol_counts left = {.succeeded = 10, .to_roll_back = 3};
+    assert_int_equal(pol_rollout_tick(&undone, stages, 4, &left, 6).action, POL_ACTION_HOLD);
+    left.to_roll_back = 0;
+    undone = pol_rollout_tick(&undone, stages, 4, &left, 7).next;
+    assert_int_equal(undone.state, POL_ROLLOUT_ROLLED_BACK);
+    undone = pol_rollout_command(&undone, stages, 4, POL_COMMAND_KILL, 8).next;
+    assert_true(undone.killed);
+    assert_int_equal(undone.state, POL_ROLLOUT_ROLLED_BACK);
+    assert_int_equal(pol_rollout_command(&undone, stages, 4, POL_COMMAND_KILL, 9).action,
+                     POL_ACTION_REFUSE);
+}
+
+static void control_bands(void **state)
+{
+    (void)state;
+    static const struct {
+        enum pol_stage_kind kind;
+        uint16_t max_bucket;
+        uint16_t control;
+        uint16_t from;
+        uint16_t to;
+    } rows[] = {
+        {POL_STAGE_GRAY, 100, 100, 100, 200},     {POL_STAGE_GRAY, 6000, 6000, 6000, 10000},
+        {POL_STAGE_GRAY, 9999, 500, 9999, 10000}, {POL_STAGE_GRAY, 10000, 500, 0, 0},
+        {POL_STAGE_GRAY, 100, 0, 100, 100},       {POL_STAGE_BETA, 10000, 1000, 0, 1000},
+        {POL_STAGE_BETA, 500, 1000, 500, 1500},   {POL_STAGE_FULL, 10000, 1000, 0, 0},
+        {POL_STAGE_SIMULATE, 10000, 100, 0, 0},
+    };
+    for (size_t i = 0; i < TEST_COUNT(rows); i++) {
+        struct pol_stage stage = {.kind = rows[i].kind,
+                                  .max_bucket = rows[i].max_bucket,
+                                  .control_buckets = rows[i].control};
+        uint16_t from = 1;
+        uint16_t to = 2;
+        pol_stage_control_band(&stage, &from, &to);
+        if (from != rows[i].from || to != rows[i].to) {
+            fail_msg("row %zu: %u..%u", i, from, to);
+        }
+    }
+}
+
+// Random lives, recorded: the replay agrees with every record, and disagrees with a forged one.
+static void recorded_lives_replay_equal(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    unsigned forged = 0;
+    for (unsigned life = 0; life < 2000; life++) {
+        struct pol_stage own[4] = {stages[0], stages[1], stages[2], stages[3]};
+        for (unsigned k = 0; k < 4; k++) {
+            own[k].approval = base_prng_below(&prng, 4) == 0;
+            own[k].gate.no_data_us = base_prng_below(&prng, 3) * SECOND;
+        }
+        struct pol_rollout rollout = {.state = POL_ROLLOUT_DRAFT};
+        struct pol_record records[64];
+        uint64_t now = 1;
+        for (unsigned i = 0; i < 64; i++) {
+            struct pol_record *record = &records[i];
+            *record = (struct pol_record){.now_us = now += base_prng_below(&prng, SECOND)};
+            struct pol_decision decision;
+            if (base_prng_below(&prng, 3) == 0) {
+                record->kind = POL_RECORD_COMMAND;
+                record->command = (enum pol_command)base_prng_below(&prng, POL_COMMAND_COUNT);
+                decision = pol_rollout_command(&rollout, own, 4, record->command, now);
+            } else {
+                record->kind = POL_RECORD_TICK;
+                record->counts.succeeded = base_prng_below(&prng, 30);
+                record->counts.failed = base_prng_below(&prng, 3);
+                record->counts.to_roll_back = base_prng_below(&prng, 2);
+                decision = pol_rollout_tick(&rollout, own, 4, &record->counts, now);
+            }
+            record->action = decision.action;
+            record->verdict = decision.verdict;
+            record->reason = decision.reason;
+            record->after = rollout = decision.next;
+        }
+        struct pol_replay replay;
+        pol_replay_init(&replay, 0);
+        for (unsigned i = 0; i < 64; i++) {
+            bool differs;
+            (void)pol_replay_step(&replay, own, 4, &records[i], &differs);
+            assert_false(differs);
+        }
+        assert_true(pol_rollout_equal(&replay.rollout, &rollout));
+        // One count more somewhere: if it mattered then, the replay finds it.
+        unsigned at = (unsigned)base_prng_below(&prng, 64);
+        records[at].counts.failed += 30;
+        pol_replay_init(&replay, 0);
+        for (unsigned i = 0; i < 64; i++) {
+            bool differs;
+            (void)pol_replay_step(&replay, own, 4, &records[i], &differs);
+        }
+        forged += replay.differences > 0;
+    }
+    assert_true(forged > 500);
 }
 
 int main(void)
@@ -384,6 +616,11 @@ int main(void)
         cmocka_unit_test(a_life_to_the_end),
         cmocka_unit_test(a_life_cut_short),
         cmocka_unit_test(a_stage_that_fails_while_paused),
+        cmocka_unit_test(stages_that_wait_for_another_person),
+        cmocka_unit_test(silence_pages_and_never_passes),
+        cmocka_unit_test(undo_and_kill),
+        cmocka_unit_test(control_bands),
+        cmocka_unit_test(recorded_lives_replay_equal),
     };
     return cmocka_run_group_tests(tests, make_stages, NULL);
 }

@@ -40,7 +40,7 @@ static void limits_hold(void **state)
     offers.items[0].envelope_bytes = WIRE_STATEMENT_BYTES_MAX + 1;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
     offers.count = 0;
-    offers.flags = 4;
+    offers.flags = 8;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
 
     // As many as there may be, and one as large as it may be.
@@ -70,7 +70,7 @@ static void limits_hold(void **state)
         {0, {0}, BASE_ERR_TRUNCATED},
         {4, {1, 0, 0, 0}, BASE_OK},
         {4, {2, 0, 0, 0}, BASE_ERR_UNSUPPORTED},
-        {4, {1, 4, 0, 0}, BASE_ERR_INVALID},
+        {4, {1, 8, 0, 0}, BASE_ERR_INVALID},
         {4, {1, 0, 0, 33}, BASE_ERR_TOO_LARGE},
         {5, {1, 0, 0, 1, 0}, BASE_ERR_INVALID},
         {6, {1, 0, 0, 1, 0x81, 8}, BASE_ERR_TOO_LARGE},
@@ -95,7 +95,7 @@ static void random_offers_round_trip_and_survive_damage(void **state)
     test_seed(&prng);
     for (unsigned round = 0; round < 20; round++) {
         struct wire_offers offers = {
-            .flags = (uint8_t)base_prng_below(&prng, 4),
+            .flags = (uint8_t)base_prng_below(&prng, 8),
             .next_checkin_s = (uint32_t)wire_sample_u64(&prng),
             .count = round < 4 ? round : (uint32_t)base_prng_below(&prng, WIRE_OFFERS_MAX + 1)};
         for (uint32_t i = 0; i < offers.count; i++) {

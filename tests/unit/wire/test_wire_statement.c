@@ -86,6 +86,54 @@ static void spoil(struct wire_release *release, enum spoil how)
     }
 }
 
+// An arm goes behind the rest, under a kind of its own; what is no arm is not written and not read.
+static void arms_are_signed_too(void **state)
+{
+    (void)state;
+    struct wire_release release = plain_release();
+    struct wire_release out;
+    uint8_t bytes[256];
+    size_t plain_size = 0;
+    size_t size = 0;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &plain_size), BASE_OK);
+    release.arm_salt = release.salt + 1;
+    release.arm_from = 5000;
+    release.arm_to = 10000;
+    assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, plain_size + 12);
+    assert_int_equal(bytes[0], 4);
+    assert_int_equal(wire_release_parse(bytes, size, &out), BASE_OK);
+    assert_int_equal(out.kind, WIRE_RELEASE_INSTALL);
+    assert_true(out.arm_salt == release.arm_salt);
+    assert_int_equal(out.arm_from, 5000);
+    assert_int_equal(out.arm_to, 10000);
+    // Without the arm, as a plain INSTALL with something behind it, or with an arm that is none.
+    assert_int_equal(wire_release_parse(bytes, plain_size, &out), BASE_ERR_TRUNCATED);
+    bytes[0] = 1;
+    assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
+    bytes[0] = 4;
+    memset(bytes + plain_size, 0, 12);
+    assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
+    static const struct {
+        uint64_t salt_over;
+        uint16_t from;
+        uint16_t to;
+        enum wire_release_kind kind;
+    } bad[] = {
+        {0, 0, 5000, WIRE_RELEASE_INSTALL},    {1, 5000, 5000, WIRE_RELEASE_INSTALL},
+        {1, 6000, 5000, WIRE_RELEASE_INSTALL}, {1, 0, 10001, WIRE_RELEASE_INSTALL},
+        {1, 1, 0, WIRE_RELEASE_INSTALL},       {1, 0, 5000, WIRE_RELEASE_REVERT},
+    };
+    for (size_t i = 0; i < TEST_COUNT(bad); i++) {
+        release.arm_salt = release.salt + bad[i].salt_over;
+        release.arm_from = bad[i].from;
+        release.arm_to = bad[i].to;
+        release.kind = bad[i].kind;
+        assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size),
+                         BASE_ERR_INVALID);
+    }
+}
+
 static void bad_releases_are_neither_written_nor_read(void **state)
 {
     (void)state;
@@ -94,7 +142,7 @@ static void bad_releases_are_neither_written_nor_read(void **state)
         size_t at;
         uint8_t value;
     } patches[SPOIL_COUNT] = {
-        [SPOIL_KIND_LOW] = {0, 0},      [SPOIL_KIND_HIGH] = {0, 4},
+        [SPOIL_KIND_LOW] = {0, 0},      [SPOIL_KIND_HIGH] = {0, 5},
         [SPOIL_NAME] = {2, 'A'},        [SPOIL_COUNTER] = {5, 0},
         [SPOIL_BUCKET_LOW] = {63, 0},   [SPOIL_BUCKET_HIGH] = {64, 0x28},
         [SPOIL_BYTES_LOW] = {45, 0x80}, // then a varint in the long form
@@ -244,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(release_bytes_are_as_documented),
+        cmocka_unit_test(arms_are_signed_too),
         cmocka_unit_test(bad_releases_are_neither_written_nor_read),
         cmocka_unit_test(random_releases_round_trip_and_survive_damage),
         cmocka_unit_test(envelopes_round_trip_and_survive_damage),

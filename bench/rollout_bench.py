@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Rollouts: how fast they go and how well their gate decides. Appends JSON lines to bench/out/rollout.jsonl.
+
+    rollout_bench.py --build DIR [--only gate[,...]] [--quick] [options of the part]
+
+gate.SCENARIO.RULE   devices exposed by our gate and by RULE (hawkbit, aws, argo: our implementations of their documented
+                     rules) in a simulated staged rollout, at equal false-stop rate (see rollout_gate.py).
+"""
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import rollout_gate  # noqa: E402
+
+PARTS = {"gate": rollout_gate.run}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, help="build folder, as build/release")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts, of {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; figures are not to be reported")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of the gate simulation")
+    args = parser.parse_args()
+    result = 0
+    for part in args.only.split(","):
+        if part not in PARTS:
+            parser.error(f"--only {part}: the parts are {', '.join(PARTS)}")
+        result = PARTS[part](args) or result
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

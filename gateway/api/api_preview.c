@@ -1,0 +1,173 @@
+// The dry run: POST /api/v1/rollouts/preview. The body is checked on the worker; the work is done
+// on the background thread, so that a walk over all devices keeps no command waiting.
+#include "api/api_call.h"
+#include "api/target_body.h"
+
+#include "base/alloc.h"
+#include "svc/preview.h"
+#include "svc/reply.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PREVIEW_ARENA_MAX (16u * 1024 * 1024)
+
+// A stage's members that matter to who is meant; the others of a rollout's stage are let through.
+static enum base_status parse_stage(const struct gw_json_at *at, struct base_arena *arena,
+                                    struct pol_stage *out, struct base_error *error)
+{
+    struct base_str kind = {NULL, 0};
+    double percent = 100;
+
+    BASE_TRY(gw_json_text(at, "kind", true, 16, &kind, error));
+    out->kind = POL_STAGE_KIND_COUNT;
+    for (unsigned i = 0; i < POL_STAGE_KIND_COUNT; ++i) {
+        if (base_str_equal(kind, base_str_of(pol_stage_kind_name((enum pol_stage_kind)i)))) {
+            out->kind = (enum pol_stage_kind)i;
+        }
+    }
+    if (out->kind == POL_STAGE_KIND_COUNT) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "%skind: '%.*s' is none of simulate beta gray full", at->path,
+                              (int)kind.size, kind.data);
+    }
+    BASE_TRY(gw_json_real(at, "percent", out->kind == POL_STAGE_GRAY, 0.01, 100, &percent, error));
+    out->max_bucket = (uint16_t)lround(percent * 100);
+    return gw_target_parse(at, "audience", arena, &out->audience, error);
+}
+
+static enum base_status parse_stages(const struct gw_json_at *at, struct base_arena *arena,
+                                     struct gw_preview_spec *out, struct base_error *error)
+{
+    const json_t *list = NULL;
+
+    BASE_TRY(gw_json_array(at, "stages", false, POL_STAGES_MAX, &list, error));
+    size_t count = list != NULL ? json_array_size(list) : 0;
+    struct pol_stage *stages = base_arena_zalloc(arena, (count + 1) * sizeof(*stages));
+    if (stages == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < count; ++i) {
+        struct gw_json_at item;
+        BASE_TRY(gw_json_enter(at, "stages", i, json_array_get(list, i), &item, error));
+        BASE_TRY(parse_stage(&item, arena, &stages[i], error));
+    }
+    out->stages = stages;
+    out->stage_count = (uint32_t)count;
+    return BASE_OK;
+}
+
+static enum base_status parse_preview(const uint8_t *bytes, size_t size, struct base_arena *arena,
+                                      struct gw_preview_spec *out, struct base_error *error)
+{
+    static const char *const names[] = {"target", "stages", "salt", "arm", NULL};
+    struct gw_json_at root;
+
+    BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(gw_target_parse(&root, "target", arena, &out->target, error));
+    if (json_object_get(root.object, "salt") != NULL) {
+        BASE_TRY(gw_json_id(&root, "salt", &out->salt, error));
+    }
+    BASE_TRY(gw_arm_parse(&root, &out->arm, error));
+    return parse_stages(&root, arena, out, error);
+}
+
+static void release_arena(void *ctx)
+{
+    base_arena_done(ctx);
+}
+
+bool gw_api_preview_prepare(struct gw_api_call *call)
+{
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_error error = {0};
+    struct base_arena *own = base_arena_zalloc(exchange->arena, sizeof(*own));
+
+    call->preview = base_arena_zalloc(exchange->arena, sizeof(*call->preview));
+    if (own == NULL || call->preview == NULL) {
+        return gw_api_fail(call, BASE_ERR_NOMEM, "out of memory");
+    }
+    base_arena_init(own, base_alloc_heap(), 0, PREVIEW_ARENA_MAX);
+    enum base_status status = base_arena_on_done(exchange->arena, release_arena, own);
+    if (status == BASE_OK) {
+        status = parse_preview(exchange->request.body, exchange->request.body_bytes, own,
+                               call->preview, &error);
+    }
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+// ---- The answer
+
+static json_t *stage_list(const struct gw_preview_spec *spec, const struct gw_preview *seen)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < spec->stage_count; ++i) {
+        (void)json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "kind",
+                                                    pol_stage_kind_name(spec->stages[i].kind),
+                                                    "percent", spec->stages[i].max_bucket / 100.0,
+                                                    "devices", (json_int_t)seen->stages[i].devices,
+                                                    "total", (json_int_t)seen->stages[i].total));
+    }
+    return list;
+}
+
+static json_t *segment_object(const struct gw_preview *seen)
+{
+    json_t *object = json_object();
+
+    for (uint32_t i = 0; i < GW_PREVIEW_ATTRS; ++i) {
+        const struct gw_preview_attr *attr = &seen->attrs[i];
+        json_t *values = json_array();
+        for (uint32_t k = 0; k < attr->count; ++k) {
+            const struct gw_preview_value *value = &attr->values[k];
+            (void)json_array_append_new(values, json_pack("{s:s, s:I, s:I}", "value", value->value,
+                                                          "matched", (json_int_t)value->matched,
+                                                          "known", (json_int_t)value->known));
+        }
+        (void)json_object_set_new(object, attr->name,
+                                  json_pack("{s:o, s:I, s:I}", "values", values, "other",
+                                            (json_int_t)attr->other_matched, "without",
+                                            (json_int_t)attr->without_matched));
+    }
+    return object;
+}
+
+static json_t *reason_list(const struct gw_preview *seen)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < seen->reason_count; ++i) {
+        const struct gw_preview_reason *reason = &seen->reasons[i];
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:I}", "reason", pol_reason_name(reason->reason),
+                            "reason_text", pol_reason_text(reason->reason), "where", reason->text,
+                            "devices", (json_int_t)reason->devices));
+    }
+    return list;
+}
+
+void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    struct gw_preview *seen = heap->alloc(heap->ctx, sizeof(*seen));
+    enum base_status status = BASE_ERR_NOMEM;
+
+    if (seen != NULL) {
+        status = gw_preview_run(core, call->preview, seen);
+    }
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "preview");
+    } else {
+        gw_api_answer_take(call, 200,
+                           json_pack("{s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "devices",
+                                     (json_int_t)seen->devices, "matched",
+                                     (json_int_t)seen->matched, "outside_arm",
+                                     (json_int_t)seen->outside_arm, "blocks",
+                                     (json_int_t)seen->blocks, "exact", call->preview->salt != 0,
+                                     "stages", stage_list(call->preview, seen), "segments",
+                                     segment_object(seen), "unmatched", reason_list(seen)));
+    }
+    heap->release(heap->ctx, seen);
+}

@@ -1,0 +1,22 @@
+// How a stage is conducted, as JSON: gate, rate, windows, timeouts, retries, approval. Both ways:
+// parsed from the body of a rollout, and shown in its view.
+#ifndef GW_STAGE_BODY_H
+#define GW_STAGE_BODY_H
+
+#include "api/api_json.h"
+#include "policy/rollout.h"
+
+// The members this file knows, to be listed beside the stage's own.
+#define GW_STAGE_BODY_NAMES                                                                        \
+    "rule", "min_sample", "min_dwell_s", "max_failure", "max_rise", "tolerated_rise", "alpha",     \
+        "beta", "max_silence", "no_data_s", "rate", "in_flight", "windows", "execution_timeout_s", \
+        "offline_expiry_s", "silence_s", "observe_s", "control", "retries", "approval"
+
+// Fills all of *stage but kind, max_bucket and audience, which must be set. INVALID with the
+// field's path.
+BASE_NODISCARD enum base_status
+gw_stage_body_parse(const struct gw_json_at *at, struct pol_stage *stage, struct base_error *error);
+// The same members as a new object; NULL when memory ran out.
+json_t *gw_stage_body_view(const struct pol_stage *stage);
+
+#endif

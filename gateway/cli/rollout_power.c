@@ -1,0 +1,125 @@
+// Power of a plan's stages. Called by `rollout plan` and `rollout start`; one thread.
+#include "cli/rollout_power.h"
+
+#include "cli/cli_json.h"
+#include "cli/stage_json.h"
+
+#include "policy/bucket.h"
+
+#include <math.h>
+
+struct power {
+    uint64_t fleet; // 0: not known
+    uint32_t base_ppm;
+    uint64_t per_hour; // completions; 0: as the stage's devices check in
+};
+
+static enum cli_exit read_options(const struct cli *cli, struct power *out)
+{
+    double base = 0;
+    enum cli_exit code;
+
+    if ((code = cli_option_u64(cli, CLI_OPTION_FLEET, 0, UINT32_MAX, &out->fleet)) != CLI_EXIT_OK ||
+        (code = cli_option_u64(cli, CLI_OPTION_PER_HOUR, 0, UINT32_MAX, &out->per_hour)) !=
+            CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_BASE_FAILURE, POWER_BASE_FAILURE, 1, &base)) !=
+            CLI_EXIT_OK) {
+        return code;
+    }
+    out->base_ppm = (uint32_t)lround(base * 1e6);
+    return CLI_EXIT_OK;
+}
+
+static bool declares(const struct pol_stage *stage)
+{
+    return stage->gate.rule == POL_GATE_SEQUENTIAL &&
+           stage->gate.max_rise_ppm < POL_TEST_NOT_ASKED &&
+           (stage->kind == POL_STAGE_GRAY || stage->kind == POL_STAGE_BETA);
+}
+
+static struct pol_power_plan plan_stage(const struct power *power, const struct pol_stage *stage)
+{
+    uint16_t from;
+    uint16_t to;
+    uint64_t devices = power->fleet * stage->max_bucket / POL_BUCKET_COUNT;
+    uint64_t per_hour = devices * 3600 / POWER_CHECKIN_S;
+    uint64_t paced = (uint64_t)stage->pace.per_minute * 60;
+    struct pol_test test = {.max_failure_ppm = stage->gate.max_failure_ppm,
+                            .max_rise_ppm = stage->gate.max_rise_ppm,
+                            .alpha_ppm = stage->gate.alpha_ppm,
+                            .beta_ppm = stage->gate.beta_ppm,
+                            .tolerated_rise_ppm = stage->gate.tolerated_rise_ppm};
+
+    pol_stage_control_band(stage, &from, &to);
+    per_hour = paced > 0 && paced < per_hour ? paced : per_hour;
+    per_hour = power->per_hour > 0 ? power->per_hour : per_hour;
+    return pol_power(&test, devices, power->fleet * (uint64_t)(to - from) / POL_BUCKET_COUNT,
+                     power->base_ppm, stage->gate.max_rise_ppm, per_hour);
+}
+
+// "about 11 minutes".
+static void print_time(FILE *file, uint64_t seconds)
+{
+    if (seconds == 0) {
+        return;
+    }
+    if (seconds < 120) {
+        fprintf(file, ", about %llu seconds", (unsigned long long)seconds);
+    } else if (seconds < 7200) {
+        fprintf(file, ", about %llu minutes", (unsigned long long)(seconds + 30) / 60);
+    } else {
+        fprintf(file, ", about %llu hours", (unsigned long long)(seconds + 1800) / 3600);
+    }
+}
+
+static bool show_stage(FILE *file, const struct power *power, const char *name,
+                       const struct pol_stage *stage)
+{
+    double rise = stage->gate.max_rise_ppm / 1e4;
+
+    if (stage->kind == POL_STAGE_BETA) {
+        fprintf(file, "stage %s: how many its audience is, is not known here\n", name);
+        return false;
+    }
+    struct pol_power_plan plan = plan_stage(power, stage);
+    unsigned long long have =
+        (unsigned long long)(power->fleet * stage->max_bucket / POL_BUCKET_COUNT);
+    if (plan.can_detect) {
+        fprintf(file, "to see +%g points at stage %s you need %llu of its %llu devices", rise, name,
+                (unsigned long long)plan.devices, have);
+        print_time(file, plan.seconds);
+        fputc('\n', file);
+        return true;
+    }
+    fprintf(file, "stage %s cannot see +%g points: its %llu devices show +%.2g at best\n", name,
+            rise, have, plan.smallest_rise_ppm / 1e4);
+    return false;
+}
+
+enum cli_exit rollout_power(const struct cli *cli, const json_t *stages, FILE *file, bool *out_sees)
+{
+    struct power power = {0};
+    enum cli_exit code = read_options(cli, &power);
+    bool asked = false;
+    bool sees = false;
+    size_t index;
+    json_t *json;
+
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    json_array_foreach((json_t *)(uintptr_t)stages, index, json)
+    {
+        struct pol_stage stage;
+        stage_json_read(json, &stage);
+        if (!declares(&stage)) {
+            continue;
+        }
+        asked = true;
+        if (power.fleet > 0) {
+            sees = show_stage(file, &power, cli_json_text(json, "name", "?"), &stage) || sees;
+        }
+    }
+    *out_sees = !asked || sees;
+    return CLI_EXIT_OK;
+}

@@ -1,0 +1,306 @@
+// `rollout replay`: every decision of a rollout found again from its log, on this machine, with the
+// gateway's own policy; and with other limits, where it would have decided otherwise. One thread.
+#include "cli/cli.h"
+#include "cli/cli_json.h"
+#include "cli/stage_json.h"
+
+#include "policy/replay.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE_LIMIT  500
+#define RECORDS_MAX 1000000u // of one rollout
+#define SHOWN_MAX   20u
+
+struct replaying {
+    struct pol_stage stages[POL_STAGES_MAX];
+    uint32_t stage_count;
+    bool what_if;
+    struct pol_replay replay;
+    bool over; // a what-if ends with its first difference of action
+    json_t *differences;
+};
+
+static const char *command_name(unsigned i)
+{
+    return pol_command_name((enum pol_command)i);
+}
+
+static const char *action_name(unsigned i)
+{
+    return pol_action_name((enum pol_action)i);
+}
+
+static const char *verdict_name(unsigned i)
+{
+    return pol_verdict_name((enum pol_verdict)i);
+}
+
+static const char *reason_name(unsigned i)
+{
+    return pol_reason_name((enum pol_reason)i);
+}
+
+static const char *state_name(unsigned i)
+{
+    return pol_rollout_state_name((enum pol_rollout_state)i);
+}
+
+static void read_counts(const json_t *json, struct pol_counts *out)
+{
+    out->offered = cli_json_u64(json, "offered");
+    out->downloaded = cli_json_u64(json, "downloaded");
+    out->activated = cli_json_u64(json, "activated");
+    out->succeeded = cli_json_u64(json, "succeeded");
+    out->failed = cli_json_u64(json, "failed");
+    out->timed_out = cli_json_u64(json, "timed_out");
+    out->silent = cli_json_u64(json, "silent");
+    out->not_applicable = cli_json_u64(json, "not_applicable");
+    out->to_roll_back = cli_json_u64(json, "to_roll_back");
+    out->control.trials = cli_json_u64(json, "control_completed");
+    out->control.failures = cli_json_u64(json, "control_failed");
+    out->hazard.device_seconds = cli_json_u64(json, "observed_s");
+    out->hazard.silent = cli_json_u64(json, "hazard_silent");
+    out->control_hazard.device_seconds = cli_json_u64(json, "control_observed_s");
+    out->control_hazard.silent = cli_json_u64(json, "control_silent");
+}
+
+static bool is_true(const json_t *json, const char *key)
+{
+    return json_is_true(json_object_get(json, key));
+}
+
+static void read_record(const json_t *json, struct pol_record *out)
+{
+    const char *kind = cli_json_text(json, "kind", "");
+    const char *what = cli_json_text(json, "what", "");
+
+    memset(out, 0, sizeof(*out));
+    out->kind = strcmp(kind, "command") == 0 ? POL_RECORD_COMMAND
+                : strcmp(kind, "decision") == 0 || strcmp(kind, "observation") == 0
+                    ? POL_RECORD_TICK
+                : strcmp(kind, "clock") == 0 ? POL_RECORD_CLOCK
+                                             : POL_RECORD_NOTE;
+    out->now_us = cli_json_u64(json, "now_us");
+    out->command =
+        (enum pol_command)stage_json_name(what, POL_COMMAND_COUNT, command_name, POL_COMMAND_COUNT);
+    out->action = (enum pol_action)stage_json_name(
+        out->kind == POL_RECORD_COMMAND ? cli_json_text(json, "action", "") : what,
+        POL_ACTION_COUNT, action_name, POL_ACTION_HOLD);
+    out->verdict = (enum pol_verdict)stage_json_name(cli_json_text(json, "verdict", ""),
+                                                     POL_VERDICT_COUNT, verdict_name, 0);
+    out->reason = (enum pol_reason)stage_json_name(cli_json_text(json, "reason", ""),
+                                                   POL_REASON_COUNT, reason_name, 0);
+    out->after.state = (enum pol_rollout_state)stage_json_name(
+        cli_json_text(json, "state", ""), POL_ROLLOUT_STATE_COUNT, state_name, 0);
+    out->after.stage_index = (uint16_t)cli_json_u64(json, "stage_index");
+    out->after.stage_since_us = cli_json_u64(json, "stage_since_us");
+    out->after.before_first = is_true(json, "before_first");
+    out->after.stage_failed = is_true(json, "stage_failed");
+    out->after.paged = is_true(json, "paged");
+    out->after.killed = is_true(json, "killed");
+    read_counts(json_object_get(json, "counts"), &out->counts);
+}
+
+static void note_difference(struct replaying *replaying, const json_t *json,
+                            const struct pol_record *record, const struct pol_decision *decision)
+{
+    (void)json_array_append_new(
+        replaying->differences,
+        json_pack("{s:I, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "seq",
+                  (json_int_t)cli_json_u64(json, "seq"), "time", cli_json_text(json, "time", "?"),
+                  "stage_index", (json_int_t)record->after.stage_index, "recorded_action",
+                  pol_action_name(record->action), "recorded_verdict",
+                  pol_verdict_name(record->verdict), "recorded_reason",
+                  pol_reason_name(record->reason), "action", pol_action_name(decision->action),
+                  "verdict", pol_verdict_name(decision->verdict), "reason",
+                  pol_reason_name(decision->reason)));
+}
+
+static void replay_record(struct replaying *replaying, const json_t *json)
+{
+    struct pol_record record;
+    bool differs = false;
+
+    read_record(json, &record);
+    if (replaying->replay.records == 0) { // the first line is the creation: a draft as it says
+        replaying->replay.rollout = record.after;
+    }
+    struct pol_decision decision = pol_replay_step(&replaying->replay, replaying->stages,
+                                                   replaying->stage_count, &record, &differs);
+    if (!differs) {
+        return;
+    }
+    note_difference(replaying, json, &record, &decision);
+    // From another action on the counts are those of a world that did not happen.
+    replaying->over = replaying->what_if && !pol_rollout_equal(&decision.next, &record.after);
+}
+
+static enum cli_exit replay_pages(const struct cli *cli, struct replaying *replaying)
+{
+    uint64_t after = 0;
+    bool more = true;
+
+    while (more && !replaying->over && replaying->replay.records < RECORDS_MAX) {
+        char path[CLI_PATH_MAX] = "/api/v1/rollouts/";
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        if (!cli_path_add(path, sizeof(path) - 64, cli->args[0])) {
+            return cli_fail(CLI_EXIT_USAGE, "rollout id too long");
+        }
+        (void)snprintf(path + strlen(path), sizeof(path) - strlen(path),
+                       "/log?limit=%d&after=%" PRIu64, PAGE_LIMIT, after);
+        enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &page);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            if (!replaying->over) {
+                replay_record(replaying, item);
+            }
+        }
+        more = json_is_integer(json_object_get(page, "next"));
+        after = cli_json_u64(page, "next");
+        json_decref(page);
+    }
+    return CLI_EXIT_OK;
+}
+
+// ---- Other limits
+
+static enum cli_exit set_share(const struct cli *cli, enum cli_option option,
+                               struct replaying *replaying, size_t offset)
+{
+    double value = 0;
+    enum cli_exit code = cli_option_real(cli, option, 0, 1, &value);
+
+    if (code != CLI_EXIT_OK || !cli_given(cli, option)) {
+        return code;
+    }
+    replaying->what_if = true;
+    for (uint32_t i = 0; i < replaying->stage_count; ++i) {
+        *(uint32_t *)(void *)((char *)&replaying->stages[i].gate + offset) =
+            (uint32_t)lround(value * 1e6);
+    }
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit change_limits(const struct cli *cli, struct replaying *replaying)
+{
+    uint64_t sample = 0;
+    double dwell = 0;
+    enum cli_exit code;
+
+    if ((code = set_share(cli, CLI_OPTION_THRESHOLD, replaying,
+                          offsetof(struct pol_gate, max_failure_ppm))) != CLI_EXIT_OK ||
+        (code = set_share(cli, CLI_OPTION_MAX_RISE, replaying,
+                          offsetof(struct pol_gate, max_rise_ppm))) != CLI_EXIT_OK ||
+        (code = set_share(cli, CLI_OPTION_ALPHA, replaying,
+                          offsetof(struct pol_gate, alpha_ppm))) != CLI_EXIT_OK ||
+        (code = set_share(cli, CLI_OPTION_BETA, replaying, offsetof(struct pol_gate, beta_ppm))) !=
+            CLI_EXIT_OK ||
+        (code = cli_option_u64(cli, CLI_OPTION_MIN_SAMPLE, 0, UINT32_MAX, &sample)) !=
+            CLI_EXIT_OK ||
+        (code = cli_option_real(cli, CLI_OPTION_MIN_DWELL, 0, 30.0 * 24 * 3600, &dwell)) !=
+            CLI_EXIT_OK) {
+        return code;
+    }
+    bool tests = cli_given(cli, CLI_OPTION_ALPHA) || cli_given(cli, CLI_OPTION_BETA) ||
+                 cli_given(cli, CLI_OPTION_MAX_RISE);
+    for (uint32_t i = 0; i < replaying->stage_count; ++i) {
+        struct pol_gate *gate = &replaying->stages[i].gate;
+        if (cli_given(cli, CLI_OPTION_MIN_SAMPLE)) {
+            gate->min_sample = (uint32_t)sample;
+        }
+        if (cli_given(cli, CLI_OPTION_MIN_DWELL)) {
+            gate->min_dwell_us = (uint64_t)llround(dwell * 1e6);
+        }
+        if (tests) {
+            gate->rule = POL_GATE_SEQUENTIAL;
+        }
+        if (!pol_gate_check(gate)) {
+            return cli_fail(CLI_EXIT_USAGE, "--alpha and --beta are above 0 and below 0.5");
+        }
+    }
+    replaying->what_if = replaying->what_if || cli_given(cli, CLI_OPTION_MIN_SAMPLE) ||
+                         cli_given(cli, CLI_OPTION_MIN_DWELL);
+    return CLI_EXIT_OK;
+}
+
+static enum cli_exit fetch_stages(const struct cli *cli, struct replaying *replaying)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/rollouts/";
+    json_t *rollout = NULL;
+    size_t index;
+    json_t *stage;
+
+    if (!cli_path_add(path, sizeof(path), cli->args[0])) {
+        return cli_fail(CLI_EXIT_USAGE, "rollout id too long");
+    }
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &rollout);
+    json_array_foreach(json_object_get(rollout, "stages"), index, stage)
+    {
+        if (index < POL_STAGES_MAX) {
+            stage_json_read(stage, &replaying->stages[replaying->stage_count++]);
+        }
+    }
+    json_decref(rollout);
+    return code;
+}
+
+static void print_result(const struct replaying *replaying)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(replaying->differences, index, item)
+    {
+        if (index < SHOWN_MAX) {
+            printf("%4llu %s stage %llu: recorded %s (%s, %s), replayed %s (%s, %s)\n",
+                   (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
+                   (unsigned long long)cli_json_u64(item, "stage_index"),
+                   cli_json_text(item, "recorded_action", "?"),
+                   cli_json_text(item, "recorded_verdict", "?"),
+                   cli_json_text(item, "recorded_reason", "?"), cli_json_text(item, "action", "?"),
+                   cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"));
+        }
+    }
+    printf("%llu records, %llu decisions, %llu differ%s\n",
+           (unsigned long long)replaying->replay.records,
+           (unsigned long long)replaying->replay.decisions,
+           (unsigned long long)replaying->replay.differences,
+           replaying->over ? "; what came after would not have happened so" : "");
+}
+
+enum cli_exit cli_rollout_replay(struct cli *cli)
+{
+    struct replaying replaying = {0};
+    enum cli_exit code = fetch_stages(cli, &replaying);
+
+    pol_replay_init(&replaying.replay, 0);
+    replaying.differences = json_array();
+    if (code == CLI_EXIT_OK) {
+        code = change_limits(cli, &replaying);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = replay_pages(cli, &replaying);
+    }
+    if (code == CLI_EXIT_OK && cli->json) {
+        json_t *root =
+            json_pack("{s:I, s:I, s:b, s:O}", "records", (json_int_t)replaying.replay.records,
+                      "decisions", (json_int_t)replaying.replay.decisions, "what_if",
+                      (int)replaying.what_if, "differences", replaying.differences);
+        cli_json_print(root);
+        json_decref(root);
+    } else if (code == CLI_EXIT_OK) {
+        print_result(&replaying);
+    }
+    json_decref(replaying.differences);
+    bool wrong = !replaying.what_if && replaying.replay.differences > 0;
+    return code == CLI_EXIT_OK && wrong ? CLI_EXIT_FAILED : code;
+}

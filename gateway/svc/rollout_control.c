@@ -1,0 +1,239 @@
+// The rollout controller: what it looks at, and what it writes down. Control thread, every tick.
+//
+// A tick counts a rollout's open stage, asks the policy, and stores what the policy decided before
+// anything follows from it. Counts that decided nothing are noted in the log when they moved the
+// verdict or its reason, or when they grew enough: so the log alone tells how every decision came
+// about, and grows with the logarithm of the fleet.
+#include "svc/rollout_state.h"
+
+#include <string.h>
+
+static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (rollout->has_simulation) {
+        out->offered = rollout->simulation_completed;
+        out->downloaded = rollout->simulation_completed;
+        out->activated = rollout->simulation_completed;
+        out->succeeded = rollout->simulation_completed - rollout->simulation_failed;
+        out->failed = rollout->simulation_failed;
+    }
+}
+
+static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout *rollout)
+{
+    // Devices that did not come back within the execution timeout cannot be reached now; they are
+    // offered the way back whenever they come, also after the rollout is closed.
+    uint64_t limit_us = (uint64_t)rollout->release->execution_timeout_s * 1000000u;
+    if (gw_core_now_us(core) >= rollout->rollback_since_us + limit_us) {
+        return 0;
+    }
+    struct gw_rollout_counts all;
+    (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
+                          gw_core_now_s(core), &all);
+    return all.on_version;
+}
+
+// What of the counts is judged. Devices that fell silent after a success are no success any more.
+static void judged(const struct gw_rollout *rollout, const struct gw_rollout_counts *seen,
+                   struct pol_counts *out)
+{
+    *out = (struct pol_counts){
+        .offered = seen->offered,
+        .downloaded = seen->downloaded,
+        .activated = seen->activated,
+        .succeeded = seen->succeeded - seen->silent_succeeded,
+        .failed = seen->failed,
+        .timed_out = seen->timed_out,
+        .silent = seen->silent,
+        .not_applicable = seen->not_applicable,
+        .control = {seen->control_completed - seen->control_silent_done, seen->control_failed},
+        .hazard = {seen->observed_s, seen->silent},
+        .control_hazard = {seen->control_observed_s, seen->control_silent},
+    };
+    if (seen->control == 0) { // what the stages before have taught about devices left alone
+        out->control_hazard = rollout->control_hazard;
+    }
+}
+
+void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
+                     struct gw_rollout_counts *out_seen, struct pol_counts *out_judged)
+{
+    const struct gw_release *release = rollout->release;
+    uint32_t stage = rollout->state.stage_index;
+    if (release->stages[stage].kind == POL_STAGE_SIMULATE) {
+        simulated(rollout, out_seen);
+    } else {
+        (void)gw_tally_counts(core->tally, release->id, stage, gw_core_now_s(core), out_seen);
+    }
+    judged(rollout, out_seen, out_judged);
+    if (rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        out_judged->to_roll_back = left_to_roll_back(core, rollout);
+    }
+}
+
+// ---- Observations
+
+static uint64_t completed(const struct pol_counts *counts)
+{
+    return counts->succeeded + counts->failed + counts->timed_out + counts->silent +
+           counts->control.trials;
+}
+
+static bool worth_a_line(const struct gw_rollout *rollout, const struct pol_counts *counts,
+                         const struct pol_decision *decision, uint64_t now_us)
+{
+    if (rollout->observed_us == 0 || decision->verdict != rollout->observed_verdict ||
+        decision->reason != rollout->observed_reason) {
+        return true;
+    }
+    struct pol_counts before = rollout->observed;
+    before.hazard.device_seconds = counts->hazard.device_seconds; // it only says that time passed
+    before.control_hazard.device_seconds = counts->control_hazard.device_seconds;
+    if (memcmp(&before, counts, sizeof(before)) == 0) {
+        return false;
+    }
+    uint64_t then = completed(&before);
+    uint64_t now = completed(counts);
+    return now > then + then / GW_LOG_GROWTH ||
+           now_us >= rollout->observed_us + (uint64_t)GW_LOG_LATEST_S * 1000000u;
+}
+
+static void observe(struct gw_core *core, struct gw_rollout *rollout,
+                    const struct gw_rollout_counts *seen, const struct pol_counts *counts,
+                    const struct pol_decision *decision, uint64_t now_us)
+{
+    rollout->verdict = decision->verdict;
+    rollout->reason = decision->reason;
+    rollout->failure_ppm = decision->failure_ppm;
+    rollout->shown = decision->shown;
+    if (!worth_a_line(rollout, counts, decision, now_us)) {
+        return;
+    }
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_OBSERVATION, NULL, &change);
+    struct pol_record *record = &change.line.record;
+    record->kind = POL_RECORD_TICK;
+    record->now_us = now_us;
+    record->counts = *counts;
+    record->action = decision->action;
+    record->verdict = decision->verdict;
+    record->reason = decision->reason;
+    record->after = decision->next;
+    change.line.failure_ppm = decision->failure_ppm;
+    change.line.rolled_back = seen->rolled_back;
+    change.line.revision = rollout->revision;
+    rollout->log_seq = change.line.seq;
+    rollout->observed = *counts;
+    rollout->observed_us = now_us;
+    rollout->observed_verdict = decision->verdict;
+    rollout->observed_reason = decision->reason;
+    gw_rollout_note(core, rollout->release->id, &change.line);
+}
+
+// ---- Decisions
+
+static bool follow(struct gw_core *core, struct gw_rollout *rollout,
+                   const struct gw_rollout_counts *seen, const struct pol_counts *counts,
+                   const struct pol_decision *decision, uint64_t now_us)
+{
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_DECISION, NULL, &change);
+    change.line.record.kind = POL_RECORD_TICK;
+    change.line.record.now_us = now_us;
+    change.line.rolled_back = seen->rolled_back;
+    gw_rollout_decide(core, &change, decision, counts);
+    if (gw_rollout_commit(core, rollout, &change) != BASE_OK) {
+        base_log_debug(core->log, "rollouts", "a decision could not be stored; it is taken again");
+        // A full disk must not keep a bad version going: it is offered to nobody until then.
+        if (decision->action == POL_ACTION_ROLL_BACK && !rollout->halted) {
+            rollout->halted = true;
+            gw_core_publish(core);
+        }
+        return false;
+    }
+    atomic_fetch_add_explicit(&core->decisions, 1, memory_order_relaxed);
+    if (decision->action == POL_ACTION_PAGE) {
+        atomic_fetch_add_explicit(&core->pages, 1, memory_order_relaxed);
+    }
+    return true;
+}
+
+// ---- Offers
+
+static bool makes_offers(const struct gw_rollout *rollout)
+{
+    enum pol_rollout_state state = rollout->state.state;
+    return (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING) &&
+           !rollout->state.before_first && !rollout->halted;
+}
+
+// Devices that were offered the release and are not done. Offers reach the tally with the next
+// flush: those on the way are known by the workers' own count.
+static uint64_t in_flight(struct gw_rollout *rollout, const struct gw_rollout_counts *all)
+{
+    uint64_t made = atomic_load_explicit(&rollout->release->offers_made, memory_order_relaxed);
+    if (!rollout->paced) {
+        rollout->paced = true;
+        rollout->paced_offers = made;
+        rollout->paced_offered = all->offered;
+    }
+    uint64_t newly = made - rollout->paced_offers;
+    uint64_t counted = all->offered - rollout->paced_offered;
+    uint64_t offered = all->offered + (newly > counted ? newly - counted : 0);
+    uint64_t done =
+        all->succeeded + all->failed + all->not_applicable + all->timed_out + all->expired;
+    return offered > done ? offered - done : 0;
+}
+
+void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)
+{
+    struct gw_release *release = rollout->release;
+    const struct pol_pace *pace = &release->stages[rollout->state.stage_index].pace;
+    if (!makes_offers(rollout)) {
+        atomic_store_explicit(&release->offers_left, 0, memory_order_relaxed);
+        return;
+    }
+    if (pace->per_minute == 0 && pace->in_flight_max == 0) {
+        atomic_store_explicit(&release->offers_left, GW_OFFERS_UNLIMITED, memory_order_relaxed);
+        return;
+    }
+    int64_t left = atomic_exchange_explicit(&release->offers_left, 0, memory_order_relaxed);
+    uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
+    struct gw_rollout_counts all;
+    (void)gw_tally_counts(core->tally, release->id, GW_TALLY_STAGE_ALL, gw_core_now_s(core), &all);
+    uint64_t grant = pol_pace_grant(pace, &rollout->pace, unused, all.offered, all.succeeded,
+                                    in_flight(rollout, &all), gw_core_now_us(core));
+    int64_t most = grant < INT32_MAX ? (int64_t)grant : INT32_MAX;
+    atomic_store_explicit(&release->offers_left, most, memory_order_relaxed);
+}
+
+bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)
+{
+    if (rollout->state.state == POL_ROLLOUT_DRAFT || gw_rollout_is_closed(rollout)) {
+        return false;
+    }
+    struct gw_rollout_counts seen;
+    struct pol_counts counts;
+    uint64_t now_us = gw_core_now_us(core);
+    gw_rollout_seen(core, rollout, &seen, &counts);
+    struct pol_decision decision = pol_rollout_tick(&rollout->state, rollout->release->stages,
+                                                    rollout->release->stage_count, &counts, now_us);
+    if (decision.action == POL_ACTION_HOLD || decision.action == POL_ACTION_REFUSE) {
+        observe(core, rollout, &seen, &counts, &decision, now_us);
+        return false;
+    }
+    return follow(core, rollout, &seen, &counts, &decision, now_us);
+}
+
+bool gw_rollouts_tick(struct gw_core *core)
+{
+    bool changed = false;
+    gw_watch_step(core->watch);
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog.rollouts[i];
+        changed = gw_rollout_tick_one(core, rollout) || changed;
+        gw_rollout_hand_out(core, rollout);
+    }
+    return changed;
+}

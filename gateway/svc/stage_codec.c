@@ -1,0 +1,144 @@
+// Stages and counts as bytes, for release_codec.c and rollout_state.c. Control thread, and the
+// reading also at start.
+//
+//   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
+//              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
+//              8 x u8 retries, u8 approval
+//   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
+//              u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64 no_data_us
+//   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
+//              u64 in_flight_max
+//   window  := u8 weekdays, u16 start_min, u16 minutes, u8 device_time
+#include "svc/stage_codec.h"
+
+static void write_gate(struct base_writer *writer, const struct pol_gate *gate)
+{
+    base_writer_u8(writer, (uint8_t)gate->rule);
+    base_writer_u32(writer, gate->min_sample);
+    base_writer_u32(writer, gate->max_failure_ppm);
+    base_writer_u64(writer, gate->min_dwell_us);
+    base_writer_u32(writer, gate->max_rise_ppm);
+    base_writer_u32(writer, gate->alpha_ppm);
+    base_writer_u32(writer, gate->beta_ppm);
+    base_writer_u32(writer, gate->max_silence_percent);
+    base_writer_u64(writer, gate->no_data_us);
+}
+
+static void read_gate(struct base_reader *reader, struct pol_gate *gate)
+{
+    uint8_t rule = base_reader_u8(reader);
+    gate->rule = rule < POL_GATE_RULE_COUNT ? (enum pol_gate_rule)rule : POL_GATE_RULE_COUNT;
+    gate->min_sample = base_reader_u32(reader);
+    gate->max_failure_ppm = base_reader_u32(reader);
+    gate->min_dwell_us = base_reader_u64(reader);
+    gate->max_rise_ppm = base_reader_u32(reader);
+    gate->alpha_ppm = base_reader_u32(reader);
+    gate->beta_ppm = base_reader_u32(reader);
+    gate->max_silence_percent = base_reader_u32(reader);
+    gate->no_data_us = base_reader_u64(reader);
+}
+
+void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
+{
+    write_gate(writer, &stage->gate);
+    base_writer_u32(writer, stage->pace.per_minute);
+    base_writer_u32(writer, stage->pace.factor_percent);
+    base_writer_u64(writer, stage->pace.step);
+    base_writer_u8(writer, stage->pace.by_success ? 1 : 0);
+    base_writer_u32(writer, stage->pace.max_per_minute);
+    base_writer_u64(writer, stage->pace.in_flight_max);
+    uint32_t count = stage->window_count < POL_WINDOWS_MAX ? stage->window_count : POL_WINDOWS_MAX;
+    base_writer_u8(writer, (uint8_t)count);
+    for (uint32_t i = 0; i < count; i++) {
+        base_writer_u8(writer, stage->windows[i].weekdays);
+        base_writer_u16(writer, stage->windows[i].start_min);
+        base_writer_u16(writer, stage->windows[i].minutes);
+        base_writer_u8(writer, stage->windows[i].device_time ? 1 : 0);
+    }
+    base_writer_u32(writer, stage->execution_timeout_s);
+    base_writer_u32(writer, stage->offline_expiry_s);
+    base_writer_u32(writer, stage->silence_s);
+    base_writer_u32(writer, stage->observe_s);
+    base_writer_u16(writer, stage->control_buckets);
+    base_writer_bytes(writer, stage->retries, sizeof(stage->retries));
+    base_writer_u8(writer, stage->approval ? 1 : 0);
+}
+
+void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
+{
+    read_gate(reader, &stage->gate);
+    stage->pace.per_minute = base_reader_u32(reader);
+    stage->pace.factor_percent = base_reader_u32(reader);
+    stage->pace.step = base_reader_u64(reader);
+    stage->pace.by_success = base_reader_u8(reader) != 0;
+    stage->pace.max_per_minute = base_reader_u32(reader);
+    stage->pace.in_flight_max = base_reader_u64(reader);
+    stage->window_count = base_reader_u8(reader);
+    if (stage->window_count > POL_WINDOWS_MAX) {
+        stage->window_count = 0;
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    for (uint32_t i = 0; i < stage->window_count; i++) {
+        stage->windows[i].weekdays = base_reader_u8(reader);
+        stage->windows[i].start_min = base_reader_u16(reader);
+        stage->windows[i].minutes = base_reader_u16(reader);
+        stage->windows[i].device_time = base_reader_u8(reader) != 0;
+    }
+    stage->execution_timeout_s = base_reader_u32(reader);
+    stage->offline_expiry_s = base_reader_u32(reader);
+    stage->silence_s = base_reader_u32(reader);
+    stage->observe_s = base_reader_u32(reader);
+    stage->control_buckets = base_reader_u16(reader);
+    base_reader_copy(reader, stage->retries, sizeof(stage->retries));
+    stage->approval = base_reader_u8(reader) != 0;
+}
+
+// ---- Counts
+
+void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts)
+{
+    const uint64_t fields[GW_COUNTS_BYTES / 8] = {
+        counts->offered,
+        counts->downloaded,
+        counts->activated,
+        counts->succeeded,
+        counts->failed,
+        counts->timed_out,
+        counts->silent,
+        counts->not_applicable,
+        counts->to_roll_back,
+        counts->control.trials,
+        counts->control.failures,
+        counts->hazard.device_seconds,
+        counts->hazard.silent,
+        counts->control_hazard.device_seconds,
+        counts->control_hazard.silent,
+    };
+    for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
+        base_writer_u64(writer, fields[i]);
+    }
+}
+
+void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts)
+{
+    uint64_t *const fields[GW_COUNTS_BYTES / 8] = {
+        &counts->offered,
+        &counts->downloaded,
+        &counts->activated,
+        &counts->succeeded,
+        &counts->failed,
+        &counts->timed_out,
+        &counts->silent,
+        &counts->not_applicable,
+        &counts->to_roll_back,
+        &counts->control.trials,
+        &counts->control.failures,
+        &counts->hazard.device_seconds,
+        &counts->hazard.silent,
+        &counts->control_hazard.device_seconds,
+        &counts->control_hazard.silent,
+    };
+    for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
+        *fields[i] = base_reader_u64(reader);
+    }
+}

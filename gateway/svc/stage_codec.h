@@ -1,0 +1,19 @@
+// Stored form of how a stage is conducted: its gate, pace, windows, timeouts, retries, approval.
+// The rest of a stage (name, audience, statement) is release_codec.c's.
+#ifndef GW_STAGE_CODEC_H
+#define GW_STAGE_CODEC_H
+
+#include "base/cursor.h"
+#include "policy/rollout.h"
+
+void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage);
+// Fills all of *stage but kind, max_bucket and audience. What is out of range is left to
+// pol_stages_check; a malformed form fails the reader.
+void gw_stage_read(struct base_reader *reader, struct pol_stage *stage);
+
+// Stored form of the counts a verdict was found from.
+#define GW_COUNTS_BYTES (15u * 8)
+void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts);
+void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts);
+
+#endif
