@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/prng.h"
 #include "policy/bucket.h"
 #include "wire/profile.h"
 
@@ -88,11 +89,14 @@ static bool is_arm(const struct gw_plan_open *open)
     return open->release->arm.to != 0;
 }
 
-// What the task means for devices with these attributes, in at most GW_PLAN_OPEN_MAX entries.
-// Returns how many; 0: nothing.
-static uint32_t evaluate(const struct gw_plan_task *task, const struct pol_attrs *attrs,
-                         struct gw_cohort_task *out)
+// What the task means for devices of this tenant with these attributes, in at most GW_PLAN_OPEN_MAX
+// entries. Returns how many; 0: nothing.
+static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
+                         const struct pol_attrs *attrs, struct gw_cohort_task *out)
 {
+    if (task->tenant != tenant) {
+        return 0;
+    }
     uint64_t flags[1 + GW_PLAN_OPEN_MAX] = {0};
     uint32_t count = 0;
     struct gw_cohort_task first = {
@@ -215,7 +219,7 @@ static enum base_status update_task(struct gw_cohorts *cohorts, struct gw_cohort
     uint32_t at = position(cohort, task->task_id);
     cohorts->evaluated++;
     drop_task(cohort, at, task->task_id);
-    return put_task(cohorts, cohort, at, entries, evaluate(task, attrs, entries));
+    return put_task(cohorts, cohort, at, entries, evaluate(task, cohort->tenant, attrs, entries));
 }
 
 // ---- A cohort
@@ -246,7 +250,8 @@ static enum base_status compile(struct gw_cohorts *cohorts, struct gw_cohort *co
     BASE_TRY(gw_plan_index_find(plan->index, attrs, &cohorts->candidates));
     for (uint32_t i = 0; i < cohorts->candidates.count; i++) {
         struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
-        uint32_t count = evaluate(plan->tasks[cohorts->candidates.items[i]], attrs, entries);
+        uint32_t count =
+            evaluate(plan->tasks[cohorts->candidates.items[i]], cohort->tenant, attrs, entries);
         cohorts->evaluated++;
         BASE_TRY(put_task(cohorts, cohort, cohort->task_count, entries, count));
     }
@@ -347,7 +352,9 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
         BASE_TRY(compile(cohorts, cohort, &view.attrs, plan));
     }
     BASE_TRY(list_partials(cohorts, cohort, plan));
-    cohort->signature = cohort->tasks_signature + plan->retired_signature;
+    // A device that comes to another tenant is not settled there.
+    cohort->signature =
+        cohort->tasks_signature + plan->retired_signature + base_mix64(cohort->tenant);
     cohort->generation = plan->generation;
     return BASE_OK;
 }

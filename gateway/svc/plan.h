@@ -26,6 +26,7 @@ struct gw_plan_task {
     _Atomic uint32_t refs;
     uint32_t slot; // in the plan: the same for as long as the process lives
     uint64_t task_id;
+    uint16_t tenant;             // whose devices get it
     uint64_t signature;          // of all that decides what its devices are offered
     uint64_t retired_signature;  // of the retired releases; 0: none
     struct gw_release *baseline; // last completed; NULL: none

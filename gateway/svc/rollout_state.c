@@ -257,7 +257,7 @@ enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *ta
     enum base_status status = BASE_ERR_BUG;
     if (store.row_bytes > 0 && store.line_bytes > 0 && store.task_bytes > 0) {
         store.op.apply = apply_change;
-        status = gw_store_submit_wait(core->store, &store.op);
+        status = gw_audit_submit_wait(core, &store.op);
     }
     free(store.row);
     return status;

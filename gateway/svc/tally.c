@@ -59,6 +59,7 @@ struct rollout_tally {
     uint32_t index;
     uint32_t stage_count;
     uint32_t stage_now;
+    uint16_t tenant;
     bool open;
     struct gw_release *release;
     struct stage_tally stages[POL_STAGES_MAX];
@@ -163,6 +164,16 @@ enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release
     return status;
 }
 
+void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        rollout->tenant = tenant;
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open)
 {
     pthread_mutex_lock(&tally->lock);
@@ -184,7 +195,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
     const struct rollout_tally *rollout = find(tally, rollout_id);
     if (rollout != NULL) {
         *out = (struct gw_tally_rollout){rollout->index, (uint8_t)rollout->stage_now, rollout->open,
-                                         rollout->release};
+                                         rollout->release, rollout->tenant};
     }
     pthread_mutex_unlock(&tally->lock);
     return rollout != NULL;
