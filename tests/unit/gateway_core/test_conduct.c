@@ -448,7 +448,7 @@ static void a_pause_withdraws_what_is_under_way(void **state)
     open_rig(&rig, NULL);
     begin(&rig, 0x24, everybody, 1);
     rig_command(&rig, 0x24, POL_COMMAND_START, NULL);
-    gw_worker_on_hint(rig.worker.worker, count_hint, hinted);
+    gw_worker_on_hint(rig.worker.worker, count_hint, NULL, hinted);
     assert_int_equal(come(&rig, &devices[0], 0x24, good, 3, NULL), 1);
     assert_int_equal(come(&rig, &devices[1], 0x24, NULL, 0, NULL), 1); // pulls from now on
     subscribe(&rig, &devices[0], &hints[0]);
