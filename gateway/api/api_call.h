@@ -134,6 +134,8 @@ void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_log_prepare(struct gw_api_call *call);
 void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_command_prepare(struct gw_api_call *call);
+bool gw_api_lift_prepare(struct gw_api_call *call);
+void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);

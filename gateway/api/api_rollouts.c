@@ -288,3 +288,41 @@ void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call)
     }
     answer_rollout(core, call, 200, &view);
 }
+
+// ---- Quarantine
+
+static enum base_status parse_lift(struct gw_api_call *call, struct base_error *error)
+{
+    static const char *const names[] = {"segment", "reason", "by", NULL};
+    struct gw_json_at root;
+
+    BASE_TRY(parse_optional(call, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(gw_json_text(&root, "segment", true, GW_SEGMENT_TEXT_MAX, &call->text, error));
+    return parse_who(call, &root, error);
+}
+
+bool gw_api_lift_prepare(struct gw_api_call *call)
+{
+    struct base_error error = {0};
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = parse_lift(call, &error);
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum base_status status =
+        gw_rollout_lift(core, call->id, call->text, &call->who, &view, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "lift");
+        return;
+    }
+    answer_rollout(core, call, 200, &view);
+}

@@ -244,6 +244,16 @@ static json_t *slice_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
+static json_t *quarantine_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->quarantine_count && i < GW_QUARANTINE_MAX; ++i) {
+        (void)json_array_append_new(list, safe_text(view->quarantine[i].text));
+    }
+    return list;
+}
+
 static json_t *arm_object(const struct pol_arm *arm)
 {
     return arm->to == 0 ? json_null()
@@ -270,7 +280,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         "failure_ratio", view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "stages",
         stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
-    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
+                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0)) {
         json_decref(root);
         return NULL;
     }
@@ -292,6 +303,8 @@ static const char *log_kind_name(enum gw_log_kind kind)
         return "observation";
     case GW_LOG_CLOCK:
         return "clock";
+    case GW_LOG_QUARANTINE:
+        return "quarantine";
     }
     return "unknown";
 }
@@ -310,6 +323,8 @@ static const char *log_what(const struct gw_rollout_log_view *view)
         return "simulation";
     case GW_LOG_CLOCK:
         return "clock";
+    case GW_LOG_QUARANTINE:
+        return "quarantine";
     }
     return "unknown";
 }

@@ -80,6 +80,7 @@ enum cli_exit {
     X(PER_HOUR, 0, "per-hour", "N", "Devices of a stage that complete in an hour")                 \
     X(ACCEPT_POWER, 0, "accept-power", NULL, "Start although no stage can see its rise")           \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
+    X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
     X(TASK, 0, "task", "TASK", "The task to explain")                                              \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
@@ -172,6 +173,7 @@ enum cli_exit cli_rollout_abort(struct cli *cli);
 enum cli_exit cli_rollout_approve(struct cli *cli);
 enum cli_exit cli_rollout_undo(struct cli *cli);
 enum cli_exit cli_rollout_kill(struct cli *cli);
+enum cli_exit cli_rollout_lift(struct cli *cli);
 enum cli_exit cli_rollout_replay(struct cli *cli);
 enum cli_exit cli_rollout_simulation(struct cli *cli);
 enum cli_exit cli_root_init(struct cli *cli);

@@ -114,6 +114,9 @@ const struct cli_command cli_commands[] = {
     {"rollout", "kill", "ID", "Stop the version everywhere, whatever the state, for good.",
      "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'", COMMAND_BITS, 1, 1,
      cli_rollout_kill},
+    {"rollout", "lift", "ID", "Let a segment in again that was put in quarantine.",
+     "  walle rollout lift 00c0ffee00c0ffee --segment 'model=SM-1 os=android app_version=9.2'",
+     CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(SEGMENT), 1, 1, cli_rollout_lift},
     {"rollout", "replay", "ID",
      "Find every decision again from the log; with other limits, where they would differ.\n"
      "Exits 1 when the unchanged log replays otherwise.",

@@ -40,6 +40,7 @@ struct gw_cohort_task {
     uint16_t limit;     // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
     uint8_t open;       // which of the task's open rollouts, GW_OPEN_NONE
     bool baseline;      // the baseline's target matches
+    bool quarantined;   // kept off the rollout it would follow
 };
 
 struct gw_cohort {

@@ -101,7 +101,8 @@ static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
     uint32_t count = 0;
     struct gw_cohort_task first = {
         .task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
-    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
+    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched &&
+        (task->baseline_quarantine == 0 || !gw_release_quarantines(task->baseline, attrs))) {
         first.baseline = true;
         first.term = version_term(task, task->baseline);
         flags[0] = 1;
@@ -113,8 +114,11 @@ static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
         }
         out[count] = (struct gw_cohort_task){
             .task_id = task->task_id, .slot = task->slot, .open = (uint8_t)i};
-        out[count].limit = open_limit(open, attrs);
-        flags[1 + i] = (uint64_t)1 << 32 | out[count].limit;
+        out[count].quarantined =
+            open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+        out[count].limit = out[count].quarantined ? 0 : open_limit(open, attrs);
+        flags[1 + i] =
+            (uint64_t)1 << 32 | (uint64_t)out[count].quarantined << 33 | out[count].limit;
         count++;
         if (!is_arm(open)) {
             break; // it takes everybody that the ones before did not
@@ -380,6 +384,7 @@ void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
         const struct gw_release *release = task->open[entries[i].open].release;
         if (pol_arm_has(&release->arm, facts->device_id)) {
             facts->open = &task->open[entries[i].open];
+            facts->quarantined = entries[i].quarantined;
             facts->admitted = entries[i].limit > 0 &&
                               pol_bucket(facts->device_id, release->salt) < entries[i].limit;
             return;

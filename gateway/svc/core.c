@@ -387,6 +387,7 @@ static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
     }
     struct gw_plan_open *to = &out->open[out->open_count++];
     to->release = open->release;
+    to->quarantine = gw_release_quarantine_signature(open->release);
     to->state = open->state;
     if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
         to->state.state = POL_ROLLOUT_RUNNING;
@@ -405,6 +406,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     out->slot = task->slot;
     if (task->baseline != NULL && !gw_director_kills(core, &task->baseline->release->manifest)) {
         out->baseline = task->baseline->release;
+        out->baseline_quarantine = gw_release_quarantine_signature(out->baseline);
     }
     for (uint32_t k = 0; k < task->open_count; k++) {
         fill_open(out, task->open[k]);

@@ -62,6 +62,9 @@ struct gw_rollout {
     uint64_t observed_us;
     enum pol_verdict observed_verdict;
     enum pol_reason observed_reason;
+    uint32_t quarantine_count;
+    struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
+    uint64_t segments_asked; // failures of the stage when its segments were last looked at
     struct pol_pace_state pace;
     bool paced;             // the next two are set
     uint64_t paced_offers;  // of the release when pacing began in this process

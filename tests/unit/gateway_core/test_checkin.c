@@ -360,6 +360,38 @@ static void test_blocked_version_is_not_offered_again(void **state)
     rig_done(&rig);
 }
 
+// Three versions came and went while the device was away: it is offered the last one, once.
+static void test_who_was_away_gets_the_latest(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 versions[4];
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_release release;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, "t", 1, NULL, NULL, &versions[0]);
+    rig_device_init(&device, 42);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    for (uint64_t i = 1; i < 4; i++) {
+        rig_baseline(&rig, "t", 1 + i, NULL, NULL, &versions[i]);
+    }
+    rig_advance_s(&rig, 30 * 24 * 3600);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 1);
+    rig_offer_release(&offers, 0, &release);
+    assert_true(wire_sha256_equal(&release.manifest, &versions[3]));
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
 struct hint_log {
     uint32_t hints;
     bool full;
@@ -676,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_many_shares_are_settled),
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
+        cmocka_unit_test(test_who_was_away_gets_the_latest),
         cmocka_unit_test(test_hints_reach_those_with_news),
         cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),

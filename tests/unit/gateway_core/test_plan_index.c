@@ -402,8 +402,8 @@ static void signatures_tell_what_concerns(void **state)
         model.tasks[i].now.baseline = NULL;
         model.tasks[i].now.retired_count = 0;
         model.tasks[i].now.open_count = 1;
-        model.tasks[i].now.open[0] =
-            (struct gw_plan_open){release, {.state = POL_ROLLOUT_RUNNING, .stage_index = 1}};
+        model.tasks[i].now.open[0] = (struct gw_plan_open){
+            .release = release, .state = {.state = POL_ROLLOUT_RUNNING, .stage_index = 1}};
     }
     struct wire_attrs attrs = {.count = 1};
     attrs.items[0] = (struct wire_attr){.name = BASE_STR("os"), .text = BASE_STR("a")};
