@@ -67,6 +67,11 @@ void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle)
     core->ddi = handle;
 }
 
+uint64_t gw_core_root_expires_s(const struct gw_core *core)
+{
+    return atomic_load_explicit(&core->director.root_expires_seen, memory_order_relaxed);
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     atomic_store_explicit(&core->ready, ready, memory_order_relaxed);

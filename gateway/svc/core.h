@@ -145,6 +145,9 @@ struct gw_transport_stats {
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
 void gw_worker_latency(struct gw_worker *worker,
                        uint64_t latency_us); // request received to reply handed over
+// When the newest root of devices runs out, in Unix seconds; 0: there is none. Any thread.
+#define GW_ROOT_WARN_S (30u * 86400u) // a root that expires within is to be warned about
+uint64_t gw_core_root_expires_s(const struct gw_core *core);
 // Readiness for /readyz: false while draining.
 void gw_core_set_ready(struct gw_core *core, bool ready);
 

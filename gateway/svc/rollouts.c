@@ -234,6 +234,10 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
     if (task == NULL) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "task %s: no such task", release->task);
     }
+    if (gw_director_kills(core, &release->manifest)) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "manifest: the version is on the kill list");
+    }
     if (gw_catalog_find_rollout(core, release->id) != NULL) {
         return base_error_set(error, BASE_ERR_EXISTS, "id: a rollout has it already");
     }

@@ -48,6 +48,7 @@ void rig_start(struct rig *rig)
         .hint_spread_ms = rig->hint_spread_ms,
         .hint_rate_per_s = rig->hint_rate_per_s,
         .control_thread = rig->control_thread,
+        .signer = rig->signer,
         .clock = {rig, rig_mono, rig_wall},
         .device_auth_required = rig->device_auth_required,
         .enroll_rate_per_s = rig->enroll_rate_per_s,
@@ -281,6 +282,7 @@ int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
     exchange->exchange.request.device = base_str_of(hex);
     exchange->exchange.request.credential = base_str_of(rig->credential);
     exchange->exchange.request.profile = rig_device_profile(device, pairs, text);
+    exchange->exchange.request.nonce = base_str_of(rig->nonce);
     rig_run(rig, exchange);
     const struct gw_reply *reply = &exchange->exchange.reply;
     memset(out, 0, sizeof(*out));

@@ -38,7 +38,9 @@ struct rig {
     uint16_t tenant;        // of the tasks that are made
     const char *credential; // shown with every check-in and report; NULL: none
     struct base_prng prng;
-    uint16_t priority; // of rollouts made from now on
+    const struct gw_signer_port *signer; // NULL: no roles
+    char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
+    uint16_t priority;                   // of rollouts made from now on
     struct pol_arm arm;
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
