@@ -5,6 +5,7 @@
 #include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/prng.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
 #include "http/server.h"
@@ -157,6 +158,11 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
             return false;
         }
     }
+    if (strcmp(config.device_auth, "optional") != 0 &&
+        strcmp(config.device_auth, "required") != 0) {
+        fprintf(stderr, "device.auth: '%s' is not optional or required\n", config.device_auth);
+        return false;
+    }
     if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
         fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
         return false;
@@ -185,6 +191,11 @@ static bool read_token(const char *setting, const char *path, char *out)
     return true;
 }
 
+static uint64_t draw(void *ctx)
+{
+    (void)ctx;
+    return base_entropy_u64();
+}
 struct tokens {
     char admin[TOKEN_BYTES_MAX];
     char ddi[TOKEN_BYTES_MAX];
@@ -205,6 +216,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .hint_rate_per_s = (uint32_t)config->hint_rate_per_s,
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
+        .device_auth_required = strcmp(config->device_auth, "required") == 0,
+        .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
+        .random = {.next = draw},
         .signer = signer,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
