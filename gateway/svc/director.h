@@ -17,10 +17,9 @@
 #include <stdatomic.h>
 
 #define GW_ROOTS_MAX            1024u
-#define GW_TIMESTAMP_LIFE_S     86400u         // default
-#define GW_SNAPSHOT_LIFE_FACTOR 7u             // snapshots live so many timestamps long
-#define GW_LEASE_S              900u           // default
-#define GW_ROOT_WARN_S          (30u * 86400u) // a root that expires within is warned about
+#define GW_TIMESTAMP_LIFE_S     86400u // default
+#define GW_SNAPSHOT_LIFE_FACTOR 7u     // snapshots live so many timestamps long
+#define GW_LEASE_S              900u   // default
 #define GW_TRUST_REASON_MAX     200u
 #define GW_TRUST_BY_MAX         64u
 
