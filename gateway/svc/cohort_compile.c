@@ -130,11 +130,10 @@ static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
     if (count == 1 && out[0].limit == POL_BUCKET_COUNT && !is_arm(&task->open[out[0].open])) {
         first.term = version_term(task, task->open[out[0].open].release);
     }
+    if (count == 0) {
+        out[0] = first;
+    }
     out[0].signature = base_hash64_seed(flags, sizeof(flags), task->signature);
-    out[0].task_id = task->task_id;
-    out[0].slot = task->slot;
-    out[0].open = count == 0 ? GW_OPEN_NONE : out[0].open;
-    out[0].limit = count == 0 ? 0 : out[0].limit;
     out[0].term = first.term;
     out[0].baseline = first.baseline;
     return count == 0 ? 1 : count;
