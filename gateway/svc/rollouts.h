@@ -10,7 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/replay.h"
 #include "svc/catalog.h"
-#include "svc/segment.h"
+#include "svc/fleet_segment.h"
 #include "wire/digest.h"
 #include "wire/statement.h"
 
@@ -106,7 +106,7 @@ struct gw_rollout_slice {
 
 // Devices of one model, os and app version that are kept off the release.
 struct gw_quarantined {
-    uint64_t segment; // svc/segment.h
+    uint64_t segment; // svc/fleet_segment.h
     char text[GW_SEGMENT_TEXT_MAX + 1];
 };
 

@@ -1,7 +1,7 @@
 // Segments: devices of one model, operating system and app version, the unit in which a bad release
 // is usually bad. Any thread.
-#ifndef GW_SEGMENT_H
-#define GW_SEGMENT_H
+#ifndef GW_FLEET_SEGMENT_H
+#define GW_FLEET_SEGMENT_H
 
 #include "policy/target.h"
 

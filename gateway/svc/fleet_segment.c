@@ -1,6 +1,6 @@
 // Naming segments. Called when a cohort is computed for a release that has some in quarantine, and
 // when a device completes.
-#include "svc/segment.h"
+#include "svc/fleet_segment.h"
 
 #include "base/hash.h"
 
