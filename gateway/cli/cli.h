@@ -39,6 +39,7 @@ enum cli_exit {
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \
+    X(DRAFT, 0, "draft", "FILE", "Write the signed rollout there; others sign it, then submit it") \
     X(MEMBER, 0, "member", "FILE", "Public key of the root role; repeat it for more")              \
     X(RELEASE, 0, "release", "FILE", "Public key that may sign releases; repeat it for more")      \
     X(PREFIX, 0, "prefix", "TEXT", "Tasks these release keys are for (all)")                       \
@@ -163,6 +164,8 @@ enum cli_exit cli_task_list(struct cli *cli);
 enum cli_exit cli_task_get(struct cli *cli);
 enum cli_exit cli_rollout_plan(struct cli *cli);
 enum cli_exit cli_rollout_start(struct cli *cli);
+enum cli_exit cli_rollout_submit(struct cli *cli);
+enum cli_exit cli_task_sign(struct cli *cli);
 enum cli_exit cli_rollout_status(struct cli *cli);
 enum cli_exit cli_rollout_list(struct cli *cli);
 enum cli_exit cli_rollout_log(struct cli *cli);

@@ -83,8 +83,19 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
          CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
-         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY),
+         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT),
      1, 1, cli_rollout_start},
+    {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
+     "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
+     "  walle task sign ipv.json --key ben.key\n"
+     "  walle rollout submit ipv.json --watch",
+     CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
+         CLI_BIT(BY),
+     1, 1, cli_rollout_submit},
+    {"task", "sign", "FILE",
+     "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",
+     "  walle task sign ipv.json --key ben.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_sign},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},

@@ -199,6 +199,24 @@ class Attacks(unittest.TestCase):
         type(self).expected += 1
         REFUSED.append(("arbitrary code: one signer twice", "INVALID, logged"))
 
+    def test_0a_two_people_sign_apart(self):
+        """What an attacker cannot do, two people can: the draft goes from one to the other."""
+        draft = self.stack.path("draft.json")
+        stages = self.stack.path("draft-stages.json")
+        with open(stages, "w", encoding="utf-8") as file:
+            json.dump(OPEN, file)
+        build = self.build("shop/draft", 7)
+        self.stack.walle("rollout", "start", "shop/draft", "--build", build, "--stages", stages, "--key",
+                         self.stack.path("ci.key"), "--draft", draft)
+        self.stack.walle("task", "sign", draft, "--key", self.stack.path("cj.key"))
+        run = self.stack.walle("rollout", "submit", draft)
+        rollout = re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+        self.addCleanup(self.stack.walle, "rollout", "abort", rollout)
+        output, log = self.run_device("00000000000000d7", None)
+        self.assertIn('"version":7', output, log)
+        self.assertNotEqual(self.stack.walle("task", "sign", stages, "--key", self.stack.path("cj.key"),
+                                             check=False).returncode, 0)
+
     # ---- Rollback, fast-forward, freeze
 
     def test_05_rollback(self):

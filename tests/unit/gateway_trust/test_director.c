@@ -76,9 +76,14 @@ static int fetch(const char *path, uint8_t *out, size_t capacity, size_t *out_si
     rig_run(&rig, &exchange);
     const struct gw_reply *reply = &exchange.exchange.reply;
     int status = reply->status;
-    assert_true(reply->body_bytes <= capacity);
-    memcpy(out, reply->body, reply->body_bytes);
-    *out_size = reply->body_bytes;
+    *out_size = 0;
+    while (status == 200 && *out_size < reply->blob_bytes) {
+        size_t size = 0;
+        const uint8_t *bytes = gw_blob_bytes(reply->blob, *out_size, &size);
+        assert_true(size > 0 && *out_size + size <= capacity);
+        memcpy(out + *out_size, bytes, size);
+        *out_size += size;
+    }
     rig_exchange_done(&exchange);
     return status;
 }
