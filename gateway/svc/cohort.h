@@ -34,13 +34,14 @@ struct gw_partial {
 // of these, in the order of their priority, of which the first has term, signature and baseline.
 struct gw_cohort_task {
     uint64_t task_id;
-    uint64_t term;      // in the cohort's digest
-    uint64_t signature; // in the cohort's signature
-    uint32_t slot;      // in the plan
-    uint16_t limit;     // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
-    uint8_t open;       // which of the task's open rollouts, GW_OPEN_NONE
-    bool baseline;      // the baseline's target matches
-    bool quarantined;   // kept off the rollout it would follow
+    uint64_t term;        // in the cohort's digest
+    uint64_t signature;   // in the cohort's signature
+    uint32_t slot;        // in the plan
+    uint16_t limit;       // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t open;         // which of the task's open rollouts, GW_OPEN_NONE
+    bool baseline : 1;    // the baseline's target matches
+    bool quarantined : 1; // kept off the rollout it would follow
+    bool paused : 1;      // that rollout is
 };
 
 struct gw_cohort {
@@ -55,6 +56,7 @@ struct gw_cohort {
     uint64_t digest;     // of what every device of it should have
     uint64_t signature;  // of all that decides what its devices are offered: for settled devices
     uint64_t tasks_signature;
+    bool paused; // a rollout that it follows is
     uint32_t task_count;
     uint32_t task_capacity;
     struct gw_cohort_task *tasks; // by ascending task id

@@ -116,6 +116,7 @@ static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
             .task_id = task->task_id, .slot = task->slot, .open = (uint8_t)i};
         out[count].quarantined =
             open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+        out[count].paused = open->state.state == POL_ROLLOUT_PAUSED;
         out[count].limit = out[count].quarantined ? 0 : open_limit(open, attrs);
         flags[1 + i] =
             (uint64_t)1 << 32 | (uint64_t)out[count].quarantined << 33 | out[count].limit;
@@ -130,11 +131,10 @@ static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
     if (count == 1 && out[0].limit == POL_BUCKET_COUNT && !is_arm(&task->open[out[0].open])) {
         first.term = version_term(task, task->open[out[0].open].release);
     }
+    if (count == 0) {
+        out[0] = first;
+    }
     out[0].signature = base_hash64_seed(flags, sizeof(flags), task->signature);
-    out[0].task_id = task->task_id;
-    out[0].slot = task->slot;
-    out[0].open = count == 0 ? GW_OPEN_NONE : out[0].open;
-    out[0].limit = count == 0 ? 0 : out[0].limit;
     out[0].term = first.term;
     out[0].baseline = first.baseline;
     return count == 0 ? 1 : count;
@@ -316,8 +316,10 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
                                       const struct gw_plan *plan)
 {
     uint32_t count = 0;
+    cohort->paused = false;
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
+        cohort->paused = cohort->paused || cohort->tasks[at].paused;
         count += is_partial(&cohort->tasks[at], size, plan) ? size : 0;
         at += size;
     }

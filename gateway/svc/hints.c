@@ -100,7 +100,11 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     bool settled = cohort != NULL && expected != hint->digest &&
                    gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
                                            cohort->signature);
-    if (expected != hint->digest && !settled) {
+    // A device that is on its way to what is paused now learns by a check-in that the offer is
+    // gone.
+    bool withdrawn = cohort != NULL && cohort->paused &&
+                     gw_device_table_under_way(worker->core->table, hint->device_id);
+    if ((expected != hint->digest && !settled) || withdrawn) {
         if (!write_hint(worker, hint)) {
             return false;
         }

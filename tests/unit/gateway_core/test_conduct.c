@@ -412,6 +412,61 @@ static void windows_hold_offers_back(void **state)
     rig_done(&rig);
 }
 
+// ---- Withdrawal
+
+static bool count_hint(void *ctx, struct gw_hint *hint, struct base_str text)
+{
+    uint64_t *seen = ctx;
+    (void)text;
+    seen[0]++;
+    seen[1] = hint->device_id;
+    return true;
+}
+
+static void subscribe(struct rig *rig, const struct rig_device *device, struct gw_hint *hint)
+{
+    struct rig_exchange exchange;
+    char hex[WIRE_DEVICE_HEX + 1];
+    char text[WIRE_PROFILE_TEXT_MAX + 4];
+    wire_device_hex(device->id, hex);
+    rig_exchange_init(&exchange, GW_METHOD_GET, "/v1/push");
+    exchange.exchange.request.device = base_str_of(hex);
+    exchange.exchange.request.profile = rig_device_profile(device, true, text);
+    rig_run(rig, &exchange);
+    gw_worker_subscribe(rig->worker.worker, &exchange.exchange, hint);
+    rig_exchange_done(&exchange);
+}
+
+// A pause reaches the device that is still pulling, by a hint and an answer without the offer; who
+// has it already is left alone.
+static void a_pause_withdraws_what_is_under_way(void **state)
+{
+    (void)state;
+    struct rig rig;
+    uint64_t hinted[2] = {0, 0};
+    struct gw_hint hints[2];
+    open_rig(&rig, NULL);
+    begin(&rig, 0x24, everybody, 1);
+    rig_command(&rig, 0x24, POL_COMMAND_START, NULL);
+    gw_worker_on_hint(rig.worker.worker, count_hint, NULL, hinted);
+    assert_int_equal(come(&rig, &devices[0], 0x24, good, 3, NULL), 1);
+    assert_int_equal(come(&rig, &devices[1], 0x24, NULL, 0, NULL), 1); // pulls from now on
+    subscribe(&rig, &devices[0], &hints[0]);
+    subscribe(&rig, &devices[1], &hints[1]);
+    rig_settle(&rig);
+    hinted[0] = 0;
+    rig_command(&rig, 0x24, POL_COMMAND_PAUSE, NULL);
+    rig_settle(&rig);
+    assert_int_equal(hinted[0], 1);
+    assert_true(hinted[1] == devices[1].id);
+    assert_int_equal(come(&rig, &devices[1], 0x24, NULL, 0, NULL), 0);
+    rig_command(&rig, 0x24, POL_COMMAND_RESUME, NULL);
+    assert_int_equal(come(&rig, &devices[1], 0x24, NULL, 0, NULL), 1);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[0]);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[1]);
+    rig_done(&rig);
+}
+
 // ---- Retries
 
 static void twice(struct pol_stage *stage, uint32_t index)
@@ -894,6 +949,7 @@ int main(void)
         cmocka_unit_test(a_rate_holds_offers_back),
         cmocka_unit_test(a_cap_bounds_what_is_under_way),
         cmocka_unit_test(windows_hold_offers_back),
+        cmocka_unit_test(a_pause_withdraws_what_is_under_way),
         cmocka_unit_test(failures_of_a_class_may_be_tried_again),
         cmocka_unit_test(another_person_approves),
         cmocka_unit_test(a_completed_rollout_is_undone_and_killed),

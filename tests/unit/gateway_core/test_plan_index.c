@@ -271,7 +271,14 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
     assert_true(a->digest == b->digest);
     assert_true(a->signature == b->signature);
     assert_int_equal(a->task_count, b->task_count);
-    assert_memory_equal(a->tasks, b->tasks, a->task_count * sizeof(a->tasks[0]));
+    for (uint32_t i = 0; i < a->task_count; i++) {
+        const struct gw_cohort_task *x = &a->tasks[i];
+        const struct gw_cohort_task *y = &b->tasks[i];
+        assert_true(x->task_id == y->task_id && x->term == y->term &&
+                    x->signature == y->signature && x->slot == y->slot && x->limit == y->limit &&
+                    x->open == y->open && x->baseline == y->baseline &&
+                    x->quarantined == y->quarantined);
+    }
     gw_cohorts_done(&fresh);
 }
 
