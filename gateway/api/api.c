@@ -57,6 +57,8 @@ static const struct gw_api_route routes[] = {
      gw_api_rollout_command, false},
     {GW_METHOD_POST, "rollouts/*/undo", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
      gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/lift", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_lift_prepare,
+     gw_api_rollout_lift, false},
     {GW_METHOD_POST, "rollouts/*/kill", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
      gw_api_rollout_command, false},
     {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare, gw_api_trust_get,
