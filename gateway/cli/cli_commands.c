@@ -86,9 +86,10 @@ const struct cli_command cli_commands[] = {
          CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
+     "  walle rollout submit ipv.json --watch\n"
+     "made by:\n"
      "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
-     "  walle task sign ipv.json --key ben.key\n"
-     "  walle rollout submit ipv.json --watch",
+     "  walle task sign ipv.json --key ben.key",
      CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
          CLI_BIT(BY),
      1, 1, cli_rollout_submit},

@@ -253,13 +253,6 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
     }
 }
 
-static bool same_entry(const struct gw_cohort_task *a, const struct gw_cohort_task *b)
-{
-    return a->task_id == b->task_id && a->term == b->term && a->signature == b->signature &&
-           a->slot == b->slot && a->limit == b->limit && a->open == b->open &&
-           a->baseline == b->baseline && a->quarantined == b->quarantined && a->paused == b->paused;
-}
-
 // A cohort computed by steps and one computed at once are the same, signature included.
 static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, uint32_t which)
 {
