@@ -15,7 +15,7 @@ TASK = "shop/score"
 DEVICE = "00000000000000a1"
 FULL = {"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}
 GRAY = [{"name": "gray", "kind": "gray", "percent": 99.99, "min_sample": 1000, "max_failure": 0.5}, FULL]
-LEASE_S = 3
+LEASE_S = 5  # renewed at half of it: a loaded machine must not lose one
 
 
 class Device:
