@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Base rates differ between rollouts, as tasks and seasons do: 0.1 % to 2 %. The last two are of
-// one known base rate, for which a fixed threshold can be made to measure.
+// Base rates differ between rollouts, as tasks and seasons do: 0.1 % to 2 %.
 static const struct gate_scenario scenarios[] = {
     {"healthy", 0.001, 0.02, 0, 0, 0},   {"rise_0.5", 0.001, 0.02, 0.005, 0, 0},
     {"rise_1", 0.001, 0.02, 0.01, 0, 0}, {"rise_5", 0.001, 0.02, 0.05, 0, 0},

@@ -76,11 +76,18 @@ int main(int argc, char **argv)
         print_names();
         return 0;
     }
-    const struct gate_scenario *scenario = argc >= 5 ? gate_scenario_find(argv[1]) : NULL;
-    if (scenario == NULL) {
-        (void)fprintf(stderr, "usage: gate_sim names | SCENARIO FIRST RUNS DEVICES [ours]\n");
+    const struct gate_scenario *found = argc >= 5 ? gate_scenario_find(argv[1]) : NULL;
+    if (found == NULL) {
+        (void)fprintf(stderr,
+                      "usage: gate_sim names | SCENARIO FIRST RUNS DEVICES [all|ours [BASE]]\n");
         return 64;
     }
+    struct gate_scenario scenario = *found;
+    if (argc > 6) {
+        scenario.base_low = strtod(argv[6], NULL);
+        scenario.base_high = scenario.base_low;
+    }
+    bool rivals = argc < 6 || strcmp(argv[5], "ours") != 0;
     uint64_t first = (uint64_t)strtod(argv[2], NULL);
     uint64_t runs = (uint64_t)strtod(argv[3], NULL);
     uint32_t devices = (uint32_t)strtod(argv[4], NULL);
@@ -89,8 +96,8 @@ int main(int argc, char **argv)
     struct gate_world world = {.fleet = NULL};
     bool ready = gate_fleet_init(&fleet, devices) && gate_world_init(&world, devices);
     for (uint64_t run = first; ready && run < first + runs; run++) {
-        gate_fleet_draw(&fleet, scenario, run + 1);
-        play(&world, &fleet, &settings, run, argc < 6);
+        gate_fleet_draw(&fleet, &scenario, run + 1);
+        play(&world, &fleet, &settings, run, rivals);
     }
     gate_world_done(&world);
     gate_fleet_done(&fleet);

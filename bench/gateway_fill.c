@@ -73,7 +73,7 @@ static enum base_status make_version(struct fill *fill, const char *task, struct
     free(manifest);
     BASE_TRY(status);
     *out = hash(bytes, size);
-    BASE_TRY(gw_catalog_task_create(fill->core, base_str_of(task), &task_view, &created, error));
+    BASE_TRY(gw_catalog_task_create(fill->core, 0, base_str_of(task), &task_view, &created, error));
     BASE_TRY(
         gw_blob_put(fill->core, &script, (const uint8_t *)task, strlen(task), &created, error));
     BASE_TRY(gw_blob_put(fill->core, out, bytes, size, &created, error));

@@ -130,20 +130,23 @@ def peers(devices):
             "abort_s": [("bar", ABORT_BAR_S)]}
 
 
-def measure(build, quick=False, devices=0):
-    """JSON lines of one run."""
-    count = devices or (DEVICES_QUICK if quick else DEVICES)
-    live = Live(build, count)
+def run(args):
+    """The part of rollout_bench.py; 0 when the abort stopped everybody in time."""
+    count = args.devices or (DEVICES_QUICK if args.quick else DEVICES)
+    live = Live(args.build, count)
     try:
         times = live.run()
     finally:
         live.close()
-    return [{"bench": f"rollout.{name}", "ours": round(times[name], 3), "peer": peer, "theirs": theirs, "unit": "s",
-             "ratio": round(times[name] / theirs, 4), "better": "lower", "detail": {"devices": count}}
-            for name, rivals in peers(count).items() for peer, theirs in rivals]
-
-
-if __name__ == "__main__":
-    import sys
-    for line in measure(sys.argv[1], devices=int(sys.argv[2]) if len(sys.argv) > 2 else 0):
-        print(json.dumps(line))
+    lines = [{"bench": f"rollout.{name}", "ours": round(times[name], 3), "peer": peer, "theirs": theirs, "unit": "s",
+              "ratio": round(times[name] / theirs, 4), "better": "lower", "detail": {"devices": count}}
+             for name, rivals in peers(count).items() for peer, theirs in rivals]
+    os.makedirs(os.path.join(ROOT, "bench", "out"), exist_ok=True)
+    with open(os.path.join(ROOT, "bench", "out", "rollout.jsonl"), "a", encoding="utf-8") as file:
+        for line in lines:
+            file.write(json.dumps(line) + "\n")
+    print(f"{count} devices online, from the operator's command")
+    print(f"{'bench':<18}{'ours':>10}{'theirs':>10}{'ratio':>9}   peer")
+    for line in lines:
+        print(f"{line['bench']:<18}{line['ours']:>10.2f}{line['theirs']:>10.1f}{line['ratio']:>9.4f}   {line['peer']}")
+    return 0 if times["abort_s"] <= ABORT_BAR_S else 1

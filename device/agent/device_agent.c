@@ -3,8 +3,10 @@
 // One process is one device. It prints a line per task result on standard output and logs to
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have a worker of their own (device/port/posix/posix_task.c).
+#include "posix/posix_enroll.h"
 #include "posix/posix_port.h"
 
+#include "base/prng.h"
 #include "wire/root.h"
 
 #include <argp.h>
@@ -19,6 +21,10 @@
 #define DEFAULT_PORT  8443
 #define CRASH_LIMIT   3 // a kill from outside during a trial run looks like a crash of the version
 #define EXIT_BAD_ARGS 2
+
+#define TOKEN_TEXT_MAX       256
+#define ENROLL_WAIT_FIRST_MS 1000u
+#define ENROLL_WAIT_MAX_MS   60000u
 
 enum {
     OPTION_CA = 256,
@@ -35,6 +41,9 @@ enum {
     OPTION_ONCE,
     OPTION_HINTS,
     OPTION_CRASH_LIMIT,
+    OPTION_ENROLL,
+    OPTION_CERTIFICATE,
+    OPTION_CERTIFICATE_KEY,
 };
 
 struct agent {
@@ -47,6 +56,9 @@ struct agent {
     bool insecure;
     bool once;
     bool verbose;
+    bool stopping;
+    const char *enroll_token_path;
+    struct posix_credential credential;
     struct event_base *base;
     struct base_log log;
     struct posix_port *port;
@@ -66,6 +78,10 @@ static const struct argp_option options[] = {
     {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
     {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
      "runs on trial that may end with the process before a version is given up (3)", 0},
+    {"enroll-token", OPTION_ENROLL, "FILE", 0,
+     "enrol with the token in FILE, once; the credential is kept in --dir", 0},
+    {"cert", OPTION_CERTIFICATE, "FILE", 0, "client certificate (PEM) shown to the gateway", 0},
+    {"cert-key", OPTION_CERTIFICATE_KEY, "FILE", 0, "its private key (PEM)", 0},
     {"mirror", OPTION_MIRROR, "URL", 0,
      "another place that serves content, asked before the gateway; repeat for more", 0},
     {"request-timeout", OPTION_TIMEOUT, "MILLISECONDS", 0,
@@ -242,14 +258,42 @@ static void root_parse(struct argp_state *state, struct agent *agent, const char
 
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
-    if (!agent->have_gateway || !agent->have_id || agent->options.dir == NULL) {
-        argp_error(state, "--gateway, --dir and --id are needed");
+    if (!agent->have_gateway || agent->options.dir == NULL) {
+        argp_error(state, "--gateway and --dir are needed");
+    }
+    if ((agent->options.certificate_path != NULL) !=
+        (agent->options.certificate_key_path != NULL)) {
+        argp_error(state, "--cert and --cert-key go together");
     }
     if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
         argp_error(state, "with https, --ca or --insecure is needed");
     }
     if (agent->options.config.trusted_key_count == 0 && agent->options.config.root == NULL) {
         argp_error(state, "--root or --trust is needed: otherwise no task could ever run");
+    }
+}
+
+// How gateway and device know each other.
+static bool who_parse(int key, char *text, struct agent *agent)
+{
+    switch (key) {
+    case OPTION_CA:
+        agent->options.ca_pem_path = text;
+        return true;
+    case OPTION_INSECURE:
+        agent->insecure = true;
+        return true;
+    case OPTION_ENROLL:
+        agent->enroll_token_path = text;
+        return true;
+    case OPTION_CERTIFICATE:
+        agent->options.certificate_path = text;
+        return true;
+    case OPTION_CERTIFICATE_KEY:
+        agent->options.certificate_key_path = text;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -260,12 +304,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'g':
         gateway_parse(state, agent, text);
-        break;
-    case OPTION_CA:
-        agent->options.ca_pem_path = text;
-        break;
-    case OPTION_INSECURE:
-        agent->insecure = true;
         break;
     case OPTION_DIR:
         agent->options.dir = text;
@@ -319,7 +357,7 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         arguments_check(state, agent);
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return who_parse(key, text, agent) ? 0 : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -365,7 +403,9 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 {
     (void)number;
     (void)what;
-    event_base_loopbreak(((struct agent *)arg)->base);
+    struct agent *agent = arg;
+    agent->stopping = true;
+    event_base_loopbreak(agent->base);
 }
 
 static void tasks_print(struct agent *agent)
@@ -403,6 +443,99 @@ static void stats_print(struct agent *agent)
         (unsigned long long)stats.kills);
 }
 
+// ---- Enrolment
+
+// First word of the token file. False: said why not.
+static bool token_read(struct agent *agent, char out[TOKEN_TEXT_MAX])
+{
+    FILE *file = fopen(agent->enroll_token_path, "re");
+    size_t size = file != NULL ? fread(out, 1, TOKEN_TEXT_MAX - 1, file) : 0;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    out[size] = '\0';
+    out[strcspn(out, " \t\r\n")] = '\0';
+    if (out[0] == '\0') {
+        base_log_error(&agent->log, "device", "--enroll-token: no token in %s",
+                       agent->enroll_token_path);
+    }
+    return out[0] != '\0';
+}
+
+static void on_waited(evutil_socket_t number, short what, void *arg)
+{
+    (void)number;
+    (void)what;
+    event_base_loopbreak(((struct agent *)arg)->base);
+}
+
+static void wait_a_while(struct agent *agent, uint32_t wait_ms)
+{
+    wait_ms = wait_ms / 2 + (uint32_t)(base_entropy_u64() % (wait_ms / 2 + 1));
+    struct timeval wait = {.tv_sec = wait_ms / 1000,
+                           .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
+    struct event *timer = evtimer_new(agent->base, on_waited, agent);
+    if (timer != NULL && evtimer_add(timer, &wait) == 0) {
+        (void)event_base_dispatch(agent->base);
+    }
+    if (timer != NULL) {
+        event_free(timer);
+    }
+}
+
+// Asks until there is an answer; a refusal is one.
+static enum base_status enrol(struct agent *agent)
+{
+    char token[TOKEN_TEXT_MAX];
+    uint32_t wait_ms = ENROLL_WAIT_FIRST_MS;
+    if (!token_read(agent, token)) {
+        return BASE_ERR_INVALID;
+    }
+    for (;;) {
+        struct base_error error = {0};
+        enum base_status status = posix_enroll(agent->base, &agent->options, base_str_of(token),
+                                               &agent->credential, &error);
+        if (status == BASE_OK || agent->stopping) {
+            return agent->stopping ? BASE_ERR_CLOSED : BASE_OK;
+        }
+        base_log_error(&agent->log, "device", "%s", error.text);
+        if (agent->once || status == BASE_ERR_DENIED || status == BASE_ERR_INVALID) {
+            return status;
+        }
+        wait_a_while(agent, wait_ms);
+        wait_ms = wait_ms * 2 < ENROLL_WAIT_MAX_MS ? wait_ms * 2 : ENROLL_WAIT_MAX_MS;
+    }
+}
+
+// Who this device is: as enrolled, or as the command line says.
+static bool identify(struct agent *agent)
+{
+    struct base_error error = {0};
+    struct dev_config *config = &agent->options.config;
+    enum base_status status = posix_credential_load(agent->options.dir, &agent->credential, &error);
+    if (status == BASE_ERR_NOT_FOUND && agent->enroll_token_path != NULL) {
+        status = enrol(agent);
+    }
+    if (status == BASE_OK && agent->have_id && agent->credential.device_id != config->device_id) {
+        base_log_error(&agent->log, "device", "--id differs from the id this device enrolled with");
+        return false;
+    }
+    if (status == BASE_OK) {
+        config->device_id = agent->credential.device_id;
+        agent->options.credential = base_str_of(agent->credential.text);
+        return true;
+    }
+    if (status != BASE_ERR_NOT_FOUND) {
+        base_log_error(&agent->log, "device", "%s",
+                       error.text[0] != '\0' ? error.text : "not enrolled");
+        return false;
+    }
+    if (!agent->have_id) {
+        base_log_error(&agent->log, "device", "--id or --enroll-token is needed");
+    }
+    return agent->have_id;
+}
+
 static int agent_run(struct agent *agent)
 {
     struct base_error error = {0};
@@ -411,7 +544,9 @@ static int agent_run(struct agent *agent)
     int result = EXIT_FAILURE;
     if (terminate != NULL && interrupt != NULL && event_add(terminate, NULL) == 0 &&
         event_add(interrupt, NULL) == 0) {
-        if (posix_port_new(agent->base, &agent->options, &agent->port, &error) == BASE_OK) {
+        if (!identify(agent)) {
+            result = EXIT_FAILURE;
+        } else if (posix_port_new(agent->base, &agent->options, &agent->port, &error) == BASE_OK) {
             (void)event_base_dispatch(agent->base);
             tasks_print(agent);
             stats_print(agent);

@@ -205,6 +205,8 @@ void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum 
     }
     kept_take(runtime, task);
     pull_settle(runtime, task);
+    base_log_debug(runtime->ports->log, "device", "version withdrawn: %s (%s)",
+                   base_status_text(why), base_status_name(why));
     struct wire_outcome outcome = {
         .kind = kept ? WIRE_OUTCOME_ROLLED_BACK : WIRE_OUTCOME_REMOVED,
         .task_id = task->id,

@@ -41,6 +41,7 @@ static void cycle_end(struct dev_runtime *runtime)
     trust->phase = DEV_TRUST_IDLE;
     trust->wanted = false;
     trust->steps = 0;
+    trust->crossed = 0;
     trust->scenario_size = 0;
     if (trust->changed) {
         trust->changed = false;
@@ -74,6 +75,25 @@ static void give_up(struct dev_runtime *runtime, const char *what, enum base_sta
     dev_trust_refused(runtime, what, status);
     trust->changed = false;
     cycle_end(runtime);
+}
+
+// The snapshot that came is not the one the timestamp names: a newer one may have been published
+// between the two. So the timestamp is asked for again, a few times.
+static void snapshot_crossed(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    const struct dev_http_port *http = &runtime->ports->http;
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    if (trust->exchange != 0) {
+        http->cancel(http->ctx, trust->exchange);
+        trust->exchange = 0;
+    }
+    (void)storage->blob_delete(storage->ctx, &trust->snapshot);
+    if (++trust->crossed > DEV_CROSSED_MAX) {
+        give_up(runtime, "snapshot", BASE_ERR_HASH);
+    } else {
+        trust->phase = DEV_TRUST_TIMESTAMP;
+    }
 }
 
 // ---- Requests
@@ -238,6 +258,10 @@ void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
     } else {
         memcpy(trust->work->buffer + trust->fill, bytes, size);
     }
+    if (status == BASE_ERR_TOO_LARGE && trust->phase == DEV_TRUST_SNAPSHOT) {
+        snapshot_crossed(runtime);
+        return;
+    }
     if (status == BASE_ERR_TOO_LARGE) {
         give_up(runtime, "metadata", status);
         return;
@@ -296,13 +320,12 @@ static void snapshot_came(struct dev_runtime *runtime)
     struct dev_trust *trust = &runtime->trust;
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     struct wire_sha256 digest;
-    enum base_status status = BASE_OK;
     crypto->hash_end(crypto->ctx, &trust->hash, &digest);
     if (trust->fill != trust->snapshot_bytes || !wire_sha256_equal(&digest, &trust->snapshot)) {
-        status = BASE_ERR_HASH;
-    } else {
-        status = dev_trust_snapshot_take(runtime);
+        snapshot_crossed(runtime);
+        return;
     }
+    enum base_status status = dev_trust_snapshot_take(runtime);
     if (base_status_is_environment(status) || base_status_is_resource(status)) {
         retry_later(runtime);
         return;

@@ -48,6 +48,7 @@
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
 #define DEV_ROOT_STEPS_MAX     256  // of the root chain in one cycle; the next cycle goes on
+#define DEV_CROSSED_MAX        3    // snapshots published between two requests of one cycle
 #define DEV_RATE_WINDOW_BYTES  4096 // fewer in one request timeout: the download is given up
 
 // Comparisons of a shadow with the active version: so many; of a task that runs only once so many
@@ -251,7 +252,8 @@ struct dev_trust {
     size_t fill;
     size_t window; // bytes since the deadline was moved
     uint32_t exchange;
-    uint32_t steps; // of the root chain in this cycle
+    uint32_t steps;   // of the root chain in this cycle
+    uint32_t crossed; // times in this cycle that the snapshot was not the one just named
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done

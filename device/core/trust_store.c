@@ -330,7 +330,9 @@ static enum base_status snapshot_tasks(struct dev_runtime *runtime,
             continue;
         }
         (void)wire_snapshot_lists(snapshot, &entry, &highest);
-        if (highest < task->listed) {
+        // What was accepted was listed.
+        uint64_t least = task->listed > task->counter ? task->listed : task->counter;
+        if (highest < least) {
             return BASE_ERR_ROLLBACK;
         }
         if (note) {

@@ -15,36 +15,90 @@ static bool ready(struct gw_api_call *call)
     return gw_api_no_query(call);
 }
 
+// One row a route, each with the least role that may and what it is about: a test walks them all
+// against what every role, scenario and tenant may do.
 static const struct gw_api_route routes[] = {
-    {GW_METHOD_PUT, "blobs/*", gw_api_blob_prepare, gw_api_blob_put, false},
-    {GW_METHOD_POST, "tasks", gw_api_task_prepare, gw_api_task_create, false},
-    {GW_METHOD_GET, "tasks", gw_api_paging_id, gw_api_task_list, false},
-    {GW_METHOD_GET, "tasks/*", ready, gw_api_task_get, false},
-    {GW_METHOD_POST, "tasks/*/versions", gw_api_version_prepare, gw_api_version_add, false},
-    {GW_METHOD_GET, "tasks/*/versions", gw_api_version_page, gw_api_version_list, false},
-    {GW_METHOD_GET, "tasks/*/versions/*", gw_api_version_path, gw_api_version_get, false},
-    {GW_METHOD_POST, "rollouts", gw_api_rollout_prepare, gw_api_rollout_create, false},
-    {GW_METHOD_POST, "rollouts/preview", gw_api_preview_prepare, gw_api_preview, true},
-    {GW_METHOD_GET, "rollouts", gw_api_paging_id, gw_api_rollout_list, false},
-    {GW_METHOD_GET, "rollouts/*", gw_api_path_id, gw_api_rollout_get, false},
-    {GW_METHOD_GET, "rollouts/*/log", gw_api_log_prepare, gw_api_rollout_log, false},
-    {GW_METHOD_POST, "rollouts/*/simulation", gw_api_simulation_prepare, gw_api_rollout_simulation,
+    {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put,
      false},
-    {GW_METHOD_POST, "rollouts/*/start", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/pause", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/resume", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/promote", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/abort", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/approve", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/undo", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_POST, "rollouts/*/kill", gw_api_command_prepare, gw_api_rollout_command, false},
-    {GW_METHOD_GET, "trust", gw_api_trust_prepare, gw_api_trust_get, false},
-    {GW_METHOD_PUT, "trust/root", gw_api_trust_prepare, gw_api_root_put, false},
-    {GW_METHOD_POST, "kills", gw_api_kill_prepare, gw_api_kill, false},
-    {GW_METHOD_GET, "devices", gw_api_paging_id, gw_api_device_list, false},
-    {GW_METHOD_GET, "devices/*", gw_api_path_id, gw_api_device_get, false},
-    {GW_METHOD_GET, "devices/*/why", gw_api_why_prepare, gw_api_device_why, false},
+    {GW_METHOD_POST, "tasks", GW_ROLE_RELEASER, GW_API_TASK_NEW, gw_api_task_prepare,
+     gw_api_task_create, false},
+    {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list,
+     false},
+    {GW_METHOD_GET, "tasks/*", GW_ROLE_VIEWER, GW_API_TASK, ready, gw_api_task_get, false},
+    {GW_METHOD_POST, "tasks/*/versions", GW_ROLE_RELEASER, GW_API_VERSION_NEW,
+     gw_api_version_prepare, gw_api_version_add, false},
+    {GW_METHOD_GET, "tasks/*/versions", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_page,
+     gw_api_version_list, false},
+    {GW_METHOD_GET, "tasks/*/versions/*", GW_ROLE_VIEWER, GW_API_TASK, gw_api_version_path,
+     gw_api_version_get, false},
+    {GW_METHOD_POST, "rollouts", GW_ROLE_RELEASER, GW_API_ROLLOUT_NEW, gw_api_rollout_prepare,
+     gw_api_rollout_create, false},
+    {GW_METHOD_POST, "rollouts/preview", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_preview_prepare,
+     gw_api_preview, true},
+    {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
+     gw_api_rollout_list, false},
+    {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,
+     gw_api_rollout_get, false},
+    {GW_METHOD_GET, "rollouts/*/log", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_log_prepare,
+     gw_api_rollout_log, false},
+    {GW_METHOD_POST, "rollouts/*/simulation", GW_ROLE_RELEASER, GW_API_ROLLOUT,
+     gw_api_simulation_prepare, gw_api_rollout_simulation, false},
+    {GW_METHOD_POST, "rollouts/*/start", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/pause", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/resume", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/promote", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/abort", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/approve", GW_ROLE_APPROVER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/undo", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_POST, "rollouts/*/lift", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_lift_prepare,
+     gw_api_rollout_lift, false},
+    {GW_METHOD_POST, "rollouts/*/kill", GW_ROLE_RELEASER, GW_API_ROLLOUT, gw_api_command_prepare,
+     gw_api_rollout_command, false},
+    {GW_METHOD_GET, "trust", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_trust_prepare, gw_api_trust_get,
+     false},
+    {GW_METHOD_PUT, "trust/root", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_trust_prepare,
+     gw_api_root_put, false},
+    {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_kill_prepare, gw_api_kill,
+     false},
+    {GW_METHOD_GET, "devices", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_device_list,
+     false},
+    {GW_METHOD_GET, "devices/*", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_path_id, gw_api_device_get,
+     false},
+    {GW_METHOD_GET, "devices/*/why", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_why_prepare,
+     gw_api_device_why, false},
+    {GW_METHOD_POST, "devices/*/revoke", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
+     gw_api_device_revoke, false},
+    {GW_METHOD_POST, "devices/*/reset", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
+     gw_api_device_reset, false},
+    {GW_METHOD_POST, "tokens", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_token_prepare,
+     gw_api_token_create, false},
+    {GW_METHOD_GET, "tokens", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_paging_id, gw_api_token_list,
+     false},
+    {GW_METHOD_GET, "tokens/*", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id, gw_api_token_get,
+     false},
+    {GW_METHOD_POST, "tokens/*/revoke", GW_ROLE_ADMIN, GW_API_TOKEN, gw_api_path_id,
+     gw_api_token_revoke, false},
+    {GW_METHOD_POST, "tenants", GW_ROLE_ADMIN, GW_API_TENANT_NEW, gw_api_tenant_prepare,
+     gw_api_tenant_create, false},
+    {GW_METHOD_GET, "tenants", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_tenant_list, false},
+    {GW_METHOD_GET, "whoami", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_whoami, false},
+    {GW_METHOD_GET, "audit", GW_ROLE_ADMIN, GW_API_NOTHING, gw_api_audit_prepare, gw_api_audit_list,
+     false},
+    {GW_METHOD_GET, "openapi.json", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_openapi, false},
 };
+
+const struct gw_api_route *gw_api_routes(size_t *out_count)
+{
+    *out_count = sizeof(routes) / sizeof(routes[0]);
+    return routes;
+}
 
 void gw_api_install(struct gw_core *core)
 {
@@ -165,11 +219,23 @@ static const struct gw_api_route *find_route(struct gw_api_call *call, enum gw_m
     return NULL;
 }
 
+// What changes something is noted in the audit log, done or refused. A POST that is about nothing
+// is a question with a body.
+static bool is_change(const struct gw_request *request, const struct gw_api_route *route)
+{
+    return request->method != GW_METHOD_GET && request->method != GW_METHOD_HEAD &&
+           (route == NULL || route->subject != GW_API_NOTHING);
+}
+
 static void run_call(struct gw_core *core, struct gw_control_call *control)
 {
     struct gw_api_call *call = (struct gw_api_call *)control;
 
-    call->route->work(core, call);
+    if (is_change(&gw_api_exchange(call)->request, call->route)) {
+        gw_api_change(core, call);
+    } else if (gw_api_permits(core, call)) {
+        call->route->work(core, call);
+    }
 }
 
 static void finish_call(struct gw_worker *worker, struct gw_control_call *control)
@@ -196,46 +262,84 @@ static bool type_fits(const struct gw_request *request)
            base_str_starts(request->content_type, BASE_STR("application/json"));
 }
 
-// True when the call is on its way; otherwise the reply is filled.
-static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange)
+// Path, type, role and body. False: the reply says what is wrong.
+static bool check_call(struct gw_api_call *call, struct base_str path)
 {
+    struct gw_exchange *exchange = gw_api_exchange(call);
+
+    if (!base_str_starts(path, API_PREFIX) || !split_path(call, path)) {
+        gw_reply_problem(exchange, 404, "no such resource; docs/API.md lists them");
+        return false;
+    }
+    call->route = find_route(call, exchange->request.method);
+    if (call->route == NULL) {
+        return false;
+    }
+    if (!type_fits(&exchange->request)) {
+        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
+        return false;
+    }
+    if (call->actor.role < call->route->role) {
+        gw_reply_problem(exchange, 403, "this needs the role %s; the token has %s",
+                         gw_role_name(call->route->role), gw_role_name(call->actor.role));
+        return false;
+    }
+    return call->route->prepare(call);
+}
+
+// A request that was refused before anybody looked at it: its status is filled.
+static bool is_noted(struct gw_core *core, const struct gw_exchange *exchange)
+{
+    return is_change(&exchange->request, NULL) && exchange->reply.status != 429 &&
+           gw_core_may_note_stranger(core);
+}
+
+// True when the call is on its way; otherwise the reply is filled.
+static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
+                      const struct gw_actor *actor)
+{
+    struct gw_core *core = gw_worker_core(worker);
+    if (actor == NULL && !is_noted(core, exchange)) {
+        return false;
+    }
     struct gw_api_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
 
     if (call == NULL) {
-        gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
+        gw_reply_busy(exchange, gw_core_retry_after_s(core));
         return false;
     }
     call->control.exchange = exchange;
     call->control.run = run_call;
     call->control.done = finish_call;
     call->limit = GW_API_PAGE_DEFAULT;
-    if (!base_str_starts(exchange->request.path, API_PREFIX) ||
-        !split_path(call, exchange->request.path)) {
-        gw_reply_problem(exchange, 404, "no such resource; docs/API.md lists them");
+    call->request_id = gw_core_request_id(core);
+    call->settled = actor == NULL;
+    if (actor != NULL) {
+        call->actor = *actor;
+        call->settled = !check_call(call, exchange->request.path);
+    }
+    bool noted =
+        is_change(&exchange->request, call->route) && (actor == NULL || call->route != NULL);
+    if (call->settled && !noted) {
         return false;
     }
-    call->route = find_route(call, exchange->request.method);
-    if (call->route != NULL && !type_fits(&exchange->request)) {
-        gw_reply_problem(exchange, 415, "a POST has content-type: application/json");
-        return false;
-    }
-    if (call->route == NULL || !call->route->prepare(call)) {
-        return false;
-    }
-    enum base_status posted = call->route->background ? gw_background_post(worker, &call->control)
-                                                      : gw_control_post(worker, &call->control);
+    // A refusal is noted where changes are: by the control thread.
+    bool background = !call->settled && call->route->background;
+    enum base_status posted = background ? gw_background_post(worker, &call->control)
+                                         : gw_control_post(worker, &call->control);
     if (posted != BASE_OK) {
-        gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
+        gw_reply_busy(exchange, gw_core_retry_after_s(core));
         return false;
     }
     return true;
 }
 
-void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange)
+void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange,
+                   const struct gw_actor *actor)
 {
     if (base_str_equal(exchange->request.path, BASE_STR("/"))) {
         handle_console(exchange);
-    } else if (!send_call(worker, exchange)) {
+    } else if (!send_call(worker, exchange, actor)) {
         gw_exchange_finish(exchange);
     }
 }
@@ -313,25 +417,29 @@ static void release_text(void *ctx)
     free(ctx);
 }
 
-static void reply_take(struct gw_exchange *exchange, int status, json_t *root)
+struct base_str gw_api_text_take(struct gw_api_call *call, json_t *root)
 {
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
 
     json_decref(root);
-    if (text != NULL && base_arena_on_done(exchange->arena, release_text, text) != BASE_OK) {
+    if (text != NULL &&
+        base_arena_on_done(gw_api_exchange(call)->arena, release_text, text) != BASE_OK) {
         free(text);
         text = NULL;
     }
-    if (text == NULL) {
-        gw_reply_busy(exchange, 1);
-        return;
-    }
-    gw_reply_body(exchange, status, BASE_STR("application/json"), text, strlen(text));
+    return base_str_of(text);
 }
 
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root)
 {
-    reply_take(gw_api_exchange(call), status, root);
+    struct gw_exchange *exchange = gw_api_exchange(call);
+    struct base_str text = gw_api_text_take(call, root);
+
+    if (text.size == 0) {
+        gw_reply_busy(exchange, 1);
+        return;
+    }
+    gw_reply_body(exchange, status, BASE_STR("application/json"), text.data, text.size);
 }
 
 void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next)

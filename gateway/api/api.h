@@ -17,11 +17,15 @@
 #define GW_API_MISSING_MAX  257u // blobs named in one 409: a manifest and all its files
 #define GW_API_VIEWS_BATCH  16u  // views fetched at a time for a list
 
+struct gw_actor; // svc/operators.h
+
 // Seeds the JSON library's hash tables and registers gw_api_handle. Before threads are started and
 // before the first worker is made.
 void gw_api_install(struct gw_core *core);
 
 // Answers one request under /api/v1/ or for `/`: exactly one gw_exchange_finish, now or later.
-void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+// `actor` NULL: refused already, or the console.
+void gw_api_handle(struct gw_worker *worker, struct gw_exchange *exchange,
+                   const struct gw_actor *actor);
 
 #endif

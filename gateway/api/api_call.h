@@ -6,9 +6,28 @@
 #include "api/api.h"
 #include "api/api_json.h"
 #include "api/rollout_body.h"
+#include "svc/operators.h"
 
 struct gw_api_route;
 struct gw_preview_spec;
+
+#define GW_API_SCAN_MAX 4096u // items looked at for one page: a page may be short
+
+// What a route is about: who may touch it, and what the audit log shows before and after.
+enum gw_api_subject {
+    GW_API_NOTHING,     // nobody's: lists (which show what is the actor's), the actor itself
+    GW_API_BLOB,        // content, named by `digest`
+    GW_API_TASK,        // segments[1]
+    GW_API_TASK_NEW,    // `text`
+    GW_API_VERSION_NEW, // `digest`, of task segments[1]
+    GW_API_ROLLOUT,     // `id`
+    GW_API_ROLLOUT_NEW, // `rollout`
+    GW_API_DEVICE,      // `id`
+    GW_API_TOKEN,       // `id`
+    GW_API_TENANT_NEW,  // `text`
+    GW_API_GATEWAY,     // all tenants'
+    GW_API_SUBJECT_COUNT
+};
 
 // Lives in the exchange's arena, zeroed.
 struct gw_api_call {
@@ -16,6 +35,11 @@ struct gw_api_call {
     const struct gw_api_route *route;
     struct base_str segments[GW_API_SEGMENTS_MAX]; // decoded, behind /api/v1/
     uint32_t segment_count;
+    struct gw_actor actor;
+    uint64_t request_id;
+    bool settled;               // the reply is filled already: it is a refusal
+    struct base_str keep;       // what is kept of the answer for its key; empty: all of it
+    struct gw_token_view token; // wish of a new token
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
     struct gw_preview_spec *preview;
@@ -36,6 +60,8 @@ struct gw_api_call {
 struct gw_api_route {
     enum gw_method method;
     const char *pattern; // "tasks/*/versions"
+    enum gw_role role;   // the least that may
+    enum gw_api_subject subject;
     // On the worker: checks the request. False: the reply is filled and nothing is to be done.
     bool (*prepare)(struct gw_api_call *call);
     // On the control thread: fills the reply.
@@ -58,8 +84,28 @@ bool gw_api_no_query(struct gw_api_call *call);
 // Percent-decodes a parameter into the arena. False: a bad escape, or too long.
 bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out);
 
+// ---- The way of a call on the control thread, by file
+// api_guard.c: may the actor touch this? False: the reply says 403 or 404.
+bool gw_api_permits(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_sees_task(struct gw_core *core, const struct gw_api_call *call, struct base_str task);
+// if-match against the subject's revision. False: the reply says 412.
+bool gw_api_matches(struct gw_core *core, struct gw_api_call *call);
+// The header `etag` of an answer about something with a revision.
+void gw_api_etag(struct gw_api_call *call, uint64_t revision);
+// api_change.c: a request that changes something, from its check to its entry in the audit log.
+void gw_api_change(struct gw_core *core, struct gw_api_call *call);
+// api_audit.c: an entry as text, to free() (NULL: no memory). Takes both.
+char *gw_api_entry_take(struct gw_core *core, const struct gw_api_call *call, const char *outcome,
+                        json_t *before, json_t *after);
+// The subject as it is now, short; a new reference, null when there is nothing.
+json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call);
+// The table of routes, for tests.
+const struct gw_api_route *gw_api_routes(size_t *out_count);
+
 // ---- Helpers of `work`
 void gw_api_answer_take(struct gw_api_call *call, int status, json_t *root); // takes root
+// Takes root; its text, which lives as long as the call. Empty: out of memory.
+struct base_str gw_api_text_take(struct gw_api_call *call, json_t *root);
 // {"items": [...], "next": key or null}; takes both, `next` NULL is null. A list with fewer than
 // `expected` items lost some to want of memory and becomes a 503.
 void gw_api_page_take(struct gw_api_call *call, json_t *items, size_t expected, json_t *next);
@@ -88,6 +134,8 @@ void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_log_prepare(struct gw_api_call *call);
 void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_command_prepare(struct gw_api_call *call);
+bool gw_api_lift_prepare(struct gw_api_call *call);
+void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call);
 void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
@@ -100,6 +148,20 @@ bool gw_api_why_prepare(struct gw_api_call *call);
 void gw_api_device_why(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);
 
+bool gw_api_token_prepare(struct gw_api_call *call);
+void gw_api_token_create(struct gw_core *core, struct gw_api_call *call);
+void gw_api_token_get(struct gw_core *core, struct gw_api_call *call);
+void gw_api_token_list(struct gw_core *core, struct gw_api_call *call);
+void gw_api_token_revoke(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_tenant_prepare(struct gw_api_call *call);
+void gw_api_tenant_create(struct gw_core *core, struct gw_api_call *call);
+void gw_api_tenant_list(struct gw_core *core, struct gw_api_call *call);
+void gw_api_whoami(struct gw_core *core, struct gw_api_call *call);
+void gw_api_device_revoke(struct gw_core *core, struct gw_api_call *call);
+void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_audit_prepare(struct gw_api_call *call);
+void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call);
+void gw_api_openapi(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_trust_prepare(struct gw_api_call *call);
 void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);

@@ -67,7 +67,8 @@ void gw_api_task_create(struct gw_core *core, struct gw_api_call *call)
     struct base_error error = {0};
     struct gw_task_view view;
     bool created = false;
-    enum base_status status = gw_catalog_task_create(core, call->text, &view, &created, &error);
+    enum base_status status =
+        gw_catalog_task_create(core, call->actor.tenant, call->text, &view, &created, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "task");
@@ -93,23 +94,25 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
     struct gw_task_view views[GW_API_VIEWS_BATCH];
     json_t *items = json_array();
     uint64_t after = call->after_id;
-    uint32_t left = call->limit;
+    uint32_t found = 0;
+    uint32_t looked = 0;
     bool more = true;
 
-    while (left > 0 && more) {
+    while (found < call->limit && more && looked < GW_API_SCAN_MAX) {
         uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
-        gw_catalog_task_list(core, after, ask, views, &count, &more);
+        uint32_t ask = call->limit - found;
+        gw_catalog_task_list(core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH,
+                             views, &count, &more);
         for (uint32_t i = 0; i < count; ++i) {
-            (void)json_array_append_new(items, gw_view_task(&views[i]));
             after = views[i].task_id;
+            if (gw_api_sees_task(core, call, base_str_of(views[i].name))) {
+                (void)json_array_append_new(items, gw_view_task(&views[i]));
+                found++;
+            }
         }
-        if (count == 0) {
-            break;
-        }
-        left -= count;
+        looked += count;
     }
-    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
 }
 
 // ---- Versions

@@ -3,6 +3,7 @@
 #include "api/api_views.h"
 
 #include "base/alloc.h"
+#include "svc/catalog.h"
 #include "svc/devices.h"
 #include "svc/reply.h"
 
@@ -16,14 +17,22 @@ void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)
         return;
     }
     json_t *outcomes = json_array();
+    uint32_t shown = 0;
     for (uint32_t i = 0; i < view.outcome_count && i < GW_DEVICE_OUTCOMES_MAX; ++i) {
-        struct gw_rollout_view rollout;
-        bool known = gw_rollout_get(core, view.outcomes[i].rollout_id, &rollout) == BASE_OK;
-        (void)json_array_append_new(
-            outcomes, gw_view_outcome(&view.outcomes[i], known ? rollout.task : NULL));
+        const char *task = NULL;
+        uint16_t tenant = 0;
+        bool known = gw_catalog_rollout_owner(core, view.outcomes[i].rollout_id, &tenant, &task);
+        // Of scenarios that are not the caller's nothing is told.
+        if (known &&
+            (tenant != call->actor.tenant || !gw_actor_covers(&call->actor, base_str_of(task)))) {
+            continue;
+        }
+        (void)json_array_append_new(outcomes,
+                                    gw_view_outcome(&view.outcomes[i], known ? task : NULL));
+        shown++;
     }
     json_t *root = gw_view_device(&view);
-    bool whole = json_array_size(outcomes) == view.outcome_count;
+    bool whole = json_array_size(outcomes) == shown;
     if (json_object_set_new(root, "outcomes", outcomes) != 0 || !whole) {
         json_decref(root);
         root = NULL;
@@ -37,7 +46,8 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
     struct gw_device_view *views = heap->alloc(heap->ctx, GW_API_VIEWS_BATCH * sizeof(*views));
     bool has_after = call->after.size > 0;
     uint64_t after = call->after_id;
-    uint32_t left = call->limit;
+    uint32_t found = 0;
+    uint32_t looked = 0;
     bool more = true;
 
     if (views == NULL) {
@@ -46,19 +56,24 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
     }
     json_t *items = json_array();
     enum base_status status = BASE_OK;
-    while (left > 0 && more && status == BASE_OK) {
+    while (found < call->limit && more && status == BASE_OK && looked < GW_API_SCAN_MAX) {
         uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
-        status = gw_device_list(core, has_after, after, ask, views, &count, &more);
+        uint32_t ask = call->limit - found;
+        status = gw_device_list(core, has_after, after,
+                                ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH, views, &count,
+                                &more);
         if (status != BASE_OK || count == 0) {
             break;
         }
         for (uint32_t i = 0; i < count; ++i) {
-            (void)json_array_append_new(items, gw_view_device(&views[i]));
+            if (views[i].tenant == call->actor.tenant) {
+                (void)json_array_append_new(items, gw_view_device(&views[i]));
+                found++;
+            }
         }
         after = views[count - 1].device_id;
         has_after = true;
-        left -= count;
+        looked += count;
     }
     heap->release(heap->ctx, views);
     if (status != BASE_OK) {
@@ -66,7 +81,7 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
         gw_api_failed(core, call, status, NULL, NULL);
         return;
     }
-    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
 }
 
 // ---- Why
@@ -95,6 +110,11 @@ void gw_api_device_why(struct gw_core *core, struct gw_api_call *call)
 
     if (view == NULL) {
         gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+        return;
+    }
+    if (!gw_api_sees_task(core, call, call->text)) {
+        heap->release(heap->ctx, view);
+        gw_api_failed(core, call, BASE_ERR_NOT_FOUND, NULL, "no such task");
         return;
     }
     enum base_status status = gw_device_why(core, call->id, call->text, view, &error);

@@ -90,6 +90,7 @@ bool gw_api_preview_prepare(struct gw_api_call *call)
     if (own == NULL || call->preview == NULL) {
         return gw_api_fail(call, BASE_ERR_NOMEM, "out of memory");
     }
+    call->preview->tenant = call->actor.tenant;
     base_arena_init(own, base_alloc_heap(), 0, PREVIEW_ARENA_MAX);
     enum base_status status = base_arena_on_done(exchange->arena, release_arena, own);
     if (status == BASE_OK) {

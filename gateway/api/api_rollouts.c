@@ -56,6 +56,7 @@ static void answer_rollout(struct gw_core *core, struct gw_api_call *call, int s
         gw_catalog_version_get(core, base_str_of(view->task), &view->manifest, &version) == BASE_OK;
 
     gw_api_answer_take(call, status, gw_view_rollout(view, known ? version.version : NULL));
+    gw_api_etag(call, view->revision);
 }
 
 void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call)
@@ -98,7 +99,8 @@ void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call)
     const struct base_alloc_port *heap = base_alloc_heap();
     struct gw_rollout_view *views = heap->alloc(heap->ctx, GW_API_VIEWS_BATCH * sizeof(*views));
     uint64_t after = call->after_id;
-    uint32_t left = call->limit;
+    uint32_t found = 0;
+    uint32_t looked = 0;
     bool more = true;
 
     if (views == NULL) {
@@ -106,21 +108,23 @@ void gw_api_rollout_list(struct gw_core *core, struct gw_api_call *call)
         return;
     }
     json_t *items = json_array();
-    while (left > 0 && more) {
+    while (found < call->limit && more && looked < GW_API_SCAN_MAX) {
         uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
-        gw_rollout_list(core, after, ask, views, &count, &more);
+        uint32_t ask = call->limit - found;
+        gw_rollout_list(core, after, ask < GW_API_VIEWS_BATCH ? ask : GW_API_VIEWS_BATCH, views,
+                        &count, &more);
         for (uint32_t i = 0; i < count; ++i) {
-            (void)json_array_append_new(items, rollout_item(core, &views[i]));
             after = views[i].id;
+            if (gw_api_sees_task(core, call, base_str_of(views[i].task))) {
+                (void)json_array_append_new(items, rollout_item(core, &views[i]));
+                found++;
+            }
         }
-        if (count == 0) {
-            break;
-        }
-        left -= count;
+        looked += count;
+        more = more && count > 0;
     }
     heap->release(heap->ctx, views);
-    gw_api_page_take(call, items, call->limit - left, more ? gw_json_hex(after) : NULL);
+    gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
 }
 
 // ---- Log
@@ -280,6 +284,44 @@ void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call)
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error,
                       status == BASE_ERR_NOT_FOUND ? "no such rollout" : "simulation");
+        return;
+    }
+    answer_rollout(core, call, 200, &view);
+}
+
+// ---- Quarantine
+
+static enum base_status parse_lift(struct gw_api_call *call, struct base_error *error)
+{
+    static const char *const names[] = {"segment", "reason", "by", NULL};
+    struct gw_json_at root;
+
+    BASE_TRY(parse_optional(call, &root, error));
+    BASE_TRY(gw_json_only(&root, names, error));
+    BASE_TRY(gw_json_text(&root, "segment", true, GW_SEGMENT_TEXT_MAX, &call->text, error));
+    return parse_who(call, &root, error);
+}
+
+bool gw_api_lift_prepare(struct gw_api_call *call)
+{
+    struct base_error error = {0};
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = parse_lift(call, &error);
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_rollout_lift(struct gw_core *core, struct gw_api_call *call)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    enum base_status status =
+        gw_rollout_lift(core, call->id, call->text, &call->who, &view, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "lift");
         return;
     }
     answer_rollout(core, call, 200, &view);

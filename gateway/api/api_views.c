@@ -3,6 +3,7 @@
 
 #include "api/api_json.h"
 #include "api/stage_body.h"
+#include "svc/credentials.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -13,6 +14,11 @@
 static json_t *hex_or_null(uint64_t id)
 {
     return id != 0 ? gw_json_hex(id) : json_null();
+}
+
+static json_t *time_or_null(uint64_t seconds)
+{
+    return seconds != 0 ? json_integer((json_int_t)seconds) : json_null();
 }
 
 static json_t *digest_text(const struct wire_sha256 *digest)
@@ -39,7 +45,7 @@ static json_t *safe_text(const char *text)
     return value;
 }
 
-static json_t *time_text(uint64_t wall_us)
+json_t *gw_view_time(uint64_t wall_us)
 {
     char text[TIME_TEXT_MAX];
     time_t seconds = (time_t)(wall_us / 1000000);
@@ -52,6 +58,27 @@ static json_t *time_text(uint64_t wall_us)
     int more =
         snprintf(text + size, sizeof(text) - size, ".%03uZ", (unsigned)(wall_us / 1000 % 1000));
     return more > 0 ? json_string(text) : json_null();
+}
+
+json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view)
+{
+    char tenant[GW_TENANT_NAME_MAX + 1] = "*";
+    json_t *scopes = json_array();
+
+    if (view->tenant != GW_TENANT_EVERY) {
+        gw_tenant_name(core, view->tenant, tenant);
+    }
+    for (uint32_t i = 0; i < view->scope_count; ++i) {
+        (void)json_array_append_new(scopes, json_string(view->scopes[i]));
+    }
+    return json_pack("{s:o, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "id",
+                     gw_json_hex(view->id), "name", view->name, "role", gw_role_name(view->role),
+                     "tenant", tenant, "scopes", scopes, "created_s", (json_int_t)view->created_s,
+                     "expires_s", time_or_null(view->expires_s), "revoked_s",
+                     time_or_null(view->revoked_s), "last_used_s", time_or_null(view->last_used_s),
+                     "created_by", hex_or_null(view->created_by), "uses", (json_int_t)view->uses,
+                     "uses_max", (json_int_t)view->uses_max, "revision",
+                     (json_int_t)view->revision);
 }
 
 json_t *gw_view_task(const struct gw_task_view *view)
@@ -217,6 +244,16 @@ static json_t *slice_list(const struct gw_rollout_view *view)
     return whole_take(list, count);
 }
 
+static json_t *quarantine_list(const struct gw_rollout_view *view)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < view->quarantine_count && i < GW_QUARANTINE_MAX; ++i) {
+        (void)json_array_append_new(list, safe_text(view->quarantine[i].text));
+    }
+    return list;
+}
+
 static json_t *arm_object(const struct pol_arm *arm)
 {
     return arm->to == 0 ? json_null()
@@ -243,7 +280,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         "failure_ratio", view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "stages",
         stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
-    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
+                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0)) {
         json_decref(root);
         return NULL;
     }
@@ -265,6 +303,8 @@ static const char *log_kind_name(enum gw_log_kind kind)
         return "observation";
     case GW_LOG_CLOCK:
         return "clock";
+    case GW_LOG_QUARANTINE:
+        return "quarantine";
     }
     return "unknown";
 }
@@ -283,6 +323,8 @@ static const char *log_what(const struct gw_rollout_log_view *view)
         return "simulation";
     case GW_LOG_CLOCK:
         return "clock";
+    case GW_LOG_QUARANTINE:
+        return "quarantine";
     }
     return "unknown";
 }
@@ -313,12 +355,12 @@ json_t *gw_view_log(const struct gw_rollout_log_view *view)
     const struct pol_rollout *after = &record->after;
     json_t *root = json_pack(
         "{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
-        (json_int_t)view->seq, "time", time_text(view->wall_us), "kind", log_kind_name(view->kind),
-        "what", log_what(view), "state", pol_rollout_state_name(after->state), "stage_index",
-        (int)after->stage_index, "verdict", pol_verdict_name(record->verdict), "reason",
-        pol_reason_name(record->reason), "reason_text", pol_reason_text(record->reason),
-        "failure_ratio", view->failure_ppm / 1e6, "counts", judged_object(view), "by",
-        safe_text(view->by), "comment", safe_text(view->comment));
+        (json_int_t)view->seq, "time", gw_view_time(view->wall_us), "kind",
+        log_kind_name(view->kind), "what", log_what(view), "state",
+        pol_rollout_state_name(after->state), "stage_index", (int)after->stage_index, "verdict",
+        pol_verdict_name(record->verdict), "reason", pol_reason_name(record->reason), "reason_text",
+        pol_reason_text(record->reason), "failure_ratio", view->failure_ppm / 1e6, "counts",
+        judged_object(view), "by", safe_text(view->by), "comment", safe_text(view->comment));
     // What a replay needs beside: the exact clock and the rest of the state.
     json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
                              pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
@@ -367,10 +409,11 @@ json_t *gw_view_device(const struct gw_device_view *view)
         json_decref(attrs);
         return NULL;
     }
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id),
-                     "first_seen_s", (json_int_t)view->first_seen_s, "last_seen_s",
-                     (json_int_t)view->last_seen_s, "epoch", (json_int_t)view->epoch, "report_seq",
-                     (json_int_t)view->report_seq, "attrs", attrs);
+    return json_pack(
+        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id), "credential",
+        gw_credential_state_name((enum gw_credential_state)view->credential), "first_seen_s",
+        (json_int_t)view->first_seen_s, "last_seen_s", (json_int_t)view->last_seen_s, "epoch",
+        (json_int_t)view->epoch, "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
 }
 
 static json_t *state_list(uint16_t outcome_bits)

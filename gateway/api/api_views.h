@@ -3,11 +3,14 @@
 #define GW_API_VIEWS_H
 
 #include "svc/devices.h"
+#include "svc/operators.h"
 #include "svc/rollouts.h"
 #include "svc/why.h"
 
 #include <jansson.h>
 
+json_t *gw_view_time(uint64_t wall_us); // ISO 8601
+json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view);
 json_t *gw_view_task(const struct gw_task_view *view);
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.

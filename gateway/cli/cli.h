@@ -29,6 +29,7 @@ enum cli_exit {
 #define CLI_OPTION_MAP(X)                                                                          \
     X(GATEWAY, 'g', "gateway", "URL",                                                              \
       "Gateway to talk to (WALLE_GATEWAY; https://127.0.0.1:8443)")                                \
+    X(TENANT, 0, "tenant", "NAME", "Tenant to act in, with a token of all (WALLE_TENANT)")         \
     X(CA, 0, "ca", "FILE", "Certificates to trust, PEM (WALLE_CA)")                                \
     X(INSECURE, 'k', "insecure", NULL, "Do not verify the gateway's certificate")                  \
     X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
@@ -38,6 +39,7 @@ enum cli_exit {
     X(MANIFEST, 0, "manifest", "SHA256", "Version to release, by the hash of its manifest")        \
     X(BUILD, 0, "build", "DIR", "Version to release, as built by walle task build")                \
     X(KEY, 0, "key", "FILE", "Private key that signs; repeat it when several sign")                \
+    X(DRAFT, 0, "draft", "FILE", "Write the signed rollout there; others sign it, then submit it") \
     X(MEMBER, 0, "member", "FILE", "Public key of the root role; repeat it for more")              \
     X(RELEASE, 0, "release", "FILE", "Public key that may sign releases; repeat it for more")      \
     X(PREFIX, 0, "prefix", "TEXT", "Tasks these release keys are for (all)")                       \
@@ -56,7 +58,8 @@ enum cli_exit {
     X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \
     X(ARM_FROM, 0, "arm-from", "PERCENT", "With --experiment: where the arm begins (0)")           \
     X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \
-    X(EXPIRES, 0, "expires", "DAYS", "Signed statements are good this long (90)")                  \
+    X(EXPIRES, 0, "expires", "DAYS",                                                               \
+      "Signed statements (90) or a token (ever) are good this long")                               \
     X(NO_START, 0, "no-start", NULL, "Create the rollout, do not start it")                        \
     X(WATCH, 'w', "watch", NULL, "Stay and show progress until the rollout ends")                  \
     X(TIMEOUT, 0, "timeout", "SECONDS", "With --watch: give up after this long")                   \
@@ -78,8 +81,16 @@ enum cli_exit {
     X(PER_HOUR, 0, "per-hour", "N", "Devices of a stage that complete in an hour")                 \
     X(ACCEPT_POWER, 0, "accept-power", NULL, "Start although no stage can see its rise")           \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
+    X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
     X(TASK, 0, "task", "TASK", "The task to explain")                                              \
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
+    X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
+    X(ROLE, 0, "role", "ROLE", "viewer, releaser, approver or admin")                              \
+    X(SCOPES, 0, "scopes", "LIST", "Scenarios the token may touch, as in shop,ads-* (all)")        \
+    X(EVERY_TENANT, 0, "every-tenant", NULL, "The token acts in any tenant")                       \
+    X(USES, 0, "uses", "N", "Devices that may enrol with the token (any number)")                  \
+    X(FOLLOW, 'f', "follow", NULL, "Stay and show what is added")                                  \
+    X(HEAD, 0, "head", "SEQ:HASH", "An entry noted earlier, which must still be so")               \
     X(TAG, 0, "tag", "TAG", "Version out of git: v1.2.0, or BRANCH/v1.2.0")                        \
     X(BRANCH, 0, "branch", "NAME", "With --tag: the task, when several branches have the commit")  \
     X(SCENARIO, 0, "scenario", "NAME", "With --tag: instead of the repository's name")             \
@@ -94,10 +105,13 @@ enum cli_option {
         CLI_OPTION_COUNT
 };
 
-#define CLI_BIT(name) (UINT64_C(1) << CLI_OPTION_##name)
+// A set of options: there are more than 64.
+#define CLI_BIT(name) ((unsigned __int128)1 << CLI_OPTION_##name)
+_Static_assert(CLI_OPTION_COUNT <= 128, "a bit for each");
 // What every command that talks to a gateway takes.
 #define CLI_BITS_GATEWAY                                                                           \
-    (CLI_BIT(GATEWAY) | CLI_BIT(CA) | CLI_BIT(INSECURE) | CLI_BIT(TOKEN) | CLI_BIT(FORMAT))
+    (CLI_BIT(GATEWAY) | CLI_BIT(TENANT) | CLI_BIT(CA) | CLI_BIT(INSECURE) | CLI_BIT(TOKEN) |       \
+     CLI_BIT(FORMAT))
 
 struct cli {
     const char *values[CLI_OPTION_COUNT]; // NULL: not given; "" for an option without argument
@@ -112,7 +126,7 @@ struct cli_command {
     const char *arguments; // "TASK", for the usage line
     const char *summary;
     const char *examples; // indented lines
-    uint64_t options;
+    unsigned __int128 options;
     int args_min;
     int args_max;
     enum cli_exit (*run)(struct cli *cli);
@@ -150,6 +164,8 @@ enum cli_exit cli_task_list(struct cli *cli);
 enum cli_exit cli_task_get(struct cli *cli);
 enum cli_exit cli_rollout_plan(struct cli *cli);
 enum cli_exit cli_rollout_start(struct cli *cli);
+enum cli_exit cli_rollout_submit(struct cli *cli);
+enum cli_exit cli_task_sign(struct cli *cli);
 enum cli_exit cli_rollout_status(struct cli *cli);
 enum cli_exit cli_rollout_list(struct cli *cli);
 enum cli_exit cli_rollout_log(struct cli *cli);
@@ -160,6 +176,7 @@ enum cli_exit cli_rollout_abort(struct cli *cli);
 enum cli_exit cli_rollout_approve(struct cli *cli);
 enum cli_exit cli_rollout_undo(struct cli *cli);
 enum cli_exit cli_rollout_kill(struct cli *cli);
+enum cli_exit cli_rollout_lift(struct cli *cli);
 enum cli_exit cli_rollout_replay(struct cli *cli);
 enum cli_exit cli_rollout_simulation(struct cli *cli);
 enum cli_exit cli_root_init(struct cli *cli);
@@ -171,5 +188,15 @@ enum cli_exit cli_release_kill(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
 enum cli_exit cli_device_why(struct cli *cli);
+enum cli_exit cli_device_enroll_token(struct cli *cli);
+enum cli_exit cli_device_revoke(struct cli *cli);
+enum cli_exit cli_device_reset(struct cli *cli);
+enum cli_exit cli_token_new(struct cli *cli);
+enum cli_exit cli_token_list(struct cli *cli);
+enum cli_exit cli_token_revoke(struct cli *cli);
+enum cli_exit cli_tenant_new(struct cli *cli);
+enum cli_exit cli_tenant_list(struct cli *cli);
+enum cli_exit cli_audit_tail(struct cli *cli);
+enum cli_exit cli_audit_verify(struct cli *cli);
 
 #endif

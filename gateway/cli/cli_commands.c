@@ -83,8 +83,20 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
          CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
-         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY),
+         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT),
      1, 1, cli_rollout_start},
+    {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
+     "  walle rollout submit ipv.json --watch\n"
+     "made by:\n"
+     "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
+     "  walle task sign ipv.json --key ben.key",
+     CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
+         CLI_BIT(BY),
+     1, 1, cli_rollout_submit},
+    {"task", "sign", "FILE",
+     "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",
+     "  walle task sign ipv.json --key ben.key", CLI_BIT(KEY) | CLI_BIT(FORMAT), 1, 1,
+     cli_task_sign},
     {"rollout", "status", "ID", "Show a rollout; exits 1 when it failed, so that scripts can tell.",
      "  walle rollout status 00c0ffee00c0ffee\n  walle rollout status 00c0ffee00c0ffee --watch",
      CLI_BITS_GATEWAY | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT), 1, 1, cli_rollout_status},
@@ -114,6 +126,9 @@ const struct cli_command cli_commands[] = {
     {"rollout", "kill", "ID", "Stop the version everywhere, whatever the state, for good.",
      "  walle rollout kill 00c0ffee00c0ffee --reason 'leaks data'", COMMAND_BITS, 1, 1,
      cli_rollout_kill},
+    {"rollout", "lift", "ID", "Let a segment in again that was put in quarantine.",
+     "  walle rollout lift 00c0ffee00c0ffee --segment 'model=SM-1 os=android app_version=9.2'",
+     CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(SEGMENT), 1, 1, cli_rollout_lift},
     {"rollout", "replay", "ID",
      "Find every decision again from the log; with other limits, where they would differ.\n"
      "Exits 1 when the unchanged log replays otherwise.",
@@ -134,6 +149,40 @@ const struct cli_command cli_commands[] = {
     {"device", "list", "", "List devices, ordered by id.",
      "  walle device list --limit 10 --after 0123456789abcdef",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list},
+    {"device", "enroll-token", "",
+     "Make a token devices enrol with (walle-device --enroll-token); its secret is shown once.",
+     "  walle device enroll-token --name factory-7 --uses 1000 --expires 30 > factory-7.token",
+     CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(USES) | CLI_BIT(EXPIRES), 0, 0,
+     cli_device_enroll_token},
+    {"device", "revoke", "ID", "Refuse a device from now on, and end its hint streams.",
+     "  walle device revoke 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_revoke},
+    {"device", "reset", "ID", "Forget how a device is known, so that it can enrol anew.",
+     "  walle device reset 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_reset},
+    {"token", "new", "", "Make an operator's token; its secret is shown once, on standard output.",
+     "  walle token new --name ana --role releaser --scopes shop,ads-* --expires 90\n"
+     "  walle token new --name ci --role releaser --scopes shop > ci.token",
+     CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(ROLE) | CLI_BIT(SCOPES) | CLI_BIT(EXPIRES) |
+         CLI_BIT(EVERY_TENANT),
+     0, 0, cli_token_new},
+    {"token", "list", "", "List tokens: who, what for, until when, when last used.",
+     "  walle token list", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0,
+     cli_token_list},
+    {"token", "revoke", "ID", "Make a token worthless, at once.",
+     "  walle token revoke 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_token_revoke},
+    {"tenant", "new", "NAME", "Make a tenant: tasks, rollouts, devices and tokens of its own.",
+     "  walle tenant new acme\n  walle token new --tenant acme --name bob --role admin",
+     CLI_BITS_GATEWAY, 1, 1, cli_tenant_new},
+    {"tenant", "list", "", "List the tenants you may act in.", "  walle tenant list",
+     CLI_BITS_GATEWAY, 0, 0, cli_tenant_list},
+    {"audit", "tail", "", "Show the latest entries of the audit log; -f stays and follows.",
+     "  walle audit tail --limit 50\n  walle audit tail -f",
+     CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER) | CLI_BIT(FOLLOW) | CLI_BIT(TIMEOUT), 0, 0,
+     cli_audit_tail},
+    {"audit", "verify", "",
+     "Follow the audit log's chain of hashes from its beginning; exits 1 where it breaks.",
+     "  walle audit verify\n"
+     "  walle audit verify --head 1042:5f1c...     the end you noted last time",
+     CLI_BITS_GATEWAY | CLI_BIT(HEAD), 0, 0, cli_audit_verify},
     {"completion", "bash", "", "Print completion for bash.",
      "  walle completion bash > /etc/bash_completion.d/walle", 0, 0, 0, cli_completion_bash},
     {"completion", "zsh", "", "Print completion for zsh.", "  walle completion zsh >> ~/.zshrc", 0,

@@ -93,6 +93,11 @@ static struct curl_slist *make_headers(const struct cli *cli, const struct cli_c
         snprintf(line, sizeof(line), "Authorization: Bearer %s", token);
         list = curl_slist_append(list, line);
     }
+    const char *tenant = option_or_env(cli, CLI_OPTION_TENANT, "WALLE_TENANT");
+    if (tenant != NULL && tenant[0] != '\0') {
+        snprintf(line, sizeof(line), "Walle-Tenant: %s", tenant);
+        list = curl_slist_append(list, line);
+    }
     return curl_slist_append(list, "Expect:");
 }
 

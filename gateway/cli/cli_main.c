@@ -93,7 +93,7 @@ static error_t parse_command(int key, char *text, struct argp_state *state)
     return take_option(cli, key, text) ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-static uint32_t options_of(uint64_t bits, struct argp_option out[CLI_OPTION_COUNT + 1])
+static uint32_t options_of(unsigned __int128 bits, struct argp_option out[CLI_OPTION_COUNT + 1])
 {
     uint32_t count = 0;
 

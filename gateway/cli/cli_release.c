@@ -1,5 +1,6 @@
 // Commands that make rollouts: plan (without a gateway) and start. One thread.
 #include "cli/cli.h"
+#include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
@@ -14,6 +15,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // What a shadow stage is about, below its line.
@@ -376,16 +378,14 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
 }
 
 // Creates the rollout and, unless --no-start, starts it.
-static enum cli_exit create(const struct cli *cli, const struct rollout_draft *draft,
-                            const json_t *body, json_t **out_rollout)
+static enum cli_exit create(const struct cli *cli, const json_t *body, json_t **out_rollout)
 {
-    char hex[WIRE_DEVICE_HEX + 1];
     char path[CLI_PATH_MAX];
     json_t *who = json_object();
     enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
 
-    wire_device_hex(draft->id, hex);
-    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%s/start", hex);
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s/start",
+                   cli_json_text(body, "id", ""));
     cli_add_who(cli, who);
     if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_NO_START)) {
         json_decref(*out_rollout);
@@ -411,30 +411,19 @@ static void hint_simulation(const json_t *rollout)
     }
 }
 
-enum cli_exit cli_rollout_start(struct cli *cli)
+// Creates what `body` says, shows it, and watches when asked to. Takes body.
+static enum cli_exit create_take(struct cli *cli, json_t *body)
 {
-    struct rollout_draft draft = {0};
-    char id[WIRE_DEVICE_HEX + 1];
-    json_t *body = NULL;
+    char id[WIRE_DEVICE_HEX + 1] = "";
     json_t *rollout = NULL;
 
-    if (!cli_given(cli, CLI_OPTION_KEY)) {
-        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
-    }
-    enum cli_exit code = fill_draft(cli, &draft);
-    if (code == CLI_EXIT_OK) {
-        code = make_body(cli, &draft, &body);
-    }
-    if (code == CLI_EXIT_OK) {
-        cli_add_who(cli, body);
-        code = create(cli, &draft, body, &rollout);
-    }
+    (void)snprintf(id, sizeof(id), "%.16s", cli_json_text(body, "id", ""));
+    enum cli_exit code = create(cli, body, &rollout);
     json_decref(body);
     if (code != CLI_EXIT_OK) {
         json_decref(rollout);
         return code;
     }
-    wire_device_hex(draft.id, id);
     bool watching = cli_given(cli, CLI_OPTION_WATCH);
     if (cli->json && !watching) {
         cli_json_print(rollout);
@@ -444,4 +433,113 @@ enum cli_exit cli_rollout_start(struct cli *cli)
     }
     json_decref(rollout);
     return watching ? rollout_watch(cli, id) : CLI_EXIT_OK;
+}
+
+static enum cli_exit write_draft(const char *path, const json_t *body)
+{
+    struct base_error error = {0};
+    char *text = json_dumps(body, JSON_INDENT(2));
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (text == NULL || cli_file_write(path, text, strlen(text), &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", text == NULL ? "out of memory" : error.text);
+    }
+    free(text);
+    return code;
+}
+
+// Adds signatures to the statement at `object.name`, when there is one.
+static enum base_status sign_member(const struct signing_keys *keys, json_t *object,
+                                    const char *name)
+{
+    uint8_t before[WIRE_STATEMENT_BYTES_MAX];
+    uint8_t after[WIRE_STATEMENT_BYTES_MAX];
+    char encoded[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX)];
+    const char *text = cli_json_text(object, name, NULL);
+    size_t size = 0;
+
+    if (text == NULL) {
+        return BASE_OK;
+    }
+    BASE_TRY(base_b64_decode(base_str_of(text), before, sizeof(before), &size));
+    BASE_TRY(signing_add(keys, before, size, after, sizeof(after), &size));
+    json_t *value = json_stringn(encoded, base_b64_encode(after, size, encoded));
+    return json_object_set_new(object, name, value) == 0 ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+static enum base_status sign_draft(const struct signing_keys *keys, json_t *body)
+{
+    size_t index;
+    json_t *stage;
+
+    if (cli_json_text(body, "revert", NULL) == NULL) {
+        return BASE_ERR_INVALID; // every draft has its way back
+    }
+    json_array_foreach(json_object_get(body, "stages"), index, stage)
+    {
+        BASE_TRY(sign_member(keys, stage, "statement"));
+    }
+    return sign_member(keys, body, "revert");
+}
+
+enum cli_exit cli_task_sign(struct cli *cli)
+{
+    struct signing_keys keys = {.count = 0};
+    struct base_error error = {0};
+    json_t *body = NULL;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (!cli_given(cli, CLI_OPTION_KEY)) {
+        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing: a private key that signs");
+    }
+    if (cli_json_load(cli->args[0], &body, &error) != BASE_OK ||
+        signing_keys_load(cli->values[CLI_OPTION_KEY], &keys, &error) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    if (code == CLI_EXIT_OK) {
+        enum base_status status = sign_draft(&keys, body);
+        code = status == BASE_OK ? write_draft(cli->args[0], body)
+                                 : cli_fail(CLI_EXIT_LOCAL, "%s: no draft of a rollout: %s",
+                                            cli->args[0], base_status_text(status));
+    }
+    signing_keys_done(&keys);
+    json_decref(body);
+    return code;
+}
+
+enum cli_exit cli_rollout_submit(struct cli *cli)
+{
+    struct base_error error = {0};
+    json_t *body = NULL;
+
+    if (cli_json_load(cli->args[0], &body, &error) != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    cli_add_who(cli, body);
+    return create_take(cli, body);
+}
+
+enum cli_exit cli_rollout_start(struct cli *cli)
+{
+    struct rollout_draft draft = {0};
+    json_t *body = NULL;
+
+    if (!cli_given(cli, CLI_OPTION_KEY)) {
+        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
+    }
+    enum cli_exit code = fill_draft(cli, &draft);
+    if (code == CLI_EXIT_OK) {
+        code = make_body(cli, &draft, &body);
+    }
+    if (code != CLI_EXIT_OK) {
+        json_decref(body);
+        return code;
+    }
+    if (cli_given(cli, CLI_OPTION_DRAFT)) {
+        code = write_draft(cli->values[CLI_OPTION_DRAFT], body);
+        json_decref(body);
+        return code;
+    }
+    cli_add_who(cli, body);
+    return create_take(cli, body);
 }

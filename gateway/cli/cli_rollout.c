@@ -162,6 +162,14 @@ enum cli_exit cli_rollout_undo(struct cli *cli)
     return post_take(cli, "/undo", json_object());
 }
 
+enum cli_exit cli_rollout_lift(struct cli *cli)
+{
+    if (!cli_given(cli, CLI_OPTION_SEGMENT)) {
+        return cli_fail(CLI_EXIT_USAGE, "--segment TEXT is needed (walle rollout status shows it)");
+    }
+    return post_take(cli, "/lift", json_pack("{s:s}", "segment", cli->values[CLI_OPTION_SEGMENT]));
+}
+
 enum cli_exit cli_rollout_kill(struct cli *cli)
 {
     return post_take(cli, "/kill", json_object());

@@ -121,6 +121,11 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
             count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),
             count(counts, "failed"), count(counts, "rolled_back"));
+    json_array_foreach(json_object_get(rollout, "quarantine"), index, stage)
+    {
+        fprintf(file, "  in quarantine: %s\n", json_string_value(stage));
+        lines++;
+    }
     return lines + show_causes(file, rollout);
 }
 

@@ -177,6 +177,7 @@ void gw_conn_free(struct gw_conn *conn)
     nghttp2_session_del(conn->session);
     gw_h2_memory_session_ended(&worker->h2_memory, &conn->lease);
     SSL_free(conn->ssl);
+    free(conn->identity);
     close(conn->fd);
     free(conn->rest);
     gw_peer_table_give(worker->peers, &conn->peer);

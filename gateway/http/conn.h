@@ -43,9 +43,10 @@ struct gw_conn {
     bool trimmed;      // idle memory was given back
     bool want_read;
     bool want_write;
-    bool failed;    // to be closed at the next flush
-    bool ping_sent; // and nothing heard since
-    SSL *ssl;       // NULL: clear
+    bool failed;                      // to be closed at the next flush
+    bool ping_sent;                   // and nothing heard since
+    SSL *ssl;                         // NULL: clear
+    struct gw_tls_identity *identity; // of a client certificate; NULL: none
     nghttp2_session *session;
     struct gw_h2_lease lease;
     struct gw_peer_address peer;

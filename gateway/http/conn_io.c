@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "http/conn.h"
+#include "http/tls_identity.h"
 #include "http/worker.h"
 
 #include <errno.h>
@@ -96,5 +97,6 @@ enum base_status gw_conn_handshake(struct gw_conn *conn)
     if (SSL_session_reused(conn->ssl)) {
         gw_stat_add(&stats->tls_resumed, 1);
     }
+    conn->identity = gw_tls_identity_of(conn->ssl);
     return BASE_OK;
 }

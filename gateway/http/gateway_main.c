@@ -5,6 +5,7 @@
 #include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/prng.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
 #include "http/server.h"
@@ -26,6 +27,8 @@
 #define TOKEN_BYTES_MAX 512
 #define FORCED_STOP_MS  3000 // after the drain's end: the core's last answers
 #define EXIT_USAGE      64
+#define DAY_MS          (24 * 3600 * 1000)
+#define DAY_S           86400
 
 const char *argp_program_version = "walle-gateway 0.1.0";
 
@@ -155,6 +158,11 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
             return false;
         }
     }
+    if (strcmp(config.device_auth, "optional") != 0 &&
+        strcmp(config.device_auth, "required") != 0) {
+        fprintf(stderr, "device.auth: '%s' is not optional or required\n", config.device_auth);
+        return false;
+    }
     if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
         fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
         return false;
@@ -183,6 +191,11 @@ static bool read_token(const char *setting, const char *path, char *out)
     return true;
 }
 
+static uint64_t draw(void *ctx)
+{
+    (void)ctx;
+    return base_entropy_u64();
+}
 struct tokens {
     char admin[TOKEN_BYTES_MAX];
     char ddi[TOKEN_BYTES_MAX];
@@ -203,6 +216,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .hint_rate_per_s = (uint32_t)config->hint_rate_per_s,
         .retry_after_s = (uint32_t)config->retry_after_s,
         .control_thread = true,
+        .device_auth_required = strcmp(config->device_auth, "required") == 0,
+        .enroll_rate_per_s = (uint32_t)config->enroll_rate_per_s,
+        .random = {.next = draw},
         .signer = signer,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
@@ -236,17 +252,36 @@ static void reload(const struct arguments *arguments, struct gw_server *server,
     }
 }
 
+// A root that runs out stops every release: said while there is time to make the next one.
+static void warn_root(const struct gw_core *core, const struct base_log *log)
+{
+    uint64_t expires_s = gw_core_root_expires_s(core);
+    uint64_t now_s = base_clock_wall_us() / 1000000;
+    if (expires_s == 0 || expires_s >= now_s + GW_ROOT_WARN_S) {
+        return;
+    }
+    uint64_t left_s = expires_s > now_s ? expires_s - now_s : 0;
+    base_log_warn(log, "trust",
+                  "the root runs out in %llu days: make its successor (walle root rotate)",
+                  (unsigned long long)(left_s / DAY_S));
+}
+
 // Returns the exit status.
 static int serve(const struct arguments *arguments, struct gw_server *server,
-                 const struct gw_http_config *config, struct base_log *log, int signals)
+                 const struct gw_http_config *config, struct gw_core *core, struct base_log *log,
+                 int signals)
 {
     struct pollfd waits[2] = {{.fd = signals, .events = POLLIN},
                               {.fd = gw_server_stopped_fd(server), .events = POLLIN}};
     bool stopping = false;
     for (;;) {
-        int timeout_ms = stopping ? (int)config->limits.drain_ms + FORCED_STOP_MS : -1;
+        int timeout_ms = stopping ? (int)config->limits.drain_ms + FORCED_STOP_MS : DAY_MS;
         int ready = poll(waits, 2, timeout_ms);
         if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        if (ready == 0 && !stopping) {
+            warn_root(core, log);
             continue;
         }
         if (ready == 0) {
@@ -334,7 +369,8 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
             fprintf(stderr, "%s\n", error.text);
         } else {
             announce(server);
-            status = serve(arguments, server, config, log, signals);
+            warn_root(core, log);
+            status = serve(arguments, server, config, core, log, signals);
         }
     }
     if (status == EXIT_FAILURE && server != NULL) {

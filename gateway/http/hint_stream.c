@@ -142,6 +142,14 @@ bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text)
     return true;
 }
 
+void gw_hint_stream_end(void *ctx, struct gw_hint *hint)
+{
+    (void)ctx;
+    struct gw_hint_stream *hints =
+        (struct gw_hint_stream *)(void *)((char *)hint - offsetof(struct gw_hint_stream, hint));
+    gw_hint_stream_finish(hints->stream);
+}
+
 ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
                             uint32_t *flags, nghttp2_data_source *source, void *user)
 {

@@ -55,6 +55,7 @@ struct gw_http_config {
     uint64_t workers;                     // 0: one per core
     char certificate[GW_CONFIG_TEXT_MAX]; // "": DIR/cert.pem, made when absent
     char key[GW_CONFIG_TEXT_MAX];
+    char client_ca[GW_CONFIG_TEXT_MAX];
     char upstream[GW_CONFIG_TEXT_MAX]; // "http://HOST:PORT", "": none
     char log_level[GW_CONFIG_TEXT_MAX];
     char admin_token_file[GW_CONFIG_TEXT_MAX];
@@ -68,6 +69,8 @@ struct gw_http_config {
     uint64_t hint_spread_ms;
     uint64_t hint_rate_per_s;
     uint64_t retry_after_s;
+    char device_auth[GW_CONFIG_TEXT_MAX];
+    uint64_t enroll_rate_per_s;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
 };

@@ -187,8 +187,7 @@ static void submit_head(struct gw_proxy_exchange *exchange)
     nghttp2_nv fields[FIELDS_MAX];
     struct base_str offer = {0};
     if (request->device.size > 0 && request->profile.size > 0) {
-        offer = gw_worker_offer_header(exchange->proxy->worker->core, &work->arena, request->device,
-                                       request->profile);
+        offer = gw_worker_offer_header(exchange->proxy->worker->core, &work->arena, request);
     }
     size_t count = gw_proxy_reply_fields(&exchange->response, work->status_text, offer, fields);
     base_check(count <= FIELDS_MAX);

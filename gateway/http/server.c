@@ -77,6 +77,7 @@ static enum base_status load_tls(const struct gw_server *server,
         .certificate = own ? config->certificate : certificate,
         .key = own ? config->key : key,
         .ticket_key = ticket_key,
+        .client_ca = config->client_ca,
         .make_certificate = !own,
     };
     return gw_tls_context_new(&files, server->log, out_tls, error);

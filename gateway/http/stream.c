@@ -6,8 +6,10 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "http/conn.h"
 #include "http/proxy.h"
+#include "http/tls_identity.h"
 #include "http/worker.h"
 
 #include <stdlib.h>
@@ -241,19 +243,32 @@ static void finish(struct gw_exchange *exchange)
     gw_conn_mark(stream->conn);
 }
 
+// What the connection says of who is asking.
+static void note_peer(const struct gw_conn *conn, struct gw_request *request)
+{
+    const struct gw_tls_identity *identity = conn->identity;
+    request->loopback = conn->loopback;
+    request->secure = conn->ssl != NULL;
+    request->peer = base_hash64(&conn->peer, sizeof(conn->peer));
+    if (identity != NULL) {
+        request->has_certificate = true;
+        request->certificate_device = identity->device_id;
+        request->certificate_tenant = (struct base_str){identity->tenant, identity->tenant_bytes};
+    }
+}
+
 static void hand_over(struct gw_stream *stream)
 {
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     gw_stream_set_state(stream, GW_STREAM_HANDLING);
+    note_peer(stream->conn, &work->exchange.request);
     if (work->forward) {
         gw_proxy_start(worker->proxy, stream);
         return;
     }
     work->exchange.request.body = work->body.data;
     work->exchange.request.body_bytes = work->body.size;
-    work->exchange.request.loopback = stream->conn->loopback;
-    work->exchange.request.secure = stream->conn->ssl != NULL;
     work->exchange.finish = finish;
     worker->unfinished++;
     gw_core_handle(worker->core, &work->exchange);

@@ -122,6 +122,8 @@ ssize_t gw_hint_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, 
                             uint32_t *flags, nghttp2_data_source *source, void *user);
 // gw_hint_fn of every worker.
 bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text);
+// gw_hint_end_fn of every worker.
+void gw_hint_stream_end(void *ctx, struct gw_hint *hint);
 void gw_hint_text_unref(struct gw_hint_text *text); // accepts NULL
 
 #endif

@@ -42,12 +42,18 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
     case 5:
         return is(name, "range") ? &request->range : NULL;
     case 8:
-        return is(name, "if-range") ? &request->if_range : NULL;
+        if (is(name, "if-range")) {
+            return &request->if_range;
+        }
+        return is(name, "if-match") ? &request->if_match : NULL;
     case 11:
         return is(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
         if (is(name, "walle-device")) {
             return &request->device;
+        }
+        if (is(name, "walle-tenant")) {
+            return &request->tenant;
         }
         return is(name, "content-type") ? &request->content_type : NULL;
     case 13:
@@ -63,6 +69,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->accept_encoding;
         }
         return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
+    case 16:
+        return is(name, "walle-credential") ? &request->credential : NULL;
     case 20:
         return is(name, "available-dictionary") ? &request->available_dictionary : NULL;
     default:
@@ -152,7 +160,8 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
     if (place != NULL && place->data == NULL) {
         *place = keep(work, value);
     }
-    if (work->forward) {
+    // A device's credential is for this gateway alone.
+    if (work->forward && place != &work->exchange.request.credential) {
         forward(work, name, value);
     }
 }

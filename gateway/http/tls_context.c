@@ -68,6 +68,22 @@ static enum base_status use_ticket_key(SSL_CTX *context, const char *path, struc
     return rv == 1 ? BASE_OK : openssl_failed(error, "ticket key refused", path);
 }
 
+// Clients may show a certificate; one that does not verify ends the handshake.
+static enum base_status use_client_ca(SSL_CTX *context, const char *path, struct base_error *error)
+{
+    if (path[0] == '\0') {
+        return BASE_OK;
+    }
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+    if (names == NULL || SSL_CTX_load_verify_file(context, path) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return openssl_failed(error, "not PEM certificates", path);
+    }
+    SSL_CTX_set_client_CA_list(context, names); // takes them
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    return BASE_OK;
+}
+
 static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *files,
                                   struct base_error *error)
 {
@@ -81,6 +97,7 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
     if (SSL_CTX_check_private_key(context) != 1) {
         return openssl_failed(error, "does not belong to the certificate", files->key);
     }
+    BASE_TRY(use_client_ca(context, files->client_ca, error));
     return use_ticket_key(context, files->ticket_key, error);
 }
 

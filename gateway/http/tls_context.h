@@ -16,6 +16,7 @@ struct gw_tls_files {
     const char *certificate; // PEM, leaf first
     const char *key;         // PEM
     const char *ticket_key;  // GW_TLS_TICKET_KEY_BYTES of random bytes
+    const char *client_ca;   // PEM: who signs clients' certificates; empty: none are asked for
     bool make_certificate;
 };
 

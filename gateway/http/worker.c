@@ -306,7 +306,7 @@ static enum base_status set_up(struct gw_http_worker *worker,
                               base_status_text(status));
     }
     worker->stats = gw_worker_transport_stats(worker->core);
-    gw_worker_on_hint(worker->core, gw_hint_stream_write, worker);
+    gw_worker_on_hint(worker->core, gw_hint_stream_write, gw_hint_stream_end, worker);
     if (options->config->upstream[0] != '\0') {
         return gw_proxy_new(worker, options->config->upstream, &options->config->proxy,
                             &worker->proxy, error);

@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          1u
+#define GW_STORE_SCHEMA          2u
 #define GW_STORE_KEY_VERSION     1u
 #define GW_STORE_KEY_MAX         96u
 #define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
@@ -48,6 +48,11 @@
     X(ROLLOUT_LOG, "rollout_log")                                                                  \
     X(DEVICES, "devices")                                                                          \
     X(OUTCOMES, "outcomes")                                                                        \
+    X(TENANTS, "tenants")                                                                          \
+    X(TOKENS, "tokens")                                                                            \
+    X(CREDENTIALS, "credentials")                                                                  \
+    X(AUDIT, "audit")                                                                              \
+    X(IDEMPOTENCY, "idempotency")                                                                  \
     X(CAUSES, "causes")                                                                            \
     X(TRUST, "trust")
 

@@ -34,6 +34,10 @@ bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
 BASE_NODISCARD enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
                                              struct gw_blob **out_blob);
 uint64_t gw_blob_size(const struct gw_blob *blob);
+// Bytes that are in no store, in the form the transport sends: copied, one reference. NULL: no
+// memory.
+struct gw_blob *gw_blob_of(const uint8_t *bytes, size_t size);
+struct gw_blob *gw_blob_ref(struct gw_blob *blob);
 // A short text that is kept with the blob as long as it is cached: what is costly to compute from
 // its bytes. NULL: not set. Background thread only.
 const char *gw_blob_note(const struct gw_blob *blob);

@@ -184,6 +184,12 @@ static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
     return blob;
 }
 
+struct gw_blob *gw_blob_ref(struct gw_blob *blob)
+{
+    atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
+    return blob;
+}
+
 // Takes the bytes; NULL, and they are freed, when there is no memory.
 static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_bytes bytes)
 {
@@ -206,6 +212,23 @@ static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_byte
                               key->variant == GW_BLOB_ZSTD ? "-zstd" : "");
     blob->etag_bytes = (size_t)size;
     return blob;
+}
+
+struct gw_blob *gw_blob_of(const uint8_t *bytes, size_t size)
+{
+    struct blob_key key;
+    struct wire_sha256 digest;
+    struct gw_store_bytes copy = {.size = size};
+    uint8_t *heap = malloc(size > 0 ? size : 1);
+    if (heap == NULL) {
+        return NULL;
+    }
+    memcpy(heap, bytes, size);
+    copy.data = heap;
+    copy.heap = heap;
+    gw_sha256(bytes, size, &digest);
+    make_key(&key, &digest, GW_BLOB_IDENTITY);
+    return new_blob(&key, copy);
 }
 
 enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,

@@ -421,6 +421,25 @@ static bool serve_dcz(struct gw_worker *worker, struct gw_exchange *exchange,
 
 // ---- The handler
 
+// Content is named by its hash, which a stranger cannot guess; who names a device must be it.
+static bool is_admitted(struct gw_core *core, struct gw_exchange *exchange)
+{
+    uint64_t device_id = 0;
+    uint16_t tenant;
+    if (exchange->request.device.size == 0 && !core->device_auth_required) {
+        return true;
+    }
+    if (wire_device_parse(exchange->request.device, &device_id) != BASE_OK) {
+        gw_reply_problem(exchange, 400, "walle-device: 16 hex digits expected");
+        return false;
+    }
+    enum gw_admission admission = gw_device_admit(core, &exchange->request, device_id, &tenant);
+    if (admission != GW_ADMITTED) {
+        gw_admission_refuse(exchange, admission);
+    }
+    return admission == GW_ADMITTED;
+}
+
 void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
@@ -431,6 +450,10 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     gw_count(&worker->stats.blobs, 1);
     if (wire_sha256_parse(hex, &digest) != BASE_OK) {
         gw_reply_problem(exchange, 400, "a blob is named by 64 hex digits");
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (!is_admitted(worker->core, exchange)) {
         gw_exchange_finish(exchange);
         return;
     }

@@ -1,7 +1,7 @@
 // Tasks and versions. Control thread; see catalog.h.
 //
-//   task row    := u8 version(1), u64 created_s, u64 release_counter, u64 baseline_rollout,
-//                  u8 name_size, name
+//   task row    := u8 version(2), u64 created_s, u64 release_counter, u64 baseline_rollout,
+//                  u16 tenant, u8 name_size, name
 //   version row := u8 version(1), u64 created_s, u64 manifest_bytes, u32 file_count,
 //                  u64 files_bytes, u8 text_size, text
 #include "svc/catalog.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define ROW_VERSION   1
+#define TASK_VERSION  2
 #define ROW_BYTES_MAX 256
 
 // ---- Arrays in memory, ascending by id
@@ -184,10 +185,11 @@ size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity)
     struct base_writer writer;
     size_t name_size = strlen(task->name);
     base_writer_init(&writer, out, capacity);
-    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u8(&writer, TASK_VERSION);
     base_writer_u64(&writer, task->created_s);
     base_writer_u64(&writer, task->release_counter);
     base_writer_u64(&writer, task->baseline != NULL ? task->baseline->release->id : 0);
+    base_writer_u16(&writer, task->tenant);
     base_writer_u8(&writer, (uint8_t)name_size);
     base_writer_bytes(&writer, task->name, name_size);
     return base_writer_size(&writer);
@@ -207,8 +209,9 @@ static bool load_task(void *ctx, struct gw_span key, struct gw_span value)
     task->created_s = base_reader_u64(&reader);
     task->release_counter = base_reader_u64(&reader);
     (void)base_reader_u64(&reader);
+    task->tenant = base_reader_u16(&reader);
     size_t size = base_reader_u8(&reader);
-    bool ok = version == ROW_VERSION && size <= WIRE_TASK_NAME_MAX;
+    bool ok = version == TASK_VERSION && size <= WIRE_TASK_NAME_MAX;
     if (ok) {
         base_reader_copy(&reader, task->name, size);
     }
@@ -252,7 +255,7 @@ static enum base_status put_row(struct gw_core *core, enum gw_table table, struc
 {
     struct put_op put = {.table = table, .key = key, .row = row, .size = size};
     put.op.apply = put_apply;
-    return gw_store_submit_wait(core->store, &put.op);
+    return gw_audit_submit_wait(core, &put.op);
 }
 
 // ---- Tasks
@@ -262,6 +265,7 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
     memset(out, 0, sizeof(*out));
     memcpy(out->name, task->name, sizeof(out->name));
     out->task_id = task->task_id;
+    out->tenant = task->tenant;
     out->release_counter = task->release_counter;
     out->created_s = task->created_s;
     out->open_count = task->open_count;
@@ -280,7 +284,7 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
     }
 }
 
-enum base_status gw_catalog_task_create(struct gw_core *core, struct base_str name,
+enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, struct base_str name,
                                         struct gw_task_view *out, bool *out_created,
                                         struct base_error *error)
 {
@@ -296,6 +300,9 @@ enum base_status gw_catalog_task_create(struct gw_core *core, struct base_str na
             return base_error_set(error, BASE_ERR_CONFLICT, "name: its id collides with task %s",
                                   known->name);
         }
+        if (known->tenant != tenant) {
+            return base_error_set(error, BASE_ERR_CONFLICT, "name: taken on this gateway");
+        }
         view_task(core, known, out);
         *out_created = false;
         return BASE_OK;
@@ -309,6 +316,7 @@ enum base_status gw_catalog_task_create(struct gw_core *core, struct base_str na
         return BASE_ERR_NOMEM;
     }
     task->task_id = task_id;
+    task->tenant = tenant;
     task->created_s = gw_core_now_s(core);
     memcpy(task->name, name.data, name.size);
     uint8_t row[ROW_BYTES_MAX];
@@ -336,6 +344,28 @@ enum base_status gw_catalog_task_get(struct gw_core *core, struct base_str name,
     }
     view_task(core, task, out);
     return BASE_OK;
+}
+
+bool gw_catalog_task_owner(struct gw_core *core, struct base_str name, uint16_t *out_tenant)
+{
+    const struct gw_task *task = gw_catalog_find_task(core, wire_task_id(name));
+    if (task == NULL || !base_str_equal(base_str_of(task->name), name)) {
+        return false;
+    }
+    *out_tenant = task->tenant;
+    return true;
+}
+
+bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_tenant,
+                              const char **out_task)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    if (rollout == NULL) {
+        return false;
+    }
+    *out_tenant = rollout->task->tenant;
+    *out_task = rollout->task->name;
+    return true;
 }
 
 void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,

@@ -22,6 +22,7 @@ struct gw_core;
 struct gw_task_view {
     char name[WIRE_TASK_NAME_MAX + 1];
     uint64_t task_id;
+    uint16_t tenant;
     uint64_t release_counter; // highest used by a rollout or its revert; 0: none yet
     uint64_t created_s;       // Unix seconds
     uint64_t open_rollout;    // the one of the highest priority; 0: none
@@ -42,12 +43,19 @@ struct gw_version_view {
     char version[GW_VERSION_TEXT_MAX + 1];
 };
 
-// OK also when the task exists (*out_created false). INVALID name, LIMIT, FULL, IO.
-BASE_NODISCARD enum base_status gw_catalog_task_create(struct gw_core *core, struct base_str name,
+// OK also when the task exists (*out_created false). INVALID name; CONFLICT: it is another
+// tenant's; LIMIT, FULL, IO.
+BASE_NODISCARD enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant,
+                                                       struct base_str name,
                                                        struct gw_task_view *out, bool *out_created,
                                                        struct base_error *error);
 BASE_NODISCARD enum base_status gw_catalog_task_get(struct gw_core *core, struct base_str name,
                                                     struct gw_task_view *out);
+// Whose a task is, without the rest. False: there is none.
+bool gw_catalog_task_owner(struct gw_core *core, struct base_str name, uint16_t *out_tenant);
+// Task and tenant of a rollout; the name is borrowed until the next change. False: there is none.
+bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_tenant,
+                              const char **out_task);
 // By task id; ids order the list. `after_id` 0 begins. *out_more says whether another page follows
 // after the last item's task_id.
 void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,

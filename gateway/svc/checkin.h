@@ -9,6 +9,8 @@
 // What a device told about itself, checked, and what its cohort says.
 struct gw_checkin {
     uint64_t device_id;
+    enum gw_admission admission;
+    uint16_t tenant;
     bool asked;      // it sent a question: the director answers
     bool lease;      // something runs there on a lease: what it may keep is said again
     bool no_shadows; // it can run no version beside another
@@ -19,10 +21,19 @@ struct gw_checkin {
 
 #define GW_PARTIALS_INLINE 16u // with more, what is known of the device is asked first
 
-// Parses both headers and finds the cohort. On failure *out_problem says what is wrong (static).
-BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str device,
-                                                struct base_str profile, struct gw_checkin *out,
-                                                const char **out_problem);
+// Parses both headers, checks who it is and finds the cohort. On failure *out_problem says what is
+// wrong (static); DENIED: `admission` says why the device is not let in.
+BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker,
+                                                const struct gw_request *request,
+                                                struct gw_checkin *out, const char **out_problem);
+// The second half of it: the profile, and the cohort of a device whose id and tenant are known.
+BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
+                                                   struct base_str profile, struct gw_checkin *out,
+                                                   const char **out_problem);
+// Fills the reply for a request that could not be read.
+void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
+                       enum base_status status, const struct gw_checkin *checkin,
+                       const char *problem);
 // The device was seen now. Is there nothing to tell it? True when it has what it should, or when
 // that was found out before and nothing that decides it has changed since. False: ask
 // gw_checkin_offers.

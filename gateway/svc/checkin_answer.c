@@ -15,15 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str device,
-                                 struct base_str profile, struct gw_checkin *out,
-                                 const char **out_problem)
+enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_request *request,
+                                 struct gw_checkin *out, const char **out_problem)
 {
-    size_t size = 0;
-    if (wire_device_parse(device, &out->device_id) != BASE_OK) {
+    if (wire_device_parse(request->device, &out->device_id) != BASE_OK) {
         *out_problem = "walle-device: 16 hex digits expected";
         return BASE_ERR_INVALID;
     }
+    out->admission = gw_device_admit(worker->core, request, out->device_id, &out->tenant);
+    if (__builtin_expect(out->admission != GW_ADMITTED, 0)) {
+        *out_problem = "walle-credential: missing or wrong for this device";
+        return BASE_ERR_DENIED;
+    }
+    return gw_checkin_profile(worker, request->profile, out, out_problem);
+}
+
+enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str profile,
+                                    struct gw_checkin *out, const char **out_problem)
+{
+    size_t size = 0;
     if (profile.size == 0 ||
         base_b64_decode(profile, out->bytes, sizeof(out->bytes), &size) != BASE_OK) {
         *out_problem = "walle-profile: base64url of at most 8192 bytes expected";
@@ -36,7 +46,7 @@ enum base_status gw_checkin_read(struct gw_worker *worker, struct base_str devic
         return status;
     }
     bool created;
-    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->profile.attrs,
+    status = gw_cohorts_find(&worker->cohorts, worker->plan, out->tenant, out->profile.attrs,
                              out->profile.attrs_bytes, &out->cohort, &created);
     if (status != BASE_OK) {
         *out_problem = "walle-profile: malformed attributes";
@@ -210,11 +220,10 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
         // A task that the device has and its cohort should not: the way back may lead out of it.
         const struct gw_plan_task *task =
             entry ? plan->tasks[cohort->tasks[first].slot] : gw_plan_find(plan, task_id);
-        if (task != NULL && task->shadow && offering->checkin->no_shadows) {
-            task = NULL;
-        }
-        if (task != NULL && !decide_one(offering, task, &cohort->tasks[first], i - first,
-                                        pair ? &pairs[at] : NULL)) {
+        bool ours = task != NULL && task->tenant == cohort->tenant &&
+                    !(task->shadow && offering->checkin->no_shadows);
+        if (ours && !decide_one(offering, task, &cohort->tasks[first], i - first,
+                                pair ? &pairs[at] : NULL)) {
             return;
         }
         at += pair;
@@ -278,6 +287,19 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     gw_count(&worker->stats.offers, out->count);
 }
 
+void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
+                       enum base_status status, const struct gw_checkin *checkin,
+                       const char *problem)
+{
+    if (status == BASE_ERR_DENIED) {
+        gw_admission_refuse(exchange, checkin->admission);
+    } else if (base_status_is_resource(status)) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_problem(exchange, 400, "%s", problem);
+    }
+}
+
 static size_t encoded_max(const struct wire_offers *offers)
 {
     size_t size = 32;
@@ -330,18 +352,13 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     struct wire_ask ask;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
-    enum base_status status = gw_checkin_read(worker, exchange->request.device,
-                                              exchange->request.profile, &checkin, &problem);
+    enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
     if (status == BASE_OK) {
         status = read_ask(worker, exchange->request.nonce, &checkin, &ask, &problem);
     }
     if (__builtin_expect(status != BASE_OK, 0)) {
         gw_count(&worker->stats.checkins_bad, 1);
-        if (base_status_is_resource(status)) {
-            gw_reply_busy(exchange, worker->core->retry_after_s);
-        } else {
-            gw_reply_problem(exchange, 400, "%s", problem);
-        }
+        gw_checkin_refuse(worker, exchange, status, &checkin, problem);
         gw_exchange_finish(exchange);
         return;
     }
@@ -365,13 +382,13 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 }
 
 struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
-                                       struct base_str device, struct base_str profile)
+                                       const struct gw_request *request)
 {
     struct base_str none = {NULL, 0};
     struct gw_checkin checkin;
     const char *problem = NULL;
     gw_count(&worker->stats.checkins, 1);
-    if (gw_checkin_read(worker, device, profile, &checkin, &problem) != BASE_OK) {
+    if (gw_checkin_read(worker, request, &checkin, &problem) != BASE_OK) {
         gw_count(&worker->stats.checkins_bad, 1);
         return none;
     }

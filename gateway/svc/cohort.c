@@ -159,7 +159,8 @@ static struct gw_cohort *take_head(struct gw_cohorts *cohorts, uint32_t index)
 }
 
 static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan *plan,
-                               uint64_t hash, struct gw_span block, struct gw_cohort **out_cohort)
+                               uint64_t hash, uint16_t tenant, struct gw_span block,
+                               struct gw_cohort **out_cohort)
 {
     uint32_t index;
     if (!make_room(cohorts) || !take_index(cohorts, &index)) {
@@ -181,6 +182,7 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
     cohorts->bytes += gw_cohort_bytes(cohort);
     cohort->hash = hash;
     cohort->index = index;
+    cohort->tenant = tenant;
     enum base_status status = gw_cohort_refresh(cohorts, cohort, plan);
     if (status != BASE_OK) {
         cohorts->bytes -= gw_cohort_bytes(cohort);
@@ -195,16 +197,16 @@ static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan 
 }
 
 enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_plan *plan,
-                                 const uint8_t *block, size_t size, struct gw_cohort **out_cohort,
-                                 bool *out_created)
+                                 uint16_t tenant, const uint8_t *block, size_t size,
+                                 struct gw_cohort **out_cohort, bool *out_created)
 {
-    uint64_t hash = base_hash64(block, size);
+    uint64_t hash = base_hash64_seed(block, size, tenant);
     *out_created = false;
     if (cohorts->slots != NULL) {
         uint32_t at = (uint32_t)hash & cohorts->slot_mask;
         for (; cohorts->slots[at] != GW_COHORT_NONE; at = (at + 1) & cohorts->slot_mask) {
             struct gw_cohort *cohort = cohorts->items[cohorts->slots[at]];
-            if (cohort->hash != hash || cohort->attrs_size != size ||
+            if (cohort->hash != hash || cohort->tenant != tenant || cohort->attrs_size != size ||
                 memcmp(cohort->attrs, block, size) != 0) {
                 continue;
             }
@@ -215,7 +217,7 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
             return BASE_OK;
         }
     }
-    BASE_TRY(create(cohorts, plan, hash, (struct gw_span){block, size}, out_cohort));
+    BASE_TRY(create(cohorts, plan, hash, tenant, (struct gw_span){block, size}, out_cohort));
     *out_created = true;
     return BASE_OK;
 }

@@ -34,12 +34,14 @@ struct gw_partial {
 // of these, in the order of their priority, of which the first has term, signature and baseline.
 struct gw_cohort_task {
     uint64_t task_id;
-    uint64_t term;      // in the cohort's digest
-    uint64_t signature; // in the cohort's signature
-    uint32_t slot;      // in the plan
-    uint16_t limit;     // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
-    uint8_t open;       // which of the task's open rollouts, GW_OPEN_NONE
-    bool baseline;      // the baseline's target matches
+    uint64_t term;        // in the cohort's digest
+    uint64_t signature;   // in the cohort's signature
+    uint32_t slot;        // in the plan
+    uint16_t limit;       // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t open;         // which of the task's open rollouts, GW_OPEN_NONE
+    bool baseline : 1;    // the baseline's target matches
+    bool quarantined : 1; // kept off the rollout it would follow
+    bool paused : 1;      // that rollout is
 };
 
 struct gw_cohort {
@@ -49,10 +51,12 @@ struct gw_cohort {
     uint32_t attrs_id;   // in the process-wide pool
     uint32_t pins;       // hint streams that refer to it
     uint32_t index;      // its own number
+    uint16_t tenant;     // of its devices
     uint64_t generation; // of the plan it was computed from; 0: none
     uint64_t digest;     // of what every device of it should have
     uint64_t signature;  // of all that decides what its devices are offered: for settled devices
     uint64_t tasks_signature;
+    bool paused; // a rollout that it follows is
     uint32_t task_count;
     uint32_t task_capacity;
     struct gw_cohort_task *tasks; // by ascending task id
@@ -91,13 +95,13 @@ BASE_NODISCARD enum base_status gw_attrs_view(const uint8_t *block, size_t size,
 
 void gw_cohorts_init(struct gw_cohorts *cohorts);
 void gw_cohorts_done(struct gw_cohorts *cohorts);
-// The cohort of an attribute block, up to date with `plan`, valid until the next find. *out_created
-// true when it was not known before (its attrs_id is then the caller's to set). INVALID: malformed
-// attributes; NOMEM.
+// The cohort of an attribute block in a tenant, up to date with `plan`, valid until the next find.
+// *out_created true when it was not known before (its attrs_id is then the caller's to set).
+// INVALID: malformed attributes; NOMEM.
 BASE_NODISCARD enum base_status gw_cohorts_find(struct gw_cohorts *cohorts,
-                                                const struct gw_plan *plan, const uint8_t *block,
-                                                size_t size, struct gw_cohort **out_cohort,
-                                                bool *out_created);
+                                                const struct gw_plan *plan, uint16_t tenant,
+                                                const uint8_t *block, size_t size,
+                                                struct gw_cohort **out_cohort, bool *out_created);
 // Brings a cohort found by index up to date. NULL when there is none.
 struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan *plan,
                                 uint32_t index);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/prng.h"
 #include "policy/bucket.h"
 #include "wire/profile.h"
 
@@ -92,16 +93,20 @@ static bool is_arm(const struct gw_plan_open *open)
     return open->release->arm.to != 0;
 }
 
-// What the task means for devices with these attributes, in at most GW_PLAN_OPEN_MAX entries.
-// Returns how many; 0: nothing.
-static uint32_t evaluate(const struct gw_plan_task *task, const struct pol_attrs *attrs,
-                         struct gw_cohort_task *out)
+// What the task means for devices of this tenant with these attributes, in at most GW_PLAN_OPEN_MAX
+// entries. Returns how many; 0: nothing.
+static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
+                         const struct pol_attrs *attrs, struct gw_cohort_task *out)
 {
+    if (task->tenant != tenant) {
+        return 0;
+    }
     uint64_t flags[1 + GW_PLAN_OPEN_MAX] = {0};
     uint32_t count = 0;
     struct gw_cohort_task first = {
         .task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
-    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
+    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched &&
+        (task->baseline_quarantine == 0 || !gw_release_quarantines(task->baseline, attrs))) {
         first.baseline = true;
         first.term = version_term(task, task->baseline);
         flags[0] = 1;
@@ -113,8 +118,12 @@ static uint32_t evaluate(const struct gw_plan_task *task, const struct pol_attrs
         }
         out[count] = (struct gw_cohort_task){
             .task_id = task->task_id, .slot = task->slot, .open = (uint8_t)i};
-        out[count].limit = open_limit(open, attrs);
-        flags[1 + i] = (uint64_t)1 << 32 | out[count].limit;
+        out[count].quarantined =
+            open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+        out[count].paused = open->state.state == POL_ROLLOUT_PAUSED;
+        out[count].limit = out[count].quarantined ? 0 : open_limit(open, attrs);
+        flags[1 + i] =
+            (uint64_t)1 << 32 | (uint64_t)out[count].quarantined << 33 | out[count].limit;
         count++;
         if (!is_arm(open)) {
             break; // it takes everybody that the ones before did not
@@ -126,11 +135,10 @@ static uint32_t evaluate(const struct gw_plan_task *task, const struct pol_attrs
     if (count == 1 && out[0].limit == POL_BUCKET_COUNT && !is_arm(&task->open[out[0].open])) {
         first.term = version_term(task, task->open[out[0].open].release);
     }
+    if (count == 0) {
+        out[0] = first;
+    }
     out[0].signature = base_hash64_seed(flags, sizeof(flags), task->signature);
-    out[0].task_id = task->task_id;
-    out[0].slot = task->slot;
-    out[0].open = count == 0 ? GW_OPEN_NONE : out[0].open;
-    out[0].limit = count == 0 ? 0 : out[0].limit;
     out[0].term = first.term;
     out[0].baseline = first.baseline;
     return count == 0 ? 1 : count;
@@ -215,7 +223,7 @@ static enum base_status update_task(struct gw_cohorts *cohorts, struct gw_cohort
     uint32_t at = position(cohort, task->task_id);
     cohorts->evaluated++;
     drop_task(cohort, at, task->task_id);
-    return put_task(cohorts, cohort, at, entries, evaluate(task, attrs, entries));
+    return put_task(cohorts, cohort, at, entries, evaluate(task, cohort->tenant, attrs, entries));
 }
 
 // ---- A cohort
@@ -246,7 +254,8 @@ static enum base_status compile(struct gw_cohorts *cohorts, struct gw_cohort *co
     BASE_TRY(gw_plan_index_find(plan->index, attrs, &cohorts->candidates));
     for (uint32_t i = 0; i < cohorts->candidates.count; i++) {
         struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
-        uint32_t count = evaluate(plan->tasks[cohorts->candidates.items[i]], attrs, entries);
+        uint32_t count =
+            evaluate(plan->tasks[cohorts->candidates.items[i]], cohort->tenant, attrs, entries);
         cohorts->evaluated++;
         BASE_TRY(put_task(cohorts, cohort, cohort->task_count, entries, count));
     }
@@ -311,8 +320,10 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
                                       const struct gw_plan *plan)
 {
     uint32_t count = 0;
+    cohort->paused = false;
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
+        cohort->paused = cohort->paused || cohort->tasks[at].paused;
         count += is_partial(&cohort->tasks[at], size, plan) ? size : 0;
         at += size;
     }
@@ -345,7 +356,9 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
         BASE_TRY(compile(cohorts, cohort, &view.attrs, plan));
     }
     BASE_TRY(list_partials(cohorts, cohort, plan));
-    cohort->signature = cohort->tasks_signature + plan->retired_signature;
+    // A device that comes to another tenant is not settled there.
+    cohort->signature =
+        cohort->tasks_signature + plan->retired_signature + base_mix64(cohort->tenant);
     cohort->generation = plan->generation;
     return BASE_OK;
 }
@@ -377,6 +390,7 @@ void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
         const struct gw_release *release = task->open[entries[i].open].release;
         if (pol_arm_has(&release->arm, facts->device_id)) {
             facts->open = &task->open[entries[i].open];
+            facts->quarantined = entries[i].quarantined;
             facts->admitted = entries[i].limit > 0 &&
                               pol_bucket(facts->device_id, release->salt) < entries[i].limit;
             return;

@@ -38,15 +38,20 @@ BASE_NODISCARD enum base_status gw_background_post(struct gw_worker *worker,
 // ---- The seam to the operator API
 // -----------------------------------------------------------------------------------------------
 
-// Answers one request under /api/v1/, on the worker's thread; authorisation has been checked. Must
-// end in exactly one gw_exchange_finish, now or after a control call.
-typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
+struct gw_actor; // svc/operators.h
+
+// Answers one request under /api/v1/, on the worker's thread. `actor` is who sent it, valid during
+// the call; NULL: the reply says already why it is refused, and it has to be noted and finished.
+// Must end in exactly one gw_exchange_finish, now or after a control call.
+typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange,
+                          const struct gw_actor *actor);
 
 // Before the first worker is made. Without it /api/v1/ answers 404.
 void gw_core_set_api(struct gw_core *core, gw_api_fn handle);
 
 // The same for hawkBit's device API, /TENANT/controller/v1/...; it checks who asks by itself.
-void gw_core_set_ddi(struct gw_core *core, gw_api_fn handle);
+typedef void (*gw_ddi_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle);
 
 struct gw_core *gw_worker_core(struct gw_worker *worker);
 // The secret of hawkBit's device API; empty: it is off.
@@ -57,5 +62,11 @@ uint32_t gw_core_checkin_interval_s(const struct gw_core *core);
 const struct base_clock_port *gw_core_clock(const struct gw_core *core);
 // Seconds told to a client that is sent away.
 uint32_t gw_core_retry_after_s(const struct gw_core *core);
+// A number for a request, to find it again in logs; unlike any other of this process.
+uint64_t gw_core_request_id(struct gw_core *core);
+// Wall clock of the core's time line, in microseconds.
+uint64_t gw_core_time_us(const struct gw_core *core);
+// May one more refusal of a stranger be written to the audit log? There is a rate.
+bool gw_core_may_note_stranger(struct gw_core *core);
 
 #endif

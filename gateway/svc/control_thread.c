@@ -64,6 +64,7 @@ static void *control_main(void *arg)
         if (now_us >= core->control.next_tick_us) {
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
             (void)gw_rollouts_tick(core);
+            gw_operators_flush(core);
             if (gw_director_is_due(core)) {
                 gw_core_publish(core);
             }

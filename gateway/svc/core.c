@@ -5,6 +5,8 @@
 #include "svc/causes.h"
 #include "svc/core_private.h"
 
+#include "base/prng.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #define TICK_MS_DEFAULT            500u
 #define CHECKIN_INTERVAL_S_DEFAULT 300u
 #define RETRY_AFTER_S_DEFAULT      5u
+#define ENROLL_RATE_DEFAULT        200u
 
 uint64_t gw_core_now_us(const struct gw_core *core)
 {
@@ -33,6 +36,17 @@ uint32_t gw_core_retry_after_s(const struct gw_core *core)
     return core->retry_after_s;
 }
 
+uint64_t gw_core_request_id(struct gw_core *core)
+{
+    uint64_t number = atomic_fetch_add_explicit(&core->requests, 1, memory_order_relaxed);
+    return base_mix64(core->wall_origin_us ^ core->clock.mono_us(core->clock.ctx) ^ number << 44);
+}
+
+uint64_t gw_core_time_us(const struct gw_core *core)
+{
+    return gw_core_now_us(core);
+}
+
 void gw_core_set_api(struct gw_core *core, gw_api_fn handle)
 {
     core->api = handle;
@@ -48,9 +62,14 @@ uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
     return core->checkin_interval_s;
 }
 
-void gw_core_set_ddi(struct gw_core *core, gw_api_fn handle)
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle)
 {
     core->ddi = handle;
+}
+
+uint64_t gw_core_root_expires_s(const struct gw_core *core)
+{
+    return atomic_load_explicit(&core->director.root_expires_seen, memory_order_relaxed);
 }
 
 void gw_core_set_ready(struct gw_core *core, bool ready)
@@ -89,6 +108,10 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->retry_after_s =
         options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
     core->control_thread = options->control_thread;
+    core->device_auth_required = options->device_auth_required;
+    core->enroll_rate_per_s =
+        options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;
+    core->random = options->random;
     core->director.signer = options->signer;
     core->director.timestamp_life_s =
         options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
@@ -114,6 +137,14 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_attr_pool_new(&core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
+    BASE_TRY(gw_operators_new(&core->operators));
+    BASE_TRY(gw_credentials_new(&core->credentials));
+    BASE_TRY(gw_audit_new(&core->audit));
+    BASE_TRY(gw_answers_new(&core->answers));
+    BASE_TRY(gw_operators_load(core, error));
+    BASE_TRY(gw_credentials_load(core, error));
+    BASE_TRY(gw_answers_load(core, error));
+    BASE_TRY(gw_audit_load(core, error));
     BASE_TRY(gw_watch_new(core, &core->watch));
     BASE_TRY(gw_catalog_load(core, error));
     BASE_TRY(gw_rollouts_load(core, error));
@@ -185,6 +216,10 @@ void gw_core_free(struct gw_core *core)
     gw_catalog_done(core);
     gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
+    gw_operators_free(core->operators);
+    gw_credentials_free(core->credentials);
+    gw_audit_free(core->audit);
+    gw_answers_free(core->answers);
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
     gw_tally_free(core->tally);
@@ -230,6 +265,12 @@ static void run_wake(struct gw_message *message)
         worker->plan = plan;
         gw_hints_plan_changed(worker);
     }
+    uint64_t revocations = atomic_load_explicit(&worker->core->revocations, memory_order_acquire);
+    if (revocations != worker->revocations_seen) {
+        worker->revocations_seen = revocations;
+        worker->walk_revoked = true;
+        gw_hints_plan_changed(worker);
+    }
     gw_hints_walk(worker);
 }
 
@@ -247,7 +288,8 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     worker->wake.run = run_wake;
     pthread_mutex_init(&worker->inbox_lock, NULL);
     gw_cohorts_init(&worker->cohorts);
-    gw_worker_on_hint(worker, NULL, NULL);
+    gw_worker_on_hint(worker, NULL, NULL, NULL);
+    worker->revocations_seen = atomic_load_explicit(&core->revocations, memory_order_acquire);
     pthread_mutex_lock(&core->workers_lock);
     bool room = core->worker_count < GW_WORKERS_MAX;
     if (room) {

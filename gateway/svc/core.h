@@ -41,8 +41,11 @@ struct gw_core_options {
     uint32_t hint_rate_per_s;    // hinted devices come no faster than this, in all; 0: all at once
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
-    struct base_str ddi_token;   // GatewayToken of hawkBit's device API; empty: it is off
-    struct base_str admin_token; // bearer token for /api/v1; empty: only loopback may use it
+    struct base_str admin_token; // bearer token for /api/v1; empty: loopback needs none
+    bool device_auth_required;   // devices need a credential or a client certificate
+    uint32_t enroll_rate_per_s;  // enrolments; 0 takes 200
+    struct base_random_port random;      // unpredictable; `next` NULL: no token can be made
+    struct base_str ddi_token;           // GatewayToken of hawkBit's device API; empty: it is off
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
     uint32_t timestamp_life_s;           // 0 takes 86,400
     uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
@@ -79,7 +82,7 @@ bool gw_worker_owns_path(const struct gw_worker *worker, struct base_str path);
 // Value for `walle-offer` on a proxied business response to a request that carried walle-device and
 // walle-profile: base64url text in the arena, empty when there is no news. Fast path, no I/O.
 struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
-                                       struct base_str device, struct base_str profile);
+                                       const struct gw_request *request);
 
 // ---- Hint streams
 // -------------------------------------------------------------------------------------------------
@@ -101,8 +104,12 @@ struct gw_hint {
 // (buffer full); the core tries again later. The stream must not be unsubscribed during the call.
 typedef bool (*gw_hint_fn)(void *ctx, struct gw_hint *hint, struct base_str text);
 
-// The transport registers its writer once per worker.
-void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx);
+// Called by the core on the worker's thread when this stream has to end (its device was revoked):
+// it closes after what is pending, later than the call.
+typedef void (*gw_hint_end_fn)(void *ctx, struct gw_hint *hint);
+
+// The transport registers its writer, and what ends a stream, once per worker.
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, gw_hint_end_fn end, void *ctx);
 // After a GW_REPLY_STREAM reply the transport subscribes the stream, and unsubscribes it when it
 // closes.
 void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exchange,
@@ -138,6 +145,9 @@ struct gw_transport_stats {
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
 void gw_worker_latency(struct gw_worker *worker,
                        uint64_t latency_us); // request received to reply handed over
+// When the newest root of devices runs out, in Unix seconds; 0: there is none. Any thread.
+#define GW_ROOT_WARN_S (30u * 86400u) // a root that expires within is to be warned about
+uint64_t gw_core_root_expires_s(const struct gw_core *core);
 // Readiness for /readyz: false while draining.
 void gw_core_set_ready(struct gw_core *core, bool ready);
 

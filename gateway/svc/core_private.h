@@ -11,12 +11,16 @@
 
 #include "store/bell.h"
 #include "store/store.h"
+#include "svc/answers.h"
 #include "svc/attr_pool.h"
+#include "svc/audit.h"
 #include "svc/cohort.h"
 #include "svc/call_queue.h"
 #include "svc/control.h"
+#include "svc/credentials.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
+#include "svc/operators.h"
 #include "svc/director.h"
 #include "svc/plan.h"
 #include "svc/reply.h"
@@ -58,6 +62,9 @@ struct gw_rollout {
     uint64_t observed_us;
     enum pol_verdict observed_verdict;
     enum pol_reason observed_reason;
+    uint32_t quarantine_count;
+    struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
+    uint64_t segments_asked; // failures of the stage when its segments were last looked at
     struct pol_pace_state pace;
     bool paced;             // the next two are set
     uint64_t paced_offers;  // of the release when pacing began in this process
@@ -70,6 +77,7 @@ struct gw_task {
     uint32_t slot;        // in plans: the number of slots there were when it came
     uint32_t shadow_slot; // ... of its shadows; 0: it never had one
     char name[WIRE_TASK_NAME_MAX + 1];
+    uint16_t tenant;
     uint64_t created_s;
     uint64_t release_counter;
     struct gw_rollout *baseline;
@@ -120,10 +128,13 @@ struct gw_core {
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    bool device_auth_required;
+    uint32_t enroll_rate_per_s;
+    struct base_random_port random; // strong; `next` NULL: none
     char *ddi_token;
     size_t ddi_token_bytes;
     gw_api_fn api;
-    gw_api_fn ddi; // NULL: its paths belong to the upstream
+    gw_ddi_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;
 
     struct gw_store *store;
@@ -131,6 +142,10 @@ struct gw_core {
     struct gw_attr_pool *pool;
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
+    struct gw_operators *operators;
+    struct gw_credentials *credentials;
+    struct gw_audit *audit;     // the control thread's
+    struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
     struct gw_control control;
     struct gw_background background;
@@ -150,7 +165,10 @@ struct gw_core {
     _Atomic uint64_t reports_unknown;
     _Atomic uint64_t records_corrupt;
     _Atomic uint64_t decisions;
-    _Atomic uint64_t pages; // stages that got no data for too long
+    _Atomic uint64_t revocations;     // of devices, since the start
+    _Atomic uint64_t access_failures; // wrong or missing tokens
+    _Atomic uint64_t requests;        // of the operator API, for their ids
+    _Atomic uint64_t pages;           // stages that got no data for too long
 };
 
 // Microseconds that never go backwards while the process lives and continue, by the wall clock,
@@ -202,11 +220,14 @@ struct gw_worker {
     uint32_t touch_count;
 
     gw_hint_fn hint_write;
+    gw_hint_end_fn hint_end;
     void *hint_ctx;
     struct gw_hint *hints;
     struct gw_hint *walk_at; // next stream of the walk under way
     bool walking;
-    bool walk_again; // a stream's buffer was full
+    bool walk_again;           // a stream's buffer was full
+    bool walk_revoked;         // this walk ends the streams of revoked devices
+    uint64_t revocations_seen; // of the core's
     uint64_t hint_count;
     uint64_t hint_place_ns; // monotonic time the next hinted device may come
     uint32_t hint_peers;    // workers that share the rate

@@ -442,6 +442,21 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
     return mark != NULL;
 }
 
+bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    bool under_way = false;
+    struct shard *shard = shard_lock(table, device_id, &hash);
+    struct entry *entry = find(shard, hash, device_id);
+    for (uint32_t i = 0; entry != NULL && i < entry->mark_count; i++) {
+        const struct gw_device_mark *mark = mark_at(entry, i);
+        under_way = under_way || (mark->bits | GW_OUTCOME_DOWNLOADED) ==
+                                     (GW_OUTCOME_OFFERED | GW_OUTCOME_DOWNLOADED);
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return under_way;
+}
+
 void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout)
 {
     uint64_t hash;

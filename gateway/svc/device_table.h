@@ -80,6 +80,8 @@ bool gw_device_table_touch_settled(struct gw_device_table *table,
 // What the device has to do with a rollout. False: nothing.
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                           struct gw_device_mark *out);
+// Was it offered an open rollout, and has not activated it or ended with it?
+bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id);
 // Told that it may try again; counts once for each failure.
 void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout);
 // Offered an open rollout. True when that is news (a device that was its control is none any more).

@@ -50,6 +50,8 @@ struct gw_device_view {
     uint64_t first_seen_s;
     uint64_t last_seen_s;
     uint32_t epoch;
+    uint16_t tenant;
+    uint8_t credential; // enum gw_credential_state
     uint64_t report_seq;
     struct wire_attrs attrs; // texts borrowed from attrs_bytes below: copy the view by pointer only
     uint8_t attrs_bytes[WIRE_ATTRS_BYTES_MAX];

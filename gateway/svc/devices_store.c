@@ -237,6 +237,8 @@ static void view_device(struct gw_core *core, uint64_t device_id,
 {
     memset(out, 0, sizeof(*out));
     out->device_id = device_id;
+    out->tenant = gw_credentials_tenant(core->credentials, device_id);
+    out->credential = (uint8_t)gw_credentials_state(core->credentials, device_id);
     if (record != NULL) {
         out->first_seen_s = record->first_seen_s;
         out->last_seen_s = record->last_seen_s;
@@ -270,7 +272,10 @@ enum base_status gw_device_get(struct gw_core *core, uint64_t device_id, struct 
     }
     gw_store_read_end(read);
     struct gw_device_snapshot snapshot;
-    if (status == BASE_ERR_NOT_FOUND && gw_device_table_get(core->table, device_id, &snapshot)) {
+    // Seen but not yet stored, or enrolled and never seen.
+    bool known = gw_device_table_get(core->table, device_id, &snapshot) ||
+                 gw_credentials_state(core->credentials, device_id) != GW_CREDENTIAL_NONE;
+    if (status == BASE_ERR_NOT_FOUND && known) {
         view_device(core, device_id, NULL, out);
         return BASE_OK;
     }

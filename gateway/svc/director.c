@@ -28,25 +28,20 @@ void gw_meta_unref(struct gw_meta *meta)
         return;
     }
     for (uint32_t i = 0; i < meta->root_count; i++) {
-        free(meta->roots[i].data);
+        gw_blob_release(meta->roots[i]);
     }
     for (uint32_t i = 0; i < meta->scenario_count; i++) {
-        free(meta->snapshots[i].data);
+        gw_blob_release(meta->snapshots[i]);
     }
     free(meta->roots);
-    free(meta->timestamp.data);
+    gw_blob_release(meta->timestamp);
     free(meta);
 }
 
-static enum base_status bytes_copy(const uint8_t *bytes, size_t size, struct gw_meta_bytes *out)
+static enum base_status blob_of(const uint8_t *bytes, size_t size, struct gw_blob **out)
 {
-    out->data = malloc(size);
-    if (out->data == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    memcpy(out->data, bytes, size);
-    out->size = size;
-    return BASE_OK;
+    *out = gw_blob_of(bytes, size);
+    return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
 enum base_status gw_director_sign(const struct gw_signer_port *signer, enum gw_online_role role,
@@ -223,7 +218,7 @@ static uint64_t snapshot_life_s(const struct gw_director *director)
 
 static enum base_status scenario_sign(const struct gw_director *director,
                                       const struct gw_director_scenario *scenario,
-                                      struct draft *draft, struct gw_meta_bytes *out)
+                                      struct draft *draft, struct gw_blob **out)
 {
     struct wire_snapshot snapshot = {
         .scenario = base_str_of(scenario->name),
@@ -239,7 +234,7 @@ static enum base_status scenario_sign(const struct gw_director *director,
     BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_SNAPSHOT, WIRE_ENVELOPE_TYPE_SNAPSHOT,
                               draft->payload, payload, draft->envelope, WIRE_SNAPSHOT_BYTES_MAX,
                               &size));
-    return bytes_copy(draft->envelope, size, out);
+    return blob_of(draft->envelope, size, out);
 }
 
 // The entries of a scenario, side by side. `scratch` holds them.
@@ -308,15 +303,17 @@ static enum base_status sign_timestamp(const struct gw_director *director, struc
         struct wire_timestamp_scenario *scenario = &timestamp.scenarios[i];
         scenario->name = base_str_of(meta->scenarios[i]);
         scenario->version = director->scenarios[i].version;
-        scenario->bytes = meta->snapshots[i].size;
-        gw_sha256(meta->snapshots[i].data, meta->snapshots[i].size, &scenario->digest);
+        size_t bytes = 0;
+        const uint8_t *data = gw_blob_bytes(meta->snapshots[i], 0, &bytes);
+        scenario->bytes = bytes;
+        gw_sha256(data, bytes, &scenario->digest);
     }
     qsort(timestamp.scenarios, timestamp.scenario_count, sizeof(timestamp.scenarios[0]),
           compare_scenarios);
     BASE_TRY(wire_timestamp_encode(&timestamp, payload, sizeof(payload), &payload_bytes));
     BASE_TRY(gw_director_sign(director->signer, GW_ONLINE_TIMESTAMP, WIRE_ENVELOPE_TYPE_TIMESTAMP,
                               payload, payload_bytes, envelope, sizeof(envelope), &size));
-    return bytes_copy(envelope, size, &meta->timestamp);
+    return blob_of(envelope, size, &meta->timestamp);
 }
 
 static enum base_status meta_fill(const struct gw_director *director, const struct listing *listing,
@@ -341,7 +338,7 @@ static enum base_status meta_fill(const struct gw_director *director, const stru
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < director->root_count; i++) {
-        BASE_TRY(bytes_copy(director->roots[i].data, director->roots[i].size, &meta->roots[i]));
+        BASE_TRY(blob_of(director->roots[i].data, director->roots[i].size, &meta->roots[i]));
         meta->root_count++;
     }
     return sign_timestamp(director, meta);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "svc/blob.h"
 #include "svc/signer.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
@@ -17,10 +18,9 @@
 #include <stdatomic.h>
 
 #define GW_ROOTS_MAX            1024u
-#define GW_TIMESTAMP_LIFE_S     86400u         // default
-#define GW_SNAPSHOT_LIFE_FACTOR 7u             // snapshots live so many timestamps long
-#define GW_LEASE_S              900u           // default
-#define GW_ROOT_WARN_S          (30u * 86400u) // a root that expires within is warned about
+#define GW_TIMESTAMP_LIFE_S     86400u // default
+#define GW_SNAPSHOT_LIFE_FACTOR 7u     // snapshots live so many timestamps long
+#define GW_LEASE_S              900u   // default
 #define GW_TRUST_REASON_MAX     200u
 #define GW_TRUST_BY_MAX         64u
 
@@ -38,12 +38,12 @@ struct gw_meta {
     _Atomic uint32_t refs;
     uint64_t timestamp_version;
     uint32_t lease_s;
-    struct gw_meta_bytes timestamp;
+    struct gw_blob *timestamp;
     uint32_t root_count;
     uint64_t root_first; // version of roots[0]
-    struct gw_meta_bytes *roots;
+    struct gw_blob **roots;
     uint32_t scenario_count;
-    struct gw_meta_bytes snapshots[WIRE_TIMESTAMP_SCENARIOS_MAX];
+    struct gw_blob *snapshots[WIRE_TIMESTAMP_SCENARIOS_MAX];
     char scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX][WIRE_SCENARIO_MAX + 1];
     uint32_t kill_count;
     uint64_t kill_ids[WIRE_TIMESTAMP_KILLS_MAX]; // version ids

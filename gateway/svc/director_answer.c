@@ -88,24 +88,24 @@ bool gw_director_concerns(const struct gw_meta *meta, const struct gw_checkin *c
 
 // ---- GET /v1/meta/...
 
-static const struct gw_meta_bytes *find_snapshot(const struct gw_meta *meta, struct base_str name)
+static struct gw_blob *find_snapshot(const struct gw_meta *meta, struct base_str name)
 {
     for (uint32_t i = 0; i < meta->scenario_count; i++) {
         if (base_str_equal(base_str_of(meta->scenarios[i]), name)) {
-            return &meta->snapshots[i];
+            return meta->snapshots[i];
         }
     }
     return NULL;
 }
 
-static const struct gw_meta_bytes *find_root(const struct gw_meta *meta, struct base_str text)
+static struct gw_blob *find_root(const struct gw_meta *meta, struct base_str text)
 {
     uint64_t version = 0;
     if (base_str_u64(text, &version) != BASE_OK || version < meta->root_first ||
         version - meta->root_first >= meta->root_count) {
         return NULL;
     }
-    return &meta->roots[version - meta->root_first];
+    return meta->roots[version - meta->root_first];
 }
 
 static struct base_str behind(struct base_str path, const char *prefix)
@@ -118,24 +118,25 @@ void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_meta *meta = worker->meta;
     struct base_str path = exchange->request.path;
-    const struct gw_meta_bytes *found = NULL;
+    struct gw_reply *reply = &exchange->reply;
+    struct gw_blob *found = NULL;
     if (meta != NULL && base_str_starts(path, BASE_STR(ROOT_PREFIX))) {
         found = find_root(meta, behind(path, ROOT_PREFIX));
     } else if (meta != NULL && base_str_starts(path, BASE_STR(SNAPSHOT_PREFIX))) {
         found = find_snapshot(meta, behind(path, SNAPSHOT_PREFIX));
     } else if (meta != NULL && base_str_equal(path, BASE_STR(META_PREFIX "timestamp"))) {
-        found = &meta->timestamp;
+        found = meta->timestamp;
     }
-    // Copied: the metadata may be replaced before the transport has sent it.
-    const void *copy =
-        found != NULL ? base_arena_copy(exchange->arena, found->data, found->size) : NULL;
     if (found == NULL) {
         gw_reply_problem(exchange, 404, "no such metadata");
-    } else if (copy == NULL) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
     } else {
-        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), copy, found->size);
-        gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR("no-cache"));
+        gw_reply_status(exchange, 200);
+        gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
+        gw_reply_header(reply, BASE_STR("cache-control"), BASE_STR("no-cache"));
+        reply->kind = GW_REPLY_BLOB;
+        reply->blob = gw_blob_ref(found); // the metadata may be replaced before it is sent
+        reply->blob_from = 0;
+        reply->blob_bytes = gw_blob_size(found);
     }
     gw_exchange_finish(exchange);
 }

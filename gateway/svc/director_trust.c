@@ -41,7 +41,7 @@ static enum base_status row_put(struct gw_core *core, struct gw_key key, const u
 {
     struct row_op row = {
         .op = {.urgent = true, .apply = row_apply}, .key = key, .bytes = bytes, .size = size};
-    return gw_store_submit_wait(core->store, &row.op);
+    return gw_audit_submit_wait(core, &row.op);
 }
 
 static void text_put(struct base_writer *writer, struct base_str text, size_t max)

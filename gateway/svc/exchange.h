@@ -43,11 +43,19 @@ struct gw_request {
     struct base_str if_range;
     struct base_str authorization;
     struct base_str content_type;
+    struct base_str if_match;
     struct base_str idempotency_key;
+    struct base_str credential; // walle-credential: of a device
+    struct base_str tenant;     // walle-tenant: in which an operator of all tenants acts
     const uint8_t *body;
     size_t body_bytes;
+    uint64_t peer; // hash of the peer's address, for limits
     bool loopback; // the peer is on this machine
-    bool secure;   // over TLS
+    // The peer showed a client certificate that verified and names a device.
+    bool has_certificate;
+    uint64_t certificate_device;
+    struct base_str certificate_tenant; // its organisation; empty: none named
+    bool secure;                        // over TLS
 };
 
 struct gw_header {

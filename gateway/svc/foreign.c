@@ -109,7 +109,6 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
                                     struct gw_foreign_want *out)
 {
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
-    char device[WIRE_DEVICE_HEX + 1];
     size_t size = 0;
     const char *problem = NULL;
     *out = (struct gw_foreign_want){0};
@@ -121,10 +120,15 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
         return BASE_ERR_NOMEM;
     }
     struct base_str profile = {text, base_b64_encode(bytes, size, text)};
-    wire_device_hex(view->device_id, device);
-    struct base_str id = {device, WIRE_DEVICE_HEX};
     gw_count(&worker->stats.checkins, 1);
-    BASE_TRY(gw_checkin_read(worker, id, profile, checkin, &problem));
+    // Who speaks for it was checked at the door; it must not be one of the devices that speak for
+    // themselves, or that was shut out.
+    checkin->device_id = view->device_id;
+    checkin->tenant = GW_TENANT_DEFAULT;
+    if (gw_credentials_state(worker->core->credentials, view->device_id) != GW_CREDENTIAL_NONE) {
+        return BASE_ERR_DENIED;
+    }
+    BASE_TRY(gw_checkin_profile(worker, profile, checkin, &problem));
     checkin->no_shadows = true;
     bool current = gw_checkin_current(worker, checkin);
     gw_worker_flush_touches(worker); // its next request must find these attributes
@@ -146,5 +150,5 @@ void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
         .count = count,
     };
     memcpy(report.outcomes, outcomes, count * sizeof(outcomes[0]));
-    gw_report_submit(worker, exchange, &report, ok_status);
+    gw_report_submit(worker, exchange, &report, GW_TENANT_DEFAULT, ok_status);
 }

@@ -19,12 +19,9 @@ void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
     const char *problem = NULL;
-    enum base_status status = gw_checkin_read(worker, exchange->request.device,
-                                              exchange->request.profile, &checkin, &problem);
-    if (base_status_is_resource(status)) {
-        gw_reply_busy(exchange, worker->core->retry_after_s);
-    } else if (status != BASE_OK) {
-        gw_reply_problem(exchange, 400, "%s", problem);
+    enum base_status status = gw_checkin_read(worker, &exchange->request, &checkin, &problem);
+    if (status != BASE_OK) {
+        gw_checkin_refuse(worker, exchange, status, &checkin, problem);
     } else {
         gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
                         gw_core_now_s(worker->core));
@@ -35,9 +32,10 @@ void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     gw_exchange_finish(exchange);
 }
 
-void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, gw_hint_end_fn end, void *ctx)
 {
     worker->hint_write = write;
+    worker->hint_end = end;
     worker->hint_ctx = ctx;
     worker->hint_peers = 1;
 }
@@ -102,7 +100,11 @@ static bool consider(struct gw_worker *worker, struct gw_hint *hint)
     bool settled = cohort != NULL && expected != hint->digest &&
                    gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
                                            cohort->signature);
-    if (expected != hint->digest && !settled) {
+    // A device that is on its way to what is paused now learns by a check-in that the offer is
+    // gone.
+    bool withdrawn = cohort != NULL && cohort->paused &&
+                     gw_device_table_under_way(worker->core->table, hint->device_id);
+    if ((expected != hint->digest && !settled) || withdrawn) {
         if (!write_hint(worker, hint)) {
             return false;
         }
@@ -134,6 +136,11 @@ void gw_hints_walk(struct gw_worker *worker)
     for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
         struct gw_hint *hint = worker->walk_at;
         worker->walk_at = hint->next; // before the write, which may end the stream
+        if (worker->walk_revoked && worker->hint_end != NULL &&
+            gw_credentials_revoked(worker->core->credentials, hint->device_id)) {
+            worker->hint_end(worker->hint_ctx, hint);
+            continue;
+        }
         if (!consider(worker, hint)) {
             worker->walk_again = true;
         }
@@ -142,6 +149,7 @@ void gw_hints_walk(struct gw_worker *worker)
         gw_worker_wake(worker);
     } else {
         worker->walking = false;
+        worker->walk_revoked = false;
     }
 }
 
@@ -155,8 +163,7 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     hint->plan_seen = (uint32_t)worker->plan->generation;
     bool news = false;
     uint64_t expected = 0;
-    if (gw_checkin_read(worker, exchange->request.device, exchange->request.profile, &checkin,
-                        &problem) == BASE_OK) {
+    if (gw_checkin_read(worker, &exchange->request, &checkin, &problem) == BASE_OK) {
         hint->device_id = checkin.device_id;
         hint->digest = checkin.profile.digest;
         hint->cohort = checkin.cohort->index;

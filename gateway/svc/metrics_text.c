@@ -152,6 +152,24 @@ static void add_workers(struct text *text, struct gw_core *core)
     pthread_mutex_unlock(&core->workers_lock);
 }
 
+static void add_access(struct text *text, struct gw_core *core)
+{
+    uint64_t entries = 0;
+    struct wire_sha256 head;
+    gw_audit_head(core, &entries, &head);
+    value(text, "access_failures_total", "counter", "Wrong tokens, of operators and enrolments.",
+          atomic_load_explicit(&core->access_failures, memory_order_relaxed));
+    value(text, "device_credentials", "gauge", "Devices made known.",
+          gw_credentials_count(core->credentials));
+    value(text, "device_credentials_bytes", "gauge", "Memory of their table.",
+          gw_credentials_bytes(core->credentials));
+    value(text, "device_revocations_total", "counter", "Devices revoked.",
+          atomic_load_explicit(&core->revocations, memory_order_relaxed));
+    value(text, "audit_entries", "counter", "Entries of the audit log.", entries);
+    value(text, "audit_failures_total", "counter", "Entries that could not be written at once.",
+          gw_audit_failures(core));
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     struct gw_store_stats store;
@@ -214,6 +232,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else {
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
+        add_access(&text, worker->core);
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }
     gw_exchange_finish(exchange);

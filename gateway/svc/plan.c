@@ -37,7 +37,7 @@ static void task_unref(struct gw_plan_task *task)
 static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b)
 {
     return a->release == b->release && a->state.state == b->state.state &&
-           a->state.stage_index == b->state.stage_index &&
+           a->state.stage_index == b->state.stage_index && a->quarantine == b->quarantine &&
            a->state.stage_failed == b->state.stage_failed; // leases end with it
 }
 
@@ -45,6 +45,7 @@ static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
     bool same = a->task_id == b->task_id && a->shadow == b->shadow && a->baseline == b->baseline &&
+                a->baseline_quarantine == b->baseline_quarantine &&
                 a->open_count == b->open_count && a->retired_count == b->retired_count;
     for (uint32_t i = 0; same && i < a->open_count; i++) {
         same = same_open(&a->open[i], &b->open[i]);
@@ -59,10 +60,10 @@ static void sign_task(struct gw_plan_task *task)
 {
     uint64_t facts[2 + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
     uint64_t retired[1 + GW_PLAN_RETIRED_MAX] = {task->task_id};
-    facts[1] = task->baseline != NULL ? task->baseline->id : 0;
+    facts[1] = (task->baseline != NULL ? task->baseline->id : 0) ^ task->baseline_quarantine;
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_plan_open *open = &task->open[i];
-        facts[2 + 2 * i] = open->release->id;
+        facts[2 + 2 * i] = open->release->id ^ open->quarantine;
         facts[3 + 2 * i] = (uint64_t)open->state.state << 32 | open->state.stage_index;
     }
     for (uint32_t i = 0; i < task->retired_count; i++) {
@@ -404,10 +405,24 @@ const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
     return NULL;
 }
 
+// Out of a release that its segment is kept off, by the release's own way back.
+static struct gw_want leave_open(const struct gw_device_facts *facts)
+{
+    const struct gw_release *release = facts->open->release;
+    struct gw_want want = {.version_id = release->revert_version_id, .release = release};
+    if (facts->counter <= release->release_counter + 1) {
+        want.statement = &release->revert;
+    }
+    return want;
+}
+
 struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                               const struct pol_attrs *attrs)
 {
     const struct gw_plan_open *open = facts->open;
+    if (open != NULL && facts->quarantined && facts->have == open->release->version_id) {
+        return leave_open(facts);
+    }
     if (open != NULL && facts->admitted && open->release->version_id != facts->blocked) {
         // While paused nobody new is offered it, and who has it keeps it.
         bool paused = open->state.state == POL_ROLLOUT_PAUSED;

@@ -19,6 +19,7 @@
 struct gw_plan_open {
     struct gw_release *release;
     struct pol_rollout state; // RUNNING or PAUSED
+    uint64_t quarantine;      // signature of the segments that are kept off it
     bool shadow;              // offered as a shadow, by the stage it is in
 };
 
@@ -27,9 +28,11 @@ struct gw_plan_task {
     uint32_t slot;               // in the plan: the same for as long as the process lives
     uint64_t task_id;            // of a task's shadows it is wire_shadow_task_id
     bool shadow;                 // these are a task's shadows: no baseline, nothing retired
+    uint16_t tenant;             // whose devices get it
     uint64_t signature;          // of all that decides what its devices are offered
     uint64_t retired_signature;  // of the retired releases; 0: none
     struct gw_release *baseline; // last completed; NULL: none
+    uint64_t baseline_quarantine;
     uint32_t open_count;
     struct gw_plan_open open[GW_PLAN_OPEN_MAX]; // a device follows the first that targets it
     uint32_t retired_count;
@@ -87,6 +90,7 @@ struct gw_device_facts {
     bool baseline_matched;           // the baseline's target
     const struct gw_plan_open *open; // the rollout that it follows; NULL: none
     bool admitted;                   // by that, were it running
+    bool quarantined;                // kept off that: a device that has it goes back
     uint64_t have;                   // version it runs; 0: none
     uint64_t blocked;                // version it refuses; 0: none
     uint64_t counter;                // highest release counter it accepted; 0: not known

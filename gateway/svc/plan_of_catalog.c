@@ -35,6 +35,7 @@ static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
     }
     struct gw_plan_open *to = &out->open[out->open_count++];
     to->release = open->release;
+    to->quarantine = gw_release_quarantine_signature(open->release);
     to->state = open->state;
     to->shadow = out->shadow;
     if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
@@ -50,6 +51,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     const struct parts *parts = ctx;
     const struct gw_task *task = parts->items[i].task;
     out->task_id = parts->items[i].task_id;
+    out->tenant = task->tenant;
     out->shadow = parts->items[i].shadow;
     out->slot = out->shadow ? task->shadow_slot : task->slot;
     for (uint32_t k = 0; k < task->open_count; k++) {
@@ -61,6 +63,7 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     if (task->baseline != NULL &&
         !gw_director_kills(parts->core, &task->baseline->release->manifest)) {
         out->baseline = task->baseline->release;
+        out->baseline_quarantine = gw_release_quarantine_signature(out->baseline);
     }
     for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
         out->retired[out->retired_count++] = task->retired[k]->release;

@@ -87,6 +87,13 @@ static void count_stages(struct preview *preview, const struct block *block, uin
 static void see_device(void *ctx, struct gw_device_visit *visit)
 {
     struct preview *preview = ctx;
+    struct gw_credentials *credentials = preview->core->credentials;
+    uint16_t tenant = gw_credentials_count(credentials) > 0
+                          ? gw_credentials_tenant(credentials, visit->device_id)
+                          : GW_TENANT_DEFAULT;
+    if (tenant != preview->spec->tenant) {
+        return;
+    }
     uint32_t id = visit->attrs_id < preview->block_count ? visit->attrs_id : 0;
     struct block *block = &preview->blocks[id];
     if (!block->known) {

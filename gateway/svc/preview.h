@@ -20,6 +20,7 @@ struct gw_core;
 
 // Borrowed during the call.
 struct gw_preview_spec {
+    uint16_t tenant; // whose devices are looked at
     struct pol_target target;
     const struct pol_stage *stages; // kind, max_bucket, audience
     uint32_t stage_count;           // 0..POL_STAGES_MAX

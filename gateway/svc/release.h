@@ -44,8 +44,11 @@ struct gw_release {
     // and taken by workers. Negative or 0: none now.
     _Atomic int64_t offers_left;
     _Atomic uint64_t offers_made; // by this process, each device once
-    struct base_arena arena;      // all of the above that is pointed to
-    const uint8_t *spec;          // the stored bytes, in the arena
+    // Segments that are kept off it; 0: none. Written by the control thread alone, before the plan
+    // that tells of it is published.
+    _Atomic uint64_t quarantine[GW_QUARANTINE_MAX];
+    struct base_arena arena; // all of the above that is pointed to
+    const uint8_t *spec;     // the stored bytes, in the arena
     size_t spec_bytes;
 };
 
@@ -72,6 +75,10 @@ bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
 #define GW_OFFERS_UNLIMITED INT64_MAX
 // One offer of those left. False: none is.
 bool gw_release_take_offer(struct gw_release *release);
+// Is a device with these attributes kept off the release?
+bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs);
+// Of what is in quarantine: plans differ when it does. 0: nothing is.
+uint64_t gw_release_quarantine_signature(const struct gw_release *release);
 void gw_release_return_offer(struct gw_release *release);
 
 #endif

@@ -558,3 +558,29 @@ void gw_release_return_offer(struct gw_release *release)
         atomic_fetch_add_explicit(&release->offers_left, 1, memory_order_relaxed);
     }
 }
+
+bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs)
+{
+    uint64_t segment = 0;
+    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
+        uint64_t out = atomic_load_explicit(&release->quarantine[i], memory_order_relaxed);
+        if (out == 0) {
+            return false; // they are kept without gaps
+        }
+        segment = segment != 0 ? segment : gw_segment_of(attrs, NULL);
+        if (out == segment) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t gw_release_quarantine_signature(const struct gw_release *release)
+{
+    uint64_t signature = 0;
+    for (uint32_t i = 0; i < GW_QUARANTINE_MAX; i++) {
+        uint64_t out = atomic_load_explicit(&release->quarantine[i], memory_order_relaxed);
+        signature = out != 0 ? signature * 31 + out : signature;
+    }
+    return signature;
+}

@@ -34,6 +34,7 @@ struct report_job {
     bool gap;
     bool stale; // of an epoch that is over
     uint32_t change_count;
+    uint16_t tenant;
     uint32_t epoch;
     uint32_t count;
     uint64_t device_id;
@@ -137,7 +138,8 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         key = gw_shadow_key(key);
         known = gw_tally_find(edit->core->tally, key, &rollout);
     }
-    if (!known) {
+    // What a device says of another tenant's rollout counts for nothing.
+    if (!known || rollout.tenant != job->tenant) {
         job->unknown++;
         return BASE_OK;
     }
@@ -316,14 +318,24 @@ static struct report_job *new_job(struct base_arena *arena, const struct wire_re
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct wire_report report;
+    uint16_t tenant = 0;
     gw_count(&worker->stats.reports, 1);
-    if (check_report(worker, exchange, &report)) {
-        gw_report_submit(worker, exchange, &report, 204);
+    if (!check_report(worker, exchange, &report)) {
+        return;
     }
+    enum gw_admission admission =
+        gw_device_admit(worker->core, &exchange->request, report.device_id, &tenant);
+    if (admission != GW_ADMITTED) {
+        gw_count(&worker->stats.reports_bad, 1);
+        gw_admission_refuse(exchange, admission);
+        gw_exchange_finish(exchange);
+        return;
+    }
+    gw_report_submit(worker, exchange, &report, tenant, 204);
 }
 
 void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
-                      const struct wire_report *report, int ok_status)
+                      const struct wire_report *report, uint16_t tenant, int ok_status)
 {
     struct gw_core *core = worker->core;
     if (report->count == 0 ||
@@ -339,6 +351,7 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         gw_exchange_finish(exchange);
         return;
     }
+    job->tenant = tenant;
     job->op.sort_key = report->device_id;
     job->ok_status = ok_status;
     job->op.apply = apply_report;

@@ -8,6 +8,6 @@
 // Worker's thread: hands a checked report to the writer thread and finishes the exchange with
 // `ok_status` once it is durable, or with a problem. Texts are borrowed until then.
 void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
-                      const struct wire_report *report, int ok_status);
+                      const struct wire_report *report, uint16_t tenant, int ok_status);
 
 #endif

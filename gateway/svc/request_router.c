@@ -34,40 +34,19 @@ bool gw_same_secret(struct base_str given, struct base_str secret)
     return differ == 0;
 }
 
-static bool may_use_api(const struct gw_core *core, const struct gw_request *request)
-{
-    if (core->admin_token_bytes == 0) {
-        return request->loopback;
-    }
-    struct base_str prefix = BASE_STR("Bearer ");
-    if (!base_str_starts(request->authorization, prefix)) {
-        return false;
-    }
-    struct base_str given = {request->authorization.data + prefix.size,
-                             request->authorization.size - prefix.size};
-    return gw_same_secret(given, (struct base_str){core->admin_token, core->admin_token_bytes});
-}
-
 static void handle_api(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_core *core = worker->core;
-    if (!may_use_api(core, &exchange->request)) {
-        if (core->admin_token_bytes == 0) {
-            gw_reply_problem(exchange, 403,
-                             "no admin token is configured: only this machine may use the API");
-        } else {
-            gw_reply_problem(exchange, 401, "bearer token missing or wrong");
-            gw_reply_header(&exchange->reply, BASE_STR("www-authenticate"), BASE_STR("Bearer"));
+    struct gw_actor actor = {0};
+    bool known = gw_access_check(core, exchange, &actor);
+    if (core->api == NULL) {
+        if (known) {
+            gw_reply_problem(exchange, 404, "the operator API is not part of this program");
         }
         gw_exchange_finish(exchange);
         return;
     }
-    if (core->api == NULL) {
-        gw_reply_problem(exchange, 404, "the operator API is not part of this program");
-        gw_exchange_finish(exchange);
-        return;
-    }
-    core->api(worker, exchange);
+    core->api(worker, exchange, known ? &actor : NULL);
 }
 
 static void handle_health(struct gw_worker *worker, struct gw_exchange *exchange)
@@ -105,6 +84,7 @@ static const struct route routes[] = {
     {LITERAL("/v1/report"), false, false, true, gw_report_handle},
     {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
     {LITERAL("/v1/push"), false, true, false, gw_push_handle},
+    {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle},
     {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},
     {LITERAL("/metrics"), false, true, false, gw_metrics_handle},
     {LITERAL("/healthz"), false, true, false, handle_health},
@@ -135,7 +115,8 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     if (base_str_equal(request->path, BASE_STR("/")) && worker->core->api != NULL) {
-        worker->core->api(worker, exchange); // the console page holds no data: it needs no token
+        worker->core->api(worker, exchange,
+                          NULL); // the console page holds no data: it needs no token
         return;
     }
     if (worker->core->ddi != NULL && is_ddi_path(request->path)) {

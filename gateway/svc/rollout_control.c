@@ -67,6 +67,7 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
         (void)gw_tally_counts(core->tally, release->id, stage, gw_core_now_s(core), out_seen);
     }
     judged(rollout, out_seen, out_judged);
+    gw_rollout_quarantine_discount(core, rollout, out_judged);
     if (rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
         out_judged->to_roll_back = left_to_roll_back(core, rollout);
     }
@@ -216,6 +217,7 @@ bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)
     struct gw_rollout_counts seen;
     struct pol_counts counts;
     uint64_t now_us = gw_core_now_us(core);
+    (void)gw_rollout_quarantine_tick(core, rollout);
     gw_rollout_seen(core, rollout, &seen, &counts);
     struct pol_decision decision = pol_rollout_tick(&rollout->state, rollout->release->stages,
                                                     rollout->release->stage_count, &counts, now_us);

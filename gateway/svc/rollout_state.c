@@ -1,10 +1,11 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
 // while the control thread waits.
 //
-//   rollout row := u8 version(2), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
+//   rollout row := u8 version(3), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
 //                  u64 rollback_since_us, u64 closed_us, u8 has_simulation, u64 completed,
 //                  u64 failed, u64 log_seq, u64 revision, u64 control_seconds, u64 control_silent,
-//                  u8 size, created_by, varint spec_size, spec (release_codec.c)
+//                  u8 size, created_by, u8 count, count x { u64 segment, u8 size, text },
+//                  varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
 //                  4: paged, 8: killed), u64 stage_since_us
 //   log line    := u8 version(2), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
@@ -18,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    2
-#define ROW_HEAD_MAX   256
+#define ROW_VERSION    3
+#define LINE_VERSION   2
+#define ROW_HEAD_MAX   (256 + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
 #define LINE_BYTES_MAX 1024
 #define TASK_BYTES_MAX 256
 
@@ -106,6 +108,11 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->control_hazard.device_seconds);
     base_writer_u64(&writer, rollout->control_hazard.silent);
     write_text(&writer, rollout->created_by, GW_LOG_BY_MAX);
+    base_writer_u8(&writer, (uint8_t)rollout->quarantine_count);
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        base_writer_u64(&writer, rollout->quarantine[i].segment);
+        write_text(&writer, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
+    }
     base_writer_varint(&writer, rollout->release->spec_bytes);
     base_writer_bytes(&writer, rollout->release->spec, rollout->release->spec_bytes);
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
@@ -136,6 +143,11 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->control_hazard.device_seconds = base_reader_u64(&reader);
     rollout->control_hazard.silent = base_reader_u64(&reader);
     read_text(&reader, rollout->created_by, GW_LOG_BY_MAX);
+    rollout->quarantine_count = read_enum(&reader, GW_QUARANTINE_MAX + 1);
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        rollout->quarantine[i].segment = base_reader_u64(&reader);
+        read_text(&reader, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
+    }
     size_t spec_bytes = (size_t)base_reader_varint_max(&reader, GW_ROLLOUT_SPEC_BYTES_MAX);
     const uint8_t *spec = base_reader_bytes(&reader, spec_bytes);
     ok = ok && base_reader_finish(&reader) == BASE_OK &&
@@ -155,7 +167,7 @@ static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, 
     const struct pol_record *record = &line->record;
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
-    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u8(&writer, LINE_VERSION);
     base_writer_u64(&writer, line->wall_us);
     base_writer_u64(&writer, line->revision);
     base_writer_u8(&writer, (uint8_t)line->kind);
@@ -180,7 +192,7 @@ static enum base_status decode_line(struct gw_span value, struct gw_rollout_log_
     struct base_reader reader;
     memset(out, 0, sizeof(*out));
     base_reader_init(&reader, value.data, value.size);
-    if (base_reader_u8(&reader) != ROW_VERSION) {
+    if (base_reader_u8(&reader) != LINE_VERSION) {
         return BASE_ERR_CORRUPT;
     }
     out->wall_us = base_reader_u64(&reader);
@@ -245,7 +257,7 @@ enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *ta
     enum base_status status = BASE_ERR_BUG;
     if (store.row_bytes > 0 && store.line_bytes > 0 && store.task_bytes > 0) {
         store.op.apply = apply_change;
-        status = gw_store_submit_wait(core->store, &store.op);
+        status = gw_audit_submit_wait(core, &store.op);
     }
     free(store.row);
     return status;

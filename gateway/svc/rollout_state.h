@@ -22,6 +22,13 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
 BASE_NODISCARD enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *rollout,
                                                   struct gw_rollout_change *change);
 bool gw_rollout_is_closed(const struct gw_rollout *rollout);
+// Has the release know which segments are kept off it.
+void gw_rollout_quarantine_tell(struct gw_rollout *rollout);
+// Takes segments that are shown to be bad out of a running rollout. True when there were any.
+bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout);
+// Takes the devices of segments in quarantine out of the current stage's counts.
+void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
+                                    struct pol_counts *counts);
 // Hands out how many offers workers may make until the next tick.
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout);
 // One look at a rollout that is under way. True when it moved.

@@ -39,6 +39,8 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->revision = rollout->revision;
     memcpy(out->created_by, rollout->created_by, sizeof(out->created_by));
     out->shown = rollout->shown;
+    out->quarantine_count = rollout->quarantine_count;
+    memcpy(out->quarantine, rollout->quarantine, sizeof(out->quarantine));
     out->verdict = rollout->verdict;
     out->reason = rollout->reason;
     out->failure_ppm = rollout->failure_ppm;
@@ -217,6 +219,7 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
         relink_task(core, task);
     }
     gw_rollout_hand_out(core, rollout);
+    gw_rollout_quarantine_tell(rollout);
     gw_core_publish(core);
     return BASE_OK;
 }
@@ -230,6 +233,10 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
     struct gw_version_view version;
     if (task == NULL) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "task %s: no such task", release->task);
+    }
+    if (gw_director_kills(core, &release->manifest)) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "manifest: the version is on the kill list");
     }
     if (gw_catalog_find_rollout(core, release->id) != NULL) {
         return base_error_set(error, BASE_ERR_EXISTS, "id: a rollout has it already");
@@ -301,6 +308,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
         status = gw_tally_add(core->tally, release);
         if (status == BASE_OK) {
             struct gw_rollout_change change;
+            gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             change.next.revision = 1;
             change.task_counter = release->release_counter + 1; // the revert statement's
@@ -509,9 +517,11 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
         return status;
     }
     mend_clock(core, rollout);
+    gw_tally_own(core->tally, release->id, rollout->task->tenant);
     gw_tally_set(core->tally, release->id, rollout->state.stage_index,
                  !gw_rollout_is_closed(rollout));
     link_rollout(rollout);
+    gw_rollout_quarantine_tell(rollout);
     gw_rollout_hand_out(core, rollout);
     return BASE_OK;
 }

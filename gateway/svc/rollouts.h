@@ -10,6 +10,7 @@
 #include "policy/bucket.h"
 #include "policy/replay.h"
 #include "svc/catalog.h"
+#include "svc/fleet_segment.h"
 #include "wire/digest.h"
 #include "wire/statement.h"
 
@@ -25,6 +26,7 @@
 #define GW_STAGE_SILENCE_TIMES  12u
 #define GW_STAGE_OBSERVE_TIMES  2u
 #define GW_ROLLOUT_SLICES       16u
+#define GW_QUARANTINE_MAX       16u // segments of one rollout
 #define GW_PRIORITY_MAX         1000u
 
 struct gw_core;
@@ -102,6 +104,12 @@ struct gw_rollout_slice {
     uint64_t failed;
 };
 
+// Devices of one model, os and app version that are kept off the release.
+struct gw_quarantined {
+    uint64_t segment; // svc/fleet_segment.h
+    char text[GW_SEGMENT_TEXT_MAX + 1];
+};
+
 struct gw_rollout_view {
     uint64_t id;
     char task[WIRE_TASK_NAME_MAX + 1];
@@ -131,6 +139,8 @@ struct gw_rollout_view {
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
     struct gw_rollout_fingerprint fingerprints[GW_ROLLOUT_FINGERPRINTS];
+    uint32_t quarantine_count;
+    struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
     uint32_t slice_count;
     struct gw_rollout_slice slices[GW_ROLLOUT_SLICES];
 };
@@ -142,7 +152,8 @@ enum gw_log_kind {
     GW_LOG_SIMULATION = 4,  // result of the simulate stage
     GW_LOG_OBSERVATION = 5, // counts that moved the verdict, its reason, or themselves enough
     GW_LOG_CLOCK = 6,       // the clock had gone back when the gateway started
-    GW_LOG_KIND_LAST = GW_LOG_CLOCK,
+    GW_LOG_QUARANTINE = 7,  // a segment was taken out, or let in again; the comment says which
+    GW_LOG_KIND_LAST = GW_LOG_QUARANTINE,
 };
 
 // An observation is logged when the verdict or its reason changed, when the completed devices grew
@@ -191,6 +202,13 @@ BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint
                                                       const struct gw_rollout_who *who,
                                                       struct gw_rollout_view *out,
                                                       struct base_error *error);
+// Lets a segment in again, named as the view names it. NOT_FOUND: no such rollout, or it is not in
+// quarantine. Devices that went back accepted the way back, and stay where they are.
+BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id,
+                                                struct base_str segment,
+                                                const struct gw_rollout_who *who,
+                                                struct gw_rollout_view *out,
+                                                struct base_error *error);
 BASE_NODISCARD enum base_status gw_rollout_get(struct gw_core *core, uint64_t id,
                                                struct gw_rollout_view *out);
 // In the order of ids; `after` 0 begins.

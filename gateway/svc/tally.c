@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "svc/cohort.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -47,12 +48,18 @@ struct slice {
     struct gw_rollout_slice counts;
 };
 
+struct segment {
+    uint32_t stage;
+    struct gw_tally_segment counts;
+};
+
 struct rollout_tally {
     UT_hash_handle hh;
     uint64_t id;
     uint32_t index;
     uint32_t stage_count;
     uint32_t stage_now;
+    uint16_t tenant;
     bool open;
     struct rollout_tally *shadow; // its shadow's tally; NULL: it has none
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
@@ -60,6 +67,8 @@ struct rollout_tally {
     struct stage_tally stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
     struct fingerprint *fingerprints;
+    uint32_t segment_count;
+    struct segment *segments; // GW_TALLY_SEGMENTS_MAX of them, or NULL
     uint32_t slice_count;
     struct slice *slices; // open addressing, SLICES_MAX * 2 slots, hash 0: free
 };
@@ -96,6 +105,7 @@ void gw_tally_free(struct gw_tally *tally)
         }
         free(rollout->fingerprints);
         free(rollout->slices);
+        free(rollout->segments);
         gw_release_unref(rollout->release);
         free(rollout);
     }
@@ -182,6 +192,19 @@ static void set_one(struct rollout_tally *rollout, uint32_t stage_now, bool open
     }
 }
 
+void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant)
+{
+    pthread_mutex_lock(&tally->lock);
+    struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        rollout->tenant = tenant;
+        if (rollout->shadow != NULL) {
+            rollout->shadow->tenant = tenant;
+        }
+    }
+    pthread_mutex_unlock(&tally->lock);
+}
+
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open)
 {
     pthread_mutex_lock(&tally->lock);
@@ -206,6 +229,7 @@ bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_
             .open = rollout->open,
             .shadow = rollout->real != NULL,
             .release = rollout->release,
+            .tenant = rollout->tenant,
         };
     }
     pthread_mutex_unlock(&tally->lock);
@@ -467,6 +491,56 @@ static void note_slices(struct rollout_tally *rollout, const struct gw_tally_cha
     }
 }
 
+static void note_segment(struct rollout_tally *rollout, const struct gw_tally_change *change,
+                         bool completed, bool failed)
+{
+    struct gw_attrs_view view;
+    char text[GW_SEGMENT_TEXT_MAX + 1] = "";
+    if (change->attrs == NULL ||
+        gw_attrs_view(change->attrs, change->attrs_size, &view) != BASE_OK) {
+        return;
+    }
+    uint64_t name = gw_segment_of(&view.attrs, text);
+    if (rollout->segments == NULL) {
+        rollout->segments = calloc(GW_TALLY_SEGMENTS_MAX, sizeof(rollout->segments[0]));
+    }
+    if (name == 0 || rollout->segments == NULL) {
+        return;
+    }
+    uint32_t at = 0;
+    while (at < rollout->segment_count && (rollout->segments[at].counts.segment != name ||
+                                           rollout->segments[at].stage != change->stage)) {
+        at++;
+    }
+    if (at == GW_TALLY_SEGMENTS_MAX) {
+        return;
+    }
+    struct segment *segment = &rollout->segments[at];
+    if (at == rollout->segment_count) {
+        rollout->segment_count++;
+        segment->stage = change->stage;
+        segment->counts.segment = name;
+        memcpy(segment->counts.text, text, sizeof(text));
+    }
+    segment->counts.completed += completed;
+    segment->counts.failed += failed;
+}
+
+uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                           struct gw_tally_segment *out, uint32_t capacity)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    for (uint32_t i = 0; rollout != NULL && i < rollout->segment_count && count < capacity; i++) {
+        if (rollout->segments[i].stage == stage && rollout->segments[i].counts.completed > 0) {
+            out[count++] = rollout->segments[i].counts;
+        }
+    }
+    pthread_mutex_unlock(&tally->lock);
+    return count;
+}
+
 static void apply_one(struct gw_tally *tally, const struct gw_tally_change *change)
 {
     struct rollout_tally *rollout = find(tally, change->rollout_id);
@@ -499,6 +573,7 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
     }
     if (completed || failed) {
         note_slices(told, change, completed, failed);
+        note_segment(told, change, completed, failed);
     }
 }
 

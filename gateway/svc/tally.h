@@ -42,6 +42,7 @@ struct gw_tally_rollout {
     bool open;                        // not yet completed or rolled back
     bool shadow;                      // it is known by gw_shadow_key
     const struct gw_release *release; // lives as long as the tally
+    uint16_t tenant;                  // only whose devices are believed
 };
 
 // What the control thread's walk over all devices found for one stage (watch.c): what depends on
@@ -65,6 +66,7 @@ void gw_tally_free(struct gw_tally *tally);
 // Registers a rollout, with its shadow when it has a shadow stage; keeps a reference of its
 // release. NOMEM.
 BASE_NODISCARD enum base_status gw_tally_add(struct gw_tally *tally, struct gw_release *release);
+void gw_tally_own(struct gw_tally *tally, uint64_t rollout_id, uint16_t tenant);
 void gw_tally_set(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage_now, bool open);
 bool gw_tally_find(struct gw_tally *tally, uint64_t rollout_id, struct gw_tally_rollout *out);
 bool gw_tally_is_open(struct gw_tally *tally, uint32_t index);
@@ -75,6 +77,17 @@ void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *change
 void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                            const struct gw_rollout_counts *counts);
 
+// A segment's devices in one stage.
+struct gw_tally_segment {
+    uint64_t segment;
+    uint64_t completed;
+    uint64_t failed;
+    char text[GW_SEGMENT_TEXT_MAX + 1];
+};
+#define GW_TALLY_SEGMENTS_MAX 256u // of a rollout, all stages; further ones are counted in none
+// Copies the segments of a stage that have completions; returns how many.
+uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
+                           struct gw_tally_segment *out, uint32_t capacity);
 // Replaces what is known of a stage from the walk.
 void gw_tally_set_watch(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                         const struct gw_tally_watch *watch);

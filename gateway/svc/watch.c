@@ -27,6 +27,7 @@ struct watched {
     const struct gw_release *release; // referenced
     uint32_t index;                   // in the tally
     uint32_t shadow_index;            // ... of its shadow; NO_SLOT: it has none
+    uint16_t tenant;                  // whose devices it is about
     uint32_t stage;
     uint32_t since_s;
     uint16_t control_from;
@@ -133,6 +134,7 @@ static void take_along(struct gw_watch *watch, const struct gw_rollout *rollout)
         .shadow_index = shadow_index,
         .release = gw_release_ref(rollout->release),
         .index = known.index,
+        .tenant = known.tenant,
         .stage = rollout->state.stage_index,
         .since_s = (uint32_t)(rollout->state.stage_since_us / 1000000u),
         .admits = rollout->state.state != POL_ROLLOUT_PAUSED,
@@ -316,8 +318,14 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
             see_updated(watch, &watch->items[slot], mark, visit->last_seen_s);
         }
     }
+    uint16_t tenant = gw_credentials_count(watch->core->credentials) > 0
+                          ? gw_credentials_tenant(watch->core->credentials, visit->device_id)
+                          : GW_TENANT_DEFAULT;
     for (uint32_t k = 0; k < watch->count; k++) {
         struct watched *item = &watch->items[k];
+        if (item->tenant != tenant) {
+            continue;
+        }
         uint32_t audience = audience_of(watch, item, visit->attrs_id);
         if ((audience & 3u) != TARGET_YES || !pol_arm_has(&item->release->arm, visit->device_id)) {
             continue;

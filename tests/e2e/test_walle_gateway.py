@@ -78,12 +78,6 @@ class Gateway(unittest.TestCase):
         draft = self.start(build, "--no-start", "--reason", "first", "--by", "ana")
         self.assertEqual((draft["state"], draft["release_counter"], draft["version"]), ("draft", 1, "1.0.0"))
         self.assertEqual(self.state(draft["id"])[1], 0)
-        # Only one open rollout a task: refused by the gateway, with its reason.
-        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
-        refused = self.walle("rollout", "start", "ipv", "--build", second, "--key", self.stack.path("key"), "--stages",
-                             self.stack.path("stages.json"), code=4)
-        self.assertIn("409", refused.stderr)
         status, _ = self.stack.api(f"/api/v1/rollouts/{draft['id']}/start", "POST", {})
         self.assertEqual(status, 200)
 
@@ -147,6 +141,27 @@ class Gateway(unittest.TestCase):
         with open(os.path.join(other, "blobs", sha), "ab") as file:
             file.write(b"x")
         self.assertIn("422", self.walle("task", "push", other, code=4).stderr)
+
+    def test_dry_run_priorities_and_arms(self):
+        plan = self.json("rollout", "plan", "--gateway", self.stack.gateway.url, "--target", 'os == "ios" && user.age in 18..30')
+        self.assertEqual([plan["preview"]["devices"], plan["preview"]["matched"]], [0, 0])
+        self.assertEqual(len(plan["preview"]["stages"]), len(plan["stages"]))
+        self.assertIn("0 of 0 known devices are targeted", self.walle("rollout", "plan", "--gateway", self.stack.gateway.url).stdout)
+        self.walle("task", "push", self.build())
+        self.walle("task", "push", self.build("v2", "2.0.0"))
+        first = self.start(self.stack.path("v1"), "--target", 'os == "ios"')
+        second = self.start(self.stack.path("v2"), "--target", 'has(os)', "--priority", "7", "--experiment", "00000000000000aa",
+                            "--arm-from", "0", "--arm-to", "25")
+        self.assertEqual([first["priority"], first["arm"]], [0, None])
+        self.assertEqual([second["priority"], second["arm"]], [7, {"salt": "00000000000000aa", "from": 0, "to": 25}])
+        self.assertEqual(self.json("task", "get", "ipv")["open_rollouts"], [second["id"], first["id"]])
+        for _ in range(6):
+            self.start(self.stack.path("v1"), "--no-start")
+        run = self.walle("rollout", "start", "ipv", "--build", self.stack.path("v1"), "--key", self.stack.path("key"), code=4)
+        self.assertIn("task ipv has 8 open rollouts", run.stderr)
+        run = self.walle("rollout", "start", "ipv", "--build", self.stack.path("v1"), "--key", self.stack.path("key"),
+                         "--target", "os == 3 &&", code=2)
+        self.assertIn("line 1, column 11: expected an attribute", run.stderr)
 
     def test_tls_with_and_without_trust(self):
         url = self.stack.gateway.tls_url

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/prng.h"
 #include "cli/rollout_draft.h"
 #include "svc/core.h"
 #include "wire/manifest.h"
@@ -29,6 +30,13 @@ struct api_kit {
     struct gw_message *first;
     struct gw_message **last;
     struct signing_key *key;
+    struct base_prng prng;
+    const char *bearer; // "Bearer ..." of the requests sent; NULL: none
+    const char *tenant;
+    const char *key_header; // idempotency-key
+    const char *if_match;
+    uint64_t peer;
+    uint64_t clock_ahead_us; // of the real clock
 };
 
 struct api_answer {
@@ -66,6 +74,16 @@ static inline void api_kit_drain(struct api_kit *kit)
     }
 }
 
+static inline uint64_t api_kit_mono_us(void *ctx)
+{
+    return base_clock_mono_us() + ((const struct api_kit *)ctx)->clock_ahead_us;
+}
+
+static inline uint64_t api_kit_wall_us(void *ctx)
+{
+    return base_clock_wall_us() + ((const struct api_kit *)ctx)->clock_ahead_us;
+}
+
 static inline void api_kit_open(struct api_kit *kit, const char *token)
 {
     struct base_error error = {0};
@@ -74,7 +92,8 @@ static inline void api_kit_open(struct api_kit *kit, const char *token)
                                       .tick_ms = 1,
                                       .control_thread = false,
                                       .admin_token = base_str_of(token),
-                                      .clock = *base_clock_real()};
+                                      .random = base_prng_port(&kit->prng),
+                                      .clock = {kit, api_kit_mono_us, api_kit_wall_us}};
     if (gw_core_new(&options, &kit->core, &error) != BASE_OK) {
         fail_msg("core: %s", error.text);
     }
@@ -98,6 +117,7 @@ static inline void api_kit_init(struct api_kit *kit, const char *token)
     assert_non_null(mkdtemp(kit->folder));
     assert_int_equal(pthread_mutex_init(&kit->lock, NULL), 0);
     assert_int_equal(signing_key_new(&kit->key), BASE_OK);
+    base_prng_seed(&kit->prng, 0x5eed);
     api_kit_open(kit, token);
 }
 
@@ -146,6 +166,11 @@ static inline void api_send(struct api_kit *kit, enum gw_method method, const ch
     request->body_bytes = body_bytes;
     request->content_type = BASE_STR("application/json");
     request->loopback = true;
+    request->authorization = base_str_of(kit->bearer);
+    request->tenant = base_str_of(kit->tenant);
+    request->idempotency_key = base_str_of(kit->key_header);
+    request->if_match = base_str_of(kit->if_match);
+    request->peer = kit->peer;
     gw_core_handle(kit->worker, &answer->exchange);
     for (unsigned i = 0; !answer->finished && i < API_KIT_STEPS_MAX; ++i) {
         (void)gw_core_tick(kit->core);

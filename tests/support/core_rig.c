@@ -36,6 +36,7 @@ void rig_init(struct rig *rig)
     rig->mono_us = 5000000;
     rig->wall_us = UINT64_C(1700000000000000);
     rig->commit_delay_us = 1;
+    base_prng_seed(&rig->prng, 0xc0de);
 }
 
 void rig_start(struct rig *rig)
@@ -47,7 +48,11 @@ void rig_start(struct rig *rig)
         .hint_spread_ms = rig->hint_spread_ms,
         .hint_rate_per_s = rig->hint_rate_per_s,
         .control_thread = rig->control_thread,
+        .signer = rig->signer,
         .clock = {rig, rig_mono, rig_wall},
+        .device_auth_required = rig->device_auth_required,
+        .enroll_rate_per_s = rig->enroll_rate_per_s,
+        .random = base_prng_port(&rig->prng),
     };
     struct base_error error = {0};
     enum base_status status = gw_core_new(&options, &rig->core, &error);
@@ -275,7 +280,9 @@ int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
     wire_device_hex(device->id, hex);
     rig_exchange_init(exchange, GW_METHOD_POST, "/v1/checkin");
     exchange->exchange.request.device = base_str_of(hex);
+    exchange->exchange.request.credential = base_str_of(rig->credential);
     exchange->exchange.request.profile = rig_device_profile(device, pairs, text);
+    exchange->exchange.request.nonce = base_str_of(rig->nonce);
     rig_run(rig, exchange);
     const struct gw_reply *reply = &exchange->exchange.reply;
     memset(out, 0, sizeof(*out));
@@ -323,6 +330,7 @@ int rig_send_report(struct rig *rig, const struct wire_report *report)
     rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
     exchange.exchange.request.body = body;
     exchange.exchange.request.body_bytes = size;
+    exchange.exchange.request.credential = base_str_of(rig->credential);
     rig_run(rig, &exchange);
     int status = exchange.exchange.reply.status;
     rig_exchange_done(&exchange);
@@ -361,8 +369,9 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     struct gw_task_view view;
     bool created;
     struct base_error error = {0};
-    assert_int_equal(gw_catalog_task_create(rig->core, base_str_of(task), &view, &created, &error),
-                     BASE_OK);
+    assert_int_equal(
+        gw_catalog_task_create(rig->core, rig->tenant, base_str_of(task), &view, &created, &error),
+        BASE_OK);
     char script[128];
     int script_size = snprintf(script, sizeof(script), "script of %s %s", task, version);
     struct wire_sha256 digest;

@@ -4,6 +4,7 @@
 #ifndef CORE_RIG_H
 #define CORE_RIG_H
 
+#include "base/prng.h"
 #include "svc/core_private.h"
 #include "svc/blob.h"
 #include "wire/manifest.h"
@@ -32,7 +33,14 @@ struct rig {
     uint32_t commit_delay_us;
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
-    uint16_t priority; // of rollouts made from now on
+    bool device_auth_required;
+    uint32_t enroll_rate_per_s;
+    uint16_t tenant;        // of the tasks that are made
+    const char *credential; // shown with every check-in and report; NULL: none
+    struct base_prng prng;
+    const struct gw_signer_port *signer; // NULL: no roles
+    char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
+    uint16_t priority;                   // of rollouts made from now on
     struct pol_arm arm;
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);

@@ -129,6 +129,24 @@ static void sign(EVP_PKEY *key, const uint8_t *message, size_t size, struct wire
     memcpy(out->key_id, id.bytes, sizeof(out->key_id));
 }
 
+void rig_sign_envelope(EVP_PKEY *key, struct wire_envelope *envelope)
+{
+    uint8_t message[WIRE_STATEMENT_BYTES_MAX + 16];
+    size_t size = 0;
+    const uint8_t *payload = envelope->payload;
+    size_t payload_bytes = envelope->payload_bytes;
+    struct wire_sha256 digest;
+    if (wire_envelope_is_hashed(envelope->type)) {
+        digest = sha256(payload, payload_bytes);
+        payload = digest.bytes;
+        payload_bytes = sizeof(digest.bytes);
+    }
+    must(wire_envelope_signed_bytes(envelope->type, payload, payload_bytes, message,
+                                    sizeof(message), &size) == BASE_OK,
+         "signed bytes");
+    sign(key, message, size, &envelope->signatures[envelope->signature_count++]);
+}
+
 // The encoder refuses doubled key ids, so an attack with them is put together here.
 static void double_signature(struct rig_envelope *envelope, const struct wire_envelope *frame)
 {
@@ -160,7 +178,9 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
         .rollout_id = statement->rollout_id,
         .salt = statement->salt,
         .max_bucket = statement->max_bucket > 0 ? statement->max_bucket : 10000,
-        .stage_kind = statement->shadow ? WIRE_STAGE_SHADOW : 1,
+        .stage_kind = statement->shadow      ? WIRE_STAGE_SHADOW
+                      : statement->stage > 0 ? statement->stage
+                                             : 1,
         .shadow_slow_percent = statement->slow_percent,
         .shadow_memory_percent = statement->memory_percent,
         .arm_salt = statement->arm_salt,
@@ -254,7 +274,7 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, rig->checkin_status);
         return;
     }
-    if (rig->offer_count == 0 && rig->offer_flags == 0) {
+    if (rig->offer_count == 0 && rig->offer_flags == 0 && rig->direct == NULL) {
         answer_status(rig, exchange, 204);
         return;
     }
@@ -264,6 +284,9 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
     for (uint32_t i = 0; i < rig->offer_count; i++) {
         offers.items[i].envelope = rig->offers[i].bytes;
         offers.items[i].envelope_bytes = rig->offers[i].size;
+    }
+    if (rig->direct != NULL) {
+        rig->direct(rig, exchange, &offers);
     }
     must(wire_offers_encode(&offers, body, sizeof(body), &size) == BASE_OK, "offers");
     struct dev_response_head head = {.status = 200, .content_bytes = size};
@@ -491,6 +514,11 @@ static bool serve_one(struct rig *rig)
     exchange = mem_exchange_find(&rig->port, "/v1/report");
     if (exchange != NULL) {
         serve_report(rig, exchange);
+        return true;
+    }
+    exchange = rig->meta != NULL ? mem_exchange_find(&rig->port, "/v1/meta/") : NULL;
+    if (exchange != NULL) {
+        rig->meta(rig, exchange);
         return true;
     }
     exchange = mem_exchange_find(&rig->port, "/v1/blob/");

@@ -49,6 +49,7 @@ struct rig_statement {
     uint64_t rollout_id;
     uint64_t salt;
     uint16_t max_bucket; // 0 takes 10000
+    uint8_t stage;       // 0 takes 1, beta
     uint64_t arm_salt;   // all 0: no arm
     uint16_t arm_from;
     uint16_t arm_to;
@@ -80,6 +81,11 @@ struct rig {
     struct rig_envelope offers[RIG_OFFERS_MAX];
     uint32_t offer_count;
     uint8_t offer_flags;
+    // A device with a root asks somebody else (role_rig.h). NULL: not asked.
+    void *roles;
+    void (*direct)(struct rig *rig, const struct mem_exchange *exchange,
+                   struct wire_offers *offers); // puts its answer in front
+    void (*meta)(struct rig *rig, struct mem_exchange *exchange);
     // Misbehaviour, counted down where it is a number.
     int corrupt_bodies;  // so many blob bodies get a flipped byte
     int truncate_bodies; // so many end after half, with OK
@@ -116,6 +122,9 @@ struct rig {
     bool ran_unverified;
     char profile[1024];
 };
+
+// Signs domain, type and payload (its hash where it is hashed) into an envelope's signature.
+void rig_sign_envelope(EVP_PKEY *key, struct wire_envelope *envelope);
 
 // Device id 0x0123456789abcdef, two trusted keys of three, tasks_max 4, outcomes_max 16,
 // crash_limit 3. Change rig->config before rig_boot.

@@ -65,6 +65,12 @@ void gw_core_free(struct gw_core *core)
     free(core);
 }
 
+uint64_t gw_core_root_expires_s(const struct gw_core *core)
+{
+    (void)core;
+    return 0;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     core->ready = ready;
@@ -196,12 +202,11 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 }
 
 struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_arena *arena,
-                                       struct base_str device, struct base_str profile)
+                                       const struct gw_request *request)
 {
     (void)worker;
     (void)arena;
-    (void)device;
-    (void)profile;
+    (void)request;
     return BASE_STR("b2ZmZXI");
 }
 
@@ -216,8 +221,9 @@ bool stub_core_let_go(struct gw_worker *worker)
     return exchange != NULL;
 }
 
-void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, void *ctx)
+void gw_worker_on_hint(struct gw_worker *worker, gw_hint_fn write, gw_hint_end_fn end, void *ctx)
 {
+    (void)end;
     worker->write = write;
     worker->write_ctx = ctx;
 }

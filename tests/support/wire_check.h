@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "wire/attrs.h"
+#include "wire/enrolment.h"
 #include "wire/manifest.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
@@ -160,6 +161,17 @@ static inline enum base_status wire_check_offers(const uint8_t *bytes, size_t si
     static uint8_t again[WIRE_OFFERS_BYTES_MAX];
     size_t again_size = 0;
     base_check(wire_offers_encode(&offers, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_enrolment(const uint8_t *bytes, size_t size)
+{
+    struct wire_enrolment enrolment;
+    BASE_TRY(wire_enrolment_parse(bytes, size, &enrolment));
+    uint8_t again[WIRE_ENROLMENT_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_enrolment_encode(&enrolment, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

@@ -75,6 +75,9 @@ struct h2_options {
 // `ca_pem_path` NULL: the peer is not verified (development certificates in tests and simulations
 // only). INVALID when the file does not load. Ignores SIGPIPE unless the program decided about it.
 BASE_NODISCARD enum base_status h2_tls_new(const char *ca_pem_path, struct h2_tls **out_tls);
+// Shows this certificate to peers that ask for one: PEM files. INVALID.
+BASE_NODISCARD enum base_status h2_tls_certificate(struct h2_tls *tls, const char *certificate_path,
+                                                   const char *key_path);
 void h2_tls_free(struct h2_tls *tls);
 
 // Starts connecting; `state` is called later. Requests may be made at once. IO, NOMEM, INVALID,

@@ -103,6 +103,15 @@ enum base_status h2_tls_new(const char *ca_pem_path, struct h2_tls **out_tls)
     return BASE_OK;
 }
 
+enum base_status h2_tls_certificate(struct h2_tls *tls, const char *certificate_path,
+                                    const char *key_path)
+{
+    bool ok = SSL_CTX_use_certificate_chain_file(tls->context, certificate_path) == 1 &&
+              SSL_CTX_use_PrivateKey_file(tls->context, key_path, SSL_FILETYPE_PEM) == 1 &&
+              SSL_CTX_check_private_key(tls->context) == 1;
+    return ok ? BASE_OK : BASE_ERR_INVALID;
+}
+
 void h2_tls_free(struct h2_tls *tls)
 {
     if (tls == NULL) {

@@ -77,6 +77,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         text_copy(exchange->path, sizeof(exchange->path), request->path);
         text_copy(exchange->device, sizeof(exchange->device), request->device);
         text_copy(exchange->profile, sizeof(exchange->profile), request->profile);
+        text_copy(exchange->nonce, sizeof(exchange->nonce), request->nonce);
         base_check(request->body_bytes <= sizeof(exchange->body));
         if (request->body_bytes > 0) {
             memcpy(exchange->body, request->body, request->body_bytes);

@@ -9,6 +9,7 @@
 #define MEM_PORT_H
 
 #include "device/port.h"
+#include "wire/meta.h"
 
 #define MEM_BLOBS_MAX     64
 #define MEM_EXCHANGES_MAX 8
@@ -56,6 +57,7 @@ struct mem_exchange {
     char path[MEM_PATH_MAX];
     char device[32];
     char profile[MEM_TEXT_MAX];
+    char nonce[WIRE_ASK_TEXT + 1];
     uint8_t body[MEM_TEXT_MAX];
     size_t body_bytes;
     uint64_t range_from;

@@ -13,7 +13,7 @@
 
 #define EXCHANGES_MAX   8
 #define HOST_MAX        256
-#define HEADERS_MAX     6
+#define HEADERS_MAX     7
 #define RANGE_MAX       40
 #define DICTIONARY_TEXT (BASE_B64_ENCODED(WIRE_SHA256_BYTES) + 3)
 
@@ -146,6 +146,10 @@ static enum base_status start(void *ctx, uint32_t id, const struct dev_request *
     }
     BASE_TRY(client_ready(http));
     headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    if (http->options.credential.size > 0) {
+        headers[count++] =
+            (struct h2_header){BASE_STR("walle-credential"), http->options.credential};
+    }
     if (request->profile.size > 0) {
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
     }

@@ -22,7 +22,8 @@ struct posix_http_options {
     struct event_base *base;
     struct base_str host; // copied
     uint16_t port;
-    struct h2_tls *tls; // owned by the caller
+    struct h2_tls *tls;         // owned by the caller
+    struct base_str credential; // shown with every request; empty: none; owned by the caller
     const struct base_log *log;
     void *ctx;
     void (*woke)(void *ctx); // something was handed to the runtime: tick it
@@ -33,6 +34,11 @@ void posix_http_free(struct posix_http *http);
 // The runtime that responses go to; before the first request.
 void posix_http_attach(struct posix_http *http, struct dev_runtime *runtime);
 struct dev_http_port posix_http_table(struct posix_http *http);
+
+// ---- posix_port.c
+// The TLS context of the options, NULL for clear text.
+BASE_NODISCARD enum base_status posix_tls_new(const struct posix_options *options,
+                                              struct h2_tls **out_tls, struct base_error *error);
 
 // ---- posix_task.c
 struct posix_task;

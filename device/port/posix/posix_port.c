@@ -83,6 +83,7 @@ static enum base_status mirrors_open(struct posix_port *port, const struct posix
         http.host = mirror->host;
         http.port = mirror->port;
         http.tls = mirror->tls ? port->tls : NULL;
+        http.credential = (struct base_str){NULL, 0}; // the gateway's alone
         BASE_TRY(posix_http_new(&http, &port->mirrors[i]));
     }
     return BASE_OK;
@@ -97,22 +98,39 @@ static bool any_tls(const struct posix_options *options)
     return tls;
 }
 
-static enum base_status network_open(struct posix_port *port, struct event_base *base,
-                                     struct base_error *error)
+enum base_status posix_tls_new(const struct posix_options *options, struct h2_tls **out_tls,
+                               struct base_error *error)
 {
-    const struct posix_options *options = &port->options;
+    struct h2_tls *tls = NULL;
     if (any_tls(options)) {
-        enum base_status status = h2_tls_new(options->ca_pem_path, &port->tls);
+        enum base_status status = h2_tls_new(options->ca_pem_path, &tls);
         if (status != BASE_OK) {
             return base_error_set(error, status, "%s: no usable certificates",
                                   options->ca_pem_path != NULL ? options->ca_pem_path : "TLS");
         }
     }
+    if (tls != NULL && options->certificate_path != NULL &&
+        h2_tls_certificate(tls, options->certificate_path, options->certificate_key_path) !=
+            BASE_OK) {
+        h2_tls_free(tls);
+        return base_error_set(error, BASE_ERR_INVALID, "%s: no usable certificate and key",
+                              options->certificate_path);
+    }
+    *out_tls = tls;
+    return BASE_OK;
+}
+
+static enum base_status network_open(struct posix_port *port, struct event_base *base,
+                                     struct base_error *error)
+{
+    const struct posix_options *options = &port->options;
+    BASE_TRY(posix_tls_new(options, &port->tls, error));
     struct posix_http_options http = {
         .base = base,
         .host = options->host,
         .port = options->port,
         .tls = options->tls ? port->tls : NULL,
+        .credential = options->credential,
         .log = options->log,
         .ctx = port,
         .woke = woke,

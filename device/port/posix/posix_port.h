@@ -35,7 +35,10 @@ struct posix_options {
     bool tls;
     struct posix_mirror mirrors[POSIX_MIRRORS_MAX]; // asked first, in turn; then the gateway
     uint32_t mirror_count;
-    const char *ca_pem_path; // NULL with tls: the gateway is not verified
+    const char *ca_pem_path;      // NULL with tls: the gateway is not verified
+    const char *certificate_path; // PEM, shown to the gateway; NULL: none
+    const char *certificate_key_path;
+    struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     const struct base_log *log;
     void *app;

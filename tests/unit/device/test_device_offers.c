@@ -183,6 +183,44 @@ static void test_widened_stage_is_no_news(void **state)
     assert_int_equal(rig.versions[0].runs, 1);
 }
 
+// An offer stands as long as check-ins repeat it; the same statement may come again.
+static void test_an_offer_that_is_not_repeated_is_given_up(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    rig_offer(&rig, &statement);
+    rig.stall_bodies = 1; // the pull hangs
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 2000000);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    rig_offer_none(&rig);
+    rig_checkin(&rig); // ten minutes: time enough to pull, were it still wanted
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig.versions[1].runs, 0);
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+// What failed here is tried again when the answer says so, and not before.
+static void test_a_blocked_version_is_tried_again_when_told(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    rig.versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 0); // went back by itself
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_EXCEPTION), 1);
+    rig.versions[1].ends = WIRE_OUTCOME_RAN;
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    rig.offer_flags = WIRE_OFFER_FLAG_RETRY;
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_EXCEPTION), 1);
+}
+
 static void test_outside_the_signed_stage(void **state)
 {
     (void)state;
@@ -375,6 +413,8 @@ int main(void)
         CASE(test_replayed_counter),
         CASE(test_widened_stage_is_no_news),
         CASE(test_outside_the_signed_stage),
+        CASE(test_an_offer_that_is_not_repeated_is_given_up),
+        CASE(test_a_blocked_version_is_tried_again_when_told),
         CASE(test_outside_the_signed_arm),
         CASE(test_expired),
         CASE(test_clock_set_back),

@@ -163,10 +163,9 @@ static void test_expected_digest_equals_brute_force(void **state)
         char text[WIRE_PROFILE_TEXT_MAX + 4];
         make_device(&device, i);
         wire_device_hex(device.id, hex);
-        assert_int_equal(gw_checkin_read(rig.worker.worker, base_str_of(hex),
-                                         rig_device_profile(&device, true, text), &checkin,
-                                         &problem),
-                         BASE_OK);
+        struct gw_request request = {.device = base_str_of(hex),
+                                     .profile = rig_device_profile(&device, true, text)};
+        assert_int_equal(gw_checkin_read(rig.worker.worker, &request, &checkin, &problem), BASE_OK);
         uint64_t brute = brute_digest(&rig, &device, true);
         assert_true(gw_cohort_expected(checkin.cohort, device.id) == brute);
         distinct += brute != last;
@@ -361,6 +360,38 @@ static void test_blocked_version_is_not_offered_again(void **state)
     rig_done(&rig);
 }
 
+// Three versions came and went while the device was away: it is offered the last one, once.
+static void test_who_was_away_gets_the_latest(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 versions[4];
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_release release;
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_baseline(&rig, "t", 1, NULL, NULL, &versions[0]);
+    rig_device_init(&device, 42);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    for (uint64_t i = 1; i < 4; i++) {
+        rig_baseline(&rig, "t", 1 + i, NULL, NULL, &versions[i]);
+    }
+    rig_advance_s(&rig, 30 * 24 * 3600);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 1);
+    rig_offer_release(&offers, 0, &release);
+    assert_true(wire_sha256_equal(&release.manifest, &versions[3]));
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+    rig_done(&rig);
+}
+
 struct hint_log {
     uint32_t hints;
     bool full;
@@ -411,7 +442,7 @@ static void test_hints_reach_those_with_news(void **state)
     rig_init(&rig);
     rig.hint_spread_ms = 250;
     rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_hint, &log);
+    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
     uint32_t expected = 0;
     rig_version(&rig, "t", "1.0.0", &v1);
     assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
@@ -509,7 +540,7 @@ static void test_hints_are_paced(void **state)
     rig_init(&rig);
     rig.hint_rate_per_s = 100;
     rig_start(&rig);
-    gw_worker_on_hint(rig.worker.worker, write_paced, &log);
+    gw_worker_on_hint(rig.worker.worker, write_paced, NULL, &log);
     rig_version(&rig, "t", "1.0.0", &v1);
     assert_int_equal(rig_rollout(&rig, 9, "t", &v1, NULL, NULL, all, 1, &view, &error), BASE_OK);
     struct rig_device device;
@@ -552,18 +583,20 @@ static void test_offer_header(void **state)
     rig_baseline(&rig, "t", 1, NULL, NULL, &v1);
     rig_device_init(&device, 42);
     wire_device_hex(device.id, hex);
-    struct base_str value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
-                                                   rig_device_profile(&device, true, text));
+    struct gw_request request = {.device = base_str_of(hex),
+                                 .profile = rig_device_profile(&device, true, text)};
+    struct base_str value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     uint8_t bytes[WIRE_OFFERS_HEADER_MAX];
     size_t size;
     struct wire_offers offers;
     assert_int_equal(base_b64_decode(value, bytes, sizeof(bytes), &size), BASE_OK);
     assert_int_equal(wire_offers_parse(bytes, size, &offers), BASE_OK);
     assert_int_equal(rig_device_take(&device, &offers), 1);
-    value = gw_worker_offer_header(rig.worker.worker, &arena, base_str_of(hex),
-                                   rig_device_profile(&device, true, text));
+    request.profile = rig_device_profile(&device, true, text);
+    value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     assert_int_equal(value.size, 0);
-    value = gw_worker_offer_header(rig.worker.worker, &arena, BASE_STR("zz"), BASE_STR("??"));
+    request = (struct gw_request){.device = BASE_STR("zz"), .profile = BASE_STR("??")};
+    value = gw_worker_offer_header(rig.worker.worker, &arena, &request);
     assert_int_equal(value.size, 0);
     base_arena_done(&arena);
     rig_done(&rig);
@@ -675,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_many_shares_are_settled),
         cmocka_unit_test(test_pairs_are_asked_for),
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
+        cmocka_unit_test(test_who_was_away_gets_the_latest),
         cmocka_unit_test(test_hints_reach_those_with_news),
         cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),

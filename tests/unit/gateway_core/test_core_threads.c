@@ -83,7 +83,7 @@ static void *run_lane(void *arg)
 {
     struct lane *lane = arg;
     struct gw_worker *worker = lane->rig.worker.worker;
-    gw_worker_on_hint(worker, write_hint, lane);
+    gw_worker_on_hint(worker, write_hint, NULL, lane);
     for (uint32_t i = 0; i < DEVICES; i++) {
         rig_device_init(&lane->devices[i], base_mix64(lane->number * 1000 + i));
         rig_device_attr(&lane->devices[i], "os", i % 2 == 0 ? "ios" : "android");

@@ -306,6 +306,19 @@ static void report_is_what_the_codec_writes(void **state)
     expect("report", bytes, size);
 }
 
+static void enrolment_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    struct wire_enrolment enrolment = {
+        .device_id = DEVICE,
+        .credential = BASE_STR("wdt_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"),
+    };
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(wire_enrolment_encode(&enrolment, bytes, sizeof bytes, &size), BASE_OK);
+    expect("enrolment", bytes, size);
+}
+
 // ---- Trust ----
 
 // The keys of RFC 8032 section 7.1, tests 2 and 1.
@@ -388,12 +401,13 @@ static void every_example_parses(void **state)
     static const struct {
         const char *name;
         wire_check_fn check;
-    } rows[] = {{"attrs", wire_check_attrs},         {"profile", wire_check_profile},
-                {"manifest", wire_check_manifest},   {"release", wire_check_release},
-                {"shadow", wire_check_release},      {"envelope", wire_check_envelope},
-                {"offers", wire_check_offers},       {"report", wire_check_report},
-                {"root", wire_check_root},           {"snapshot", wire_check_snapshot},
-                {"timestamp", wire_check_timestamp}, {"director", wire_check_director}};
+    } rows[] = {{"attrs", wire_check_attrs},       {"profile", wire_check_profile},
+                {"manifest", wire_check_manifest}, {"release", wire_check_release},
+                {"shadow", wire_check_release},    {"envelope", wire_check_envelope},
+                {"offers", wire_check_offers},     {"enrolment", wire_check_enrolment},
+                {"report", wire_check_report},     {"root", wire_check_root},
+                {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
+                {"director", wire_check_director}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -468,6 +482,7 @@ static void limits_are_the_code(void **state)
         LIMIT(WIRE_OFFERS_BYTES_MAX),
         LIMIT(WIRE_OFFERS_HEADER_MAX),
         LIMIT(WIRE_REPORT_MAX),
+        LIMIT(WIRE_CREDENTIAL_MAX),
         LIMIT(WIRE_REPORT_BYTES_MAX),
         LIMIT(WIRE_REPORT_DETAIL_MAX),
         LIMIT(POL_BUCKET_COUNT),
@@ -517,6 +532,7 @@ int main(void)
         cmocka_unit_test(offers_are_what_the_codec_writes),
         cmocka_unit_test(profile_is_what_the_codec_writes),
         cmocka_unit_test(report_is_what_the_codec_writes),
+        cmocka_unit_test(enrolment_is_what_the_codec_writes),
         cmocka_unit_test(root_is_what_the_codec_writes),
         cmocka_unit_test(online_metadata_is_what_the_codecs_write),
         cmocka_unit_test(every_example_parses),

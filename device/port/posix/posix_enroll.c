@@ -1,0 +1,221 @@
+// Enrolment over the HTTP/2 client, before the runtime starts. On the thread of the event base.
+#include "posix/posix_enroll.h"
+
+#include "posix/posix_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ANSWER_TIMEOUT_S 30
+#define BEARER_MAX       300
+#define FILE_MODE        0600
+#define DIR_MODE         0700
+
+struct attempt {
+    struct event_base *base;
+    int status;
+    enum base_status ended; // BASE_ERR_TIMEOUT until the answer is whole
+    size_t size;
+    uint8_t body[WIRE_ENROLMENT_BYTES_MAX];
+};
+
+static enum base_status system_failed(struct base_error *error, const char *path)
+{
+    return base_error_set(error, BASE_ERR_IO, "%.100s: %s", path, strerror(errno));
+}
+
+static bool path_of(const char *dir, const char *name, char out[PATH_MAX])
+{
+    int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);
+    return size > 0 && size < PATH_MAX;
+}
+
+static enum base_status take(const uint8_t *bytes, size_t size, struct posix_credential *out)
+{
+    struct wire_enrolment enrolment;
+    BASE_TRY(wire_enrolment_parse(bytes, size, &enrolment));
+    memset(out, 0, sizeof(*out));
+    out->device_id = enrolment.device_id;
+    memcpy(out->text, enrolment.credential.data, enrolment.credential.size);
+    return BASE_OK;
+}
+
+enum base_status posix_credential_load(const char *dir, struct posix_credential *out,
+                                       struct base_error *error)
+{
+    char path[PATH_MAX];
+    uint8_t bytes[WIRE_ENROLMENT_BYTES_MAX + 1];
+    if (!path_of(dir, "credential", path)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? BASE_ERR_NOT_FOUND : system_failed(error, path);
+    }
+    ssize_t size = read(fd, bytes, sizeof(bytes));
+    close(fd);
+    if (size < 0) {
+        return system_failed(error, path);
+    }
+    return take(bytes, (size_t)size, out) == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_CORRUPT, "%.100s: not a credential", path);
+}
+
+static enum base_status keep(const char *dir, const uint8_t *bytes, size_t size,
+                             struct base_error *error)
+{
+    char path[PATH_MAX];
+    char fresh[PATH_MAX];
+    if (!path_of(dir, "credential", path) || !path_of(dir, "credential.new", fresh)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
+    }
+    if (mkdir(dir, DIR_MODE) != 0 && errno != EEXIST) {
+        return system_failed(error, dir);
+    }
+    (void)unlink(fresh);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (fd < 0) {
+        return system_failed(error, fresh);
+    }
+    bool ok = write(fd, bytes, size) == (ssize_t)size && fsync(fd) == 0;
+    ok = close(fd) == 0 && ok && rename(fresh, path) == 0;
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ok = ok && folder >= 0 && fsync(folder) == 0;
+    enum base_status status = ok ? BASE_OK : system_failed(error, path);
+    if (folder >= 0) {
+        close(folder);
+    }
+    return status;
+}
+
+// ---- The request
+
+static void on_head(void *ctx, void *user, const struct h2_head *head)
+{
+    (void)ctx;
+    ((struct attempt *)user)->status = head->status;
+}
+
+static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
+{
+    struct attempt *attempt = user;
+    (void)ctx;
+    if (attempt->status == 201 && size <= sizeof(attempt->body) - attempt->size) {
+        memcpy(attempt->body + attempt->size, bytes, size);
+        attempt->size += size;
+    } else {
+        attempt->size = attempt->status == 201 ? sizeof(attempt->body) + 1 : 0;
+    }
+}
+
+static void on_end(void *ctx, void *user, enum base_status status)
+{
+    struct attempt *attempt = user;
+    (void)ctx;
+    attempt->ended = status;
+    event_base_loopbreak(attempt->base);
+}
+
+static void on_state(void *ctx, struct h2_client *client, enum base_status status)
+{
+    struct attempt *attempt = ctx;
+    (void)client;
+    if (status != BASE_OK) {
+        attempt->ended = attempt->ended == BASE_ERR_TIMEOUT ? status : attempt->ended;
+        event_base_loopbreak(attempt->base);
+    }
+}
+
+static enum base_status request(struct attempt *attempt, struct h2_client *client,
+                                const struct posix_options *options, struct base_str token)
+{
+    char bearer[BEARER_MAX];
+    char hex[WIRE_DEVICE_HEX + 1];
+    struct h2_header headers[2];
+    int32_t stream = 0;
+    int size = snprintf(bearer, sizeof(bearer), "Bearer %.*s", (int)token.size, token.data);
+    if (size < 0 || (size_t)size >= sizeof(bearer)) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    headers[0] = (struct h2_header){BASE_STR("authorization"), {bearer, (size_t)size}};
+    wire_device_hex(options->config.device_id, hex);
+    headers[1] = (struct h2_header){BASE_STR("walle-device"), {hex, WIRE_DEVICE_HEX}};
+    struct h2_request out = {
+        .method = BASE_STR("POST"),
+        .path = BASE_STR("/v1/enroll"),
+        .headers = headers,
+        .header_count = options->config.device_id != 0 ? 2 : 1,
+    };
+    return h2_client_request(client, &out, attempt, &stream);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    event_base_loopbreak(((struct attempt *)arg)->base);
+}
+
+static enum base_status run(struct attempt *attempt)
+{
+    struct timeval wait = {.tv_sec = ANSWER_TIMEOUT_S};
+    struct event *timer = evtimer_new(attempt->base, on_timeout, attempt);
+    if (timer == NULL || evtimer_add(timer, &wait) != 0) {
+        return BASE_ERR_NOMEM;
+    }
+    (void)event_base_dispatch(attempt->base);
+    event_free(timer);
+    return attempt->ended;
+}
+
+// Asks; what came is in `attempt`.
+static enum base_status ask(struct attempt *attempt, const struct posix_options *options,
+                            struct base_str token, struct base_error *error)
+{
+    struct h2_tls *tls = NULL;
+    struct h2_client *client = NULL;
+    struct h2_events events = {on_head, on_body, on_end, on_state, attempt};
+    BASE_TRY(posix_tls_new(options, &tls, error));
+    struct h2_options to = {
+        .host = options->host, .port = options->port, .tls = options->tls ? tls : NULL};
+    enum base_status status = h2_client_new(attempt->base, &to, &events, &client);
+    if (status == BASE_OK) {
+        status = request(attempt, client, options, token);
+    }
+    if (status == BASE_OK) {
+        status = run(attempt);
+    }
+    attempt->ended = BASE_OK; // what freeing the client tells is no news
+    h2_client_free(client);
+    h2_tls_free(tls);
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "enrolment: %s", base_status_text(status));
+}
+
+enum base_status posix_enroll(struct event_base *base, const struct posix_options *options,
+                              struct base_str token, struct posix_credential *out,
+                              struct base_error *error)
+{
+    struct attempt attempt = {.base = base, .ended = BASE_ERR_TIMEOUT};
+    BASE_TRY(ask(&attempt, options, token, error));
+    if (attempt.status >= 500 || attempt.status == 429) {
+        return base_error_set(error, BASE_ERR_BUSY, "enrolment: the gateway answers %d",
+                              attempt.status);
+    }
+    if (attempt.status != 201) {
+        return base_error_set(error, BASE_ERR_DENIED, "enrolment: the gateway answers %d",
+                              attempt.status);
+    }
+    if (attempt.size > sizeof(attempt.body) || take(attempt.body, attempt.size, out) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "enrolment: the answer is malformed");
+    }
+    return keep(options->dir, attempt.body, attempt.size, error);
+}

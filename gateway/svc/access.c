@@ -1,0 +1,267 @@
+// Authentication of requests to the operator API and of enrolments. Workers' threads; the tables of
+// operators.c behind their mutex.
+//
+// A token that fails costs its address one try; an address without tries left is answered 429
+// whatever it sends, so guessing goes no faster than GW_ACCESS_INTERVAL_US. Nothing about a token,
+// not even a part of it, is ever logged or answered.
+#include "svc/operators_private.h"
+
+#include "base/prng.h"
+#include "svc/reply.h"
+
+#include <string.h>
+
+static const struct pol_ratelimit_config failure_limit = {
+    .burst = GW_ACCESS_BURST, .refill = 1, .interval_us = GW_ACCESS_INTERVAL_US};
+
+// With the lock held. The slot of an address, refilled.
+static struct pol_ratelimit *slot_of(struct gw_core *core, uint64_t peer)
+{
+    struct gw_operators *operators = core->operators;
+    uint32_t at = (uint32_t)(base_mix64(peer) % GW_ACCESS_SLOTS);
+    uint64_t now_us = core->clock.mono_us(core->clock.ctx);
+    struct pol_ratelimit *slot = &operators->failures[at];
+    if (!operators->failures_begun[at]) {
+        operators->failures_begun[at] = true;
+        pol_ratelimit_init(slot, &failure_limit, now_us);
+    }
+    (void)pol_ratelimit_take(slot, &failure_limit, 0, now_us);
+    return slot;
+}
+
+static bool may_try(struct gw_core *core, uint64_t peer)
+{
+    pthread_mutex_lock(&core->operators->lock);
+    bool may = slot_of(core, peer)->tokens > 0;
+    pthread_mutex_unlock(&core->operators->lock);
+    return may;
+}
+
+static void count_failure(struct gw_core *core, uint64_t peer)
+{
+    pthread_mutex_lock(&core->operators->lock);
+    struct pol_ratelimit *slot = slot_of(core, peer);
+    slot->tokens -= slot->tokens > 0 ? 1 : 0;
+    pthread_mutex_unlock(&core->operators->lock);
+    atomic_fetch_add_explicit(&core->access_failures, 1, memory_order_relaxed);
+}
+
+static bool bearer(const struct gw_request *request, struct base_str *out)
+{
+    struct base_str prefix = BASE_STR("Bearer ");
+    if (!base_str_starts(request->authorization, prefix)) {
+        return false;
+    }
+    *out = (struct base_str){request->authorization.data + prefix.size,
+                             request->authorization.size - prefix.size};
+    return true;
+}
+
+// The configured token: compared by hash, so that the time says nothing of it, its length included.
+static bool is_admin_token(const struct gw_core *core, struct base_str given)
+{
+    struct wire_sha256 a;
+    struct wire_sha256 b;
+    if (core->admin_token_bytes == 0) {
+        return false;
+    }
+    gw_sha256(given.data, given.size, &a);
+    gw_sha256(core->admin_token, core->admin_token_bytes, &b);
+    return gw_secret_equal(a.bytes, b.bytes, WIRE_SHA256_BYTES);
+}
+
+static bool is_alive(const struct gw_token *token, uint64_t now_s)
+{
+    return token->view.revoked_s == 0 &&
+           (token->view.expires_s == 0 || token->view.expires_s > now_s);
+}
+
+// With the lock held: the living token with this hash. Every token is compared, each in full.
+static struct gw_token *find_hash(struct gw_core *core, const struct wire_sha256 *hash,
+                                  uint64_t now_s)
+{
+    const struct gw_operators *operators = core->operators;
+    struct gw_token *found = NULL;
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        struct gw_token *token = operators->tokens[i];
+        bool same = gw_secret_equal(token->hash.bytes, hash->bytes, WIRE_SHA256_BYTES);
+        found = same && is_alive(token, now_s) ? token : found;
+    }
+    return found;
+}
+
+static void be_admin(struct gw_actor *out, const char *name)
+{
+    out->token_id = 0;
+    out->role = GW_ROLE_ADMIN;
+    out->tenant = GW_TENANT_DEFAULT;
+    out->every_tenant = true;
+    out->scope_count = 0;
+    memcpy(out->name, name, strlen(name) + 1);
+}
+
+static bool be_token(struct gw_core *core, struct base_str given, struct gw_actor *out)
+{
+    struct wire_sha256 hash;
+    uint64_t now_s = gw_core_now_s(core);
+    if (!gw_secret_hash(given, GW_SECRET_OPERATOR, &hash)) {
+        return false;
+    }
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = find_hash(core, &hash, now_s);
+    if (token != NULL) {
+        const struct gw_token_view *view = &token->view;
+        token->view.last_used_s = now_s;
+        out->token_id = view->id;
+        out->role = view->role;
+        out->every_tenant = view->tenant == GW_TENANT_EVERY;
+        out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
+        memcpy(out->name, view->name, sizeof(out->name));
+        out->scope_count = view->scope_count;
+        memcpy(out->scopes, view->scopes, sizeof(out->scopes));
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+    return token != NULL;
+}
+
+static bool refuse_limited(struct gw_exchange *exchange)
+{
+    gw_reply_problem(exchange, 429, "too many failed authentications from this address");
+    gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("3"));
+    return false;
+}
+
+static bool refuse_unknown(struct gw_exchange *exchange)
+{
+    gw_reply_problem(exchange, 401, "bearer token missing or wrong");
+    gw_reply_header(&exchange->reply, BASE_STR("www-authenticate"), BASE_STR("Bearer"));
+    return false;
+}
+
+// An operator of every tenant says in which one it acts; others may name their own.
+static bool choose_tenant(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
+{
+    struct base_str name = exchange->request.tenant;
+    uint16_t tenant = 0;
+    if (name.size == 0) {
+        return true;
+    }
+    bool known = gw_tenant_find(core, name, &tenant);
+    if (!known || (!out->every_tenant && tenant != out->tenant)) {
+        gw_reply_problem(exchange, 404, "walle-tenant: no such tenant");
+        return false;
+    }
+    out->tenant = tenant;
+    return true;
+}
+
+bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
+{
+    const struct gw_request *request = &exchange->request;
+    struct base_str given;
+    if (!bearer(request, &given)) {
+        if (core->admin_token_bytes > 0 || request->authorization.size > 0) {
+            return refuse_unknown(exchange);
+        }
+        if (!request->loopback) {
+            gw_reply_problem(exchange, 403,
+                             "a bearer token is needed, but on the gateway's own machine");
+            return false;
+        }
+        be_admin(out, "local");
+        return choose_tenant(core, exchange, out);
+    }
+    if (!may_try(core, request->peer)) {
+        return refuse_limited(exchange);
+    }
+    if (is_admin_token(core, given)) {
+        be_admin(out, "admin");
+    } else if (!be_token(core, given, out)) {
+        count_failure(core, request->peer);
+        return refuse_unknown(exchange);
+    }
+    return choose_tenant(core, exchange, out);
+}
+
+bool gw_core_may_note_stranger(struct gw_core *core)
+{
+    static const struct pol_ratelimit_config config = {.burst = GW_ACCESS_NOTES_BURST,
+                                                       .refill = GW_ACCESS_NOTES_BURST,
+                                                       .interval_us = 60 * UINT64_C(1000000)};
+    struct gw_operators *operators = core->operators;
+    uint64_t now_us = core->clock.mono_us(core->clock.ctx);
+    pthread_mutex_lock(&operators->lock);
+    if (!operators->notes_begun) {
+        operators->notes_begun = true;
+        pol_ratelimit_init(&operators->notes, &config, now_us);
+    }
+    bool may = pol_ratelimit_take(&operators->notes, &config, 1, now_us);
+    pthread_mutex_unlock(&operators->lock);
+    return may;
+}
+
+// ---- Enrolment
+
+// With the lock held.
+static bool enrolment_rate(struct gw_core *core)
+{
+    struct gw_operators *operators = core->operators;
+    const struct pol_ratelimit_config config = {.burst = core->enroll_rate_per_s,
+                                                .refill = core->enroll_rate_per_s,
+                                                .interval_us = 1000000};
+    uint64_t now_us = core->clock.mono_us(core->clock.ctx);
+    if (!operators->enrolments_begun) {
+        operators->enrolments_begun = true;
+        pol_ratelimit_init(&operators->enrolments, &config, now_us);
+    }
+    return pol_ratelimit_take(&operators->enrolments, &config, 1, now_us);
+}
+
+bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
+                         uint16_t *out_tenant)
+{
+    const struct gw_request *request = &exchange->request;
+    struct wire_sha256 hash;
+    struct base_str given;
+    if (!may_try(core, request->peer)) {
+        return refuse_limited(exchange);
+    }
+    if (!bearer(request, &given) || !gw_secret_hash(given, GW_SECRET_ENROLMENT, &hash)) {
+        count_failure(core, request->peer);
+        return refuse_unknown(exchange);
+    }
+    uint64_t now_s = gw_core_now_s(core);
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = find_hash(core, &hash, now_s);
+    bool found = token != NULL && token->view.role == GW_ROLE_ENROL;
+    bool left = found && (token->view.uses_max == 0 || token->view.uses < token->view.uses_max);
+    bool now = left && enrolment_rate(core); // strangers take none of it
+    if (now) {
+        token->view.uses++;
+        token->view.last_used_s = now_s;
+        *out_token_id = token->view.id;
+        *out_tenant = token->view.tenant;
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+    if (!found) {
+        count_failure(core, request->peer);
+        return refuse_unknown(exchange);
+    }
+    if (!left) {
+        gw_reply_problem(exchange, 403, "the enrolment token is used up");
+    } else if (!now) {
+        gw_reply_problem(exchange, 429, "too many enrolments at once");
+        gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("2"));
+    }
+    return now;
+}
+
+void gw_access_enrolment_undo(struct gw_core *core, uint64_t token_id)
+{
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = gw_operators_token(core->operators, token_id);
+    if (token != NULL && token->view.uses > 0) {
+        token->view.uses--;
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+}

@@ -1,0 +1,359 @@
+// Operators' tokens: making, revoking, listing, and keeping them. Control thread; the mutex is for
+// the workers that authenticate (access.c).
+#include "svc/operators.h"
+
+#include "svc/audit.h"
+#include "svc/operators_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum base_status gw_operators_new(struct gw_operators **out_operators)
+{
+    struct gw_operators *operators = calloc(1, sizeof(*operators));
+    if (operators == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    operators->tokens = calloc(GW_TOKENS_MAX, sizeof(operators->tokens[0]));
+    if (operators->tokens == NULL) {
+        free(operators);
+        return BASE_ERR_NOMEM;
+    }
+    pthread_mutex_init(&operators->lock, NULL);
+    operators->tenants[0] = (struct gw_tenant){.id = GW_TENANT_DEFAULT, .name = "default"};
+    operators->tenant_count = 1;
+    *out_operators = operators;
+    return BASE_OK;
+}
+
+void gw_operators_free(struct gw_operators *operators)
+{
+    if (operators == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        free(operators->tokens[i]);
+    }
+    free(operators->tokens);
+    pthread_mutex_destroy(&operators->lock);
+    free(operators);
+}
+
+uint32_t gw_operators_position(const struct gw_operators *operators, uint64_t id)
+{
+    uint32_t low = 0;
+    uint32_t high = operators->token_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (operators->tokens[middle]->view.id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct gw_token *gw_operators_token(const struct gw_operators *operators, uint64_t id)
+{
+    uint32_t at = gw_operators_position(operators, id);
+    bool there = at < operators->token_count && operators->tokens[at]->view.id == id;
+    return there ? operators->tokens[at] : NULL;
+}
+
+static void insert(struct gw_operators *operators, struct gw_token *token)
+{
+    uint32_t at = gw_operators_position(operators, token->view.id);
+    memmove(&operators->tokens[at + 1], &operators->tokens[at],
+            (operators->token_count - at) * sizeof(operators->tokens[0]));
+    operators->tokens[at] = token;
+    operators->token_count++;
+}
+
+// ---- Store
+
+struct put_op {
+    struct gw_store_op op;
+    enum gw_table table;
+    struct gw_key key;
+    const void *row;
+    size_t size;
+};
+
+static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct put_op *put = (struct put_op *)self;
+    return gw_store_txn_put(txn, put->table, &put->key, put->row, put->size);
+}
+
+enum base_status gw_operators_put(struct gw_core *core, enum gw_table table, struct gw_key key,
+                                  const void *row, size_t size)
+{
+    struct put_op put = {.table = table, .key = key, .row = row, .size = size};
+    put.op.apply = put_apply;
+    return gw_audit_submit_wait(core, &put.op);
+}
+
+struct drop_op {
+    struct gw_store_op op;
+    struct gw_key key;
+};
+
+static enum base_status drop_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    return gw_store_txn_delete(txn, GW_TABLE_TOKENS, &((struct drop_op *)self)->key);
+}
+
+// Since when the token opens nothing; 0: it still does.
+static uint64_t dead_since(const struct gw_token_view *view, uint64_t now_s)
+{
+    if (view->revoked_s != 0) {
+        return view->revoked_s;
+    }
+    return view->expires_s != 0 && view->expires_s <= now_s ? view->expires_s : 0;
+}
+
+// Forgets the token that has been dead longest. False: all are alive, or the disk is full.
+static bool make_room(struct gw_core *core)
+{
+    struct gw_operators *operators = core->operators;
+    uint64_t now_s = gw_core_now_s(core);
+    uint64_t oldest = UINT64_MAX;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        uint64_t since = dead_since(&operators->tokens[i]->view, now_s);
+        if (since != 0 && since < oldest) {
+            oldest = since;
+            found = i;
+        }
+    }
+    if (oldest == UINT64_MAX) {
+        return false;
+    }
+    struct gw_token *token = operators->tokens[found];
+    struct drop_op drop = {.key = gw_key_u64(token->view.id)};
+    drop.op.apply = drop_apply;
+    if (gw_audit_submit_wait(core, &drop.op) != BASE_OK) {
+        return false;
+    }
+    pthread_mutex_lock(&operators->lock);
+    operators->token_count--;
+    memmove(&operators->tokens[found], &operators->tokens[found + 1],
+            (operators->token_count - found) * sizeof(operators->tokens[0]));
+    pthread_mutex_unlock(&operators->lock);
+    free(token);
+    return true;
+}
+
+static enum base_status store_token(struct gw_core *core, const struct gw_token *token)
+{
+    uint8_t row[GW_TOKEN_ROW_MAX];
+    size_t size = gw_token_encode(token, row);
+    return gw_operators_put(core, GW_TABLE_TOKENS, gw_key_u64(token->view.id), row, size);
+}
+
+struct load {
+    struct gw_core *core;
+    enum base_status status;
+};
+
+static bool load_token(void *ctx, struct gw_span key, struct gw_span value)
+{
+    struct load *load = ctx;
+    struct gw_operators *operators = load->core->operators;
+    struct gw_token *token = malloc(sizeof(*token));
+    load->status = token == NULL ? BASE_ERR_NOMEM : gw_token_decode(value.data, value.size, token);
+    if (load->status == BASE_OK && operators->token_count == GW_TOKENS_MAX) {
+        load->status = BASE_ERR_LIMIT;
+    }
+    if (load->status != BASE_OK || !gw_key_read_u64(key.data, key.size, 0, &token->view.id)) {
+        load->status = load->status == BASE_OK ? BASE_ERR_CORRUPT : load->status;
+        free(token);
+        return false;
+    }
+    insert(operators, token);
+    return true;
+}
+
+enum base_status gw_operators_load(struct gw_core *core, struct base_error *error)
+{
+    struct load load = {.core = core, .status = BASE_OK};
+    struct gw_key from = gw_key_u64(0);
+    struct gw_store_read *read;
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    enum base_status status = gw_tenants_load(core, read);
+    if (status == BASE_OK) {
+        status = gw_store_read_scan(read, GW_TABLE_TOKENS, &from, load_token, &load);
+    }
+    gw_store_read_end(read);
+    if (status == BASE_OK) {
+        status = load.status;
+    }
+    // A token that cannot be read might be one that was revoked: nothing is guessed.
+    return status == BASE_OK ? BASE_OK
+                             : base_error_set(error, status, "cannot load tenants and tokens: %s",
+                                              base_status_text(status));
+}
+
+// ---- Operations
+
+static bool sees(const struct gw_actor *actor, const struct gw_token *token)
+{
+    return token->view.tenant == actor->tenant ||
+           (actor->every_tenant && token->view.tenant == GW_TENANT_EVERY);
+}
+
+static uint64_t draw_id(struct gw_core *core)
+{
+    uint64_t id = 0;
+    while (id == 0 || gw_operators_token(core->operators, id) != NULL) {
+        id = core->random.next(core->random.ctx);
+    }
+    return id;
+}
+
+enum base_status gw_token_create(struct gw_core *core, const struct gw_token_view *wish,
+                                 struct gw_token_view *out, char out_text[GW_SECRET_TEXT_BYTES + 1],
+                                 struct base_error *error)
+{
+    struct gw_operators *operators = core->operators;
+    const char *prefix = wish->role == GW_ROLE_ENROL ? GW_SECRET_ENROLMENT : GW_SECRET_OPERATOR;
+    if (operators->token_count == GW_TOKENS_MAX && !make_room(core)) {
+        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tokens, the most there may be",
+                              GW_TOKENS_MAX);
+    }
+    if (gw_secret_make(&core->random, prefix, out_text) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
+    }
+    struct gw_token *token = calloc(1, sizeof(*token));
+    if (token == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    token->view = *wish;
+    token->view.id = draw_id(core);
+    token->view.created_s = gw_core_now_s(core);
+    token->view.revision = 1;
+    (void)gw_secret_hash(base_str_of(out_text), prefix, &token->hash);
+    enum base_status status = store_token(core, token);
+    if (status != BASE_OK) {
+        free(token);
+        return base_error_set(error, status, "the token could not be stored: %s",
+                              base_status_text(status));
+    }
+    *out = token->view;
+    pthread_mutex_lock(&operators->lock);
+    insert(operators, token);
+    pthread_mutex_unlock(&operators->lock);
+    return BASE_OK;
+}
+
+enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor, uint64_t id,
+                              struct gw_token_view *out)
+{
+    struct gw_operators *operators = core->operators;
+    pthread_mutex_lock(&operators->lock);
+    const struct gw_token *token = gw_operators_token(operators, id);
+    bool there = token != NULL && sees(actor, token);
+    if (there) {
+        *out = token->view;
+    }
+    pthread_mutex_unlock(&operators->lock);
+    return there ? BASE_OK : BASE_ERR_NOT_FOUND;
+}
+
+enum base_status gw_token_revoke(struct gw_core *core, const struct gw_actor *actor, uint64_t id,
+                                 struct gw_token_view *out, struct base_error *error)
+{
+    struct gw_operators *operators = core->operators;
+    pthread_mutex_lock(&operators->lock);
+    struct gw_token *token = gw_operators_token(operators, id);
+    struct gw_token next = {0};
+    bool there = token != NULL && sees(actor, token);
+    if (there) {
+        next = *token;
+    }
+    pthread_mutex_unlock(&operators->lock);
+    if (!there) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such token");
+    }
+    if (next.view.revoked_s == 0) {
+        next.view.revoked_s = gw_core_now_s(core);
+        next.view.revision++;
+        enum base_status status = store_token(core, &next);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "the revocation could not be stored: %s",
+                                  base_status_text(status));
+        }
+        pthread_mutex_lock(&operators->lock);
+        token->view.revoked_s = next.view.revoked_s;
+        token->view.revision = next.view.revision;
+        pthread_mutex_unlock(&operators->lock);
+    }
+    *out = next.view;
+    return BASE_OK;
+}
+
+void gw_token_list(struct gw_core *core, const struct gw_actor *actor, uint64_t after,
+                   uint32_t limit, struct gw_token_view *out, uint32_t *out_count, bool *out_more)
+{
+    struct gw_operators *operators = core->operators;
+    uint32_t count = 0;
+    bool more = false;
+    pthread_mutex_lock(&operators->lock);
+    for (uint32_t i = 0; i < operators->token_count && !more; i++) {
+        const struct gw_token *token = operators->tokens[i];
+        if (token->view.id <= after || !sees(actor, token)) {
+            continue;
+        }
+        more = count == limit;
+        if (!more) {
+            out[count++] = token->view;
+        }
+    }
+    pthread_mutex_unlock(&operators->lock);
+    *out_count = count;
+    *out_more = more;
+}
+
+size_t gw_operators_token_row(struct gw_core *core, uint64_t id, uint8_t out[GW_TOKEN_ROW_MAX])
+{
+    struct gw_operators *operators = core->operators;
+    pthread_mutex_lock(&operators->lock);
+    const struct gw_token *token = gw_operators_token(operators, id);
+    size_t size = token != NULL ? gw_token_encode(token, out) : 0;
+    pthread_mutex_unlock(&operators->lock);
+    return size;
+}
+
+struct seen_op {
+    struct gw_store_op op;
+    struct gw_core *core;
+    uint64_t id;
+};
+
+static enum base_status seen_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct seen_op *seen = (struct seen_op *)self;
+    uint8_t row[GW_TOKEN_ROW_MAX];
+    size_t size = gw_operators_token_row(seen->core, seen->id, row);
+    struct gw_key key = gw_key_u64(seen->id);
+    return gw_store_txn_put(txn, GW_TABLE_TOKENS, &key, row, size);
+}
+
+void gw_operators_flush(struct gw_core *core)
+{
+    struct gw_operators *operators = core->operators;
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        struct gw_token *token = operators->tokens[i];
+        pthread_mutex_lock(&operators->lock);
+        uint64_t used_s = token->view.last_used_s;
+        pthread_mutex_unlock(&operators->lock);
+        struct seen_op seen = {.core = core, .id = token->view.id};
+        seen.op.apply = seen_apply;
+        seen.op.sort_key = seen.id;
+        if (used_s >= token->stored_used_s + GW_TOKEN_SEEN_S &&
+            gw_store_submit_wait(core->store, &seen.op) == BASE_OK) {
+            token->stored_used_s = used_s;
+        }
+    }
+}

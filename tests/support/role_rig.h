@@ -1,0 +1,58 @@
+// The online roles for a device on the rig: roots, timestamp, one snapshot and the director's
+// answers, made anew for each request from what the test set, with knobs that make them lie.
+#ifndef ROLE_RIG_H
+#define ROLE_RIG_H
+
+#include "device_rig.h"
+
+#include "wire/meta.h"
+#include "wire/root.h"
+
+#define ROLE_ROOTS_MAX   300
+#define ROLE_ENTRIES_MAX 8
+#define ROLE_SCENARIO    "demo"
+
+enum role_key { ROLE_KEY_A, ROLE_KEY_B, ROLE_KEY_ONLINE, ROLE_KEY_ONLINE2, ROLE_KEY_COUNT };
+
+struct role_bytes {
+    uint8_t bytes[1024];
+    size_t size;
+};
+
+struct role_rig {
+    struct rig rig; // its keys 0 and 1 sign releases
+    EVP_PKEY *keys[ROLE_KEY_COUNT];
+    uint8_t publics[ROLE_KEY_COUNT][WIRE_PUBLIC_KEY_BYTES];
+    struct role_bytes roots[ROLE_ROOTS_MAX]; // root N is roots[N - 1]
+    uint32_t root_count;
+    enum role_key online;            // speaks for timestamp, snapshot and director
+    struct wire_timestamp timestamp; // version and times; scenarios are filled in
+    uint64_t snapshot_version;
+    struct wire_snapshot_entry entries[ROLE_ENTRIES_MAX];
+    uint32_t entry_count;
+    uint32_t lease_s;
+    uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
+    // Lies.
+    bool no_scenario;       // the timestamp lists none
+    bool other_bytes;       // the snapshot has a flipped bit
+    int publish_between;    // so many times a newer snapshot appears before it is fetched
+    uint64_t said_version;  // of the snapshot itself; 0: as the timestamp says
+    enum role_key meta_by;  // who signs timestamp and snapshot; ROLE_KEY_A (0): `online`
+    uint32_t meta_failures; // so many requests for metadata end in CLOSED
+    // Seen.
+    uint32_t meta_requests;
+    uint32_t asked_for_lease;
+};
+
+// One root of keys A and B (both sign), release keys 0 and 1 (one for few, two for many devices,
+// more than 5 %), leases up to `lease_max_s`, and a timestamp. The device is not booted.
+void role_rig_init(struct role_rig *roles, uint32_t lease_max_s);
+void role_rig_done(struct role_rig *roles);
+// Adds the next root; `online` becomes the key of the online roles.
+void role_root_add(struct role_rig *roles, enum role_key online, uint32_t lease_max_s);
+// Offers a version (two keys sign), lists it in the snapshot, and publishes that.
+void role_release(struct role_rig *roles, const struct rig_statement *statement);
+// A newer timestamp, and a newer snapshot with `snapshot`.
+void role_publish(struct role_rig *roles, bool snapshot);
+
+#endif

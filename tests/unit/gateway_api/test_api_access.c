@@ -1,0 +1,653 @@
+// Who may do what over the operator API: every route with every role, scenario and tenant against a
+// matrix written here; tokens and their limits; what one tenant sees of another: nothing.
+#include "api_kit.h"
+
+#include "api/api_call.h"
+
+// What the matrix says of a route. A route that is not in it fails the test.
+struct expectation {
+    const char *route; // "GET tasks/*"
+    enum gw_role role;
+    // How a request outside scenario or tenant ends, with the role being enough.
+    int outside_scenario; // 0: scenarios do not matter
+    int outside_tenant;   // 0: there is nothing of a tenant in the request
+    const char *path;     // of something of tenant "default", scenario "shop"
+    const char *body;
+};
+
+#define ROLLOUT "00000000000000aa"
+#define DEVICE  "0000000000000042"
+
+static const char digest[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+static const struct expectation matrix[] = {
+    {"PUT blobs/*", GW_ROLE_RELEASER, 0, 0, "blobs/DIGEST", ""},
+    {"POST tasks", GW_ROLE_RELEASER, 403, 409, "tasks", "{\"name\":\"shop/view\"}"},
+    {"GET tasks", GW_ROLE_VIEWER, 0, 0, "tasks", NULL},
+    {"GET tasks/*", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview", NULL},
+    {"POST tasks/*/versions", GW_ROLE_RELEASER, 404, 404, "tasks/shop%2Fview/versions",
+     "{\"manifest\":\"DIGEST\"}"},
+    {"GET tasks/*/versions", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview/versions", NULL},
+    {"GET tasks/*/versions/*", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview/versions/DIGEST", NULL},
+    {"POST rollouts", GW_ROLE_RELEASER, 404, 404, "rollouts", "ROLLOUT"},
+    {"POST rollouts/preview", GW_ROLE_VIEWER, 0, 0, "rollouts/preview", "{}"},
+    {"GET rollouts", GW_ROLE_VIEWER, 0, 0, "rollouts", NULL},
+    {"GET rollouts/*", GW_ROLE_VIEWER, 404, 404, "rollouts/" ROLLOUT, NULL},
+    {"GET rollouts/*/log", GW_ROLE_VIEWER, 404, 404, "rollouts/" ROLLOUT "/log", NULL},
+    {"POST rollouts/*/simulation", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/simulation",
+     "{\"completed\":1,\"failed\":0}"},
+    {"POST rollouts/*/start", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/start", "{}"},
+    {"POST rollouts/*/pause", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/pause", "{}"},
+    {"POST rollouts/*/resume", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/resume", "{}"},
+    {"POST rollouts/*/promote", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/promote", "{}"},
+    {"POST rollouts/*/abort", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/abort", "{}"},
+    {"POST rollouts/*/approve", GW_ROLE_APPROVER, 404, 404, "rollouts/" ROLLOUT "/approve", "{}"},
+    {"POST rollouts/*/undo", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/undo", "{}"},
+    {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", "{}"},
+    {"POST rollouts/*/lift", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/lift",
+     "{\"segment\":\"os=x\"}"},
+    {"GET trust", GW_ROLE_VIEWER, 0, 0, "trust", NULL},
+    {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
+    {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",
+     "{\"manifest\":\"DIGEST\",\"reason\":\"bad\"}"},
+    {"GET devices", GW_ROLE_VIEWER, 0, 0, "devices", NULL},
+    {"GET devices/*", GW_ROLE_VIEWER, 0, 404, "devices/" DEVICE, NULL},
+    {"GET devices/*/why", GW_ROLE_VIEWER, 404, 404, "devices/" DEVICE "/why?task=shop%2Fview",
+     NULL},
+    {"POST devices/*/revoke", GW_ROLE_ADMIN, 0, 404, "devices/" DEVICE "/revoke", "{}"},
+    {"POST devices/*/reset", GW_ROLE_ADMIN, 0, 404, "devices/" DEVICE "/reset", "{}"},
+    {"POST tokens", GW_ROLE_ADMIN, 403, 0, "tokens", "{\"name\":\"x\",\"role\":\"viewer\"}"},
+    {"GET tokens", GW_ROLE_ADMIN, 0, 0, "tokens", NULL},
+    {"GET tokens/*", GW_ROLE_ADMIN, 0, 404, "tokens/TOKEN", NULL},
+    {"POST tokens/*/revoke", GW_ROLE_ADMIN, 0, 404, "tokens/TOKEN/revoke", "{}"},
+    {"POST tenants", GW_ROLE_ADMIN, 403, 403, "tenants", "{\"name\":\"new\"}"},
+    {"GET tenants", GW_ROLE_VIEWER, 0, 0, "tenants", NULL},
+    {"GET whoami", GW_ROLE_VIEWER, 0, 0, "whoami", NULL},
+    {"GET audit", GW_ROLE_ADMIN, 0, 0, "audit", NULL},
+    {"GET openapi.json", GW_ROLE_VIEWER, 0, 0, "openapi.json", NULL},
+};
+
+static const char stages[] =
+    "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_failure\":0.1,\"min_sample\":1}]";
+
+struct bearer {
+    char text[80]; // "Bearer wat_..."
+    char id[WIRE_DEVICE_HEX + 1];
+};
+
+// A token of the tenant the kit's requests name.
+static struct bearer token_of(struct api_kit *kit, const char *role, const char *scopes,
+                              const char *more)
+{
+    struct bearer out;
+    char body[256];
+    snprintf(body, sizeof(body), "{\"name\":\"ana\",\"role\":\"%s\",\"scopes\":[%s]%s}", role,
+             scopes, more);
+    json_t *token = api_call(kit, GW_METHOD_POST, "/api/v1/tokens", body, 201);
+    const char *secret = api_text(token, "secret");
+    assert_int_equal(strlen(secret), GW_SECRET_TEXT_BYTES);
+    snprintf(out.text, sizeof(out.text), "Bearer %s", secret);
+    snprintf(out.id, sizeof(out.id), "%s", api_text(token, "id"));
+    json_decref(token);
+    return out;
+}
+
+struct world {
+    struct api_kit kit;
+    char *rollout; // body of one for shop/view
+    char hex[WIRE_SHA256_HEX + 1];
+    char token[WIRE_DEVICE_HEX + 1]; // a token of tenant default
+};
+
+static void world_init(struct world *world)
+{
+    struct api_kit *kit = &world->kit;
+    struct rollout_draft draft = {.task = "shop/view",
+                                  .id = 0xaa,
+                                  .salt = 1,
+                                  .release_counter = 1,
+                                  .issued_s = base_clock_wall_us() / 1000000,
+                                  .expires_s = base_clock_wall_us() / 1000000 + 86400};
+    memset(world, 0, sizeof(*world));
+    api_kit_init(kit, "");
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"shop/view\"}", 201));
+    struct wire_sha256 script;
+    struct wire_sha256 blob;
+    uint8_t bytes[1024];
+    size_t size = api_manifest("shop/view", "1.0.0", "script", bytes, sizeof(bytes),
+                               &draft.manifest, &script);
+    api_put_blob(kit, "script", 6, 201, &blob);
+    api_put_blob(kit, bytes, size, 201, &blob);
+    draft.manifest_bytes = size;
+    wire_sha256_hex(&draft.manifest, world->hex);
+    char body[128];
+    snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", world->hex);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tasks/shop%2Fview/versions", body, 201));
+    world->rollout = api_rollout_text(kit, &draft, stages);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", world->rollout, 201));
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tenants", "{\"name\":\"acme\"}", 201));
+    struct bearer victim = token_of(kit, "viewer", "", "");
+    snprintf(world->token, sizeof(world->token), "%s", victim.id);
+}
+
+static void world_done(struct world *world)
+{
+    free(world->rollout);
+    api_kit_done(&world->kit);
+}
+
+// `text` with the words in capitals filled in; free() it.
+static char *fill(const struct world *world, const char *text)
+{
+    static const struct {
+        const char *word;
+        size_t offset;
+    } words[] = {{"DIGEST", offsetof(struct world, hex)}, {"TOKEN", offsetof(struct world, token)}};
+    if (strcmp(text, "ROLLOUT") == 0) {
+        return strdup(world->rollout);
+    }
+    for (size_t i = 0; i < TEST_COUNT(words); ++i) {
+        const char *at = strstr(text, words[i].word);
+        if (at != NULL) {
+            const char *value = (const char *)world + words[i].offset;
+            size_t size = strlen(text) + strlen(value) + 1;
+            char *out = malloc(size);
+            assert_non_null(out);
+            snprintf(out, size, "%.*s%s%s", (int)(at - text), text, value,
+                     at + strlen(words[i].word));
+            return out;
+        }
+    }
+    return strdup(text);
+}
+
+static enum gw_method method_of(const char *route)
+{
+    return strncmp(route, "GET ", 4) == 0   ? GW_METHOD_GET
+           : strncmp(route, "PUT ", 4) == 0 ? GW_METHOD_PUT
+                                            : GW_METHOD_POST;
+}
+
+static int status_of(struct world *world, const struct expectation *row)
+{
+    struct api_answer answer;
+    char path[512];
+    char *tail = fill(world, row->path);
+    char *body = row->body != NULL ? fill(world, row->body) : NULL;
+    if (strcmp(row->route, "PUT blobs/*") == 0) {
+        snprintf(path, sizeof(path), "/api/v1/blobs/%s", digest);
+    } else {
+        snprintf(path, sizeof(path), "/api/v1/%s", tail);
+    }
+    api_send(&world->kit, method_of(row->route), path, body, body != NULL ? strlen(body) : 0,
+             &answer);
+    int status = answer.status;
+    api_answer_done(&answer);
+    free(tail);
+    free(body);
+    return status;
+}
+
+static void expect(const struct expectation *row, const char *who, int status, bool ok)
+{
+    if (!ok) {
+        fail_msg("%s as %s: status %d", row->route, who, status);
+    }
+}
+
+static bool is_let_in(int status)
+{
+    return status != 401 && status != 403 && status != 404;
+}
+
+// The matrix has exactly the program's routes, with their roles.
+static void test_matrix_is_whole(void **state)
+{
+    static const char *const names[] = {
+        [GW_METHOD_GET] = "GET", [GW_METHOD_POST] = "POST", [GW_METHOD_PUT] = "PUT"};
+    size_t count = 0;
+    const struct gw_api_route *routes = gw_api_routes(&count);
+
+    (void)state;
+    for (size_t i = 0; i < count; ++i) {
+        char route[128];
+        const struct expectation *row = NULL;
+        snprintf(route, sizeof(route), "%s %s", names[routes[i].method], routes[i].pattern);
+        for (size_t k = 0; k < TEST_COUNT(matrix); ++k) {
+            row = strcmp(matrix[k].route, route) == 0 ? &matrix[k] : row;
+        }
+        if (row == NULL) {
+            fail_msg("%s: a route that the matrix of roles does not know", route);
+            continue;
+        }
+        if (row->role != routes[i].role) {
+            fail_msg("%s: role %s, the matrix says %s", route, gw_role_name(routes[i].role),
+                     gw_role_name(row->role));
+        }
+        // What touches a task says whose it is.
+        bool tasks = strncmp(routes[i].pattern, "tasks/*", 7) == 0 ||
+                     strncmp(routes[i].pattern, "rollouts/*", 10) == 0;
+        assert_true(!tasks || routes[i].subject != GW_API_NOTHING);
+    }
+    assert_int_equal(count, TEST_COUNT(matrix));
+}
+
+static void test_every_route_with_every_role(void **state)
+{
+    static const char *const roles[] = {"viewer", "releaser", "approver", "admin"};
+    static const struct {
+        const char *scopes;
+        bool covers;
+    } scopes[] = {{"", true},
+                  {"\"shop\"", true},
+                  {"\"sh*\",\"zoo\"", true},
+                  {"\"zoo\"", false},
+                  {"\"shopping\",\"sho\"", false}};
+    struct world world;
+    unsigned tried = 0;
+
+    (void)state;
+    world_init(&world);
+    for (size_t tenant = 0; tenant < 2; ++tenant) {
+        for (size_t r = 0; r < TEST_COUNT(roles); ++r) {
+            for (size_t s = 0; s < TEST_COUNT(scopes); ++s) {
+                world.kit.bearer = NULL;
+                world.kit.tenant = tenant == 0 ? NULL : "acme";
+                struct bearer bearer = token_of(&world.kit, roles[r], scopes[s].scopes, "");
+                world.kit.bearer = bearer.text;
+                world.kit.tenant = NULL;
+                enum gw_role role = gw_role_of(base_str_of(roles[r]));
+                for (size_t i = 0; i < TEST_COUNT(matrix); ++i) {
+                    const struct expectation *row = &matrix[i];
+                    char who[128];
+                    snprintf(who, sizeof(who), "%s of %s in [%s]", roles[r],
+                             tenant == 0 ? "default" : "acme", scopes[s].scopes);
+                    int status = status_of(&world, row);
+                    tried++;
+                    if (role < row->role) {
+                        expect(row, who, status, status == 403);
+                    } else if (row->outside_scenario == 403 && row->outside_tenant == 403) {
+                        // For operators of all tenants alone.
+                        expect(row, who, status, status == 403);
+                    } else if (strcmp(row->route, "POST tokens") == 0) {
+                        // A new token without scenarios is more than one with some may give.
+                        expect(row, who, status, status == (s == 0 ? 201 : 403));
+                    } else if (!scopes[s].covers && row->outside_scenario != 0) {
+                        expect(row, who, status, status == row->outside_scenario);
+                    } else if (tenant == 1 && row->outside_tenant != 0) {
+                        expect(row, who, status, status == row->outside_tenant);
+                    } else if (strstr(row->route, "/reset") == NULL &&
+                               strstr(row->route, "/lift") == NULL &&
+                               strncmp(row->route, "GET devices/*", 13) != 0) {
+                        expect(row, who, status, is_let_in(status));
+                    }
+                }
+            }
+        }
+    }
+    assert_int_equal(tried, 2 * TEST_COUNT(roles) * TEST_COUNT(scopes) * TEST_COUNT(matrix));
+    world_done(&world);
+}
+
+static void test_no_token_and_wrong_ones(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "Bearer ",
+        "Bearer x",
+        "Basic eHg6eHg=",
+        "Bearer wat_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "Bearer wet_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "bearer secret",
+        "Bearer secret ",
+        "Bearer secre",
+    };
+    struct api_kit kit;
+
+    (void)state;
+    api_kit_init(&kit, "secret");
+    for (size_t i = 0; i < TEST_COUNT(wrong); ++i) {
+        kit.bearer = wrong[i];
+        api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
+        api_refused(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a\"}", 401, "bearer token");
+    }
+    kit.bearer = "Bearer secret";
+    json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200));
+    api_kit_done(&kit);
+}
+
+static void test_guessing_is_slowed_down(void **state)
+{
+    struct api_kit kit;
+    struct api_answer answer;
+    unsigned refused = 0;
+    unsigned limited = 0;
+
+    (void)state;
+    api_kit_init(&kit, "secret");
+    for (unsigned i = 0; i < 3 * GW_ACCESS_BURST; ++i) {
+        kit.bearer = "Bearer guess";
+        api_send(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 0, &answer);
+        refused += answer.status == 401;
+        limited += answer.status == 429;
+        api_answer_done(&answer);
+    }
+    assert_in_range(refused, GW_ACCESS_BURST, GW_ACCESS_BURST + 2);
+    assert_int_equal(refused + limited, 3 * GW_ACCESS_BURST);
+    // The right one does not help now, but from another address it does.
+    kit.bearer = "Bearer secret";
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 429, "too many failed");
+    kit.peer = 7;
+    json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200));
+    api_kit_done(&kit);
+}
+
+static void test_expiry_and_revocation(void **state)
+{
+    struct api_kit kit;
+    char path[64];
+
+    (void)state;
+    api_kit_init(&kit, "");
+    struct bearer ana = token_of(&kit, "viewer", "", ",\"expires_in_s\":3600");
+    struct bearer bob = token_of(&kit, "admin", "", "");
+    kit.bearer = ana.text;
+    json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200));
+    kit.clock_ahead_us = UINT64_C(3599) * 1000000;
+    json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200));
+    kit.clock_ahead_us = UINT64_C(3601) * 1000000;
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
+    kit.bearer = bob.text;
+    json_t *token = api_call(&kit, GW_METHOD_GET, "/api/v1/whoami", NULL, 200);
+    assert_string_equal(api_text(token, "name"), "ana");
+    assert_string_equal(api_text(token, "role"), "admin");
+    json_decref(token);
+    snprintf(path, sizeof(path), "/api/v1/tokens/%s/revoke", bob.id);
+    token = api_call(&kit, GW_METHOD_POST, path, "{}", 200);
+    assert_true(json_is_integer(json_object_get(token, "revoked_s")));
+    json_decref(token);
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
+    // Neither comes back with a restart.
+    api_kit_close(&kit);
+    api_kit_open(&kit, "");
+    api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
+    kit.bearer = NULL;
+    json_t *page = api_call(&kit, GW_METHOD_GET, "/api/v1/tokens", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 2);
+    json_decref(page);
+    api_kit_done(&kit);
+}
+
+static void test_token_bodies(void **state)
+{
+    static const struct {
+        const char *body;
+        int status;
+        const char *says;
+    } cases[] = {
+        {"{}", 400, "name: missing"},
+        {"{\"name\":\"a\"}", 400, "role: missing"},
+        {"{\"name\":\"a\",\"role\":\"god\"}", 400, "role: enrol, viewer"},
+        {"{\"name\":\"\",\"role\":\"viewer\"}", 400, "name: 1 to 64"},
+        {"{\"name\":\"a\\u00e4\",\"role\":\"viewer\"}", 400, "name: 1 to 64"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"x\":1}", 400, "x: unknown field"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"scopes\":[\"a/b\"]}", 400, "scopes[0]"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"scopes\":[\"ok\",\"\"]}", 400, "scopes[1]"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"scopes\":[1]}", 400, "scopes[0]"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"uses_max\":1}", 400, "uses_max"},
+        {"{\"name\":\"a\",\"role\":\"enrol\",\"scopes\":[\"a\"]}", 400, "scopes"},
+        {"{\"name\":\"a\",\"role\":\"enrol\",\"tenant\":\"*\"}", 403, "devices belong to one"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"tenant\":\"acme\"}", 400, "walle-tenant"},
+        {"{\"name\":\"a\",\"role\":\"viewer\",\"expires_in_s\":-1}", 400, "expires_in_s"},
+    };
+    struct api_kit kit;
+
+    (void)state;
+    api_kit_init(&kit, "");
+    for (size_t i = 0; i < TEST_COUNT(cases); ++i) {
+        api_refused(&kit, GW_METHOD_POST, "/api/v1/tokens", cases[i].body, cases[i].status,
+                    cases[i].says);
+    }
+    // Nobody gives away more than they have.
+    struct bearer scoped = token_of(&kit, "admin", "\"shop*\"", "");
+    kit.bearer = scoped.text;
+    api_refused(&kit, GW_METHOD_POST, "/api/v1/tokens", "{\"name\":\"a\",\"role\":\"viewer\"}", 403,
+                "scopes");
+    api_refused(&kit, GW_METHOD_POST, "/api/v1/tokens",
+                "{\"name\":\"a\",\"role\":\"viewer\",\"scopes\":[\"sho*\"]}", 403, "scopes");
+    api_refused(&kit, GW_METHOD_POST, "/api/v1/tokens",
+                "{\"name\":\"a\",\"role\":\"viewer\",\"tenant\":\"*\",\"scopes\":[\"shop\"]}", 403,
+                "tenant");
+    json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tokens",
+                         "{\"name\":\"a\",\"role\":\"viewer\",\"scopes\":[\"shop-2\"]}", 201));
+    api_kit_done(&kit);
+}
+
+// Two tenants with a task, a token and nothing in common.
+static void test_tenants_see_nothing_of_each_other(void **state)
+{
+    static const char *const lists[] = {"/api/v1/tasks", "/api/v1/rollouts", "/api/v1/devices"};
+    struct world world;
+    struct api_kit *kit = &world.kit;
+
+    (void)state;
+    world_init(&world);
+    kit->tenant = "acme";
+    struct bearer acme = token_of(kit, "admin", "", "");
+    kit->tenant = NULL;
+    kit->bearer = acme.text;
+    for (size_t i = 0; i < TEST_COUNT(lists); ++i) {
+        json_t *page = api_call(kit, GW_METHOD_GET, lists[i], NULL, 200);
+        assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
+        assert_true(json_is_null(json_object_get(page, "next")));
+        json_decref(page);
+    }
+    json_t *page = api_call(kit, GW_METHOD_GET, "/api/v1/tokens", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1); // its own
+    json_decref(page);
+    page = api_call(kit, GW_METHOD_GET, "/api/v1/tenants", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    assert_string_equal(api_text(json_array_get(json_object_get(page, "items"), 0), "name"),
+                        "acme");
+    json_decref(page);
+    // A name that is taken is taken, but nothing of what has it is told.
+    api_refused(kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"shop/view\"}", 409, "taken");
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"acme/view\"}", 201));
+    // Naming another tenant does not help, naming one's own is fine.
+    kit->tenant = "default";
+    api_refused(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 404, "no such tenant");
+    kit->tenant = "nowhere";
+    api_refused(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 404, "no such tenant");
+    kit->tenant = "acme";
+    page = api_call(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    json_decref(page);
+    // The audit log shows the other tenant's entries as hashes alone.
+    page = api_call(kit, GW_METHOD_GET, "/api/v1/audit?limit=500", NULL, 200);
+    size_t index;
+    json_t *item;
+    unsigned own = 0;
+    json_array_foreach(json_object_get(page, "items"), index, item)
+    {
+        own += json_is_string(json_object_get(item, "entry"));
+        assert_int_equal(json_integer_value(json_object_get(item, "seq")), index + 1);
+    }
+    assert_true(own >= 3 && own < index);
+    json_decref(page);
+    // It survives a restart.
+    api_kit_close(kit);
+    api_kit_open(kit, "");
+    page = api_call(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    json_decref(page);
+    kit->tenant = NULL;
+    kit->bearer = NULL;
+    page = api_call(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200);
+    assert_string_equal(api_text(json_array_get(json_object_get(page, "items"), 0), "name"),
+                        "shop/view");
+    json_decref(page);
+    world_done(&world);
+}
+
+// Lists of a token with scenarios: pages of what it may see, whatever lies between.
+static void test_lists_are_filtered(void **state)
+{
+    struct api_kit kit;
+    char body[64];
+
+    (void)state;
+    api_kit_init(&kit, "");
+    for (unsigned i = 0; i < 60; ++i) {
+        snprintf(body, sizeof(body), "{\"name\":\"%s/t%u\"}", i % 3 == 0 ? "shop" : "zoo", i);
+        json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
+    }
+    struct bearer shop = token_of(&kit, "viewer", "\"shop\"", "");
+    kit.bearer = shop.text;
+    char path[96] = "/api/v1/tasks?limit=7";
+    unsigned seen = 0;
+    for (unsigned page_count = 0; page_count < 10; ++page_count) {
+        json_t *page = api_call(&kit, GW_METHOD_GET, path, NULL, 200);
+        size_t index;
+        json_t *item;
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            assert_memory_equal(api_text(item, "name"), "shop/", 5);
+            seen++;
+        }
+        const char *next = api_text(page, "next");
+        bool more = next[0] != '\0';
+        snprintf(path, sizeof(path), "/api/v1/tasks?limit=7&after=%s", next);
+        json_decref(page);
+        if (!more) {
+            break;
+        }
+    }
+    assert_int_equal(seen, 20);
+    api_kit_done(&kit);
+}
+
+// Four eyes: who made a rollout may not approve it, not even with another token of theirs; somebody
+// else with the role may, somebody without it may not. What the body says of who it is counts for
+// nothing.
+static void test_approval_needs_another_person(void **state)
+{
+    static const char waits[] = "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_"
+                                "failure\":0.1,\"min_sample\":1,\"approval\":true}]";
+    struct world world;
+    struct api_kit *kit = &world.kit;
+    struct rollout_draft draft = {.task = "other",
+                                  .id = 0xbb,
+                                  .salt = 1,
+                                  .release_counter = 1,
+                                  .issued_s = base_clock_wall_us() / 1000000,
+                                  .expires_s = base_clock_wall_us() / 1000000 + 86400};
+
+    (void)state;
+    world_init(&world);
+    api_version(kit, "other", "1.0.0", &draft);
+    char *body = api_rollout_text(kit, &draft, waits);
+    struct bearer ana = token_of(kit, "approver", "", "");
+    struct bearer again = token_of(kit, "admin", "\"other\"", "");
+    json_t *other = api_call(kit, GW_METHOD_POST, "/api/v1/tokens",
+                             "{\"name\":\"bob\",\"role\":\"approver\"}", 201);
+    json_t *weak = api_call(kit, GW_METHOD_POST, "/api/v1/tokens",
+                            "{\"name\":\"eve\",\"role\":\"releaser\"}", 201);
+    char bob[80];
+    char eve[80];
+    snprintf(bob, sizeof(bob), "Bearer %s", api_text(other, "secret"));
+    snprintf(eve, sizeof(eve), "Bearer %s", api_text(weak, "secret"));
+    kit->bearer = ana.text;
+    json_t *rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", body, 201);
+    assert_string_equal(api_text(rollout, "created_by"), "ana");
+    json_decref(rollout);
+    rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/00000000000000bb/start", "{}", 200);
+    assert_string_equal(api_text(rollout, "state"), "waiting_approval");
+    json_decref(rollout);
+    static const char approve[] = "/api/v1/rollouts/00000000000000bb/approve";
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+    api_refused(kit, GW_METHOD_POST, approve, "{\"by\":\"bob\"}", 409, "another person");
+    kit->bearer = again.text;
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+    kit->bearer = eve;
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 403, "approver");
+    kit->bearer = bob;
+    rollout = api_call(kit, GW_METHOD_POST, approve, "{}", 200);
+    assert_string_equal(api_text(rollout, "state"), "running");
+    json_decref(rollout);
+    free(body);
+    json_decref(other);
+    json_decref(weak);
+    world_done(&world);
+}
+
+// The description served describes exactly the routes there are, each with its role.
+static void test_openapi_is_true(void **state)
+{
+    struct api_kit kit;
+    size_t count = 0;
+    unsigned described = 0;
+    const struct gw_api_route *routes = gw_api_routes(&count);
+
+    (void)state;
+    api_kit_init(&kit, "");
+    json_t *document = api_call(&kit, GW_METHOD_GET, "/api/v1/openapi.json", NULL, 200);
+    assert_string_equal(api_text(document, "openapi"), "3.1.0");
+    const char *path;
+    json_t *item;
+    json_object_foreach(json_object_get(document, "paths"), path, item)
+    {
+        const char *method;
+        json_t *operation;
+        json_object_foreach(item, method, operation)
+        {
+            char pattern[128];
+            size_t size = 0;
+            const struct gw_api_route *route = NULL;
+            // "/tasks/{task}" is the pattern "tasks/\*".
+            for (const char *at = path + 1; *at != '\0' && size + 1 < sizeof(pattern); ++at) {
+                bool variable = *at == '{';
+                pattern[size++] = variable ? '*' : *at;
+                at = variable ? strchr(at, '}') : at;
+            }
+            pattern[size] = '\0';
+            enum gw_method wanted = strcmp(method, "get") == 0   ? GW_METHOD_GET
+                                    : strcmp(method, "put") == 0 ? GW_METHOD_PUT
+                                                                 : GW_METHOD_POST;
+            for (size_t i = 0; i < count; ++i) {
+                bool same = routes[i].method == wanted && strcmp(routes[i].pattern, pattern) == 0;
+                route = same ? &routes[i] : route;
+            }
+            if (route == NULL) {
+                fail_msg("openapi.json: %s %s: no such route", method, path);
+                continue;
+            }
+            if (strcmp(api_text(operation, "x-walle-role"), gw_role_name(route->role)) != 0) {
+                fail_msg("openapi.json: %s %s: role %s, the route has %s", method, path,
+                         api_text(operation, "x-walle-role"), gw_role_name(route->role));
+            }
+            assert_true(strlen(api_text(operation, "summary")) > 0);
+            assert_non_null(json_object_get(json_object_get(operation, "responses"), "default"));
+            described++;
+        }
+    }
+    assert_int_equal(described, count);
+    json_decref(document);
+    api_kit_done(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matrix_is_whole),
+        cmocka_unit_test(test_every_route_with_every_role),
+        cmocka_unit_test(test_no_token_and_wrong_ones),
+        cmocka_unit_test(test_guessing_is_slowed_down),
+        cmocka_unit_test(test_expiry_and_revocation),
+        cmocka_unit_test(test_token_bodies),
+        cmocka_unit_test(test_tenants_see_nothing_of_each_other),
+        cmocka_unit_test(test_lists_are_filtered),
+        cmocka_unit_test(test_approval_needs_another_person),
+        cmocka_unit_test(test_openapi_is_true),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

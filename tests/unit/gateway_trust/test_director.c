@@ -1,0 +1,490 @@
+// The gateway's part in trust: what it lists and signs, that its version numbers never go back over
+// restarts, roots as operators bring them, kills, and the answers to devices that ask.
+#include "core_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/online_keys.h"
+
+#include "cli/root_edit.h"
+#include "cli/signing.h"
+
+#include <sys/stat.h>
+
+#define TASK   "shop/score"
+#define DEVICE 0x77u
+
+static struct rig rig;
+static struct gw_online_keys *keys;
+static struct signing_keys owners; // of the root
+
+static const struct rig_stage ladder[] = {
+    {.name = "gray",
+     .kind = POL_STAGE_GRAY,
+     .max_bucket = 9999,
+     .min_sample = 1000,
+     .max_failure_ppm = 500000},
+    {.name = "full",
+     .kind = POL_STAGE_FULL,
+     .max_bucket = 10000,
+     .min_sample = 1,
+     .max_failure_ppm = 500000},
+};
+
+static int setup(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    rig_init(&rig);
+    assert_int_equal(gw_online_keys_open(rig.dir, &keys, &error), BASE_OK);
+    rig.signer = gw_online_keys_port(keys);
+    owners.count = 2;
+    assert_int_equal(signing_key_new(&owners.keys[0]), BASE_OK);
+    assert_int_equal(signing_key_new(&owners.keys[1]), BASE_OK);
+    rig_start(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_done(&rig);
+    gw_online_keys_free(keys);
+    signing_keys_done(&owners);
+    return 0;
+}
+
+static void restart(void)
+{
+    rig_stop(&rig);
+    rig_start(&rig);
+}
+
+// ---- What anybody may fetch
+
+static int fetch(const char *path, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct rig_exchange exchange;
+    rig_exchange_init(&exchange, GW_METHOD_GET, path);
+    rig_run(&rig, &exchange);
+    const struct gw_reply *reply = &exchange.exchange.reply;
+    int status = reply->status;
+    *out_size = 0;
+    while (status == 200 && *out_size < reply->blob_bytes) {
+        size_t size = 0;
+        const uint8_t *bytes = gw_blob_bytes(reply->blob, *out_size, &size);
+        assert_true(size > 0 && *out_size + size <= capacity);
+        memcpy(out + *out_size, bytes, size);
+        *out_size += size;
+    }
+    rig_exchange_done(&exchange);
+    return status;
+}
+
+// Signed by the gateway's key for the role?
+static void expect_signed(const struct wire_envelope *envelope, enum gw_online_role role)
+{
+    struct wire_verifier verifier = signing_verifier();
+    struct wire_root root = {.key_count = 1};
+    struct wire_role one = {1, 1};
+    memcpy(root.keys[0], rig.signer->keys[role], WIRE_PUBLIC_KEY_BYTES);
+    assert_int_equal(wire_root_verify(&root, &one, 1, envelope, &verifier), BASE_OK);
+}
+
+static void fetch_timestamp(struct wire_timestamp *out)
+{
+    static uint8_t bytes[WIRE_META_BYTES_MAX];
+    struct wire_envelope envelope;
+    size_t size = 0;
+    assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size), 200);
+    assert_int_equal(wire_envelope_parse(bytes, size, &envelope), BASE_OK);
+    expect_signed(&envelope, GW_ONLINE_TIMESTAMP);
+    assert_int_equal(wire_timestamp_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
+}
+
+// The snapshot of "shop", as the timestamp names it.
+static void fetch_snapshot(struct wire_snapshot *out)
+{
+    static uint8_t bytes[WIRE_META_BYTES_MAX];
+    struct wire_timestamp timestamp;
+    struct wire_envelope envelope;
+    struct wire_sha256 digest;
+    size_t size = 0;
+    fetch_timestamp(&timestamp);
+    const struct wire_timestamp_scenario *named =
+        wire_timestamp_scenario(&timestamp, BASE_STR("shop"));
+    assert_non_null(named);
+    assert_int_equal(fetch("/v1/meta/snapshot/shop", bytes, sizeof(bytes), &size), 200);
+    gw_sha256(bytes, size, &digest);
+    assert_true(wire_sha256_equal(&digest, &named->digest));
+    assert_true(size == named->bytes);
+    assert_int_equal(wire_envelope_parse(bytes, size, &envelope), BASE_OK);
+    expect_signed(&envelope, GW_ONLINE_SNAPSHOT);
+    assert_int_equal(wire_snapshot_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
+    assert_true(out->version == named->version);
+}
+
+static bool listed(uint64_t counter, const struct wire_sha256 *manifest)
+{
+    struct wire_snapshot snapshot;
+    struct wire_snapshot_entry entry = {wire_task_id(BASE_STR(TASK)), counter, *manifest};
+    uint64_t highest = 0;
+    fetch_snapshot(&snapshot);
+    return wire_snapshot_lists(&snapshot, &entry, &highest);
+}
+
+static void start_rollout(uint64_t id, const struct wire_sha256 *manifest)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    assert_int_equal(rig_rollout(&rig, id, TASK, manifest, NULL, NULL, ladder, 2, &view, &error),
+                     BASE_OK);
+    rig_command(&rig, id, POL_COMMAND_START, &view);
+    rig_settle(&rig);
+}
+
+// ---- Cases
+
+static void test_lists_what_may_be_offered(void **state)
+{
+    (void)state;
+    struct wire_timestamp timestamp;
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    static const struct wire_sha256 none = {{0}};
+    struct gw_rollout_view view;
+    fetch_timestamp(&timestamp);
+    assert_int_equal(timestamp.scenario_count, 0);
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_settle(&rig);
+    assert_true(listed(1, &first));
+    rig_version(&rig, TASK, "2.0.0", &second);
+    start_rollout(2, &second);
+    assert_true(listed(1, &first));
+    assert_true(listed(3, &second));
+    assert_true(listed(4, &first)); // the way back, from the start
+    assert_false(listed(2, &none)); // the one of the first release has had its time
+    rig_command(&rig, 2, POL_COMMAND_ABORT, &view);
+    rig_settle(&rig);
+    rig_advance_s(&rig, 3600);
+    rig_settle(&rig);
+    assert_true(listed(4, &first)); // for stragglers
+    assert_false(listed(3, &second));
+    static uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t size = 0;
+    assert_int_equal(fetch("/v1/meta/snapshot/other", bytes, sizeof(bytes), &size), 404);
+    assert_int_equal(fetch("/v1/meta/root/1", bytes, sizeof(bytes), &size), 404);
+    assert_int_equal(fetch("/v1/meta/root/x", bytes, sizeof(bytes), &size), 404);
+    assert_int_equal(fetch("/v1/meta/", bytes, sizeof(bytes), &size), 404);
+}
+
+static void test_versions_never_go_back(void **state)
+{
+    (void)state;
+    static uint8_t before[WIRE_META_BYTES_MAX];
+    static uint8_t after[WIRE_META_BYTES_MAX];
+    size_t before_size = 0;
+    size_t after_size = 0;
+    struct wire_timestamp timestamp;
+    struct wire_snapshot snapshot;
+    struct wire_sha256 manifest;
+    uint64_t stamp = 0;
+    uint64_t version = 0;
+    for (uint64_t round = 0; round < 8; round++) {
+        char text[16];
+        (void)snprintf(text, sizeof(text), "%llu.0.0", (unsigned long long)round + 1);
+        rig_version(&rig, TASK, text, &manifest);
+        start_rollout(round + 1, &manifest);
+        fetch_timestamp(&timestamp);
+        fetch_snapshot(&snapshot);
+        assert_true(timestamp.version > stamp);
+        assert_true(snapshot.version > version);
+        stamp = timestamp.version;
+        version = snapshot.version;
+        assert_int_equal(fetch("/v1/meta/timestamp", before, sizeof(before), &before_size), 200);
+        restart();
+        assert_int_equal(fetch("/v1/meta/timestamp", after, sizeof(after), &after_size), 200);
+        assert_int_equal(after_size, before_size); // nothing happened: the same bytes
+        assert_memory_equal(after, before, before_size);
+        struct gw_rollout_view view;
+        rig_command(&rig, round + 1, POL_COMMAND_ABORT, &view);
+        rig_settle(&rig);
+        rig_advance_s(&rig, 3600);
+        rig_settle(&rig);
+    }
+    // By the clock alone: a new timestamp at half its life, and a new snapshot at half of its.
+    fetch_timestamp(&timestamp);
+    stamp = timestamp.version;
+    rig_advance_s(&rig, GW_TIMESTAMP_LIFE_S / 2 + 1);
+    rig_settle(&rig);
+    fetch_timestamp(&timestamp);
+    assert_true(timestamp.version == stamp + 1);
+    assert_true(timestamp.expires_s >= gw_core_now_s(rig.core) + GW_TIMESTAMP_LIFE_S - 1);
+    rig_advance_s(&rig, 4 * GW_TIMESTAMP_LIFE_S);
+    rig_settle(&rig);
+    fetch_snapshot(&snapshot);
+    assert_true(snapshot.version > version);
+    assert_true(snapshot.expires_s > gw_core_now_s(rig.core));
+}
+
+static size_t make_root(uint64_t version, uint32_t signers, uint8_t *out)
+{
+    struct root_edit edit = {.version = version, .issued_s = 10, .expires_s = 4000000000u};
+    struct base_error error = {0};
+    uint8_t key[WIRE_PUBLIC_KEY_BYTES];
+    uint8_t payload[1024];
+    size_t payload_bytes = 0;
+    size_t size = 0;
+    struct signing_keys some = owners;
+    some.count = signers;
+    for (int i = 0; i < WIRE_ROLE_COUNT; i++) {
+        edit.thresholds[i] = 1;
+    }
+    edit.thresholds[WIRE_ROLE_ROOT] = 2;
+    for (uint32_t i = 0; i < owners.count; i++) {
+        signing_key_public(owners.keys[i], key);
+        assert_int_equal(root_keys_add(&edit.roles[WIRE_ROLE_ROOT], key), BASE_OK);
+    }
+    for (int i = 0; i < GW_ONLINE_COUNT; i++) {
+        assert_int_equal(root_keys_add(&edit.roles[WIRE_ROLE_TIMESTAMP + i], rig.signer->keys[i]),
+                         BASE_OK);
+    }
+    struct root_edit_release *release = root_edit_release_of(&edit, "");
+    assert_int_equal(root_keys_add(&release->keys, key), BASE_OK);
+    release->narrow = 1;
+    release->wide = 1;
+    if (root_edit_encode(&edit, payload, sizeof(payload), &payload_bytes, &error) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(signing_envelope(&some, WIRE_ENVELOPE_TYPE_ROOT, payload, payload_bytes, out,
+                                      WIRE_META_BYTES_MAX, &size),
+                     BASE_OK);
+    return size;
+}
+
+static enum base_status put_root(const uint8_t *bytes, size_t size, bool *out_created)
+{
+    struct base_error error = {0};
+    uint64_t version = 0;
+    enum base_status status =
+        gw_trust_root_put(rig.core, bytes, size, &version, out_created, &error);
+    rig_settle(&rig);
+    return status;
+}
+
+static void test_roots_follow_each_other(void **state)
+{
+    (void)state;
+    static uint8_t root[WIRE_META_BYTES_MAX];
+    static uint8_t served[WIRE_META_BYTES_MAX];
+    size_t served_size = 0;
+    bool created = false;
+    struct gw_trust_view view;
+    size_t size = make_root(1, 1, root);
+    assert_int_equal(put_root(root, size, &created), BASE_ERR_THRESHOLD);
+    size = make_root(1, 2, root);
+    assert_int_equal(put_root(root, size - 1, &created), BASE_ERR_TRUNCATED);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    assert_true(created);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    assert_false(created);
+    size = make_root(3, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_ERR_ROOT);
+    size = make_root(2, 2, root);
+    assert_int_equal(put_root(root, size, &created), BASE_OK);
+    restart();
+    assert_int_equal(fetch("/v1/meta/root/2", served, sizeof(served), &served_size), 200);
+    assert_int_equal(served_size, size);
+    assert_memory_equal(served, root, size);
+    assert_int_equal(fetch("/v1/meta/root/1", served, sizeof(served), &served_size), 200);
+    assert_int_equal(fetch("/v1/meta/root/3", served, sizeof(served), &served_size), 404);
+    assert_int_equal(
+        fetch("/v1/meta/root/18446744073709551615", served, sizeof(served), &served_size), 404);
+    gw_trust_view(rig.core, &view);
+    assert_true(view.root_version == 2);
+    assert_true(view.keys_match);
+}
+
+static void test_kills_last(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct wire_timestamp timestamp;
+    struct base_error error = {0};
+    struct gw_rollout_view view;
+    bool created = false;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        BASE_OK);
+    assert_true(created);
+    rig_settle(&rig);
+    rig_view(&rig, 1, &view);
+    assert_true(view.state == POL_ROLLOUT_ROLLING_BACK || view.state == POL_ROLLOUT_ROLLED_BACK);
+    restart();
+    fetch_timestamp(&timestamp);
+    assert_true(wire_timestamp_kills(&timestamp, &manifest));
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        BASE_OK);
+    assert_false(created);
+    for (uint32_t i = 1; i < WIRE_TIMESTAMP_KILLS_MAX; i++) {
+        struct wire_sha256 other = {{(uint8_t)(200 - i)}};
+        assert_int_equal(
+            gw_trust_kill(rig.core, &other, BASE_STR(""), BASE_STR("x"), &created, &error),
+            BASE_OK);
+    }
+    struct wire_sha256 more = {{0xff}};
+    assert_int_equal(gw_trust_kill(rig.core, &more, BASE_STR(""), BASE_STR("x"), &created, &error),
+                     BASE_ERR_LIMIT);
+    rig_settle(&rig);
+    fetch_timestamp(&timestamp);
+    assert_int_equal(timestamp.kill_count, WIRE_TIMESTAMP_KILLS_MAX);
+}
+
+static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
+{
+    ask->flags = flags;
+    memset(ask->nonce, fill, sizeof(ask->nonce));
+    wire_ask_text(ask, rig.nonce);
+}
+
+static void expect_director(const struct wire_offers *offers, const struct wire_ask *ask,
+                            struct wire_director *out)
+{
+    struct wire_envelope envelope;
+    assert_true(offers->count >= 1);
+    assert_int_equal(
+        wire_envelope_parse(offers->items[0].envelope, offers->items[0].envelope_bytes, &envelope),
+        BASE_OK);
+    assert_int_equal(envelope.type, WIRE_ENVELOPE_TYPE_DIRECTOR);
+    expect_signed(&envelope, GW_ONLINE_DIRECTOR);
+    assert_int_equal(wire_director_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
+    assert_true(out->device_id == DEVICE);
+    assert_memory_equal(out->nonce, ask->nonce, sizeof(ask->nonce));
+}
+
+static void test_answers_questions(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_director director;
+    struct wire_ask ask;
+    struct base_error error = {0};
+    bool created = false;
+    rig_device_init(&device, DEVICE);
+    set_nonce(0, 1, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204); // nothing to say
+    rig_exchange_done(&exchange);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(offers.count, 2);
+    assert_int_equal(director.count, 1);
+    assert_true(wire_sha256_equal(&director.entries[0].manifest, &manifest));
+    assert_true(director.entries[0].counter == 1);
+    rig_exchange_done(&exchange);
+    rig.nonce[0] = '\0'; // who asks nothing gets the offer alone
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 1);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    (void)snprintf(rig.nonce, sizeof(rig.nonce), "nonsense");
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 400);
+    rig_exchange_done(&exchange);
+
+    // It has the version now. On a lease it is told so; without one there is nothing to say.
+    set_nonce(0, 2, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+    set_nonce(WIRE_ASK_FLAG_LEASE, 3, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_int_equal(director.count, 1);
+    assert_int_equal(director.lease_s, GW_LEASE_S);
+    rig_exchange_done(&exchange);
+
+    // Killed: the answer names nothing, but a newer timestamp.
+    uint64_t stamp = director.timestamp_version;
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR(""), BASE_STR("x"), &created, &error), BASE_OK);
+    rig_settle(&rig);
+    set_nonce(0, 4, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    expect_director(&offers, &ask, &director);
+    assert_true(director.timestamp_version > stamp);
+    rig_exchange_done(&exchange);
+}
+
+static void test_no_lease_in_a_rollback(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_release release;
+    struct wire_ask ask;
+    struct gw_rollout_view view;
+    rig_device_init(&device, DEVICE);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    rig_command(&rig, 1, POL_COMMAND_ABORT, &view);
+    rig_settle(&rig);
+    set_nonce(WIRE_ASK_FLAG_LEASE, 3, &ask);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 2);
+    rig_offer_release(&offers, 1, &release);
+    assert_int_equal(release.kind, WIRE_RELEASE_REMOVE); // the way back, and nothing else
+    rig_exchange_done(&exchange);
+}
+
+static void test_keys_are_private(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"timestamp", "snapshot", "director"};
+    struct base_error error = {0};
+    struct gw_online_keys *again = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        struct stat about;
+        (void)snprintf(path, sizeof(path), "%s/keys/%s.key", rig.dir, names[i]);
+        assert_int_equal(stat(path, &about), 0);
+        assert_int_equal(about.st_mode & 0777, 0600);
+    }
+    assert_int_equal(gw_online_keys_open(rig.dir, &again, &error), BASE_OK);
+    assert_memory_equal(gw_online_keys_port(again)->keys, rig.signer->keys,
+                        sizeof(rig.signer->keys));
+    gw_online_keys_free(again);
+    char path[128];
+    (void)snprintf(path, sizeof(path), "%s/keys/director.key", rig.dir);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(gw_online_keys_open(rig.dir, &again, &error), BASE_ERR_INVALID);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_lists_what_may_be_offered), CASE(test_versions_never_go_back),
+        CASE(test_roots_follow_each_other),   CASE(test_kills_last),
+        CASE(test_answers_questions),         CASE(test_no_lease_in_a_rollback),
+        CASE(test_keys_are_private),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
