@@ -200,7 +200,7 @@ static void direct(struct rig *rig, const struct mem_exchange *exchange, struct 
                                 &envelope) == BASE_OK &&
             wire_release_parse(envelope.payload, envelope.payload_bytes, &release) == BASE_OK) {
             director.entries[director.count++] = (struct wire_director_entry){
-                wire_task_id(release.task_name), release.release_counter, release.manifest_bytes,
+                wire_release_task_id(&release), release.release_counter, release.manifest_bytes,
                 release.manifest};
         }
     }

@@ -84,6 +84,37 @@ static void test_install_needs_metadata_first(void **state)
     assert_int_equal(mem_blob_count(&rig->port), 2 + 3 + 2); // versions, timestamp, snapshot
 }
 
+// A shadow passes the same checks under its own id, has no lease, and goes when it is killed.
+static void test_shadow_by_roles(void **state)
+{
+    (void)state;
+    begin(3600);
+    rig_boot(rig);
+    release(0, 1, STAGE_FULL);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
+                                      .task = TASK,
+                                      .version = 1,
+                                      .counter = 2,
+                                      .rollout_id = 2,
+                                      .shadow = true};
+    role_release(&roles, &statement);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
+    assert_int_equal(stats()->refused_offers, 0);
+    assert_int_equal(roles.asked_for_lease, 0);
+    uint32_t blobs = mem_blob_count(&rig->port);
+    roles.timestamp.kills[0] = rig->versions[1].manifest;
+    roles.timestamp.kill_count = 1;
+    role_publish(&roles, false);
+    rig_checkin(rig); // it is said again, and the newer timestamp with it
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(mem_blob_count(&rig->port), blobs - 3); // manifest and two files
+}
+
 static void test_lost_connections_cost_time_only(void **state)
 {
     (void)state;
@@ -592,6 +623,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_teardown(name, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_install_needs_metadata_first),
+        CASE(test_shadow_by_roles),
         CASE(test_lost_connections_cost_time_only),
         CASE(test_not_listed_is_mixed),
         CASE(test_no_scenario_is_mixed),
