@@ -167,6 +167,7 @@ enum cli_exit cli_rollout_start(struct cli *cli);
 enum cli_exit cli_rollout_submit(struct cli *cli);
 enum cli_exit cli_task_sign(struct cli *cli);
 enum cli_exit cli_rollout_status(struct cli *cli);
+enum cli_exit cli_rollout_explain(struct cli *cli);
 enum cli_exit cli_rollout_list(struct cli *cli);
 enum cli_exit cli_rollout_log(struct cli *cli);
 enum cli_exit cli_rollout_pause(struct cli *cli);

@@ -1,8 +1,11 @@
 // Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
+
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +43,24 @@ enum cli_exit cli_rollout_status(struct cli *cli)
     code = rollout_exit(rollout);
     json_decref(rollout);
     return code;
+}
+
+enum cli_exit cli_rollout_explain(struct cli *cli)
+{
+    char path[CLI_PATH_MAX];
+    json_t *rollout = NULL;
+    const struct base_clock_port *clock = base_clock_real();
+    enum cli_exit code = rollout_path(cli, "", path);
+
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "GET", path, NULL, &rollout);
+    }
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, rollout);
+    }
+    rollout_explain(stdout, rollout, clock->wall_us(clock->ctx) / 1000000u);
+    json_decref(rollout);
+    return CLI_EXIT_OK;
 }
 
 enum cli_exit cli_rollout_list(struct cli *cli)

@@ -1,0 +1,161 @@
+// Explanations of rollouts, made of what the gateway says about them. Called by the rollout
+// commands; one thread.
+#include "cli/rollout_explain.h"
+
+#include "cli/cli_json.h"
+
+#include <string.h>
+
+static double real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static unsigned long long whole(const json_t *object, const char *key)
+{
+    return (unsigned long long)cli_json_u64(object, key);
+}
+
+static const json_t *current_stage(const json_t *rollout)
+{
+    const json_t *index = json_object_get(json_object_get(rollout, "stage"), "index");
+
+    return json_array_get(json_object_get(rollout, "stages"), (size_t)json_integer_value(index));
+}
+
+static bool is_sequential(const json_t *stage)
+{
+    return strcmp(cli_json_text(stage, "rule", ""), "sequential") == 0;
+}
+
+unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
+{
+    const json_t *shown = json_object_get(rollout, "test");
+    const json_t *stage = current_stage(rollout);
+
+    if (!json_is_object(shown) || stage == NULL) {
+        return 0;
+    }
+    double alpha = real(stage, "alpha");
+    double beta = real(stage, "beta");
+    fprintf(
+        file,
+        "  evidence: updated %.2f %%, control %.2f %%; against \"no worse\" %.2f of %.0f, against "
+        "\"too bad\" %.2f of %.0f needed\n",
+        100 * real(shown, "updated"), 100 * real(shown, "control"), real(shown, "evidence"),
+        alpha > 0 ? 1 / alpha : 0, real(shown, "good_evidence"), beta > 0 ? 1 / beta : 0);
+    return 1;
+}
+
+static void say_gate(FILE *file, const json_t *stage)
+{
+    fprintf(file, "Its gate passes when at least %llu devices completed, %g s have gone by, and ",
+            whole(stage, "min_sample"), real(stage, "min_dwell_s"));
+    if (is_sequential(stage)) {
+        fprintf(file,
+                "it is shown that not more than %g %% fail and not more than %g points above "
+                "control;\nit stops what is good in at most %g %% of rollouts, and passes what is "
+                "bad in at most %g %%.\n",
+                100 * real(stage, "max_failure"), 100 * real(stage, "max_rise"),
+                100 * real(stage, "alpha"), 100 * real(stage, "beta"));
+    } else {
+        fprintf(file, "at most %g %% of them failed.\n", 100 * real(stage, "max_failure"));
+    }
+}
+
+static void say_counts(FILE *file, const json_t *stage)
+{
+    const json_t *counts = json_object_get(stage, "counts");
+    unsigned long long failed = whole(counts, "failed");
+    unsigned long long late = whole(counts, "timed_out");
+    unsigned long long completed = whole(counts, "succeeded") + failed + late;
+
+    fprintf(file,
+            "%llu devices were offered it, %llu completed: %llu succeeded, %llu failed, %llu never "
+            "answered. %llu refused it as not for them.\n",
+            whole(counts, "offered"), completed, whole(counts, "succeeded"), failed, late,
+            whole(counts, "not_applicable"));
+    if (whole(counts, "control") > 0) {
+        fprintf(file,
+                "Beside them %llu devices without it: %llu completed, %llu failed, %llu fell "
+                "silent.\n",
+                whole(counts, "control"), whole(counts, "control_completed"),
+                whole(counts, "control_failed"), whole(counts, "control_silent"));
+    }
+}
+
+// What a stage that runs still waits for.
+static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, uint64_t now_s)
+{
+    const json_t *counts = json_object_get(stage, "counts");
+    unsigned long long completed =
+        whole(counts, "succeeded") + whole(counts, "failed") + whole(counts, "timed_out");
+    unsigned long long sample = whole(stage, "min_sample");
+    uint64_t since_s = cli_json_u64(json_object_get(rollout, "stage"), "since_s");
+    double open_s = now_s > since_s ? (double)(now_s - since_s) : 0;
+
+    if (completed < sample) {
+        fprintf(file, "Missing: %llu more devices that complete.\n", sample - completed);
+    }
+    if (open_s < real(stage, "min_dwell_s")) {
+        fprintf(file, "Missing: %.0f more seconds.\n", real(stage, "min_dwell_s") - open_s);
+    }
+    if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
+        fprintf(file, "It waits for the result of a simulation: walle rollout simulation %s ...\n",
+                cli_json_text(rollout, "id", "ID"));
+    }
+}
+
+static void say_next(FILE *file, const json_t *rollout)
+{
+    const char *state = cli_json_text(rollout, "state", "");
+    const char *id = cli_json_text(rollout, "id", "ID");
+
+    if (strcmp(state, "waiting_approval") == 0) {
+        fprintf(file, "Another person than its creator opens the stage: walle rollout approve %s\n",
+                id);
+    } else if (strcmp(state, "paused") == 0) {
+        fprintf(file, "Go on: walle rollout resume %s%s\n", id,
+                json_is_true(json_object_get(rollout, "stage_failed"))
+                    ? " --accept-risk --reason TEXT (the stage failed)"
+                    : "");
+    } else if (strcmp(state, "rolling_back") == 0 || strcmp(state, "rolled_back") == 0) {
+        fprintf(file, "How a device failed: walle device why DEVICE --task %s\n",
+                cli_json_text(rollout, "task", "TASK"));
+    }
+    fprintf(file,
+            "Every decision: walle rollout log %s\nWith other limits: walle rollout replay %s "
+            "--threshold X\n",
+            id, id);
+}
+
+void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
+{
+    const json_t *stage = current_stage(rollout);
+    const char *state = cli_json_text(rollout, "state", "?");
+    size_t index;
+    json_t *item;
+
+    fprintf(file, "%s %s, rollout %s: %s.\n", cli_json_text(rollout, "task", "?"),
+            cli_json_text(rollout, "version", "?"), cli_json_text(rollout, "id", "?"), state);
+    if (stage == NULL) {
+        return;
+    }
+    fprintf(file, "Stage %s (%s, %g %% of its audience) %s.\n", cli_json_text(stage, "name", "?"),
+            cli_json_text(stage, "kind", "?"), real(stage, "percent"),
+            strcmp(state, "running") == 0 ? "is open" : "is the last that was open");
+    say_gate(file, stage);
+    say_counts(file, stage);
+    fprintf(file, "Verdict %s: %s; %.2f %% of those that completed failed.\n",
+            cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
+            100 * real(rollout, "failure_ratio"));
+    (void)rollout_explain_evidence(file, rollout);
+    json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
+    {
+        fprintf(file, "Kept off it: %s\n", json_string_value(item));
+    }
+    if (strcmp(state, "running") == 0) {
+        say_missing(file, rollout, stage, now_s);
+    }
+    say_next(file, rollout);
+}

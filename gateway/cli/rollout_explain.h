@@ -1,0 +1,14 @@
+// A rollout in sentences: where it is, what its gate asks for, what is missing, what to do.
+#ifndef ROLLOUT_EXPLAIN_H
+#define ROLLOUT_EXPLAIN_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// `now_s`: the wall clock, for how long the stage has been open.
+void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s);
+// What a sequential gate has shown so far, in one line; nothing when the rule is another.
+unsigned rollout_explain_evidence(FILE *file, const json_t *rollout);
+
+#endif
