@@ -33,6 +33,7 @@ class FeaturesPage(unittest.TestCase):
         rows = self.rows()
         self.assertEqual([n for n in sorted(MUST) if rows[str(n)][1] != "Y"], [])
         self.assertGreaterEqual(sum(rows[str(n)][1] == "Y" for n in range(1, 47)), 42)
+        self.assertEqual([n for n in range(1, 9) if rows[f"S{n}"][1] != "Y"], [])
 
 
 if __name__ == "__main__":
