@@ -195,12 +195,14 @@ static void parse_rest(const struct cli_command *command, int argc, char **argv,
     static char doc[DOC_BYTES];
     static char program[64];
     struct argp_option options[CLI_OPTION_COUNT + 1];
-    const struct argp argp = {options, parse_command, command->arguments, doc, NULL, NULL, NULL};
+    bool any = options_of(command->options, options) > 0;
+    // A list without options is no list: argp would lose the memory it makes for one.
+    const struct argp argp = {
+        any ? options : NULL, parse_command, command->arguments, doc, NULL, NULL, NULL};
     struct parse parse = {.cli = cli, .command = command};
 
     snprintf(doc, sizeof(doc), "%s\vExamples:\n%s", command->summary, command->examples);
     snprintf(program, sizeof(program), "walle %s %s", command->group, command->name);
-    options_of(command->options, options);
     argv[0] = program;
     program_invocation_name = program;
     program_invocation_short_name = program;

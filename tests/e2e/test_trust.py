@@ -162,7 +162,8 @@ class Trust(unittest.TestCase):
         self.stack.walle("root", "push", path("root.2"))
         self.stack.gateway.stop()
         self.stack.restart_gateway()
-        self.assertRegex(self.stack.gateway.log_text(), r"WARN trust: the root runs out in (19|20) days")
+        wait_until(lambda: re.search(r"WARN trust: the root runs out in (19|20) days", self.stack.gateway.log_text()), 30,
+                   "the warning in the log")
         run = self.stack.walle("root", "init", "--out", path("other.1"), "--key", path("c.key"), "--release",
                                path("ci.key.pub"))
         self.assertEqual(run.returncode, 0)
