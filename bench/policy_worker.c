@@ -160,6 +160,7 @@ static void make_releases(struct bench *bench)
     }
     catalog->task_count = bench->releases;
     catalog->task_capacity = bench->releases;
+    catalog->slot_count = bench->releases;
     catalog->rollout_count = bench->releases;
     catalog->rollout_capacity = bench->releases;
     gw_core_publish(bench->core);

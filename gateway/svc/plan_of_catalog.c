@@ -96,7 +96,9 @@ struct gw_plan *gw_plan_of_catalog(struct gw_core *core, bool *out_changed)
             task->shadow_slot = catalog->slot_count++; // never 0: the task itself came before
         }
     }
-    struct parts parts = {core, malloc((catalog->slot_count + 1) * sizeof(parts.items[0]))};
+    // A task and perhaps its shadows; one more, so that there is something to free.
+    size_t most = 2 * (size_t)catalog->task_count + 1;
+    struct parts parts = {core, malloc(most * sizeof(parts.items[0]))};
     *out_changed = true;
     if (parts.items == NULL) {
         return NULL;
