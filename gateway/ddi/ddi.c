@@ -74,8 +74,10 @@ static bool check_in(struct gw_worker *worker, struct ddi_call *call, struct wir
     if (status == BASE_OK) {
         return true;
     }
-    gw_reply_failure(ddi_exchange(call), status,
-                     "the attributes are more than 32, or longer than 512 bytes together",
+    const char *why = status == BASE_ERR_DENIED
+                          ? "this device was revoked, or speaks for itself"
+                          : "the attributes are more than 32, or longer than 512 bytes together";
+    gw_reply_failure(ddi_exchange(call), status, why,
                      gw_core_retry_after_s(gw_worker_core(worker)));
     gw_exchange_finish(ddi_exchange(call));
     return false;

@@ -139,6 +139,13 @@ class Ddi(unittest.TestCase):
         self.assertEqual(self.feedback(cancel, "closed", "success"), 200)
         wait_until(lambda: self.links("x") == {} or list(self.links("x")) == ["configData"], 30, "the end")
 
+    def test_a_revoked_client_is_told_so(self):
+        self.links("gone")
+        devices = wait_until(lambda: self.stack.api("/api/v1/devices")[1]["items"], 30, "the device")
+        self.stack.walle("device", "revoke", devices[0]["id"])
+        status, answer = self.call(BASE + "gone")
+        self.assertEqual((status, answer["detail"]), (403, "this device was revoked, or speaks for itself"))
+
     def test_refusals(self):
         for path in ("x", "x/configData", "x/deploymentBase/1"):
             self.assertEqual(self.call(BASE + path, token=None)[0], 401)
