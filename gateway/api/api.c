@@ -359,6 +359,16 @@ bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_s
     return decode(gw_api_exchange(call)->arena, text, out);
 }
 
+enum base_status gw_api_body(const struct gw_api_call *call, const char *const *names,
+                             struct gw_json_at *out_root, struct base_error *error)
+{
+    const struct gw_exchange *exchange = gw_api_exchange(call);
+
+    BASE_TRY(gw_json_parse(exchange->request.body, exchange->request.body_bytes, exchange->arena,
+                           out_root, error));
+    return gw_json_only(out_root, names, error);
+}
+
 bool gw_api_no_query(struct gw_api_call *call)
 {
     return gw_api_exchange(call)->request.query.size == 0 ||

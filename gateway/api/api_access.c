@@ -220,15 +220,10 @@ void gw_api_token_list(struct gw_core *core, struct gw_api_call *call)
 bool gw_api_tenant_prepare(struct gw_api_call *call)
 {
     static const char *const names[] = {"name", NULL};
-    const struct gw_exchange *exchange = gw_api_exchange(call);
     struct base_error error = {0};
     struct gw_json_at root;
-    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
-                                            exchange->arena, &root, &error);
+    enum base_status status = gw_api_body(call, names, &root, &error);
 
-    if (status == BASE_OK) {
-        status = gw_json_only(&root, names, &error);
-    }
     if (status == BASE_OK) {
         status = gw_json_text(&root, "name", true, GW_TENANT_NAME_MAX, &call->text, &error);
     }

@@ -81,6 +81,11 @@ bool gw_api_path_id(struct gw_api_call *call); // segments[1] as 16 hex digits i
 bool gw_api_paging(struct gw_api_call *call);
 bool gw_api_paging_id(struct gw_api_call *call); // and `after` as 16 hex digits into after_id
 bool gw_api_no_query(struct gw_api_call *call);
+// The request's body as an object with these fields and no other (NULL ends the list); it lives as
+// long as the exchange. INVALID, TOO_LARGE, NOMEM, with where in `error`.
+BASE_NODISCARD enum base_status gw_api_body(const struct gw_api_call *call,
+                                            const char *const *names, struct gw_json_at *out_root,
+                                            struct base_error *error);
 // Percent-decodes a parameter into the arena. False: a bad escape, or too long.
 bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out);
 

@@ -41,15 +41,10 @@ void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call)
 bool gw_api_task_prepare(struct gw_api_call *call)
 {
     static const char *const names[] = {"name", NULL};
-    const struct gw_exchange *exchange = gw_api_exchange(call);
     struct base_error error = {0};
     struct gw_json_at root;
-    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
-                                            exchange->arena, &root, &error);
+    enum base_status status = gw_api_body(call, names, &root, &error);
 
-    if (status == BASE_OK) {
-        status = gw_json_only(&root, names, &error);
-    }
     if (status == BASE_OK) {
         status = gw_json_text(&root, "name", true, WIRE_TASK_NAME_MAX, &call->text, &error);
     }
@@ -120,16 +115,11 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
 bool gw_api_version_prepare(struct gw_api_call *call)
 {
     static const char *const names[] = {"manifest", NULL};
-    const struct gw_exchange *exchange = gw_api_exchange(call);
     struct base_error error = {0};
     struct gw_json_at root;
     struct base_str manifest = {NULL, 0};
-    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
-                                            exchange->arena, &root, &error);
+    enum base_status status = gw_api_body(call, names, &root, &error);
 
-    if (status == BASE_OK) {
-        status = gw_json_only(&root, names, &error);
-    }
     if (status == BASE_OK) {
         status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
     }

@@ -65,15 +65,11 @@ void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)
 bool gw_api_kill_prepare(struct gw_api_call *call)
 {
     static const char *const names[] = {"manifest", "reason", "by", NULL};
-    const struct gw_exchange *exchange = gw_api_exchange(call);
     struct base_error error = {0};
     struct gw_json_at root;
     struct base_str manifest = {NULL, 0};
-    enum base_status status = gw_json_parse(exchange->request.body, exchange->request.body_bytes,
-                                            exchange->arena, &root, &error);
-    if (status == BASE_OK) {
-        status = gw_json_only(&root, names, &error);
-    }
+    enum base_status status = gw_api_body(call, names, &root, &error);
+
     if (status == BASE_OK) {
         status = gw_json_text(&root, "manifest", true, WIRE_SHA256_HEX, &manifest, &error);
     }

@@ -413,6 +413,14 @@ static void test_certificates(void **state)
 
 // ---- Tenants
 
+static uint64_t devices_in_a_dry_run(struct rig *rig, uint16_t tenant)
+{
+    static struct gw_preview seen;
+    struct gw_preview_spec spec = {.tenant = tenant};
+    assert_int_equal(gw_preview_run(rig->core, &spec, &seen), BASE_OK);
+    return seen.devices;
+}
+
 static void test_tenants_are_kept_apart(void **state)
 {
     (void)state;
@@ -468,13 +476,8 @@ static void test_tenants_are_kept_apart(void **state)
     rig_view(&rig, 2, &view);
     assert_int_equal(view.counts.failed, failures + 1);
     // A dry run sees its own tenant's devices alone.
-    static struct gw_preview seen;
-    struct gw_preview_spec spec = {.tenant = acme};
-    assert_int_equal(gw_preview_run(rig.core, &spec, &seen), BASE_OK);
-    assert_int_equal(seen.devices, 1);
-    spec.tenant = GW_TENANT_DEFAULT;
-    assert_int_equal(gw_preview_run(rig.core, &spec, &seen), BASE_OK);
-    assert_int_equal(seen.devices, 1);
+    assert_int_equal(devices_in_a_dry_run(&rig, acme), 1);
+    assert_int_equal(devices_in_a_dry_run(&rig, GW_TENANT_DEFAULT), 1);
     // The operators' view.
     assert_int_equal(gw_device_tenant(rig.core, 10), 0);
     assert_int_equal(gw_device_tenant(rig.core, 11), acme);
