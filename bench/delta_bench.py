@@ -16,14 +16,14 @@ import json
 import os
 import random
 import re
-import shutil
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+from bench_stack import BenchStack
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TASK, DEVICE, SEED = "bench/delta", "00000000000000d1", 7
@@ -79,46 +79,14 @@ class Relay:
             return True
 
 
-class Bench:
+class Bench(BenchStack):
     def __init__(self, build):
-        self.bin = os.path.join(os.path.abspath(build), "bin")
-        self.folder = tempfile.mkdtemp(prefix="walle-bench-")
-        self.children = []
+        super().__init__(build)
         self.versions = 0
 
-    def close(self):
-        for child in self.children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def start(self, name, *arguments, **more):
-        child = subprocess.Popen([os.path.join(self.bin, name), *arguments], **more)
-        self.children.append(child)
-        return child
-
-    def walle(self, *arguments):
-        run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
-                             check=False, env={**os.environ, "WALLE_GATEWAY": self.url})
-        if run.returncode != 0:
-            raise SystemExit(f"delta_bench: walle {' '.join(arguments)}: {run.stdout}{run.stderr}")
-        return run.stdout
-
-    def start_gateway(self):
-        gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--tls", "127.0.0.1:0", "--h2c", "127.0.0.1:0",
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        ports = {}
-        while len(ports) < 2:
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", gateway.stdout.readline())
-            if not found:
-                raise SystemExit("delta_bench: the gateway did not start")
-            ports[found.group(1)] = int(found.group(2))
-        self.url = f"http://127.0.0.1:{ports['h2c']}"
-        self.relay = Relay(ports["tls"])
+    def begin(self):
+        self.start_gateway()
+        self.relay = Relay(self.ports["tls"])
         self.walle("key", "new", "--out", self.path("key"))
         with open(self.path("stages.json"), "w", encoding="utf-8") as file:
             json.dump(STAGES, file)
@@ -185,12 +153,10 @@ def zstd_19(path):
     return len(subprocess.run(["zstd", "-19", "-q", "-c", path], capture_output=True, check=True).stdout)
 
 
-def changed_file(build, name):
-    """The blob of the newest version's file, as it lies in the build folder."""
+def changed_file(build):
+    """The blob that differs between the versions: the largest in the build folder, in every case here."""
     blobs = os.path.join(build, "blobs")
-    sizes = {one: os.path.getsize(os.path.join(blobs, one)) for one in os.listdir(blobs)}
-    wanted = max(sizes, key=sizes.get) if name == "weights.bin" else sorted(sizes, key=sizes.get)[-1]
-    return os.path.join(blobs, wanted)
+    return max((os.path.join(blobs, name) for name in os.listdir(blobs)), key=os.path.getsize)
 
 
 def main():
@@ -201,7 +167,7 @@ def main():
     bench = Bench(args.build)
     rows = []
     try:
-        bench.start_gateway()
+        bench.begin()
         model = make_model(args.model_mib)
         next_model = change_model(model)
         for name, cut in (("script", False), ("model", False), ("resume", True)):
@@ -215,7 +181,7 @@ def main():
             ours = bench.update(second, name)
             if cut and bench.relay.cuts != 1:
                 raise SystemExit("delta_bench: the connection was not cut")
-            path = changed_file(build, "weights.bin" if data else "task.mpy")
+            path = changed_file(build)
             rows.append((f"delta.{name}", ours, os.path.getsize(path), zstd_19(path)))
             print("done", file=sys.stderr)
     finally:

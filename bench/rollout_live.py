@@ -10,10 +10,10 @@ rollout has one stage for everybody. Times count from the operator's command to 
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import time
+
+from bench_stack import BenchStack
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEVICES, DEVICES_QUICK = 100000, 10000
@@ -26,47 +26,10 @@ DEADLINE_S = 240
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1000000000, "min_dwell_s": 0, "max_failure": 0.5}]
 
 
-class Live:
+class Live(BenchStack):
     def __init__(self, build, devices):
-        self.bin = os.path.join(os.path.abspath(build), "bin")
+        super().__init__(build)
         self.devices = devices
-        self.folder = tempfile.mkdtemp(prefix="walle-bench-")
-        self.children = []
-
-    def close(self):
-        for child in self.children:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def start(self, name, *arguments, **more):
-        child = subprocess.Popen([os.path.join(self.bin, name), *arguments], **more)
-        self.children.append(child)
-        return child
-
-    def walle(self, *arguments):
-        run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
-                             env={**os.environ, "WALLE_GATEWAY": self.url}, check=False)
-        if run.returncode != 0:
-            raise SystemExit(f"rollout_bench: walle {' '.join(arguments)}: {run.stdout}{run.stderr}")
-        return run.stdout
-
-    def start_gateway(self):
-        gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
-                             "127.0.0.1:0", "--set", "device.checkin_interval_s=3600", "--set", "limits.connections=16384",
-                             "--set", "device.hint_rate_per_s=0", "--set", "rollout.tick_ms=100",
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        ports = {}
-        while len(ports) < 2:
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", gateway.stdout.readline())
-            if not found:
-                raise SystemExit("rollout_bench: the gateway did not start")
-            ports[found.group(1)] = found.group(2)
-        self.url = f"http://127.0.0.1:{ports['h2c']}"
 
     def start_fleet(self, public_key):
         with open(self.path("fleet.log"), "wb") as log:
@@ -95,7 +58,8 @@ class Live:
         return time.monotonic()
 
     def run(self):
-        self.start_gateway()
+        self.start_gateway("--workers", "1", "--set", "device.checkin_interval_s=3600", "--set", "limits.connections=16384",
+                           "--set", "device.hint_rate_per_s=0", "--set", "rollout.tick_ms=100")
         key = self.path("release.key")
         public_key = self.walle("key", "new", "--out", key).strip().splitlines()[-1]
         self.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", self.path("build"))

@@ -1,4 +1,4 @@
-// The background thread: work that costs seconds of CPU and may wait, compressing above all, so
+// The background thread: work that costs CPU and may wait, compressing above all, so
 // that rollouts and commands on the control thread never stand behind it. gw_background_post runs
 // on workers, step on the caller of gw_core_tick when the core has no threads of its own.
 #include "svc/core_private.h"

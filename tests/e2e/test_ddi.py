@@ -2,7 +2,6 @@
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import unittest
@@ -36,27 +35,11 @@ class Ddi(unittest.TestCase):
         with open(self.stack.path("token"), "w", encoding="utf-8") as file:
             file.write(TOKEN + "\n")
         self.gateway = self.stack.start_gateway("--set", f"ddi.token_file={self.stack.path('token')}", "--set", "rollout.tick_ms=50")
-        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
-        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
         self.versions = 0
 
     def release(self, content, target=None):
         self.versions += 1
-        source, build = self.stack.path(f"source{self.versions}"), self.stack.path(f"build{self.versions}")
-        os.mkdir(source)
-        with open(os.path.join(source, "task.json"), "w", encoding="utf-8") as file:
-            json.dump({"name": TASK, "version": f"1.0.{self.versions}", "entry": "task",
-                       "files": ["task.py", {"name": "image.swu", "kind": "data"}]}, file)
-        with open(os.path.join(source, "task.py"), "w", encoding="utf-8") as file:
-            file.write("import walle\n")
-        with open(os.path.join(source, "image.swu"), "wb") as file:
-            file.write(content)
-        self.stack.walle("task", "build", source, "--out", build)
-        self.stack.walle("task", "push", build)
-        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"),
-                               "--stages", self.stack.path("stages.json"), *(("--target", target) if target else ()))
-        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+        return self.stack.release(TASK, self.versions, "import walle\n", STAGES, ("image.swu", content), target)
 
     def call(self, path, method="GET", body=None, token="GatewayToken " + TOKEN):
         command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-w", "\n%{http_code}", "--max-time", "30"]

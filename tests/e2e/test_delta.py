@@ -1,7 +1,6 @@
 """Deltas over the wire: a device updates by the difference, and a client that is not ours can read them."""
 import base64
 import hashlib
-import json
 import os
 import random
 import re
@@ -20,9 +19,6 @@ class Delta(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__, None, None, None)
         self.stack.start_gateway()
-        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
-        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
         rng = random.Random(SEED)
         self.old = rng.randbytes(DATA_BYTES)
         changed = bytearray(self.old)
@@ -31,20 +27,7 @@ class Delta(unittest.TestCase):
         self.new = bytes(changed)
 
     def release(self, number, data):
-        source, build = self.stack.path(f"source{number}"), self.stack.path(f"build{number}")
-        os.mkdir(source)
-        with open(os.path.join(source, "task.json"), "w", encoding="utf-8") as file:
-            json.dump({"name": TASK, "version": f"1.0.{number}", "entry": "task",
-                       "files": ["task.py", {"name": "weights.bin", "kind": "data"}]}, file)
-        with open(os.path.join(source, "task.py"), "w", encoding="utf-8") as file:
-            file.write("print('ran')\n")
-        with open(os.path.join(source, "weights.bin"), "wb") as file:
-            file.write(data)
-        self.stack.walle("task", "build", source, "--out", build)
-        self.stack.walle("task", "push", build)
-        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"),
-                               "--stages", self.stack.path("stages.json"))
-        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+        return self.stack.release(TASK, number, "print('ran')\n", STAGES, ("weights.bin", data))
 
     def bytes_out(self):
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + "/metrics"], capture_output=True,

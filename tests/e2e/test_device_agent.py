@@ -1,5 +1,4 @@
 """walle-device as an operator meets it: arguments, signals, hints, a wrong key, a bad version that goes back."""
-import json
 import os
 import re
 import signal
@@ -54,21 +53,9 @@ class DeviceAgent(unittest.TestCase):
         self.addCleanup(self.stack.__exit__, None, None, None)
         self.stack.start_gateway()
         self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
-        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
 
     def release(self, number, script):
-        source, build = self.stack.path(f"source{number}"), self.stack.path(f"build{number}")
-        os.mkdir(source)
-        with open(os.path.join(source, "task.json"), "w", encoding="utf-8") as file:
-            json.dump({"name": TASK, "version": f"1.0.{number}", "entry": "task", "files": ["task.py"]}, file)
-        with open(os.path.join(source, "task.py"), "w", encoding="utf-8") as file:
-            file.write(script)
-        self.stack.walle("task", "build", source, "--out", build)
-        self.stack.walle("task", "push", build)
-        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"),
-                               "--stages", self.stack.path("stages.json"))
-        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+        return self.stack.release(TASK, number, script, STAGES)
 
     def wait_state(self, rollout, *states):
         return wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1].get("state") in states, 60,

@@ -136,6 +136,26 @@ class Stack:
         self.children.append(child)
         return child
 
+    def release(self, task, number, script, stages, data=None, target=None):
+        """Builds version 1.0.NUMBER of a task with one script and perhaps one data file (name, bytes), pushes it and starts a
+        rollout signed with release.key, which is drawn when it is not there. Returns the rollout's id."""
+        source, build, key = self.path(f"source{number}"), self.path(f"build{number}"), self.path("release.key")
+        files = {"task.py": script.encode(), **(dict([data]) if data else {})}
+        listed = ["task.py"] + ([{"name": data[0], "kind": "data"}] if data else [])
+        files["task.json"] = json.dumps({"name": task, "version": f"1.0.{number}", "entry": "task", "files": listed}).encode()
+        files["../stages.json"] = json.dumps(stages).encode()
+        os.mkdir(source)
+        for name, content in files.items():
+            with open(os.path.join(source, name), "wb") as file:
+                file.write(content)
+        if not os.path.exists(key):
+            self.walle("key", "new", "--out", key)
+        self.walle("task", "build", source, "--out", build)
+        self.walle("task", "push", build)
+        run = self.walle("rollout", "start", task, "--build", build, "--key", key, "--stages", self.path("stages.json"),
+                         *(("--target", target) if target else ()))
+        return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
+
     def spawn(self, name, *arguments, **options):
         child = subprocess.Popen([program(name), *arguments], stdin=subprocess.DEVNULL, **options)
         self.children.append(child)

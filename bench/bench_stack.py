@@ -1,0 +1,47 @@
+"""A gateway and what talks to it in a scratch folder, for benchmarks; all of it ends with close()."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+
+class BenchStack:
+    def __init__(self, build):
+        self.bin = os.path.join(os.path.abspath(build), "bin")
+        self.folder = tempfile.mkdtemp(prefix="walle-bench-")
+        self.children = []
+        self.ports = {}
+
+    def close(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def start(self, name, *arguments, **more):
+        child = subprocess.Popen([os.path.join(self.bin, name), *arguments], **more)
+        self.children.append(child)
+        return child
+
+    def start_gateway(self, *arguments):
+        """On free ports: self.ports["tls"], self.ports["h2c"], and self.url in clear text."""
+        gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--tls", "127.0.0.1:0", "--h2c", "127.0.0.1:0", *arguments,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        while len(self.ports) < 2:
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", gateway.stdout.readline())
+            if not found:
+                raise SystemExit("bench: the gateway did not start")
+            self.ports[found.group(1)] = int(found.group(2))
+        self.url = f"http://127.0.0.1:{self.ports['h2c']}"
+
+    def walle(self, *arguments):
+        run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
+                             env={**os.environ, "WALLE_GATEWAY": self.url}, check=False)
+        if run.returncode != 0:
+            raise SystemExit(f"bench: walle {' '.join(arguments)}: {run.stdout}{run.stderr}")
+        return run.stdout
