@@ -158,6 +158,10 @@ static inline void wire_sample_manifest(struct base_prng *prng, struct wire_samp
         .config = BASE_STR("{\"k\":1}"),
         .file_count = files,
     };
+    sample->manifest.exclusive = (enum wire_exclusive)base_prng_below(prng, WIRE_EXCLUSIVE_COUNT);
+    if (sample->manifest.exclusive != WIRE_EXCLUSIVE_NONE) {
+        sample->manifest.exclusive_root = wire_sample_sha(prng);
+    }
     for (uint32_t i = 0; i < files; i++) {
         struct wire_manifest_file *file = &sample->manifest.files[i];
         file->kind =
