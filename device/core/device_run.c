@@ -112,8 +112,8 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     run->manifest_bytes = manifest.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
-    run->triggered = runtime->triggered.phase == DEV_TRIGGERED_RUNNING ||
-                     dev_triggered_for(runtime, task);
+    run->triggered =
+        runtime->triggered.phase == DEV_TRIGGERED_RUNNING || dev_triggered_for(runtime, task);
     status = port_start(runtime, task, &manifest.parsed);
     if (status != BASE_OK) {
         run->run = 0;

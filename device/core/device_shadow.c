@@ -200,13 +200,14 @@ static void drop(struct dev_runtime *runtime, struct dev_task *shadow)
     dev_garbage_made(runtime);
 }
 
-// Of a task that neither runs again by itself nor by behaviour the active version runs once more beside it, and that
-// result goes nowhere either.
+// Of a task that neither runs again by itself nor by behaviour the active version runs once more
+// beside it, and that result goes nowhere either.
 static void refer(struct dev_task *task, struct dev_task *shadow)
 {
     bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    if (trial || task->every_s > 0 || task->triggered || task->run_due_us != UINT64_MAX || !compares(shadow) ||
-        shadow->run_due_us != UINT64_MAX || shadow->references >= DEV_SHADOW_REFERENCES) {
+    if (trial || task->every_s > 0 || task->triggered || task->run_due_us != UINT64_MAX ||
+        !compares(shadow) || shadow->run_due_us != UINT64_MAX ||
+        shadow->references >= DEV_SHADOW_REFERENCES) {
         return;
     }
     shadow->references++;

@@ -1,8 +1,9 @@
-// Runs that behaviour started: the one start the data pipeline has handed over waits for its turn, runs with its
-// events, and is told of when it ended. A shadow of the task gets the same events right after.
+// Runs that behaviour started: the one start the data pipeline has handed over waits for its turn,
+// runs with its events, and is told of when it ended. A shadow of the task gets the same events
+// right after.
 //
-// The start itself is kept by the pipeline, which gives it again after a restart; nothing here is stored. Called by
-// the tick, by the run code and by the embedding (dev_run_triggered).
+// The start itself is kept by the pipeline, which gives it again after a restart; nothing here is
+// stored. Called by the tick, by the run code and by the embedding (dev_run_triggered).
 #include "core/runtime.h"
 
 #include "base/check.h"

@@ -511,7 +511,8 @@ bool dev_is_idle(const struct dev_runtime *runtime)
 {
     bool waiting = runtime->control.exchange != 0 || runtime->pull.phase != DEV_PULL_IDLE ||
                    runtime->run.run != 0 || runtime->dirty || runtime->outcomes.count > 0 ||
-                   runtime->triggered.phase != DEV_TRIGGERED_NONE || runtime->trust.wanted || runtime->trust.phase != DEV_TRUST_IDLE;
+                   runtime->triggered.phase != DEV_TRIGGERED_NONE || runtime->trust.wanted ||
+                   runtime->trust.phase != DEV_TRUST_IDLE;
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];

@@ -84,7 +84,7 @@ struct dev_stats {
     uint64_t activations;
     uint64_t runs;        // of active versions; of shadows there are shadow_runs
     uint64_t shadow_runs; // and those of the active version for comparison alone
-    uint64_t triggered; // runs that behaviour started
+    uint64_t triggered;   // runs that behaviour started
     uint64_t failures;
     uint64_t rollbacks;
     uint64_t refused_offers;
@@ -132,8 +132,9 @@ BASE_NODISCARD enum base_status dev_profile_header(const struct dev_runtime *run
 
 // Runs the active version of task `task_id` with this input, before what the clock has due, as soon
 // as nothing else runs. One at a time: BUSY until on_input_free was called for the one before.
-// NOT_FOUND: no version of it is active. The bytes of the input stay the caller's and must live until on_input_free or
-// dev_stop. Not stored: the caller starts it again after a restart (device/pipeline does).
+// NOT_FOUND: no version of it is active. The bytes of the input stay the caller's and must live
+// until on_input_free or dev_stop. Not stored: the caller starts it again after a restart
+// (device/pipeline does).
 BASE_NODISCARD enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,
                                                   const struct dev_run_input *input);
 // Changes when the set of active versions does: then what they declare is to be read again.

@@ -161,8 +161,9 @@ struct dev_task_file {
 
 // What a run was started with besides the clock: behaviour (dev_run_triggered).
 struct dev_run_input {
-    uint64_t token;        // names the start; the same after a restart of the process
-    const uint8_t *events; // a block of events (wire/event_block.h); the caller's, see on_input_free
+    uint64_t token; // names the start; the same after a restart of the process
+    const uint8_t
+        *events; // a block of events (wire/event_block.h); the caller's, see on_input_free
     size_t events_bytes;
 };
 
@@ -218,8 +219,8 @@ struct dev_ports {
     void *app;                  // for `on_result`
     // A run ended: for the embedding app. May be NULL. The view is valid during the call.
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
-    // What dev_run_triggered accepted has run (`end` NULL: it could not, the task is gone): once per
-    // token, unless the runtime is stopped before. May be NULL.
+    // What dev_run_triggered accepted has run (`end` NULL: it could not, the task is gone): once
+    // per token, unless the runtime is stopped before. May be NULL.
     void (*on_triggered)(void *app, uint64_t token, const struct dev_task_end *end);
     // The bytes of the input are not needed any more, and the next may be given. May be NULL.
     void (*on_input_free)(void *app, uint64_t token);
