@@ -54,7 +54,8 @@
     X(AUDIT, "audit")                                                                              \
     X(IDEMPOTENCY, "idempotency")                                                                  \
     X(CAUSES, "causes")                                                                            \
-    X(TRUST, "trust")
+    X(TRUST, "trust")                                                                              \
+    X(TUNNEL_DICTS, "tunnel_dicts")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,

@@ -10,6 +10,7 @@
 
 #include "base/cursor.h"
 #include "svc/blob.h"
+#include "svc/tunnel_dicts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -555,6 +556,9 @@ static enum base_status add_version(struct gw_core *core, struct base_str task,
         status = base_error_set(error, BASE_ERR_INVALID, "the blob is no manifest");
     } else {
         status = check_manifest(core, task, manifest, view, missing, capacity, out_missing, error);
+    }
+    if (status == BASE_OK) {
+        status = gw_tunnel_dicts_learn(core, manifest, error);
     }
     free(manifest);
     if (status != BASE_OK) {

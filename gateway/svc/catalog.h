@@ -63,8 +63,9 @@ void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limi
 
 // Registers a manifest, whose blob and files must have been put before. CONFLICT: blobs are
 // missing, named in `missing` (at most `missing_capacity`; the manifest itself may be one);
-// NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task. OK also when it
-// was registered before (*out_created false).
+// NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task, or its tunnel
+// dictionary is none (svc/tunnel_dicts.h). OK also when it was registered before (*out_created
+// false).
 BASE_NODISCARD enum base_status
 gw_catalog_version_add(struct gw_core *core, struct base_str task,
                        const struct wire_sha256 *manifest, struct gw_version_view *out,
