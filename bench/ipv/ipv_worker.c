@@ -16,10 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTITION_DEVICES 4
-#define LINES_MAX         (PARTITION_DEVICES * 100000)
-#define TEXT_MAX          ((size_t)512 * 1024 * 1024)
-#define ODDS_DOUBLE       200
+#define LINES_MAX   (IPV_PARTITION_DEVICES * 100000)
+#define TEXT_MAX    ((size_t)512 * 1024 * 1024)
+#define ODDS_DOUBLE 200
 
 struct partition {
     struct base_prng prng;
@@ -71,7 +70,7 @@ static void log_write(const struct ipv_span *span)
         while (ipv_device_next(&device, &event)) {
             line_add(&part, device.id, &event);
         }
-        if ((i + 1) % PARTITION_DEVICES == 0 || i + 1 == span->devices) {
+        if ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices) {
             partition_write(&part);
         }
     }
@@ -96,7 +95,7 @@ static void features_write(const struct ipv_span *span)
                 (void)printf("%016" PRIx64 " %.*s\n", device.id, (int)size, json);
             }
         }
-        if ((i + 1) % PARTITION_DEVICES == 0 || i + 1 == span->devices) {
+        if ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices) {
             (void)fputc('\n', stdout);
         }
     }

@@ -4,6 +4,8 @@
 
 #include "pipeline/event.h"
 
+#define IPV_PARTITION_DEVICES 4 // whose logs are one partition; an empty line ends it
+
 struct ipv_span {
     uint64_t seed;
     uint64_t first; // device
