@@ -79,12 +79,11 @@ struct side_event {
     bool right;
 };
 
-static void test_join_against_brute_force(void **state)
+static struct dev_stream_spec join_spec(void)
 {
-    (void)state;
     static const struct dev_aggregate_spec aggregates[] = {
         {.name = {"total", 5}, .kind = DEV_AGGREGATE_SUM, .value = {"n * 1000 + other.n", 18}}};
-    const struct dev_stream_spec spec = {
+    return (struct dev_stream_spec){
         .name = BASE_STR("joined"),
         .filter = BASE_STR("kind in {'click', 'scroll'}"),
         .key = BASE_STR(".key"),
@@ -98,6 +97,12 @@ static void test_join_against_brute_force(void **state)
         .aggregates = aggregates,
         .aggregate_count = 1,
     };
+}
+
+static void test_join_against_brute_force(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = join_spec();
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct side_event list[300];
         struct base_prng prng;
