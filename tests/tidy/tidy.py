@@ -80,7 +80,7 @@ DOORS = [
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
     (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim"]),
-    (r"zstd\.h", ["gateway/svc/blob_zstd", "device/port/delta"]),
+    (r"zstd\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "device/port/delta"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
     (r"git2\.h", ["gateway/cli/task_git"]),
