@@ -1,19 +1,19 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD3", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//   record := "WLD4", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32],
 //             varint task_count, task_count x task,
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
-//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow), u8 accepted_kind,
-//             u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed, varint counter,
-//             u64 blocked, varint last_run_s, varint every_s, varint runs, [shadow: u16
-//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us], [active[32],
-//             u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout, varint
-//             manifest_bytes]
+//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: triggered), u8
+//             accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed,
+//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs, [shadow:
+//             u16 slow_percent, u16 memory_percent, varint shadow_us, varint beside_us],
+//             [active[32], u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout,
+//             varint manifest_bytes]
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD3"
+#define MAGIC          "WLD4"
 #define MAGIC_BYTES    4
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
@@ -33,7 +33,7 @@
 #define TASK_ACCEPTED  16u
 #define TASK_LEASED    32u
 #define TASK_SHADOW    64u
-#define TASK_FLAGS     127u
+#define TASK_TRIGGERED 128u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
 
@@ -47,6 +47,7 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
     flags |= task->leased ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
+    flags |= task->triggered ? TASK_TRIGGERED : 0;
     return (uint8_t)flags;
 }
 
@@ -142,6 +143,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->shadow = (flags & TASK_SHADOW) != 0;
+    task->triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
         task->slow_percent = base_reader_u16(reader);
         task->memory_percent = base_reader_u16(reader);
@@ -167,7 +169,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
     task->run_due_us = UINT64_MAX;
-    if ((flags & ~TASK_FLAGS) != 0 || flags != task_flags(task) || !dev_task_valid(task)) {
+    if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
 }

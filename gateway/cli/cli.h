@@ -96,7 +96,9 @@ enum cli_exit {
     X(SCENARIO, 0, "scenario", "NAME", "With --tag: instead of the repository's name")             \
     X(FOLDER, 0, "folder", "PATH", "With --tag: where task.json lies in the repository")           \
     X(DRY_RUN, 0, "dry-run", NULL, "Show what would be done, change nothing")                      \
-    X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")
+    X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
+    X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
+    X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
 
 enum cli_option {
 #define CLI_OPTION_ENUM(name, key, text, argument, doc) CLI_OPTION_##name,
@@ -199,5 +201,6 @@ enum cli_exit cli_tenant_new(struct cli *cli);
 enum cli_exit cli_tenant_list(struct cli *cli);
 enum cli_exit cli_audit_tail(struct cli *cli);
 enum cli_exit cli_audit_verify(struct cli *cli);
+enum cli_exit cli_tunnel_train(struct cli *cli);
 
 #endif

@@ -78,6 +78,7 @@ struct mem_run {
     uint64_t run_index;
     uint32_t file_count;
     bool shadow;
+    uint64_t token;    // of its input; 0: none
     bool all_verified; // every file's bytes had the digest it came with
 };
 
