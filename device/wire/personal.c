@@ -152,7 +152,7 @@ void wire_entry_write(struct base_writer *writer, const struct wire_entry *entry
     base_writer_u32(writer, entry->bytes);
 }
 
-static void entry_read(struct base_reader *reader, struct wire_entry *out)
+void wire_entry_read(struct base_reader *reader, struct wire_entry *out)
 {
     out->kind = (enum wire_subject_kind)base_reader_u8(reader);
     out->subject = wire_text_read(reader, WIRE_SUBJECT_MAX);
@@ -219,7 +219,7 @@ enum base_status wire_proof_parse(const uint8_t *bytes, size_t size, struct wire
     if (version != WIRE_PROOF_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
-    entry_read(&reader, &out->entry);
+    wire_entry_read(&reader, &out->entry);
     out->leaf_count = (uint32_t)base_reader_varint_max(&reader, WIRE_SUBJECTS_MAX);
     out->index = (uint32_t)base_reader_varint_max(&reader, WIRE_SUBJECTS_MAX);
     out->path_count = base_reader_u8(&reader);
@@ -272,7 +272,7 @@ enum base_status wire_entry_list_next(struct wire_entry_list *list, struct wire_
     if (list->count == 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    entry_read(&list->reader, &entry);
+    wire_entry_read(&list->reader, &entry);
     BASE_TRY(list->reader.status);
     if (wire_entry_order(&list->last, &entry) >= 0) {
         return BASE_ERR_INVALID;

@@ -90,6 +90,7 @@ BASE_NODISCARD enum base_status wire_proof_verify(const struct wire_proof *proof
 
 void wire_entry_list_head(struct base_writer *writer, uint32_t count);
 void wire_entry_write(struct base_writer *writer, const struct wire_entry *entry);
+void wire_entry_read(struct base_reader *reader, struct wire_entry *out);
 BASE_NODISCARD enum base_status wire_entry_list_open(const uint8_t *bytes, size_t size,
                                                      struct wire_entry_list *out);
 // The next entry; NOT_FOUND behind the last one. INVALID also when it does not follow on the one

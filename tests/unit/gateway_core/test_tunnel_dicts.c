@@ -41,7 +41,6 @@ static enum base_status push(struct rig *rig, const char *version, const char *n
     uint8_t encoded[2048];
     size_t encoded_size = 0;
     bool created;
-    uint32_t missing;
     assert_int_equal(
         gw_catalog_task_create(rig->core, rig->tenant, BASE_STR("t"), &task, &created, error),
         BASE_OK);
@@ -60,8 +59,8 @@ static enum base_status push(struct rig *rig, const char *version, const char *n
                      BASE_OK);
     free(manifest);
     struct wire_sha256 digest = put_blob(rig, encoded, encoded_size);
-    return gw_catalog_version_add(rig->core, BASE_STR("t"), &digest, &view, &created, NULL, 0,
-                                  &missing, error);
+    struct gw_version_new wish = {.task = BASE_STR("t"), .manifest = digest};
+    return gw_catalog_version_add(rig->core, &wish, &view, &created, error);
 }
 
 static uint32_t id_of(const uint8_t *bytes, size_t size)
