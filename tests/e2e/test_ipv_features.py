@@ -3,8 +3,10 @@
 
 WALLE_IPV_VISITS asks for more visits than the default 2,000 (bench/ipv/oracle.py does a million).
 """
+import json
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -41,6 +43,19 @@ class Features(unittest.TestCase):
         batch, given, differing, _ = oracle.compare(WORKER, span(22, 400), task)
         self.assertEqual((differing, batch.visits), (0, given))
         self.assertGreater(given, 300)
+
+    def test_the_encoding(self):
+        script = os.path.join(SOURCE, "bench", "models", "ipv_gru.py")
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "ipv_gru.onnx")
+            subprocess.run([sys.executable, script, model], check=True)
+            encoder = [os.path.join(BIN, "ipv_encoder"), "pairs", model]
+            pairs = subprocess.run([*encoder, *span(23, 150)], check=True, stdout=subprocess.PIPE).stdout
+            checked = subprocess.run([sys.executable, script, "--check"], input=pairs, stdout=subprocess.PIPE)
+        found = json.loads(checked.stdout)
+        print(found)
+        self.assertEqual(checked.returncode, 0, found)
+        self.assertGreater(found["encodings"], 100)
 
     def test_a_wrong_feature_is_seen(self):
         with tempfile.TemporaryDirectory() as folder:
