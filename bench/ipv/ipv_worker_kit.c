@@ -87,7 +87,7 @@ void ipv_times_print(struct ipv_times *times)
     samples_print("visit", &times->visit);
     samples_print("exit", &times->exit);
     samples_print("event", &times->event);
-    (void)printf("}\n");
+    (void)printf("}");
 }
 
 static bool is_used(struct base_str name)
