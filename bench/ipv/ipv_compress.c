@@ -228,7 +228,8 @@ static void measure(struct source *source, struct dev_codec *codec, enum form fo
                  FORM_NAMES[form], events, (double)raw_bytes / batches,
                  (double)payload_bytes / batches, (double)packed_bytes[0] / batches,
                  (double)packed_bytes[1] / batches, dev_codec_memory(codec));
-    ipv_times_print(&times); // "visit": with the dictionary, "exit": without; ends its line
+    ipv_times_print(&times); // "visit": with the dictionary, "exit": without
+    (void)printf("}\n");
 }
 
 int main(int argc, char **argv)

@@ -59,6 +59,7 @@ int main(int argc, char **argv)
     }
     if (!pairs) {
         ipv_times_print(&times);
+        (void)fputc('\n', stdout);
     }
     ipv_encoder_free(encoder);
     return fflush(stdout) == 0 ? 0 : 1;

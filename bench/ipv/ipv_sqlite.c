@@ -232,6 +232,7 @@ int main(int argc, char **argv)
     play(&peer, &span, &times);
     if (peer.mode != MODE_FEATURES) {
         ipv_times_print(&times);
+        (void)fputc('\n', stdout);
     }
     return fflush(stdout) == 0 ? 0 : 1;
 }

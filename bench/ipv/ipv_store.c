@@ -122,5 +122,6 @@ int main(int argc, char **argv)
         store_close(&store);
     }
     ipv_times_print(&times);
+    (void)fputc('\n', stdout);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
     play(&runner, &span, print, &times);
     if (!print) {
         ipv_times_print(&times);
+        (void)fputc('\n', stdout);
     }
     for (size_t i = 0; i < MODULE_COUNT; i++) {
         free((void *)(uintptr_t)runner.modules[i].mpy);

@@ -521,6 +521,37 @@ static void vectors_are_the_code(void **state)
     assert_int_equal(rows, 8);
 }
 
+static void event_block_is_what_the_codec_writes(void **state)
+{
+    (void)state;
+    static const uint8_t attrs[] = {3, 'p', 'o', 's', 1, 6, 2, 'o', 'k', 3, 1};
+    const struct wire_event events[] = {
+        {.seq = 7,
+         .wall_ms = 1000,
+         .mono_us = 500,
+         .visit = 2,
+         .kind = 1,
+         .page = BASE_STR("home")},
+        {.seq = 9,
+         .wall_ms = 1250,
+         .mono_us = 600,
+         .visit = 2,
+         .instance = 1,
+         .kind = 4,
+         .page = BASE_STR("home"),
+         .item = BASE_STR("buy"),
+         .attrs = attrs,
+         .attrs_bytes = sizeof(attrs),
+         .attr_count = 2},
+    };
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(
+        wire_event_block_encode(events, TEST_COUNT(events), 5, bytes, BLOCK_MAX, &size), BASE_OK);
+    expect("event-block", bytes, size);
+    assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
+}
+
 static void limits_are_the_code(void **state)
 {
     (void)state;
@@ -583,6 +614,15 @@ static void limits_are_the_code(void **state)
         LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
         LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
         LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
+        LIMIT(WIRE_EVENT_BLOCK_EVENTS_MAX),
+        LIMIT(WIRE_EVENT_BLOCK_BYTES_MAX),
+        LIMIT(WIRE_EVENT_BLOCK_TEXTS_MAX),
+        LIMIT(WIRE_EVENT_BLOCK_NAMES_MAX),
+        LIMIT(WIRE_EVENT_PAGE_MAX),
+        LIMIT(WIRE_EVENT_ITEM_MAX),
+        LIMIT(WIRE_EVENT_ATTR_NAME_MAX),
+        LIMIT(WIRE_EVENT_ATTRS_MAX),
+        LIMIT(WIRE_EVENT_ATTRS_BYTES),
     };
 #undef LIMIT
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
@@ -623,6 +663,7 @@ int main(void)
         cmocka_unit_test(enrolment_is_what_the_codec_writes),
         cmocka_unit_test(root_is_what_the_codec_writes),
         cmocka_unit_test(online_metadata_is_what_the_codecs_write),
+        cmocka_unit_test(event_block_is_what_the_codec_writes),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),
