@@ -33,12 +33,12 @@ void gw_tunnel_zstd_free(struct gw_tunnel_zstd *zstd)
     }
 }
 
-struct gw_tunnel_dict *gw_tunnel_dict_new(const uint8_t *bytes, size_t size)
+struct gw_zstd_dict *gw_zstd_dict_new(const uint8_t *bytes, size_t size)
 {
-    return (struct gw_tunnel_dict *)ZSTD_createDDict(bytes, size);
+    return (struct gw_zstd_dict *)ZSTD_createDDict(bytes, size);
 }
 
-void gw_tunnel_dict_free(struct gw_tunnel_dict *dict)
+void gw_zstd_dict_free(struct gw_zstd_dict *dict)
 {
     ZSTD_freeDDict((ZSTD_DDict *)dict);
 }
@@ -62,7 +62,7 @@ static bool make_room(struct gw_tunnel_zstd *zstd, size_t size)
     return true;
 }
 
-enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd, const struct gw_tunnel_dict *dict,
+enum base_status gw_tunnel_zstd_open(struct gw_tunnel_zstd *zstd, const struct gw_zstd_dict *dict,
                                      const uint8_t *bytes, size_t size, uint32_t raw_bytes,
                                      const uint8_t **out)
 {
