@@ -500,6 +500,95 @@ static void test_much_at_once(void **state)
     h2_client_free(peer.client);
 }
 
+// ---- One connection for everything
+
+struct shared {
+    struct peer peer; // the connection's; its figures are those of the tunnel stream
+    int32_t push;
+    int32_t pull;
+    uint64_t pulled;
+    size_t hinted;
+    bool pull_ended;
+};
+
+static void shared_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
+{
+    struct shared *shared = ctx;
+    if (user == &shared->pull) {
+        shared->pulled += size;
+    } else if (user == &shared->push) {
+        shared->hinted += size;
+    } else {
+        on_body(&shared->peer, user, bytes, size);
+    }
+}
+
+static void shared_end(void *ctx, void *user, enum base_status status)
+{
+    struct shared *shared = ctx;
+    shared->pull_ended = shared->pull_ended || user == &shared->pull;
+    assert_true(user != &shared->pull || status == BASE_OK);
+}
+
+static void shared_get(struct shared *shared, const char *path, int32_t *stream)
+{
+    const struct h2_request out = {.method = BASE_STR("GET"), .path = base_str_of(path)};
+    assert_int_equal(h2_client_request(shared->peer.client, &out, stream, stream), BASE_OK);
+}
+
+// A download as large as it likes holds up neither what the tunnel says nor what it hears.
+static void test_beside_a_hint_stream_and_a_pull(void **state)
+{
+    struct rig *rig = *state;
+    struct shared shared = {0};
+    const uint64_t blob = 64 * 1000 * 1000;
+    const struct h2_events events = {.body = shared_body, .end = shared_end, .ctx = &shared};
+    const struct h2_options options = {
+        .host = BASE_STR("127.0.0.1"), .port = rig->port, .tls = rig->tls};
+    assert_int_equal(h2_client_new(rig->base, &options, &events, &shared.peer.client), BASE_OK);
+    shared_get(&shared, "/v1/push", &shared.push);
+    request(&shared.peer, "/v1/tunnel", true);
+    WAIT_FOR(rig, shared.hinted > 0 && stub_ingest_counts.open == 1);
+    shared_get(&shared, "/v1/blob/64000000", &shared.pull);
+    WAIT_FOR(rig, shared.pulled > 0);
+    int rounds = 0;
+    while (!shared.pull_ended && rounds < 200) {
+        uint64_t before = shared.pulled;
+        shared.peer.got_bytes = 0;
+        write_frame(&shared.peer, WIRE_TUNNEL_BATCH, 3000, false);
+        WAIT_FOR(rig, shared.peer.got_bytes == 3004);
+        assert_true(shared.pulled - before < blob / 4); // the answer did not wait for its end
+        rounds++;
+    }
+    assert_true(rounds > 4);
+    WAIT_FOR(rig, shared.pull_ended);
+    assert_int_equal(shared.pulled, blob);
+    h2_client_free(shared.peer.client);
+    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+}
+
+// A client whose connection goes without a word, in the middle of frames, and one that does not
+// read: neither keeps anything.
+static void test_clients_that_go(void **state)
+{
+    struct rig *rig = *state;
+    struct peer peers[8];
+    for (size_t i = 0; i < TEST_COUNT(peers); i++) {
+        connect_peer(rig, &peers[i], rig->port);
+        request(&peers[i], "/v1/tunnel", true);
+        write_frame(&peers[i], WIRE_TUNNEL_BATCH, 2000, false);
+    }
+    WAIT_FOR(rig, stub_ingest_counts.open == TEST_COUNT(peers));
+    for (size_t i = 0; i < TEST_COUNT(peers); i++) {
+        if (i % 2 == 0) {
+            h2_client_cancel(peers[i].client, peers[i].stream);
+            turn(rig);
+        }
+        h2_client_free(peers[i].client);
+    }
+    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+}
+
 static void test_ends(void **state)
 {
     struct rig *rig = *state;
@@ -540,6 +629,8 @@ int main(void)
         RIG_TEST(test_switched_off),
         RIG_TEST(test_after_a_restart),
         RIG_TEST(test_much_at_once),
+        RIG_TEST(test_beside_a_hint_stream_and_a_pull),
+        RIG_TEST(test_clients_that_go),
         RIG_TEST(test_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
