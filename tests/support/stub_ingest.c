@@ -58,7 +58,9 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
                                  const struct gw_session_port *port, struct gw_session **out)
 {
     struct gw_session *session = calloc(1, sizeof(*session));
-    base_check(session != NULL);
+    if (session == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     session->port = *port;
     stub_ingest_counts.device = device;
     stub_ingest_counts.tenant = tenant;
