@@ -32,6 +32,12 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
+{
+    (void)ingest;
+    *out = (struct gw_ingest_stats){0};
+}
+
 void gw_ingest_free(struct gw_ingest *ingest)
 {
     free(ingest);
