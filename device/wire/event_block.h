@@ -66,6 +66,7 @@ struct wire_event_block {
     struct {
         struct base_str name;
         enum wire_event_attr_type type;
+        uint32_t bytes;
         struct base_reader values;
     } names[WIRE_EVENT_BLOCK_NAMES_MAX];
     uint8_t attrs[WIRE_EVENT_ATTRS_BYTES];
