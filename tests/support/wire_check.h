@@ -6,11 +6,13 @@
 
 #include "base/check.h"
 #include "wire/attrs.h"
+#include "wire/declaration.h"
 #include "wire/enrolment.h"
 #include "wire/event_block.h"
 #include "wire/manifest.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
+#include "wire/personal.h"
 #include "wire/profile.h"
 #include "wire/report.h"
 #include "wire/root.h"
@@ -166,6 +168,17 @@ static inline enum base_status wire_check_offers(const uint8_t *bytes, size_t si
     return BASE_OK;
 }
 
+static inline enum base_status wire_check_declaration(const uint8_t *bytes, size_t size)
+{
+    struct wire_declaration declaration;
+    BASE_TRY(wire_declaration_parse(bytes, size, &declaration));
+    static uint8_t again[WIRE_DECLARATION_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_declaration_encode(&declaration, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
 static inline enum base_status wire_check_enrolment(const uint8_t *bytes, size_t size)
 {
     struct wire_enrolment enrolment;
@@ -190,6 +203,56 @@ static inline enum base_status wire_check_manifest(const uint8_t *bytes, size_t 
     base_check(wire_manifest_encode(&manifest, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
+}
+
+static inline enum base_status wire_check_personal(const uint8_t *bytes, size_t size)
+{
+    struct wire_personal personal;
+    enum base_status status = wire_personal_parse(bytes, size, &personal);
+    if (status != BASE_OK) {
+        base_check(personal.file_count == 0);
+        return status;
+    }
+    uint8_t again[WIRE_PERSONAL_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_personal_encode(&personal, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_proof(const uint8_t *bytes, size_t size)
+{
+    struct wire_proof proof;
+    BASE_TRY(wire_proof_parse(bytes, size, &proof));
+    uint8_t again[WIRE_PROOF_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_proof_encode(&proof, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+// A list is judged entry by entry; what comes out in order, written again, is what was read.
+static inline enum base_status wire_check_entry_list(const uint8_t *bytes, size_t size)
+{
+    struct wire_entry_list list;
+    struct wire_entry entry;
+    struct base_writer writer;
+    BASE_TRY(wire_entry_list_open(bytes, size, &list));
+    uint8_t *again = malloc(size + 1);
+    base_check(again != NULL);
+    base_writer_init(&writer, again, size);
+    wire_entry_list_head(&writer, list.count);
+    enum base_status status;
+    while ((status = wire_entry_list_next(&list, &entry)) == BASE_OK) {
+        wire_entry_write(&writer, &entry);
+    }
+    if (status == BASE_ERR_NOT_FOUND) {
+        base_check(writer.status == BASE_OK);
+        wire_check_same(bytes, size, again, base_writer_size(&writer));
+        status = BASE_OK;
+    }
+    free(again);
+    return status;
 }
 
 static inline enum base_status wire_check_report(const uint8_t *bytes, size_t size)
