@@ -1,0 +1,294 @@
+// The engine against an oracle that tries all ways to match: random sets of random patterns over
+// small alphabets, all strings of a length or random histories, after every event the set that
+// fired, its embedding, and that no event cost more than the certificate says.
+//
+// Here is a fraction that takes seconds. WALLE_TRIGGER_SETS and WALLE_TRIGGER_EVENTS ask for more:
+// sets of the exhaustive test (default 6), events of the random one (default 60,000).
+#include "test_kit.h"
+
+#include "trigger_rig.h"
+
+#define PATTERNS_MAX 24
+#define EVENTS_MAX   64
+
+struct world {
+    struct oracle_pattern patterns[PATTERNS_MAX];
+    struct oracle_policy policies[PATTERNS_MAX];
+    char texts[PATTERNS_MAX][RIG_TEXT_MAX];
+    uint32_t count;
+    struct trig_rig rig;
+    struct rig_event events[EVENTS_MAX];
+    uint64_t fired;
+    bool embed;
+};
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    uint64_t value;
+    return text != NULL && base_str_u64(base_str_of(text), &value) == BASE_OK ? value : otherwise;
+}
+
+static void make_world(struct world *world, struct base_prng *prng, const struct oracle_mix *mix)
+{
+    const char *texts[PATTERNS_MAX];
+    world->count = 1 + (uint32_t)base_prng_below(prng, PATTERNS_MAX);
+    for (uint32_t i = 0; i < world->count; i++) {
+        oracle_random(prng, mix, &world->patterns[i]);
+        oracle_print(&world->patterns[i], world->texts[i]);
+        texts[i] = world->texts[i];
+    }
+    trig_rig_init(&world->rig, texts, world->count);
+}
+
+static void explain(const struct world *world, uint32_t n, uint32_t pattern, bool ours)
+{
+    printf("pattern %u [%s]: %s at event %u\n", pattern, world->texts[pattern],
+           ours ? "fired wrongly" : "did not fire", n);
+    for (uint32_t i = 0; i <= n; i++) {
+        const struct rig_event *event = &world->events[i];
+        printf("  seq %llu %s page %c item %u price %u visit %u mono %llu wall %llu boot %u\n",
+               (unsigned long long)event->seq, dev_event_kind_name(event->kind),
+               'a' + event->page - 1, event->item, event->price, event->visit,
+               (unsigned long long)event->mono_us, (unsigned long long)event->wall_ms, event->boot);
+    }
+}
+
+struct past {
+    const struct world *world;
+    struct rig_event_memory memory;
+};
+
+static enum base_status read_past(void *ctx, uint64_t before, struct dev_event *out)
+{
+    struct past *past = ctx;
+    for (uint32_t i = EVENTS_MAX; i-- > 0;) {
+        uint64_t seq = past->world->events[i].seq;
+        if (past->world->events[i].kind != 0 && before - seq - 1 < INT64_MAX) {
+            *out = rig_event_view(&past->world->events[i], &past->memory);
+            return BASE_OK;
+        }
+    }
+    return BASE_ERR_NOT_FOUND;
+}
+
+static void check_embedding(struct world *world, uint32_t from, uint32_t n,
+                            const struct dev_trigger_fired *fired)
+{
+    const struct oracle_pattern *pattern = &world->patterns[fired->source];
+    struct rig_event_memory memory;
+    struct dev_event last = rig_event_view(&world->events[n], &memory);
+    struct past past = {.world = world};
+    uint8_t item = 0;
+    for (uint8_t i = 1; i < 8 && fired->item_hash != 0; i++) {
+        char text = (char)('0' + i);
+        item =
+            dev_event_hash(RIG_SECRET, (struct base_str){&text, 1}) == fired->item_hash ? i : item;
+    }
+    struct oracle_embedding best = {0};
+    assert_true(oracle_matches(pattern, world->events, from, n, item, &best));
+    uint64_t seqs[DEV_PATTERN_STEPS_MAX];
+    uint32_t count = 0;
+    enum base_status status =
+        dev_trigger_embed(world->rig.set, fired, &last, read_past, &past, seqs, &count);
+    bool same = status == BASE_OK && count == best.count;
+    for (uint32_t i = 0; same && i < count; i++) {
+        same = seqs[i] == world->events[best.at[i]].seq;
+    }
+    if (!same) {
+        explain(world, n, fired->source, true);
+        printf("embedding: status %d, %u events for %u\n", status, count, best.count);
+        for (uint32_t i = 0; i < count || i < best.count; i++) {
+            printf("  %llu, oracle %llu\n", (unsigned long long)(i < count ? seqs[i] : 0),
+                   (unsigned long long)(i < best.count ? world->events[best.at[i]].seq : 0));
+        }
+        fail();
+    }
+    if (pattern->tail == 0 && pattern->count > 0) {
+        assert_true(fired->elapsed_ms <= pattern->within_ms || pattern->within_ms == 0);
+    }
+}
+
+static void step(struct world *world, uint32_t n)
+{
+    struct rig_event_memory memory;
+    struct dev_event event = rig_event_view(&world->events[n], &memory);
+    uint32_t resets[PATTERNS_MAX];
+    for (uint32_t i = 0; i < world->count; i++) {
+        resets[i] = world->policies[i].reset_at;
+    }
+    uint32_t count;
+    const struct dev_trigger_fired *fired = dev_trigger_on_event(world->rig.engine, &event, &count);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < world->count; i++) {
+        bool ours = at < count && fired[at].source == i;
+        bool theirs = oracle_fires(&world->patterns[i], &world->policies[i], world->events, n);
+        if (ours != theirs) {
+            explain(world, n, i, ours);
+            fail();
+        }
+        if (ours && world->embed) {
+            assert_true(fired[at].token == dev_trigger_token(i + 1, event.seq));
+            check_embedding(world, resets[i], n, &fired[at]);
+        }
+        at += ours;
+    }
+    assert_int_equal(at, count);
+    world->fired += count;
+}
+
+static void check_costs(const struct world *world)
+{
+    struct dev_trigger_stats stats;
+    dev_trigger_stats(world->rig.engine, &stats);
+    assert_true(stats.work_seen_max <= world->rig.certificate.work);
+    assert_true(stats.live_transient <= world->rig.certificate.live_max);
+    assert_true(stats.overruns == 0);
+    assert_true(stats.lost_partials == 0);
+    assert_true(stats.evicted_keys == 0);
+    assert_true(dev_trigger_validate(world->rig.engine));
+}
+
+static void begin(struct world *world)
+{
+    memset(world->policies, 0, sizeof world->policies);
+    memset(world->events, 0, sizeof world->events);
+}
+
+// Patterns over three symbols, no clauses, k <= 6: every string of length 8. A string shares its
+// beginning with the one before; the engine starts afresh, the oracle is asked once per prefix.
+static void all_strings(void **state)
+{
+    (void)state;
+    static const struct oracle_mix mix = {
+        .steps_max = 6, .kinds = 1, .pages = 3, .wild = 20, .gaps = 60};
+    enum { LENGTH = 8, STRINGS = 6561 };
+    struct base_prng prng;
+    test_seed(&prng);
+    static struct world world;
+    static bool said[LENGTH][PATTERNS_MAX];
+    uint64_t sets = number_from("WALLE_TRIGGER_SETS", 6);
+    uint64_t strings = 0;
+    for (uint64_t set = 0; set < sets; set++) {
+        world.count = 0;
+        begin(&world);
+        make_world(&world, &prng, &mix);
+        for (uint32_t string = 0; string < STRINGS; string++) {
+            trig_rig_fresh(&world.rig);
+            uint32_t from = LENGTH;
+            uint32_t digits = string;
+            for (uint32_t i = LENGTH; i-- > 0; digits /= 3) {
+                uint8_t page = (uint8_t)(1 + digits % 3);
+                from = world.events[i].page != page ? i : from;
+                world.events[i] = (struct rig_event){
+                    .seq = i + 1, .kind = DEV_EVENT_CUSTOM, .page = page, .visit = 1};
+            }
+            for (uint32_t n = 0; n < LENGTH; n++) {
+                struct rig_event_memory memory;
+                struct dev_event event = rig_event_view(&world.events[n], &memory);
+                uint32_t count;
+                const struct dev_trigger_fired *fired =
+                    dev_trigger_on_event(world.rig.engine, &event, &count);
+                for (uint32_t i = 0, at = 0; i < world.count; i++) {
+                    if (n >= from) {
+                        said[n][i] =
+                            oracle_matches(&world.patterns[i], world.events, 0, n, 0, NULL);
+                    }
+                    bool ours = at < count && fired[at].source == i;
+                    if (ours != said[n][i]) {
+                        explain(&world, n, i, ours);
+                        fail();
+                    }
+                    at += ours;
+                }
+                world.fired += count;
+            }
+            strings++;
+        }
+        check_costs(&world);
+        trig_rig_done(&world.rig);
+    }
+    printf("%llu strings, %llu matches, 0 differences\n", (unsigned long long)strings,
+           (unsigned long long)world.fired);
+    assert_true(world.fired > 1000);
+}
+
+// A history: visits open and close, clocks and boots step, seqs have gaps and wrap.
+static struct rig_event next_event(struct base_prng *prng, const struct oracle_mix *mix,
+                                   const struct rig_event *last, uint32_t *visits)
+{
+    struct rig_event event = {
+        .seq = last->seq + 1,
+        .boot = last->boot,
+        .mono_us = last->mono_us + base_prng_below(prng, 2500),
+        .wall_ms = last->wall_ms + base_prng_below(prng, 3),
+        .kind = (uint8_t)(DEV_EVENT_CUSTOM - base_prng_below(prng, mix->kinds)),
+        .page = (uint8_t)(1 + base_prng_below(prng, mix->pages)),
+        .item = (uint8_t)(mix->items > 0 ? base_prng_below(prng, mix->items + 1) : 0),
+        .price = (uint8_t)base_prng_below(prng, 4),
+    };
+    uint32_t draw = (uint32_t)base_prng_below(prng, 100);
+    if (draw < 4) {
+        event.seq += 1 + base_prng_below(prng, 3);
+    } else if (draw < 7) {
+        event.boot++;
+        event.mono_us = base_prng_below(prng, 1000);
+        event.wall_ms = draw == 4 && last->wall_ms > 10 ? last->wall_ms - 10 : event.wall_ms;
+    }
+    uint32_t slot = (uint32_t)base_prng_below(prng, 3); // two visits, or none
+    event.visit = slot < 2 ? visits[slot] : 0;
+    if (event.kind == DEV_EVENT_EXIT && slot < 2) {
+        visits[slot] = (visits[0] > visits[1] ? visits[0] : visits[1]) + 1;
+    }
+    return event;
+}
+
+static void run_histories(struct base_prng *prng, const struct oracle_mix *mix, uint64_t events,
+                          uint32_t length, struct world *world)
+{
+    for (uint64_t done = 0; done < events; done += length) {
+        begin(world);
+        make_world(world, prng, mix);
+        uint32_t visits[2] = {1, 2};
+        struct rig_event last = {
+            .seq = done % 2 == 0 ? 0 : UINT64_MAX - 9, .wall_ms = 1000, .boot = 1};
+        for (uint32_t n = 0; n < length; n++) {
+            world->events[n] = last = next_event(prng, mix, &last, visits);
+            step(world, n);
+        }
+        check_costs(world);
+        trig_rig_done(&world->rig);
+    }
+}
+
+static void random_histories(void **state)
+{
+    (void)state;
+    static const struct oracle_mix mixes[] = {
+        {.steps_max = 4, .kinds = 2, .pages = 2, .items = 2, .wild = 30, .gaps = 60, .extras = 30},
+        {.steps_max = 3, .kinds = 3, .pages = 1, .items = 3, .wild = 60, .gaps = 70, .extras = 60},
+        {.steps_max = 5, .kinds = 1, .pages = 3, .items = 0, .wild = 10, .gaps = 40, .extras = 20},
+        {.steps_max = 2, .kinds = 2, .pages = 2, .items = 1, .wild = 20, .gaps = 90, .extras = 90},
+    };
+    struct base_prng prng;
+    test_seed(&prng);
+    static struct world world;
+    world.embed = true;
+    world.fired = 0;
+    uint64_t events = number_from("WALLE_TRIGGER_EVENTS", 60000);
+    for (size_t i = 0; i < TEST_COUNT(mixes); i++) {
+        run_histories(&prng, &mixes[i], events / TEST_COUNT(mixes), 16, &world);
+    }
+    printf("%llu events, %llu starts, 0 differences\n", (unsigned long long)events,
+           (unsigned long long)world.fired);
+    assert_true(world.fired > events / 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_strings),
+        cmocka_unit_test(random_histories),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
