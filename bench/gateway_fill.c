@@ -52,8 +52,6 @@ static enum base_status make_version(struct fill *fill, const char *task, struct
 {
     struct gw_task_view task_view;
     struct gw_version_view version_view;
-    struct wire_sha256 missing[2];
-    uint32_t missing_count = 0;
     bool created = false;
     uint8_t bytes[MANIFEST_ROOM];
     size_t size = 0;
@@ -77,8 +75,8 @@ static enum base_status make_version(struct fill *fill, const char *task, struct
     BASE_TRY(
         gw_blob_put(fill->core, &script, (const uint8_t *)task, strlen(task), &created, error));
     BASE_TRY(gw_blob_put(fill->core, out, bytes, size, &created, error));
-    return gw_catalog_version_add(fill->core, base_str_of(task), out, &version_view, &created,
-                                  missing, 2, &missing_count, error);
+    struct gw_version_new wish = {.task = base_str_of(task), .manifest = *out};
+    return gw_catalog_version_add(fill->core, &wish, &version_view, &created, error);
 }
 
 // The envelope of a statement; nobody verifies its signature here.

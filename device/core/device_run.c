@@ -38,11 +38,12 @@ static void unmap(struct dev_runtime *runtime, const struct wire_sha256 *name)
     storage->blob_unmap(storage->ctx, name, NULL, 0);
 }
 
-static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+// The first `count` of a list of files.
+static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest_file *files,
                         uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        unmap(runtime, &manifest->files[i].digest);
+        unmap(runtime, &files[i].digest);
     }
 }
 
@@ -62,44 +63,77 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
     return storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
 }
 
-static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
-                                   const struct wire_manifest *manifest)
+// Maps a list of files, all or none.
+static enum base_status files_map(struct dev_runtime *runtime,
+                                  const struct wire_manifest_file *files, uint32_t count,
+                                  struct dev_task_file *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        enum base_status status = file_map(runtime, &files[i], &out[i]);
+        if (status != BASE_OK) {
+            files_unmap(runtime, files, i);
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *task,
+                                  const struct wire_manifest *manifest,
+                                  const struct dev_task_file *files, uint32_t file_count)
 {
     const struct dev_task_port *port = &runtime->ports->task;
-    struct dev_task_file files[DEV_RUN_FILES_MAX];
     struct wire_attrs attrs;
-    enum base_status status = wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs);
-    uint32_t count = 0;
-    while (status == BASE_OK && count < manifest->file_count) {
-        status = file_map(runtime, &manifest->files[count], &files[count]);
-        count += status == BASE_OK ? 1 : 0;
-    }
+    BASE_TRY(wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs));
+    struct dev_task_job job = {
+        .device_id = runtime->settings.device_id,
+        .attrs = &attrs,
+        .manifest = manifest,
+        .version = task->active,
+        .files = files,
+        .file_count = file_count,
+        .run_index = task->shadow ? task->beside.run_index : task->runs,
+        .shadow = task->shadow || task->reference,
+        .input = runtime->run.triggered ? &runtime->triggered.input : NULL,
+    };
+    return port->start(port->ctx, runtime->run.run, &job);
+}
+
+// The shared files, and behind them the exclusive ones.
+static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
+                                   const struct wire_manifest *manifest,
+                                   const struct wire_personal *personal)
+{
+    struct dev_task_file files[DEV_RUN_FILES_MAX];
+    uint32_t shared = manifest->file_count;
+    BASE_TRY(files_map(runtime, manifest->files, shared, files));
+    enum base_status status =
+        files_map(runtime, personal->files, personal->file_count, files + shared);
     if (status == BASE_OK) {
-        struct dev_task_job job = {
-            .device_id = runtime->settings.device_id,
-            .attrs = &attrs,
-            .manifest = manifest,
-            .version = task->active,
-            .files = files,
-            .file_count = count,
-            .run_index = task->shadow ? task->beside.run_index : task->runs,
-            .shadow = task->shadow || task->reference,
-        };
-        status = port->start(port->ctx, runtime->run.run, &job);
+        status = job_start(runtime, task, manifest, files, shared + personal->file_count);
+        if (status != BASE_OK) {
+            files_unmap(runtime, personal->files, personal->file_count);
+        }
     }
     if (status != BASE_OK) {
-        files_unmap(runtime, manifest, count);
+        files_unmap(runtime, manifest->files, shared);
     }
     return status;
 }
 
 // Maps everything and hands it to the task port. The manifest stays mapped while the run lasts.
-static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *task)
+enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct dev_run *run = &runtime->run;
     struct dev_manifest manifest;
+    struct dev_personal personal;
     enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
     if (status != BASE_OK) {
+        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+    }
+    status = dev_personal_open(runtime, &task->active_personal, &personal);
+    if (status != BASE_OK) {
+        dev_manifest_close(runtime, &manifest);
         return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
     }
     runtime->next_run = runtime->next_run + 1 != 0 ? runtime->next_run + 1 : 1;
@@ -109,11 +143,18 @@ static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *
     run->rollout = task->active_rollout;
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
+    run->personal = task->active_personal;
+    run->personal_manifest = personal.bytes;
+    run->personal_bytes = personal.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
-    status = port_start(runtime, task, &manifest.parsed);
+    run->triggered =
+        runtime->triggered.phase == DEV_TRIGGERED_RUNNING || dev_triggered_for(runtime, task);
+    status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
     if (status != BASE_OK) {
         run->run = 0;
+        run->triggered = false;
+        dev_personal_close(runtime, &personal);
         dev_manifest_close(runtime, &manifest);
     }
     return status;
@@ -124,8 +165,17 @@ static void run_unmap(struct dev_runtime *runtime)
     struct dev_run *run = &runtime->run;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_manifest manifest;
+    struct wire_personal personal;
     if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
-        files_unmap(runtime, &manifest, manifest.file_count);
+        files_unmap(runtime, manifest.files, manifest.file_count);
+    }
+    if (run->personal_manifest != NULL) {
+        if (wire_personal_parse(run->personal_manifest, run->personal_bytes, &personal) ==
+            BASE_OK) {
+            files_unmap(runtime, personal.files, personal.file_count);
+        }
+        storage->blob_unmap(storage->ctx, &run->personal, run->personal_manifest,
+                            run->personal_bytes);
     }
     storage->blob_unmap(storage->ctx, &run->version, run->manifest, run->manifest_bytes);
     run->run = 0;
@@ -208,6 +258,7 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     if (!task->shadow) {
         dev_shadow_beside(runtime, task, end);
     }
+    dev_triggered_end(runtime, task, end);
     if (runtime->run.reference) {
         runtime->stats.shadow_runs++;
     } else {
@@ -217,9 +268,8 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     (void)dev_flush(runtime, dev_now_us(runtime));
 }
 
-// The version could not even be started.
-static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
-                         enum base_status status, uint64_t now_us)
+bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
+                          enum base_status status, uint64_t now_us, struct dev_task_end *out_end)
 {
     if (base_status_is_resource(status)) {
         task->run_due_us = now_us + DEV_RUN_RETRY_US;
@@ -227,13 +277,13 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
             task->running = false;
             runtime->dirty = true;
         }
-        return;
+        return false;
     }
     if (task->reference) { // its own next run will tell
         task->reference = false;
-        return;
+        return false;
     }
-    struct dev_task_end end = {
+    *out_end = (struct dev_task_end){
         .outcome = WIRE_OUTCOME_FAIL_LOAD,
         .fingerprint = (uint64_t)(-(int64_t)status),
         .detail = base_str_of(base_status_text(status)),
@@ -241,7 +291,7 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
     runtime->run.task = (uint32_t)(task - runtime->tasks);
     runtime->run.version = task->active;
     runtime->run.rollout = task->active_rollout;
-    run_end(runtime, &end);
+    run_end(runtime, out_end);
     if (status == BASE_ERR_CORRUPT && dev_update_has_active((enum dev_update_state)task->state) &&
         wire_sha256_equal(&task->active, &runtime->run.version)) {
         // Its content is damaged here, which is not the version's fault: let it be offered anew.
@@ -249,10 +299,10 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
         dev_slot_give_up(runtime, task);
         task->blocked = blocked;
     }
+    return true;
 }
 
-// The mark must be on disk before the run starts.
-static bool trial_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
     if (!dev_update_on_trial((enum dev_update_state)task->state) || task->running) {
         return true;
@@ -272,13 +322,14 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
         if (now_us < task->run_due_us) {
             continue;
         }
-        if (!trial_marked(runtime, task, now_us)) {
+        if (!dev_run_marked(runtime, task, now_us)) {
             return;
         }
         task->run_due_us = UINT64_MAX;
-        enum base_status status = run_start(runtime, task);
+        enum base_status status = dev_run_start(runtime, task);
+        struct dev_task_end end;
         if (status != BASE_OK) {
-            start_failed(runtime, task, status, now_us);
+            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
         } else {
             task->reference = false;
         }
@@ -298,8 +349,11 @@ void dev_run_stop(struct dev_runtime *runtime)
         task->running = false;
         runtime->dirty = true;
     }
-    task->run_due_us = 0;
+    if (!runtime->run.triggered || task->shadow) {
+        task->run_due_us = 0;
+    }
     task->reference = runtime->run.reference;
+    dev_triggered_stopped(runtime);
 }
 
 uint64_t dev_run_due_us(const struct dev_runtime *runtime)

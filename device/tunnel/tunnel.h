@@ -6,18 +6,25 @@
 // declared lost. It holds at every moment and after a kill at every moment.
 //
 // Life of a record: dev_tunnel_offer puts it into the open batch of its class (memory); the batch
-// is closed (numbered, chained, put into the store through collect) when it is due; it is sent when
-// the stream is there and credit allows; it is deleted in the same commit that stores the new tail,
-// when the gateway acknowledged it as durable. A record of class 0 or 1 is in the store before
-// dev_tunnel_step returns; of class 2 and 3 within DEV_COLLECT_AGE_MS.
+// is closed (numbered, put into the store through collect) when it is due; it is sent when it is
+// durable here, the stream is there and credit allows; it is deleted in the same commit that stores
+// the new tail, when the gateway acknowledged it as durable. A record of class 0 is in the store
+// before dev_tunnel_step returns, of class 1 within DEV_TUNNEL_COALESCE_MS, of class 2 and 3 within
+// DEV_TUNNEL_BATCH_AGE_MS + DEV_COLLECT_AGE_MS.
+//
+// What may be dropped: a batch the gateway may have (it was sent, and no WELCOME since then said
+// that it is not there) is never turned into a LOSS. The store holds a bound on what may have been
+// sent, written ahead of sending, so that this holds across a kill. WELCOME's and ACK's bitmap is
+// not used: a batch beyond a gap cannot be compared with ours, and what was not compared is not
+// taken for delivered.
 //
 // When a batch is due: class 0 at once; class 1 at once when the radio is on (something was sent or
 // came within DEV_TUNNEL_RADIO_MS), otherwise after DEV_TUNNEL_COALESCE_MS; class 2 and 3 with 64
 // records, 8 KB or 5 s, or beside any send of class 0 and 1; all classes when the app goes to the
 // background.
 //
-// Order: class 0 before 1 before the rest; 2 and 3 weighted 4 to 1, a waiting batch of class 3
-// older than 60 s goes first. Within a class oldest first. Class 1 has a freshness deadline: what
+// Order: class 0 before 1 before the rest; 2 and 3 weighted 4 to 1, but a class 3 that waited for
+// 60 s goes first. Within a class oldest first. Class 1 has a freshness deadline: what
 // is older becomes LOSS(expired).
 //
 // Memory is the caller's block; one thread; no clock but the arguments; no I/O but the ports.
@@ -30,15 +37,22 @@
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
 
-#define DEV_TUNNEL_RADIO_MS        2000
-#define DEV_TUNNEL_COALESCE_MS     50
-#define DEV_TUNNEL_FRESH_MS        2000 // default deadline of class 1
-#define DEV_TUNNEL_BATCH_RECORDS   64
-#define DEV_TUNNEL_BATCH_BYTES     (8 * 1024) // then a batch of class 2 or 3 is closed
-#define DEV_TUNNEL_BATCH_AGE_MS    5000
-#define DEV_TUNNEL_BACKOFF_BASE_MS 1000
-#define DEV_TUNNEL_BACKOFF_CAP_MS  (5 * 60 * 1000) // reset by a durable acknowledgement alone
-#define DEV_TUNNEL_QUARANTINE_MAX  16 // refused records kept for `walle-device tunnel quarantine`
+#define DEV_TUNNEL_RADIO_MS         2000
+#define DEV_TUNNEL_COALESCE_MS      50
+#define DEV_TUNNEL_FRESH_MS         2000 // default deadline of class 1
+#define DEV_TUNNEL_BATCH_RECORDS    64
+#define DEV_TUNNEL_BATCH_BYTES      (8 * 1024) // then a batch of class 2 or 3 is closed
+#define DEV_TUNNEL_BATCH_AGE_MS     5000
+#define DEV_TUNNEL_BACKOFF_BASE_MS  1000
+#define DEV_TUNNEL_BACKOFF_CAP_MS   (5 * 60 * 1000) // reset by a durable acknowledgement alone
+#define DEV_TUNNEL_AGING_MS         60000
+#define DEV_TUNNEL_SILENCE_MS       30000 // nothing heard while something is due: the stream is given up
+#define DEV_TUNNEL_QUARANTINE_MAX   16 // refused records kept for `walle-device tunnel quarantine`
+#define DEV_TUNNEL_QUARANTINE_BYTES (4 * 1024)  // of a record in quarantine; the rest is cut off
+#define DEV_TUNNEL_BATCH_MAX        (32 * 1024) // default of batch_bytes_max
+#define DEV_TUNNEL_TOPICS           8           // of an open batch
+#define DEV_TUNNEL_ANSWER_MAX       512         // of a frame from the gateway
+#define DEV_TUNNEL_SENDS_MAX        256         // frames sent in one step
 
 // ---- Ports
 
@@ -83,6 +97,12 @@ struct dev_tunnel_config {
     uint32_t fresh_ms;                         // 0 takes DEV_TUNNEL_FRESH_MS
     uint8_t classes;                           // mask of those in use; 0: all. One stream each
     bool one_stream;                           // all classes over one stream
+    // Memory, see dev_tunnel_bytes. Largest payload of a batch: 0 takes DEV_TUNNEL_BATCH_MAX, at
+    // least 256, at most WIRE_TUNNEL_RAW_MAX; of an open batch: 0 takes DEV_TUNNEL_BATCH_BYTES.
+    uint32_t batch_bytes_max;
+    uint32_t open_bytes;
+    uint32_t open_records; // 0 takes DEV_TUNNEL_BATCH_RECORDS
+    uint32_t window;       // batches under way per class; 0 takes WIRE_TUNNEL_WINDOW
 };
 
 struct dev_tunnel_class_stats {
@@ -111,7 +131,8 @@ struct dev_tunnel_stats {
 
 struct dev_tunnel;
 
-size_t dev_tunnel_bytes(void);
+// Two batches, and per class in use an open batch and the window.
+size_t dev_tunnel_bytes(const struct dev_tunnel_config *config);
 BASE_NODISCARD enum base_status dev_tunnel_init(void *memory, size_t memory_bytes,
                                                 const struct dev_tunnel_config *config,
                                                 const struct dev_tunnel_ports *ports,
@@ -130,14 +151,18 @@ struct dev_tunnel_record {
     const uint8_t *bytes; // copied
     uint32_t size;
 };
-// OK: it is produced (counted, numbered) and accounted for from here on, also when a quota then
-// drops it. *out_seq may be NULL. INVALID, TOO_LARGE: not produced.
+// OK: it is produced (counted) and accounted for from here on, also when a quota then drops it.
+// *out_seq is its number in the epoch as it is now, UINT64_MAX when it was dropped at once;
+// out_seq may be NULL. INVALID, TOO_LARGE: not produced.
 BASE_NODISCARD enum base_status dev_tunnel_offer(struct dev_tunnel *tunnel, uint64_t now_us,
                                                  const struct dev_tunnel_record *record,
                                                  uint64_t *out_seq);
 // The app goes to the background: everything is due now.
 void dev_tunnel_flush(struct dev_tunnel *tunnel, uint64_t now_us);
-// The network came back, or the radio is on anyway.
+// The device's wall clock, for HELLO.
+void dev_tunnel_set_wall(struct dev_tunnel *tunnel, uint64_t now_us, uint64_t wall_ms);
+// The network came back, or the radio is on anyway: no back-off. What the gateway asked for
+// (THROTTLE, DRAIN, retry-after) holds.
 void dev_tunnel_wake(struct dev_tunnel *tunnel, uint64_t now_us);
 
 // ---- Driving
@@ -152,6 +177,14 @@ void dev_tunnel_on_writable(struct dev_tunnel *tunnel, uint32_t stream, uint64_t
 // `retry_after_s` of the answer, 0: none.
 void dev_tunnel_on_closed(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us,
                           enum base_status status, uint32_t retry_after_s);
+
+// Records the gateway refused, newest last: a payload of one record (wire/batch.h), cut off at
+// DEV_TUNNEL_QUARANTINE_BYTES.
+typedef bool (*dev_tunnel_quarantine_fn)(void *ctx, uint8_t class_id, enum base_status status,
+                                         const uint8_t *payload, size_t size);
+BASE_NODISCARD enum base_status dev_tunnel_quarantine(struct dev_tunnel *tunnel, uint64_t now_us,
+                                                      dev_tunnel_quarantine_fn visit, void *ctx);
+
 void dev_tunnel_stop(struct dev_tunnel *tunnel); // closes streams; what is queued stays stored
 bool dev_tunnel_is_idle(const struct dev_tunnel *tunnel); // nothing queued, nothing under way
 void dev_tunnel_stats(const struct dev_tunnel *tunnel, struct dev_tunnel_stats *out);

@@ -4,7 +4,8 @@
 //   batch := u8 version (1), varint topic_count, topics x { text8 task, text8 upload, u16 schema },
 //            varint record_count, varint first wall_ms,
 //            record_count x varint topic, record_count x u8 format,
-//            record_count x zigzag wall_ms - the one before, record_count x varint size, bodies
+//            (record_count - 1) x zigzag wall_ms - the one before, record_count x varint size,
+//            bodies
 //
 // A topic is an upload a task declares in task.json: its name, class and schema. Record i has the
 // id (device, class, epoch, first_seq + i).
@@ -18,6 +19,7 @@
 #define WIRE_BATCH_TOPICS_MAX 64
 #define WIRE_UPLOAD_NAME_MAX  32            // [a-z][a-z0-9_-]*
 #define WIRE_RECORD_BYTES_MAX (1000 * 1000) // of one record's body
+#define WIRE_WALL_MS_MAX      ((UINT64_C(1) << 48) - 1)
 
 enum wire_record_format {
     WIRE_RECORD_BYTES,
@@ -39,6 +41,9 @@ struct wire_record {
     const uint8_t *bytes;
     uint32_t size;
 };
+
+bool wire_topic_ok(const struct wire_topic *topic); // both names are well-formed
+bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b);
 
 // Builds in the caller's buffer without copying bodies twice: topics and records are given whole.
 // INVALID, TOO_LARGE.

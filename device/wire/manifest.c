@@ -5,13 +5,15 @@
 // Nothing is allocated; parsed names are borrowed from the input.
 #include "wire/manifest.h"
 
+#include "wire/declaration.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
 
-#define MAGIC         "WLM1"
+#define MAGIC         "WLM2"
 #define MAGIC_SIZE    4
 #define SCRIPT_SUFFIX BASE_STR(".mpy")
+#define DECLARES      0x10u // in the byte that says `exclusive`: a declaration follows the config
 
 static bool is_name_char(char c)
 {
@@ -80,7 +82,7 @@ static bool ends_as_script(struct base_str name)
     return imports_as(name, stem);
 }
 
-static bool file_ok(const struct wire_manifest_file *file)
+bool wire_manifest_file_ok(const struct wire_manifest_file *file)
 {
     if (file->kind < WIRE_FILE_SCRIPT || file->kind > WIRE_FILE_DATA) {
         return false;
@@ -96,7 +98,7 @@ static bool files_ok(const struct wire_manifest *manifest)
     bool entry_found = false;
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         const struct wire_manifest_file *file = &manifest->files[i];
-        if (!file_ok(file)) {
+        if (!wire_manifest_file_ok(file)) {
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {
@@ -115,6 +117,16 @@ static enum base_status manifest_check(const struct wire_manifest *manifest)
         manifest->config.size > WIRE_MANIFEST_CONFIG_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
+    if (manifest->exclusive >= WIRE_EXCLUSIVE_COUNT ||
+        (manifest->exclusive == WIRE_EXCLUSIVE_NONE) !=
+            wire_sha256_is_zero(&manifest->exclusive_root)) {
+        return BASE_ERR_INVALID;
+    }
+    struct wire_declaration declaration;
+    if (manifest->declaration.size > 0) {
+        BASE_TRY(wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                        manifest->declaration.size, &declaration));
+    }
     bool head_ok = wire_task_name_ok(manifest->task_name) && version_text_ok(manifest->version) &&
                    file_name_ok(manifest->entry);
     return head_ok && files_ok(manifest) ? BASE_OK : BASE_ERR_INVALID;
@@ -130,9 +142,26 @@ static void write_head(struct base_writer *writer, const struct wire_manifest *m
     base_writer_u32(writer, manifest->heap_kib);
     base_writer_u32(writer, manifest->time_ms);
     base_writer_u32(writer, manifest->every_s);
+    base_writer_u8(writer, (uint8_t)((unsigned)manifest->exclusive |
+                                     (manifest->declaration.size > 0 ? DECLARES : 0)));
+    if (manifest->exclusive != WIRE_EXCLUSIVE_NONE) {
+        base_writer_bytes(writer, manifest->exclusive_root.bytes, WIRE_SHA256_BYTES);
+    }
     base_writer_varint(writer, manifest->config.size);
     base_writer_bytes(writer, manifest->config.data, manifest->config.size);
+    if (manifest->declaration.size > 0) {
+        base_writer_varint(writer, manifest->declaration.size);
+        base_writer_bytes(writer, manifest->declaration.data, manifest->declaration.size);
+    }
     base_writer_varint(writer, manifest->file_count);
+}
+
+void wire_manifest_file_write(struct base_writer *writer, const struct wire_manifest_file *file)
+{
+    base_writer_u8(writer, (uint8_t)file->kind);
+    wire_text_write(writer, file->name, WIRE_FILE_NAME_MAX);
+    base_writer_varint(writer, file->bytes);
+    base_writer_bytes(writer, file->digest.bytes, WIRE_SHA256_BYTES);
 }
 
 enum base_status wire_manifest_encode(const struct wire_manifest *manifest, uint8_t *out,
@@ -144,21 +173,17 @@ enum base_status wire_manifest_encode(const struct wire_manifest *manifest, uint
                      capacity < WIRE_MANIFEST_BYTES_MAX ? capacity : WIRE_MANIFEST_BYTES_MAX);
     write_head(&writer, manifest);
     for (uint32_t i = 0; i < manifest->file_count; i++) {
-        const struct wire_manifest_file *file = &manifest->files[i];
-        base_writer_u8(&writer, (uint8_t)file->kind);
-        wire_text_write(&writer, file->name, WIRE_FILE_NAME_MAX);
-        base_writer_varint(&writer, file->bytes);
-        base_writer_bytes(&writer, file->digest.bytes, WIRE_SHA256_BYTES);
+        wire_manifest_file_write(&writer, &manifest->files[i]);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
 }
 
-static struct base_str read_config(struct base_reader *reader)
+static struct base_str read_long(struct base_reader *reader, size_t max)
 {
     uint64_t size = base_reader_varint(reader);
-    if (size > WIRE_MANIFEST_CONFIG_MAX) {
+    if (size > max) {
         base_reader_fail(reader, BASE_ERR_TOO_LARGE);
     }
     const uint8_t *bytes = base_reader_bytes(reader, (size_t)size);
@@ -177,7 +202,20 @@ static void read_head(struct base_reader *reader, struct wire_manifest *out)
     out->heap_kib = base_reader_u32(reader);
     out->time_ms = base_reader_u32(reader);
     out->every_s = base_reader_u32(reader);
-    out->config = read_config(reader);
+    uint8_t extras = base_reader_u8(reader);
+    out->exclusive = (enum wire_exclusive)(extras & ~DECLARES);
+    memset(&out->exclusive_root, 0, sizeof(out->exclusive_root));
+    if (out->exclusive != WIRE_EXCLUSIVE_NONE) {
+        base_reader_copy(reader, out->exclusive_root.bytes, WIRE_SHA256_BYTES);
+    }
+    out->config = read_long(reader, WIRE_MANIFEST_CONFIG_MAX);
+    out->declaration = (struct base_str){NULL, 0};
+    if ((extras & DECLARES) != 0) {
+        out->declaration = read_long(reader, WIRE_DECLARATION_BYTES_MAX);
+        if (out->declaration.size == 0) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
     uint64_t file_count = base_reader_varint(reader);
     if (file_count > WIRE_MANIFEST_FILES_MAX) {
         base_reader_fail(reader, BASE_ERR_TOO_LARGE);
@@ -186,7 +224,7 @@ static void read_head(struct base_reader *reader, struct wire_manifest *out)
     out->file_count = (uint32_t)file_count;
 }
 
-static void read_file(struct base_reader *reader, struct wire_manifest_file *file)
+void wire_manifest_file_read(struct base_reader *reader, struct wire_manifest_file *file)
 {
     file->kind = (enum wire_file_kind)base_reader_u8(reader);
     file->name = wire_text_read(reader, WIRE_FILE_NAME_MAX);
@@ -203,7 +241,7 @@ static enum base_status parse_into(struct base_reader *reader, struct wire_manif
     }
     read_head(reader, out);
     for (uint32_t i = 0; i < out->file_count && reader->status == BASE_OK; i++) {
-        read_file(reader, &out->files[i]);
+        wire_manifest_file_read(reader, &out->files[i]);
     }
     BASE_TRY(base_reader_finish(reader));
     return manifest_check(out);

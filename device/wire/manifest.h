@@ -1,11 +1,12 @@
 // The manifest: the immutable content of a version, listing every file by hash. Its SHA-256 names
 // the version.
 //
-//   manifest := "WLM1", u8 task_name_size, task_name, u8 version_size, version (semantic), u16
-//   runtime_abi,
-//               u8 entry_size, entry module, u32 heap_kib, u32 time_ms, u32 every_s, varint
-//               config_size, config (JSON), varint file_count, count x { u8 kind, u8 name_size,
-//               name, varint bytes, sha256[32] }
+//   manifest := "WLM2", text8 task_name, text8 version (semantic), u16 runtime_abi, text8 entry,
+//               u32 heap_kib, u32 time_ms, u32 every_s, u8 extras, [exclusive: root[32]],
+//               varint config_size, config (JSON), [16: varint declaration_size, declaration],
+//               varint file_count, file_count x file
+//   extras   := exclusive (0, 1, 2), 16 added: a declaration follows (wire/declaration.h)
+//   file     := u8 kind, text8 name, varint bytes, sha256[32]
 #ifndef WIRE_MANIFEST_H
 #define WIRE_MANIFEST_H
 
@@ -26,6 +27,14 @@ enum wire_file_kind {
     WIRE_FILE_DATA = 3,
 };
 
+// Does a version hold files for single devices or users (wire/personal.h)?
+enum wire_exclusive {
+    WIRE_EXCLUSIVE_NONE = 0,
+    WIRE_EXCLUSIVE_OPTIONAL = 1, // it runs without, where nobody made any
+    WIRE_EXCLUSIVE_REQUIRED = 2, // it is not for devices without
+    WIRE_EXCLUSIVE_COUNT
+};
+
 struct wire_manifest_file {
     enum wire_file_kind kind;
     struct base_str name; // borrowed
@@ -37,11 +46,14 @@ struct wire_manifest {
     struct base_str task_name;
     struct base_str version; // semantic version, for people
     uint16_t runtime_abi;
-    struct base_str entry;  // name of the script file that runs, without suffix
-    uint32_t heap_kib;      // VM heap; 0: default
-    uint32_t time_ms;       // wall budget of a run; 0: default
-    uint32_t every_s;       // run again this often; 0: once after activation
-    struct base_str config; // JSON object given to the script; may be empty
+    struct base_str entry; // name of the script file that runs, without suffix
+    uint32_t heap_kib;     // VM heap; 0: default
+    uint32_t time_ms;      // wall budget of a run; 0: default
+    uint32_t every_s;      // run again this often; 0: once after activation
+    enum wire_exclusive exclusive;
+    struct wire_sha256 exclusive_root; // of the tree over all personal manifests; zero: none
+    struct base_str config;            // JSON object given to the script; may be empty
+    struct base_str declaration;       // bytes of a valid wire_declaration, or empty
     uint32_t file_count;
     struct wire_manifest_file files[WIRE_MANIFEST_FILES_MAX];
 };
@@ -53,5 +65,10 @@ BASE_NODISCARD enum base_status wire_manifest_encode(const struct wire_manifest 
 // magic; TOO_LARGE, TRUNCATED. On failure only file_count (0) of *out is defined.
 BASE_NODISCARD enum base_status wire_manifest_parse(const uint8_t *bytes, size_t size,
                                                     struct wire_manifest *out);
+
+// One entry, for the lists of files in this folder.
+bool wire_manifest_file_ok(const struct wire_manifest_file *file);
+void wire_manifest_file_write(struct base_writer *writer, const struct wire_manifest_file *file);
+void wire_manifest_file_read(struct base_reader *reader, struct wire_manifest_file *file);
 
 #endif

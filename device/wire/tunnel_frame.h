@@ -10,16 +10,32 @@
 // Identity. Records of a device and class are numbered within an *epoch*; they travel in *batches*,
 // numbered 0, 1, 2 ... within the epoch. An epoch is a counter (upper 16 bits) and 16 random bits,
 // begun when the local log was lost, wiped, or found to be behind or beside what the gateway has. A
-// batch, once made, never changes its number or content. Batches form a chain:
-//   hash(n) = XXH3-64(hash(n-1) || payload), hash(-1) = XXH3-64 of (device, class, epoch)
-// where payload is the batch uncompressed, or the body of the LOSS that stands at that number. A
-// copy of a device (restored backup, cloned image) that reuses numbers breaks the chain: FORK, or
-// the device sees it at WELCOME; it opens a new epoch and sends what it has left under new numbers.
-// Nothing is overwritten.
+// batch, once sent, never changes its number or content. Batches form a chain:
+//   hash(n) = XXH3-64(payload, seed hash(n-1)), hash(-1) = XXH3-64 of (device, class, epoch)
+// where payload is the batch uncompressed, or what of the LOSS stands at that number.
+//
+// Order. A stream begins with one HELLO; the gateway answers one WELCOME and from then on takes
+// nothing of these classes from older streams of the device. It takes the numbers of a class in
+// order: what comes behind a gap (after REJECT, NEEDFULL) is dropped without a word, for the device
+// goes back to the number that was refused. What is below the WELCOME's high water is dropped too:
+// a device that sends before WELCOME came judges by WELCOME. A link that does not fit (prev_hash is
+// not the chain's) or a number taken meanwhile by somebody else is answered FORK.
+//
+// Forks. A copy of a device (restored backup, cloned image) that reuses numbers breaks the chain:
+// FORK, or the device sees it at WELCOME (hash(high_water - 1) is not its own, or high_water is
+// below its tail or above its next). It opens a new epoch and sends what it has left under new
+// numbers, over a new stream. Nothing is overwritten, nothing is taken for delivered that was not
+// compared.
 //
 // Acknowledgement. ACK says that all batches below `high_water` are there, and of the 64 from
-// high_water on those of the bitmap (bit 0 is high_water itself, so it is 0). Level DURABLE lets
-// the device delete. At most WIRE_TUNNEL_WINDOW batches are under way.
+// high_water on those of the bitmap (bit 0 is high_water itself, so it is 0; a gateway that takes
+// in order and writes in order has none). Level DURABLE lets the device delete. A device sends
+// numbers below high_water + WIRE_TUNNEL_WINDOW.
+//
+// Credit counts, from the beginning of the stream, the bytes of payload in BATCH and CHUNK frames
+// and the records in BATCH frames, also of those that are dropped; LOSS is free. WELCOME says the
+// whole allowance so far (at least WIRE_TUNNEL_FIRST_CREDIT and WIRE_TUNNEL_RECORDS_MAX), CREDIT
+// adds to it.
 //
 // A record a schema or limit refuses: REJECT names batch and record (or WIRE_TUNNEL_NO_RECORD). The
 // device puts a LOSS with reason SPLIT at the number, and what is good of the batch under new
@@ -47,6 +63,10 @@
 #define WIRE_TUNNEL_TEXT_MAX     64
 #define WIRE_TUNNEL_FIRST_CREDIT (128 * 1024) // bytes a device may send per class before WELCOME
 #define WIRE_TUNNEL_NO_RECORD    UINT32_MAX
+#define WIRE_TUNNEL_NUMBER_MAX   ((UINT64_C(1) << 48) - 1) // of batches and records in an epoch
+#define WIRE_TUNNEL_CREDIT_MAX   (64 * 1024 * 1024)        // in one WELCOME or CREDIT
+#define WIRE_TUNNEL_DELAY_MS_MAX (24 * 3600 * 1000)        // of THROTTLE and DRAIN
+#define WIRE_TUNNEL_SAMPLE_ALL   1000000
 
 enum wire_tunnel_type {
     WIRE_TUNNEL_HELLO = 1,
@@ -135,9 +155,9 @@ struct wire_tunnel_batch {
     uint64_t prev_hash;
     uint64_t hash;
     uint8_t codec;
-    uint32_t dict;       // ZSTD_DICT
+    uint32_t dict;       // ZSTD_DICT: not 0; else 0
     uint32_t raw_bytes;  // 1 .. WIRE_TUNNEL_RAW_MAX
-    uint32_t sent_bytes; // equal to raw_bytes when PLAIN
+    uint32_t sent_bytes; // 1 .. raw_bytes; equal to it when PLAIN
     const uint8_t *bytes;
     uint32_t part_bytes; // the smaller of sent_bytes and WIRE_TUNNEL_PART_MAX
 };
@@ -150,16 +170,17 @@ struct wire_tunnel_chunk {
     uint32_t size; // 1 .. WIRE_TUNNEL_CHUNK_MAX
 };
 
-// Stands at a batch number like a batch.
+// Stands at `numbers` batch numbers like that many batches, and is taken or refused as one.
 struct wire_tunnel_loss_frame {
     uint8_t class_id;
     uint32_t epoch;
     uint64_t number;
+    uint32_t numbers; // at least 1
     uint64_t first_seq;
-    uint32_t count; // records lost; SPLIT: records that follow later
+    uint64_t count; // records lost, at least 1; SPLIT: records that follow later
     uint8_t reason;
     uint64_t prev_hash;
-    uint64_t hash;
+    uint64_t hash; // wire_tunnel_chain_loss
 };
 
 struct wire_tunnel_ack {
@@ -187,7 +208,7 @@ struct wire_tunnel_reject {
     uint8_t class_id;
     uint64_t number;
     uint32_t record; // index in the batch
-    int32_t status;  // enum base_status
+    int32_t status;  // enum base_status, -100 .. -999
 };
 
 struct wire_tunnel_needfull { // send it again without a dictionary
@@ -239,8 +260,8 @@ BASE_NODISCARD enum base_status wire_tunnel_ping_parse(const uint8_t *payload, s
 // The chain.
 uint64_t wire_tunnel_chain_first(uint64_t device, uint8_t class_id, uint32_t epoch);
 uint64_t wire_tunnel_chain(uint64_t prev_hash, const uint8_t *payload, size_t size);
-// What a LOSS adds to the chain in place of a payload: class, epoch, number, first_seq, count,
-// reason.
+// What a LOSS adds to the chain in place of a payload: "L", number, numbers, first_seq, count and
+// reason, in the layout of docs/PROTOCOL.md; prev_hash is the seed.
 uint64_t wire_tunnel_chain_loss(const struct wire_tunnel_loss_frame *loss);
 
 #endif

@@ -20,6 +20,10 @@ static bool ready(struct gw_api_call *call)
 static const struct gw_api_route routes[] = {
     {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put,
      false},
+    {GW_METHOD_PUT, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,
+     gw_api_exclusive_put, false},
+    {GW_METHOD_GET, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,
+     gw_api_exclusive_get, false},
     {GW_METHOD_POST, "tasks", GW_ROLE_RELEASER, GW_API_TASK_NEW, gw_api_task_prepare,
      gw_api_task_create, false},
     {GW_METHOD_GET, "tasks", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id, gw_api_task_list,
@@ -73,6 +77,8 @@ static const struct gw_api_route routes[] = {
      false},
     {GW_METHOD_GET, "devices/*/why", GW_ROLE_VIEWER, GW_API_DEVICE, gw_api_why_prepare,
      gw_api_device_why, false},
+    {GW_METHOD_PUT, "devices/*/user", GW_ROLE_RELEASER, GW_API_DEVICE, gw_api_user_prepare,
+     gw_api_device_user, false},
     {GW_METHOD_POST, "devices/*/revoke", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
      gw_api_device_revoke, false},
     {GW_METHOD_POST, "devices/*/reset", GW_ROLE_ADMIN, GW_API_DEVICE, gw_api_path_id,
@@ -211,10 +217,11 @@ static const struct gw_api_route *find_route(struct gw_api_call *call, enum gw_m
     if (!get && !post && !put) {
         gw_reply_problem(gw_api_exchange(call), 404, "no such resource; docs/API.md lists them");
     } else {
-        gw_reply_method(gw_api_exchange(call), get && post ? "GET, POST"
-                                               : get       ? "GET"
-                                               : post      ? "POST"
-                                                           : "PUT");
+        gw_reply_method(gw_api_exchange(call), get && post  ? "GET, POST"
+                                               : get && put ? "GET, PUT"
+                                               : get        ? "GET"
+                                               : post       ? "POST"
+                                                            : "PUT");
     }
     return NULL;
 }

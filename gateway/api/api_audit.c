@@ -102,8 +102,9 @@ json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)
     case GW_API_ROLLOUT_NEW:
         return short_rollout(core, call->rollout.spec.id);
     case GW_API_DEVICE:
-        return json_pack("{s:o, s:s}", "id", gw_json_hex(call->id), "credential",
-                         gw_credential_state_name(gw_device_credential(core, call->id)));
+        return json_pack("{s:o, s:s, s:o}", "id", gw_json_hex(call->id), "credential",
+                         gw_credential_state_name(gw_device_credential(core, call->id)), "user",
+                         gw_api_user_of(core, call));
     case GW_API_TOKEN:
         return call->id != 0 && gw_token_get(core, &call->actor, call->id, &token) == BASE_OK
                    ? gw_view_token(core, &token)

@@ -45,10 +45,11 @@ struct gw_api_call {
     struct gw_preview_spec *preview;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
+    struct wire_sha256 exclusive; // list of a new version's exclusive files; zero: none
     uint64_t id;
     uint64_t completed;
     uint64_t failed;
-    struct base_str text; // task name
+    struct base_str text; // task name, or the name of a user
     enum pol_command command;
     // Paging.
     uint32_t limit;
@@ -121,6 +122,8 @@ void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_sta
 // ---- Handlers, by file
 bool gw_api_blob_prepare(struct gw_api_call *call);
 void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call);
+void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call);
+void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_task_prepare(struct gw_api_call *call);
 void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
 void gw_api_task_get(struct gw_core *core, struct gw_api_call *call);
@@ -149,6 +152,10 @@ bool gw_api_preview_prepare(struct gw_api_call *call);
 void gw_api_preview(struct gw_core *core, struct gw_api_call *call);
 
 void gw_api_device_get(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_user_prepare(struct gw_api_call *call);
+void gw_api_device_user(struct gw_core *core, struct gw_api_call *call);
+// The user a device is bound to as a new reference; null: nobody's.
+json_t *gw_api_user_of(struct gw_core *core, const struct gw_api_call *call);
 bool gw_api_why_prepare(struct gw_api_call *call);
 void gw_api_device_why(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_list(struct gw_core *core, struct gw_api_call *call);

@@ -19,13 +19,16 @@ bool gw_api_blob_prepare(struct gw_api_call *call)
     return gw_api_no_query(call);
 }
 
-void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call)
+static void put_blob(struct gw_core *core, struct gw_api_call *call, bool exclusive)
 {
     const struct gw_request *request = &gw_api_exchange(call)->request;
     struct base_error error = {0};
     bool created = false;
-    enum base_status status =
-        gw_blob_put(core, &call->digest, request->body, request->body_bytes, &created, &error);
+    enum base_status status = exclusive
+                                  ? gw_blob_put_exclusive(core, &call->digest, request->body,
+                                                          request->body_bytes, &created, &error)
+                                  : gw_blob_put(core, &call->digest, request->body,
+                                                request->body_bytes, &created, &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "blob");
@@ -34,6 +37,27 @@ void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call)
     gw_api_answer_take(call, created ? 201 : 200,
                        json_pack("{s:s%, s:I}", "sha256", call->segments[1].data,
                                  call->segments[1].size, "bytes", (json_int_t)request->body_bytes));
+}
+
+void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call)
+{
+    put_blob(core, call, false);
+}
+
+void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call)
+{
+    put_blob(core, call, true);
+}
+
+// Is it there? Content itself is not shown to operators.
+void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call)
+{
+    if (!gw_blob_exists(core, &call->digest)) {
+        gw_api_failed(core, call, BASE_ERR_NOT_FOUND, NULL, "no such blob");
+        return;
+    }
+    gw_api_answer_take(
+        call, 200, json_pack("{s:s%}", "sha256", call->segments[1].data, call->segments[1].size));
 }
 
 // ---- Tasks
@@ -114,10 +138,11 @@ void gw_api_task_list(struct gw_core *core, struct gw_api_call *call)
 
 bool gw_api_version_prepare(struct gw_api_call *call)
 {
-    static const char *const names[] = {"manifest", NULL};
+    static const char *const names[] = {"manifest", "exclusive", NULL};
     struct base_error error = {0};
     struct gw_json_at root;
     struct base_str manifest = {NULL, 0};
+    struct base_str exclusive = {NULL, 0};
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
@@ -125,6 +150,13 @@ bool gw_api_version_prepare(struct gw_api_call *call)
     }
     if (status == BASE_OK && wire_sha256_parse(manifest, &call->digest) != BASE_OK) {
         status = base_error_set(&error, BASE_ERR_INVALID, "manifest: not a SHA-256 in hex");
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "exclusive", false, WIRE_SHA256_HEX, &exclusive, &error);
+    }
+    if (status == BASE_OK && exclusive.size > 0 &&
+        wire_sha256_parse(exclusive, &call->exclusive) != BASE_OK) {
+        status = base_error_set(&error, BASE_ERR_INVALID, "exclusive: not a SHA-256 in hex");
     }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }
@@ -157,17 +189,20 @@ static void answer_missing(struct gw_api_call *call, const struct wire_sha256 *m
 
 void gw_api_version_add(struct gw_core *core, struct gw_api_call *call)
 {
-    struct wire_sha256 missing[GW_API_MISSING_MAX];
+    struct wire_sha256 *missing =
+        base_arena_alloc(gw_api_exchange(call)->arena, GW_API_MISSING_MAX * sizeof(*missing));
     struct base_error error = {0};
     struct gw_version_view view;
-    uint32_t missing_count = 0;
     bool created = false;
-    enum base_status status =
-        gw_catalog_version_add(core, call->segments[1], &call->digest, &view, &created, missing,
-                               GW_API_MISSING_MAX, &missing_count, &error);
+    struct gw_version_new wish = {.task = call->segments[1],
+                                  .manifest = call->digest,
+                                  .exclusive = call->exclusive,
+                                  .missing = missing,
+                                  .missing_capacity = missing != NULL ? GW_API_MISSING_MAX : 0};
+    enum base_status status = gw_catalog_version_add(core, &wish, &view, &created, &error);
 
-    if (status == BASE_ERR_CONFLICT && missing_count > 0) {
-        answer_missing(call, missing, missing_count);
+    if (status == BASE_ERR_CONFLICT && wish.missing_count > 0) {
+        answer_missing(call, missing, wish.missing_count);
     } else if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error, "version");
     } else {

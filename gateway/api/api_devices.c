@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "svc/catalog.h"
+#include "svc/device_user.h"
 #include "svc/devices.h"
 #include "svc/reply.h"
 
@@ -32,6 +33,7 @@ void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)
         shown++;
     }
     json_t *root = gw_view_device(&view);
+    (void)json_object_set_new(root, "user", gw_api_user_of(core, call));
     bool whole = json_array_size(outcomes) == shown;
     if (json_object_set_new(root, "outcomes", outcomes) != 0 || !whole) {
         json_decref(root);
@@ -82,6 +84,57 @@ void gw_api_device_list(struct gw_core *core, struct gw_api_call *call)
         return;
     }
     gw_api_page_take(call, items, found, more ? gw_json_hex(after) : NULL);
+}
+
+// ---- Whose a device is
+
+json_t *gw_api_user_of(struct gw_core *core, const struct gw_api_call *call)
+{
+    char user[WIRE_SUBJECT_MAX + 1];
+
+    return gw_device_user_get(core, call->actor.tenant, call->id, user) == BASE_OK
+               ? json_string(user)
+               : json_null();
+}
+
+// {"user": "ana"}, or null to unbind. The field must be there: to forget it is no wish.
+bool gw_api_user_prepare(struct gw_api_call *call)
+{
+    static const char *const names[] = {"user", NULL};
+    struct base_error error = {0};
+    struct gw_json_at root;
+
+    if (!gw_api_path_id(call)) {
+        return false;
+    }
+    enum base_status status = gw_api_body(call, names, &root, &error);
+    if (status == BASE_OK && json_object_get(root.object, "user") == NULL) {
+        status = base_error_set(&error, BASE_ERR_INVALID, "user: missing; null unbinds");
+    }
+    if (status == BASE_OK) {
+        status = gw_json_text(&root, "user", false, WIRE_SUBJECT_MAX, &call->text, &error);
+    }
+    if (status == BASE_OK && !json_is_null(json_object_get(root.object, "user")) &&
+        !wire_user_ok(call->text)) {
+        status = base_error_set(&error, BASE_ERR_INVALID,
+                                "user: 1 to %u of A-Z a-z 0-9 . _ @ + -, the first a letter or "
+                                "digit",
+                                WIRE_SUBJECT_MAX);
+    }
+    return status == BASE_OK || gw_api_fail(call, status, error.text);
+}
+
+void gw_api_device_user(struct gw_core *core, struct gw_api_call *call)
+{
+    enum base_status status = gw_device_user_set(core, call->actor.tenant, call->id, call->text);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, NULL, "the change could not be stored");
+        return;
+    }
+    gw_api_answer_take(
+        call, 200,
+        json_pack("{s:o, s:o}", "id", gw_json_hex(call->id), "user", gw_api_user_of(core, call)));
 }
 
 // ---- Why

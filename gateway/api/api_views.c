@@ -104,11 +104,12 @@ json_t *gw_view_task(const struct gw_task_view *view)
 
 json_t *gw_view_version(const struct gw_version_view *view)
 {
-    return json_pack(
-        "{s:o, s:s, s:o, s:I, s:I, s:I, s:I}", "manifest", digest_text(&view->manifest), "version",
-        view->version, "version_id", gw_json_hex(view->version_id), "manifest_bytes",
-        (json_int_t)view->manifest_bytes, "files", (json_int_t)view->file_count, "files_bytes",
-        (json_int_t)view->files_bytes, "created_s", (json_int_t)view->created_s);
+    return json_pack("{s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "manifest",
+                     digest_text(&view->manifest), "version", view->version, "version_id",
+                     gw_json_hex(view->version_id), "manifest_bytes",
+                     (json_int_t)view->manifest_bytes, "files", (json_int_t)view->file_count,
+                     "files_bytes", (json_int_t)view->files_bytes, "exclusive_subjects",
+                     (json_int_t)view->subjects, "created_s", (json_int_t)view->created_s);
 }
 
 static json_t *counts_object(const struct gw_rollout_counts *counts)

@@ -2,6 +2,7 @@
 #include "cli/task_source.h"
 
 #include "cli/cli_json.h"
+#include "cli/task_declare.h"
 #include "policy/semver.h"
 
 #include <stdio.h>
@@ -13,8 +14,10 @@
 #define TIME_MS_MAX      (10 * 60 * 1000)
 #define EVERY_S_MAX      (30 * 24 * 3600)
 
-static const char *const task_fields[] = {"name",    "version", "entry", "heap_kib", "time_ms",
-                                          "every_s", "config",  "files", NULL};
+static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
+                                          "every_s", "config",  "files",     "triggers", "events",
+                                          "uploads", "result",  "exclusive", NULL};
+static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 
 static enum base_status take_text(const json_t *document, const char *key, const char **out,
@@ -96,6 +99,15 @@ static enum base_status take_config(struct task_source *source, struct base_erro
     return BASE_OK;
 }
 
+static enum base_status take_declaration(struct task_source *source, struct base_error *error)
+{
+    source->declaration = malloc(WIRE_DECLARATION_BYTES_MAX);
+    if (source->declaration == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    return task_declare(source->document, source->declaration, &source->declaration_bytes, error);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t size = strlen(text);
@@ -104,15 +116,20 @@ static bool ends_with(const char *text, const char *end)
     return size > end_size && strcmp(text + size - end_size, end) == 0;
 }
 
+enum wire_file_kind task_source_kind(const char *name)
+{
+    return ends_with(name, ".py")     ? WIRE_FILE_SCRIPT
+           : ends_with(name, ".onnx") ? WIRE_FILE_MODEL
+                                      : WIRE_FILE_DATA;
+}
+
 static enum base_status take_kind(const char *name, const json_t *kind, enum wire_file_kind *out,
                                   struct base_error *error)
 {
     const char *text = json_string_value(kind);
 
     if (kind == NULL) {
-        *out = ends_with(name, ".py")     ? WIRE_FILE_SCRIPT
-               : ends_with(name, ".onnx") ? WIRE_FILE_MODEL
-                                          : WIRE_FILE_DATA;
+        *out = task_source_kind(name);
         return BASE_OK;
     }
     if (text != NULL && strcmp(text, "script") == 0) {
@@ -268,6 +285,39 @@ static enum base_status take_identity(struct task_source *source, struct base_er
     return take_number(document, "every_s", EVERY_S_MAX, &source->every_s, error);
 }
 
+static enum base_status take_exclusive(const char *folder, struct task_source *source,
+                                       struct base_error *error)
+{
+    const json_t *exclusive = json_object_get(source->document, "exclusive");
+    const char *path = json_string_value(json_object_get(exclusive, "path"));
+    const json_t *required = json_object_get(exclusive, "required");
+
+    if (exclusive == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_object(exclusive) || path == NULL || path[0] == '\0' ||
+        (required != NULL && !json_is_boolean(required))) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: \"exclusive\" is {\"path\": FOLDER, \"required\": true "
+                              "or false}");
+    }
+    BASE_TRY(cli_json_only(exclusive, exclusive_fields, "task.json: exclusive", error));
+    if (source->identity != NULL && source->identity->confined && leaves_folder(path)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: exclusive folder \"%.80s\" lies outside the "
+                              "repository's folder",
+                              path);
+    }
+    int size = path[0] == '/'
+                   ? snprintf(source->exclusive_path, sizeof(source->exclusive_path), "%s", path)
+                   : snprintf(source->exclusive_path, sizeof(source->exclusive_path), "%s/%s",
+                              folder, path);
+    source->exclusive_required = json_is_true(required);
+    return size < TASK_SOURCE_PATH_MAX
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_TOO_LARGE, "task.json: exclusive: path too long");
+}
+
 enum base_status task_source_load(const char *folder, const struct task_identity *identity,
                                   struct task_source *out, struct base_error *error)
 {
@@ -284,6 +334,8 @@ enum base_status task_source_load(const char *folder, const struct task_identity
     BASE_TRY(cli_json_only(out->document, task_fields, "task.json", error));
     BASE_TRY(take_identity(out, error));
     BASE_TRY(take_config(out, error));
+    BASE_TRY(take_declaration(out, error));
+    BASE_TRY(take_exclusive(folder, out, error));
     return take_files(folder, out, error);
 }
 
@@ -292,6 +344,8 @@ void task_source_done(struct task_source *source)
     if (source != NULL) {
         json_decref(source->document);
         free(source->config);
+        free(source->declaration);
+        source->declaration = NULL;
         source->document = NULL;
         source->config = NULL;
     }

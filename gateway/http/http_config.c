@@ -76,7 +76,7 @@ static const struct gw_config_row rows[] = {
     NUMBER("limits.body_bytes", limits.body_bytes, 1 * KIB, 1 * GIB, 1 * MIB, RELOAD,
            "request body; above: 413"),
     NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
-           "request body of PUT /api/v1/blobs/"),
+           "request body of PUT /api/v1/blobs/ and /api/v1/exclusive/"),
     NUMBER("limits.body_bytes_total", limits.body_bytes_total, 1 * MIB, 64 * GIB, 1 * GIB, RELOAD,
            "request bodies held at once, per worker; above: 503"),
     NUMBER("limits.body_rate_bytes", limits.body_rate_bytes, 1, 1 * GIB, 1 * KIB, RELOAD,

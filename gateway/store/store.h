@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          2u
+#define GW_STORE_SCHEMA          3u
 #define GW_STORE_KEY_VERSION     1u
 #define GW_STORE_KEY_MAX         96u
 #define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
@@ -54,7 +54,10 @@
     X(AUDIT, "audit")                                                                              \
     X(IDEMPOTENCY, "idempotency")                                                                  \
     X(CAUSES, "causes")                                                                            \
-    X(TRUST, "trust")
+    X(TRUST, "trust")                                                                              \
+    X(EXCLUSIVE, "exclusive")                                                                      \
+    X(USERS, "users")                                                                              \
+    X(TUNNEL_DICTS, "tunnel_dicts")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,
@@ -158,7 +161,8 @@ BASE_NODISCARD enum base_status gw_store_txn_delete(struct gw_store_txn *txn, en
 struct gw_store_bytes {
     const uint8_t *data;
     size_t size;
-    void *heap; // one of the two
+    bool exclusive; // not for everybody
+    void *heap;     // one of the two
     void *map;
 };
 
@@ -168,6 +172,17 @@ BASE_NODISCARD enum base_status gw_store_blob_put(struct gw_store *store,
                                                   const struct wire_sha256 *digest,
                                                   const uint8_t *bytes, size_t size,
                                                   bool *out_created);
+// The same for content that is for single devices only. What is there for everybody stays so, and
+// gw_store_blob_put makes what is exclusive public (*out_created true).
+BASE_NODISCARD enum base_status gw_store_blob_put_exclusive(struct gw_store *store,
+                                                            const struct wire_sha256 *digest,
+                                                            const uint8_t *bytes, size_t size,
+                                                            bool *out_created);
+// Makes what is exclusive public; OK also when it is. As gw_store_blob_put, and NOT_FOUND.
+BASE_NODISCARD enum base_status gw_store_blob_publish(struct gw_store *store,
+                                                      const struct wire_sha256 *digest);
+// Is it there, and exclusive?
+bool gw_store_blob_exclusive(struct gw_store *store, const struct wire_sha256 *digest);
 // NOT_FOUND, IO, NOMEM, CORRUPT.
 BASE_NODISCARD enum base_status gw_store_blob_load(struct gw_store *store,
                                                    const struct wire_sha256 *digest,

@@ -2,7 +2,8 @@
 // tmp/, synced and renamed before their row is committed. So a row always has its bytes; a file
 // without a row is left over from an interrupted put and harmless. Readers from any thread.
 //
-//   row := u8 version(1), u8 place (0: bytes follow, 1: file), u64 size, [bytes]
+//   row := u8 version(2), u8 place (0: bytes follow, 1: file), u8 exclusive (0, 1), u64 size,
+//   [bytes]
 #include "store/store_private.h"
 
 #include "base/cursor.h"
@@ -17,13 +18,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROW_VERSION    1
-#define ROW_HEAD_BYTES 10
+#define ROW_VERSION    2
+#define ROW_HEAD_BYTES 11
+#define ROW_EXCLUSIVE  2 // where that byte is
 #define PLACE_ROW      0
 #define PLACE_FILE     1
 
 struct blob_row {
     uint8_t place;
+    bool exclusive;
     uint64_t size;
     const uint8_t *bytes;
 };
@@ -34,9 +37,11 @@ static enum base_status parse_row(struct gw_span row, struct blob_row *out)
     base_reader_init(&reader, row.data, row.size);
     uint8_t version = base_reader_u8(&reader);
     out->place = base_reader_u8(&reader);
+    uint8_t exclusive = base_reader_u8(&reader);
     out->size = base_reader_u64(&reader);
+    out->exclusive = exclusive != 0;
     out->bytes = NULL;
-    if (version != ROW_VERSION || out->place > PLACE_FILE) {
+    if (version != ROW_VERSION || out->place > PLACE_FILE || exclusive > 1) {
         return BASE_ERR_CORRUPT;
     }
     if (out->place == PLACE_ROW) {
@@ -162,14 +167,9 @@ static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *
     return gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes);
 }
 
-enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha256 *digest,
-                                   const uint8_t *bytes, size_t size, bool *out_created)
+static enum base_status put_new(struct gw_store *store, const struct wire_sha256 *digest,
+                                const uint8_t *bytes, size_t size, bool exclusive)
 {
-    uint64_t known;
-    if (gw_store_blob_stat(store, digest, &known) == BASE_OK) {
-        *out_created = false;
-        return BASE_OK;
-    }
     bool in_row = size <= GW_STORE_BLOB_INLINE;
     size_t capacity = ROW_HEAD_BYTES + (in_row ? size : 0);
     uint8_t *row = malloc(capacity);
@@ -180,6 +180,7 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
     base_writer_init(&writer, row, capacity);
     base_writer_u8(&writer, ROW_VERSION);
     base_writer_u8(&writer, in_row ? PLACE_ROW : PLACE_FILE);
+    base_writer_u8(&writer, exclusive ? 1 : 0);
     base_writer_u64(&writer, size);
     enum base_status status = BASE_OK;
     if (in_row) {
@@ -193,10 +194,78 @@ enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha
         status = gw_store_submit_wait(store, &put.op);
     }
     free(row);
+    return status;
+}
+
+static enum base_status read_row(struct gw_store *store, const struct wire_sha256 *digest,
+                                 struct blob_row *out, struct gw_store_bytes *out_bytes);
+
+enum base_status gw_store_blob_put(struct gw_store *store, const struct wire_sha256 *digest,
+                                   const uint8_t *bytes, size_t size, bool *out_created)
+{
+    struct blob_row known;
+    enum base_status status = read_row(store, digest, &known, NULL);
+    bool created = status != BASE_OK || known.exclusive;
+    status = status != BASE_OK ? put_new(store, digest, bytes, size, false)
+             : created         ? gw_store_blob_publish(store, digest)
+                               : BASE_OK;
     if (status == BASE_OK) {
-        *out_created = true;
+        *out_created = created;
     }
     return status;
+}
+
+enum base_status gw_store_blob_put_exclusive(struct gw_store *store,
+                                             const struct wire_sha256 *digest, const uint8_t *bytes,
+                                             size_t size, bool *out_created)
+{
+    struct blob_row known;
+    bool created = read_row(store, digest, &known, NULL) != BASE_OK;
+    enum base_status status = created ? put_new(store, digest, bytes, size, true) : BASE_OK;
+    if (status == BASE_OK) {
+        *out_created = created;
+    }
+    return status;
+}
+
+struct publish_op {
+    struct gw_store_op op;
+    const struct wire_sha256 *digest;
+};
+
+static enum base_status publish_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct publish_op *publish = (struct publish_op *)self;
+    struct gw_key key = gw_key_sha(publish->digest);
+    struct gw_span value;
+    struct blob_row row;
+    BASE_TRY(gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value));
+    BASE_TRY(parse_row(value, &row));
+    if (!row.exclusive) {
+        return BASE_OK;
+    }
+    uint8_t *copy = malloc(value.size);
+    if (copy == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(copy, value.data, value.size);
+    copy[ROW_EXCLUSIVE] = 0;
+    enum base_status status = gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, copy, value.size);
+    free(copy);
+    return status;
+}
+
+enum base_status gw_store_blob_publish(struct gw_store *store, const struct wire_sha256 *digest)
+{
+    struct publish_op publish = {.digest = digest};
+    publish.op.apply = publish_apply;
+    return gw_store_submit_wait(store, &publish.op);
+}
+
+bool gw_store_blob_exclusive(struct gw_store *store, const struct wire_sha256 *digest)
+{
+    struct blob_row row;
+    return read_row(store, digest, &row, NULL) == BASE_OK && row.exclusive;
 }
 
 static enum base_status map_file(struct gw_store *store, const struct wire_sha256 *digest,
@@ -261,6 +330,7 @@ enum base_status gw_store_blob_load(struct gw_store *store, const struct wire_sh
     if (row.place == PLACE_FILE) {
         BASE_TRY(map_file(store, digest, row.size, &bytes));
     }
+    bytes.exclusive = row.exclusive;
     *out = bytes;
     return BASE_OK;
 }

@@ -28,11 +28,18 @@ struct gw_worker;
 BASE_NODISCARD enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
                                             const uint8_t *bytes, size_t size, bool *out_created,
                                             struct base_error *error);
+// The same for content of single devices; what was there for everybody stays so.
+BASE_NODISCARD enum base_status gw_blob_put_exclusive(struct gw_core *core,
+                                                      const struct wire_sha256 *digest,
+                                                      const uint8_t *bytes, size_t size,
+                                                      bool *out_created, struct base_error *error);
 bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
 
 // A counted reference to the identity bytes. NOT_FOUND, NOMEM, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
                                              struct gw_blob **out_blob);
+// Is it for single devices only? Whoever has a reference may ask.
+bool gw_blob_exclusive(struct gw_core *core, struct gw_blob *blob);
 uint64_t gw_blob_size(const struct gw_blob *blob);
 // Bytes that are in no store, in the form the transport sends: copied, one reference. NULL: no
 // memory.

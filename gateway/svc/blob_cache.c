@@ -24,7 +24,8 @@ struct gw_blob {
     struct gw_blob *older;
     struct blob_key key;
     _Atomic uint32_t refs; // one is the cache's while it is in it
-    _Atomic bool no_zstd;  // compression was tried and does not pay
+    _Atomic bool exclusive;
+    _Atomic bool no_zstd; // compression was tried and does not pay
     struct gw_store_bytes bytes;
     char note[GW_BLOB_NOTE_MAX + 1];
     char etag[GW_ETAG_MAX];
@@ -200,6 +201,7 @@ static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_byte
     }
     blob->key = *key;
     atomic_init(&blob->refs, 1);
+    atomic_init(&blob->exclusive, bytes.exclusive);
     atomic_init(&blob->no_zstd, false);
     blob->bytes = bytes;
     char hex[WIRE_SHA256_HEX + 1];
@@ -248,6 +250,16 @@ enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *di
     }
     *out_blob = blob;
     return BASE_OK;
+}
+
+// Exclusive content may become public, never the other way: a cached yes is asked again.
+bool gw_blob_exclusive(struct gw_core *core, struct gw_blob *blob)
+{
+    if (atomic_load_explicit(&blob->exclusive, memory_order_relaxed) &&
+        !gw_store_blob_exclusive(core->store, &blob->key.digest)) {
+        atomic_store_explicit(&blob->exclusive, false, memory_order_relaxed);
+    }
+    return atomic_load_explicit(&blob->exclusive, memory_order_relaxed);
 }
 
 struct gw_blob *gw_blob_cached_zstd(struct gw_core *core, const struct wire_sha256 *digest)
@@ -331,7 +343,8 @@ static enum base_status compress_delta(struct gw_core *core, const struct blob_k
     }
     uint8_t *heap = NULL;
     status = BASE_ERR_UNSUPPORTED;
-    if (may_delta(identity, base)) {
+    // A difference to something exclusive would tell what is in it.
+    if (may_delta(identity, base) && !gw_blob_exclusive(core, base)) {
         struct gw_dictionary dictionary = {
             .digest = key->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
         status = gw_dcz_compress(&dictionary, identity->bytes.data, identity->bytes.size, &heap,

@@ -28,6 +28,9 @@ BASE_NODISCARD enum base_status gw_blob_make_dcz(struct gw_core *core,
                                                  const struct wire_sha256 *dictionary,
                                                  struct gw_blob **out_blob);
 bool gw_blob_may_compress(const struct gw_blob *identity);
+// Conditions and ranges on a representation that was chosen. Fills the reply; takes over the
+// reference.
+void gw_blob_serve(struct gw_exchange *exchange, struct gw_blob *blob);
 struct base_str gw_blob_etag(const struct gw_blob *blob); // quoted; valid as long as the blob
 enum gw_blob_variant gw_blob_variant(const struct gw_blob *blob);
 

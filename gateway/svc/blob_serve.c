@@ -7,6 +7,8 @@
 // If-Range, then Range. One range only; several are answered with the whole, as the RFC allows.
 #include "svc/blob_cache.h"
 
+#include "svc/exclusive.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,9 @@
 
 // ---- Storing
 
-enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
-                             const uint8_t *bytes, size_t size, bool *out_created,
-                             struct base_error *error)
+static enum base_status put(struct gw_core *core, const struct wire_sha256 *digest,
+                            const uint8_t *bytes, size_t size, bool exclusive, bool *out_created,
+                            struct base_error *error)
 {
     struct wire_sha256 real;
     gw_sha256(bytes, size, &real);
@@ -27,10 +29,26 @@ enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *dig
         wire_sha256_hex(&real, hex);
         return base_error_set(error, BASE_ERR_HASH, "the bytes have the hash %s", hex);
     }
-    enum base_status status = gw_store_blob_put(core->store, digest, bytes, size, out_created);
+    enum base_status status =
+        exclusive ? gw_store_blob_put_exclusive(core->store, digest, bytes, size, out_created)
+                  : gw_store_blob_put(core->store, digest, bytes, size, out_created);
     return status == BASE_OK ? BASE_OK
                              : base_error_set(error, status, "the blob could not be stored: %s",
                                               base_status_text(status));
+}
+
+enum base_status gw_blob_put(struct gw_core *core, const struct wire_sha256 *digest,
+                             const uint8_t *bytes, size_t size, bool *out_created,
+                             struct base_error *error)
+{
+    return put(core, digest, bytes, size, false, out_created, error);
+}
+
+enum base_status gw_blob_put_exclusive(struct gw_core *core, const struct wire_sha256 *digest,
+                                       const uint8_t *bytes, size_t size, bool *out_created,
+                                       struct base_error *error)
+{
+    return put(core, digest, bytes, size, true, out_created, error);
 }
 
 bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest)
@@ -168,8 +186,11 @@ static void common_headers(struct gw_exchange *exchange, const struct gw_blob *b
     if (copy != NULL) {
         gw_reply_header(reply, BASE_STR("etag"), (struct base_str){copy, etag.size});
     }
+    bool exclusive = base_str_starts(exchange->request.path, BASE_STR(GW_EXCLUSIVE_PREFIX));
     gw_reply_header(reply, BASE_STR("cache-control"),
-                    BASE_STR("public, max-age=31536000, immutable"));
+                    exclusive ? BASE_STR(GW_EXCLUSIVE_CACHING)
+                              : BASE_STR("public, max-age=31536000, immutable"));
+    vary = vary && !exclusive;
     if (vary) {
         gw_reply_header(reply, BASE_STR("vary"), BASE_STR("accept-encoding, available-dictionary"));
     }
@@ -232,7 +253,7 @@ static void reply_outside(struct gw_exchange *exchange, struct gw_blob *blob)
 }
 
 // Conditions and ranges on the chosen representation. Takes over the reference.
-static void serve(struct gw_exchange *exchange, struct gw_blob *blob)
+void gw_blob_serve(struct gw_exchange *exchange, struct gw_blob *blob)
 {
     uint64_t from = 0;
     uint64_t count = gw_blob_size(blob);
@@ -286,9 +307,9 @@ static void variant_done(struct gw_worker *worker, struct gw_control_call *self)
     (void)worker;
     if (call->made != NULL) {
         gw_blob_release(call->identity);
-        serve(self->exchange, call->made);
+        gw_blob_serve(self->exchange, call->made);
     } else {
-        serve(self->exchange, call->identity);
+        gw_blob_serve(self->exchange, call->identity);
     }
     gw_exchange_finish(self->exchange);
 }
@@ -317,7 +338,7 @@ static bool serve_zstd(struct gw_worker *worker, struct gw_exchange *exchange,
     struct gw_blob *blob = gw_blob_cached_zstd(worker->core, digest);
     if (blob != NULL) {
         gw_blob_release(identity);
-        serve(exchange, blob);
+        gw_blob_serve(exchange, blob);
         gw_exchange_finish(exchange);
         return true;
     }
@@ -398,7 +419,7 @@ static bool serve_dcz(struct gw_worker *worker, struct gw_exchange *exchange,
     struct gw_blob *blob = gw_blob_cached_dcz(worker->core, digest, &dictionary, &useless);
     if (blob != NULL) {
         gw_blob_release(identity);
-        serve(exchange, blob);
+        gw_blob_serve(exchange, blob);
         gw_exchange_finish(exchange);
         return true;
     }
@@ -458,6 +479,10 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     enum base_status status = gw_blob_open(worker->core, &digest, &blob);
+    if (status == BASE_OK && gw_blob_exclusive(worker->core, blob)) {
+        gw_blob_release(blob);
+        status = BASE_ERR_NOT_FOUND;
+    }
     if (status != BASE_OK) {
         gw_reply_failure(exchange, status, status == BASE_ERR_NOT_FOUND ? "no such blob" : NULL,
                          worker->core->retry_after_s);
@@ -474,6 +499,6 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     if (compressed && serve_zstd(worker, exchange, &digest, blob)) {
         return;
     }
-    serve(exchange, blob);
+    gw_blob_serve(exchange, blob);
     gw_exchange_finish(exchange);
 }

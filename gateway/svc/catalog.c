@@ -2,19 +2,21 @@
 //
 //   task row    := u8 version(2), u64 created_s, u64 release_counter, u64 baseline_rollout,
 //                  u16 tenant, u8 name_size, name
-//   version row := u8 version(1), u64 created_s, u64 manifest_bytes, u32 file_count,
-//                  u64 files_bytes, u8 text_size, text
+//   version row := u8 version(2), u64 created_s, u64 manifest_bytes, u32 file_count,
+//                  u64 files_bytes, u32 subjects, u8 text_size, text
 #include "svc/catalog.h"
 
 #include "svc/core_private.h"
 
 #include "base/cursor.h"
 #include "svc/blob.h"
+#include "svc/exclusive.h"
+#include "svc/tunnel_dicts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION   1
+#define ROW_VERSION   2
 #define TASK_VERSION  2
 #define ROW_BYTES_MAX 256
 
@@ -396,6 +398,7 @@ static enum base_status decode_version(struct gw_span value, struct gw_version_v
     out->manifest_bytes = base_reader_u64(&reader);
     out->file_count = base_reader_u32(&reader);
     out->files_bytes = base_reader_u64(&reader);
+    out->subjects = base_reader_u32(&reader);
     size_t size = base_reader_u8(&reader);
     if (version != ROW_VERSION || size > GW_VERSION_TEXT_MAX) {
         return BASE_ERR_CORRUPT;
@@ -415,6 +418,7 @@ static size_t encode_version(const struct gw_version_view *view, uint8_t *out, s
     base_writer_u64(&writer, view->manifest_bytes);
     base_writer_u32(&writer, view->file_count);
     base_writer_u64(&writer, view->files_bytes);
+    base_writer_u32(&writer, view->subjects);
     base_writer_u8(&writer, (uint8_t)size);
     base_writer_bytes(&writer, view->version, size);
     return base_writer_size(&writer);
@@ -496,13 +500,11 @@ enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str t
 }
 
 // Checks the manifest's content against the task and the blobs that are there.
-static enum base_status check_manifest(struct gw_core *core, struct base_str task,
+static enum base_status check_manifest(struct gw_core *core, struct gw_version_new *wish,
                                        const struct wire_manifest *manifest,
-                                       struct gw_version_view *view, struct wire_sha256 *missing,
-                                       uint32_t capacity, uint32_t *out_missing,
-                                       struct base_error *error)
+                                       struct gw_version_view *view, struct base_error *error)
 {
-    if (!base_str_equal(manifest->task_name, task)) {
+    if (!base_str_equal(manifest->task_name, wish->task)) {
         return base_error_set(error, BASE_ERR_INVALID, "manifest: it is for task %.*s",
                               (int)manifest->task_name.size, manifest->task_name.data);
     }
@@ -512,8 +514,8 @@ static enum base_status check_manifest(struct gw_core *core, struct base_str tas
         uint64_t size;
         enum base_status status = gw_store_blob_stat(core->store, &file->digest, &size);
         if (status == BASE_ERR_NOT_FOUND) {
-            if (count < capacity) {
-                missing[count] = file->digest;
+            if (count < wish->missing_capacity) {
+                wish->missing[count] = file->digest;
             }
             count++;
         } else if (status != BASE_OK) {
@@ -526,7 +528,7 @@ static enum base_status check_manifest(struct gw_core *core, struct base_str tas
         }
         view->files_bytes += file->bytes;
     }
-    *out_missing = count < capacity ? count : capacity;
+    wish->missing_count = count < wish->missing_capacity ? count : wish->missing_capacity;
     if (count > 0) {
         return base_error_set(error, BASE_ERR_CONFLICT, "%u blobs are missing", count);
     }
@@ -540,11 +542,47 @@ static enum base_status check_manifest(struct gw_core *core, struct base_str tas
     return BASE_OK;
 }
 
-static enum base_status add_version(struct gw_core *core, struct base_str task,
+static enum base_status check_exclusive(struct gw_core *core, struct gw_version_new *wish,
+                                        const struct wire_manifest *manifest,
+                                        struct gw_version_view *view, struct base_error *error)
+{
+    const struct gw_task *task = gw_catalog_find_task(core, wire_task_id(wish->task));
+    if (manifest->exclusive == WIRE_EXCLUSIVE_NONE) {
+        return wire_sha256_is_zero(&wish->exclusive)
+                   ? BASE_OK
+                   : base_error_set(error, BASE_ERR_INVALID,
+                                    "exclusive: the manifest names no exclusive files");
+    }
+    struct gw_exclusive_new exclusive = {.manifest = manifest,
+                                         .list = wish->exclusive,
+                                         .tenant = task->tenant,
+                                         .missing = wish->missing,
+                                         .missing_capacity = wish->missing_capacity};
+    enum base_status status = gw_exclusive_add(core, &exclusive, error);
+    wish->missing_count = exclusive.missing_count;
+    view->subjects = exclusive.subjects;
+    return status;
+}
+
+// What everybody gets is served to everybody, even when it came as somebody's own.
+static enum base_status publish(struct gw_core *core, const struct wire_sha256 *name,
+                                const struct wire_manifest *manifest)
+{
+    if (gw_store_blob_exclusive(core->store, name)) {
+        BASE_TRY(gw_store_blob_publish(core->store, name));
+    }
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        const struct wire_sha256 *digest = &manifest->files[i].digest;
+        if (gw_store_blob_exclusive(core->store, digest)) {
+            BASE_TRY(gw_store_blob_publish(core->store, digest));
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status add_version(struct gw_core *core, struct gw_version_new *wish,
                                     const struct gw_store_bytes *bytes,
-                                    struct gw_version_view *view, struct wire_sha256 *missing,
-                                    uint32_t capacity, uint32_t *out_missing,
-                                    struct base_error *error)
+                                    struct gw_version_view *view, struct base_error *error)
 {
     struct wire_manifest *manifest = calloc(1, sizeof(*manifest));
     if (manifest == NULL) {
@@ -554,48 +592,53 @@ static enum base_status add_version(struct gw_core *core, struct base_str task,
     if (status != BASE_OK) {
         status = base_error_set(error, BASE_ERR_INVALID, "the blob is no manifest");
     } else {
-        status = check_manifest(core, task, manifest, view, missing, capacity, out_missing, error);
+        status = check_manifest(core, wish, manifest, view, error);
+    }
+    if (status == BASE_OK) {
+        status = check_exclusive(core, wish, manifest, view, error);
+    }
+    if (status == BASE_OK) {
+        status = gw_tunnel_dicts_learn(core, manifest, error);
+    }
+    if (status == BASE_OK) {
+        status = publish(core, &wish->manifest, manifest);
     }
     free(manifest);
-    if (status != BASE_OK) {
-        return status;
-    }
+    BASE_TRY(status);
     view->created_s = gw_core_now_s(core);
     view->manifest_bytes = bytes->size;
     uint8_t row[ROW_BYTES_MAX];
     size_t size = encode_version(view, row, sizeof(row));
-    return put_row(core, GW_TABLE_VERSIONS, gw_key_u64_sha(wire_task_id(task), &view->manifest),
-                   row, size);
+    return put_row(core, GW_TABLE_VERSIONS,
+                   gw_key_u64_sha(wire_task_id(wish->task), &view->manifest), row, size);
 }
 
-enum base_status gw_catalog_version_add(struct gw_core *core, struct base_str task,
-                                        const struct wire_sha256 *manifest,
+enum base_status gw_catalog_version_add(struct gw_core *core, struct gw_version_new *wish,
                                         struct gw_version_view *out, bool *out_created,
-                                        struct wire_sha256 *missing, uint32_t missing_capacity,
-                                        uint32_t *out_missing, struct base_error *error)
+                                        struct base_error *error)
 {
-    *out_missing = 0;
-    if (gw_catalog_find_task(core, wire_task_id(task)) == NULL) {
+    wish->missing_count = 0;
+    if (gw_catalog_find_task(core, wire_task_id(wish->task)) == NULL) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such task");
     }
-    if (gw_catalog_version_get(core, task, manifest, out) == BASE_OK) {
+    if (gw_catalog_version_get(core, wish->task, &wish->manifest, out) == BASE_OK) {
         *out_created = false;
         return BASE_OK;
     }
     struct gw_store_bytes bytes;
-    enum base_status status = gw_store_blob_load(core->store, manifest, &bytes);
+    enum base_status status = gw_store_blob_load(core->store, &wish->manifest, &bytes);
     if (status == BASE_ERR_NOT_FOUND) {
-        if (missing_capacity > 0) {
-            missing[0] = *manifest;
-            *out_missing = 1;
+        if (wish->missing_capacity > 0) {
+            wish->missing[0] = wish->manifest;
+            wish->missing_count = 1;
         }
         return base_error_set(error, BASE_ERR_CONFLICT, "the manifest's blob is missing");
     }
     BASE_TRY(status);
     memset(out, 0, sizeof(*out));
-    out->manifest = *manifest;
-    out->version_id = wire_version_id(manifest);
-    status = add_version(core, task, &bytes, out, missing, missing_capacity, out_missing, error);
+    out->manifest = wish->manifest;
+    out->version_id = wire_version_id(&wish->manifest);
+    status = add_version(core, wish, &bytes, out, error);
     gw_store_bytes_done(&bytes);
     if (status == BASE_OK) {
         *out_created = true;

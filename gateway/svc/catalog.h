@@ -40,6 +40,7 @@ struct gw_version_view {
     uint64_t created_s;
     uint32_t file_count;
     uint64_t files_bytes;
+    uint32_t subjects; // devices and users with exclusive files
     char version[GW_VERSION_TEXT_MAX + 1];
 };
 
@@ -61,15 +62,24 @@ bool gw_catalog_rollout_owner(struct gw_core *core, uint64_t id, uint16_t *out_t
 void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limit,
                           struct gw_task_view *out, uint32_t *out_count, bool *out_more);
 
+struct gw_version_new {
+    struct base_str task;
+    struct wire_sha256 manifest;
+    struct wire_sha256 exclusive; // list of exclusive files (svc/exclusive.h); zero: none
+    struct wire_sha256 *missing;
+    uint32_t missing_capacity;
+    uint32_t missing_count; // result
+};
+
 // Registers a manifest, whose blob and files must have been put before. CONFLICT: blobs are
 // missing, named in `missing` (at most `missing_capacity`; the manifest itself may be one);
-// NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task. OK also when it
-// was registered before (*out_created false).
-BASE_NODISCARD enum base_status
-gw_catalog_version_add(struct gw_core *core, struct base_str task,
-                       const struct wire_sha256 *manifest, struct gw_version_view *out,
-                       bool *out_created, struct wire_sha256 *missing, uint32_t missing_capacity,
-                       uint32_t *out_missing, struct base_error *error);
+// NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task, or what is wrong
+// with its exclusive files or its tunnel dictionary (svc/tunnel_dicts.h). OK also when it was
+// registered before (*out_created false).
+BASE_NODISCARD enum base_status gw_catalog_version_add(struct gw_core *core,
+                                                       struct gw_version_new *wish,
+                                                       struct gw_version_view *out,
+                                                       bool *out_created, struct base_error *error);
 // In the order of manifest hashes; `after` NULL begins. NOT_FOUND: no such task.
 BASE_NODISCARD enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str task,
                                                         const struct wire_sha256 *after,

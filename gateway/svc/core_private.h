@@ -191,6 +191,8 @@ struct gw_worker_stats {
     _Atomic uint64_t reports;
     _Atomic uint64_t reports_bad;
     _Atomic uint64_t blobs;
+    _Atomic uint64_t exclusives;
+    _Atomic uint64_t exclusives_refused; // no credential, or nothing there for this device
     _Atomic uint64_t hints_sent;
     _Atomic uint64_t hint_streams;
     _Atomic uint64_t cohorts;

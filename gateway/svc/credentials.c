@@ -7,6 +7,7 @@
 
 #include "svc/audit.h"
 #include "svc/core_private.h"
+#include "svc/device_user.h"
 #include "svc/operators.h"
 
 #include "base/check.h"
@@ -433,6 +434,10 @@ static enum base_status change_apply(struct gw_store_txn *txn, struct gw_store_o
     memset(&credential.hash, 0, sizeof(credential.hash)); // what it had opens nothing any more
     gw_credential_encode(&credential, row);
     change->credential = credential;
+    // What enrols under this id next may be another machine, in other hands.
+    if (change->state == GW_CREDENTIAL_NONE) {
+        BASE_TRY(gw_device_user_forget(txn, change->device_id));
+    }
     return gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row));
 }
 

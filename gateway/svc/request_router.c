@@ -2,6 +2,7 @@
 #include "svc/core_private.h"
 
 #include "svc/blob.h"
+#include "svc/exclusive.h"
 
 #include <string.h>
 
@@ -83,6 +84,7 @@ static const struct route routes[] = {
     {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle},
     {LITERAL("/v1/report"), false, false, true, gw_report_handle},
     {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
+    {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle},
     {LITERAL("/v1/push"), false, true, false, gw_push_handle},
     {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle},
     {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},

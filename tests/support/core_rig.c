@@ -395,9 +395,8 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     gw_sha256(bytes, size, out);
     assert_int_equal(gw_blob_put(rig->core, out, bytes, size, &created, &error), BASE_OK);
     struct gw_version_view version_view;
-    uint32_t missing = 0;
-    assert_int_equal(gw_catalog_version_add(rig->core, base_str_of(task), out, &version_view,
-                                            &created, NULL, 0, &missing, &error),
+    struct gw_version_new wish = {.task = base_str_of(task), .manifest = *out};
+    assert_int_equal(gw_catalog_version_add(rig->core, &wish, &version_view, &created, &error),
                      BASE_OK);
 }
 

@@ -22,6 +22,8 @@ static const char digest[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4
 
 static const struct expectation matrix[] = {
     {"PUT blobs/*", GW_ROLE_RELEASER, 0, 0, "blobs/DIGEST", ""},
+    {"PUT exclusive/*", GW_ROLE_RELEASER, 0, 0, "exclusive/DIGEST", ""},
+    {"GET exclusive/*", GW_ROLE_RELEASER, 0, 0, "exclusive/DIGEST", NULL},
     {"POST tasks", GW_ROLE_RELEASER, 403, 409, "tasks", "{\"name\":\"shop/view\"}"},
     {"GET tasks", GW_ROLE_VIEWER, 0, 0, "tasks", NULL},
     {"GET tasks/*", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview", NULL},
@@ -54,6 +56,8 @@ static const struct expectation matrix[] = {
     {"GET devices/*", GW_ROLE_VIEWER, 0, 404, "devices/" DEVICE, NULL},
     {"GET devices/*/why", GW_ROLE_VIEWER, 404, 404, "devices/" DEVICE "/why?task=shop%2Fview",
      NULL},
+    {"PUT devices/*/user", GW_ROLE_RELEASER, 0, 404, "devices/" DEVICE "/user",
+     "{\"user\":\"ana\"}"},
     {"POST devices/*/revoke", GW_ROLE_ADMIN, 0, 404, "devices/" DEVICE "/revoke", "{}"},
     {"POST devices/*/reset", GW_ROLE_ADMIN, 0, 404, "devices/" DEVICE "/reset", "{}"},
     {"POST tokens", GW_ROLE_ADMIN, 403, 0, "tokens", "{\"name\":\"x\",\"role\":\"viewer\"}"},
@@ -174,8 +178,8 @@ static int status_of(struct world *world, const struct expectation *row)
     char path[512];
     char *tail = fill(world, row->path);
     char *body = row->body != NULL ? fill(world, row->body) : NULL;
-    if (strcmp(row->route, "PUT blobs/*") == 0) {
-        snprintf(path, sizeof(path), "/api/v1/blobs/%s", digest);
+    if (strstr(row->route, "blobs/*") != NULL || strstr(row->route, "exclusive/*") != NULL) {
+        snprintf(path, sizeof(path), "/api/v1/%.*s%s", (int)strcspn(tail, "/") + 1, tail, digest);
     } else {
         snprintf(path, sizeof(path), "/api/v1/%s", tail);
     }

@@ -5,6 +5,7 @@
 // "```vectors NAME" hold rows, and limits are table rows of a name and a number.
 #include "test_kit.h"
 #include "wire_check.h"
+#include "wire/tunnel_dict.h"
 
 #include "policy/bucket.h"
 
@@ -16,7 +17,7 @@
 #define DEVICE     0x4d2u
 #define ROLLOUT    0x0707070707070707u
 #define SALT       0x5a17000000000001u
-#define VERSION_ID 0x5c3aa97a033c20d8u
+#define VERSION_ID 0xb7f80b65ff219c48u
 
 static char page[PAGE_MAX];
 
@@ -107,8 +108,77 @@ struct example {
     struct block envelope; // from the page: it holds a signature
 };
 
+// ---- Exclusive files: a tree of three leaves ----
+
+static void hash(void *ctx, const void *bytes, size_t size, struct wire_sha256 *out)
+{
+    (void)ctx;
+    *out = sha256(bytes, size);
+}
+
+static const struct wire_hasher hasher = {.sha256 = hash};
+
+static size_t make_personal(const char *content, uint8_t *out)
+{
+    struct wire_personal personal = {.file_count = 1};
+    personal.files[0] = (struct wire_manifest_file){
+        .kind = WIRE_FILE_MODEL,
+        .name = BASE_STR("taste.onnx"),
+        .bytes = 1200,
+        .digest = sha256(content, strlen(content)),
+    };
+    size_t size = 0;
+    assert_int_equal(wire_personal_encode(&personal, out, BLOCK_MAX, &size), BASE_OK);
+    return size;
+}
+
+struct tree {
+    struct wire_entry entries[3];
+    struct wire_sha256 nodes[6];
+};
+
+static void make_tree(struct tree *tree)
+{
+    static const char *const contents[3] = {"the bytes of 410's taste.onnx",
+                                            "the bytes of 4d2's taste.onnx",
+                                            "the bytes of ana's taste.onnx"};
+    static const char *const subjects[3] = {"0000000000000410", "00000000000004d2", "ana"};
+    assert_int_equal(wire_tree_nodes(3), TEST_COUNT(tree->nodes));
+    for (uint32_t i = 0; i < 3; i++) {
+        uint8_t bytes[BLOCK_MAX];
+        size_t size = make_personal(contents[i], bytes);
+        tree->entries[i] = (struct wire_entry){
+            .kind = i < 2 ? WIRE_SUBJECT_DEVICE : WIRE_SUBJECT_USER,
+            .subject = base_str_of(subjects[i]),
+            .personal = sha256(bytes, size),
+            .bytes = (uint32_t)size,
+        };
+        wire_entry_leaf(&hasher, &tree->entries[i], &tree->nodes[i]);
+    }
+    wire_tree_build(&hasher, tree->nodes, 3);
+}
+
+static void exclusive_files_are_what_the_codecs_write(void **state)
+{
+    (void)state;
+    struct tree tree;
+    uint8_t bytes[BLOCK_MAX];
+    make_tree(&tree);
+    size_t size = make_personal("the bytes of 4d2's taste.onnx", bytes);
+    expect("personal", bytes, size);
+    struct wire_proof proof = {.entry = tree.entries[1], .leaf_count = 3, .index = 1};
+    proof.path_count = wire_tree_path(tree.nodes, 3, 1, proof.path);
+    assert_int_equal(wire_proof_encode(&proof, bytes, sizeof bytes, &size), BASE_OK);
+    expect("proof", bytes, size);
+    assert_int_equal(wire_proof_verify(&proof, &hasher, &tree.nodes[5]), BASE_OK);
+    proof.path[0].bytes[0] ^= 1;
+    assert_int_equal(wire_proof_verify(&proof, &hasher, &tree.nodes[5]), BASE_ERR_HASH);
+}
+
 static void make_manifest(struct example *example)
 {
+    struct tree tree;
+    make_tree(&tree);
     static struct wire_manifest manifest;
     manifest = (struct wire_manifest){
         .task_name = BASE_STR("shop/page-view"),
@@ -118,6 +188,8 @@ static void make_manifest(struct example *example)
         .heap_kib = 256,
         .time_ms = 2000,
         .every_s = 3600,
+        .exclusive = WIRE_EXCLUSIVE_OPTIONAL,
+        .exclusive_root = tree.nodes[5],
         .config = BASE_STR("{\"top\":5}"),
         .file_count = 2,
     };
@@ -407,7 +479,8 @@ static void every_example_parses(void **state)
                 {"offers", wire_check_offers},     {"enrolment", wire_check_enrolment},
                 {"report", wire_check_report},     {"root", wire_check_root},
                 {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
-                {"director", wire_check_director}};
+                {"director", wire_check_director}, {"personal", wire_check_personal},
+                {"proof", wire_check_proof}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);
@@ -449,55 +522,113 @@ static void vectors_are_the_code(void **state)
     assert_int_equal(rows, 8);
 }
 
-static void limits_are_the_code(void **state)
+static void event_block_is_what_the_codec_writes(void **state)
 {
     (void)state;
+    static const uint8_t attrs[] = {3, 'p', 'o', 's', 1, 6, 2, 'o', 'k', 3, 1};
+    const struct wire_event events[] = {
+        {.seq = 7,
+         .wall_ms = 1000,
+         .mono_us = 500,
+         .visit = 2,
+         .kind = 1,
+         .page = BASE_STR("home")},
+        {.seq = 9,
+         .wall_ms = 1250,
+         .mono_us = 600,
+         .visit = 2,
+         .instance = 1,
+         .kind = 4,
+         .page = BASE_STR("home"),
+         .item = BASE_STR("buy"),
+         .attrs = attrs,
+         .attrs_bytes = sizeof(attrs),
+         .attr_count = 2},
+    };
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(
+        wire_event_block_encode(events, TEST_COUNT(events), 5, bytes, BLOCK_MAX, &size), BASE_OK);
+    expect("event-block", bytes, size);
+    assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
+}
+
 #define LIMIT(name)                                                                                \
     {                                                                                              \
 #name, name                                                                                \
     }
-    static const struct {
-        const char *name;
-        uint64_t value;
-    } limits[] = {
-        LIMIT(WIRE_SHADOW_PERCENT_MIN),
-        LIMIT(WIRE_SHADOW_PERCENT_MAX),
-        LIMIT(WIRE_ATTRS_MAX),
-        LIMIT(WIRE_ATTRS_BYTES_MAX),
-        LIMIT(WIRE_ATTR_NAME_MAX),
-        LIMIT(WIRE_ATTR_STRING_MAX),
-        LIMIT(WIRE_PROFILE_TASKS_MAX),
-        LIMIT(WIRE_PROFILE_INLINE_PAIRS),
-        LIMIT(WIRE_PROFILE_BYTES_MAX),
-        LIMIT(WIRE_TASK_NAME_MAX),
-        LIMIT(WIRE_MANIFEST_BYTES_MAX),
-        LIMIT(WIRE_MANIFEST_FILES_MAX),
-        LIMIT(WIRE_MANIFEST_CONFIG_MAX),
-        LIMIT(WIRE_VERSION_TEXT_MAX),
-        LIMIT(WIRE_FILE_NAME_MAX),
-        LIMIT(WIRE_FILE_BYTES_MAX),
-        LIMIT(WIRE_STATEMENT_BYTES_MAX),
-        LIMIT(WIRE_STATEMENT_SIGNATURES),
-        LIMIT(WIRE_OFFERS_MAX),
-        LIMIT(WIRE_OFFERS_BYTES_MAX),
-        LIMIT(WIRE_OFFERS_HEADER_MAX),
-        LIMIT(WIRE_REPORT_MAX),
-        LIMIT(WIRE_CREDENTIAL_MAX),
-        LIMIT(WIRE_REPORT_BYTES_MAX),
-        LIMIT(WIRE_REPORT_DETAIL_MAX),
-        LIMIT(POL_BUCKET_COUNT),
-        LIMIT(WIRE_META_BYTES_MAX),
-        LIMIT(WIRE_SNAPSHOT_BYTES_MAX),
-        LIMIT(WIRE_ROOT_KEYS_MAX),
-        LIMIT(WIRE_ROOT_DELEGATIONS_MAX),
-        LIMIT(WIRE_ROOT_LEASE_S_MAX),
-        LIMIT(WIRE_SCENARIO_MAX),
-        LIMIT(WIRE_SNAPSHOT_ENTRIES_MAX),
-        LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
-        LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
-        LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
-    };
+static const struct {
+    const char *name;
+    uint64_t value;
+} limits[] = {
+    LIMIT(WIRE_SHADOW_PERCENT_MIN),
+    LIMIT(WIRE_SHADOW_PERCENT_MAX),
+    LIMIT(WIRE_ATTRS_MAX),
+    LIMIT(WIRE_ATTRS_BYTES_MAX),
+    LIMIT(WIRE_ATTR_NAME_MAX),
+    LIMIT(WIRE_ATTR_STRING_MAX),
+    LIMIT(WIRE_PROFILE_TASKS_MAX),
+    LIMIT(WIRE_PROFILE_INLINE_PAIRS),
+    LIMIT(WIRE_PROFILE_BYTES_MAX),
+    LIMIT(WIRE_TASK_NAME_MAX),
+    LIMIT(WIRE_MANIFEST_BYTES_MAX),
+    LIMIT(WIRE_MANIFEST_FILES_MAX),
+    LIMIT(WIRE_MANIFEST_CONFIG_MAX),
+    LIMIT(WIRE_DECLARATION_BYTES_MAX),
+    LIMIT(WIRE_DECLARATION_TRIGGERS_MAX),
+    LIMIT(WIRE_DECLARATION_PATTERN_MAX),
+    LIMIT(WIRE_DECLARATION_ATTRIBUTES_MAX),
+    LIMIT(WIRE_DECLARATION_UPLOADS_MAX),
+    LIMIT(WIRE_DECLARATION_SCHEMA_MAX),
+    LIMIT(WIRE_DECLARATION_STREAMS_MAX),
+    LIMIT(WIRE_DECLARATION_STREAM_MAX),
+    LIMIT(WIRE_DECLARATION_EVENTS_MAX),
+    LIMIT(WIRE_DECLARATION_EVENTS_S_MAX),
+    LIMIT(WIRE_PERSONAL_FILES_MAX),
+    LIMIT(WIRE_PERSONAL_BYTES_MAX),
+    LIMIT(WIRE_SUBJECTS_MAX),
+    LIMIT(WIRE_SUBJECT_MAX),
+    LIMIT(WIRE_PROOF_BYTES_MAX),
+    LIMIT(WIRE_VERSION_TEXT_MAX),
+    LIMIT(WIRE_FILE_NAME_MAX),
+    LIMIT(WIRE_FILE_BYTES_MAX),
+    LIMIT(WIRE_STATEMENT_BYTES_MAX),
+    LIMIT(WIRE_STATEMENT_SIGNATURES),
+    LIMIT(WIRE_OFFERS_MAX),
+    LIMIT(WIRE_OFFERS_BYTES_MAX),
+    LIMIT(WIRE_OFFERS_HEADER_MAX),
+    LIMIT(WIRE_REPORT_MAX),
+    LIMIT(WIRE_CREDENTIAL_MAX),
+    LIMIT(WIRE_REPORT_BYTES_MAX),
+    LIMIT(WIRE_REPORT_DETAIL_MAX),
+    LIMIT(POL_BUCKET_COUNT),
+    LIMIT(WIRE_META_BYTES_MAX),
+    LIMIT(WIRE_SNAPSHOT_BYTES_MAX),
+    LIMIT(WIRE_ROOT_KEYS_MAX),
+    LIMIT(WIRE_ROOT_DELEGATIONS_MAX),
+    LIMIT(WIRE_ROOT_LEASE_S_MAX),
+    LIMIT(WIRE_SCENARIO_MAX),
+    LIMIT(WIRE_SNAPSHOT_ENTRIES_MAX),
+    LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
+    LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
+    LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_EVENTS_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_BYTES_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_TEXTS_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_NAMES_MAX),
+    LIMIT(WIRE_EVENT_PAGE_MAX),
+    LIMIT(WIRE_EVENT_ITEM_MAX),
+    LIMIT(WIRE_EVENT_ATTR_NAME_MAX),
+    LIMIT(WIRE_EVENT_ATTRS_MAX),
+    LIMIT(WIRE_EVENT_ATTRS_BYTES),
+    LIMIT(WIRE_TUNNEL_DICT_BYTES_MIN),
+    LIMIT(WIRE_TUNNEL_DICT_BYTES_MAX),
+};
 #undef LIMIT
+
+static void limits_are_the_code(void **state)
+{
+    (void)state;
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
         char row[96];
         (void)snprintf(row, sizeof row, "\n| `%s` | %llu |", limits[i].name,
@@ -528,6 +659,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(manifest_and_release_are_what_the_codecs_write),
+        cmocka_unit_test(exclusive_files_are_what_the_codecs_write),
         cmocka_unit_test(envelope_verifies_with_the_named_key),
         cmocka_unit_test(offers_are_what_the_codec_writes),
         cmocka_unit_test(profile_is_what_the_codec_writes),
@@ -535,6 +667,7 @@ int main(void)
         cmocka_unit_test(enrolment_is_what_the_codec_writes),
         cmocka_unit_test(root_is_what_the_codec_writes),
         cmocka_unit_test(online_metadata_is_what_the_codecs_write),
+        cmocka_unit_test(event_block_is_what_the_codec_writes),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),

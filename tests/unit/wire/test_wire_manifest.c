@@ -35,9 +35,10 @@ static void bytes_are_as_documented(void **state)
     make_plain();
     size_t size = 0;
     assert_int_equal(encode(&size), BASE_OK);
-    static const uint8_t head[] = {'W', 'L', 'M', '1', 1, 't', 5, '1', '.', '0', '.', '0', 1,   0,
-                                   2,   'g', 'o', 64,  0, 0,   0, 100, 0,   0,   0,   0,   0,   0,
-                                   0,   2,   '{', '}', 2, 1,   6, 'g', 'o', '.', 'm', 'p', 'y', 5};
+    static const uint8_t head[] = {'W', 'L', 'M', '2', 1,   't', 5,   '1', '.', '0', '.',
+                                   '0', 1,   0,   2,   'g', 'o', 64,  0,   0,   0,   100,
+                                   0,   0,   0,   0,   0,   0,   0,   0,   2,   '{', '}',
+                                   2,   1,   6,   'g', 'o', '.', 'm', 'p', 'y', 5};
     assert_memory_equal(bytes, head, sizeof head);
     assert_int_equal(size, sizeof head + 32 + 1 + 4 + 1 + 32);
     struct wire_manifest out;
@@ -127,6 +128,29 @@ static void rules_of_the_whole(void **state)
     assert_int_equal(encode(&size), BASE_ERR_TOO_LARGE);
 }
 
+static void exclusive_files_have_a_root(void **state)
+{
+    (void)state;
+    static struct wire_manifest out;
+    size_t plain = 0;
+    size_t size = 0;
+    make_plain();
+    assert_int_equal(encode(&plain), BASE_OK);
+    sample.manifest.exclusive_root.bytes[7] = 9;
+    assert_int_equal(encode(&size), BASE_ERR_INVALID); // a root of nothing
+    sample.manifest.exclusive = WIRE_EXCLUSIVE_REQUIRED;
+    assert_int_equal(encode(&size), BASE_OK);
+    assert_int_equal(size, plain + WIRE_SHA256_BYTES);
+    assert_int_equal(wire_manifest_parse(bytes, size, &out), BASE_OK);
+    assert_int_equal(out.exclusive, WIRE_EXCLUSIVE_REQUIRED);
+    assert_int_equal(out.exclusive_root.bytes[7], 9);
+    sample.manifest.exclusive = WIRE_EXCLUSIVE_COUNT;
+    assert_int_equal(encode(&size), BASE_ERR_INVALID);
+    sample.manifest.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
+    sample.manifest.exclusive_root.bytes[7] = 0;
+    assert_int_equal(encode(&size), BASE_ERR_INVALID); // no root
+}
+
 static void other_magic_and_sizes_are_refused(void **state)
 {
     (void)state;
@@ -134,7 +158,7 @@ static void other_magic_and_sizes_are_refused(void **state)
     make_plain();
     size_t size;
     assert_int_equal(encode(&size), BASE_OK);
-    bytes[3] = '2';
+    bytes[3] = '1';
     assert_int_equal(wire_manifest_parse(bytes, size, &out), BASE_ERR_UNSUPPORTED);
     assert_int_equal(out.file_count, 0);
     assert_int_equal(wire_manifest_parse(bytes, WIRE_MANIFEST_BYTES_MAX + 1, &out),
@@ -158,6 +182,8 @@ static void random_manifests_round_trip_and_survive_damage(void **state)
         assert_int_equal(back.heap_kib, sample.manifest.heap_kib);
         assert_int_equal(back.time_ms, sample.manifest.time_ms);
         assert_int_equal(back.every_s, sample.manifest.every_s);
+        assert_int_equal(back.exclusive, sample.manifest.exclusive);
+        assert_true(wire_sha256_equal(&back.exclusive_root, &sample.manifest.exclusive_root));
         for (uint32_t i = 0; i < files; i++) {
             const struct wire_manifest_file *a = &sample.manifest.files[i];
             const struct wire_manifest_file *b = &back.files[i];
@@ -177,6 +203,7 @@ int main(void)
         cmocka_unit_test(bytes_are_as_documented),
         cmocka_unit_test(file_names),
         cmocka_unit_test(rules_of_the_whole),
+        cmocka_unit_test(exclusive_files_have_a_root),
         cmocka_unit_test(other_magic_and_sizes_are_refused),
         cmocka_unit_test(random_manifests_round_trip_and_survive_damage),
     };

@@ -1,0 +1,36 @@
+// A binary tree of SHA-256 values over an ordered list of leaves (the shape of RFC 6962, 2.1): with
+// the root known, membership of one leaf is shown by the hashes beside its way up.
+//
+//   node := SHA-256(01, left[32], right[32]); of an odd number of nodes the last one rises as it is
+//
+// What a leaf's hash is made of is the caller's business, as long as its first byte is not 01.
+// Pure; hashing is the caller's, and so is the memory.
+#ifndef WIRE_HASH_TREE_H
+#define WIRE_HASH_TREE_H
+
+#include "wire/digest.h"
+
+#define WIRE_TREE_LEAVES_MAX 100000u
+#define WIRE_TREE_PATH_MAX   17u // levels above WIRE_TREE_LEAVES_MAX leaves
+
+struct wire_hasher {
+    void *ctx;
+    void (*sha256)(void *ctx, const void *bytes, size_t size, struct wire_sha256 *out);
+};
+
+// Nodes of a tree over `count` leaves, the leaves among them.
+size_t wire_tree_nodes(uint32_t count);
+// Fills the levels above: `nodes` holds `count` leaves and room for wire_tree_nodes(count); the
+// last one is the root. `count` is at least 1 and at most WIRE_TREE_LEAVES_MAX.
+void wire_tree_build(const struct wire_hasher *hasher, struct wire_sha256 *nodes, uint32_t count);
+// Hashes on the way of leaf `index`, lowest first; without `nodes` (NULL) only their number.
+uint32_t wire_tree_path(const struct wire_sha256 *nodes, uint32_t count, uint32_t index,
+                        struct wire_sha256 *out);
+// INVALID: no such leaf, or a path of another length; HASH: it leads to another root.
+BASE_NODISCARD enum base_status wire_tree_verify(const struct wire_hasher *hasher,
+                                                 const struct wire_sha256 *leaf, uint32_t count,
+                                                 uint32_t index, const struct wire_sha256 *path,
+                                                 uint32_t path_count,
+                                                 const struct wire_sha256 *root);
+
+#endif
