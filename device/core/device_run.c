@@ -94,6 +94,7 @@ static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *
         .file_count = file_count,
         .run_index = task->shadow ? task->beside.run_index : task->runs,
         .shadow = task->shadow || task->reference,
+        .input = runtime->run.triggered ? &runtime->triggered.input : NULL,
     };
     return port->start(port->ctx, runtime->run.run, &job);
 }
@@ -121,7 +122,7 @@ static enum base_status port_start(struct dev_runtime *runtime, struct dev_task 
 }
 
 // Maps everything and hands it to the task port. The manifest stays mapped while the run lasts.
-static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *task)
+enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct dev_run *run = &runtime->run;
     struct dev_manifest manifest;
@@ -147,9 +148,12 @@ static enum base_status run_start(struct dev_runtime *runtime, struct dev_task *
     run->personal_bytes = personal.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
+    run->triggered =
+        runtime->triggered.phase == DEV_TRIGGERED_RUNNING || dev_triggered_for(runtime, task);
     status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
     if (status != BASE_OK) {
         run->run = 0;
+        run->triggered = false;
         dev_personal_close(runtime, &personal);
         dev_manifest_close(runtime, &manifest);
     }
@@ -254,6 +258,7 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     if (!task->shadow) {
         dev_shadow_beside(runtime, task, end);
     }
+    dev_triggered_end(runtime, task, end);
     if (runtime->run.reference) {
         runtime->stats.shadow_runs++;
     } else {
@@ -263,9 +268,8 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
     (void)dev_flush(runtime, dev_now_us(runtime));
 }
 
-// The version could not even be started.
-static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
-                         enum base_status status, uint64_t now_us)
+bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
+                          enum base_status status, uint64_t now_us, struct dev_task_end *out_end)
 {
     if (base_status_is_resource(status)) {
         task->run_due_us = now_us + DEV_RUN_RETRY_US;
@@ -273,13 +277,13 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
             task->running = false;
             runtime->dirty = true;
         }
-        return;
+        return false;
     }
     if (task->reference) { // its own next run will tell
         task->reference = false;
-        return;
+        return false;
     }
-    struct dev_task_end end = {
+    *out_end = (struct dev_task_end){
         .outcome = WIRE_OUTCOME_FAIL_LOAD,
         .fingerprint = (uint64_t)(-(int64_t)status),
         .detail = base_str_of(base_status_text(status)),
@@ -287,7 +291,7 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
     runtime->run.task = (uint32_t)(task - runtime->tasks);
     runtime->run.version = task->active;
     runtime->run.rollout = task->active_rollout;
-    run_end(runtime, &end);
+    run_end(runtime, out_end);
     if (status == BASE_ERR_CORRUPT && dev_update_has_active((enum dev_update_state)task->state) &&
         wire_sha256_equal(&task->active, &runtime->run.version)) {
         // Its content is damaged here, which is not the version's fault: let it be offered anew.
@@ -295,10 +299,10 @@ static void start_failed(struct dev_runtime *runtime, struct dev_task *task,
         dev_slot_give_up(runtime, task);
         task->blocked = blocked;
     }
+    return true;
 }
 
-// The mark must be on disk before the run starts.
-static bool trial_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
+bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
     if (!dev_update_on_trial((enum dev_update_state)task->state) || task->running) {
         return true;
@@ -318,13 +322,14 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
         if (now_us < task->run_due_us) {
             continue;
         }
-        if (!trial_marked(runtime, task, now_us)) {
+        if (!dev_run_marked(runtime, task, now_us)) {
             return;
         }
         task->run_due_us = UINT64_MAX;
-        enum base_status status = run_start(runtime, task);
+        enum base_status status = dev_run_start(runtime, task);
+        struct dev_task_end end;
         if (status != BASE_OK) {
-            start_failed(runtime, task, status, now_us);
+            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
         } else {
             task->reference = false;
         }
@@ -344,8 +349,11 @@ void dev_run_stop(struct dev_runtime *runtime)
         task->running = false;
         runtime->dirty = true;
     }
-    task->run_due_us = 0;
+    if (!runtime->run.triggered || task->shadow) {
+        task->run_due_us = 0;
+    }
     task->reference = runtime->run.reference;
+    dev_triggered_stopped(runtime);
 }
 
 uint64_t dev_run_due_us(const struct dev_runtime *runtime)

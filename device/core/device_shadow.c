@@ -163,7 +163,7 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
                       const struct dev_task_end *end)
 {
     const struct dev_task *task = dev_shadow_other(runtime, shadow);
-    bool once = task == NULL || task->every_s == 0;
+    bool once = task == NULL || (task->every_s == 0 && !task->triggered);
     if (!compares(shadow) || !wire_sha256_equal(&shadow->active, &runtime->run.version)) {
         return; // replaced while it ran
     }
@@ -200,13 +200,14 @@ static void drop(struct dev_runtime *runtime, struct dev_task *shadow)
     dev_garbage_made(runtime);
 }
 
-// Of a task that does not run again by itself the active version runs once more beside it, and that
-// result goes nowhere either.
+// Of a task that neither runs again by itself nor by behaviour the active version runs once more
+// beside it, and that result goes nowhere either.
 static void refer(struct dev_task *task, struct dev_task *shadow)
 {
     bool trial = dev_update_on_trial((enum dev_update_state)task->state);
-    if (trial || task->every_s > 0 || task->run_due_us != UINT64_MAX || !compares(shadow) ||
-        shadow->run_due_us != UINT64_MAX || shadow->references >= DEV_SHADOW_REFERENCES) {
+    if (trial || task->every_s > 0 || task->triggered || task->run_due_us != UINT64_MAX ||
+        !compares(shadow) || shadow->run_due_us != UINT64_MAX ||
+        shadow->references >= DEV_SHADOW_REFERENCES) {
         return;
     }
     shadow->references++;

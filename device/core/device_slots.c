@@ -6,6 +6,7 @@
 #include "core/runtime.h"
 
 #include "base/check.h"
+#include "wire/declaration.h"
 
 #include <string.h>
 
@@ -91,6 +92,17 @@ static void kept_clear(struct dev_task *task)
     task->kept_rollout = 0;
 }
 
+// What a manifest says about when its version runs.
+static void schedule_learn(struct dev_task *task, const struct wire_manifest *manifest)
+{
+    struct wire_declaration declaration;
+    task->every_s = manifest->every_s;
+    task->triggered = manifest->declaration.size > 0 &&
+                      wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                             manifest->declaration.size, &declaration) == BASE_OK &&
+                      declaration.trigger_count > 0;
+}
+
 // The kept version becomes the active one. It has proved itself: no trial, and its first success is
 // no news.
 static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
@@ -101,6 +113,11 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     kept_clear(task);
     active_set(task, &version, &personal, rollout_id);
     task->runs = 1;
+    struct dev_manifest manifest;
+    if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
+        schedule_learn(task, &manifest.parsed);
+        dev_manifest_close(runtime, &manifest);
+    }
     dev_garbage_made(runtime);
 }
 
@@ -141,7 +158,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
-    task->every_s = manifest->every_s;
+    schedule_learn(task, manifest);
     runtime->stats.activations += task->shadow ? 0 : 1;
     dev_garbage_made(runtime);
 }
@@ -186,6 +203,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_
     kept_clear(task);
     active_set(task, &none, &none, 0);
     task->every_s = 0;
+    task->triggered = false;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
     dev_garbage_made(runtime);
 }

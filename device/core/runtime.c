@@ -5,6 +5,7 @@
 #include "core/runtime.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -295,6 +296,8 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     runtime->pull.exchange = 0;
     memset(&runtime->pull.delta, 0, sizeof(runtime->pull.delta));
     runtime->run.run = 0;
+    runtime->run.triggered = false;
+    runtime->triggered.phase = DEV_TRIGGERED_NONE;
     runtime->hints.exchange = 0;
     runtime->hints.missed = false;
     runtime->hints.due_us = control->checkin_due_us;
@@ -350,6 +353,9 @@ static uint64_t next_due_us(const struct dev_runtime *runtime)
     uint64_t due_us = dev_control_due_us(runtime);
     due_us = earliest(due_us, dev_pull_due_us(runtime));
     due_us = earliest(due_us, dev_run_due_us(runtime));
+    if (runtime->run.run == 0 && !runtime->dirty) {
+        due_us = earliest(due_us, dev_triggered_due_us(runtime));
+    }
     due_us = earliest(due_us, dev_trust_due_us(runtime));
     due_us = earliest(due_us, dev_lease_due_us(runtime));
     if (runtime->settings.hints && runtime->hints.exchange == 0) {
@@ -370,6 +376,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
         dev_shadow_step(runtime);
         (void)dev_flush(runtime, now_us);
         dev_trust_step(runtime, now_us);
+        dev_triggered_step(runtime, now_us);
         dev_run_step(runtime, now_us);
         dev_pull_step(runtime, now_us);
         dev_hints_step(runtime, now_us);
@@ -504,7 +511,8 @@ bool dev_is_idle(const struct dev_runtime *runtime)
 {
     bool waiting = runtime->control.exchange != 0 || runtime->pull.phase != DEV_PULL_IDLE ||
                    runtime->run.run != 0 || runtime->dirty || runtime->outcomes.count > 0 ||
-                   runtime->trust.wanted || runtime->trust.phase != DEV_TRUST_IDLE;
+                   runtime->triggered.phase != DEV_TRIGGERED_NONE || runtime->trust.wanted ||
+                   runtime->trust.phase != DEV_TRUST_IDLE;
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
@@ -542,6 +550,36 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .shadow = task->shadow,
     };
     return BASE_OK;
+}
+
+uint64_t dev_active_mark(const struct dev_runtime *runtime)
+{
+    uint64_t mark = 0;
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        const struct dev_task *task = &runtime->tasks[i];
+        if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
+            mark += base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id);
+        }
+    }
+    return mark;
+}
+
+enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
+                                 const uint8_t **out_bytes, size_t *out_size)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    if (index >= runtime->task_count || runtime->tasks[index].shadow ||
+        wire_sha256_is_zero(&runtime->tasks[index].active)) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    return storage->blob_map(storage->ctx, &runtime->tasks[index].active, out_bytes, out_size);
+}
+
+void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
+                      size_t size)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    storage->blob_unmap(storage->ctx, &runtime->tasks[index].active, bytes, size);
 }
 
 static bool tasks_valid(const struct dev_runtime *runtime)

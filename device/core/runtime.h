@@ -8,6 +8,7 @@
 //   device_delta.c    brings a file as the difference to the one that runs
 //   device_exclusive.c  files for this device or its user alone
 //   device_run.c      runs what is due
+//   device_trigger.c  runs that behaviour started
 //   device_shadow.c   versions that run beside the active one, for comparison
 //   result_digest.c   what a result says, whatever the order of its keys
 //   device_control.c  check-ins and reports
@@ -113,6 +114,7 @@ struct dev_task {
     uint32_t accepted_personal_bytes;
     bool accepted_asked;
     uint32_t every_s;       // of the active version
+    bool triggered;         // behaviour starts the active version too
     uint32_t runs;          // of the active version since its activation
     uint8_t state;          // enum dev_update_state
     uint8_t accepted_kind;  // enum wire_release_kind
@@ -234,6 +236,22 @@ struct dev_run {
     uint32_t run; // 0: none
     uint32_t task;
     bool reference; // for a shadow alone: nobody is told
+    bool triggered; // with the input of runtime->triggered
+};
+
+enum dev_triggered_phase {
+    DEV_TRIGGERED_NONE,
+    DEV_TRIGGERED_WAITING,
+    DEV_TRIGGERED_RUNNING,
+    DEV_TRIGGERED_BESIDE, // the run ended; its shadow gets the same input
+};
+
+// The one run that behaviour asks for.
+struct dev_triggered {
+    struct dev_run_input input;
+    uint64_t task_id;
+    uint64_t not_before_us;
+    enum dev_triggered_phase phase;
 };
 
 struct dev_hints {
@@ -314,6 +332,7 @@ struct dev_runtime {
     struct dev_control control;
     struct dev_pull pull;
     struct dev_run run;
+    struct dev_triggered triggered;
     struct dev_hints hints;
     struct dev_trust trust;
 };
@@ -449,6 +468,24 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us);
 void dev_run_stop(struct dev_runtime *runtime);
 uint64_t dev_run_due_us(const struct dev_runtime *runtime);
 void dev_run_schedule(struct dev_runtime *runtime, struct dev_task *task);
+
+BASE_NODISCARD enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *task);
+// The mark of a run on trial is on disk; otherwise it must not start yet.
+bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us);
+// The version could not even be started. *out_end is what that came to; false: try again at
+// task->run_due_us.
+bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
+                          enum base_status status, uint64_t now_us, struct dev_task_end *out_end);
+
+// ---- device_trigger.c
+void dev_triggered_step(struct dev_runtime *runtime, uint64_t now_us);
+// A run with the input ended, or was stopped.
+void dev_triggered_end(struct dev_runtime *runtime, const struct dev_task *task,
+                       const struct dev_task_end *end);
+void dev_triggered_stopped(struct dev_runtime *runtime);
+// Does a run of `task` that starts now get the input?
+bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task *task);
+uint64_t dev_triggered_due_us(const struct dev_runtime *runtime);
 
 // ---- device_shadow.c
 // The shadow of a task, or the task of a shadow; NULL: there is none.

@@ -5,6 +5,7 @@
 // Nothing is allocated; parsed names are borrowed from the input.
 #include "wire/manifest.h"
 
+#include "wire/declaration.h"
 #include "wire/wiretext.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@
 #define MAGIC         "WLM2"
 #define MAGIC_SIZE    4
 #define SCRIPT_SUFFIX BASE_STR(".mpy")
+#define DECLARES      0x10u // in the byte that says `exclusive`: a declaration follows the config
 
 static bool is_name_char(char c)
 {
@@ -120,6 +122,11 @@ static enum base_status manifest_check(const struct wire_manifest *manifest)
             wire_sha256_is_zero(&manifest->exclusive_root)) {
         return BASE_ERR_INVALID;
     }
+    struct wire_declaration declaration;
+    if (manifest->declaration.size > 0) {
+        BASE_TRY(wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                        manifest->declaration.size, &declaration));
+    }
     bool head_ok = wire_task_name_ok(manifest->task_name) && version_text_ok(manifest->version) &&
                    file_name_ok(manifest->entry);
     return head_ok && files_ok(manifest) ? BASE_OK : BASE_ERR_INVALID;
@@ -135,12 +142,17 @@ static void write_head(struct base_writer *writer, const struct wire_manifest *m
     base_writer_u32(writer, manifest->heap_kib);
     base_writer_u32(writer, manifest->time_ms);
     base_writer_u32(writer, manifest->every_s);
-    base_writer_u8(writer, (uint8_t)manifest->exclusive);
+    base_writer_u8(writer, (uint8_t)((unsigned)manifest->exclusive |
+                                     (manifest->declaration.size > 0 ? DECLARES : 0)));
     if (manifest->exclusive != WIRE_EXCLUSIVE_NONE) {
         base_writer_bytes(writer, manifest->exclusive_root.bytes, WIRE_SHA256_BYTES);
     }
     base_writer_varint(writer, manifest->config.size);
     base_writer_bytes(writer, manifest->config.data, manifest->config.size);
+    if (manifest->declaration.size > 0) {
+        base_writer_varint(writer, manifest->declaration.size);
+        base_writer_bytes(writer, manifest->declaration.data, manifest->declaration.size);
+    }
     base_writer_varint(writer, manifest->file_count);
 }
 
@@ -168,10 +180,10 @@ enum base_status wire_manifest_encode(const struct wire_manifest *manifest, uint
     return BASE_OK;
 }
 
-static struct base_str read_config(struct base_reader *reader)
+static struct base_str read_long(struct base_reader *reader, size_t max)
 {
     uint64_t size = base_reader_varint(reader);
-    if (size > WIRE_MANIFEST_CONFIG_MAX) {
+    if (size > max) {
         base_reader_fail(reader, BASE_ERR_TOO_LARGE);
     }
     const uint8_t *bytes = base_reader_bytes(reader, (size_t)size);
@@ -190,12 +202,20 @@ static void read_head(struct base_reader *reader, struct wire_manifest *out)
     out->heap_kib = base_reader_u32(reader);
     out->time_ms = base_reader_u32(reader);
     out->every_s = base_reader_u32(reader);
-    out->exclusive = (enum wire_exclusive)base_reader_u8(reader);
+    uint8_t extras = base_reader_u8(reader);
+    out->exclusive = (enum wire_exclusive)(extras & ~DECLARES);
     memset(&out->exclusive_root, 0, sizeof(out->exclusive_root));
     if (out->exclusive != WIRE_EXCLUSIVE_NONE) {
         base_reader_copy(reader, out->exclusive_root.bytes, WIRE_SHA256_BYTES);
     }
-    out->config = read_config(reader);
+    out->config = read_long(reader, WIRE_MANIFEST_CONFIG_MAX);
+    out->declaration = (struct base_str){NULL, 0};
+    if ((extras & DECLARES) != 0) {
+        out->declaration = read_long(reader, WIRE_DECLARATION_BYTES_MAX);
+        if (out->declaration.size == 0) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
     uint64_t file_count = base_reader_varint(reader);
     if (file_count > WIRE_MANIFEST_FILES_MAX) {
         base_reader_fail(reader, BASE_ERR_TOO_LARGE);

@@ -2,8 +2,10 @@
 // the version.
 //
 //   manifest := "WLM2", text8 task_name, text8 version (semantic), u16 runtime_abi, text8 entry,
-//               u32 heap_kib, u32 time_ms, u32 every_s, u8 exclusive, [exclusive: root[32]],
-//               varint config_size, config (JSON), varint file_count, file_count x file
+//               u32 heap_kib, u32 time_ms, u32 every_s, u8 extras, [exclusive: root[32]],
+//               varint config_size, config (JSON), [16: varint declaration_size, declaration],
+//               varint file_count, file_count x file
+//   extras   := exclusive (0, 1, 2), 16 added: a declaration follows (wire/declaration.h)
 //   file     := u8 kind, text8 name, varint bytes, sha256[32]
 #ifndef WIRE_MANIFEST_H
 #define WIRE_MANIFEST_H
@@ -51,6 +53,7 @@ struct wire_manifest {
     enum wire_exclusive exclusive;
     struct wire_sha256 exclusive_root; // of the tree over all personal manifests; zero: none
     struct base_str config;            // JSON object given to the script; may be empty
+    struct base_str declaration;       // bytes of a valid wire_declaration, or empty
     uint32_t file_count;
     struct wire_manifest_file files[WIRE_MANIFEST_FILES_MAX];
 };

@@ -43,16 +43,15 @@ static size_t utf8_sequence(const uint8_t *at, size_t left)
         value = value << 6 | (at[i] & 0x3fu);
     }
     bool surrogate = value >= 0xd800 && value <= 0xdfff;
-    bool control = value < 0xa0;
-    return value < smallest[size] || value > 0x10ffff || surrogate || control ? 0 : size;
+    return value < smallest[size] || value > 0x10ffff || surrogate ? 0 : size;
 }
 
-bool wire_text_printable(struct base_str text)
+static bool well_formed(struct base_str text, bool controls)
 {
     const uint8_t *bytes = (const uint8_t *)text.data;
     size_t at = 0;
     while (at < text.size) {
-        if (bytes[at] < 0x20 || bytes[at] == 0x7f) {
+        if (!controls && (bytes[at] < 0x20 || bytes[at] == 0x7f)) {
             return false;
         }
         if (bytes[at] < 0x80) {
@@ -60,10 +59,21 @@ bool wire_text_printable(struct base_str text)
             continue;
         }
         size_t size = utf8_sequence(bytes + at, text.size - at);
-        if (size == 0) {
+        bool control = size == 2 && bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
+        if (size == 0 || (control && !controls)) {
             return false;
         }
         at += size;
     }
     return true;
+}
+
+bool wire_text_printable(struct base_str text)
+{
+    return well_formed(text, false);
+}
+
+bool wire_text_utf8(struct base_str text)
+{
+    return well_formed(text, true);
 }

@@ -12,5 +12,7 @@ void wire_text_write(struct base_writer *writer, struct base_str text, size_t ma
 // Well-formed UTF-8 (no overlong forms, surrogates or values past U+10FFFF) without control
 // characters.
 bool wire_text_printable(struct base_str text);
+// Well-formed UTF-8, control characters included.
+bool wire_text_utf8(struct base_str text);
 
 #endif

@@ -97,7 +97,9 @@ enum cli_exit {
     X(FOLDER, 0, "folder", "PATH", "With --tag: where task.json lies in the repository")           \
     X(DRY_RUN, 0, "dry-run", NULL, "Show what would be done, change nothing")                      \
     X(USER, 0, "user", "NAME", "Whose a device is: exclusive files of users go by it")             \
-    X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")
+    X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
+    X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
+    X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
 
 enum cli_option {
 #define CLI_OPTION_ENUM(name, key, text, argument, doc) CLI_OPTION_##name,
@@ -202,5 +204,6 @@ enum cli_exit cli_tenant_new(struct cli *cli);
 enum cli_exit cli_tenant_list(struct cli *cli);
 enum cli_exit cli_audit_tail(struct cli *cli);
 enum cli_exit cli_audit_verify(struct cli *cli);
+enum cli_exit cli_tunnel_train(struct cli *cli);
 
 #endif

@@ -193,6 +193,12 @@ const struct cli_command cli_commands[] = {
      "  walle audit verify\n"
      "  walle audit verify --head 1042:5f1c...     the end you noted last time",
      CLI_BITS_GATEWAY | CLI_BIT(HEAD), 0, 0, cli_audit_verify},
+    {"tunnel", "train", "",
+     "Train a compression dictionary for the tunnel; release it as the file tunnel.dict of a task.",
+     "  walle tunnel train --from export.jsonl --out shop/tunnel.dict\n"
+     "  walle tunnel train --from exports/ --task shop/page-view --out tunnel.dict",
+     CLI_BIT(FROM) | CLI_BIT(OUT) | CLI_BIT(SIZE) | CLI_BIT(TASK) | CLI_BIT(FORMAT), 0, 0,
+     cli_tunnel_train},
     {"completion", "bash", "", "Print completion for bash.",
      "  walle completion bash > /etc/bash_completion.d/walle", 0, 0, 0, cli_completion_bash},
     {"completion", "zsh", "", "Print completion for zsh.", "  walle completion zsh >> ~/.zshrc", 0,

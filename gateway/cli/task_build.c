@@ -31,6 +31,8 @@ static void fill_manifest(const struct builder *builder, struct wire_manifest *o
     out->time_ms = source->time_ms;
     out->every_s = source->every_s;
     out->config = base_str_of(source->config);
+    out->declaration =
+        (struct base_str){(const char *)source->declaration, source->declaration_bytes};
     out->file_count = source->file_count;
     for (uint32_t i = 0; i < source->file_count; ++i) {
         out->files[i].kind = source->files[i].kind;

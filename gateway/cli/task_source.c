@@ -2,6 +2,7 @@
 #include "cli/task_source.h"
 
 #include "cli/cli_json.h"
+#include "cli/task_declare.h"
 #include "policy/semver.h"
 
 #include <stdio.h>
@@ -13,8 +14,9 @@
 #define TIME_MS_MAX      (10 * 60 * 1000)
 #define EVERY_S_MAX      (30 * 24 * 3600)
 
-static const char *const task_fields[] = {"name",    "version", "entry", "heap_kib",  "time_ms",
-                                          "every_s", "config",  "files", "exclusive", NULL};
+static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
+                                          "every_s", "config",  "files",     "triggers", "events",
+                                          "uploads", "result",  "exclusive", NULL};
 static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 
@@ -95,6 +97,15 @@ static enum base_status take_config(struct task_source *source, struct base_erro
                               strlen(source->config), WIRE_MANIFEST_CONFIG_MAX);
     }
     return BASE_OK;
+}
+
+static enum base_status take_declaration(struct task_source *source, struct base_error *error)
+{
+    source->declaration = malloc(WIRE_DECLARATION_BYTES_MAX);
+    if (source->declaration == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    return task_declare(source->document, source->declaration, &source->declaration_bytes, error);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -323,6 +334,7 @@ enum base_status task_source_load(const char *folder, const struct task_identity
     BASE_TRY(cli_json_only(out->document, task_fields, "task.json", error));
     BASE_TRY(take_identity(out, error));
     BASE_TRY(take_config(out, error));
+    BASE_TRY(take_declaration(out, error));
     BASE_TRY(take_exclusive(folder, out, error));
     return take_files(folder, out, error);
 }
@@ -332,6 +344,8 @@ void task_source_done(struct task_source *source)
     if (source != NULL) {
         json_decref(source->document);
         free(source->config);
+        free(source->declaration);
+        source->declaration = NULL;
         source->document = NULL;
         source->config = NULL;
     }

@@ -1,5 +1,7 @@
 // A task's source folder: task.json, read and checked.
 //
+// Besides, "triggers", "events", "uploads" and "result": task_declare.h.
+//
 //   { "name": "ipv", "version": "1.0.0", "entry": "ipv",          required
 //     "heap_kib": 64, "time_ms": 200, "every_s": 0,               limits of a run, and how often
 //     "config": { ... },                                          given to the script as it is
@@ -47,6 +49,8 @@ struct task_source {
     uint32_t heap_kib;
     uint32_t time_ms;
     uint32_t every_s;
+    uint8_t *declaration; // malloc; what task_declare.h makes of it
+    size_t declaration_bytes;
     char *config; // compact JSON with sorted keys; "" when there is none
     char exclusive_path[TASK_SOURCE_PATH_MAX]; // folder of exclusive files; "": there are none
     bool exclusive_required;

@@ -56,7 +56,8 @@
     X(CAUSES, "causes")                                                                            \
     X(TRUST, "trust")                                                                              \
     X(EXCLUSIVE, "exclusive")                                                                      \
-    X(USERS, "users")
+    X(USERS, "users")                                                                              \
+    X(TUNNEL_DICTS, "tunnel_dicts")
 
 enum gw_table {
 #define GW_TABLE_ENUM(name, text) GW_TABLE_##name,

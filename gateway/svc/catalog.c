@@ -11,6 +11,7 @@
 #include "base/cursor.h"
 #include "svc/blob.h"
 #include "svc/exclusive.h"
+#include "svc/tunnel_dicts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -598,6 +599,9 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
     }
     if (status == BASE_OK) {
         status = publish(core, &wish->manifest, manifest);
+    }
+    if (status == BASE_OK) {
+        status = gw_tunnel_dicts_learn(core, manifest, error);
     }
     free(manifest);
     BASE_TRY(status);

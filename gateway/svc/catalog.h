@@ -74,7 +74,8 @@ struct gw_version_new {
 // Registers a manifest, whose blob and files must have been put before. CONFLICT: blobs are
 // missing, named in `missing` (at most `missing_capacity`; the manifest itself may be one);
 // NOT_FOUND: no such task; INVALID: the blob is no manifest or names another task, or what is wrong
-// with its exclusive files. OK also when it was registered before (*out_created false).
+// with its exclusive files or its tunnel dictionary (svc/tunnel_dicts.h). OK also when it was
+// registered before (*out_created false).
 BASE_NODISCARD enum base_status gw_catalog_version_add(struct gw_core *core,
                                                        struct gw_version_new *wish,
                                                        struct gw_version_view *out,

@@ -86,6 +86,7 @@ uint32_t rig_version_add(struct rig *rig, const char *task, uint32_t file_count,
     manifest.runtime_abi = abi;
     manifest.entry = BASE_STR("main");
     manifest.every_s = every_s;
+    manifest.declaration = (struct base_str){rig->declaration, rig->declaration_bytes};
     manifest.file_count = file_count;
     version->file_count = file_count;
     version->ends = WIRE_OUTCOME_RAN;
@@ -568,6 +569,8 @@ static bool finish_run(struct rig *rig)
             };
             version->runs++;
             version->shadow_runs += run.shadow ? 1 : 0;
+            version->triggered_runs += run.token != 0 ? 1 : 0;
+            version->tokens += run.token;
             dev_on_task_end(rig->runtime, run.run, &end);
             return true;
         }

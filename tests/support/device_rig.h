@@ -32,6 +32,8 @@ struct rig_version {
     const char *result;          // what they give; NULL: nothing
     uint64_t duration_us;        // 0: 1500
     uint32_t heap_peak_bytes;
+    uint64_t tokens; // sum of those its runs were given
+    uint32_t triggered_runs;
     uint32_t shadow_runs; // of `runs` those nobody is told of
     uint32_t runs;        // really ended, not killed
 };
@@ -112,8 +114,10 @@ struct rig {
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once
     bool hold_runs;
-    bool hold_shadows;     // of shadows alone
-    bool run_on;           // rig_run goes on for its whole time, even when the device is idle
+    bool hold_shadows;       // of shadows alone
+    bool run_on;             // rig_run goes on for its whole time, even when the device is idle
+    const char *declaration; // of versions added from now on; NULL: none
+    size_t declaration_bytes;
     const uint8_t *script; // first file of versions added from now on; NULL: made up
     size_t script_bytes;
     // What the gateway saw.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "wire/attrs.h"
+#include "wire/declaration.h"
 #include "wire/enrolment.h"
 #include "wire/manifest.h"
 #include "wire/meta.h"
@@ -162,6 +163,17 @@ static inline enum base_status wire_check_offers(const uint8_t *bytes, size_t si
     static uint8_t again[WIRE_OFFERS_BYTES_MAX];
     size_t again_size = 0;
     base_check(wire_offers_encode(&offers, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_declaration(const uint8_t *bytes, size_t size)
+{
+    struct wire_declaration declaration;
+    BASE_TRY(wire_declaration_parse(bytes, size, &declaration));
+    static uint8_t again[WIRE_DECLARATION_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_declaration_encode(&declaration, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

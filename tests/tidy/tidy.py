@@ -29,6 +29,8 @@ MODULES = {
     "device/wire": "wire",
     "device/include": "device",
     "device/core": "device",
+    "device/pipeline": "pipeline",
+    "device/tunnel": "tunnel",
     "device/vm": "vm",
     "device/port/h2": "h2",
     "device/port": "port",
@@ -36,6 +38,7 @@ MODULES = {
     "device/examples": "agent",
     "gateway/store": "store",
     "gateway/svc": "svc",
+    "gateway/tunnel": "ingest",
     "gateway/api": "api",
     "gateway/ddi": "ddi",
     "gateway/http": "http",
@@ -52,18 +55,21 @@ USES = {
     "policy": [],
     "wire": ["base"],
     "engine": ["base"],
-    "device": ["base", "wire", "engine", "policy"],  # policy: a device computes its own bucket
-    "vm": ["base", "wire", "engine"],
+    "pipeline": ["base", "wire"],
+    "tunnel": ["base", "wire", "pipeline"],
+    "device": ["base", "wire", "engine", "policy", "pipeline", "tunnel"],  # policy: a device computes its own bucket
+    "vm": ["base", "wire", "engine", "pipeline"],
     "h2": ["base"],
-    "port": ["base", "wire", "device", "vm", "h2"],
-    "agent": ["base", "wire", "device", "vm", "h2", "port"],
+    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2"],
+    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2", "port"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine"],
-    "api": ["base", "wire", "policy", "store", "svc"],
+    "ingest": ["base", "wire", "store", "svc"],
+    "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
-    "http": ["base", "wire", "policy", "svc", "api", "ddi"],
-    "cli": ["base", "wire", "policy", "vm", "engine"],
-    "fleet": ["base", "wire", "policy", "device", "vm", "h2", "port", "store", "svc", "api"],
+    "http": ["base", "wire", "policy", "svc", "ingest", "api", "ddi"],
+    "cli": ["base", "wire", "policy", "vm", "engine", "pipeline", "ingest"],
+    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "h2", "port", "store", "svc", "ingest", "api"],
     "bench": None,  # anything
     "tests": None,
 }
@@ -74,7 +80,8 @@ DOORS = [
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
     (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim"]),
-    (r"zstd\.h", ["gateway/svc/blob_zstd", "device/port/delta"]),
+    (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/cli/dict_train", "device/port/delta",
+                                      "device/port/zstd"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
     (r"git2\.h", ["gateway/cli/task_git"]),
@@ -111,6 +118,7 @@ FORBIDDEN_EXEMPT = ("tests/tidy/tidy.py",)
 CORES = {
     "libwalle-policy.a": [],
     "libwalle-wire.a": ["libwalle-base.a"],
+    "libwalle-device-pipeline.a": ["libwalle-base.a", "libwalle-wire.a"],
     "libwalle-device-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a"],
     "libwalle-gateway-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
 }
@@ -190,7 +198,7 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-crypto": "port", "device-mem": "port", "device-posix": "port",
+        names = {"device-core": "device", "device-pipeline": "pipeline", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):

@@ -60,6 +60,8 @@ struct dev_config {
     bool hints;      // keep a hint stream open
 };
 
+struct dev_run_input; // device/port.h
+
 // Counters since boot and a view of the tasks; for the embedding app, tests and the simulator's
 // ledger.
 struct dev_task_view {
@@ -83,6 +85,7 @@ struct dev_stats {
     uint64_t activations;
     uint64_t runs;        // of active versions; of shadows there are shadow_runs
     uint64_t shadow_runs; // and those of the active version for comparison alone
+    uint64_t triggered;   // runs that behaviour started
     uint64_t failures;
     uint64_t rollbacks;
     uint64_t refused_offers;
@@ -127,6 +130,22 @@ BASE_NODISCARD enum base_status dev_on_offer_header(struct dev_runtime *runtime,
 // `capacity`.
 BASE_NODISCARD enum base_status dev_profile_header(const struct dev_runtime *runtime, char *out,
                                                    size_t capacity, size_t *out_size);
+
+// Runs the active version of task `task_id` with this input, before what the clock has due, as soon
+// as nothing else runs. One at a time: BUSY until on_input_free was called for the one before.
+// NOT_FOUND: no version of it is active. The bytes of the input stay the caller's and must live
+// until on_input_free or dev_stop. Not stored: the caller starts it again after a restart
+// (device/pipeline does).
+BASE_NODISCARD enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,
+                                                  const struct dev_run_input *input);
+// Changes when the set of active versions does: then what they declare is to be read again.
+uint64_t dev_active_mark(const struct dev_runtime *runtime);
+// The manifest of the active version of the task at `index` (as in dev_task_view), borrowed until
+// dev_active_close. NOT_FOUND: none, or a shadow; IO, CORRUPT.
+BASE_NODISCARD enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
+                                                const uint8_t **out_bytes, size_t *out_size);
+void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
+                      size_t size);
 
 // True while nothing is under way or queued: the runtime may be dropped and booted again later at
 // no loss.

@@ -159,6 +159,14 @@ struct dev_task_file {
     struct wire_sha256 digest; // verified
 };
 
+// What a run was started with besides the clock: behaviour (dev_run_triggered).
+struct dev_run_input {
+    uint64_t token; // names the start; the same after a restart of the process
+    const uint8_t
+        *events; // a block of events (wire/event_block.h); the caller's, see on_input_free
+    size_t events_bytes;
+};
+
 // The structures of a job are valid during the start call only: the port copies what it needs. What
 // their texts and `bytes` point to (the manifest and the files) stays mapped until the run's end
 // was reported or the run was cancelled; the texts of `attrs` live as long as the runtime.
@@ -172,6 +180,7 @@ struct dev_task_job {
     uint64_t run_index; // 0 for the first run of this version on this device since activation; of a
                         // shadow that of the run it is compared with
     bool shadow;        // runs beside the active version: its result is compared, and discarded
+    const struct dev_run_input *input; // NULL: none. What it points to lives as long as the files
 };
 
 struct dev_task_end {
@@ -210,6 +219,11 @@ struct dev_ports {
     void *app;                  // for `on_result`
     // A run ended: for the embedding app. May be NULL. The view is valid during the call.
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
+    // What dev_run_triggered accepted has run (`end` NULL: it could not, the task is gone): once
+    // per token, unless the runtime is stopped before. May be NULL.
+    void (*on_triggered)(void *app, uint64_t token, const struct dev_task_end *end);
+    // The bytes of the input are not needed any more, and the next may be given. May be NULL.
+    void (*on_input_free)(void *app, uint64_t token);
 };
 
 #endif

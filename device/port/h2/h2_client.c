@@ -183,7 +183,8 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
     if (client->accepted >= H2_STREAMS_MAX) {
         return BASE_ERR_LIMIT;
     }
-    if (request->header_count > H2_HEADERS_MAX || request->body_bytes > H2_BODY_BYTES_MAX) {
+    if (request->header_count > H2_HEADERS_MAX || request->body_bytes > H2_BODY_BYTES_MAX ||
+        (request->open_body && request->body_bytes > 0)) {
         return BASE_ERR_INVALID;
     }
     struct h2_stream *stream = stream_take(client);
@@ -191,6 +192,8 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
         return BASE_ERR_NOMEM;
     }
     stream->user = user;
+    stream->open_body = request->open_body;
+    stream->early = request->early;
     if (request->body_bytes > 0) {
         stream->body = malloc(request->body_bytes);
         if (stream->body == NULL) {
@@ -211,7 +214,7 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
     return BASE_OK;
 }
 
-static struct h2_stream *stream_find(struct h2_client *client, int32_t id)
+struct h2_stream *h2_stream_find(struct h2_client *client, int32_t id)
 {
     struct h2_stream *stream = nghttp2_session_get_stream_user_data(client->session, id);
     if (stream != NULL) {
@@ -231,7 +234,7 @@ void h2_client_cancel(struct h2_client *client, int32_t id)
     if (client->phase == H2_PHASE_GONE) {
         return;
     }
-    struct h2_stream *stream = stream_find(client, id);
+    struct h2_stream *stream = h2_stream_find(client, id);
     if (stream == NULL || stream->cancelled) {
         return;
     }
@@ -253,6 +256,12 @@ uint32_t h2_client_open_streams(const struct h2_client *client)
 uint32_t h2_client_waiting(const struct h2_client *client)
 {
     return client->accepted - client->opened;
+}
+
+void h2_client_handshake(const struct h2_client *client, bool *out_resumed, bool *out_early)
+{
+    *out_resumed = client->resumed;
+    *out_early = client->was_early;
 }
 
 void h2_client_traffic(const struct h2_client *client, uint64_t *out_read, uint64_t *out_written)

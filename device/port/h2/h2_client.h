@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#define H2_CLIENT_BODY_MAX (128u * 1024) // of one open body, waiting to be sent
+
 struct event_base;
 struct h2_client;
 struct h2_tls; // shared TLS client context (sessions are kept for resumption)
@@ -29,6 +31,12 @@ struct h2_request {
     uint32_t header_count;
     const uint8_t *body; // copied
     size_t body_bytes;
+    // The body is what h2_client_write brings, until h2_client_finish; `body` is empty then.
+    bool open_body;
+    // A request that may be played back by somebody without harm: it may be made, with what is
+    // written `early` of its body, before the TLS handshake is complete (0-RTT), when every request
+    // of the connection so far is such a one.
+    bool early;
 };
 
 enum h2_encoding {
@@ -59,6 +67,8 @@ struct h2_events {
     // NULL.
     void (*state)(void *ctx, struct h2_client *client, enum base_status status);
     void *ctx;
+    // After h2_client_write said BUSY: there is room again. May be NULL.
+    void (*writable)(void *ctx, void *user);
 };
 
 struct h2_options {
@@ -94,11 +104,20 @@ void h2_client_free(struct h2_client *client);
 BASE_NODISCARD enum base_status h2_client_request(struct h2_client *client,
                                                   const struct h2_request *request, void *user,
                                                   int32_t *out_stream);
+// More of an open body, all of it or nothing. BUSY: over H2_CLIENT_BODY_MAX would be waiting;
+// `writable` is called when half of that is gone. CLOSED: no such stream, or its body is finished.
+// TOO_LARGE, NOMEM. `early`: see struct h2_request; only in front of what is not.
+BASE_NODISCARD enum base_status h2_client_write(struct h2_client *client, int32_t stream,
+                                                const uint8_t *bytes, size_t size, bool early);
+// The open body ends behind what was written.
+void h2_client_finish(struct h2_client *client, int32_t stream);
 // RST_STREAM(CANCEL); no callback follows for it.
 void h2_client_cancel(struct h2_client *client, int32_t stream);
 bool h2_client_usable(const struct h2_client *client);
 uint32_t h2_client_open_streams(const struct h2_client *client);
 uint32_t h2_client_waiting(const struct h2_client *client);
+// Of the TLS handshake: was a session resumed, was early data accepted? False before its end.
+void h2_client_handshake(const struct h2_client *client, bool *out_resumed, bool *out_early);
 // Bytes read and written on the socket so far.
 void h2_client_traffic(const struct h2_client *client, uint64_t *out_read, uint64_t *out_written);
 

@@ -179,8 +179,12 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
         stream->complete = true;
     }
+    bool complete = stream->complete;
     if (type == NGHTTP2_HEADERS && !stream->head_done && stream->status >= 200) {
         head_done(client, stream);
+    }
+    if (complete && !is_gone(client) && stream_of(client, frame->hd.stream_id) == stream) {
+        h2_body_stop(client, stream);
     }
     return 0;
 }
@@ -233,26 +237,6 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
         h2_stream_end(client, stream, BASE_ERR_IO);
     }
     return 0;
-}
-
-static ssize_t on_body_wanted(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity,
-                              uint32_t *out_flags, nghttp2_data_source *source, void *user)
-{
-    (void)session;
-    (void)id;
-    struct h2_client *client = user;
-    struct h2_stream *stream = source->ptr;
-    if (is_gone(client)) {
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
-    }
-    size_t left = stream->body_bytes - stream->body_sent;
-    size_t size = left < capacity ? left : capacity;
-    memcpy(out, stream->body + stream->body_sent, size);
-    stream->body_sent += size;
-    if (stream->body_sent == stream->body_bytes) {
-        *out_flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
-    return (ssize_t)size;
 }
 
 static nghttp2_session_callbacks *callbacks_new(void)
@@ -352,14 +336,14 @@ enum base_status h2_codec_submit(struct h2_client *client, const struct h2_reque
         fields[count++] =
             field(request->headers[i].name, request->headers[i].value, NGHTTP2_NV_FLAG_NO_INDEX);
     }
-    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = on_body_wanted};
+    nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = h2_body_read};
     bool body = stream->body_bytes > 0;
-    if (body) {
+    if (body) { // the size of an open one is not known
         fields[count++] =
             field(BASE_STR("content-length"), decimal(stream->body_bytes, digits), fixed);
     }
     int32_t id = nghttp2_submit_request(client->session, NULL, fields, count,
-                                        body ? &provider : NULL, stream);
+                                        body || stream->open_body ? &provider : NULL, stream);
     if (id < 0) {
         client->draining = client->draining || id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE;
         return id == NGHTTP2_ERR_NOMEM ? BASE_ERR_NOMEM : BASE_ERR_CLOSED;

@@ -30,6 +30,8 @@ struct h2_stream {
     uint8_t *body; // owned copy of what is left to send; NULL: none
     size_t body_bytes;
     size_t body_sent;
+    size_t body_capacity; // of an open body's buffer
+    size_t early_left;    // of what is left to send, may go as early data
     uint64_t content_bytes;
     uint64_t range_from;
     uint32_t retry_after_s;
@@ -40,6 +42,11 @@ struct h2_stream {
     bool head_done;   // `head` was called
     bool complete;    // END_STREAM seen
     bool cancelled;   // no callbacks any more
+    bool open_body;   // more may be written
+    bool finished;    // an open body that ends behind what is left to send
+    bool deferred;    // nghttp2 waits to be told that there is more to send
+    bool owed;        // a `writable`
+    bool early;       // the request may go as early data
 };
 
 enum h2_phase {
@@ -64,7 +71,8 @@ struct h2_client {
     uint8_t *backlog;         // bytes the socket did not take; NULL mostly
     size_t backlog_bytes;
     size_t backlog_sent;
-    char *offer; // value of walle-offer of the header block under way
+    size_t early_sent; // of the backlog, as early data
+    char *offer;       // value of walle-offer of the header block under way
     size_t offer_bytes;
     uint64_t bytes_read;
     uint64_t bytes_written;
@@ -74,6 +82,10 @@ struct h2_client {
     uint32_t opened;   // of these, known to the peer
     uint32_t pooled;
     uint32_t depth; // > 0 while callbacks may be running
+    bool gathering; // early data: only what may go so is given to the codec
+    bool owing;     // a stream is owed a `writable`
+    bool resumed;   // the TLS session was
+    bool was_early; // early data was accepted
     bool draining;  // GOAWAY seen, or out of stream numbers
     bool doomed;    // freed from a callback: memory goes when the stack is unwound
     bool small;
@@ -88,7 +100,19 @@ BASE_NODISCARD enum base_status h2_codec_submit(struct h2_client *client,
                                                 const struct h2_request *request,
                                                 struct h2_stream *stream);
 
+// h2_body.c: open bodies.
+// Body source of nghttp2.
+ssize_t h2_body_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity,
+                     uint32_t *out_flags, nghttp2_data_source *source, void *user);
+// The answer is complete: what is left of the open body is not wanted.
+void h2_body_stop(struct h2_client *client, struct h2_stream *stream);
+// The codec took what it could: calls the `writable` that are owed.
+void h2_body_tell(struct h2_client *client);
+// What was not given as early data may go now.
+void h2_body_resume_all(struct h2_client *client);
+
 // h2_client.c: called by the codec and the socket.
+struct h2_stream *h2_stream_find(struct h2_client *client, int32_t id);
 void h2_stream_end(struct h2_client *client, struct h2_stream *stream, enum base_status status);
 // Closes the socket, ends every exchange with `status`, then tells `state`. Once.
 void h2_client_fail(struct h2_client *client, enum base_status status);
@@ -106,6 +130,8 @@ void h2_socket_flush_later(struct h2_client *client);
 // h2_tls.c
 BASE_NODISCARD enum base_status h2_tls_attach(struct h2_client *client,
                                               const struct h2_options *options);
+// How much early data the peer takes; 0: none, or it does not know us.
+size_t h2_tls_early_room(const struct h2_client *client);
 bool h2_tls_is_h2(const struct h2_client *client);
 
 #endif

@@ -183,6 +183,12 @@ static void flush(struct h2_client *client)
     if (move == MOVE_DONE) {
         move = codec_write(client);
     }
+    if (client->owing && (move == MOVE_DONE || move == MOVE_BLOCKED)) {
+        h2_body_tell(client);
+    }
+    if (client->phase != H2_PHASE_OPEN) {
+        return; // it was freed meanwhile
+    }
     if (move == MOVE_BLOCKED) {
         event_add(&client->write_event, NULL);
     } else if (move != MOVE_DONE) {
@@ -213,11 +219,85 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
     (void)h2_client_leave(client);
 }
 
+// ---- Early data: the requests that may be played back, before the handshake is complete
+
+static bool all_early(const struct h2_client *client)
+{
+    bool all = client->streams != NULL;
+    for (const struct h2_stream *stream = client->streams; stream != NULL; stream = stream->next) {
+        all = all && stream->early;
+    }
+    return all;
+}
+
+// Puts all that the codec has into the backlog.
+static bool gather(struct h2_client *client)
+{
+    for (;;) {
+        const uint8_t *frame = NULL;
+        client->gathering = true;
+        ssize_t got = nghttp2_session_mem_send(client->session, &frame);
+        client->gathering = false;
+        if (got <= 0) {
+            return got == 0;
+        }
+        uint8_t *grown = realloc(client->backlog, client->backlog_bytes + (size_t)got);
+        if (grown == NULL) {
+            return false;
+        }
+        memcpy(grown + client->backlog_bytes, frame, (size_t)got);
+        client->backlog = grown;
+        client->backlog_bytes += (size_t)got;
+    }
+}
+
+// False: the connection failed. What does not go as early data goes behind the handshake.
+static bool send_early(struct h2_client *client)
+{
+    size_t room = h2_tls_early_room(client);
+    if (room == 0 || !all_early(client)) {
+        return true;
+    }
+    if (!gather(client)) {
+        return false;
+    }
+    size_t size = client->backlog_bytes < room ? client->backlog_bytes : room;
+    ERR_clear_error();
+    if (size > 0 &&
+        SSL_write_early_data(client->ssl, client->backlog, size, &client->early_sent) != 1) {
+        client->early_sent = 0; // the handshake says whether the connection is any good
+    }
+    return true;
+}
+
+// The backlog holds what was sent as early data until it is known to have been taken.
+static void early_is_over(struct h2_client *client)
+{
+    client->resumed = SSL_session_reused(client->ssl) == 1;
+    client->was_early =
+        client->early_sent > 0 && SSL_get_early_data_status(client->ssl) == SSL_EARLY_DATA_ACCEPTED;
+    if (client->backlog == NULL) {
+        return;
+    }
+    client->backlog_sent = client->was_early ? client->early_sent : 0;
+    client->bytes_written += client->backlog_sent;
+    if (client->backlog_sent == client->backlog_bytes) {
+        free(client->backlog);
+        client->backlog = NULL;
+    } else {
+        event_add(&client->write_event, NULL);
+    }
+    h2_body_resume_all(client);
+}
+
 static void connection_open(struct h2_client *client)
 {
     event_del(&client->timer_event);
     client->phase = H2_PHASE_OPEN;
     event_add(&client->read_event, NULL);
+    if (client->ssl != NULL) {
+        early_is_over(client);
+    }
     h2_socket_flush_later(client);
     if (client->events.state != NULL) {
         client->events.state(client->events.ctx, client, BASE_OK);
@@ -258,7 +338,11 @@ static void connected(struct h2_client *client)
         h2_client_fail(client, BASE_ERR_IO);
     } else if (client->ssl != NULL) {
         client->phase = H2_PHASE_TLS;
-        handshake(client);
+        if (send_early(client)) {
+            handshake(client);
+        } else {
+            h2_client_fail(client, BASE_ERR_NOMEM);
+        }
     } else {
         connection_open(client);
     }

@@ -169,6 +169,12 @@ enum base_status h2_tls_attach(struct h2_client *client, const struct h2_options
     return BASE_OK;
 }
 
+size_t h2_tls_early_room(const struct h2_client *client)
+{
+    const SSL_SESSION *session = SSL_get0_session(client->ssl);
+    return session != NULL ? SSL_SESSION_get_max_early_data(session) : 0;
+}
+
 bool h2_tls_is_h2(const struct h2_client *client)
 {
     const unsigned char *name = NULL;

@@ -125,6 +125,7 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
         .run_index = job->run_index,
         .file_count = job->file_count,
         .shadow = job->shadow,
+        .token = job->input != NULL ? job->input->token : 0,
         .all_verified = job->manifest->exclusive == WIRE_EXCLUSIVE_NONE
                             ? job->file_count == job->manifest->file_count
                             : job->file_count >= job->manifest->file_count,

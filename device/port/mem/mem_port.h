@@ -79,6 +79,7 @@ struct mem_run {
     uint32_t file_count;
     struct wire_sha256 last_file;
     bool shadow;
+    uint64_t token;    // of its input; 0: none
     bool all_verified; // every file's bytes had the digest it came with
 };
 

@@ -181,7 +181,8 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
 {
     struct h2_tls *tls = NULL;
     struct h2_client *client = NULL;
-    struct h2_events events = {on_head, on_body, on_end, on_state, attempt};
+    struct h2_events events = {
+        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = attempt};
     BASE_TRY(posix_tls_new(options, &tls, error));
     struct h2_options to = {
         .host = options->host, .port = options->port, .tls = options->tls ? tls : NULL};

@@ -19,8 +19,9 @@
 
 struct exchange {
     struct h2_client *client; // NULL: free
-    uint32_t id;
+    uint32_t id;              // the runtime's; or the number of a two-way stream
     int32_t stream;
+    bool duplex;
 };
 
 struct posix_http {
@@ -30,6 +31,8 @@ struct posix_http {
     struct h2_client *client;   // takes new requests; NULL: none
     struct h2_client *draining; // had GOAWAY, finishes its streams; NULL: none
     struct exchange exchanges[EXCHANGES_MAX];
+    struct exchange streams[POSIX_STREAMS_MAX];
+    struct posix_duplex_events duplex;
     bool freeing;
 };
 
@@ -37,6 +40,10 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
 {
     struct posix_http *http = ctx;
     const struct exchange *exchange = user;
+    if (exchange->duplex) {
+        http->duplex.head(http->duplex.ctx, exchange->id, head);
+        return;
+    }
     static const enum dev_encoding encodings[] = {
         [H2_ENCODING_IDENTITY] = DEV_ENCODING_IDENTITY,
         [H2_ENCODING_DCZ] = DEV_ENCODING_DCZ,
@@ -60,6 +67,10 @@ static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
     struct posix_http *http = ctx;
     const struct exchange *exchange = user;
     uint32_t id = exchange->id;
+    if (exchange->duplex) {
+        http->duplex.body(http->duplex.ctx, id, bytes, size);
+        return;
+    }
     dev_on_body(http->runtime, id, bytes, size);
     http->options.woke(http->options.ctx);
 }
@@ -70,10 +81,19 @@ static void on_end(void *ctx, void *user, enum base_status status)
     struct exchange *exchange = user;
     uint32_t id = exchange->id;
     exchange->client = NULL;
-    if (!http->freeing) {
+    if (exchange->duplex && !http->freeing) {
+        http->duplex.end(http->duplex.ctx, id, status);
+    } else if (!http->freeing) {
         dev_on_end(http->runtime, id, status);
         http->options.woke(http->options.ctx);
     }
+}
+
+static void on_writable(void *ctx, void *user)
+{
+    struct posix_http *http = ctx;
+    const struct exchange *exchange = user;
+    http->duplex.writable(http->duplex.ctx, exchange->id);
 }
 
 static void on_state(void *ctx, struct h2_client *client, enum base_status status)
@@ -104,7 +124,12 @@ static enum base_status client_ready(struct posix_http *http)
         http->draining = http->client;
         http->client = NULL;
     }
-    struct h2_events events = {on_head, on_body, on_end, on_state, http};
+    const struct h2_events events = {.head = on_head,
+                                     .body = on_body,
+                                     .end = on_end,
+                                     .state = on_state,
+                                     .writable = on_writable,
+                                     .ctx = http};
     struct h2_options options = {
         .host = base_str_of(http->host), .port = http->options.port, .tls = http->options.tls};
     return h2_client_new(http->options.base, &options, &events, &http->client);
@@ -190,6 +215,62 @@ static void cancel(void *ctx, uint32_t id)
             h2_client_cancel(exchange->client, exchange->stream);
             exchange->client = NULL;
         }
+    }
+}
+
+// ---- Two-way streams
+
+void posix_http_duplex_attach(struct posix_http *http, const struct posix_duplex_events *events)
+{
+    http->duplex = *events;
+}
+
+enum base_status posix_http_duplex_open(struct posix_http *http, uint32_t stream,
+                                        const struct posix_duplex_request *request)
+{
+    struct exchange *exchange = &http->streams[stream];
+    struct h2_header headers[HEADERS_MAX];
+    uint32_t count = 0;
+    if (exchange->client != NULL) {
+        return BASE_ERR_CONFLICT;
+    }
+    BASE_TRY(client_ready(http));
+    headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    headers[count++] = (struct h2_header){BASE_STR("priority"), request->priority};
+    if (http->options.credential.size > 0) {
+        headers[count++] =
+            (struct h2_header){BASE_STR("walle-credential"), http->options.credential};
+    }
+    const struct h2_request out = {
+        .method = BASE_STR("POST"),
+        .path = request->path,
+        .headers = headers,
+        .header_count = count,
+        .open_body = true,
+        .early = true, // opening a stream changes nothing
+    };
+    *exchange = (struct exchange){.id = stream, .duplex = true};
+    BASE_TRY(h2_client_request(http->client, &out, exchange, &exchange->stream));
+    exchange->client = http->client;
+    return BASE_OK;
+}
+
+enum base_status posix_http_duplex_send(struct posix_http *http, uint32_t stream,
+                                        const uint8_t *bytes, size_t size, bool early)
+{
+    const struct exchange *exchange = &http->streams[stream];
+    if (exchange->client == NULL) {
+        return BASE_ERR_CLOSED;
+    }
+    return h2_client_write(exchange->client, exchange->stream, bytes, size, early);
+}
+
+void posix_http_duplex_close(struct posix_http *http, uint32_t stream)
+{
+    struct exchange *exchange = &http->streams[stream];
+    if (exchange->client != NULL) {
+        h2_client_cancel(exchange->client, exchange->stream);
+        exchange->client = NULL;
     }
 }
 

@@ -35,6 +35,43 @@ void posix_http_free(struct posix_http *http);
 void posix_http_attach(struct posix_http *http, struct dev_runtime *runtime);
 struct dev_http_port posix_http_table(struct posix_http *http);
 
+// Two-way streams on the same connection; `stream` is the caller's number, below POSIX_STREAMS_MAX.
+#define POSIX_STREAMS_MAX 4
+struct posix_duplex_request {
+    struct base_str path;
+    struct base_str device;
+    struct base_str priority; // RFC 9218
+};
+struct posix_duplex_events {
+    void *ctx;
+    void (*head)(void *ctx, uint32_t stream, const struct h2_head *head);
+    void (*body)(void *ctx, uint32_t stream, const uint8_t *bytes, size_t size);
+    void (*writable)(void *ctx, uint32_t stream);
+    void (*end)(void *ctx, uint32_t stream, enum base_status status); // once per open
+};
+void posix_http_duplex_attach(struct posix_http *http, const struct posix_duplex_events *events);
+// CONFLICT: that stream is open; otherwise as h2_client_new and h2_client_request.
+BASE_NODISCARD enum base_status posix_http_duplex_open(struct posix_http *http, uint32_t stream,
+                                                       const struct posix_duplex_request *request);
+// As h2_client_write. Early bytes go with the first flight when the connection is new.
+BASE_NODISCARD enum base_status posix_http_duplex_send(struct posix_http *http, uint32_t stream,
+                                                       const uint8_t *bytes, size_t size,
+                                                       bool early);
+void posix_http_duplex_close(struct posix_http *http, uint32_t stream); // no `end` follows
+
+// ---- posix_tunnel.c: the transport of the tunnel (tunnel/tunnel.h).
+struct dev_tunnel;
+struct dev_tunnel_transport;
+struct posix_tunnel;
+// `woke`: something was handed to the tunnel, step it. The HTTP side must outlive it.
+BASE_NODISCARD enum base_status posix_tunnel_new(struct posix_http *http, uint64_t device_id,
+                                                 void *ctx, void (*woke)(void *ctx),
+                                                 struct posix_tunnel **out_tunnel);
+void posix_tunnel_free(struct posix_tunnel *tunnel); // accepts NULL
+// The tunnel that events go to; before its first stream.
+void posix_tunnel_attach(struct posix_tunnel *self, struct dev_tunnel *tunnel);
+struct dev_tunnel_transport posix_tunnel_table(struct posix_tunnel *self);
+
 // ---- posix_port.c
 // The TLS context of the options, NULL for clear text.
 BASE_NODISCARD enum base_status posix_tls_new(const struct posix_options *options,

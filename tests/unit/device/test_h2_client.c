@@ -139,7 +139,8 @@ static void handle(void *ctx, const struct h2t_request *request, struct h2t_repl
 
 static void client_start(struct fixture *fixture, const char *host)
 {
-    struct h2_events events = {on_head, on_body, on_end, on_state, fixture};
+    struct h2_events events = {
+        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = fixture};
     struct h2_options options = {
         .host = base_str_of(host),
         .port = h2t_server_port(fixture->server),
@@ -321,7 +322,8 @@ static void test_tls_wrong_name(void **state)
     struct fixture fixture;
     fixture_start(&fixture, true, 0);
     h2_client_free(fixture.client);
-    struct h2_events events = {on_head, on_body, on_end, on_state, &fixture};
+    struct h2_events events = {
+        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = &fixture};
     struct h2_options options = {
         .host = BASE_STR("127.0.0.2"), .port = h2t_server_port(fixture.server), .tls = fixture.tls};
     fixture.client = NULL;
@@ -452,7 +454,8 @@ static void test_nobody_listens(void **state)
     uint16_t port = h2t_server_port(fixture.server);
     h2t_server_free(fixture.server);
     fixture.server = NULL;
-    struct h2_events events = {on_head, on_body, on_end, on_state, &fixture};
+    struct h2_events events = {
+        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = &fixture};
     struct h2_options options = {.host = BASE_STR("127.0.0.1"), .port = port};
     if (h2_client_new(fixture.base, &options, &events, &fixture.client) == BASE_OK) {
         request(&fixture, 0, "/empty");

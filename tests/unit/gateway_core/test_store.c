@@ -344,7 +344,7 @@ static void test_other_schema_is_refused(void **state)
     char path[128];
     snprintf(path, sizeof(path), "%s/store.mdb", dir);
     assert_int_equal(mdb_env_create(&env), 0);
-    assert_int_equal(mdb_env_set_maxdbs(env, 16), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, GW_TABLE_COUNT), 0);
     assert_int_equal(mdb_env_open(env, path, MDB_NOSUBDIR, 0600), 0);
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);

@@ -1,0 +1,43 @@
+// What the programs of the worked example share: arguments, times of visits, their percentiles.
+#ifndef IPV_WORKER_KIT_H
+#define IPV_WORKER_KIT_H
+
+#include "pipeline/event.h"
+
+#define IPV_PARTITION_DEVICES 4 // whose logs are one partition; an empty line ends it
+
+struct ipv_span {
+    uint64_t seed;
+    uint64_t first; // device
+    uint64_t devices;
+    uint32_t sessions; // per device
+};
+
+// Four arguments: SEED FIRST DEVICES SESSIONS.
+bool ipv_span_parse(struct ipv_span *span, char **arguments);
+// Ends the program with `what` on stderr unless `holds`.
+void ipv_need(bool holds, const char *what);
+uint64_t ipv_now_ns(void);
+
+struct ipv_samples {
+    uint64_t *ns;
+    size_t count, capacity;
+};
+
+struct ipv_times {
+    struct ipv_samples visit; // all of a visit's events, EXIT and feature included
+    struct ipv_samples exit;  // from EXIT to feature
+    struct ipv_samples event; // any event
+    uint64_t events;
+    uint64_t events_of_features;
+    uint64_t feature_bytes;
+};
+
+void ipv_samples_add(struct ipv_samples *samples, uint64_t ns);
+// Adds `took` to the visit of `event` (a table of sums by visit number); when `done`, keeps it.
+void ipv_times_event(struct ipv_times *times, uint64_t *visit_ns, size_t visits,
+                     const struct dev_event *event, uint64_t took, bool done);
+// One line of JSON on stdout; frees the samples.
+void ipv_times_print(struct ipv_times *times);
+
+#endif

@@ -1,0 +1,232 @@
+// Values of events: exact comparison, hashing, and copies that outlive the event. Called by the
+// expressions and the stream functions on their owner's thread; pure.
+#include "pipeline/value.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+#define TWO_TO_63 9223372036854775808.0
+
+static bool is_finite(double real)
+{
+    return real - real == 0;
+}
+
+struct dev_value dev_value_real(double real)
+{
+    if (!is_finite(real)) {
+        return dev_value_none();
+    }
+    return (struct dev_value){.type = DEV_VALUE_REAL, .real = real};
+}
+
+struct dev_value dev_value_of_attr(const struct dev_event_attr *attr)
+{
+    switch (attr->type) {
+    case DEV_ATTR_STRING:
+        return dev_value_text(attr->text);
+    case DEV_ATTR_INTEGER:
+        return dev_value_integer(attr->integer);
+    case DEV_ATTR_REAL:
+        return dev_value_real(attr->real);
+    case DEV_ATTR_BOOLEAN:
+        return dev_value_boolean(attr->integer != 0);
+    }
+    return dev_value_none();
+}
+
+double dev_value_as_real(struct dev_value value)
+{
+    base_assert(dev_value_is_number(value));
+    return value.type == DEV_VALUE_REAL ? value.real : (double)value.integer;
+}
+
+static int order(bool less, bool greater)
+{
+    return (int)greater - (int)less;
+}
+
+// A real outside the range of integers is beyond all of them; inside it, its whole part is exact.
+static int compare_mixed(int64_t integer, double real)
+{
+    if (real >= TWO_TO_63) {
+        return -1;
+    }
+    if (real < -TWO_TO_63) {
+        return 1;
+    }
+    int64_t whole = (int64_t)real; // towards zero
+    if (integer != whole) {
+        return order(integer<whole, integer> whole);
+    }
+    double rest = real - (double)whole;
+    return order(rest > 0, rest < 0);
+}
+
+int dev_value_compare(struct dev_value a, struct dev_value b)
+{
+    base_assert(dev_value_is_number(a));
+    base_assert(dev_value_is_number(b));
+    if (a.type == DEV_VALUE_INTEGER && b.type == DEV_VALUE_INTEGER) {
+        return order(a.integer<b.integer, a.integer> b.integer);
+    }
+    if (a.type == DEV_VALUE_REAL && b.type == DEV_VALUE_REAL) {
+        return order(a.real<b.real, a.real> b.real);
+    }
+    return a.type == DEV_VALUE_INTEGER ? compare_mixed(a.integer, b.real)
+                                       : -compare_mixed(b.integer, a.real);
+}
+
+bool dev_value_equal(struct dev_value a, struct dev_value b)
+{
+    if (dev_value_is_number(a) && dev_value_is_number(b)) {
+        return dev_value_compare(a, b) == 0;
+    }
+    if (a.type != b.type) {
+        return false;
+    }
+    if (a.type == DEV_VALUE_TEXT) {
+        return base_str_equal(a.text, b.text);
+    }
+    return a.type == DEV_VALUE_NONE || a.integer == b.integer;
+}
+
+uint64_t dev_value_hash(struct dev_value value)
+{
+    if (value.type == DEV_VALUE_TEXT) {
+        return base_hash64_seed(value.text.data, value.text.size, DEV_VALUE_TEXT);
+    }
+    uint64_t kind = DEV_VALUE_INTEGER;
+    uint64_t bits = 0;
+    if (value.type == DEV_VALUE_REAL) {
+        bool whole = value.real >= -TWO_TO_63 && value.real < TWO_TO_63 &&
+                     (double)(int64_t)value.real == value.real;
+        if (whole) {
+            bits = (uint64_t)(int64_t)value.real;
+        } else {
+            kind = DEV_VALUE_REAL;
+            memcpy(&bits, &value.real, sizeof(bits));
+        }
+    } else if (value.type != DEV_VALUE_NONE) {
+        kind = value.type;
+        bits = (uint64_t)value.integer;
+    } else {
+        kind = DEV_VALUE_NONE;
+    }
+    return base_hash64_seed(&bits, sizeof(bits), kind);
+}
+
+// At most `room` bytes, not ending in the middle of a UTF-8 character.
+static size_t text_fit(struct base_str text, size_t room)
+{
+    if (text.size <= room) {
+        return text.size;
+    }
+    size_t size = room;
+    while (size > 0 && ((uint8_t)text.data[size] & 0xC0) == 0x80) {
+        size--;
+    }
+    return size;
+}
+
+bool dev_cell_set(struct dev_cell *cell, struct dev_value value)
+{
+    memset(cell, 0, sizeof(*cell));
+    cell->type = (uint8_t)value.type;
+    if (value.type == DEV_VALUE_TEXT) {
+        size_t size = text_fit(value.text, sizeof(cell->text));
+        if (size > 0) {
+            memcpy(cell->text, value.text.data, size);
+        }
+        cell->size = (uint8_t)size;
+        return size == value.text.size;
+    }
+    if (value.type == DEV_VALUE_REAL) {
+        cell->real = value.real;
+    } else {
+        cell->integer = value.integer;
+    }
+    return true;
+}
+
+struct dev_value dev_cell_get(const struct dev_cell *cell)
+{
+    struct dev_value value = {.type = (enum dev_value_type)cell->type, .integer = 0};
+    if (cell->type == DEV_VALUE_TEXT) {
+        value.text = (struct base_str){cell->text, cell->size};
+    } else if (cell->type == DEV_VALUE_REAL) {
+        value.real = cell->real;
+    } else {
+        value.integer = cell->integer;
+    }
+    return value;
+}
+
+void dev_real_encode(struct base_writer *writer, double real)
+{
+    uint64_t bits;
+    memcpy(&bits, &real, sizeof(bits));
+    base_writer_u64(writer, bits);
+}
+
+double dev_real_decode(struct base_reader *reader)
+{
+    uint64_t bits = base_reader_u64(reader);
+    double real;
+    memcpy(&real, &bits, sizeof(real));
+    if (!is_finite(real)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return 0;
+    }
+    return real;
+}
+
+void dev_cell_encode(struct base_writer *writer, const struct dev_cell *cell)
+{
+    base_writer_u8(writer, cell->type);
+    switch ((enum dev_value_type)cell->type) {
+    case DEV_VALUE_BOOLEAN:
+    case DEV_VALUE_INTEGER:
+        base_writer_zigzag(writer, cell->integer);
+        break;
+    case DEV_VALUE_REAL:
+        dev_real_encode(writer, cell->real);
+        break;
+    case DEV_VALUE_TEXT:
+        base_writer_u8(writer, cell->size);
+        base_writer_bytes(writer, cell->text, cell->size);
+        break;
+    case DEV_VALUE_NONE:
+    case DEV_VALUE_TYPE_COUNT:
+        break;
+    }
+}
+
+void dev_cell_decode(struct base_reader *reader, struct dev_cell *cell)
+{
+    memset(cell, 0, sizeof(*cell));
+    uint8_t type = base_reader_u8(reader);
+    if (type >= DEV_VALUE_TYPE_COUNT) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        return;
+    }
+    cell->type = type;
+    if (type == DEV_VALUE_REAL) {
+        cell->real = dev_real_decode(reader);
+    } else if (type == DEV_VALUE_TEXT) {
+        cell->size = base_reader_u8(reader);
+        if (cell->size > sizeof(cell->text)) {
+            cell->size = 0;
+            base_reader_fail(reader, BASE_ERR_INVALID);
+            return;
+        }
+        base_reader_copy(reader, cell->text, cell->size);
+    } else if (type != DEV_VALUE_NONE) {
+        cell->integer = base_reader_zigzag(reader);
+        if (type == DEV_VALUE_BOOLEAN && cell->integer != 0 && cell->integer != 1) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+// The payload of a tunnel batch: records in columns.
+//
+// Devices encode in their loop, gateways parse on their workers and the tools that read segments
+// do. Nothing is allocated; a parsed batch borrows from its input.
+#include "wire/batch.h"
+
+#include "wire/tunnel_frame.h"
+#include "wire/wiretext.h"
+
+static bool upload_name_ok(struct base_str name)
+{
+    if (name.size == 0 || name.size > WIRE_UPLOAD_NAME_MAX || name.data[0] < 'a' ||
+        name.data[0] > 'z') {
+        return false;
+    }
+    for (size_t i = 1; i < name.size; i++) {
+        char c = name.data[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool wire_topic_ok(const struct wire_topic *topic)
+{
+    return wire_task_name_ok(topic->task) && upload_name_ok(topic->upload);
+}
+
+bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b)
+{
+    return a->schema == b->schema && base_str_equal(a->task, b->task) &&
+           base_str_equal(a->upload, b->upload);
+}
+
+static bool topics_ok(const struct wire_topic *topics, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!wire_topic_ok(&topics[i])) {
+            return false;
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            if (wire_topic_equal(&topics[i], &topics[j])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum base_status check_record(const struct wire_record *record, uint32_t topic_count)
+{
+    if (record->topic >= topic_count || record->wall_ms > WIRE_WALL_MS_MAX ||
+        (unsigned)record->format >= WIRE_RECORD_FORMAT_END) {
+        return BASE_ERR_INVALID;
+    }
+    return record->size > WIRE_RECORD_BYTES_MAX ? BASE_ERR_TOO_LARGE : BASE_OK;
+}
+
+static enum base_status check_input(const struct wire_topic *topics, uint32_t topic_count,
+                                    const struct wire_record *records, uint32_t record_count)
+{
+    if (topic_count > WIRE_BATCH_TOPICS_MAX || record_count > WIRE_TUNNEL_RECORDS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (topic_count == 0 || record_count == 0 || !topics_ok(topics, topic_count)) {
+        return BASE_ERR_INVALID;
+    }
+    for (uint32_t i = 0; i < record_count; i++) {
+        BASE_TRY(check_record(&records[i], topic_count));
+    }
+    return BASE_OK;
+}
+
+enum base_status wire_batch_encode(const struct wire_topic *topics, uint32_t topic_count,
+                                   const struct wire_record *records, uint32_t record_count,
+                                   uint8_t *out, size_t capacity, size_t *out_size)
+{
+    BASE_TRY(check_input(topics, topic_count, records, record_count));
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity < WIRE_TUNNEL_RAW_MAX ? capacity : WIRE_TUNNEL_RAW_MAX);
+    base_writer_u8(&writer, WIRE_BATCH_VERSION);
+    base_writer_varint(&writer, topic_count);
+    for (uint32_t i = 0; i < topic_count; i++) {
+        wire_text_write(&writer, topics[i].task, WIRE_TASK_NAME_MAX);
+        wire_text_write(&writer, topics[i].upload, WIRE_UPLOAD_NAME_MAX);
+        base_writer_u16(&writer, topics[i].schema);
+    }
+    base_writer_varint(&writer, record_count);
+    base_writer_varint(&writer, records[0].wall_ms);
+    for (uint32_t i = 0; i < record_count; i++) {
+        base_writer_varint(&writer, records[i].topic);
+    }
+    for (uint32_t i = 0; i < record_count; i++) {
+        base_writer_u8(&writer, (uint8_t)records[i].format);
+    }
+    for (uint32_t i = 1; i < record_count; i++) {
+        base_writer_zigzag(&writer, (int64_t)records[i].wall_ms - (int64_t)records[i - 1].wall_ms);
+    }
+    for (uint32_t i = 0; i < record_count; i++) {
+        base_writer_varint(&writer, records[i].size);
+    }
+    for (uint32_t i = 0; i < record_count; i++) {
+        base_writer_bytes(&writer, records[i].bytes, records[i].size);
+    }
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+// ---- Parsing: every column once over, then a walk that cannot fail.
+
+static enum base_status read_topics(struct base_reader *reader, struct wire_batch *out)
+{
+    uint64_t count = base_reader_varint(reader);
+    BASE_TRY(reader->status);
+    if (count > WIRE_BATCH_TOPICS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        out->topics[i].task = wire_text_read(reader, WIRE_TASK_NAME_MAX);
+        out->topics[i].upload = wire_text_read(reader, WIRE_UPLOAD_NAME_MAX);
+        out->topics[i].schema = base_reader_u16(reader);
+    }
+    BASE_TRY(reader->status);
+    out->topic_count = (uint32_t)count;
+    return count > 0 && topics_ok(out->topics, out->topic_count) ? BASE_OK : BASE_ERR_INVALID;
+}
+
+// The part of `reader` between its place now and where it stood, as a reader of its own.
+static struct base_reader column_from(const struct base_reader *reader, const uint8_t *start)
+{
+    struct base_reader column;
+    base_reader_init(&column, start, (size_t)(reader->at - start));
+    return column;
+}
+
+static enum base_status check_topics_and_formats(struct base_reader *reader, struct wire_batch *out,
+                                                 uint32_t *out_record)
+{
+    const uint8_t *start = reader->at;
+    for (uint32_t i = 0; i < out->record_count; i++) {
+        *out_record = i;
+        (void)base_reader_varint_max(reader, out->topic_count - 1);
+        BASE_TRY(reader->status);
+    }
+    out->topic_column = column_from(reader, start);
+    start = reader->at;
+    for (uint32_t i = 0; i < out->record_count; i++) {
+        *out_record = i;
+        if (base_reader_u8(reader) >= WIRE_RECORD_FORMAT_END) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+        BASE_TRY(reader->status);
+    }
+    out->format_column = column_from(reader, start);
+    return BASE_OK;
+}
+
+static enum base_status check_times(struct base_reader *reader, struct wire_batch *out,
+                                    uint32_t *out_record)
+{
+    const uint8_t *start = reader->at;
+    int64_t at_ms = (int64_t)out->wall_ms;
+    for (uint32_t i = 1; i < out->record_count; i++) {
+        *out_record = i;
+        int64_t step = base_reader_zigzag(reader);
+        BASE_TRY(reader->status);
+        if (step > (int64_t)WIRE_WALL_MS_MAX - at_ms || step < -at_ms) {
+            return BASE_ERR_INVALID;
+        }
+        at_ms += step;
+    }
+    out->time_column = column_from(reader, start);
+    return BASE_OK;
+}
+
+static enum base_status check_sizes(struct base_reader *reader, struct wire_batch *out,
+                                    uint32_t *out_record)
+{
+    const uint8_t *start = reader->at;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < out->record_count; i++) {
+        *out_record = i;
+        uint64_t size = base_reader_varint(reader);
+        BASE_TRY(reader->status);
+        if (size > WIRE_RECORD_BYTES_MAX) {
+            return BASE_ERR_TOO_LARGE;
+        }
+        total += size;
+    }
+    out->size_column = column_from(reader, start);
+    *out_record = WIRE_TUNNEL_NO_RECORD;
+    start = reader->at;
+    (void)base_reader_bytes(reader, total);
+    BASE_TRY(base_reader_finish(reader));
+    out->bodies = column_from(reader, start);
+    return BASE_OK;
+}
+
+enum base_status wire_batch_parse(const uint8_t *bytes, size_t size, struct wire_batch *out,
+                                  uint32_t *out_record)
+{
+    out->record_count = 0;
+    *out_record = WIRE_TUNNEL_NO_RECORD;
+    if (size > WIRE_TUNNEL_RAW_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    uint8_t version = base_reader_u8(&reader);
+    BASE_TRY(reader.status);
+    if (version != WIRE_BATCH_VERSION) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    BASE_TRY(read_topics(&reader, out));
+    uint64_t count = base_reader_varint(&reader);
+    out->wall_ms = base_reader_varint_max(&reader, WIRE_WALL_MS_MAX);
+    BASE_TRY(reader.status);
+    if (count > WIRE_TUNNEL_RECORDS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (count == 0) {
+        return BASE_ERR_INVALID;
+    }
+    out->record_count = (uint32_t)count;
+    enum base_status status = check_topics_and_formats(&reader, out, out_record);
+    status = status == BASE_OK ? check_times(&reader, out, out_record) : status;
+    status = status == BASE_OK ? check_sizes(&reader, out, out_record) : status;
+    if (status != BASE_OK) {
+        out->record_count = 0;
+        // What ends too early is no record's fault.
+        *out_record = status == BASE_ERR_TRUNCATED ? WIRE_TUNNEL_NO_RECORD : *out_record;
+        return status;
+    }
+    return BASE_OK;
+}
+
+bool wire_batch_next(struct wire_batch *batch, struct wire_record *out)
+{
+    if (base_reader_left(&batch->format_column) == 0 || batch->record_count == 0) {
+        return false;
+    }
+    // The first record's time stands before the columns, so only later ones step on.
+    if (base_reader_offset(&batch->format_column) > 0) {
+        batch->wall_ms += (uint64_t)base_reader_zigzag(&batch->time_column);
+    }
+    out->topic = (uint32_t)base_reader_varint(&batch->topic_column);
+    out->format = (enum wire_record_format)base_reader_u8(&batch->format_column);
+    out->wall_ms = batch->wall_ms;
+    out->size = (uint32_t)base_reader_varint(&batch->size_column);
+    out->bytes = base_reader_bytes(&batch->bodies, out->size);
+    return true;
+}

@@ -1,0 +1,165 @@
+// The attribute codec of behaviour events.
+//
+// Called by the recorder and by readers of stored events on a device, and by readers of event
+// blocks on a gateway; any thread, nothing is shared.
+#include "wire/event_attrs.h"
+
+#include "wire/wiretext.h"
+
+#include <string.h>
+
+#define EXPONENT_MASK 0x7ff0000000000000u
+
+bool wire_event_name_ok(struct base_str name)
+{
+    if (name.size == 0 || name.size > WIRE_EVENT_ATTR_NAME_MAX || name.data[0] < 'a' ||
+        name.data[0] > 'z') {
+        return false;
+    }
+    for (size_t i = 1; i < name.size; i++) {
+        char c = name.data[i];
+        bool fine = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+        if (!fine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A double whose exponent is all ones is an infinity or no number.
+static bool is_finite(uint64_t bits)
+{
+    return (bits & EXPONENT_MASK) != EXPONENT_MASK;
+}
+
+void wire_event_value_write(struct base_writer *writer, const struct wire_event_attr *attr)
+{
+    uint64_t bits;
+    switch (attr->type) {
+    case WIRE_EVENT_ATTR_STRING:
+        if (!wire_text_utf8(attr->text)) {
+            base_writer_fail(writer, BASE_ERR_INVALID);
+        }
+        base_writer_varint(writer, attr->text.size);
+        base_writer_bytes(writer, attr->text.data, attr->text.size);
+        return;
+    case WIRE_EVENT_ATTR_INTEGER:
+        base_writer_zigzag(writer, attr->integer);
+        return;
+    case WIRE_EVENT_ATTR_REAL:
+        memcpy(&bits, &attr->real, sizeof(bits));
+        if (!is_finite(bits)) {
+            base_writer_fail(writer, BASE_ERR_INVALID);
+        }
+        base_writer_u64(writer, bits);
+        return;
+    case WIRE_EVENT_ATTR_BOOLEAN:
+        if (attr->integer != 0 && attr->integer != 1) {
+            base_writer_fail(writer, BASE_ERR_INVALID);
+        }
+        base_writer_u8(writer, (uint8_t)attr->integer);
+        return;
+    case WIRE_EVENT_ATTR_TYPE_END:
+        break;
+    }
+    base_writer_fail(writer, BASE_ERR_INVALID);
+}
+
+void wire_event_attr_write(struct base_writer *writer, const struct wire_event_attr *attr)
+{
+    if (!wire_event_name_ok(attr->name)) {
+        base_writer_fail(writer, BASE_ERR_INVALID);
+    }
+    wire_text_write(writer, attr->name, WIRE_EVENT_ATTR_NAME_MAX);
+    base_writer_u8(writer, (uint8_t)attr->type);
+    wire_event_value_write(writer, attr);
+}
+
+static void read_string(struct base_reader *reader, struct wire_event_attr *out)
+{
+    size_t size = (size_t)base_reader_varint_max(reader, WIRE_EVENT_ATTRS_BYTES);
+    const uint8_t *bytes = base_reader_bytes(reader, size);
+    if (bytes == NULL) {
+        return;
+    }
+    out->text = (struct base_str){(const char *)bytes, size};
+    if (!wire_text_utf8(out->text)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
+void wire_event_value_read(struct base_reader *reader, struct wire_event_attr *out)
+{
+    out->text = (struct base_str){NULL, 0};
+    out->integer = 0;
+    out->real = 0;
+    uint64_t bits;
+    switch (out->type) {
+    case WIRE_EVENT_ATTR_STRING:
+        read_string(reader, out);
+        return;
+    case WIRE_EVENT_ATTR_INTEGER:
+        out->integer = base_reader_zigzag(reader);
+        return;
+    case WIRE_EVENT_ATTR_REAL:
+        bits = base_reader_u64(reader);
+        if (!is_finite(bits)) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+            return;
+        }
+        memcpy(&out->real, &bits, sizeof(bits));
+        return;
+    case WIRE_EVENT_ATTR_BOOLEAN:
+        out->integer = base_reader_u8(reader);
+        if (out->integer > 1) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+        return;
+    case WIRE_EVENT_ATTR_TYPE_END:
+        break;
+    }
+    base_reader_fail(reader, BASE_ERR_INVALID);
+}
+
+void wire_event_attr_read(struct base_reader *reader, struct wire_event_attr *out)
+{
+    out->name = wire_text_read(reader, WIRE_EVENT_ATTR_NAME_MAX);
+    uint8_t type = base_reader_u8(reader);
+    if (reader->status == BASE_OK &&
+        (!wire_event_name_ok(out->name) || type >= WIRE_EVENT_ATTR_TYPE_END)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        type = WIRE_EVENT_ATTR_BOOLEAN;
+    }
+    out->type = (enum wire_event_attr_type)type;
+    wire_event_value_read(reader, out);
+}
+
+// At most WIRE_EVENT_ATTRS_MAX names, so comparing all pairs is cheap.
+static bool name_seen(const struct base_str *names, uint32_t count, struct base_str name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (base_str_equal(names[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum base_status wire_event_attrs_check(const uint8_t *bytes, size_t size, uint32_t count)
+{
+    struct base_str names[WIRE_EVENT_ATTRS_MAX];
+    if (size > WIRE_EVENT_ATTRS_BYTES || count > WIRE_EVENT_ATTRS_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    for (uint32_t i = 0; i < count && reader.status == BASE_OK; i++) {
+        struct wire_event_attr attr;
+        wire_event_attr_read(&reader, &attr);
+        if (reader.status == BASE_OK && name_seen(names, i, attr.name)) {
+            base_reader_fail(&reader, BASE_ERR_INVALID);
+        }
+        names[i] = attr.name;
+    }
+    return base_reader_finish(&reader);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Item-page-view features: what the device core computes is what a batch job finds in the raw logs, and that test can fail.
+
+WALLE_IPV_VISITS asks for more visits than the default 2,000 (bench/ipv/oracle.py does a million).
+"""
+import os
+import stat
+import sys
+import tempfile
+import unittest
+
+BIN = os.environ.get("WALLE_BIN", "build/dev/bin")
+SOURCE = os.environ.get("WALLE_SOURCE", ".")
+sys.path.insert(0, os.path.join(SOURCE, "bench", "ipv"))
+import oracle  # noqa: E402
+
+WORKER = os.path.join(BIN, "ipv_worker")
+VISITS_A_DEVICE = 127  # about, at 40 sessions
+
+
+def span(seed, visits):
+    return [str(value) for value in (seed, 0, max(1, visits // VISITS_A_DEVICE + 1), 40)]
+
+
+class Features(unittest.TestCase):
+    def test_equal_to_the_batch(self):
+        wanted = int(os.environ.get("WALLE_IPV_VISITS", "2000"))
+        batch, given, differing, feature_bytes = oracle.compare(WORKER, span(20, wanted), "features")
+        print(f"seed 20: {batch.visits} visits, {batch.events / batch.visits:.2f} events and "
+              f"{batch.raw_bytes / batch.visits:.0f} bytes each, features of {feature_bytes / given:.0f} bytes")
+        self.assertEqual(differing, 0)
+        self.assertEqual(batch.visits, given)
+        self.assertGreaterEqual(given, wanted * 9 // 10)
+        # What the generator is calibrated to.
+        self.assertAlmostEqual(batch.events / batch.visits, 19.3, delta=1.0)
+        self.assertAlmostEqual(batch.raw_bytes / batch.visits, 21200, delta=1200)
+        self.assertAlmostEqual(feature_bytes / given, 1300, delta=80)
+
+    def test_a_wrong_feature_is_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            liar = os.path.join(folder, "liar")
+            with open(liar, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\n"{os.path.abspath(WORKER)}" "$@" | if [ "$1" = log ]; then cat; '
+                           'else sed \'7s/"turns":/"turns":9/; 9d\'; fi\n')
+            os.chmod(liar, stat.S_IRWXU)
+            _, given, differing, _ = oracle.compare(liar, span(21, 200), "features", report=0)
+        self.assertEqual(differing, 2, "one changed, one left out")
+        self.assertGreater(given, 100)
+
+
+if __name__ == "__main__":
+    unittest.main()
