@@ -27,7 +27,7 @@
 #define DEV_VM_TYPE_MAX         48
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
-#define DEV_VM_MODULES_MAX      256
+#define DEV_VM_MODULES_MAX      272
 #define DEV_VM_EVENTS_MAX       4096        // given to a run
 #define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
 #define DEV_VM_EFFECT_BYTES     (64 * 1024) // of all of them
