@@ -33,15 +33,12 @@ size_t dev_pipeline_bytes(const struct dev_pipeline_options *options)
 {
     struct dev_pipeline_options full = with_defaults(options);
     if (full.collect == NULL || full.features == NULL || full.recorder == NULL ||
-        full.ports.start == NULL || full.input_bytes < sizeof(struct dev_capture)) {
+        full.ports.start == NULL || full.memory == NULL) {
         return 0;
     }
     struct dev_sequence_options sequence = sequence_options(&full);
     size_t sequence_bytes = dev_sequence_bytes(&sequence);
-    return sequence_bytes == 0
-               ? 0
-               : aligned(sizeof(struct dev_pipeline)) + 2 * aligned(full.trigger_bytes) +
-                     aligned(full.input_bytes) + aligned(sequence_bytes);
+    return sequence_bytes == 0 ? 0 : aligned(sizeof(struct dev_pipeline)) + aligned(sequence_bytes);
 }
 
 enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
@@ -57,12 +54,6 @@ enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
     memset(pipeline, 0, sizeof(*pipeline));
     pipeline->options = with_defaults(options);
     uint8_t *at = (uint8_t *)memory + aligned(sizeof(*pipeline));
-    for (int i = 0; i < 2; i++) {
-        pipeline->engines[i].memory = at;
-        at += aligned(pipeline->options.trigger_bytes);
-    }
-    pipeline->input = at;
-    at += aligned(pipeline->options.input_bytes);
     struct dev_sequence_options sequence = sequence_options(&pipeline->options);
     BASE_TRY(dev_sequence_init(at, dev_sequence_bytes(&sequence), &sequence, &pipeline->sequence));
     *out = pipeline;
@@ -159,7 +150,7 @@ static bool waits(const struct dev_pipeline *pipeline)
 {
     for (uint32_t i = 0; i < pipeline->start_count; i++) {
         if (pipeline->starts[i].state != START_RUNNING) {
-            return !pipeline->input_used;
+            return pipeline->input == NULL;
         }
     }
     return false;
@@ -217,16 +208,31 @@ void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_
 
 void dev_pipeline_on_free(struct dev_pipeline *pipeline, uint64_t token)
 {
-    if (pipeline->input_used && pipeline->free_token == token) {
-        pipeline->input_used = false;
+    if (pipeline->input != NULL && pipeline->free_token == token) {
+        pipeline_give(pipeline, pipeline->input);
+        pipeline->input = NULL;
     }
+}
+
+void dev_pipeline_done(struct dev_pipeline *pipeline)
+{
+    if (pipeline == NULL) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        pipeline_give(pipeline, pipeline->engines[i].memory);
+        pipeline->engines[i].memory = NULL;
+        pipeline->engines[i].engine = NULL;
+    }
+    pipeline_give(pipeline, pipeline->input);
+    pipeline->input = NULL;
 }
 
 // ---- Views
 
 bool dev_pipeline_is_idle(const struct dev_pipeline *pipeline)
 {
-    return pipeline->start_count == 0 && !pipeline->input_used &&
+    return pipeline->start_count == 0 && pipeline->input == NULL &&
            dev_collect_changes(pipeline->options.collect) ==
                dev_collect_durable(pipeline->options.collect);
 }

@@ -14,13 +14,15 @@
 // the task gave; after a kill it is run again, under the same token. The trigger engine's state is
 // stored with the events it has seen, so the same match does not fire twice.
 //
-// Life: init (memory is the caller's), boot, declare whenever the set of active versions changes,
-// step. One thread, but for dev_record. No clock of its own: times are arguments. Errors are
-// statuses; what can only be counted is counted (dev_pipeline_stats) and logged at debug.
+// Life: init (memory is the caller's, and done when the block goes), boot, declare whenever the set
+// of active versions changes, step. One thread, but for dev_record. No clock of its own: times are
+// arguments. Errors are statuses; what can only be counted is counted (dev_pipeline_stats) and
+// logged at debug.
 #ifndef DEV_PIPELINE_H
 #define DEV_PIPELINE_H
 
 #include "base/log.h"
+#include "base/ports.h"
 #include "pipeline/collect.h"
 #include "pipeline/feature_store.h"
 #include "pipeline/recorder.h"
@@ -30,10 +32,13 @@
 #define DEV_PIPELINE_TASKS_MAX         16
 #define DEV_PIPELINE_STARTS_MAX        16         // that wait; one more is dropped, and counted
 #define DEV_PIPELINE_DECLARATION_BYTES (8 * 1024) // of all live tasks
-#define DEV_PIPELINE_TRIGGER_BYTES     (16 * 1024) // set and state; there are two of them, for updates
-#define DEV_PIPELINE_INPUT_BYTES       (32 * 1024) // events of one run, encoded; compiling uses it too
-#define DEV_PIPELINE_RETRY_US          (200 * 1000) // when the runtime was busy
-#define DEV_PIPELINE_DRAIN_MAX         256          // events of one step
+// Taken from the memory port while needed:
+#define DEV_PIPELINE_TRIGGER_BYTES                                                                 \
+    (64 * 1024) // compiled patterns and their state, two of them for a moment
+#define DEV_PIPELINE_SCRATCH_BYTES (512 * 1024) // while patterns are compiled
+#define DEV_PIPELINE_INPUT_BYTES   (64 * 1024)  // events of one run, encoded, until it ended
+#define DEV_PIPELINE_RETRY_US      (200 * 1000) // when the runtime was busy
+#define DEV_PIPELINE_DRAIN_MAX     256          // events of one step
 
 // An active version. Borrowed during the call.
 struct dev_pipeline_task {
@@ -75,12 +80,13 @@ struct dev_pipeline_ports {
 };
 
 struct dev_pipeline_options {
-    struct dev_collect *collect;        // booted by dev_pipeline_boot
-    struct dev_feature_store *features; // likewise
-    struct dev_recorder *recorder;      // likewise
-    struct dev_pipeline_ports ports;    // copied
-    uint32_t trigger_bytes;             // 0 takes DEV_PIPELINE_TRIGGER_BYTES
-    uint32_t input_bytes;               // 0 takes DEV_PIPELINE_INPUT_BYTES
+    struct dev_collect *collect;          // booted by dev_pipeline_boot
+    struct dev_feature_store *features;   // likewise
+    struct dev_recorder *recorder;        // likewise
+    const struct base_alloc_port *memory; // for what is needed for a while, see above
+    struct dev_pipeline_ports ports;      // copied
+    uint32_t trigger_bytes;               // at most; 0 takes DEV_PIPELINE_TRIGGER_BYTES
+    uint32_t input_bytes;                 // at most; 0 takes DEV_PIPELINE_INPUT_BYTES
     uint32_t sequence_bytes; // of the time-level sequence in memory; 0 takes sequence.h's
 };
 
@@ -98,7 +104,8 @@ struct dev_pipeline_stats {
     uint64_t tasks_refused; // declarations or triggers that this device cannot take
     uint32_t tasks;
     uint32_t patterns;
-    uint32_t waiting; // starts
+    size_t trigger_bytes; // held for them
+    uint32_t waiting;     // starts
     struct dev_trigger_stats trigger;
 };
 
@@ -116,8 +123,8 @@ BASE_NODISCARD enum base_status dev_pipeline_boot(struct dev_pipeline *pipeline,
 
 // The active versions, all of them. Patterns that stay keep what they had matched. A task this
 // device cannot take (its declaration is damaged, its triggers cost too much, there are too many
-// tasks) is left out, counted and logged; the others are taken. BUSY: a run is using the memory
-// that compiling needs: again after on_free.
+// tasks) is left out, counted and logged; the others are taken. NOMEM: the patterns of before
+// stay in force; try again.
 BASE_NODISCARD enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t now_us,
                                                      const struct dev_pipeline_task *tasks,
                                                      uint32_t count);
@@ -161,6 +168,8 @@ void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_
 // The start's bytes are not needed any more.
 void dev_pipeline_on_free(struct dev_pipeline *pipeline, uint64_t token);
 
+// Gives back what it holds of the memory port; the block may then go.
+void dev_pipeline_done(struct dev_pipeline *pipeline); // accepts NULL
 bool dev_pipeline_is_idle(
     const struct dev_pipeline *pipeline); // nothing waits, nothing runs, nothing to store
 void dev_pipeline_stats(const struct dev_pipeline *pipeline, struct dev_pipeline_stats *out);

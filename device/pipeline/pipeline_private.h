@@ -39,16 +39,19 @@ struct pipeline_task {
     char name[WIRE_TASK_NAME_MAX];
 };
 
+struct pipeline_source {
+    uint64_t task_id;
+    uint64_t key;
+};
+
 // A compiled set with its engine; two places, so that a new one is made aside.
 struct pipeline_engine {
-    uint8_t *memory; // trigger_bytes
+    void *memory; // of the memory port; NULL: none
     const struct dev_trigger_set *set;
     struct dev_trigger_engine *engine; // NULL: no patterns
+    size_t bytes;
     uint32_t source_count;
-    struct { // by source
-        uint64_t task_id;
-        uint64_t key;
-    } sources[PIPELINE_SOURCES_MAX];
+    struct pipeline_source *sources; // by source, in the same memory
 };
 
 struct dev_pipeline {
@@ -63,7 +66,6 @@ struct dev_pipeline {
     uint32_t declarations_used;
     uint32_t start_count;
     struct pipeline_start starts[DEV_PIPELINE_STARTS_MAX]; // oldest first
-    bool input_used;                                       // a run still reads the input
     uint64_t free_token;
     bool declared;        // once since boot
     bool catch_up;        // stored events may be new to the engine
@@ -73,9 +75,21 @@ struct dev_pipeline {
     uint64_t matches_seen;
     uint64_t now_us; // of the step under way
     uint64_t wall_ms;
-    uint8_t *input;                                  // input_bytes
+    uint8_t *input; // input_bytes, while a run reads it; NULL otherwise
     struct wire_event events[PIPELINE_BLOCK_EVENTS]; // of one block of an input
 };
+
+static inline void *pipeline_take(struct dev_pipeline *pipeline, size_t size)
+{
+    const struct base_alloc_port *memory = pipeline->options.memory;
+    return memory->alloc(memory->ctx, size);
+}
+
+static inline void pipeline_give(struct dev_pipeline *pipeline, void *block)
+{
+    const struct base_alloc_port *memory = pipeline->options.memory;
+    memory->release(memory->ctx, block);
+}
 
 // ---- pipeline.c
 // Gives an event to the trigger engine.
@@ -108,7 +122,8 @@ void dev_pipeline_starts_store(struct dev_pipeline *pipeline);
 struct pipeline_start *dev_pipeline_start_find(struct dev_pipeline *pipeline, uint64_t token);
 
 // ---- pipeline_input.c
-// Encodes the events the start's task wants into `input`. Events that are gone are left out.
+// Encodes the events the start's task wants into `input`, which is there. Events that are gone are
+// left out.
 size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
                                const struct wire_declaration *declaration);
 // For dev_trigger_embed: ctx is the pipeline.

@@ -110,7 +110,10 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
     }
     const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start.task_id);
     struct wire_declaration declaration;
-    base_check(task != NULL); // a set is made of live tasks alone
+    if (task == NULL) { // gone, and there was no memory to make a new set
+        pipeline->stats.starts_lost++;
+        return;
+    }
     dev_pipeline_declared(pipeline, task, &declaration);
     if (declaration.events == WIRE_EVENTS_MATCHED &&
         dev_trigger_embed(engine->set, fired, event, dev_pipeline_past, pipeline, start.seqs,
@@ -229,13 +232,23 @@ void dev_pipeline_starts_store(struct dev_pipeline *pipeline)
 
 // ---- Going
 
-// False: it is lost, or the runtime has no time for it.
+static void input_drop(struct dev_pipeline *pipeline)
+{
+    pipeline_give(pipeline, pipeline->input);
+    pipeline->input = NULL;
+}
+
+// False: it is lost; the next may go.
 static bool start_hand_over(struct dev_pipeline *pipeline, struct pipeline_start *start)
 {
     const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start->task_id);
     enum base_status status = BASE_ERR_NOT_FOUND;
     if (task != NULL) {
+        pipeline->input = pipeline_take(pipeline, pipeline->options.input_bytes);
+        if (pipeline->input == NULL) {
+            return true; // at the next step
+        }
         struct wire_declaration declaration;
         dev_pipeline_declared(pipeline, task, &declaration);
         struct dev_pipeline_start out = {
@@ -248,14 +261,16 @@ static bool start_hand_over(struct dev_pipeline *pipeline, struct pipeline_start
     }
     if (status == BASE_OK) {
         start->state = START_RUNNING;
-        pipeline->input_used = true;
         pipeline->free_token = start->token;
         pipeline->stats.starts++;
-    } else if (status == BASE_ERR_NOT_FOUND) {
+        return true;
+    }
+    input_drop(pipeline);
+    if (status == BASE_ERR_NOT_FOUND) {
         start->state = START_ENDED;
         pipeline->stats.starts_lost++;
     }
-    return status == BASE_OK || status == BASE_ERR_BUSY;
+    return status != BASE_ERR_NOT_FOUND;
 }
 
 void dev_pipeline_starts_step(struct dev_pipeline *pipeline)
@@ -263,7 +278,7 @@ void dev_pipeline_starts_step(struct dev_pipeline *pipeline)
     if (!pipeline->declared || any_in(pipeline, START_RUNNING)) {
         return; // before the first declaration nobody knows which tasks there are
     }
-    for (uint32_t i = 0; i < pipeline->start_count && !pipeline->input_used; i++) {
+    for (uint32_t i = 0; i < pipeline->start_count && pipeline->input == NULL; i++) {
         struct pipeline_start *start = &pipeline->starts[i];
         if (start->state == START_WAITING && start_hand_over(pipeline, start)) {
             return;

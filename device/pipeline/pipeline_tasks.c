@@ -112,34 +112,54 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
     }
 }
 
-// Into the place that is not in use. The scratch is the input's memory, which no run reads now.
-static enum base_status compile(struct dev_pipeline *pipeline, const struct making *making,
-                                struct pipeline_engine *out, struct dev_trigger_fault *fault)
+// Certified in scratch, then compiled into memory of its own.
+static enum base_status compile_in(struct dev_pipeline *pipeline, const struct making *making,
+                                   void *scratch, size_t scratch_bytes, struct pipeline_engine *out,
+                                   struct dev_trigger_fault *fault)
 {
     struct dev_trigger_options options = {.secret =
                                               dev_recorder_secret(pipeline->options.recorder)};
     struct dev_trigger_certificate certificate;
-    size_t scratch_bytes = 0;
-    BASE_TRY(dev_trigger_scratch_bytes(making->sources, making->count, &scratch_bytes, fault));
-    if (scratch_bytes > pipeline->options.input_bytes) {
+    BASE_TRY(dev_trigger_certify(making->sources, making->count, &options, scratch, scratch_bytes,
+                                 &certificate, fault));
+    size_t set_bytes = (certificate.set_bytes + 15) / 16 * 16;
+    size_t state_bytes = (certificate.state_bytes + 15) / 16 * 16;
+    size_t bytes = set_bytes + state_bytes + making->count * sizeof(out->sources[0]);
+    if (bytes > pipeline->options.trigger_bytes) {
+        return base_error_set(&fault->error, BASE_ERR_LIMIT, "its triggers need too much memory");
+    }
+    out->memory = pipeline_take(pipeline, bytes);
+    if (out->memory == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    uint8_t *state = (uint8_t *)out->memory + set_bytes;
+    BASE_TRY(dev_trigger_compile(scratch, out->memory, set_bytes, &out->set));
+    BASE_TRY(dev_trigger_init(out->set, state, state_bytes, &out->engine));
+    out->bytes = bytes;
+    out->source_count = making->count;
+    out->sources = (struct pipeline_source *)(void *)(state + state_bytes);
+    for (uint32_t i = 0; i < making->count; i++) {
+        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key};
+    }
+    return BASE_OK;
+}
+
+static enum base_status compile(struct dev_pipeline *pipeline, const struct making *making,
+                                struct pipeline_engine *out, struct dev_trigger_fault *fault)
+{
+    size_t bytes = 0;
+    BASE_TRY(dev_trigger_scratch_bytes(making->sources, making->count, &bytes, fault));
+    if (bytes > DEV_PIPELINE_SCRATCH_BYTES) {
         return base_error_set(&fault->error, BASE_ERR_LIMIT,
                               "%u patterns are too many for this device", making->count);
     }
-    BASE_TRY(dev_trigger_certify(making->sources, making->count, &options, pipeline->input,
-                                 pipeline->options.input_bytes, &certificate, fault));
-    size_t set_bytes = (certificate.set_bytes + 15) / 16 * 16;
-    if (set_bytes + certificate.state_bytes > pipeline->options.trigger_bytes) {
-        return base_error_set(&fault->error, BASE_ERR_LIMIT, "its triggers need too much memory");
+    void *scratch = pipeline_take(pipeline, bytes);
+    if (scratch == NULL) {
+        return BASE_ERR_NOMEM;
     }
-    BASE_TRY(dev_trigger_compile(pipeline->input, out->memory, set_bytes, &out->set));
-    BASE_TRY(
-        dev_trigger_init(out->set, out->memory + set_bytes, certificate.state_bytes, &out->engine));
-    out->source_count = making->count;
-    for (uint32_t i = 0; i < making->count; i++) {
-        out->sources[i].task_id = making->task_ids[i];
-        out->sources[i].key = making->sources[i].key;
-    }
-    return BASE_OK;
+    enum base_status status = compile_in(pipeline, making, scratch, bytes, out, fault);
+    pipeline_give(pipeline, scratch);
+    return status;
 }
 
 // Leaves out the task whose source is at fault, or else the last one that has triggers.
@@ -166,23 +186,36 @@ static uint64_t set_mark(const struct making *making)
     return mark;
 }
 
-static void engine_make(struct dev_pipeline *pipeline, struct pipeline_engine *out)
+static void engine_drop(struct dev_pipeline *pipeline, struct pipeline_engine *engine)
+{
+    pipeline_give(pipeline, engine->memory);
+    engine->memory = NULL;
+    engine->set = NULL;
+    engine->engine = NULL;
+    engine->source_count = 0;
+    engine->bytes = 0;
+}
+
+// NOMEM; anything else that is wrong costs a task its place.
+static enum base_status engine_make(struct dev_pipeline *pipeline, struct pipeline_engine *out,
+                                    uint64_t *out_mark)
 {
     struct making making;
-    out->engine = NULL;
-    out->set = NULL;
-    out->source_count = 0;
-    pipeline->set_mark = 0;
+    *out_mark = 0;
     for (sources_gather(pipeline, &making); making.count > 0; sources_gather(pipeline, &making)) {
         struct dev_trigger_fault fault = {.source = UINT32_MAX};
-        if (compile(pipeline, &making, out, &fault) == BASE_OK) {
-            pipeline->set_mark = set_mark(&making);
-            return;
+        enum base_status status = compile(pipeline, &making, out, &fault);
+        if (status == BASE_OK) {
+            *out_mark = set_mark(&making);
+            return BASE_OK;
         }
-        out->engine = NULL;
-        out->source_count = 0;
+        engine_drop(pipeline, out);
+        if (status == BASE_ERR_NOMEM) {
+            return status;
+        }
         fault_resolve(pipeline, &making, &fault);
     }
+    return BASE_OK;
 }
 
 // ---- What is recorded
@@ -248,10 +281,12 @@ static void task_needs(const struct dev_pipeline *pipeline, struct dev_capture *
     }
 }
 
-static void capture_make(struct dev_pipeline *pipeline)
+static enum base_status capture_make(struct dev_pipeline *pipeline)
 {
-    // In the input's memory, too: the recorder copies it.
-    struct dev_capture *capture = (struct dev_capture *)(void *)pipeline->input;
+    struct dev_capture *capture = pipeline_take(pipeline, sizeof(*capture));
+    if (capture == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     dev_capture_begin(capture, dev_recorder_secret(pipeline->options.recorder));
     for (uint32_t i = 0; i < pipeline->task_count; i++) {
         struct wire_declaration declaration;
@@ -259,6 +294,8 @@ static void capture_make(struct dev_pipeline *pipeline)
         task_needs(pipeline, capture, &declaration);
     }
     dev_recorder_capture(pipeline->options.recorder, capture);
+    pipeline_give(pipeline, capture);
+    return BASE_OK;
 }
 
 // ---- The stored state
@@ -266,20 +303,20 @@ static void capture_make(struct dev_pipeline *pipeline)
 // The record: u64 mark of the patterns, then what the engine encodes.
 static void state_load(struct dev_pipeline *pipeline, struct dev_trigger_engine *engine)
 {
-    // The input's memory is free: no run is under way while a set is made.
+    uint8_t bytes[STATE_BYTES_MAX];
     struct base_reader reader;
     size_t size = 0;
     if (dev_collect_get(pipeline->options.collect, DEV_SPACE_STATE, STATE_KEY, STATE_KEY_BYTES,
-                        pipeline->input, pipeline->options.input_bytes, &size) != BASE_OK) {
+                        bytes, sizeof(bytes), &size) != BASE_OK) {
         return;
     }
-    base_reader_init(&reader, pipeline->input, size);
+    base_reader_init(&reader, bytes, size);
     uint64_t mark = base_reader_u64(&reader);
     size_t left = base_reader_left(&reader);
     if (reader.status != BASE_OK || left == 0) {
         return; // there were no patterns
     }
-    if (dev_trigger_decode(engine, pipeline->input + (size - left), left) != BASE_OK) {
+    if (dev_trigger_decode(engine, bytes + (size - left), left) != BASE_OK) {
         base_log_debug(pipeline->options.ports.log, "pipeline",
                        "stored trigger state is damaged: dropped");
         return;
@@ -328,31 +365,42 @@ void dev_pipeline_catch_up(struct dev_pipeline *pipeline)
     }
 }
 
-enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t now_us,
-                                      const struct dev_pipeline_task *tasks, uint32_t count)
+static void tasks_take(struct dev_pipeline *pipeline, const struct dev_pipeline_task *tasks,
+                       uint32_t count)
 {
-    if (pipeline->input_used) {
-        return BASE_ERR_BUSY;
-    }
-    struct pipeline_engine *old = pipeline_engine(pipeline);
-    struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
-    pipeline->now_us = now_us;
     pipeline->task_count = 0;
     pipeline->declarations_used = 0;
     for (uint32_t i = 0; i < count; i++) {
         task_take(pipeline, &tasks[i]);
     }
-    engine_make(pipeline, fresh);
+}
+
+enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t now_us,
+                                      const struct dev_pipeline_task *tasks, uint32_t count)
+{
+    struct pipeline_engine *old = pipeline_engine(pipeline);
+    struct pipeline_engine *fresh = &pipeline->engines[1 - pipeline->current];
+    uint64_t mark = 0;
+    pipeline->now_us = now_us;
+    tasks_take(pipeline, tasks, count);
+    BASE_TRY(engine_make(pipeline, fresh, &mark));
+    enum base_status status = capture_make(pipeline);
+    if (status != BASE_OK) {
+        engine_drop(pipeline, fresh);
+        return status;
+    }
+    pipeline->set_mark = mark;
     if (fresh->engine != NULL && old->engine != NULL) {
         dev_trigger_carry(old->engine, fresh->engine);
     } else if (fresh->engine != NULL) {
         state_load(pipeline, fresh->engine); // the first set since boot
     }
+    engine_drop(pipeline, old);
     pipeline->current = 1 - pipeline->current;
     pipeline->trigger_dirty = true;
     pipeline->declared = true;
-    capture_make(pipeline);
     pipeline->stats.tasks = pipeline->task_count;
     pipeline->stats.patterns = fresh->source_count;
+    pipeline->stats.trigger_bytes = fresh->bytes;
     return BASE_OK;
 }

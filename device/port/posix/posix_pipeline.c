@@ -6,6 +6,7 @@
 #include "posix/posix_internal.h"
 #include "posix/posix_kv.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/prng.h"
 #include "wire/manifest.h"
@@ -257,6 +258,7 @@ static enum base_status parts_init(struct posix_pipeline *self)
         .collect = self->collect,
         .features = self->features,
         .recorder = self->recorder,
+        .memory = base_alloc_heap(),
         .ports = {.ctx = self, .start = start_task, .upload = upload, .log = options->log},
     };
     size = dev_pipeline_bytes(&pipeline);
@@ -352,6 +354,7 @@ void posix_pipeline_free(struct posix_pipeline *self)
     posix_tunnel_free(self->transport);
     dev_codec_free(self->codec);
     posix_kv_free(self->kv);
+    dev_pipeline_done(self->pipeline);
     for (size_t i = 0; i < sizeof(self->memory) / sizeof(self->memory[0]); i++) {
         free(self->memory[i]);
     }

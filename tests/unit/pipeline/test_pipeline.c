@@ -3,15 +3,19 @@
 // no start and repeats none that was over.
 #include "test_kit.h"
 
+#include "base/alloc.h"
 #include "mem/mem_kv.h"
+#include "tunnel/tunnel.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/sequence.h"
 #include "wire/event_block.h"
 
-#define MS       UINT64_C(1000)
-#define S        (1000 * MS)
-#define TASK     "shop/page-view"
-#define OTHER    "shop/likes"
-#define SEEN_MAX 512
+#define MS            UINT64_C(1000)
+#define S             (1000 * MS)
+#define TASK          "shop/page-view"
+#define OTHER         "shop/likes"
+#define SEEN_MAX      512
+#define COLLECT_SMALL (24 * 1024)
 
 struct seen_start {
     uint64_t token;
@@ -127,6 +131,8 @@ static void *block(uint32_t index, size_t size)
 
 static enum base_status boot(void)
 {
+    dev_pipeline_done(rig.pipeline);
+    rig.pipeline = NULL;
     for (uint32_t i = 0; i < 4; i++) {
         free(rig.memory[i]);
     }
@@ -142,6 +148,7 @@ static enum base_status boot(void)
     struct dev_pipeline_options options = {.collect = rig.collect,
                                            .features = rig.features,
                                            .recorder = rig.recorder,
+                                           .memory = base_alloc_heap(),
                                            .ports = {.start = start_task, .upload = upload}};
     size = dev_pipeline_bytes(&options);
     assert_int_equal(dev_pipeline_init(block(3, size), size, &options, &rig.pipeline), BASE_OK);
@@ -163,6 +170,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    dev_pipeline_done(rig.pipeline);
     for (uint32_t i = 0; i < 4; i++) {
         free(rig.memory[i]);
     }
@@ -566,8 +574,6 @@ static void test_memory(void **state)
 {
     (void)state;
     static char texts[16 * 7][64];
-    struct declared tasks[1];
-    (void)tasks;
     static uint8_t bytes[DEV_PIPELINE_TASKS_MAX][1024];
     struct dev_pipeline_task many[DEV_PIPELINE_TASKS_MAX];
     uint32_t patterns = 0;
@@ -591,16 +597,31 @@ static void test_memory(void **state)
                      BASE_OK);
     assert_int_equal(stats().tasks, DEV_PIPELINE_TASKS_MAX);
     assert_int_equal(stats().patterns, 100);
+    // The smallest of each: a phone that has little. With the defaults it is more, see
+    // docs/PIPELINE.md.
+    struct dev_recorder_options recorder = {.collect = rig.collect,
+                                            .ring_bytes = DEV_RECORDER_RING_BYTES_MIN};
     struct dev_pipeline_options options = {.collect = rig.collect,
                                            .features = rig.features,
                                            .recorder = rig.recorder,
+                                           .memory = base_alloc_heap(),
+                                           .sequence_bytes = DEV_SEQUENCE_RING_BYTES_MIN,
                                            .ports = {.start = start_task}};
-    struct dev_recorder_options recorder = {.collect = rig.collect};
-    size_t total = dev_collect_bytes() + dev_recorder_bytes(&recorder) + dev_feature_store_bytes() +
-                   dev_pipeline_bytes(&options);
-    print_message("collect %zu, recorder %zu, features %zu, pipeline %zu: %zu bytes\n",
-                  dev_collect_bytes(), dev_recorder_bytes(&recorder), dev_feature_store_bytes(),
-                  dev_pipeline_bytes(&options), total);
+    struct dev_tunnel_config tunnel = {.batch_bytes_max = 8 * 1024, .open_bytes = 2 * 1024};
+    size_t parts[] = {COLLECT_SMALL,
+                      dev_recorder_bytes(&recorder),
+                      dev_feature_store_bytes(),
+                      dev_pipeline_bytes(&options),
+                      stats().trigger_bytes,
+                      dev_tunnel_bytes(&tunnel)};
+    size_t total = 0;
+    for (size_t i = 0; i < TEST_COUNT(parts); i++) {
+        total += parts[i];
+    }
+    print_message("collect %zu, recorder %zu, features %zu, pipeline %zu, 100 patterns %zu, tunnel "
+                  "%zu: %zu bytes\n",
+                  parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], total);
+    assert_true(parts[4] <= 32 * 1024);
     assert_true(total <= 256 * 1024);
 }
 
