@@ -112,6 +112,9 @@ struct gw_ingest {
     struct gw_segment_log *log;
     struct gw_sink_port sink;
     struct gw_tunnel_partials *partials;
+    struct gw_topics *topics;
+    struct gw_dict_shelf *dicts;
+    bool refuse_unknown;
     struct base_clock_port clock;
     const struct base_log *log_port;
     uint32_t credit_bytes;
@@ -154,6 +157,10 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
                                      size_t size);
 enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *payload,
                                     size_t size);
+// session_content.c
+// Decompresses, verifies hash and form, checks records. *out_record: which one is refused.
+enum base_status gw_session_check(struct gw_session *session, const struct wire_tunnel_batch *batch,
+                                  uint32_t *out_record);
 // session_hello.c
 enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *payload,
                                      size_t size);
