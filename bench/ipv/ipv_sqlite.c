@@ -183,38 +183,6 @@ static size_t take(struct peer *peer, const struct dev_event *event, char *json,
     return size;
 }
 
-static bool is_used(struct base_str name)
-{
-    static const char *const names[] = {
-        "category", "shop",     "price_cents", "source",      "query", "app",
-        "net",      "from_spm", "target",      "target_item", "dy",    "depth",
-        "took_ms",  "position", "visible_ms",  "x",           "y"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (base_str_equal(name, base_str_of(names[i]))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Leaves the attributes the feature uses; `app` and the like of ENTER alone.
-static void cut_down(const struct ipv_device *device, struct dev_event *event, uint8_t *buffer)
-{
-    struct dev_event_attr attrs[IPV_ATTRS_MAX];
-    uint32_t count = 0;
-    size_t size = 0;
-    for (uint32_t i = 0; i < device->attr_count; i++) {
-        if (is_used(device->attrs[i].name)) {
-            attrs[count++] = device->attrs[i];
-        }
-    }
-    ipv_need(dev_event_attrs_encode(attrs, count, buffer, DEV_EVENT_ATTRS_BYTES, &size) == BASE_OK,
-             "attributes");
-    event->attrs = buffer;
-    event->attrs_bytes = (uint32_t)size;
-    event->attr_count = count;
-}
-
 static void play(struct peer *peer, const struct ipv_span *span, struct ipv_times *times)
 {
     static struct ipv_device device;
@@ -226,7 +194,7 @@ static void play(struct peer *peer, const struct ipv_span *span, struct ipv_time
         ipv_device_init(&device, span->seed, span->first + i, span->sessions);
         open_db(peer);
         while (ipv_device_next(&device, &event)) {
-            cut_down(&device, &event, attrs);
+            ipv_cut_down(&device, &event, attrs);
             uint64_t start = ipv_now_ns();
             size_t size = take(peer, &event, json, sizeof(json));
             uint64_t took = ipv_now_ns() - start;
@@ -264,6 +232,7 @@ int main(int argc, char **argv)
     play(&peer, &span, &times);
     if (peer.mode != MODE_FEATURES) {
         ipv_times_print(&times);
+        (void)fputc('\n', stdout);
     }
     return fflush(stdout) == 0 ? 0 : 1;
 }

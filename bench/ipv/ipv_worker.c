@@ -125,6 +125,7 @@ static void core_time(const struct ipv_span *span)
         }
     }
     ipv_times_print(&times);
+    (void)fputc('\n', stdout);
 }
 
 int main(int argc, char **argv)

@@ -87,5 +87,36 @@ void ipv_times_print(struct ipv_times *times)
     samples_print("visit", &times->visit);
     samples_print("exit", &times->exit);
     samples_print("event", &times->event);
-    (void)printf("}\n");
+    (void)printf("}");
+}
+
+static bool is_used(struct base_str name)
+{
+    static const char *const names[] = {
+        "category", "shop",     "price_cents", "source",      "query", "app",
+        "net",      "from_spm", "target",      "target_item", "dy",    "depth",
+        "took_ms",  "position", "visible_ms",  "x",           "y"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (base_str_equal(name, base_str_of(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ipv_cut_down(const struct ipv_device *device, struct dev_event *event, uint8_t *buffer)
+{
+    struct dev_event_attr attrs[IPV_ATTRS_MAX];
+    uint32_t count = 0;
+    size_t size = 0;
+    for (uint32_t i = 0; i < device->attr_count; i++) {
+        if (is_used(device->attrs[i].name)) {
+            attrs[count++] = device->attrs[i];
+        }
+    }
+    ipv_need(dev_event_attrs_encode(attrs, count, buffer, DEV_EVENT_ATTRS_BYTES, &size) == BASE_OK,
+             "attributes");
+    event->attrs = buffer;
+    event->attrs_bytes = (uint32_t)size;
+    event->attr_count = count;
 }

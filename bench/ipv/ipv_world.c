@@ -349,10 +349,11 @@ static void session_first(struct ipv_device *device, struct dev_event *out)
     session_begin(device);
     device->sessions_left--;
     if (one_in(device, ODDS_ORPHAN)) {
-        struct ipv_page ghost = {.is_detail = true, .instance = ++device->instances};
-        item_draw(device, ghost.item);
-        page_fill(device, &ghost, NULL);
-        emit(device, &ghost, DEV_EVENT_EXIT, "", out);
+        struct ipv_page *ghost = &device->pages[0]; // not open, but the event's texts lie there
+        *ghost = (struct ipv_page){.is_detail = true, .instance = ++device->instances};
+        item_draw(device, ghost->item);
+        page_fill(device, ghost, NULL);
+        emit(device, ghost, DEV_EVENT_EXIT, "", out);
         return;
     }
     emit_enter(device, page_push(device, false, NULL), out);

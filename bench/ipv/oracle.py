@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The item-page-view features computed again, as a batch job in the cloud would: from raw logs.
 
-    oracle.py --worker PROGRAM --seed N [--first N] --devices N [--sessions N] [--by features|vm|...]
+    oracle.py --worker PROGRAM --seed N [--first N] --devices N [--sessions N] [--jobs N] [--task PROGRAM FOLDER]
 
 Reads the log `PROGRAM log` writes (JSON lines in disorder, some of them twice), restores each device's order, finds the
 page visits by itself, computes their features, and compares each with what `PROGRAM features` computed on the device
@@ -11,6 +11,7 @@ anything differs.
 import argparse
 import collections
 import json
+import multiprocessing
 import subprocess
 import sys
 import time
@@ -200,10 +201,11 @@ def difference(feature, expected):
             if feature.get(key) != expected.get(key)}
 
 
-def compare(worker, span, by, report=5):
-    """Runs both sides. (batch, features of the device, differing, bytes of features)"""
+def compare(worker, span, device=None, report=5):
+    """Runs both sides; `device`: words before and behind the span. (batch, features, differing, bytes of features)"""
+    before, behind = device or ([worker, "features"], [])
     log = subprocess.Popen([worker, "log", *span], stdout=subprocess.PIPE, bufsize=1 << 20)
-    device_side = subprocess.Popen([worker, by, *span], stdout=subprocess.PIPE, bufsize=1 << 20)
+    device_side = subprocess.Popen([*before, *span, *behind], stdout=subprocess.PIPE, bufsize=1 << 20)
     batch = Batch()
     theirs = differing = feature_bytes = 0
     for lines, features in zip(partitions(log.stdout), partitions(device_side.stdout), strict=True):
@@ -221,27 +223,49 @@ def compare(worker, span, by, report=5):
         differing += len(rows)
         if rows and differing <= report + len(rows):
             print(f"oracle: the device did not give {list(rows)[:3]}", file=sys.stderr)
+    log.stdout.close()
+    device_side.stdout.close()
     if log.wait() != 0 or device_side.wait() != 0:
         raise SystemExit("oracle: the worker failed")
     return batch, theirs, differing, feature_bytes
 
 
+def share(arguments):
+    """One job's devices; plain numbers, for another process."""
+    worker, device, seed, first, devices, sessions = arguments
+    span = [str(value) for value in (seed, first, devices, sessions)]
+    batch, theirs, differing, feature_bytes = compare(worker, span, device)
+    return {"visits": batch.visits, "features": theirs, "differing": differing, "log_lines": batch.lines,
+            "events_of_visits": batch.events, "raw_bytes": batch.raw_bytes, "feature_bytes": feature_bytes}
+
+
+def run(worker, device, seed, first, devices, sessions, jobs=1):
+    """Both sides over `devices` devices, in `jobs` processes; the sums."""
+    start = time.monotonic()
+    step = -(-devices // jobs)
+    shares = [(worker, device, seed, first + at, min(step, devices - at), sessions) for at in range(0, devices, step)]
+    if len(shares) == 1:
+        parts = [share(shares[0])]
+    else:
+        with multiprocessing.Pool(len(shares)) as pool:
+            parts = pool.map(share, shares)
+    total = {name: sum(part[name] for part in parts) for name in parts[0]}
+    return {"seed": seed, "first": first, "devices": devices, "sessions": sessions, **total,
+            "seconds": round(time.monotonic() - start, 1)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker", required=True)
-    parser.add_argument("--by", default="features", help="the worker's command that computes features")
-    for name, default in (("seed", None), ("first", 0), ("devices", None), ("sessions", 40)):
+    parser.add_argument("--task", nargs=2, metavar=("PROGRAM", "FOLDER"),
+                        help="features of the task in FOLDER, run by ipv_vm, instead of the device core's")
+    for name, default in (("seed", None), ("first", 0), ("devices", None), ("sessions", 40), ("jobs", 1)):
         parser.add_argument(f"--{name}", type=int, default=default, required=default is None)
     args = parser.parse_args()
-    start = time.monotonic()
-    span = [str(value) for value in (args.seed, args.first, args.devices, args.sessions)]
-    batch, theirs, differing, feature_bytes = compare(args.worker, span, args.by)
-    print(json.dumps({
-        "seed": args.seed, "first": args.first, "devices": args.devices, "sessions": args.sessions, "by": args.by,
-        "visits": batch.visits, "features": theirs, "differing": differing, "log_lines": batch.lines,
-        "events_of_visits": batch.events, "raw_bytes": batch.raw_bytes, "feature_bytes": feature_bytes,
-        "seconds": round(time.monotonic() - start, 1)}))
-    sys.exit(1 if differing or theirs == 0 else 0)
+    device = ([args.task[0], "features"], [args.task[1]]) if args.task else None
+    total = run(args.worker, device, args.seed, args.first, args.devices, args.sessions, args.jobs)
+    print(json.dumps(total))
+    sys.exit(1 if total["differing"] or total["features"] == 0 else 0)
 
 
 if __name__ == "__main__":

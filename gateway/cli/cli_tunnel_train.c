@@ -1,14 +1,16 @@
 // Command `walle tunnel train`: a dictionary out of records the tunnel brought. One thread.
 //
-// Samples are lines: a line of `walle tunnel export` stands for its record, any other line for
-// itself. When there are more than are wanted, an even choice of them is kept (a reservoir with a
-// fixed seed: the same lines make the same dictionary). A tenth is held out to say what the
-// dictionary is worth on records it has not seen.
+// Samples are lines: a line of `walle tunnel export` stands for its record, as a batch of its own
+// as it travels; any other line for itself. When there are more than are wanted, an even choice of
+// them is kept (a reservoir with a fixed seed: the same lines make the same dictionary). A tenth is
+// held out to say what the dictionary is worth on records it has not seen.
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/dict_train.h"
+#include "base/hash.h"
 #include "base/prng.h"
+#include "wire/batch.h"
 #include "wire/tunnel_dict.h"
 
 #include <dirent.h>
@@ -28,6 +30,7 @@
 struct sample {
     uint8_t *bytes;
     size_t size;
+    bool held; // not learnt from
 };
 
 struct gather {
@@ -52,7 +55,8 @@ static void gather_done(struct gather *gather)
 }
 
 // Takes a place free of charge while there is room, then that of another with falling odds.
-static enum base_status sample_add(struct gather *gather, const void *bytes, size_t size)
+static enum base_status sample_add(struct gather *gather, uint64_t owner, const void *bytes,
+                                   size_t size)
 {
     if (size == 0 || size > SAMPLE_MAX) {
         return BASE_OK;
@@ -66,7 +70,7 @@ static enum base_status sample_add(struct gather *gather, const void *bytes, siz
         }
         gather->total -= gather->samples[place].size;
         free(gather->samples[place].bytes);
-        gather->samples[place] = (struct sample){NULL, 0};
+        gather->samples[place] = (struct sample){0};
     } else {
         gather->count++;
     }
@@ -75,9 +79,32 @@ static enum base_status sample_add(struct gather *gather, const void *bytes, siz
         return BASE_ERR_NOMEM;
     }
     memcpy(copy, bytes, size);
-    gather->samples[place] = (struct sample){copy, size};
+    gather->samples[place] = (struct sample){copy, size, owner % HELD_OUT == HELD_OUT - 1};
     gather->total += size;
     return BASE_OK;
+}
+
+static enum base_status record_add(struct gather *gather, const json_t *line, const char *task,
+                                   const json_t *record, uint64_t owner)
+{
+    uint8_t batch[SAMPLE_MAX];
+    size_t size = 0;
+    const char *upload = json_string_value(json_object_get(line, "upload"));
+    json_int_t schema = json_integer_value(json_object_get(line, "schema"));
+    char *text = json_dumps(record, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    struct wire_topic topic = {base_str_of(task), base_str_of(upload != NULL ? upload : "events"),
+                               schema > 0 && schema <= UINT16_MAX ? (uint16_t)schema : 1};
+    struct wire_record out = {.format = WIRE_RECORD_JSON,
+                              .wall_ms = 1,
+                              .bytes = (const uint8_t *)text,
+                              .size = (uint32_t)strlen(text)};
+    enum base_status status = wire_batch_encode(&topic, 1, &out, 1, batch, sizeof(batch), &size);
+    free(text);
+    // What is too large for a sample, or no record, teaches nothing.
+    return status == BASE_OK ? sample_add(gather, owner, batch, size) : BASE_OK;
 }
 
 // A line of an export is an object with "task" and "record".
@@ -87,15 +114,15 @@ static enum base_status line_add(struct gather *gather, size_t size)
     json_t *root = json_loadb(gather->line, size, JSON_ALLOW_NUL, NULL);
     const char *task = json_string_value(json_object_get(root, "task"));
     json_t *record = json_object_get(root, "record");
+    const char *device = json_string_value(json_object_get(root, "device"));
+    uint64_t owner = device != NULL ? base_hash64(device, strlen(device)) : gather->lines;
     enum base_status status = BASE_OK;
     if (gather->task != NULL && (task == NULL || strcmp(task, gather->task) != 0)) {
         status = BASE_OK; // another task's
     } else if (task == NULL || record == NULL) {
-        status = sample_add(gather, gather->line, size);
+        status = sample_add(gather, owner, gather->line, size);
     } else {
-        char *text = json_dumps(record, JSON_COMPACT | JSON_ENCODE_ANY);
-        status = text != NULL ? sample_add(gather, text, strlen(text)) : BASE_ERR_NOMEM;
-        free(text);
+        status = record_add(gather, root, task, record, owner);
     }
     json_decref(root);
     return status;
@@ -189,7 +216,7 @@ static enum base_status lay_out(const struct gather *gather, struct dict_samples
     for (int held = 0; held < 2; held++) {
         for (uint32_t i = 0; i < gather->count; i++) {
             const struct sample *sample = &gather->samples[i];
-            if ((i % HELD_OUT == HELD_OUT - 1) != (held == 1)) {
+            if (sample->held != (held == 1)) {
                 continue;
             }
             memcpy(samples.bytes + samples.total, sample->bytes, sample->size);

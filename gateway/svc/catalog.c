@@ -598,10 +598,10 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
         status = check_exclusive(core, wish, manifest, view, error);
     }
     if (status == BASE_OK) {
-        status = publish(core, &wish->manifest, manifest);
+        status = gw_tunnel_dicts_learn(core, manifest, error);
     }
     if (status == BASE_OK) {
-        status = gw_tunnel_dicts_learn(core, manifest, error);
+        status = publish(core, &wish->manifest, manifest);
     }
     free(manifest);
     BASE_TRY(status);

@@ -4,16 +4,19 @@
 //
 // Threads. A `gw_ingest` is the process's. A `gw_ingest_worker` belongs to one worker thread and
 // owns the sessions of its streams; nothing it does blocks. The sink has a writer thread, which
-// writes and syncs batches in groups and posts the outcome back to the worker they came from.
+// writes and syncs batches in groups and calls them back; the outcome reaches the session's worker
+// by message. A keeper thread writes checkpoints and lets old segments go.
 //
-// Exactness. Per device and class there is one gw_mark (epoch, high water, bitmap, chain): 24
-// bytes. A batch is written at most once: while it is on its way to disk it is marked as under way,
-// also when the same device comes back on another worker. Marks are part of what the sink's
-// segments say, so after a crash they are rebuilt from the last checkpoint and the segments behind
-// it: what was acknowledged is there, what was not may be sent again.
+// Exactness. Per device, class and epoch there is one mark (tunnel/marks.h): 24 bytes. Batches of a
+// class are taken in order, by one session at a time: the newest that said HELLO. A session is
+// welcomed when nothing of its classes is on its way to disk, so WELCOME tells all there is. A
+// batch is therefore written at most once, and what is acknowledged was shown by this very device
+// (tunnel/mark_lane.h says what a fork is and when it is found). Marks are part of what the
+// segments say: after a crash they are rebuilt from the last checkpoint and the segments behind it.
 //
-// Devices that reuse numbers (restored backup, clone) are answered FORK. Epochs of a device that
-// were in use before keep their marks (in the store), so two clones that alternate stay exact.
+// What a session bounds: bytes by credit, batches by a rate, memory by a process-wide sum beyond
+// which no credit is given and then streams are sent away (DRAIN), decompression by the declared
+// size, which must be the zstd frame's own and at most WIRE_TUNNEL_RAW_MAX.
 #ifndef GW_INGEST_H
 #define GW_INGEST_H
 
@@ -21,51 +24,45 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/core.h"
+#include "tunnel/segment_log.h"
+#include "tunnel/dict_shelf.h"
+#include "tunnel/sink.h"
+#include "tunnel/topics.h"
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
+
+#define GW_INGEST_CREDIT_BYTES   (256u * 1024)
+#define GW_INGEST_CREDIT_RECORDS (4u * WIRE_TUNNEL_RECORDS_MAX)
+#define GW_INGEST_MEMORY_BYTES   (UINT64_C(256) << 20)
+#define GW_INGEST_RATE           200u               // batches a second and stream
+#define GW_INGEST_INPUT_MAX      (2u * 1024 * 1024) // bytes of a session that wait to be looked at
+#define GW_INGEST_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
+#define GW_INGEST_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
+#define GW_INGEST_AWAY_SPREAD_MS 4000u
+#define GW_INGEST_STRIKES_MAX    64u // batches refused in a stream, then it ends
 
 struct gw_ingest;
 struct gw_ingest_worker;
 struct gw_session; // of one tunnel stream
 
-// ---- Sink: where batches end. The segment log (tunnel/segment_log.h) is the embedded one.
-
-struct gw_sink_batch {
-    struct gw_sink_batch *next; // the sink's while it holds it
-    uint64_t device;
-    uint64_t received_ms; // wall clock of the gateway
-    uint64_t device_ms;   // the device's at HELLO
-    bool is_loss;
-    struct wire_tunnel_loss_frame loss;
-    struct wire_tunnel_batch
-        batch; // `bytes` and part_bytes: the whole payload as sent, owned by the batch
-    uint32_t tenant;
-    void (*done)(struct gw_sink_batch *self,
-                 enum base_status status); // on the sink's thread; OK: durable
-};
-
-struct gw_sink_port {
-    void *ctx;
-    // Takes the batch; `done` is called exactly once, later, in the order of submission per device.
-    // BUSY: full, not taken.
-    enum base_status (*submit)(void *ctx, struct gw_sink_batch *batch);
-};
-
 // ---- Life
 
 struct gw_ingest_options {
-    const char *dir;          // DATA/tunnel: segments and checkpoint
-    uint32_t commit_delay_us; // how long a group gathers; 0: takes 1,000, at most 5,000
+    const char *dir;          // DATA/tunnel: segments and checkpoint. NULL: `sink` is used
+    struct gw_sink_port sink; // in place of the segment log, when dir is NULL; must outlive this
+    uint32_t commit_delay_us; // how long a crowd gathers; 0: takes 1,000, at most 5,000
     uint64_t segment_bytes;   // 0 takes 64 MiB
     uint64_t retain_bytes;    // oldest segments go beyond; 0: keep all
     uint32_t credit_bytes;    // per class and stream; 0 takes 256 KiB
     uint64_t memory_bytes;    // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
     uint32_t device_batches_per_s; // above: THROTTLE; 0 takes 200
+    bool refuse_unknown;           // uploads that no task declared are rejected
+    struct gw_dict_port dicts;     // `load` NULL: there are none
     struct base_clock_port clock;
     const struct base_log *log;
 };
 
-// Opens the sink, rebuilds the marks, starts the writer. On failure `error` says what and where.
+// Opens the sink, rebuilds the marks, starts the threads. On failure `error` says what and where.
 BASE_NODISCARD enum base_status gw_ingest_new(const struct gw_ingest_options *options,
                                               struct gw_ingest **out, struct base_error *error);
 void gw_ingest_free(struct gw_ingest *ingest); // workers must be gone. Accepts NULL
@@ -78,16 +75,23 @@ BASE_NODISCARD enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, v
 void gw_ingest_worker_free(
     struct gw_ingest_worker *worker); // no session open; messages may be pending
 
+// What a task's version declares to upload (wire/declaration.h); from now on its records are
+// checked against it. Any thread. As gw_topics_declare.
+BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
+                                                  const struct wire_topic *topic, uint8_t class_id,
+                                                  struct base_str schema, struct base_error *error);
+
 // ---- Streams
 
 // The transport's side of a session. `write` takes all the bytes (copied or queued) or, when it
 // already holds more than it wants for a peer that does not read, returns false: the session is
-// then closed by the ingest.
+// then ended by the ingest.
 struct gw_session_port {
     void *ctx; // the transport's stream
     bool (*write)(void *ctx, const uint8_t *bytes, size_t size);
-    void (*end)(void *ctx,
-                bool reset); // finish the response after what is written; later than the call
+    // Finish the response after what is written, later than the call. The transport then closes the
+    // session with gw_session_close, as for every stream; until then what it receives is dropped.
+    void (*end)(void *ctx, bool reset);
 };
 
 // After the core accepted the exchange (GW_REPLY_DUPLEX): who the device is was checked there.
@@ -102,11 +106,57 @@ BASE_NODISCARD enum base_status gw_session_receive(struct gw_session *session, c
 // The stream is gone, or the request body ended. Batches under way still become durable. Accepts
 // NULL.
 void gw_session_close(struct gw_session *session);
-// Tells every session of the worker to come back later (DRAIN).
+// Tells every session of the worker to come back later (DRAIN), and ends them.
 void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
                             uint32_t spread_ms);
 // Acknowledgements gather while input is handled; the transport calls this at the end of every
 // event of its loop.
 void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
+
+// ---- Introspection
+
+// X(name, help): counters of all workers
+#define GW_INGEST_COUNTERS(X)                                                                      \
+    X(sessions_total, "Tunnel streams that said HELLO.")                                           \
+    X(batches_total, "Batches handed to the sink.")                                                \
+    X(records_total, "Records in them.")                                                           \
+    X(bytes_total, "Bytes of them, as sent.")                                                      \
+    X(raw_bytes_total, "Bytes of them, uncompressed.")                                             \
+    X(losses_total, "LOSS frames handed to the sink.")                                             \
+    X(lost_records_total, "Records declared lost in them.")                                        \
+    X(known_total, "Batches that were there already.")                                             \
+    X(gaps_total, "Batches behind a refused one.")                                                 \
+    X(forks_total, "Forks answered.")                                                              \
+    X(rejects_total, "Batches refused for their content.")                                         \
+    X(needfulls_total, "Batches whose dictionary is not known.")                                   \
+    X(throttles_total, "THROTTLE frames sent.")                                                    \
+    X(sent_away_total, "Streams told to come back later.")                                         \
+    X(superseded_total, "Streams ended by a newer one of the device.")                             \
+    X(violations_total, "Streams reset because the peer broke the protocol.")                      \
+    X(schema_rejects_total, "Records that no schema allows, or that no task declared.")            \
+    X(resumed_total, "Batches resumed within their chunks.")
+
+struct gw_ingest_stats {
+#define GW_INGEST_FIELD(name, help) uint64_t name;
+    GW_INGEST_COUNTERS(GW_INGEST_FIELD)
+#undef GW_INGEST_FIELD
+    uint64_t sessions;     // open
+    uint64_t memory_bytes; // of batches and input
+    uint64_t marks;        // devices, classes and their newest epoch
+    uint64_t asides;       // older epochs
+    uint64_t mark_bytes;
+    uint64_t failed; // batches the sink gave back
+    struct gw_segment_stats segments;
+};
+void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out); // any thread
+// The log, for readers. NULL: another sink.
+struct gw_segment_log *gw_ingest_log(struct gw_ingest *ingest);
+struct gw_topics *gw_ingest_topics(struct gw_ingest *ingest);
+// A dictionary, for readers of the log. NULL: not at hand; ask again in a while.
+const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id);
+// What is durable of an epoch. False: nothing. Any thread.
+bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,
+                          uint32_t epoch, uint64_t *out_high_water, uint64_t *out_hash);
+bool gw_ingest_validate(struct gw_ingest *ingest); // any thread, slow
 
 #endif

@@ -3,8 +3,10 @@
 
 WALLE_IPV_VISITS asks for more visits than the default 2,000 (bench/ipv/oracle.py does a million).
 """
+import json
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -25,7 +27,7 @@ def span(seed, visits):
 class Features(unittest.TestCase):
     def test_equal_to_the_batch(self):
         wanted = int(os.environ.get("WALLE_IPV_VISITS", "2000"))
-        batch, given, differing, feature_bytes = oracle.compare(WORKER, span(20, wanted), "features")
+        batch, given, differing, feature_bytes = oracle.compare(WORKER, span(20, wanted))
         print(f"seed 20: {batch.visits} visits, {batch.events / batch.visits:.2f} events and "
               f"{batch.raw_bytes / batch.visits:.0f} bytes each, features of {feature_bytes / given:.0f} bytes")
         self.assertEqual(differing, 0)
@@ -36,6 +38,25 @@ class Features(unittest.TestCase):
         self.assertAlmostEqual(batch.raw_bytes / batch.visits, 21200, delta=1200)
         self.assertAlmostEqual(feature_bytes / given, 1300, delta=80)
 
+    def test_the_task_gives_the_same(self):
+        task = ([os.path.join(BIN, "ipv_vm"), "features"], [os.path.join(SOURCE, "conf", "tasks", "ipv_events")])
+        batch, given, differing, _ = oracle.compare(WORKER, span(22, 400), task)
+        self.assertEqual((differing, batch.visits), (0, given))
+        self.assertGreater(given, 300)
+
+    def test_the_encoding(self):
+        script = os.path.join(SOURCE, "bench", "models", "ipv_gru.py")
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "ipv_gru.onnx")
+            subprocess.run([sys.executable, script, model], check=True)
+            encoder = [os.path.join(BIN, "ipv_encoder"), "pairs", model]
+            pairs = subprocess.run([*encoder, *span(23, 150)], check=True, stdout=subprocess.PIPE).stdout
+            checked = subprocess.run([sys.executable, script, "--check"], input=pairs, stdout=subprocess.PIPE)
+        found = json.loads(checked.stdout)
+        print(found)
+        self.assertEqual(checked.returncode, 0, found)
+        self.assertGreater(found["encodings"], 100)
+
     def test_a_wrong_feature_is_seen(self):
         with tempfile.TemporaryDirectory() as folder:
             liar = os.path.join(folder, "liar")
@@ -43,7 +64,7 @@ class Features(unittest.TestCase):
                 file.write(f'#!/bin/sh\n"{os.path.abspath(WORKER)}" "$@" | if [ "$1" = log ]; then cat; '
                            'else sed \'7s/"turns":/"turns":9/; 9d\'; fi\n')
             os.chmod(liar, stat.S_IRWXU)
-            _, given, differing, _ = oracle.compare(liar, span(21, 200), "features", report=0)
+            _, given, differing, _ = oracle.compare(liar, span(21, 200), report=0)
         self.assertEqual(differing, 2, "one changed, one left out")
         self.assertGreater(given, 100)
 

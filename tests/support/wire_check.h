@@ -8,6 +8,7 @@
 #include "wire/attrs.h"
 #include "wire/declaration.h"
 #include "wire/enrolment.h"
+#include "wire/event_block.h"
 #include "wire/manifest.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
@@ -266,6 +267,50 @@ static inline enum base_status wire_check_report(const uint8_t *bytes, size_t si
     size_t again_size = 0;
     base_check(wire_report_encode(&report, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+// What is accepted encodes to a block that says the same. Not the same bytes: a foreign writer may
+// order its tables otherwise.
+static inline enum base_status wire_check_event_block(const uint8_t *bytes, size_t size)
+{
+    static struct wire_event_block block;
+    static struct wire_event events[WIRE_EVENT_BLOCK_EVENTS_MAX];
+    static uint8_t attrs[WIRE_EVENT_BLOCK_EVENTS_MAX][WIRE_EVENT_ATTRS_BYTES];
+    static uint8_t again[WIRE_EVENT_BLOCK_BYTES_MAX];
+    struct wire_event event;
+    enum base_status status = wire_event_block_parse(bytes, size, &block);
+    if (status != BASE_OK) {
+        base_check(!wire_event_block_next(&block, &event));
+        return status;
+    }
+    uint32_t count = 0;
+    while (wire_event_block_next(&block, &event)) {
+        base_check(count < WIRE_EVENT_BLOCK_EVENTS_MAX);
+        memcpy(attrs[count], event.attrs, event.attrs_bytes);
+        event.attrs = attrs[count];
+        events[count++] = event;
+    }
+    base_check(count == block.count);
+    struct wire_event_block_head head;
+    base_check(wire_event_block_head(bytes, size, &head) == BASE_OK);
+    base_check(head.count == count);
+    base_check(head.first_seq == events[0].seq);
+    base_check(head.wall_ms == events[0].wall_ms);
+    size_t again_size = 0;
+    status = wire_event_block_encode(events, count, block.boot, again, sizeof(again), &again_size);
+    base_check(status == BASE_OK);
+    base_check(wire_event_block_parse(again, again_size, &block) == BASE_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        base_check(wire_event_block_next(&block, &event));
+        base_check(event.seq == events[i].seq);
+        base_check(event.wall_ms == events[i].wall_ms);
+        base_check(event.mono_us == events[i].mono_us);
+        base_check(event.visit == events[i].visit);
+        base_check(base_str_equal(event.page, events[i].page));
+        base_check(event.attrs_bytes == events[i].attrs_bytes);
+        wire_check_same(event.attrs, event.attrs_bytes, events[i].attrs, events[i].attrs_bytes);
+    }
     return BASE_OK;
 }
 

@@ -43,7 +43,7 @@ struct posix_storage {
     MDB_dbi state_dbi;
 };
 
-static enum base_status status_of_errno(int error)
+enum base_status posix_status_of_errno(int error)
 {
     switch (error) {
     case ENOENT:
@@ -58,7 +58,7 @@ static enum base_status status_of_errno(int error)
     }
 }
 
-static enum base_status status_of_mdb(int result)
+enum base_status posix_status_of_mdb(int result)
 {
     switch (result) {
     case MDB_SUCCESS:
@@ -73,7 +73,7 @@ static enum base_status status_of_mdb(int result)
     case MDB_VERSION_MISMATCH:
         return BASE_ERR_CORRUPT;
     default:
-        return status_of_errno(result);
+        return posix_status_of_errno(result);
     }
 }
 
@@ -85,8 +85,8 @@ static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, siz
     MDB_txn *txn = NULL;
     MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
     MDB_val value = {0, NULL};
-    BASE_TRY(status_of_mdb(mdb_txn_begin(storage->state, NULL, MDB_RDONLY, &txn)));
-    enum base_status status = status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
+    BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, MDB_RDONLY, &txn)));
+    enum base_status status = posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
     if (status == BASE_OK && value.mv_size > capacity) {
         status = BASE_ERR_TOO_LARGE;
     }
@@ -104,30 +104,32 @@ static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
     MDB_txn *txn = NULL;
     MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
     MDB_val value = {size, (void *)(uintptr_t)bytes}; // only read
-    BASE_TRY(status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn)));
-    enum base_status status = status_of_mdb(mdb_put(txn, storage->state_dbi, &key, &value, 0));
+    BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn)));
+    enum base_status status =
+        posix_status_of_mdb(mdb_put(txn, storage->state_dbi, &key, &value, 0));
     if (status != BASE_OK) {
         mdb_txn_abort(txn);
         return status;
     }
-    return status_of_mdb(mdb_txn_commit(txn));
+    return posix_status_of_mdb(mdb_txn_commit(txn));
 }
 
 static enum base_status state_open_once(struct posix_storage *storage, const char *path)
 {
     MDB_txn *txn = NULL;
-    BASE_TRY(status_of_mdb(mdb_env_create(&storage->state)));
-    enum base_status status = status_of_mdb(mdb_env_set_mapsize(storage->state, STATE_MAP_BYTES));
+    BASE_TRY(posix_status_of_mdb(mdb_env_create(&storage->state)));
+    enum base_status status =
+        posix_status_of_mdb(mdb_env_set_mapsize(storage->state, STATE_MAP_BYTES));
     if (status == BASE_OK) {
-        status = status_of_mdb(mdb_env_open(storage->state, path, 0, BLOB_MODE));
+        status = posix_status_of_mdb(mdb_env_open(storage->state, path, 0, BLOB_MODE));
     }
     if (status == BASE_OK) {
-        status = status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn));
+        status = posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn));
     }
     if (status == BASE_OK) {
-        status = status_of_mdb(mdb_dbi_open(txn, NULL, 0, &storage->state_dbi));
+        status = posix_status_of_mdb(mdb_dbi_open(txn, NULL, 0, &storage->state_dbi));
         if (status == BASE_OK) {
-            status = status_of_mdb(mdb_txn_commit(txn));
+            status = posix_status_of_mdb(mdb_txn_commit(txn));
         } else {
             mdb_txn_abort(txn);
         }
@@ -147,7 +149,7 @@ static enum base_status state_open(struct posix_storage *storage, const char *di
         return BASE_ERR_TOO_LARGE;
     }
     if (mkdirat(storage->dir, "state", DIR_MODE) != 0 && errno != EEXIST) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     enum base_status status = state_open_once(storage, path);
     if (status != BASE_ERR_CORRUPT) {
@@ -159,7 +161,7 @@ static enum base_status state_open(struct posix_storage *storage, const char *di
     (void)unlinkat(storage->dir, "state.damaged", AT_REMOVEDIR);
     if (renameat(storage->dir, "state", storage->dir, "state.damaged") != 0 ||
         mkdirat(storage->dir, "state", DIR_MODE) != 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     return state_open_once(storage, path);
 }
@@ -193,7 +195,7 @@ static enum base_status blob_stat(void *ctx, const struct wire_sha256 *name, uin
     struct stat info;
     bool sealed = fstatat(storage->blobs, hex_of(name, hex), &info, 0) == 0;
     if (!sealed && fstatat(storage->partial, hex, &info, 0) != 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     *out_bytes = (uint64_t)info.st_size;
     *out_sealed = sealed;
@@ -211,7 +213,7 @@ static enum base_status writing_open(struct posix_storage *storage, const struct
     storage->writing = openat(storage->partial, hex_of(name, hex),
                               O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, BLOB_MODE);
     if (storage->writing < 0 || fstat(storage->writing, &info) != 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     storage->writing_name = *name;
     storage->writing_bytes = (uint64_t)info.st_size;
@@ -233,7 +235,7 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
             continue;
         }
         if (step <= 0) {
-            enum base_status status = step < 0 ? status_of_errno(errno) : BASE_ERR_FULL;
+            enum base_status status = step < 0 ? posix_status_of_errno(errno) : BASE_ERR_FULL;
             writing_close(storage); // its size is looked up again next time
             return status;
         }
@@ -249,12 +251,12 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     char hex[WIRE_SHA256_HEX + 1];
     BASE_TRY(writing_open(storage, name));
     if (fsync(storage->writing) != 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     writing_close(storage);
     hex_of(name, hex);
     if (renameat(storage->partial, hex, storage->blobs, hex) != 0 || fsync(storage->blobs) != 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     return BASE_OK;
 }
@@ -283,15 +285,15 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
         fd = openat(storage->partial, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     }
     if (fd < 0) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     const uint8_t *bytes = empty;
     size_t size = 0;
-    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : status_of_errno(errno);
+    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
     if (status == BASE_OK && info.st_size > 0) {
         size = (size_t)info.st_size;
         void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        status = mapped != MAP_FAILED ? BASE_OK : status_of_errno(errno);
+        status = mapped != MAP_FAILED ? BASE_OK : posix_status_of_errno(errno);
         bytes = mapped;
     }
     (void)close(fd);
@@ -335,7 +337,7 @@ static enum base_status blob_delete(void *ctx, const struct wire_sha256 *name)
     }
     bool sealed = unlinkat(storage->blobs, hex, 0) == 0;
     bool partial = unlinkat(storage->partial, hex, 0) == 0;
-    return sealed || partial ? BASE_OK : status_of_errno(errno);
+    return sealed || partial ? BASE_OK : posix_status_of_errno(errno);
 }
 
 static enum base_status folder_each(int folder,
@@ -345,7 +347,7 @@ static enum base_status folder_each(int folder,
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
-        enum base_status status = status_of_errno(errno);
+        enum base_status status = posix_status_of_errno(errno);
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -375,10 +377,10 @@ static enum base_status blob_each(void *ctx,
 static enum base_status folder_open(int parent, const char *name, int *out_fd)
 {
     if (mkdirat(parent, name, DIR_MODE) != 0 && errno != EEXIST) {
-        return status_of_errno(errno);
+        return posix_status_of_errno(errno);
     }
     *out_fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *out_fd >= 0 ? BASE_OK : status_of_errno(errno);
+    return *out_fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
 }
 
 static enum base_status storage_open(struct posix_storage *storage, const char *dir,
@@ -391,7 +393,7 @@ static enum base_status storage_open(struct posix_storage *storage, const char *
     }
     storage->lock = openat(storage->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC, BLOB_MODE);
     if (storage->lock < 0) {
-        return base_error_set(error, status_of_errno(errno), "%s/lock: cannot open", dir);
+        return base_error_set(error, posix_status_of_errno(errno), "%s/lock: cannot open", dir);
     }
     if (flock(storage->lock, LOCK_EX | LOCK_NB) != 0) {
         return base_error_set(error, BASE_ERR_BUSY, "%s: another process uses this folder", dir);

@@ -5,6 +5,7 @@
 // "```vectors NAME" hold rows, and limits are table rows of a name and a number.
 #include "test_kit.h"
 #include "wire_check.h"
+#include "wire/tunnel_dict.h"
 
 #include "policy/bucket.h"
 
@@ -521,70 +522,113 @@ static void vectors_are_the_code(void **state)
     assert_int_equal(rows, 8);
 }
 
-static void limits_are_the_code(void **state)
+static void event_block_is_what_the_codec_writes(void **state)
 {
     (void)state;
+    static const uint8_t attrs[] = {3, 'p', 'o', 's', 1, 6, 2, 'o', 'k', 3, 1};
+    const struct wire_event events[] = {
+        {.seq = 7,
+         .wall_ms = 1000,
+         .mono_us = 500,
+         .visit = 2,
+         .kind = 1,
+         .page = BASE_STR("home")},
+        {.seq = 9,
+         .wall_ms = 1250,
+         .mono_us = 600,
+         .visit = 2,
+         .instance = 1,
+         .kind = 4,
+         .page = BASE_STR("home"),
+         .item = BASE_STR("buy"),
+         .attrs = attrs,
+         .attrs_bytes = sizeof(attrs),
+         .attr_count = 2},
+    };
+    uint8_t bytes[BLOCK_MAX];
+    size_t size = 0;
+    assert_int_equal(
+        wire_event_block_encode(events, TEST_COUNT(events), 5, bytes, BLOCK_MAX, &size), BASE_OK);
+    expect("event-block", bytes, size);
+    assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
+}
+
 #define LIMIT(name)                                                                                \
     {                                                                                              \
 #name, name                                                                                \
     }
-    static const struct {
-        const char *name;
-        uint64_t value;
-    } limits[] = {
-        LIMIT(WIRE_SHADOW_PERCENT_MIN),
-        LIMIT(WIRE_SHADOW_PERCENT_MAX),
-        LIMIT(WIRE_ATTRS_MAX),
-        LIMIT(WIRE_ATTRS_BYTES_MAX),
-        LIMIT(WIRE_ATTR_NAME_MAX),
-        LIMIT(WIRE_ATTR_STRING_MAX),
-        LIMIT(WIRE_PROFILE_TASKS_MAX),
-        LIMIT(WIRE_PROFILE_INLINE_PAIRS),
-        LIMIT(WIRE_PROFILE_BYTES_MAX),
-        LIMIT(WIRE_TASK_NAME_MAX),
-        LIMIT(WIRE_MANIFEST_BYTES_MAX),
-        LIMIT(WIRE_MANIFEST_FILES_MAX),
-        LIMIT(WIRE_MANIFEST_CONFIG_MAX),
-        LIMIT(WIRE_DECLARATION_BYTES_MAX),
-        LIMIT(WIRE_DECLARATION_TRIGGERS_MAX),
-        LIMIT(WIRE_DECLARATION_PATTERN_MAX),
-        LIMIT(WIRE_DECLARATION_ATTRIBUTES_MAX),
-        LIMIT(WIRE_DECLARATION_UPLOADS_MAX),
-        LIMIT(WIRE_DECLARATION_SCHEMA_MAX),
-        LIMIT(WIRE_DECLARATION_STREAMS_MAX),
-        LIMIT(WIRE_DECLARATION_STREAM_MAX),
-        LIMIT(WIRE_DECLARATION_EVENTS_MAX),
-        LIMIT(WIRE_DECLARATION_EVENTS_S_MAX),
-        LIMIT(WIRE_PERSONAL_FILES_MAX),
-        LIMIT(WIRE_PERSONAL_BYTES_MAX),
-        LIMIT(WIRE_SUBJECTS_MAX),
-        LIMIT(WIRE_SUBJECT_MAX),
-        LIMIT(WIRE_PROOF_BYTES_MAX),
-        LIMIT(WIRE_VERSION_TEXT_MAX),
-        LIMIT(WIRE_FILE_NAME_MAX),
-        LIMIT(WIRE_FILE_BYTES_MAX),
-        LIMIT(WIRE_STATEMENT_BYTES_MAX),
-        LIMIT(WIRE_STATEMENT_SIGNATURES),
-        LIMIT(WIRE_OFFERS_MAX),
-        LIMIT(WIRE_OFFERS_BYTES_MAX),
-        LIMIT(WIRE_OFFERS_HEADER_MAX),
-        LIMIT(WIRE_REPORT_MAX),
-        LIMIT(WIRE_CREDENTIAL_MAX),
-        LIMIT(WIRE_REPORT_BYTES_MAX),
-        LIMIT(WIRE_REPORT_DETAIL_MAX),
-        LIMIT(POL_BUCKET_COUNT),
-        LIMIT(WIRE_META_BYTES_MAX),
-        LIMIT(WIRE_SNAPSHOT_BYTES_MAX),
-        LIMIT(WIRE_ROOT_KEYS_MAX),
-        LIMIT(WIRE_ROOT_DELEGATIONS_MAX),
-        LIMIT(WIRE_ROOT_LEASE_S_MAX),
-        LIMIT(WIRE_SCENARIO_MAX),
-        LIMIT(WIRE_SNAPSHOT_ENTRIES_MAX),
-        LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
-        LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
-        LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
-    };
+static const struct {
+    const char *name;
+    uint64_t value;
+} limits[] = {
+    LIMIT(WIRE_SHADOW_PERCENT_MIN),
+    LIMIT(WIRE_SHADOW_PERCENT_MAX),
+    LIMIT(WIRE_ATTRS_MAX),
+    LIMIT(WIRE_ATTRS_BYTES_MAX),
+    LIMIT(WIRE_ATTR_NAME_MAX),
+    LIMIT(WIRE_ATTR_STRING_MAX),
+    LIMIT(WIRE_PROFILE_TASKS_MAX),
+    LIMIT(WIRE_PROFILE_INLINE_PAIRS),
+    LIMIT(WIRE_PROFILE_BYTES_MAX),
+    LIMIT(WIRE_TASK_NAME_MAX),
+    LIMIT(WIRE_MANIFEST_BYTES_MAX),
+    LIMIT(WIRE_MANIFEST_FILES_MAX),
+    LIMIT(WIRE_MANIFEST_CONFIG_MAX),
+    LIMIT(WIRE_DECLARATION_BYTES_MAX),
+    LIMIT(WIRE_DECLARATION_TRIGGERS_MAX),
+    LIMIT(WIRE_DECLARATION_PATTERN_MAX),
+    LIMIT(WIRE_DECLARATION_ATTRIBUTES_MAX),
+    LIMIT(WIRE_DECLARATION_UPLOADS_MAX),
+    LIMIT(WIRE_DECLARATION_SCHEMA_MAX),
+    LIMIT(WIRE_DECLARATION_STREAMS_MAX),
+    LIMIT(WIRE_DECLARATION_STREAM_MAX),
+    LIMIT(WIRE_DECLARATION_EVENTS_MAX),
+    LIMIT(WIRE_DECLARATION_EVENTS_S_MAX),
+    LIMIT(WIRE_PERSONAL_FILES_MAX),
+    LIMIT(WIRE_PERSONAL_BYTES_MAX),
+    LIMIT(WIRE_SUBJECTS_MAX),
+    LIMIT(WIRE_SUBJECT_MAX),
+    LIMIT(WIRE_PROOF_BYTES_MAX),
+    LIMIT(WIRE_VERSION_TEXT_MAX),
+    LIMIT(WIRE_FILE_NAME_MAX),
+    LIMIT(WIRE_FILE_BYTES_MAX),
+    LIMIT(WIRE_STATEMENT_BYTES_MAX),
+    LIMIT(WIRE_STATEMENT_SIGNATURES),
+    LIMIT(WIRE_OFFERS_MAX),
+    LIMIT(WIRE_OFFERS_BYTES_MAX),
+    LIMIT(WIRE_OFFERS_HEADER_MAX),
+    LIMIT(WIRE_REPORT_MAX),
+    LIMIT(WIRE_CREDENTIAL_MAX),
+    LIMIT(WIRE_REPORT_BYTES_MAX),
+    LIMIT(WIRE_REPORT_DETAIL_MAX),
+    LIMIT(POL_BUCKET_COUNT),
+    LIMIT(WIRE_META_BYTES_MAX),
+    LIMIT(WIRE_SNAPSHOT_BYTES_MAX),
+    LIMIT(WIRE_ROOT_KEYS_MAX),
+    LIMIT(WIRE_ROOT_DELEGATIONS_MAX),
+    LIMIT(WIRE_ROOT_LEASE_S_MAX),
+    LIMIT(WIRE_SCENARIO_MAX),
+    LIMIT(WIRE_SNAPSHOT_ENTRIES_MAX),
+    LIMIT(WIRE_TIMESTAMP_SCENARIOS_MAX),
+    LIMIT(WIRE_TIMESTAMP_KILLS_MAX),
+    LIMIT(WIRE_DIRECTOR_ENTRIES_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_EVENTS_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_BYTES_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_TEXTS_MAX),
+    LIMIT(WIRE_EVENT_BLOCK_NAMES_MAX),
+    LIMIT(WIRE_EVENT_PAGE_MAX),
+    LIMIT(WIRE_EVENT_ITEM_MAX),
+    LIMIT(WIRE_EVENT_ATTR_NAME_MAX),
+    LIMIT(WIRE_EVENT_ATTRS_MAX),
+    LIMIT(WIRE_EVENT_ATTRS_BYTES),
+    LIMIT(WIRE_TUNNEL_DICT_BYTES_MIN),
+    LIMIT(WIRE_TUNNEL_DICT_BYTES_MAX),
+};
 #undef LIMIT
+
+static void limits_are_the_code(void **state)
+{
+    (void)state;
     for (size_t i = 0; i < TEST_COUNT(limits); i++) {
         char row[96];
         (void)snprintf(row, sizeof row, "\n| `%s` | %llu |", limits[i].name,
@@ -623,6 +667,7 @@ int main(void)
         cmocka_unit_test(enrolment_is_what_the_codec_writes),
         cmocka_unit_test(root_is_what_the_codec_writes),
         cmocka_unit_test(online_metadata_is_what_the_codecs_write),
+        cmocka_unit_test(event_block_is_what_the_codec_writes),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),

@@ -1,0 +1,161 @@
+// The item-page-view feature as a task: conf/tasks/ipv_events in the script VM, once per visit, as
+// a device runs it when its trigger fires.
+//
+//   ipv_vm features SEED FIRST DEVICES SESSIONS FOLDER    what `ipv_worker features` prints
+//   ipv_vm time SEED FIRST DEVICES SESSIONS FOLDER        times
+//
+// FOLDER holds the task's sources. One VM, used again and again; one thread.
+#include "base/error.h"
+#include "ipv_worker_kit.h"
+#include "ipv_world.h"
+#include "vm/vm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_VISITS 8
+#define INPUT_BYTES (512 * 1024)
+#define HEAP_KIB    192
+#define SOURCE_MAX  (64 * 1024)
+
+static const char *const MODULES[] = {"ipv_events", "visit"};
+#define MODULE_COUNT (sizeof(MODULES) / sizeof(MODULES[0]))
+
+struct open_visit {
+    uint32_t visit; // 0: free
+    size_t size;
+    uint32_t events;
+    char json[INPUT_BYTES];
+};
+
+struct runner {
+    struct dev_vm *vm;
+    struct dev_vm_module modules[MODULE_COUNT];
+    struct open_visit visits[OPEN_VISITS];
+};
+
+static struct dev_vm_module module_load(const char *folder, const char *name)
+{
+    static char source[SOURCE_MAX];
+    char path[512];
+    uint8_t *mpy = NULL;
+    size_t size = 0;
+    struct base_error error = {0};
+    (void)snprintf(path, sizeof(path), "%s/%s.py", folder, name);
+    FILE *file = fopen(path, "rb");
+    ipv_need(file != NULL, "cannot open the task's source");
+    size_t read = fread(source, 1, sizeof(source), file);
+    (void)fclose(file);
+    ipv_need(dev_vm_compile((struct base_str){source, read}, base_str_of(name), &mpy, &size,
+                            &error) == BASE_OK,
+             error.text);
+    return (struct dev_vm_module){base_str_of(name), mpy, size};
+}
+
+// The visit's place: for ENTER a free one, or that of the oldest.
+static struct open_visit *visit_of(struct runner *runner, const struct dev_event *event)
+{
+    struct open_visit *oldest = &runner->visits[0];
+    for (uint32_t i = 0; i < OPEN_VISITS; i++) {
+        struct open_visit *visit = &runner->visits[i];
+        if (visit->visit == event->visit) {
+            return visit;
+        }
+        oldest = visit->visit < oldest->visit ? visit : oldest;
+    }
+    if (event->kind != DEV_EVENT_ENTER) {
+        return NULL;
+    }
+    *oldest = (struct open_visit){.visit = event->visit};
+    return oldest;
+}
+
+static void visit_add(struct open_visit *visit, const struct dev_event *event)
+{
+    ipv_need(visit->size + IPV_RAW_LINE_MAX < INPUT_BYTES, "a visit is too long");
+    visit->json[visit->size++] = visit->events++ == 0 ? '[' : ',';
+    visit->size += ipv_raw_json(0, event, visit->json + visit->size, INPUT_BYTES - visit->size);
+}
+
+static struct base_str run(struct runner *runner, struct open_visit *visit)
+{
+    struct dev_vm_result result;
+    visit->json[visit->size++] = ']';
+    struct dev_vm_job job = {
+        .modules = runner->modules,
+        .module_count = MODULE_COUNT,
+        .entry = BASE_STR("ipv_events"),
+        .input = {visit->json, visit->size},
+        .time_ms = 10000,
+    };
+    enum base_status status = dev_vm_run(runner->vm, &job, &result);
+    if (status != BASE_OK || result.end != DEV_VM_FINISHED) {
+        (void)fprintf(stderr, "%s: %s (%s:%u)\n", result.type, result.message, result.file,
+                      result.line);
+        ipv_need(false, "the task did not finish");
+    }
+    visit->visit = 0;
+    return result.result;
+}
+
+static void play(struct runner *runner, const struct ipv_span *span, bool print,
+                 struct ipv_times *times)
+{
+    static struct ipv_device device;
+    static uint8_t attrs[DEV_EVENT_ATTRS_BYTES];
+    for (uint64_t i = 0; i < span->devices; i++) {
+        struct dev_event event;
+        ipv_device_init(&device, span->seed, span->first + i, span->sessions);
+        memset(runner->visits, 0, sizeof(runner->visits));
+        while (ipv_device_next(&device, &event)) {
+            struct open_visit *visit = event.visit != 0 ? visit_of(runner, &event) : NULL;
+            if (visit == NULL || !base_str_equal(event.page, BASE_STR(IPV_PAGE))) {
+                continue;
+            }
+            ipv_cut_down(&device, &event, attrs);
+            visit_add(visit, &event);
+            if (event.kind != DEV_EVENT_EXIT) {
+                continue;
+            }
+            uint32_t events = visit->events;
+            uint64_t start = ipv_now_ns();
+            struct base_str row = run(runner, visit);
+            ipv_samples_add(&times->visit, ipv_now_ns() - start);
+            times->events_of_features += events;
+            times->feature_bytes += row.size;
+            if (print) {
+                (void)printf("%016" PRIx64 " %.*s\n", device.id, (int)row.size, row.data);
+            }
+        }
+        if (print && ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices)) {
+            (void)fputc('\n', stdout);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct runner runner;
+    struct ipv_span span;
+    struct ipv_times times = {0};
+    bool print = argc > 1 && strcmp(argv[1], "features") == 0;
+    ipv_need(argc == 7 && (print || strcmp(argv[1], "time") == 0) &&
+                 ipv_span_parse(&span, argv + 2),
+             "usage: ipv_vm features|time SEED FIRST DEVICES SESSIONS FOLDER");
+    ipv_need(dev_vm_new(HEAP_KIB, &runner.vm) == BASE_OK, "no memory");
+    for (size_t i = 0; i < MODULE_COUNT; i++) {
+        runner.modules[i] = module_load(argv[6], MODULES[i]);
+    }
+    play(&runner, &span, print, &times);
+    if (!print) {
+        ipv_times_print(&times);
+        (void)fputc('\n', stdout);
+    }
+    for (size_t i = 0; i < MODULE_COUNT; i++) {
+        free((void *)(uintptr_t)runner.modules[i].mpy);
+    }
+    dev_vm_free(runner.vm);
+    return fflush(stdout) == 0 ? 0 : 1;
+}

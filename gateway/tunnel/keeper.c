@@ -1,0 +1,107 @@
+// The keeper's thread. What it writes is a convenience: after a crash the log alone says what is
+// durable.
+#include "tunnel/keeper.h"
+
+#include "store/bell.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_keeper {
+    struct gw_keeper_options options;
+    char *dir;
+    uint64_t before; // position of the checkpoint before the newest
+    struct gw_bell bell;
+    pthread_t thread;
+    _Atomic bool stopping;
+};
+
+static void step(struct gw_keeper *keeper, bool last)
+{
+    struct gw_keeper_options *options = &keeper->options;
+    struct gw_segment_stats stats;
+    gw_dict_shelf_fetch(options->dicts);
+    if (options->log == NULL) {
+        return;
+    }
+    gw_segment_log_stats(options->log, &stats);
+    uint64_t grown = stats.landed - options->position;
+    if (grown >= options->segment_bytes * GW_KEEPER_SEGMENTS || (last && grown > 0)) {
+        enum base_status status = gw_checkpoint_write(keeper->dir, options->marks, stats.landed);
+        if (status != BASE_OK) {
+            base_log_warn(options->log_port, "tunnel", "checkpoint cannot be written: %s",
+                          base_status_text(status));
+            return;
+        }
+        keeper->before = options->position;
+        options->position = stats.landed;
+    }
+    if (options->retain_bytes > 0) {
+        // Segments that the older checkpoint would need stay.
+        (void)gw_segment_log_retain(options->log, options->retain_bytes, keeper->before);
+    }
+}
+
+static void *keeper_main(void *arg)
+{
+    struct gw_keeper *keeper = arg;
+    while (!atomic_load_explicit(&keeper->stopping, memory_order_acquire)) {
+        (void)gw_bell_wait(&keeper->bell, GW_KEEPER_LOOK_US);
+        step(keeper, false);
+    }
+    return NULL;
+}
+
+static void destroy(struct gw_keeper *keeper)
+{
+    gw_bell_done(&keeper->bell);
+    free(keeper->dir);
+    free(keeper);
+}
+
+enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct gw_keeper **out,
+                                 struct base_error *error)
+{
+    struct gw_keeper *keeper = calloc(1, sizeof(*keeper));
+    if (keeper == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the keeper");
+    }
+    keeper->options = *options;
+    keeper->dir = strdup(options->dir != NULL ? options->dir : "");
+    if (keeper->options.segment_bytes == 0) {
+        keeper->options.segment_bytes = GW_SEGMENT_BYTES;
+    }
+    struct gw_segment_stats stats = {.end = UINT64_MAX};
+    if (options->log != NULL) {
+        gw_segment_log_stats(options->log, &stats);
+    }
+    if (keeper->options.position > stats.end) {
+        keeper->options.position = stats.end; // the log was lost
+    }
+    gw_bell_init(&keeper->bell);
+    if (keeper->dir == NULL || pthread_create(&keeper->thread, NULL, keeper_main, keeper) != 0) {
+        destroy(keeper);
+        return base_error_set(error, BASE_ERR_NOMEM, "no thread for the keeper");
+    }
+    *out = keeper;
+    return BASE_OK;
+}
+
+void gw_keeper_wake(struct gw_keeper *keeper)
+{
+    gw_bell_ring(&keeper->bell);
+}
+
+void gw_keeper_stop(struct gw_keeper *keeper)
+{
+    if (keeper == NULL) {
+        return;
+    }
+    atomic_store_explicit(&keeper->stopping, true, memory_order_release);
+    gw_bell_ring(&keeper->bell);
+    pthread_join(keeper->thread, NULL);
+    step(keeper, true);
+    destroy(keeper);
+}

@@ -1,0 +1,342 @@
+// The table of marks.h. A slot's key is the mixed device id, whose low 10 bits are the shard and so
+// free to hold class and "in use"; base_mix64 is a bijection, so the id can be had back. Every
+// function but new, free, lock, stats and validate runs with the shard's mutex held, on any thread.
+#include "tunnel/marks.h"
+
+#include "tunnel/mark_lane.h"
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "wire/tunnel_frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARD_MASK   ((uint64_t)GW_MARK_SHARDS - 1)
+#define KEY_USED     UINT64_C(1)
+#define KEY_CLASS    1 // bits to shift a class
+#define FIRST_SLOTS  8u
+#define NO_ASIDE     UINT32_MAX
+#define FIRST_ASIDES 4u
+
+struct gw_mark_slot {
+    uint64_t key; // 0: free
+    struct gw_mark mark;
+};
+
+struct gw_aside {
+    uint64_t device;
+    struct gw_mark mark;
+    uint32_t next; // in the bucket
+    uint8_t class_id;
+};
+
+struct gw_marks {
+    struct gw_mark_shard shards[GW_MARK_SHARDS];
+};
+
+enum base_status gw_marks_new(struct gw_marks **out)
+{
+    struct gw_marks *marks = calloc(1, sizeof(*marks));
+    if (marks == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
+        marks->shards[i].index = i;
+        pthread_mutex_init(&marks->shards[i].lock, NULL);
+    }
+    *out = marks;
+    return BASE_OK;
+}
+
+void gw_marks_free(struct gw_marks *marks)
+{
+    if (marks == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
+        struct gw_mark_shard *shard = &marks->shards[i];
+        gw_lanes_free(shard);
+        free(shard->slots);
+        free(shard->asides);
+        free(shard->aside_buckets);
+        pthread_mutex_destroy(&shard->lock);
+    }
+    free(marks);
+}
+
+struct gw_mark_shard *gw_marks_lock(struct gw_marks *marks, uint64_t device)
+{
+    return gw_marks_lock_index(marks, (uint32_t)(base_mix64(device) & SHARD_MASK));
+}
+
+struct gw_mark_shard *gw_marks_lock_index(struct gw_marks *marks, uint32_t index)
+{
+    struct gw_mark_shard *shard = &marks->shards[index];
+    pthread_mutex_lock(&shard->lock);
+    return shard;
+}
+
+void gw_marks_unlock(struct gw_mark_shard *shard)
+{
+    pthread_mutex_unlock(&shard->lock);
+}
+
+// ---- Keys
+
+static uint64_t key_of(uint64_t device, uint8_t class_id)
+{
+    return (base_mix64(device) & ~SHARD_MASK) | (uint64_t)class_id << KEY_CLASS | KEY_USED;
+}
+
+static uint64_t undo_shift(uint64_t x, int shift)
+{
+    uint64_t y = x;
+    for (int done = shift; done < 64; done += shift) {
+        y = x ^ (y >> shift);
+    }
+    return y;
+}
+
+// base_mix64 backwards: the multipliers' inverses modulo 2^64.
+static uint64_t unmix(uint64_t x)
+{
+    x = undo_shift(x, 31) * UINT64_C(0x319642b2d24d8ec3);
+    x = undo_shift(x, 27) * UINT64_C(0x96de1b173f119089);
+    return undo_shift(x, 30) - UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint64_t device_of(const struct gw_mark_shard *shard, uint64_t key)
+{
+    return unmix((key & ~SHARD_MASK) | shard->index);
+}
+
+// ---- Current marks
+
+static uint32_t home_of(uint64_t key, uint32_t capacity)
+{
+    return (uint32_t)(((key >> 32) * capacity) >> 32);
+}
+
+// The slot with the key, or the free one where it belongs.
+static struct gw_mark_slot *probe(struct gw_mark_slot *slots, uint32_t capacity, uint64_t key)
+{
+    uint32_t at = home_of(key, capacity);
+    while (slots[at].key != 0 && slots[at].key != key) {
+        at = at + 1 == capacity ? 0 : at + 1;
+    }
+    return &slots[at];
+}
+
+static enum base_status grow_slots(struct gw_mark_shard *shard)
+{
+    if (shard->count >= GW_MARKS_PER_SHARD) {
+        return BASE_ERR_LIMIT;
+    }
+    uint32_t capacity = shard->capacity + shard->capacity / 4 + FIRST_SLOTS;
+    struct gw_mark_slot *slots = calloc(capacity, sizeof(*slots));
+    if (slots == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < shard->capacity; i++) {
+        if (shard->slots[i].key != 0) {
+            *probe(slots, capacity, shard->slots[i].key) = shard->slots[i];
+        }
+    }
+    free(shard->slots);
+    shard->slots = slots;
+    shard->capacity = capacity;
+    return BASE_OK;
+}
+
+static struct gw_mark_slot *find_slot(struct gw_mark_shard *shard, uint64_t key)
+{
+    if (shard->capacity == 0) {
+        return NULL;
+    }
+    struct gw_mark_slot *slot = probe(shard->slots, shard->capacity, key);
+    return slot->key == key ? slot : NULL;
+}
+
+// ---- Epochs aside
+
+static uint32_t *bucket_of(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id)
+{
+    uint64_t hash = base_mix64(device + class_id + 1);
+    return &shard->aside_buckets[hash & (shard->aside_bucket_count - 1)];
+}
+
+static struct gw_aside *find_aside(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                                   uint32_t epoch, uint32_t *out_epochs)
+{
+    *out_epochs = 0;
+    if (shard->aside_bucket_count == 0) {
+        return NULL;
+    }
+    for (uint32_t i = *bucket_of(shard, device, class_id); i != NO_ASIDE;
+         i = shard->asides[i].next) {
+        struct gw_aside *aside = &shard->asides[i];
+        if (aside->device == device && aside->class_id == class_id) {
+            (*out_epochs)++;
+            if (aside->mark.epoch == epoch) {
+                return aside;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void link_aside(struct gw_mark_shard *shard, uint32_t number)
+{
+    struct gw_aside *aside = &shard->asides[number];
+    uint32_t *bucket = bucket_of(shard, aside->device, aside->class_id);
+    aside->next = *bucket;
+    *bucket = number;
+}
+
+static enum base_status grow_asides(struct gw_mark_shard *shard)
+{
+    uint32_t capacity = shard->aside_capacity == 0 ? FIRST_ASIDES : shard->aside_capacity * 2;
+    struct gw_aside *asides = realloc(shard->asides, capacity * sizeof(*asides));
+    if (asides == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    shard->asides = asides;
+    uint32_t *buckets = malloc(capacity * sizeof(*buckets));
+    if (buckets == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    free(shard->aside_buckets);
+    memset(buckets, 0xff, capacity * sizeof(*buckets));
+    shard->aside_buckets = buckets;
+    shard->aside_bucket_count = capacity;
+    shard->aside_capacity = capacity;
+    for (uint32_t i = 0; i < shard->aside_count; i++) {
+        link_aside(shard, i);
+    }
+    return BASE_OK;
+}
+
+static enum base_status put_aside(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                                  const struct gw_mark *mark)
+{
+    if (shard->aside_count == shard->aside_capacity) {
+        BASE_TRY(grow_asides(shard));
+    }
+    shard->asides[shard->aside_count] =
+        (struct gw_aside){.device = device, .mark = *mark, .class_id = class_id};
+    link_aside(shard, shard->aside_count++);
+    return BASE_OK;
+}
+
+// ---- Both
+
+struct gw_mark *gw_mark_find(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                             uint32_t epoch)
+{
+    struct gw_mark_slot *slot = find_slot(shard, key_of(device, class_id));
+    if (slot == NULL) {
+        return NULL;
+    }
+    if (slot->mark.epoch == epoch) {
+        return &slot->mark;
+    }
+    uint32_t epochs;
+    struct gw_aside *aside = find_aside(shard, device, class_id, epoch, &epochs);
+    return aside != NULL ? &aside->mark : NULL;
+}
+
+static struct gw_mark fresh_mark(uint64_t device, uint8_t class_id, uint32_t epoch)
+{
+    return (struct gw_mark){.epoch = epoch,
+                            .hash = wire_tunnel_chain_first(device, class_id, epoch)};
+}
+
+enum base_status gw_mark_make(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                              uint32_t epoch, struct gw_mark **out)
+{
+    uint64_t key = key_of(device, class_id);
+    struct gw_mark_slot *slot = find_slot(shard, key);
+    if (slot == NULL) {
+        // At most 85 % full.
+        if ((uint64_t)(shard->count + 1) * 20 > (uint64_t)shard->capacity * 17) {
+            BASE_TRY(grow_slots(shard));
+        }
+        slot = probe(shard->slots, shard->capacity, key);
+        *slot = (struct gw_mark_slot){.key = key, .mark = fresh_mark(device, class_id, epoch)};
+        shard->count++;
+    } else if (slot->mark.epoch != epoch) {
+        uint32_t epochs;
+        struct gw_aside *aside = find_aside(shard, device, class_id, epoch, &epochs);
+        if (aside != NULL) {
+            *out = &aside->mark;
+            return BASE_OK;
+        }
+        if (epochs >= GW_EPOCHS_PER_DEVICE) {
+            return BASE_ERR_LIMIT;
+        }
+        BASE_TRY(put_aside(shard, device, class_id, &slot->mark));
+        slot->mark = fresh_mark(device, class_id, epoch);
+    }
+    *out = &slot->mark;
+    return BASE_OK;
+}
+
+void gw_mark_walk(const struct gw_mark_shard *shard, gw_mark_visit_fn visit, void *ctx)
+{
+    for (uint32_t i = 0; i < shard->aside_count; i++) {
+        const struct gw_aside *aside = &shard->asides[i];
+        visit(ctx, aside->device, aside->class_id, &aside->mark);
+    }
+    for (uint32_t i = 0; i < shard->capacity; i++) {
+        uint64_t key = shard->slots[i].key;
+        if (key != 0) {
+            visit(ctx, device_of(shard, key), (uint8_t)(key >> KEY_CLASS & 3),
+                  &shard->slots[i].mark);
+        }
+    }
+}
+
+void gw_marks_stats(struct gw_marks *marks, struct gw_marks_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->bytes = sizeof(*marks);
+    for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
+        struct gw_mark_shard *shard = gw_marks_lock_index(marks, i);
+        out->marks += shard->count;
+        out->asides += shard->aside_count;
+        out->bytes += shard->capacity * sizeof(struct gw_mark_slot) +
+                      shard->aside_capacity * sizeof(struct gw_aside) +
+                      shard->aside_bucket_count * sizeof(uint32_t);
+        gw_marks_unlock(shard);
+    }
+}
+
+struct validation {
+    struct gw_mark_shard *shard;
+    uint32_t seen;
+    bool good;
+};
+
+static void validate_mark(void *ctx, uint64_t device, uint8_t class_id, const struct gw_mark *mark)
+{
+    struct validation *validation = ctx;
+    validation->seen++;
+    validation->good = validation->good && mark->high_water <= WIRE_TUNNEL_NUMBER_MAX &&
+                       gw_mark_find(validation->shard, device, class_id, mark->epoch) == mark &&
+                       (base_mix64(device) & SHARD_MASK) == validation->shard->index;
+}
+
+bool gw_marks_validate(struct gw_marks *marks)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
+        struct gw_mark_shard *shard = gw_marks_lock_index(marks, i);
+        struct validation validation = {.shard = shard, .good = true};
+        gw_mark_walk(shard, validate_mark, &validation);
+        good = good && validation.good && validation.seen == shard->count + shard->aside_count &&
+               gw_lanes_validate(shard);
+        gw_marks_unlock(shard);
+    }
+    return good;
+}

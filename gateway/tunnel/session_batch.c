@@ -1,0 +1,307 @@
+// BATCH, CHUNK and LOSS: credit, order, content, and the way to the sink. Worker's thread.
+#include "tunnel/session_private.h"
+
+#include <string.h>
+
+static struct gw_session_class *find_class(struct gw_session *session, uint8_t class_id)
+{
+    for (uint32_t i = 0; i < session->class_count; i++) {
+        if (session->classes[i].class_id == class_id) {
+            return &session->classes[i];
+        }
+    }
+    return NULL;
+}
+
+static enum gw_verdict judge(struct gw_session_class *class, const struct gw_batch_id *id,
+                             struct gw_mark *out_mark)
+{
+    const struct gw_session *session = class->session;
+    struct gw_mark_shard *shard = gw_marks_lock(session->worker->ingest->marks, session->device);
+    enum gw_verdict verdict =
+        class->lane->owner == class ? gw_lane_judge(class->lane, id) : GW_VERDICT_GAP;
+    if (verdict == GW_VERDICT_FORK) {
+        *out_mark = gw_lane_mark(shard, class->lane);
+    }
+    gw_marks_unlock(shard);
+    return verdict;
+}
+
+// Everything but NEW ends here. True: it is to be gone on with.
+static bool is_new(struct gw_session_class *class, const struct gw_batch_id *id)
+{
+    struct gw_session *session = class->session;
+    struct gw_ingest_counters *counters = &session->worker->counters;
+    struct gw_mark mark;
+    if (class->forked) {
+        return false;
+    }
+    switch (judge(class, id, &mark)) {
+    case GW_VERDICT_NEW:
+        return true;
+    case GW_VERDICT_KNOWN:
+        gw_count(&counters->known_total, 1);
+        return false;
+    case GW_VERDICT_FORK:
+        gw_session_fork(session, class, &mark);
+        return false;
+    default:
+        gw_count(&counters->gaps_total, 1);
+        return false;
+    }
+}
+
+static void drop(struct gw_session_class *class, uint64_t bytes, uint64_t records)
+{
+    class->dropped_bytes += bytes;
+    class->dropped_records += records;
+    gw_session_notify(class->session, 0, false);
+}
+
+static void drop_partial(struct gw_session_class *class)
+{
+    if (class->partial != NULL) {
+        drop(class, class->partial_got, class->partial->sink.batch.count);
+        gw_ingest_batch_free(class->partial);
+        class->partial = NULL;
+        class->partial_got = 0;
+    }
+}
+
+static enum base_status charge(struct gw_session_class *class, uint64_t bytes, uint64_t records)
+{
+    class->used_bytes += bytes;
+    class->used_records += records;
+    if (class->used_bytes > class->granted_bytes || class->used_records > class->granted_records) {
+        return gw_session_violation(class->session, BASE_ERR_LIMIT, "bytes beyond its credit");
+    }
+    return BASE_OK;
+}
+
+static bool is_overloaded(const struct gw_ingest *ingest)
+{
+    // A half more than where credit ends: what was granted before may still come.
+    return atomic_load_explicit(&ingest->memory, memory_order_relaxed) >
+           ingest->memory_max + ingest->memory_max / 2;
+}
+
+static void send_away(struct gw_session *session)
+{
+    gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+}
+
+// ---- To the sink
+
+// Hands a batch that is whole and good over. Takes it.
+static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
+{
+    struct gw_session *session = class->session;
+    struct gw_ingest *ingest = session->worker->ingest;
+    struct gw_ingest_counters *counters = &session->worker->counters;
+    batch->sink.received_ms = ingest->clock.wall_us(ingest->clock.ctx) / 1000;
+    batch->lane = class->lane;
+    // The batch may be gone when submit returns.
+    const struct gw_batch_id id = batch->id;
+    bool is_loss = batch->sink.is_loss;
+    uint64_t lost = batch->sink.loss.count;
+    struct wire_tunnel_batch sent = batch->sink.batch;
+    struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
+    bool still = class->lane->owner == class && gw_lane_judge(class->lane, &id) == GW_VERDICT_NEW;
+    enum base_status status = still ? gw_lane_prepare(shard, class->lane) : BASE_ERR_CONFLICT;
+    if (status == BASE_OK) {
+        status = ingest->sink.submit(ingest->sink.ctx, &batch->sink);
+    }
+    if (status == BASE_OK) {
+        gw_lane_take(class->lane, &id);
+    }
+    gw_marks_unlock(shard);
+    if (status != BASE_OK) {
+        gw_ingest_batch_free(batch);
+        if (status != BASE_ERR_CONFLICT) {
+            send_away(session);
+        }
+        return;
+    }
+    if (is_loss) {
+        gw_count(&counters->losses_total, 1);
+        gw_count(&counters->lost_records_total, lost);
+    } else {
+        gw_count(&counters->batches_total, 1);
+        gw_count(&counters->records_total, sent.count);
+        gw_count(&counters->bytes_total, sent.sent_bytes);
+        gw_count(&counters->raw_bytes_total, sent.raw_bytes);
+    }
+}
+
+// ---- Content
+
+static enum base_status reject(struct gw_session_class *class, uint64_t number, uint32_t record,
+                               enum base_status why)
+{
+    struct gw_session *session = class->session;
+    uint8_t frame[64];
+    size_t size;
+    const struct wire_tunnel_reject refusal = {
+        .class_id = class->class_id, .number = number, .record = record, .status = why};
+    gw_count(&session->worker->counters.rejects_total, 1);
+    if (wire_tunnel_reject_encode(&refusal, frame, sizeof(frame), &size) == BASE_OK) {
+        (void)gw_session_send(session, frame, size);
+    }
+    if (++session->strikes > GW_INGEST_STRIKES_MAX) {
+        return gw_session_violation(session, BASE_ERR_LIMIT, "batches refused");
+    }
+    return BASE_OK;
+}
+
+static enum base_status need_full(struct gw_session_class *class, uint64_t number)
+{
+    struct gw_session *session = class->session;
+    uint8_t frame[64];
+    size_t size;
+    const struct wire_tunnel_needfull need = {.class_id = class->class_id, .number = number};
+    gw_count(&session->worker->counters.needfulls_total, 1);
+    if (wire_tunnel_needfull_encode(&need, frame, sizeof(frame), &size) == BASE_OK) {
+        (void)gw_session_send(session, frame, size);
+    }
+    if (++session->strikes > GW_INGEST_STRIKES_MAX) {
+        return gw_session_violation(session, BASE_ERR_LIMIT, "batches refused");
+    }
+    return BASE_OK;
+}
+
+// All bytes are there. Takes the batch.
+static enum base_status finish_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
+{
+    const struct wire_tunnel_batch *sent = &batch->sink.batch;
+    uint32_t record;
+    enum base_status why = gw_session_check(class->session, sent, &record);
+    if (why == BASE_OK) {
+        submit_take(class, batch);
+        return BASE_OK;
+    }
+    uint64_t number = sent->number;
+    bool with_dict = sent->codec == WIRE_TUNNEL_ZSTD_DICT;
+    drop(class, sent->sent_bytes, sent->count);
+    gw_ingest_batch_free(batch);
+    if (why == BASE_ERR_NOMEM) {
+        send_away(class->session);
+        return BASE_OK;
+    }
+    // With a dictionary it may be the dictionary's fault: whole, it gets another chance.
+    if (with_dict &&
+        (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT || why == BASE_ERR_HASH)) {
+        return need_full(class, number);
+    }
+    return reject(class, number, record, why);
+}
+
+// ---- Frames
+
+static struct gw_ingest_batch *copy_batch(struct gw_session_class *class,
+                                          const struct wire_tunnel_batch *from)
+{
+    struct gw_ingest_batch *batch = gw_ingest_batch_new(class->session, from->sent_bytes);
+    if (batch != NULL) {
+        batch->id = (struct gw_batch_id){from->number, 1, from->prev_hash, from->hash};
+        batch->sink.batch = *from;
+        batch->sink.batch.bytes = batch->bytes;
+        batch->sink.batch.part_bytes = from->sent_bytes;
+        memcpy(batch->bytes, from->bytes, from->part_bytes);
+    }
+    return batch;
+}
+
+enum base_status gw_session_on_batch(struct gw_session *session, const uint8_t *payload,
+                                     size_t size)
+{
+    struct wire_tunnel_batch sent;
+    enum base_status status = wire_tunnel_batch_parse(payload, size, &sent);
+    struct gw_session_class *class = status == BASE_OK ? find_class(session, sent.class_id) : NULL;
+    if (status == BASE_OK && (class == NULL || class->lane->epoch != sent.epoch)) {
+        status = BASE_ERR_INVALID;
+    }
+    if (status != BASE_OK) {
+        return gw_session_violation(session, status, "BATCH");
+    }
+    BASE_TRY(charge(class, sent.part_bytes, sent.count));
+    drop_partial(class);
+    const struct gw_batch_id id = {sent.number, 1, sent.prev_hash, sent.hash};
+    if (!is_new(class, &id)) {
+        drop(class, sent.part_bytes, sent.count);
+        return BASE_OK;
+    }
+    struct gw_ingest_batch *batch =
+        is_overloaded(session->worker->ingest) ? NULL : copy_batch(class, &sent);
+    if (batch == NULL) {
+        send_away(session);
+        return BASE_OK;
+    }
+    if (sent.part_bytes < sent.sent_bytes) {
+        class->partial = batch;
+        class->partial_got = sent.part_bytes;
+        return BASE_OK;
+    }
+    return finish_take(class, batch);
+}
+
+enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *payload,
+                                     size_t size)
+{
+    struct wire_tunnel_chunk chunk;
+    enum base_status status = wire_tunnel_chunk_parse(payload, size, &chunk);
+    struct gw_session_class *class = status == BASE_OK ? find_class(session, chunk.class_id) : NULL;
+    if (status == BASE_OK && class == NULL) {
+        status = BASE_ERR_INVALID;
+    }
+    if (status != BASE_OK) {
+        return gw_session_violation(session, status, "CHUNK");
+    }
+    BASE_TRY(charge(class, chunk.size, 0));
+    struct gw_ingest_batch *batch = class->partial;
+    if (batch == NULL || batch->id.number != chunk.number || class->forked) {
+        drop(class, chunk.size, 0); // of a batch that was not taken
+        return BASE_OK;
+    }
+    uint32_t whole = batch->sink.batch.sent_bytes;
+    if (chunk.offset != class->partial_got || chunk.size > whole - class->partial_got) {
+        return gw_session_violation(session, BASE_ERR_INVALID, "CHUNK out of order");
+    }
+    memcpy(batch->bytes + chunk.offset, chunk.bytes, chunk.size);
+    class->partial_got += chunk.size;
+    if (class->partial_got < whole) {
+        return BASE_OK;
+    }
+    class->partial = NULL;
+    class->partial_got = 0;
+    return finish_take(class, batch);
+}
+
+enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *payload, size_t size)
+{
+    struct wire_tunnel_loss_frame loss;
+    enum base_status status = wire_tunnel_loss_parse(payload, size, &loss);
+    struct gw_session_class *class = status == BASE_OK ? find_class(session, loss.class_id) : NULL;
+    if (status == BASE_OK && (class == NULL || class->lane->epoch != loss.epoch ||
+                              wire_tunnel_chain_loss(&loss) != loss.hash)) {
+        status = BASE_ERR_INVALID;
+    }
+    if (status != BASE_OK) {
+        return gw_session_violation(session, status, "LOSS");
+    }
+    drop_partial(class);
+    const struct gw_batch_id id = {loss.number, loss.numbers, loss.prev_hash, loss.hash};
+    if (!is_new(class, &id)) {
+        return BASE_OK;
+    }
+    struct gw_ingest_batch *batch =
+        is_overloaded(session->worker->ingest) ? NULL : gw_ingest_batch_new(session, 0);
+    if (batch == NULL) {
+        send_away(session);
+        return BASE_OK;
+    }
+    batch->id = id;
+    batch->sink.is_loss = true;
+    batch->sink.loss = loss;
+    submit_take(class, batch);
+    return BASE_OK;
+}

@@ -1,0 +1,275 @@
+// Sessions: opening, frames out of the byte stream, closing. Worker's thread.
+#include "tunnel/session_private.h"
+
+#include "base/ckd.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_FIRST      1024u
+#define LOG_LINES_PER_S  10u
+#define US_PER_S         UINT64_C(1000000)
+#define MILLION          INT64_C(1000000)
+#define RATE_BURST_S     2    // of batches at once
+#define RATE_DEBT_S      8    // in spite of THROTTLE, then the stream ends
+#define FRAME_TURN_BYTES 512u // a frame costs as much as so many bytes
+
+enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device, uint32_t tenant,
+                                 const struct gw_session_port *port, struct gw_session **out)
+{
+    struct gw_session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    session->worker = worker;
+    session->port = *port;
+    session->device = device;
+    session->tenant = tenant;
+    session->rate_us = gw_ingest_now_us(worker->ingest);
+    session->rate_tokens = (int64_t)worker->ingest->rate * RATE_BURST_S * MILLION;
+    session->next = worker->sessions;
+    session->prev = &worker->sessions;
+    if (session->next != NULL) {
+        session->next->prev = &session->next;
+    }
+    worker->sessions = session;
+    gw_count(&worker->counters.sessions, 1);
+    *out = session;
+    return BASE_OK;
+}
+
+static void leave_inbox(struct gw_session *session)
+{
+    struct gw_ingest_worker *worker = session->worker;
+    pthread_mutex_lock(&worker->inbox_lock);
+    if (session->queue_prev != NULL) {
+        *session->queue_prev = session->queue_next;
+        if (session->queue_next != NULL) {
+            session->queue_next->queue_prev = session->queue_prev;
+        }
+        session->queue_prev = NULL;
+    }
+    pthread_mutex_unlock(&worker->inbox_lock);
+}
+
+static void set_input_capacity(struct gw_session *session, uint32_t capacity)
+{
+    struct gw_ingest *ingest = session->worker->ingest;
+    atomic_fetch_add_explicit(&ingest->memory, capacity, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&ingest->memory, session->input_capacity, memory_order_relaxed);
+    session->input_capacity = capacity;
+}
+
+static void drop_input(struct gw_session *session)
+{
+    free(session->input);
+    session->input = NULL;
+    session->input_size = 0;
+    set_input_capacity(session, 0);
+}
+
+void gw_session_close(struct gw_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    struct gw_ingest_worker *worker = session->worker;
+    gw_session_detach(session); // from here on nobody else knows it
+    leave_inbox(session);
+    drop_input(session);
+    *session->prev = session->next;
+    if (session->next != NULL) {
+        session->next->prev = session->prev;
+    }
+    gw_count(&worker->counters.sessions, UINT64_MAX);
+    free(session->hello);
+    free(session->classes);
+    free(session);
+}
+
+// Hostile peers must not fill the log: so many lines a second and worker.
+static bool may_log(struct gw_ingest_worker *worker)
+{
+    uint64_t now_us = gw_ingest_now_us(worker->ingest);
+    if (now_us - worker->log_us >= US_PER_S) {
+        worker->log_us = now_us;
+        worker->log_count = 0;
+    }
+    return worker->log_count++ < LOG_LINES_PER_S;
+}
+
+enum base_status gw_session_violation(struct gw_session *session, enum base_status status,
+                                      const char *what)
+{
+    gw_count(&session->worker->counters.violations_total, 1);
+    if (may_log(session->worker)) {
+        base_log_warn(session->worker->ingest->log_port, "tunnel",
+                      "device %016" PRIx64 ": %s: %s; its stream is reset", session->device, what,
+                      base_status_text(status));
+    }
+    session->state = GW_SESSION_ENDED;
+    drop_input(session);
+    return status;
+}
+
+// ---- Rate
+
+static enum base_status count_frame(struct gw_session *session)
+{
+    struct gw_ingest *ingest = session->worker->ingest;
+    uint64_t now_us = gw_ingest_now_us(ingest);
+    int64_t burst = (int64_t)ingest->rate * RATE_BURST_S * MILLION;
+    uint64_t passed_us = now_us - session->rate_us;
+    uint64_t refill =
+        passed_us > US_PER_S * RATE_DEBT_S * 2 ? US_PER_S * RATE_DEBT_S * 2 : passed_us;
+    session->rate_us = now_us;
+    session->rate_tokens += (int64_t)(refill * ingest->rate);
+    if (session->rate_tokens > burst) {
+        session->rate_tokens = burst;
+    }
+    session->rate_tokens -= MILLION;
+    if (session->rate_tokens >= 0) {
+        return BASE_OK;
+    }
+    if (session->rate_tokens < -(int64_t)ingest->rate * RATE_DEBT_S * MILLION) {
+        return gw_session_violation(session, BASE_ERR_LIMIT, "batches beyond the rate");
+    }
+    if (session->throttled_us == 0 || now_us - session->throttled_us >= US_PER_S) {
+        session->throttled_us = now_us;
+        gw_session_throttle(session, 1000, 1000);
+    }
+    return BASE_OK;
+}
+
+// ---- Frames
+
+static enum base_status on_ping(struct gw_session *session, const uint8_t *payload, size_t size)
+{
+    uint64_t value;
+    uint8_t frame[WIRE_TUNNEL_HEAD + sizeof(value)];
+    size_t wrote;
+    enum base_status status = wire_tunnel_ping_parse(payload, size, &value);
+    if (status != BASE_OK) {
+        return gw_session_violation(session, status, "PING");
+    }
+    status = wire_tunnel_ping_encode(WIRE_TUNNEL_PONG, value, frame, sizeof(frame), &wrote);
+    if (status == BASE_OK) {
+        (void)gw_session_send(session, frame, wrote);
+    }
+    return status;
+}
+
+static enum base_status on_frame(struct gw_session *session, enum wire_tunnel_type type,
+                                 const uint8_t *payload, size_t size)
+{
+    if (session->state == GW_SESSION_START) {
+        return type == WIRE_TUNNEL_HELLO
+                   ? gw_session_on_hello(session, payload, size)
+                   : gw_session_violation(session, BASE_ERR_INVALID, "no HELLO at first");
+    }
+    if (type != WIRE_TUNNEL_CHUNK) {
+        BASE_TRY(count_frame(session));
+    }
+    switch (type) {
+    case WIRE_TUNNEL_BATCH:
+        return gw_session_on_batch(session, payload, size);
+    case WIRE_TUNNEL_CHUNK:
+        return gw_session_on_chunk(session, payload, size);
+    case WIRE_TUNNEL_LOSS:
+        return gw_session_on_loss(session, payload, size);
+    case WIRE_TUNNEL_PING:
+        return on_ping(session, payload, size);
+    default:
+        return gw_session_violation(session, BASE_ERR_INVALID, "a frame devices do not send");
+    }
+}
+
+// Handles whole frames; *out_used is how far. Stops while the session waits to be welcomed, and
+// when the worker's turn is over.
+static enum base_status handle_frames(struct gw_session *session, const uint8_t *bytes, size_t size,
+                                      size_t *out_used)
+{
+    *out_used = 0;
+    while (session->state < GW_SESSION_ENDED && session->state != GW_SESSION_WAITING) {
+        enum wire_tunnel_type type;
+        size_t payload;
+        enum base_status status =
+            wire_tunnel_head(bytes + *out_used, size - *out_used, &type, &payload);
+        if (status == BASE_ERR_TRUNCATED) {
+            break;
+        }
+        if (status != BASE_OK) {
+            return gw_session_violation(session, status, "frame");
+        }
+        if (size - *out_used < WIRE_TUNNEL_HEAD + payload) {
+            break;
+        }
+        if (session->worker->turn_bytes > GW_INGEST_TURN_BYTES) {
+            gw_session_notify(session, 0, true);
+            break;
+        }
+        session->worker->turn_bytes += FRAME_TURN_BYTES;
+        BASE_TRY(on_frame(session, type, bytes + *out_used + WIRE_TUNNEL_HEAD, payload));
+        *out_used += WIRE_TUNNEL_HEAD + payload;
+    }
+    return BASE_OK;
+}
+
+static enum base_status keep_input(struct gw_session *session, const uint8_t *bytes, size_t size)
+{
+    size_t whole;
+    if (size == 0) {
+        return BASE_OK;
+    }
+    if (!base_ckd_add(session->input_size, size, &whole) || whole > GW_INGEST_INPUT_MAX) {
+        return gw_session_violation(session, BASE_ERR_LIMIT, "bytes beyond all credit");
+    }
+    if (whole > session->input_capacity) {
+        uint32_t capacity =
+            session->input_capacity == 0 ? INPUT_FIRST : session->input_capacity * 2;
+        while (capacity < whole) {
+            capacity *= 2;
+        }
+        uint8_t *input = realloc(session->input, capacity);
+        if (input == NULL) {
+            gw_session_away(session, GW_INGEST_AWAY_MS, GW_INGEST_AWAY_SPREAD_MS);
+            return BASE_OK;
+        }
+        session->input = input;
+        set_input_capacity(session, capacity);
+    }
+    memcpy(session->input + session->input_size, bytes, size);
+    session->input_size = (uint32_t)whole;
+    return BASE_OK;
+}
+
+enum base_status gw_session_process(struct gw_session *session)
+{
+    size_t used;
+    BASE_TRY(handle_frames(session, session->input, session->input_size, &used));
+    if (session->state == GW_SESSION_ENDED || used == session->input_size) {
+        drop_input(session);
+        return BASE_OK;
+    }
+    if (used > 0) {
+        memmove(session->input, session->input + used, session->input_size - used);
+        session->input_size -= (uint32_t)used;
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_session_receive(struct gw_session *session, const uint8_t *bytes, size_t size)
+{
+    if (session->state == GW_SESSION_ENDED) {
+        return BASE_OK;
+    }
+    if (session->input_size > 0) {
+        BASE_TRY(keep_input(session, bytes, size));
+        return session->state == GW_SESSION_ENDED ? BASE_OK : gw_session_process(session);
+    }
+    size_t used;
+    BASE_TRY(handle_frames(session, bytes, size, &used));
+    return session->state == GW_SESSION_ENDED ? BASE_OK
+                                              : keep_input(session, bytes + used, size - used);
+}

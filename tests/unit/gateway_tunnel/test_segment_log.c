@@ -1,0 +1,440 @@
+// The segment log: what is acknowledged is there after a restart and after kill -9, a torn tail is
+// cut, positions stay, old segments go, readers follow, a full disk refuses and heals.
+#include "tunnel/segment_log.h"
+#include "tunnel/segment_record.h"
+
+#include "base/clock.h"
+#include "base/prng.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct item {
+    struct gw_sink_batch batch; // first
+    struct tally *tally;
+    uint8_t bytes[];
+};
+
+struct tally {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t done;
+    uint32_t failed;
+    int ack_fd; // each durable number goes here; -1: nowhere
+};
+
+static char dir[64];
+static struct tally tally;
+
+static int setup(void **state)
+{
+    (void)state;
+    (void)snprintf(dir, sizeof(dir), "/tmp/walle-segments-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    memset(&tally, 0, sizeof(tally));
+    pthread_mutex_init(&tally.lock, NULL);
+    pthread_cond_init(&tally.changed, NULL);
+    tally.ack_fd = -1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[128];
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+    return system(command);
+}
+
+static void item_done(struct gw_sink_batch *self, enum base_status status)
+{
+    struct item *item = (struct item *)self;
+    struct tally *to = item->tally;
+    if (to->ack_fd >= 0 && status == BASE_OK) {
+        uint64_t number = self->batch.number;
+        if (write(to->ack_fd, &number, sizeof(number)) != (ssize_t)sizeof(number)) {
+            _exit(9);
+        }
+    }
+    pthread_mutex_lock(&to->lock);
+    to->done++;
+    to->failed += status != BASE_OK;
+    pthread_cond_signal(&to->changed);
+    pthread_mutex_unlock(&to->lock);
+    free(item);
+}
+
+static struct item *make_item(uint64_t number, uint32_t size)
+{
+    struct item *item = calloc(1, sizeof(*item) + size);
+    assert_non_null(item);
+    for (uint32_t i = 0; i < size; i++) {
+        item->bytes[i] = (uint8_t)base_mix64(number * 4096 + i);
+    }
+    item->tally = &tally;
+    item->batch.device = number % 17;
+    item->batch.tenant = 3;
+    item->batch.received_ms = 1000 + number;
+    item->batch.done = item_done;
+    item->batch.batch = (struct wire_tunnel_batch){.class_id = (uint8_t)(number % 4),
+                                                   .epoch = 5,
+                                                   .number = number,
+                                                   .first_seq = number * 2,
+                                                   .count = 2,
+                                                   .hash = base_mix64(number),
+                                                   .raw_bytes = size,
+                                                   .sent_bytes = size,
+                                                   .part_bytes = size,
+                                                   .bytes = item->bytes};
+    return item;
+}
+
+static struct gw_segment_log *open_log(uint64_t segment_bytes)
+{
+    struct gw_segment_log *log = NULL;
+    struct base_error error = {0};
+    const struct gw_segment_options options = {
+        .dir = dir, .segment_bytes = segment_bytes, .clock = *base_clock_real()};
+    if (gw_segment_log_open(&options, &log, &error) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    return log;
+}
+
+static enum base_status submit(struct gw_segment_log *log, uint64_t number, uint32_t size)
+{
+    struct item *item = make_item(number, size);
+    const struct gw_sink_port port = gw_segment_log_port(log);
+    enum base_status status = port.submit(port.ctx, &item->batch);
+    if (status != BASE_OK) {
+        free(item);
+    }
+    return status;
+}
+
+static void wait_done(uint32_t count)
+{
+    pthread_mutex_lock(&tally.lock);
+    while (tally.done < count) {
+        pthread_cond_wait(&tally.changed, &tally.lock);
+    }
+    pthread_mutex_unlock(&tally.lock);
+}
+
+// Reads all; returns how many, checks content and order from `first` on.
+static uint64_t read_all(struct gw_segment_log *log, uint64_t first)
+{
+    struct gw_segment_reader *reader;
+    assert_int_equal(gw_segment_reader_open(log, &reader), BASE_OK);
+    uint64_t number = first;
+    uint64_t expected = 0;
+    for (;;) {
+        struct gw_sink_batch batch;
+        uint64_t position;
+        uint64_t next;
+        enum base_status status = gw_segment_reader_next(reader, &batch, &position, &next);
+        if (status == BASE_ERR_NOT_FOUND) {
+            break;
+        }
+        assert_int_equal(status, BASE_OK);
+        assert_true(position >= expected);
+        expected = next;
+        assert_int_equal(batch.batch.number, number);
+        assert_int_equal(batch.device, number % 17);
+        assert_int_equal(batch.batch.hash, base_mix64(number));
+        for (uint32_t i = 0; i < batch.batch.sent_bytes; i++) {
+            assert_int_equal(batch.batch.bytes[i], (uint8_t)base_mix64(number * 4096 + i));
+        }
+        number++;
+    }
+    gw_segment_reader_close(reader);
+    return number - first;
+}
+
+static void test_write_restart_read(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(0);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_equal(submit(log, i, (uint32_t)(1 + i * 37)), BASE_OK);
+    }
+    wait_done(100);
+    assert_int_equal(tally.failed, 0);
+    assert_int_equal(read_all(log, 0), 100);
+    struct gw_segment_stats before;
+    gw_segment_log_stats(log, &before);
+    gw_segment_log_close(log);
+    log = open_log(0);
+    struct gw_segment_stats after;
+    gw_segment_log_stats(log, &after);
+    assert_int_equal(before.end, after.end);
+    assert_int_equal(after.cut_bytes, 0);
+    assert_int_equal(read_all(log, 0), 100);
+    assert_int_equal(submit(log, 100, 10), BASE_OK);
+    wait_done(101);
+    assert_int_equal(read_all(log, 0), 101);
+    gw_segment_log_close(log);
+}
+
+static void test_segments_roll_and_go(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    for (uint64_t i = 0; i < 400; i++) {
+        assert_int_equal(submit(log, i, 1000), BASE_OK);
+        wait_done((uint32_t)i + 1);
+    }
+    struct gw_segment_stats stats;
+    gw_segment_log_stats(log, &stats);
+    assert_true(stats.segments >= 6);
+    assert_int_equal(read_all(log, 0), 400);
+    // Nothing goes that is not below the mark given.
+    assert_int_equal(gw_segment_log_retain(log, 1, 0), 0);
+    uint32_t removed = gw_segment_log_retain(log, 2 * GW_SEGMENT_BYTES_MIN, stats.end);
+    assert_true(removed >= 3);
+    struct gw_segment_stats later;
+    gw_segment_log_stats(log, &later);
+    assert_int_equal(later.segments, stats.segments - removed);
+    assert_true(later.first > stats.first);
+    struct gw_segment_reader *reader;
+    assert_int_equal(gw_segment_reader_open(log, &reader), BASE_OK);
+    assert_int_equal(gw_segment_reader_seek(reader, stats.first), BASE_ERR_NOT_FOUND);
+    struct gw_sink_batch batch;
+    uint64_t position;
+    uint64_t next;
+    assert_int_equal(gw_segment_reader_next(reader, &batch, &position, &next), BASE_OK);
+    assert_true(batch.batch.number > 0);
+    assert_int_equal(read_all(log, batch.batch.number), 400 - batch.batch.number);
+    gw_segment_reader_close(reader);
+    gw_segment_log_close(log);
+    log = open_log(GW_SEGMENT_BYTES_MIN);
+    gw_segment_log_stats(log, &stats);
+    assert_int_equal(stats.first, later.first);
+    assert_int_equal(stats.end, later.end);
+    gw_segment_log_close(log);
+}
+
+// A reader at the end sees what comes later.
+static void test_reader_follows(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    struct gw_segment_reader *reader;
+    assert_int_equal(gw_segment_reader_open(log, &reader), BASE_OK);
+    struct gw_sink_batch batch;
+    uint64_t position;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(gw_segment_reader_next(reader, &batch, &position, &next),
+                         BASE_ERR_NOT_FOUND);
+        assert_int_equal(submit(log, i, 3000), BASE_OK);
+        wait_done(i + 1);
+        assert_int_equal(gw_segment_reader_next(reader, &batch, &position, &next), BASE_OK);
+        assert_int_equal(batch.batch.number, i);
+        // The position names it for good.
+        struct gw_segment_reader *second;
+        assert_int_equal(gw_segment_reader_open(log, &second), BASE_OK);
+        assert_int_equal(gw_segment_reader_seek(second, position), BASE_OK);
+        uint64_t at;
+        assert_int_equal(gw_segment_reader_next(second, &batch, &at, &next), BASE_OK);
+        assert_int_equal(batch.batch.number, i);
+        assert_int_equal(at, position);
+        gw_segment_reader_close(second);
+    }
+    gw_segment_reader_close(reader);
+    gw_segment_log_close(log);
+}
+
+static void newest_path(char *out, size_t capacity)
+{
+    char command[160];
+    (void)snprintf(command, sizeof(command), "ls %s/segment-* | tail -1", dir);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(out, (int)capacity, pipe));
+    out[strcspn(out, "\n")] = '\0';
+    (void)pclose(pipe);
+}
+
+// Any damage behind the last whole record: cut, and what was before is there.
+static void test_torn_tail(void **state)
+{
+    (void)state;
+    uint64_t seed = 20261121;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct base_prng prng;
+    base_prng_seed(&prng, seed);
+    for (uint32_t round = 0; round < 60; round++) {
+        struct gw_segment_log *log = open_log(0);
+        tally.done = 0;
+        for (uint64_t i = 0; i < 5; i++) {
+            assert_int_equal(submit(log, i, 200), BASE_OK);
+        }
+        wait_done(5);
+        gw_segment_log_close(log);
+        char path[160];
+        newest_path(path, sizeof(path));
+        struct stat stat_before;
+        assert_int_equal(stat(path, &stat_before), 0);
+        off_t record = 200 + GW_SEGMENT_RECORD_HEAD;
+        uint64_t whole = 5;
+        if (round % 3 == 0) { // cut anywhere
+            off_t size = (off_t)base_prng_below(&prng, (uint64_t)stat_before.st_size + 1);
+            assert_int_equal(truncate(path, size), 0);
+            whole = size < GW_SEGMENT_HEAD ? 0 : (uint64_t)((size - GW_SEGMENT_HEAD) / record);
+        } else {
+            int fd = open(path, O_RDWR);
+            uint8_t byte;
+            off_t at = GW_SEGMENT_HEAD + (off_t)base_prng_below(&prng, (uint64_t)(5 * record));
+            if (round % 3 == 1) { // a flipped bit
+                assert_int_equal(pread(fd, &byte, 1, at), 1);
+                byte ^= (uint8_t)(1u << base_prng_below(&prng, 8));
+                assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+                whole = (uint64_t)((at - GW_SEGMENT_HEAD) / record);
+            } else { // garbage behind
+                uint8_t garbage[300];
+                for (size_t i = 0; i < sizeof(garbage); i++) {
+                    garbage[i] = (uint8_t)base_prng_next(&prng);
+                }
+                assert_int_equal(
+                    pwrite(fd, garbage, 1 + base_prng_below(&prng, 300), stat_before.st_size) > 0,
+                    1);
+            }
+            close(fd);
+        }
+        log = open_log(0);
+        assert_int_equal(read_all(log, 0), whole);
+        gw_segment_log_close(log);
+        assert_int_equal(teardown(NULL) + mkdir(dir, 0700), 0);
+    }
+}
+
+// The file size limit stands in for a full disk.
+static void test_full_disk_heals(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(0);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(submit(log, i, 1000), BASE_OK);
+    }
+    wait_done(10);
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    struct rlimit limit = {15000, old.rlim_max};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    uint32_t sent = 10;
+    uint64_t number = 10;
+    while (tally.failed == 0) {
+        if (submit(log, number, 1000) == BASE_OK) {
+            wait_done(++sent);
+            number += tally.failed == 0;
+        }
+    }
+    assert_true(number < 20);
+    assert_int_equal(submit(log, 99, 1000), BASE_ERR_FULL);
+    assert_int_equal(read_all(log, 0), number);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    enum base_status status;
+    while ((status = submit(log, number, 1000)) != BASE_OK) { // until it tries again
+        assert_int_equal(status, BASE_ERR_FULL);
+    }
+    wait_done(++sent);
+    assert_int_equal(read_all(log, 0), number + 1);
+    struct gw_segment_stats stats;
+    gw_segment_log_stats(log, &stats);
+    assert_true(stats.failures >= 1 && !stats.shut);
+    gw_segment_log_close(log);
+    log = open_log(0);
+    assert_int_equal(read_all(log, 0), number + 1);
+    gw_segment_log_close(log);
+}
+
+// kill -9 at random moments: what was acknowledged is there, and nothing is out of order.
+static void test_kill(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct base_prng prng;
+    base_prng_seed(&prng, seed);
+    uint64_t acknowledged = 0; // numbers below
+    for (uint32_t round = 0; round < 100; round++) {
+        int pipes[2];
+        assert_int_equal(pipe(pipes), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            close(pipes[0]);
+            tally.ack_fd = pipes[1];
+            struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+            for (uint64_t number = read_all(log, 0);;) {
+                number += submit(log, number, (uint32_t)(1 + number % 4000)) == BASE_OK;
+            }
+        }
+        close(pipes[1]);
+        uint64_t number;
+        uint64_t enough = base_prng_below(&prng, 60);
+        bool killed = false;
+        while (read(pipes[0], &number, sizeof(number)) == (ssize_t)sizeof(number)) {
+            assert_int_equal(number, acknowledged);
+            acknowledged++;
+            if (!killed && enough-- == 0) {
+                assert_int_equal(kill(child, SIGKILL), 0);
+                killed = true;
+            }
+        }
+        close(pipes[0]);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+        uint64_t there = read_all(log, 0);
+        gw_segment_log_close(log);
+        assert_true(there >= acknowledged);
+        acknowledged = there; // the child goes on from what it finds
+        if (acknowledged > 2000) {
+            assert_int_equal(teardown(NULL) + mkdir(dir, 0700), 0);
+            acknowledged = 0;
+        }
+    }
+}
+
+static void test_one_process(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(0);
+    struct gw_segment_log *second = NULL;
+    struct base_error error = {0};
+    const struct gw_segment_options options = {.dir = dir, .clock = *base_clock_real()};
+    assert_int_equal(gw_segment_log_open(&options, &second, &error), BASE_ERR_BUSY);
+    assert_non_null(strstr(error.text, dir));
+    gw_segment_log_close(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_write_restart_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_segments_roll_and_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reader_follows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_torn_tail, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk_heals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_kill, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_one_process, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
