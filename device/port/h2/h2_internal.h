@@ -22,7 +22,8 @@
 #define H2_CONNECTION_WINDOW (1 << 20)
 #define H2_CONNECT_MS        10000
 #define H2_RTO_MIN_US        50000
-#define H2_USER_TIMEOUT_MS   60000 // unacknowledged data this old ends the connection
+#define H2_PAUSE_US          100000 // without a write: the next begins an upload
+#define H2_USER_TIMEOUT_MS   60000  // unacknowledged data this old ends the connection
 
 struct h2_stream {
     struct h2_stream *next; // in the connection's list, or in its pool
@@ -77,6 +78,7 @@ struct h2_client {
     size_t offer_bytes;
     uint64_t bytes_read;
     uint64_t bytes_written;
+    uint64_t wrote_us;
     enum h2_phase phase;
     int socket;
     uint32_t accepted; // streams in the list
