@@ -354,6 +354,7 @@ static void handshake(struct h2_client *client)
         event_add(&client->write_event, NULL);
         break;
     default:
+        h2_tls_forget(client);
         h2_client_fail(client, BASE_ERR_IO);
         break;
     }

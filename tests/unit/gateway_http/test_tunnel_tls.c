@@ -422,6 +422,42 @@ static void test_a_first_flight_played_back_does_nothing(void **state)
     close(proxy.listener);
 }
 
+// A connection that is cut off is the one that comes back: its ticket must be good.
+static void test_resumed_after_a_cut(void **state)
+{
+    struct rig *rig = *state;
+    struct proxy proxy;
+    struct peer peer;
+    proxy_open(&proxy);
+    for (int round = 0; round < 3; round++) {
+        bool resumed;
+        bool early;
+        proxy.client = -1;
+        connect_peer(rig, &peer, proxy.port);
+        request(&peer, "/v1/tunnel", true);
+        write_frame(&peer, WIRE_TUNNEL_HELLO, 100, true);
+        for (int i = 0; i < TURNS_MAX && peer.got_bytes < 104; i++) {
+            proxy_turn(rig, &proxy);
+        }
+        assert_int_equal(peer.got_bytes, 104);
+        for (int i = 0; i < 50; i++) {
+            proxy_turn(rig, &proxy); // the ticket
+        }
+        facts(&peer, &resumed, &early);
+        assert_int_equal(resumed, round > 0);
+        assert_int_equal(early, round > 0);
+        const struct linger at_once = {.l_onoff = 1};
+        assert_int_equal(setsockopt(proxy.client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+                         0);
+        close(proxy.client); // a reset
+        close(proxy.server);
+        WAIT_FOR(rig, peer.gone == 1);
+        h2_client_free(peer.client);
+    }
+    close(proxy.listener);
+    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+}
+
 static void test_switched_off(void **state)
 {
     struct rig *rig = *state;
@@ -457,8 +493,9 @@ static void test_after_a_restart(void **state)
     bool early;
     get_ticket(rig);
     gw_server_free(rig->server);
+    (void)snprintf(rig->config.listen_tls, sizeof(rig->config.listen_tls), "127.0.0.1:%u",
+                   rig->port); // the same, so that the client knows it again
     start_server(rig);
-    get_ticket(rig); // of another port: no ticket of the first
     connect_peer(rig, &peer, rig->port);
     request(&peer, "/v1/tunnel", true);
     write_frame(&peer, WIRE_TUNNEL_HELLO, 100, true);
@@ -626,6 +663,7 @@ int main(void)
         RIG_TEST(test_what_is_not_safe_waits),
         RIG_TEST(test_the_server_keeps_to_the_rule),
         RIG_TEST(test_a_first_flight_played_back_does_nothing),
+        RIG_TEST(test_resumed_after_a_cut),
         RIG_TEST(test_switched_off),
         RIG_TEST(test_after_a_restart),
         RIG_TEST(test_much_at_once),
