@@ -198,7 +198,7 @@ static bool read_word(struct gw_json_scan *scan, const char *word, size_t size)
     return true;
 }
 
-double gw_scan_real(struct base_str number)
+double gw_json_token_real(struct base_str number)
 {
     char text[NUMBER_TEXT_MAX];
     size_t size = number.size < sizeof(text) - 1 ? number.size : sizeof(text) - 1;

@@ -44,6 +44,6 @@ BASE_NODISCARD enum base_status gw_json_next(struct gw_json_scan *scan, enum gw_
 // Is this well-formed as a whole?
 BASE_NODISCARD enum base_status gw_json_check(struct base_str text);
 // The value of a number's text.
-double gw_scan_real(struct base_str number);
+double gw_json_token_real(struct base_str number);
 
 #endif

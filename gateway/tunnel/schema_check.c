@@ -23,7 +23,7 @@ static bool in_bounds(const struct gw_schema_node *node, struct base_str number)
     if (!node->has_min && !node->has_max) {
         return true;
     }
-    double value = gw_scan_real(number);
+    double value = gw_json_token_real(number);
     return !(node->has_min && value < node->min) && !(node->has_max && value > node->max);
 }
 

@@ -148,7 +148,7 @@ static enum base_status set_bound(struct parse *parse, struct open *open, bool i
         return wrong(parse, BASE_ERR_INVALID, "no number, or twice");
     }
     *has = true;
-    double value = gw_scan_real(parse->scan.text);
+    double value = gw_json_token_real(parse->scan.text);
     *(is_max ? &node->max : &node->min) = value;
     if (is_max) {
         node->max_size = value >= 0 && value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX;
