@@ -22,8 +22,9 @@
 #define H2_CONNECTION_WINDOW (1 << 20)
 #define H2_CONNECT_MS        10000
 #define H2_RTO_MIN_US        50000
-#define H2_PAUSE_US          100000 // without a write: the next begins an upload
-#define H2_USER_TIMEOUT_MS   60000  // unacknowledged data this old ends the connection
+#define H2_UNSENT_BYTES      (64 * 1024) // in the kernel, not yet on the wire
+#define H2_PAUSE_US          100000      // without a write: the next begins an upload
+#define H2_USER_TIMEOUT_MS   60000       // unacknowledged data this old ends the connection
 
 struct h2_stream {
     struct h2_stream *next; // in the connection's list, or in its pool
@@ -39,6 +40,7 @@ struct h2_stream {
     uint32_t retry_after_s;
     int32_t id;
     int status;
+    uint16_t weight;  // of its body; 0: the usual one
     uint8_t encoding; // enum h2_encoding
     bool sent;        // the peer knows the stream
     bool head_done;   // `head` was called

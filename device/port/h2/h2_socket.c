@@ -501,7 +501,10 @@ static enum base_status bind_source(int fd, struct base_str source)
 static void lossy_link_options(int fd)
 {
     int rto_us = H2_RTO_MIN_US;
+    int unsent = H2_UNSENT_BYTES;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MIN_US, &rto_us, sizeof(rto_us));
+    // What waits does so here, where what is urgent can overtake it.
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 }
 
 static void socket_options(int fd, bool small)

@@ -604,6 +604,56 @@ static void test_beside_a_hint_stream_and_a_pull(void **state)
     WAIT_FOR(rig, stub_ingest_counts.open == 0);
 }
 
+struct ranked {
+    int places[2];
+    int ended;
+};
+
+static void ranked_end(void *ctx, void *user, enum base_status status)
+{
+    struct ranked *ranked = ctx;
+    assert_int_equal(status, BASE_OK);
+    *(int *)user = ++ranked->ended;
+}
+
+static void race(struct rig *rig, int heavy)
+{
+    static uint8_t piece[120000];
+    struct ranked ranked = {0};
+    const struct h2_events events = {.end = ranked_end, .ctx = &ranked};
+    const struct h2_options options = {
+        .host = BASE_STR("127.0.0.1"), .port = rig->port, .tls = rig->tls};
+    const struct h2_header header = {BASE_STR("walle-device"), BASE_STR("00000000000004d2")};
+    struct h2_request out = {.method = BASE_STR("POST"),
+                             .path = BASE_STR("/v1/tunnel"),
+                             .headers = &header,
+                             .header_count = 1,
+                             .open_body = true};
+    struct h2_client *client;
+    int32_t streams[2];
+    memset(piece, STUB_INGEST_SWALLOW, sizeof(piece));
+    assert_int_equal(h2_client_new(rig->base, &options, &events, &client), BASE_OK);
+    for (int i = 0; i < 2; i++) {
+        out.weight = i == heavy ? 256 : 4;
+        assert_int_equal(h2_client_request(client, &out, &ranked.places[i], &streams[i]), BASE_OK);
+    }
+    WAIT_FOR(rig, stub_ingest_counts.open == 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(h2_client_write(client, streams[i], piece, sizeof(piece), false), BASE_OK);
+        h2_client_finish(client, streams[i]);
+    }
+    WAIT_FOR(rig, ranked.ended == 2);
+    assert_int_equal(ranked.places[heavy], 1);
+    h2_client_free(client);
+}
+
+// Two bodies that wait at the same moment: the heavier is through first, whichever it is.
+static void test_the_urgent_overtakes(void **state)
+{
+    race(*state, 0);
+    race(*state, 1);
+}
+
 // A client whose connection goes without a word, in the middle of frames, and one that does not
 // read: neither keeps anything.
 static void test_clients_that_go(void **state)
@@ -668,6 +718,7 @@ int main(void)
         RIG_TEST(test_after_a_restart),
         RIG_TEST(test_much_at_once),
         RIG_TEST(test_beside_a_hint_stream_and_a_pull),
+        RIG_TEST(test_the_urgent_overtakes),
         RIG_TEST(test_clients_that_go),
         RIG_TEST(test_ends),
     };
