@@ -43,6 +43,7 @@ struct posix_duplex_request {
     struct base_str path;
     struct base_str device;
     struct base_str priority; // RFC 9218
+    uint16_t weight;          // of what it sends, as in h2_request
 };
 struct posix_duplex_events {
     void *ctx;
