@@ -441,6 +441,17 @@ const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id)
     return dict;
 }
 
+const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_t id)
+{
+    bool asked;
+    const struct gw_zstd_dict *dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
+    if (dict == NULL) {
+        gw_dict_shelf_fetch(ingest->dicts);
+        dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
+    }
+    return dict;
+}
+
 enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
                                    const struct wire_topic *topic, uint8_t class_id,
                                    struct base_str schema, struct base_error *error)
