@@ -249,7 +249,7 @@ static void serve(struct gw_session *session)
     }
     if ((flags & GW_SESSION_SUPERSEDED) != 0) {
         gw_count(&session->worker->counters.superseded_total, 1);
-        gw_session_away(session, 0, 0);
+        gw_session_away(session, GW_INGEST_SUPERSEDED_MS, GW_INGEST_SUPERSEDED_SPREAD_MS);
         return;
     }
     if ((flags & GW_SESSION_FAILED) != 0) {

@@ -40,7 +40,11 @@
 #define GW_INGEST_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
 #define GW_INGEST_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
 #define GW_INGEST_AWAY_SPREAD_MS 4000u
-#define GW_INGEST_STRIKES_MAX    64u // batches refused in a stream, then it ends
+// DRAIN of a stream that a newer one of the device took over from: two copies of a device that are
+// connected at once must not chase each other.
+#define GW_INGEST_SUPERSEDED_MS        5000u
+#define GW_INGEST_SUPERSEDED_SPREAD_MS 10000u
+#define GW_INGEST_STRIKES_MAX          64u // batches refused in a stream, then it ends
 
 struct gw_ingest;
 struct gw_ingest_worker;
