@@ -10,6 +10,7 @@
 
 struct gw_api_route;
 struct gw_preview_spec;
+struct gw_api_records;
 
 #define GW_API_SCAN_MAX 4096u // items looked at for one page: a page may be short
 
@@ -44,6 +45,7 @@ struct gw_api_call {
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
     struct gw_preview_spec *preview;
+    struct gw_api_records *records;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
     struct wire_sha256 exclusive; // list of a new version's exclusive files; zero: none
@@ -176,6 +178,10 @@ void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_audit_prepare(struct gw_api_call *call);
 void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call);
 void gw_api_openapi(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_records_prepare(struct gw_api_call *call);
+void gw_api_records(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_tunnel_prepare(struct gw_api_call *call);
+void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_trust_prepare(struct gw_api_call *call);
 void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);

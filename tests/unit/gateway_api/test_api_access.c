@@ -49,6 +49,8 @@ static const struct expectation matrix[] = {
     {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", "{}"},
     {"POST rollouts/*/lift", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/lift",
      "{\"segment\":\"os=x\"}"},
+    {"GET tunnel", GW_ROLE_VIEWER, 0, 0, "tunnel", NULL},
+    {"GET tunnel/records", GW_ROLE_VIEWER, 0, 0, "tunnel/records", NULL},
     {"GET trust", GW_ROLE_VIEWER, 0, 0, "trust", NULL},
     {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
     {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",
