@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define SINK_US       4000
+#define SINK_SLOW     200 // one group in so many
+#define SINK_SLOW_US  5000000
 #define ZOMBIE_MAX_US 8000000
 #define PIPE_MAX      (64u * 1024) // of bytes on their way up; beyond it the transport is busy
 
@@ -284,8 +286,10 @@ static enum base_status submit(void *ctx, struct gw_sink_batch *batch)
     *sim->landing_end = batch;
     sim->landing_end = &batch->next;
     if (!sim->sink_busy) {
+        bool slow = !sim->calm && law_chance(sim, SINK_SLOW);
         sim->sink_busy = true;
-        law_at(sim, sim->now_us + SINK_US, LAW_SINK, sim);
+        law_at(sim, sim->now_us + (slow ? base_prng_below(&sim->prng, SINK_SLOW_US) : SINK_US),
+               LAW_SINK, sim);
     }
     return BASE_OK;
 }
