@@ -119,6 +119,7 @@ CORES = {
     "libwalle-policy.a": [],
     "libwalle-wire.a": ["libwalle-base.a"],
     "libwalle-device-pipeline.a": ["libwalle-base.a", "libwalle-wire.a"],
+    "libwalle-device-tunnel.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-device-pipeline.a"],
     "libwalle-device-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a"],
     "libwalle-gateway-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
 }
@@ -198,7 +199,7 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-pipeline": "pipeline", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port",
+        names = {"device-core": "device", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):
