@@ -20,6 +20,8 @@ static bool ready(struct gw_api_call *call)
 static const struct gw_api_route routes[] = {
     {GW_METHOD_PUT, "blobs/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare, gw_api_blob_put,
      false},
+    {GW_METHOD_PUT, "exclusive", GW_ROLE_RELEASER, GW_API_BLOBS, ready, gw_api_exclusive_pack,
+     false},
     {GW_METHOD_PUT, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,
      gw_api_exclusive_put, false},
     {GW_METHOD_GET, "exclusive/*", GW_ROLE_RELEASER, GW_API_BLOB, gw_api_blob_prepare,

@@ -18,6 +18,7 @@ struct gw_api_records;
 enum gw_api_subject {
     GW_API_NOTHING,     // nobody's: lists (which show what is the actor's), the actor itself
     GW_API_BLOB,        // content, named by `digest`
+    GW_API_BLOBS,       // content, a pack of it
     GW_API_TASK,        // segments[1]
     GW_API_TASK_NEW,    // `text`
     GW_API_VERSION_NEW, // `digest`, of task segments[1]
@@ -125,6 +126,7 @@ void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_sta
 bool gw_api_blob_prepare(struct gw_api_call *call);
 void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call);
 void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call);
+void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call);
 void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_task_prepare(struct gw_api_call *call);
 void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
