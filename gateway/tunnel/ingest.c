@@ -20,6 +20,7 @@ uint64_t gw_ingest_now_us(const struct gw_ingest *ingest)
 static void take_options(struct gw_ingest *ingest, const struct gw_ingest_options *options)
 {
     ingest->clock = options->clock;
+    ingest->dicts = options->dicts;
     ingest->log_port = options->log;
     ingest->credit_bytes =
         options->credit_bytes != 0 ? options->credit_bytes : GW_INGEST_CREDIT_BYTES;
@@ -97,6 +98,7 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
 static void destroy_worker(struct gw_ingest_worker *worker)
 {
     gw_tunnel_zstd_free(worker->zstd);
+    gw_dict_cache_free(worker->dicts);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);
 }
@@ -149,6 +151,9 @@ enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
     worker->post = post;
     pthread_mutex_init(&worker->inbox_lock, NULL);
     enum base_status status = gw_tunnel_zstd_new(&worker->zstd);
+    if (status == BASE_OK) {
+        status = gw_dict_cache_new(&ingest->dicts, &worker->dicts);
+    }
     if (status != BASE_OK) {
         destroy_worker(worker);
         return status;
@@ -172,7 +177,9 @@ void gw_ingest_worker_free(struct gw_ingest_worker *worker)
     worker->dead = true;
     pthread_mutex_unlock(&worker->inbox_lock);
     gw_tunnel_zstd_free(worker->zstd);
+    gw_dict_cache_free(worker->dicts);
     worker->zstd = NULL;
+    worker->dicts = NULL;
 }
 
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/core.h"
+#include "svc/tunnel_dicts.h"
 #include "tunnel/segment_log.h"
 #include "tunnel/sink.h"
 #include "wire/batch.h"
@@ -56,6 +57,7 @@ struct gw_ingest_options {
     uint32_t device_batches_per_s; // above: THROTTLE; 0 takes 200
     struct base_clock_port clock;
     const struct base_log *log;
+    struct gw_tunnel_dict_port dicts; // released dictionaries; members NULL: none
 };
 
 // Opens the sink, rebuilds the marks, starts the threads. On failure `error` says what and where.

@@ -179,10 +179,11 @@ static enum base_status open_payload(struct gw_session *session,
         *out = batch->bytes;
         return BASE_OK;
     }
+    const struct gw_zstd_dict *dict = NULL;
     if (batch->codec == WIRE_TUNNEL_ZSTD_DICT) {
-        return BASE_ERR_NOT_FOUND;
+        BASE_TRY(gw_dict_cache_get(worker->dicts, batch->dict, &dict));
     }
-    return gw_tunnel_zstd_open(worker->zstd, NULL, batch->bytes, batch->sent_bytes,
+    return gw_tunnel_zstd_open(worker->zstd, dict, batch->bytes, batch->sent_bytes,
                                batch->raw_bytes, out);
 }
 
@@ -222,8 +223,8 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_in
         return BASE_OK;
     }
     // With a dictionary it may be the dictionary's fault: whole, it gets another chance.
-    if (with_dict &&
-        (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT || why == BASE_ERR_HASH)) {
+    if (with_dict && (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT ||
+                      why == BASE_ERR_HASH || why == BASE_ERR_IO)) {
         return need_full(class, number);
     }
     return reject(class, number, record, why);

@@ -8,6 +8,7 @@
 #include "tunnel/ingest.h"
 #include "tunnel/mark_lane.h"
 #include "tunnel/tunnel_partials.h"
+#include "tunnel/dict_cache.h"
 #include "tunnel/tunnel_zstd.h"
 
 #include <pthread.h>
@@ -95,6 +96,7 @@ struct gw_ingest_worker {
     void (*post)(void *post_ctx, struct gw_message *message);
     struct gw_session *sessions;
     struct gw_tunnel_zstd *zstd;
+    struct gw_dict_cache *dicts;
     bool starving;       // some session of its
     uint64_t turn_bytes; // decompressed since the last flush
     uint64_t log_us;     // of the second in which log_count lines were written
@@ -113,6 +115,7 @@ struct gw_ingest {
     struct gw_sink_port sink;
     struct gw_tunnel_partials *partials;
     struct base_clock_port clock;
+    struct gw_tunnel_dict_port dicts;
     const struct base_log *log_port;
     uint32_t credit_bytes;
     uint32_t rate;
