@@ -11,8 +11,9 @@
 
 #include <string.h>
 
-static const char path_prefix[] = "/v1/blob/";
-#define PATH_PREFIX_SIZE (sizeof(path_prefix) - 1)
+#define SHARED_PREFIX    BASE_STR("/v1/blob/")
+#define EXCLUSIVE_PREFIX BASE_STR("/v1/exclusive/")
+#define PATH_MAX_BYTES   (sizeof("/v1/exclusive/") + 2 * (WIRE_SHA256_HEX + 1))
 
 static struct dev_task *task_of(struct dev_runtime *runtime)
 {
@@ -131,7 +132,7 @@ static void hash_restart(struct dev_runtime *runtime)
 // Sets the next blob to bring; false when it is complete already. A blob that cannot be inspected
 // counts as missing: the attempt to write it will tell.
 static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *name,
-                         uint64_t bytes, bool is_manifest)
+                         uint64_t bytes, enum dev_pull_kind kind)
 {
     struct dev_pull *pull = &runtime->pull;
     const struct dev_storage_port *storage = &runtime->ports->storage;
@@ -144,7 +145,7 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     pull->blob = *name;
     pull->expected = bytes;
     pull->have = status == BASE_OK ? have : 0;
-    pull->is_manifest = is_manifest;
+    pull->kind = (uint8_t)kind;
     memset(&pull->delta.dictionary, 0, sizeof(pull->delta.dictionary));
     if (pull->have > bytes || sealed) {
         blob_drop(runtime);
@@ -154,14 +155,21 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     return true;
 }
 
-static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
+static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+                       const struct wire_personal *personal)
 {
     struct dev_pull *pull = &runtime->pull;
     struct dev_task *task = task_of(runtime);
     for (; pull->file < manifest->file_count; pull->file++) {
         const struct wire_manifest_file *file = &manifest->files[pull->file];
-        if (blob_missing(runtime, &file->digest, file->bytes, false)) {
+        if (blob_missing(runtime, &file->digest, file->bytes, DEV_PULL_SHARED)) {
             dev_delta_choose(runtime, file);
+            return;
+        }
+    }
+    for (; pull->file - manifest->file_count < personal->file_count; pull->file++) {
+        const struct wire_manifest_file *file = &personal->files[pull->file - manifest->file_count];
+        if (blob_missing(runtime, &file->digest, file->bytes, DEV_PULL_PERSONAL)) {
             return;
         }
     }
@@ -170,11 +178,51 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
     dev_slot_activate(runtime, task, manifest);
 }
 
+// True: there is something to bring before it is known which files are this device's.
+static bool personal_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
+{
+    struct dev_task *task = task_of(runtime);
+    if (manifest->exclusive == WIRE_EXCLUSIVE_NONE) {
+        return false;
+    }
+    runtime->pull.root = manifest->exclusive_root;
+    if (!task->accepted_asked) {
+        dev_proof_ask(runtime, manifest);
+        return true;
+    }
+    return !wire_sha256_is_zero(&task->accepted_personal) &&
+           blob_missing(runtime, &task->accepted_personal, task->accepted_personal_bytes,
+                        DEV_PULL_PERSONAL);
+}
+
+static void content_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
+{
+    struct dev_personal personal;
+    if (personal_pick(runtime, manifest)) {
+        return;
+    }
+    enum base_status status =
+        dev_personal_open(runtime, &task_of(runtime)->accepted_personal, &personal);
+    if (base_status_is_input(status) ||
+        (status == BASE_OK && wire_personal_clash(&personal.parsed, manifest) != NULL)) {
+        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, status != BASE_OK ? status : BASE_ERR_INVALID,
+                   "exclusive files are malformed");
+    } else if (status != BASE_OK) {
+        storage_failed(runtime, status);
+        return;
+    } else {
+        files_pick(runtime, manifest, &personal.parsed);
+    }
+    if (status == BASE_OK) {
+        dev_personal_close(runtime, &personal);
+    }
+}
+
 static void pick(struct dev_runtime *runtime)
 {
     struct dev_task *task = task_of(runtime);
     struct dev_manifest manifest;
-    if (blob_missing(runtime, &task->accepted, task->accepted_bytes, true)) {
+    if (blob_missing(runtime, &task->accepted, task->accepted_bytes, DEV_PULL_SHARED)) {
         return;
     }
     enum base_status status = dev_manifest_open(runtime, &task->accepted, &manifest);
@@ -193,7 +241,7 @@ static void pick(struct dev_runtime *runtime)
         not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_UNSUPPORTED,
                    "runtime is too old or too new");
     } else {
-        files_pick(runtime, &manifest.parsed);
+        content_pick(runtime, &manifest.parsed);
     }
     dev_manifest_close(runtime, &manifest);
 }
@@ -204,6 +252,16 @@ static void without_delta(struct dev_runtime *runtime)
     blob_drop(runtime);
     dev_delta_give_up(runtime);
     runtime->pull.phase = DEV_PULL_PICK;
+}
+
+// What came is not what was signed: once more, from another place, but not for ever.
+static void worthless(struct dev_runtime *runtime, enum base_status code, const char *why)
+{
+    if (++runtime->pull.corrupt >= DEV_PULL_CORRUPT_MAX + runtime->settings.mirrors) {
+        give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, code, why);
+    } else {
+        retry_later(runtime, why);
+    }
 }
 
 // Every byte is here: only the right hash makes a blob.
@@ -220,12 +278,7 @@ static void blob_finish(struct dev_runtime *runtime)
             return;
         }
         blob_drop(runtime);
-        if (++pull->corrupt >= DEV_PULL_CORRUPT_MAX + runtime->settings.mirrors) {
-            give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, BASE_ERR_HASH,
-                    "content does not match its hash");
-        } else {
-            retry_later(runtime, "content does not match its hash");
-        }
+        worthless(runtime, BASE_ERR_HASH, "content does not match its hash");
         return;
     }
     enum base_status status = BASE_OK;
@@ -297,6 +350,28 @@ static void decode(struct dev_runtime *runtime)
     }
 }
 
+static size_t path_add(char *path, size_t size, struct base_str prefix,
+                       const struct wire_sha256 *name)
+{
+    memcpy(path + size, prefix.data, prefix.size);
+    wire_sha256_hex(name, path + size + prefix.size);
+    return size + prefix.size + WIRE_SHA256_HEX;
+}
+
+static struct base_str path_make(const struct dev_pull *pull, char path[PATH_MAX_BYTES])
+{
+    size_t size = 0;
+    if (pull->kind == DEV_PULL_SHARED) {
+        size = path_add(path, 0, SHARED_PREFIX, &pull->blob);
+    } else {
+        size = path_add(path, 0, EXCLUSIVE_PREFIX, &pull->root);
+        if (pull->kind == DEV_PULL_PERSONAL) {
+            size = path_add(path, size, BASE_STR("/"), &pull->blob);
+        }
+    }
+    return (struct base_str){path, size};
+}
+
 static void ask(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = &runtime->pull;
@@ -305,12 +380,10 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
         blob_finish(runtime);
         return;
     }
-    char path[PATH_PREFIX_SIZE + WIRE_SHA256_HEX + 1];
-    memcpy(path, path_prefix, PATH_PREFIX_SIZE);
-    wire_sha256_hex(&pull->blob, path + PATH_PREFIX_SIZE);
+    char path[PATH_MAX_BYTES];
     struct dev_request request = {
         .method = DEV_METHOD_GET,
-        .path = {path, PATH_PREFIX_SIZE + WIRE_SHA256_HEX},
+        .path = path_make(pull, path),
         .device = {runtime->settings.device_hex, WIRE_DEVICE_HEX},
         .range_from = pull->have,
         .source = pull->source,
@@ -414,6 +487,10 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
     pull->status = head->status;
     pull->retry_after_s = head->retry_after_s;
     bool good = head->status == 200 || head->status == 206;
+    if (pull->kind == DEV_PULL_PROOF) {
+        pull->refused = head->status != 200 || head->encoding != DEV_ENCODING_IDENTITY;
+        return;
+    }
     if (good && head->encoding == DEV_ENCODING_DCZ && pull->delta.asked) {
         pull->refused = !dev_delta_head(runtime, head);
         return;
@@ -467,6 +544,10 @@ void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t siz
     if (pull->phase != DEV_PULL_BODY || pull->refused || size == 0) {
         return;
     }
+    if (pull->kind == DEV_PULL_PROOF) {
+        dev_proof_body(runtime, bytes, size);
+        return;
+    }
     if (pull->delta.body) {
         delta_body(runtime, bytes, size);
         return;
@@ -516,13 +597,46 @@ static bool delta_end(struct dev_runtime *runtime, enum base_status status)
     return true;
 }
 
+// Which exclusive files there are for this device is answered, or not.
+static void proof_end(struct dev_runtime *runtime, enum base_status status)
+{
+    struct dev_pull *pull = &runtime->pull;
+    // 401: a device that nobody made known has none either.
+    bool none = pull->status == 404 || pull->status == 401;
+    if (none && pull->required) {
+        not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_NOT_FOUND,
+                   "no exclusive files for this device");
+    } else if (none) {
+        dev_proof_none(runtime);
+        pull->phase = DEV_PULL_PICK;
+    } else if (pull->status != 200 || status != BASE_OK) {
+        retry_later(runtime, pull->refused ? "exclusive files refused" : "connection lost");
+    } else {
+        status = pull->refused ? BASE_ERR_TOO_LARGE : dev_proof_take(runtime);
+        if (status != BASE_OK) {
+            worthless(runtime, status, "exclusive files are not the signed ones");
+            return;
+        }
+        pull->attempts = 0;
+        pull->phase = DEV_PULL_PICK;
+    }
+}
+
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
 {
     struct dev_pull *pull = &runtime->pull;
     pull->exchange = 0;
     base_assert(pull->phase == DEV_PULL_BODY);
+    if (pull->kind == DEV_PULL_PROOF) {
+        proof_end(runtime, status);
+        return;
+    }
     if (pull->delta.asked && delta_end(runtime, status)) {
         return;
+    }
+    if (pull->status == 404 && pull->kind == DEV_PULL_PERSONAL) {
+        dev_proof_forget(runtime); // no longer this device's: ask anew whose it is
+        pull->file = 0;
     }
     if (pull->status == 416 || (pull->refused && pull->status == 206)) {
         blob_drop(runtime); // what is here is not a part of what is there

@@ -38,11 +38,12 @@ static void unmap(struct dev_runtime *runtime, const struct wire_sha256 *name)
     storage->blob_unmap(storage->ctx, name, NULL, 0);
 }
 
-static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+// The first `count` of a list of files.
+static void files_unmap(struct dev_runtime *runtime, const struct wire_manifest_file *files,
                         uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        unmap(runtime, &manifest->files[i].digest);
+        unmap(runtime, &files[i].digest);
     }
 }
 
@@ -62,34 +63,60 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
     return storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
 }
 
-static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
-                                   const struct wire_manifest *manifest)
+// Maps a list of files, all or none.
+static enum base_status files_map(struct dev_runtime *runtime,
+                                  const struct wire_manifest_file *files, uint32_t count,
+                                  struct dev_task_file *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        enum base_status status = file_map(runtime, &files[i], &out[i]);
+        if (status != BASE_OK) {
+            files_unmap(runtime, files, i);
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status job_start(struct dev_runtime *runtime, struct dev_task *task,
+                                  const struct wire_manifest *manifest,
+                                  const struct dev_task_file *files, uint32_t file_count)
 {
     const struct dev_task_port *port = &runtime->ports->task;
-    struct dev_task_file files[DEV_RUN_FILES_MAX];
     struct wire_attrs attrs;
-    enum base_status status = wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs);
-    uint32_t count = 0;
-    while (status == BASE_OK && count < manifest->file_count) {
-        status = file_map(runtime, &manifest->files[count], &files[count]);
-        count += status == BASE_OK ? 1 : 0;
-    }
+    BASE_TRY(wire_attrs_parse(runtime->attrs, runtime->attrs_bytes, &attrs));
+    struct dev_task_job job = {
+        .device_id = runtime->settings.device_id,
+        .attrs = &attrs,
+        .manifest = manifest,
+        .version = task->active,
+        .files = files,
+        .file_count = file_count,
+        .run_index = task->shadow ? task->beside.run_index : task->runs,
+        .shadow = task->shadow || task->reference,
+        .input = runtime->run.triggered ? &runtime->triggered.input : NULL,
+    };
+    return port->start(port->ctx, runtime->run.run, &job);
+}
+
+// The shared files, and behind them the exclusive ones.
+static enum base_status port_start(struct dev_runtime *runtime, struct dev_task *task,
+                                   const struct wire_manifest *manifest,
+                                   const struct wire_personal *personal)
+{
+    struct dev_task_file files[DEV_RUN_FILES_MAX];
+    uint32_t shared = manifest->file_count;
+    BASE_TRY(files_map(runtime, manifest->files, shared, files));
+    enum base_status status =
+        files_map(runtime, personal->files, personal->file_count, files + shared);
     if (status == BASE_OK) {
-        struct dev_task_job job = {
-            .device_id = runtime->settings.device_id,
-            .attrs = &attrs,
-            .manifest = manifest,
-            .version = task->active,
-            .files = files,
-            .file_count = count,
-            .run_index = task->shadow ? task->beside.run_index : task->runs,
-            .shadow = task->shadow || task->reference,
-            .input = runtime->run.triggered ? &runtime->triggered.input : NULL,
-        };
-        status = port->start(port->ctx, runtime->run.run, &job);
+        status = job_start(runtime, task, manifest, files, shared + personal->file_count);
+        if (status != BASE_OK) {
+            files_unmap(runtime, personal->files, personal->file_count);
+        }
     }
     if (status != BASE_OK) {
-        files_unmap(runtime, manifest, count);
+        files_unmap(runtime, manifest->files, shared);
     }
     return status;
 }
@@ -99,8 +126,14 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
 {
     struct dev_run *run = &runtime->run;
     struct dev_manifest manifest;
+    struct dev_personal personal;
     enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
     if (status != BASE_OK) {
+        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+    }
+    status = dev_personal_open(runtime, &task->active_personal, &personal);
+    if (status != BASE_OK) {
+        dev_manifest_close(runtime, &manifest);
         return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
     }
     runtime->next_run = runtime->next_run + 1 != 0 ? runtime->next_run + 1 : 1;
@@ -110,14 +143,18 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     run->rollout = task->active_rollout;
     run->manifest = manifest.bytes;
     run->manifest_bytes = manifest.size;
+    run->personal = task->active_personal;
+    run->personal_manifest = personal.bytes;
+    run->personal_bytes = personal.size;
     run->started_us = dev_now_us(runtime);
     run->reference = task->reference;
     run->triggered =
         runtime->triggered.phase == DEV_TRIGGERED_RUNNING || dev_triggered_for(runtime, task);
-    status = port_start(runtime, task, &manifest.parsed);
+    status = port_start(runtime, task, &manifest.parsed, &personal.parsed);
     if (status != BASE_OK) {
         run->run = 0;
         run->triggered = false;
+        dev_personal_close(runtime, &personal);
         dev_manifest_close(runtime, &manifest);
     }
     return status;
@@ -128,8 +165,17 @@ static void run_unmap(struct dev_runtime *runtime)
     struct dev_run *run = &runtime->run;
     const struct dev_storage_port *storage = &runtime->ports->storage;
     struct wire_manifest manifest;
+    struct wire_personal personal;
     if (wire_manifest_parse(run->manifest, run->manifest_bytes, &manifest) == BASE_OK) {
-        files_unmap(runtime, &manifest, manifest.file_count);
+        files_unmap(runtime, manifest.files, manifest.file_count);
+    }
+    if (run->personal_manifest != NULL) {
+        if (wire_personal_parse(run->personal_manifest, run->personal_bytes, &personal) ==
+            BASE_OK) {
+            files_unmap(runtime, personal.files, personal.file_count);
+        }
+        storage->blob_unmap(storage->ctx, &run->personal, run->personal_manifest,
+                            run->personal_bytes);
     }
     storage->blob_unmap(storage->ctx, &run->version, run->manifest, run->manifest_bytes);
     run->run = 0;

@@ -42,6 +42,12 @@ enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event eve
     enum dev_update_state next = DEV_UPDATE_EMPTY;
     BASE_TRY(dev_update_next((enum dev_update_state)task->state, event, &next));
     task->state = (uint8_t)next;
+    // Whose exclusive files these are is asked anew for every pull.
+    if (event == DEV_UPDATE_ON_ACCEPT || !dev_update_is_pulling(next)) {
+        task->accepted_asked = false;
+        task->accepted_personal_bytes = 0;
+        memset(&task->accepted_personal, 0, sizeof(task->accepted_personal));
+    }
     return BASE_OK;
 }
 
@@ -62,9 +68,10 @@ static void say(struct dev_runtime *runtime, const struct dev_task *task,
 }
 
 static void active_set(struct dev_task *task, const struct wire_sha256 *version,
-                       uint64_t rollout_id)
+                       const struct wire_sha256 *personal, uint64_t rollout_id)
 {
     task->active = *version;
+    task->active_personal = *personal;
     task->active_rollout = rollout_id;
     task->runs = 0;
     task->crashes = 0;
@@ -81,6 +88,7 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
 static void kept_clear(struct dev_task *task)
 {
     memset(&task->kept, 0, sizeof(task->kept));
+    memset(&task->kept_personal, 0, sizeof(task->kept_personal));
     task->kept_rollout = 0;
 }
 
@@ -100,9 +108,10 @@ static void schedule_learn(struct dev_task *task, const struct wire_manifest *ma
 static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct wire_sha256 version = task->kept;
+    struct wire_sha256 personal = task->kept_personal;
     uint64_t rollout_id = task->kept_rollout;
     kept_clear(task);
-    active_set(task, &version, rollout_id);
+    active_set(task, &version, &personal, rollout_id);
     task->runs = 1;
     struct dev_manifest manifest;
     if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
@@ -127,22 +136,25 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
 {
     bool settled = !task->shadow && !dev_update_on_trial((enum dev_update_state)task->state);
     struct wire_sha256 before = task->active;
+    struct wire_sha256 personal = task->accepted_personal;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
     if (settled) { // what is on trial is not good enough to keep
         task->kept = task->active;
+        task->kept_personal = task->active_personal;
         task->kept_rollout = task->active_rollout;
     }
     if (wire_sha256_equal(&task->kept, &task->accepted)) {
         kept_clear(task);
     }
     if (task->accepted_kind == WIRE_RELEASE_REVERT) {
-        active_set(task, &task->accepted, 0); // counts for no rollout: it is the way back
+        active_set(task, &task->accepted, &personal,
+                   0); // counts for no rollout: it is the way back
         say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, task->accepted_rollout);
         runtime->stats.rollbacks++;
     } else {
-        active_set(task, &task->accepted, task->accepted_rollout);
+        active_set(task, &task->accepted, &personal, task->accepted_rollout);
         say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
@@ -189,7 +201,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_
     }
     dev_pull_forget(runtime, task);
     kept_clear(task);
-    active_set(task, &none, 0);
+    active_set(task, &none, &none, 0);
     task->every_s = 0;
     task->triggered = false;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
@@ -207,7 +219,7 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
     static const struct wire_sha256 none = {{0}};
     if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
         kept_clear(task);
-        active_set(task, &none, 0);
+        active_set(task, &none, &none, 0);
         dev_garbage_made(runtime);
     }
 }
@@ -277,14 +289,32 @@ static void batch_need_meta(void *ctx, const struct wire_sha256 *name)
     batch_need(ctx, name);
 }
 
+static void batch_need_personal(struct dev_runtime *runtime, struct batch *batch,
+                                const struct wire_sha256 *name)
+{
+    struct dev_personal personal;
+    batch_need(batch, name);
+    enum base_status status = dev_personal_open(runtime, name, &personal);
+    if (status != BASE_OK) {
+        batch->unsure = batch->unsure || status != BASE_ERR_NOT_FOUND;
+        return;
+    }
+    for (uint32_t i = 0; i < personal.parsed.file_count; i++) {
+        batch_need(batch, &personal.parsed.files[i].digest);
+    }
+    dev_personal_close(runtime, &personal);
+}
+
 static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
-                               const struct wire_sha256 *version)
+                               const struct wire_sha256 *version,
+                               const struct wire_sha256 *personal, bool unasked)
 {
     struct dev_manifest manifest;
     if (wire_sha256_is_zero(version)) {
         return;
     }
     batch_need(batch, version);
+    batch_need_personal(runtime, batch, personal);
     enum base_status status = dev_manifest_open(runtime, version, &manifest);
     if (status != BASE_OK) {
         // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
@@ -294,6 +324,8 @@ static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
     for (uint32_t i = 0; i < manifest.parsed.file_count; i++) {
         batch_need(batch, &manifest.parsed.files[i].digest);
     }
+    // Which exclusive files it gets is not known yet; some may be here, of its shadow.
+    batch->unsure = batch->unsure || (unasked && manifest.parsed.exclusive != WIRE_EXCLUSIVE_NONE);
     dev_manifest_close(runtime, &manifest);
 }
 
@@ -305,10 +337,11 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
     dev_trust_blobs(runtime, batch_need_meta, batch);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        batch_need_version(runtime, batch, &task->active);
-        batch_need_version(runtime, batch, &task->kept);
+        batch_need_version(runtime, batch, &task->active, &task->active_personal, false);
+        batch_need_version(runtime, batch, &task->kept, &task->kept_personal, false);
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
-            batch_need_version(runtime, batch, &task->accepted);
+            batch_need_version(runtime, batch, &task->accepted, &task->accepted_personal,
+                               !task->accepted_asked);
         }
     }
     if (runtime->pull.phase != DEV_PULL_IDLE && dev_delta_in_use(&runtime->pull)) {

@@ -8,12 +8,14 @@
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
-//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: triggered), u8
-//             accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed,
-//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs, [shadow:
-//             u16 slow_percent, u16 memory_percent, varint shadow_us, varint beside_us],
-//             [active[32], u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout,
-//             varint manifest_bytes]
+//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: personal
+//             follow), u8 accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s,
+//             varint listed, varint counter, u64 blocked, varint last_run_s, varint every_s * 2 (+
+//             1: triggered), varint runs, [shadow: u16 slow_percent, u16 memory_percent, varint
+//             shadow_us, varint beside_us], [active[32], u64 rollout], [kept[32], u64 rollout],
+//             [accepted[32], u64 rollout, varint manifest_bytes], [personal: u8 which (1: active,
+//             2: kept, 4: accepted, 8: accepted asked), which x sha256[32], [accepted: varint
+//             bytes]]
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -33,9 +35,25 @@
 #define TASK_ACCEPTED  16u
 #define TASK_LEASED    32u
 #define TASK_SHADOW    64u
-#define TASK_TRIGGERED 128u
+#define TASK_PERSONAL  128u
+
+#define PERSONAL_ACTIVE   1u
+#define PERSONAL_KEPT     2u
+#define PERSONAL_ACCEPTED 4u
+#define PERSONAL_ASKED    8u
+#define PERSONAL_FLAGS    15u
 
 _Static_assert(DEV_STATE_SAVE_MAX <= DEV_STATE_BYTES_MAX, "the record fits the storage port");
+
+static uint8_t personal_flags(const struct dev_task *task)
+{
+    unsigned flags = 0;
+    flags |= wire_sha256_is_zero(&task->active_personal) ? 0 : PERSONAL_ACTIVE;
+    flags |= wire_sha256_is_zero(&task->kept_personal) ? 0 : PERSONAL_KEPT;
+    flags |= wire_sha256_is_zero(&task->accepted_personal) ? 0 : PERSONAL_ACCEPTED;
+    flags |= task->accepted_asked ? PERSONAL_ASKED : 0;
+    return (uint8_t)flags;
+}
 
 static uint8_t task_flags(const struct dev_task *task)
 {
@@ -47,8 +65,24 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
     flags |= task->leased ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
-    flags |= task->triggered ? TASK_TRIGGERED : 0;
+    flags |= personal_flags(task) != 0 ? TASK_PERSONAL : 0;
     return (uint8_t)flags;
+}
+
+static void personal_write(struct base_writer *writer, const struct dev_task *task)
+{
+    uint8_t flags = personal_flags(task);
+    base_writer_u8(writer, flags);
+    if ((flags & PERSONAL_ACTIVE) != 0) {
+        base_writer_bytes(writer, task->active_personal.bytes, WIRE_SHA256_BYTES);
+    }
+    if ((flags & PERSONAL_KEPT) != 0) {
+        base_writer_bytes(writer, task->kept_personal.bytes, WIRE_SHA256_BYTES);
+    }
+    if ((flags & PERSONAL_ACCEPTED) != 0) {
+        base_writer_bytes(writer, task->accepted_personal.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(writer, task->accepted_personal_bytes);
+    }
 }
 
 static void task_write(struct base_writer *writer, const struct dev_task *task)
@@ -66,7 +100,7 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_varint(writer, task->counter);
     base_writer_u64(writer, task->blocked);
     base_writer_varint(writer, task->last_run_s);
-    base_writer_varint(writer, task->every_s);
+    base_writer_varint(writer, (uint64_t)task->every_s * 2 + (task->triggered ? 1 : 0));
     base_writer_varint(writer, task->runs);
     if (task->shadow) {
         base_writer_u16(writer, task->slow_percent);
@@ -86,6 +120,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
         base_writer_u64(writer, task->accepted_rollout);
         base_writer_varint(writer, task->accepted_bytes);
+    }
+    if ((flags & TASK_PERSONAL) != 0) {
+        personal_write(writer, task);
     }
 }
 
@@ -121,6 +158,26 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     return BASE_OK;
 }
 
+static void personal_read(struct base_reader *reader, struct dev_task *task)
+{
+    uint8_t flags = base_reader_u8(reader);
+    if ((flags & PERSONAL_ACTIVE) != 0) {
+        base_reader_copy(reader, task->active_personal.bytes, WIRE_SHA256_BYTES);
+    }
+    if ((flags & PERSONAL_KEPT) != 0) {
+        base_reader_copy(reader, task->kept_personal.bytes, WIRE_SHA256_BYTES);
+    }
+    if ((flags & PERSONAL_ACCEPTED) != 0) {
+        base_reader_copy(reader, task->accepted_personal.bytes, WIRE_SHA256_BYTES);
+        task->accepted_personal_bytes =
+            (uint32_t)base_reader_varint_max(reader, WIRE_PERSONAL_BYTES_MAX);
+    }
+    task->accepted_asked = (flags & PERSONAL_ASKED) != 0;
+    if ((flags & ~PERSONAL_FLAGS) != 0 || flags != personal_flags(task)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+}
+
 static void task_read(struct base_reader *reader, struct dev_task *task)
 {
     memset(task, 0, sizeof(*task));
@@ -140,10 +197,11 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->counter = base_reader_varint(reader);
     task->blocked = base_reader_u64(reader);
     task->last_run_s = base_reader_varint(reader);
-    task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    uint64_t schedule = base_reader_varint_max(reader, (uint64_t)UINT32_MAX * 2 + 1);
+    task->every_s = (uint32_t)(schedule / 2);
+    task->triggered = schedule % 2 != 0;
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->shadow = (flags & TASK_SHADOW) != 0;
-    task->triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
         task->slow_percent = base_reader_u16(reader);
         task->memory_percent = base_reader_u16(reader);
@@ -166,12 +224,29 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
         task->accepted_rollout = base_reader_u64(reader);
         task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
     }
+    if ((flags & TASK_PERSONAL) != 0) {
+        personal_read(reader, task);
+    }
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
     task->run_due_us = UINT64_MAX;
     if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
+}
+
+static bool personal_valid(const struct dev_task *task, bool active, bool kept)
+{
+    bool accepted = !wire_sha256_is_zero(&task->accepted_personal);
+    if ((!active && !wire_sha256_is_zero(&task->active_personal)) ||
+        (!kept && !wire_sha256_is_zero(&task->kept_personal))) {
+        return false;
+    }
+    if (task->accepted_asked && !dev_update_is_pulling((enum dev_update_state)task->state)) {
+        return false;
+    }
+    return accepted ? task->accepted_asked && task->accepted_personal_bytes > 0
+                    : task->accepted_personal_bytes == 0;
 }
 
 bool dev_task_valid(const struct dev_task *task)
@@ -194,6 +269,9 @@ bool dev_task_valid(const struct dev_task *task)
     }
     if (dev_update_is_pulling(state) && (wire_sha256_is_zero(&task->accepted) ||
                                          wire_sha256_equal(&task->accepted, &task->active))) {
+        return false;
+    }
+    if (!personal_valid(task, active, kept)) {
         return false;
     }
     return !kept || !wire_sha256_equal(&task->kept, &task->active);

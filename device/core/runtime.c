@@ -543,6 +543,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .name = dev_task_name(task),
         .active = task->active,
         .previous = task->kept,
+        .personal = task->active_personal,
         .blocked_version_id = task->blocked,
         .release_counter = task->counter,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),

@@ -6,6 +6,7 @@
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
 //   device_delta.c    brings a file as the difference to the one that runs
+//   device_exclusive.c  files for this device or its user alone
 //   device_run.c      runs what is due
 //   device_trigger.c  runs that behaviour started
 //   device_shadow.c   versions that run beside the active one, for comparison
@@ -31,6 +32,7 @@
 #include "device/device.h"
 #include "device/port.h"
 #include "wire/meta.h"
+#include "wire/personal.h"
 #include "wire/profile.h"
 #include "wire/root.h"
 #include "wire/statement.h"
@@ -44,7 +46,7 @@
 #define DEV_SAVE_RETRY_BASE_MS 200
 #define DEV_SAVE_RETRY_CAP_MS  60000
 #define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long
-#define DEV_RUN_FILES_MAX      WIRE_MANIFEST_FILES_MAX
+#define DEV_RUN_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define DEV_CRASHES_MAX        200
 #define DEV_HINTS_CATCH_UP_US  (10 * 1000000ull) // spread of the check-ins after a stream came back
 #define DEV_TICK_PASSES        16                // of work in one tick, then others get their turn
@@ -75,6 +77,13 @@ enum dev_pull_phase {
     DEV_PULL_DECODE, // make the blob from a delta
 };
 
+// What the pull brings now.
+enum dev_pull_kind {
+    DEV_PULL_SHARED,
+    DEV_PULL_PROOF,    // which exclusive files there are for this device
+    DEV_PULL_PERSONAL, // their manifest, or one of them
+};
+
 // The run of the active version that its shadow is compared with.
 struct dev_beside {
     uint64_t digest; // of the result
@@ -91,19 +100,26 @@ struct dev_task {
     struct wire_sha256 active;   // runs
     struct wire_sha256 kept;     // last good one beside it
     struct wire_sha256 accepted; // named by the last accepted statement
+    // Personal manifests of the three; zero: no exclusive files. The last one is known once
+    // accepted_asked is set, which is only while it is pulled.
+    struct wire_sha256 active_personal;
+    struct wire_sha256 kept_personal;
+    struct wire_sha256 accepted_personal;
     uint64_t active_rollout;
     uint64_t kept_rollout;
     uint64_t accepted_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here
     uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
-    uint32_t every_s;        // of the active version
-    bool triggered;          // behaviour starts the active version too
-    uint32_t runs;           // of the active version since its activation
-    uint8_t state;           // enum dev_update_state
-    uint8_t accepted_kind;   // enum wire_release_kind
-    uint8_t accepted_stage;  // stage kind of the accepted statement
-    bool leased;             // the accepted version runs only while lease_until_s is ahead
+    uint32_t accepted_personal_bytes;
+    bool accepted_asked;
+    uint32_t every_s;       // of the active version
+    bool triggered;         // behaviour starts the active version too
+    uint32_t runs;          // of the active version since its activation
+    uint8_t state;          // enum dev_update_state
+    uint8_t accepted_kind;  // enum wire_release_kind
+    uint8_t accepted_stage; // stage kind of the accepted statement
+    bool leased;            // the accepted version runs only while lease_until_s is ahead
     uint64_t lease_until_s;
     uint64_t listed;       // highest counter a snapshot listed for the task
     uint8_t crashes;       // of the active version on trial
@@ -184,6 +200,9 @@ struct dev_pull {
     struct dev_delta delta;
     struct dev_hash_state hash;
     struct wire_sha256 blob;
+    struct wire_sha256 root; // of the tree of exclusive files
+    uint8_t proof[WIRE_PROOF_BYTES_MAX];
+    uint32_t proof_bytes;
     uint64_t expected; // bytes of the blob
     uint64_t have;     // of these stored
     uint64_t hashed;
@@ -199,8 +218,9 @@ struct dev_pull {
     uint32_t retry_after_s;
     int status;
     uint8_t phase;
-    bool is_manifest;
-    bool refused; // the response under way is of no use
+    uint8_t kind;  // enum dev_pull_kind
+    bool required; // the version is not for a device without exclusive files
+    bool refused;  // the response under way is of no use
     struct dev_backoff backoff;
 };
 
@@ -208,6 +228,9 @@ struct dev_run {
     struct wire_sha256 version;
     const uint8_t *manifest; // mapped
     size_t manifest_bytes;
+    struct wire_sha256 personal;
+    const uint8_t *personal_manifest; // mapped; NULL: no exclusive files
+    size_t personal_bytes;
     uint64_t rollout;
     uint64_t started_us;
     uint32_t run; // 0: none
@@ -322,6 +345,14 @@ struct dev_manifest {
     struct wire_manifest parsed;
 };
 
+// A personal manifest likewise; `bytes` NULL: there is none, and no file in it.
+struct dev_personal {
+    struct wire_sha256 name;
+    const uint8_t *bytes;
+    size_t size;
+    struct wire_personal parsed;
+};
+
 // ---- runtime.c
 uint64_t dev_now_us(const struct dev_runtime *runtime);
 // Wall clock in seconds that never goes behind what was signed and the time that passed since.
@@ -338,7 +369,7 @@ struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
-#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 14 * 10 + 3 * WIRE_SHA256_BYTES + 9 + 4)
+#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 15 * 10 + 6 * WIRE_SHA256_BYTES + 9 + 5)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
      DEV_OUTCOME_ENTRY_MAX)
@@ -399,6 +430,23 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+
+// ---- device_exclusive.c
+// The personal manifest `name`; a zero one gives none. NOT_FOUND: it is not here, or not whole;
+// the input codes: malformed.
+BASE_NODISCARD enum base_status dev_personal_open(struct dev_runtime *runtime,
+                                                  const struct wire_sha256 *name,
+                                                  struct dev_personal *out);
+void dev_personal_close(struct dev_runtime *runtime, struct dev_personal *personal);
+// The pull asks next which personal manifest this device gets in the tree of `manifest`.
+void dev_proof_ask(struct dev_runtime *runtime, const struct wire_manifest *manifest);
+void dev_proof_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
+// The answer came whole: the task knows its personal manifest, when it leads to the root. HASH,
+// TARGET (somebody else's leaf), INVALID and other input codes.
+BASE_NODISCARD enum base_status dev_proof_take(struct dev_runtime *runtime);
+// The question is answered with no; or it is to be asked again.
+void dev_proof_none(struct dev_runtime *runtime);
+void dev_proof_forget(struct dev_runtime *runtime);
 
 // ---- device_delta.c
 bool dev_delta_in_use(const struct dev_pull *pull);

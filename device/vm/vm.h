@@ -25,7 +25,7 @@
 #define DEV_VM_TYPE_MAX         48
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
-#define DEV_VM_MODULES_MAX      256
+#define DEV_VM_MODULES_MAX      272
 
 struct dev_vm_module {
     struct base_str name; // "features" or "pkg/features", without suffix

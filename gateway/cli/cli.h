@@ -96,6 +96,7 @@ enum cli_exit {
     X(SCENARIO, 0, "scenario", "NAME", "With --tag: instead of the repository's name")             \
     X(FOLDER, 0, "folder", "PATH", "With --tag: where task.json lies in the repository")           \
     X(DRY_RUN, 0, "dry-run", NULL, "Show what would be done, change nothing")                      \
+    X(USER, 0, "user", "NAME", "Whose a device is: exclusive files of users go by it")             \
     X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
     X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
     X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
@@ -192,6 +193,8 @@ enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
 enum cli_exit cli_device_why(struct cli *cli);
 enum cli_exit cli_device_enroll_token(struct cli *cli);
+enum cli_exit cli_device_bind(struct cli *cli);
+enum cli_exit cli_device_unbind(struct cli *cli);
 enum cli_exit cli_device_revoke(struct cli *cli);
 enum cli_exit cli_device_reset(struct cli *cli);
 enum cli_exit cli_token_new(struct cli *cli);

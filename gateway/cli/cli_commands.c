@@ -50,9 +50,11 @@ const struct cli_command cli_commands[] = {
     {"task", "run", "BUILD",
      "Run a built version in the device's own script VM, here; exits 1 when the script fails.",
      "  walle task run build/ipv\n"
-     "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json",
-     CLI_BIT(DEVICE) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) | CLI_BIT(FORMAT), 1, 1,
-     cli_task_run},
+     "  walle task run build/ipv --device 0123456789abcdef --attrs phone.json --input log.json\n"
+     "  walle task run build/taste --user ana        with her exclusive files",
+     CLI_BIT(DEVICE) | CLI_BIT(USER) | CLI_BIT(ATTRS) | CLI_BIT(INPUT) | CLI_BIT(REPEAT) |
+         CLI_BIT(FORMAT),
+     1, 1, cli_task_run},
     {"task", "push", "BUILD",
      "Upload what the gateway's store lacks, then register the version; with --tag, of a "
      "repository: scenario = repository, task = branch, version = tag.",
@@ -152,6 +154,11 @@ const struct cli_command cli_commands[] = {
     {"device", "list", "", "List devices, ordered by id.",
      "  walle device list --limit 10 --after 0123456789abcdef",
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_device_list},
+    {"device", "bind", "ID", "Say whose a device is: it gets that user's exclusive files.",
+     "  walle device bind 0123456789abcdef --user ana", CLI_BITS_GATEWAY | CLI_BIT(USER), 1, 1,
+     cli_device_bind},
+    {"device", "unbind", "ID", "The device is nobody's: new versions bring no user's files.",
+     "  walle device unbind 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_unbind},
     {"device", "enroll-token", "",
      "Make a token devices enrol with (walle-device --enroll-token); its secret is shown once.",
      "  walle device enroll-token --name factory-7 --uses 1000 --expires 30 > factory-7.token",

@@ -58,6 +58,44 @@ enum cli_exit cli_device_list(struct cli *cli)
     return CLI_EXIT_OK;
 }
 
+// ---- Whose a device is
+
+// Takes `body`.
+static enum cli_exit put_user(const struct cli *cli, json_t *body)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/devices/";
+    json_t *device = NULL;
+
+    if (body == NULL || !cli_path_add(path, CLI_PATH_MAX - 8, cli->args[0])) {
+        json_decref(body);
+        return cli_fail(CLI_EXIT_USAGE, "device id too long");
+    }
+    (void)snprintf(path + strlen(path), CLI_PATH_MAX - strlen(path), "/user");
+    enum cli_exit code = cli_api_call(cli, "PUT", path, body, &device);
+    json_decref(body);
+    if (code != CLI_EXIT_OK || cli->json) {
+        return cli_show_take(code, device);
+    }
+    const char *user = cli_json_text(device, "user", NULL);
+    printf("device %s is %s%s\n", cli_json_text(device, "id", "?"), user != NULL ? "" : "nobody's",
+           user != NULL ? user : "");
+    json_decref(device);
+    return CLI_EXIT_OK;
+}
+
+enum cli_exit cli_device_bind(struct cli *cli)
+{
+    if (!cli_given(cli, CLI_OPTION_USER)) {
+        return cli_fail(CLI_EXIT_USAGE, "--user NAME is needed: whose the device is");
+    }
+    return put_user(cli, json_pack("{s:s}", "user", cli->values[CLI_OPTION_USER]));
+}
+
+enum cli_exit cli_device_unbind(struct cli *cli)
+{
+    return put_user(cli, json_pack("{s:n}", "user"));
+}
+
 static void print_why_rollout(const json_t *item)
 {
     const char *test = cli_json_text(item, "test", NULL);

@@ -11,7 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PUSH_ROUNDS_MAX 3 // register, upload what lacks, register: more means somebody deletes
+// What lacks is learned step by step: the manifest, its files, the list of exclusive files,
+// personal manifests, their files. More rounds mean that somebody deletes; but of exclusive files
+// the gateway names only so many at a time.
+#define PUSH_ROUNDS_MAX  7
+#define PUSH_ROUND_BLOBS 1000
 
 static const char init_json[] = "{\n"
                                 "  \"name\": \"%s\",\n"
@@ -88,11 +92,19 @@ static json_t *build_object(const struct task_build *build)
         bytes += manifest->files[i].bytes;
     }
     wire_sha256_hex(&build->manifest_digest, hex);
-    return json_pack("{s:s%, s:s%, s:s, s:I, s:I, s:I}", "name", manifest->task_name.data,
-                     manifest->task_name.size, "version", manifest->version.data,
-                     manifest->version.size, "manifest", hex, "manifest_bytes",
-                     (json_int_t)build->manifest_size, "files", (json_int_t)manifest->file_count,
-                     "files_bytes", (json_int_t)bytes);
+    json_t *root = json_pack("{s:s%, s:s%, s:s, s:I, s:I, s:I}", "name", manifest->task_name.data,
+                             manifest->task_name.size, "version", manifest->version.data,
+                             manifest->version.size, "manifest", hex, "manifest_bytes",
+                             (json_int_t)build->manifest_size, "files",
+                             (json_int_t)manifest->file_count, "files_bytes", (json_int_t)bytes);
+    if (build->exclusive.list != NULL) {
+        (void)json_object_set_new(root, "exclusive",
+                                  json_pack("{s:I, s:I, s:I}", "subjects",
+                                            (json_int_t)build->exclusive.subject_count, "files",
+                                            (json_int_t)build->exclusive.file_count, "bytes",
+                                            (json_int_t)build->exclusive.files_bytes));
+    }
+    return root;
 }
 
 // One line, or JSON; takes `root`.
@@ -106,6 +118,13 @@ static void show_build_take(const struct cli *cli, const char *verb, json_t *roo
                (unsigned long long)cli_json_u64(root, "files"),
                (unsigned long long)cli_json_u64(root, "files_bytes"),
                cli_json_text(root, "manifest", "?"));
+        const json_t *exclusive = json_object_get(root, "exclusive");
+        if (exclusive != NULL) {
+            printf("  exclusive: %llu devices and users, %llu files, %llu bytes\n",
+                   (unsigned long long)cli_json_u64(exclusive, "subjects"),
+                   (unsigned long long)cli_json_u64(exclusive, "files"),
+                   (unsigned long long)cli_json_u64(exclusive, "bytes"));
+        }
     }
     json_decref(root);
 }
@@ -196,7 +215,23 @@ enum cli_exit cli_task_build(struct cli *cli)
 
 // ---- Push
 
-static enum cli_exit put_blob(const struct cli *cli, const char *folder, const char *hex)
+// Is it for everybody: the manifest, or a file it lists?
+static bool is_shared(const struct task_build *build, const char *hex)
+{
+    struct wire_sha256 digest;
+
+    if (wire_sha256_parse(base_str_of(hex), &digest) != BASE_OK) {
+        return false;
+    }
+    bool shared = wire_sha256_equal(&digest, &build->manifest_digest);
+    for (uint32_t i = 0; i < build->manifest.file_count && !shared; ++i) {
+        shared = wire_sha256_equal(&digest, &build->manifest.files[i].digest);
+    }
+    return shared;
+}
+
+static enum cli_exit put_blob(const struct cli *cli, const char *folder,
+                              const struct task_build *build, const char *hex)
 {
     char path[CLI_PATH_MAX];
     uint8_t *bytes = NULL;
@@ -210,7 +245,8 @@ static enum cli_exit put_blob(const struct cli *cli, const char *folder, const c
     if (cli_file_read(path, TASK_BUILD_FILE_MAX, &bytes, &size, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s (the gateway asks for this blob)", error.text);
     }
-    (void)snprintf(path, sizeof(path), "/api/v1/blobs/%.64s", hex);
+    (void)snprintf(path, sizeof(path), "/api/v1/%s/%.64s",
+                   is_shared(build, hex) ? "blobs" : "exclusive", hex);
     struct cli_call call = {.method = "PUT",
                             .path = path,
                             .content_type = "application/octet-stream",
@@ -229,7 +265,8 @@ static enum cli_exit put_blob(const struct cli *cli, const char *folder, const c
     return code;
 }
 
-static enum cli_exit put_missing(const struct cli *cli, const char *folder, const json_t *answer,
+static enum cli_exit put_missing(const struct cli *cli, const char *folder,
+                                 const struct task_build *build, const json_t *answer,
                                  uint64_t *uploaded)
 {
     const json_t *missing = json_object_get(answer, "missing");
@@ -247,7 +284,7 @@ static enum cli_exit put_missing(const struct cli *cli, const char *folder, cons
         if (hex == NULL || wire_sha256_parse(base_str_of(hex), &digest) != BASE_OK) {
             return cli_fail(CLI_EXIT_REFUSED, "the gateway's list of missing blobs is garbled");
         }
-        enum cli_exit code = put_blob(cli, folder, hex);
+        enum cli_exit code = put_blob(cli, folder, build, hex);
         if (code != CLI_EXIT_OK) {
             return code;
         }
@@ -274,7 +311,14 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
     }
     (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions");
     json_t *body = json_pack("{s:s}", "manifest", hex);
-    for (int round = 0; round < PUSH_ROUNDS_MAX && code == CLI_EXIT_OK; ++round) {
+    const struct task_exclusive *exclusive = &build->exclusive;
+    if (exclusive->list != NULL) {
+        wire_sha256_hex(&exclusive->list_digest, hex);
+        (void)json_object_set_new(body, "exclusive", json_string(hex));
+    }
+    uint32_t rounds =
+        PUSH_ROUNDS_MAX + (exclusive->subject_count + exclusive->file_count) / PUSH_ROUND_BLOBS;
+    for (uint32_t round = 0; round < rounds && code == CLI_EXIT_OK; ++round) {
         json_t *answer = NULL;
         long status = 0;
         code = cli_api_try(cli, "POST", path, body, 409, &status, &answer);
@@ -284,7 +328,7 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
             return CLI_EXIT_OK;
         }
         if (code == CLI_EXIT_OK) {
-            code = put_missing(cli, folder, answer, uploaded);
+            code = put_missing(cli, folder, build, answer, uploaded);
         }
         json_decref(answer);
     }
@@ -293,46 +337,95 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
                                : cli_fail(CLI_EXIT_REFUSED, "blobs keep being missing; gave up");
 }
 
-// Names and bytes of the blobs the gateway lacks, without sending any.
-static enum cli_exit count_lacking(const struct cli *cli, const struct task_build *build,
-                                   json_t *root)
-{
-    char path[CLI_PATH_MAX] = "/v1/blob/";
-    json_t *lacking = json_array();
-    uint64_t bytes = 0;
-    size_t prefix = strlen(path);
+#define SHARED_DOOR    "/v1/blob/"
+#define EXCLUSIVE_DOOR "/api/v1/exclusive/" // which tells only whether it is there
 
-    for (uint32_t i = 0; i <= build->manifest.file_count; ++i) {
-        bool is_file = i < build->manifest.file_count;
-        const struct wire_manifest_file *file = &build->manifest.files[i];
-        struct cli_answer answer = {0};
-        struct cli_call call = {.method = "HEAD", .path = path};
-        wire_sha256_hex(is_file ? &file->digest : &build->manifest_digest, path + prefix);
-        enum cli_exit code = cli_http_call(cli, &call, &answer);
-        long status = answer.status;
-        cli_answer_done(&answer);
-        if (code != CLI_EXIT_OK || (status != 404 && status >= 300)) {
-            json_decref(lacking);
-            return code != CLI_EXIT_OK ? code : cli_fail(CLI_EXIT_REFUSED, "%s: %ld", path, status);
-        }
-        if (status == 404) {
-            bytes += is_file ? file->bytes : build->manifest_size;
-            (void)json_array_append_new(lacking,
-                                        is_file ? json_stringn(file->name.data, file->name.size)
-                                                : json_string("manifest"));
-        }
+// What the gateway lacks of a build, by asking for each blob.
+struct lacking {
+    const struct cli *cli;
+    json_t *names;
+    uint64_t bytes;
+    enum cli_exit code;
+};
+
+// Takes `name`.
+static void ask_lacking(struct lacking *lacking, const char *door, const struct wire_sha256 *digest,
+                        uint64_t bytes, json_t *name)
+{
+    char path[CLI_PATH_MAX];
+    char hex[WIRE_SHA256_HEX + 1];
+    struct cli_answer answer = {0};
+    bool shared = strcmp(door, SHARED_DOOR) == 0;
+    struct cli_call call = {.method = shared ? "HEAD" : "GET", .path = path};
+
+    wire_sha256_hex(digest, hex);
+    (void)snprintf(path, sizeof(path), "%s%s", door, hex);
+    if (lacking->code == CLI_EXIT_OK) {
+        lacking->code = cli_http_call(lacking->cli, &call, &answer);
     }
-    (void)json_object_set_new(root, "lacking", lacking);
-    (void)json_object_set_new(root, "lacking_bytes", json_integer((json_int_t)bytes));
-    return CLI_EXIT_OK;
+    if (lacking->code == CLI_EXIT_OK && answer.status == 404) {
+        lacking->bytes += bytes;
+        (void)json_array_append(lacking->names, name);
+    } else if (lacking->code == CLI_EXIT_OK && answer.status >= 300) {
+        lacking->code = cli_fail(CLI_EXIT_REFUSED, "%s: %ld", path, answer.status);
+    }
+    cli_answer_done(&answer);
+    json_decref(name);
 }
 
-static enum cli_exit push_plan(const struct cli *cli, const struct task_build *build)
+static enum base_status ask_subject(void *ctx, const struct wire_entry *entry,
+                                    const struct wire_personal *personal, struct base_error *error)
+{
+    struct lacking *lacking = ctx;
+    const char *kind = entry->kind == WIRE_SUBJECT_DEVICE ? "device" : "user";
+
+    ask_lacking(lacking, EXCLUSIVE_DOOR, &entry->personal, entry->bytes,
+                json_sprintf("%s %.*s", kind, (int)entry->subject.size, entry->subject.data));
+    for (uint32_t i = 0; i < personal->file_count; ++i) {
+        const struct wire_manifest_file *file = &personal->files[i];
+        ask_lacking(lacking, EXCLUSIVE_DOOR, &file->digest, file->bytes,
+                    json_sprintf("%s %.*s: %.*s", kind, (int)entry->subject.size,
+                                 entry->subject.data, (int)file->name.size, file->name.data));
+    }
+    return lacking->code == CLI_EXIT_OK ? BASE_OK
+                                        : base_error_set(error, BASE_ERR_IO, "not asked further");
+}
+
+// Names and bytes of the blobs the gateway lacks, without sending any.
+static enum cli_exit count_lacking(const struct cli *cli, const char *folder,
+                                   const struct task_build *build, json_t *root)
+{
+    struct lacking lacking = {.cli = cli, .names = json_array(), .code = CLI_EXIT_OK};
+    struct base_error error = {0};
+
+    for (uint32_t i = 0; i < build->manifest.file_count; ++i) {
+        const struct wire_manifest_file *file = &build->manifest.files[i];
+        ask_lacking(&lacking, SHARED_DOOR, &file->digest, file->bytes,
+                    json_stringn(file->name.data, file->name.size));
+    }
+    ask_lacking(&lacking, SHARED_DOOR, &build->manifest_digest, build->manifest_size,
+                json_string("manifest"));
+    if (build->exclusive.list != NULL) {
+        ask_lacking(&lacking, EXCLUSIVE_DOOR, &build->exclusive.list_digest,
+                    build->exclusive.list_size, json_string("list of exclusive files"));
+        if (task_exclusive_each(folder, &build->exclusive, ask_subject, &lacking, &error) !=
+                BASE_OK &&
+            lacking.code == CLI_EXIT_OK) {
+            lacking.code = cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+        }
+    }
+    (void)json_object_set_new(root, "lacking", lacking.names);
+    (void)json_object_set_new(root, "lacking_bytes", json_integer((json_int_t)lacking.bytes));
+    return lacking.code;
+}
+
+static enum cli_exit push_plan(const struct cli *cli, const char *folder,
+                               const struct task_build *build)
 {
     json_t *root = build_object(build);
     size_t index;
     json_t *name;
-    enum cli_exit code = count_lacking(cli, build, root);
+    enum cli_exit code = count_lacking(cli, folder, build, root);
 
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, root);
@@ -355,7 +448,7 @@ static enum cli_exit push_build(const struct cli *cli, const char *folder,
     uint64_t uploaded = 0;
 
     if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
-        return push_plan(cli, build);
+        return push_plan(cli, folder, build);
     }
     enum cli_exit code = register_version(cli, folder, build, &uploaded);
     if (code == CLI_EXIT_OK) {

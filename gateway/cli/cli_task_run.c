@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
-#include "cli/signing.h"
 #include "cli/task_build.h"
 #include "vm/vm.h"
 
@@ -12,11 +11,13 @@
 #include <string.h>
 
 #define RUN_REPEAT_MAX 1000000
+#define RUN_FILES_MAX  (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 
 struct run {
     struct task_build build;
-    struct dev_vm_module modules[WIRE_MANIFEST_FILES_MAX];
-    uint8_t *bytes[WIRE_MANIFEST_FILES_MAX];
+    struct dev_vm_module modules[RUN_FILES_MAX];
+    uint8_t *bytes[RUN_FILES_MAX];
+    char names[RUN_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
     json_t *attrs_root;
     struct wire_attrs attrs;
     char *input;
@@ -24,28 +25,70 @@ struct run {
     struct dev_vm_job job;
 };
 
-static enum base_status load_file(struct run *run, const char *folder,
-                                  const struct wire_manifest_file *file, uint32_t index,
-                                  struct base_error *error)
+static enum base_status load_script(struct run *run, const char *folder,
+                                    const struct wire_manifest_file *file, struct base_error *error)
 {
-    char hex[WIRE_SHA256_HEX + 1];
-    char path[CLI_PATH_MAX];
+    uint32_t index = run->job.module_count;
     size_t size = 0;
-    struct wire_sha256 digest;
 
-    wire_sha256_hex(&file->digest, hex);
-    if (snprintf(path, sizeof(path), "%s/blobs/%s", folder, hex) >= CLI_PATH_MAX) {
-        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
+    if (file->kind != WIRE_FILE_SCRIPT) {
+        return BASE_OK;
     }
-    BASE_TRY(cli_file_read(path, TASK_BUILD_FILE_MAX, &run->bytes[index], &size, error));
-    BASE_TRY(signing_sha256(run->bytes[index], size, &digest));
-    if (!wire_sha256_equal(&digest, &file->digest)) {
-        return base_error_set(error, BASE_ERR_HASH, "%s: content does not match its name", path);
+    BASE_TRY(task_blob_read(folder, &file->digest, &run->bytes[index], &size, error));
+    // The name outlives the list of files it was read from.
+    (void)snprintf(run->names[index], sizeof(run->names[index]), "%.*s",
+                   (int)(file->name.size - (sizeof(".mpy") - 1)), file->name.data);
+    run->modules[index] = (struct dev_vm_module){
+        .name = base_str_of(run->names[index]), .mpy = run->bytes[index], .size = size};
+    run->job.module_count++;
+    return BASE_OK;
+}
+
+// Whose exclusive files are wanted, and which of them were found.
+struct wanted {
+    struct run *run;
+    const char *folder;
+    struct wire_entry entry;
+    bool found;
+};
+
+static enum base_status load_subject(void *ctx, const struct wire_entry *entry,
+                                     const struct wire_personal *personal, struct base_error *error)
+{
+    struct wanted *wanted = ctx;
+
+    if (wire_entry_order(entry, &wanted->entry) != 0) {
+        return BASE_OK;
     }
-    run->modules[index] =
-        (struct dev_vm_module){.name = {file->name.data, file->name.size - (sizeof(".mpy") - 1)},
-                               .mpy = run->bytes[index],
-                               .size = size};
+    wanted->found = true;
+    for (uint32_t i = 0; i < personal->file_count; ++i) {
+        BASE_TRY(load_script(wanted->run, wanted->folder, &personal->files[i], error));
+    }
+    return BASE_OK;
+}
+
+// As a device gets them: its own, or else its user's, or none.
+static enum base_status load_exclusive(const struct cli *cli, struct run *run,
+                                       struct base_error *error)
+{
+    char hex[WIRE_DEVICE_HEX + 1];
+    const char *user = cli->values[CLI_OPTION_USER];
+    struct wanted wanted = {.run = run, .folder = cli->args[0]};
+
+    wire_device_hex(run->job.device_id, hex);
+    wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_DEVICE, .subject = base_str_of(hex)};
+    BASE_TRY(
+        task_exclusive_each(cli->args[0], &run->build.exclusive, load_subject, &wanted, error));
+    if (!wanted.found && user != NULL) {
+        wanted.entry = (struct wire_entry){.kind = WIRE_SUBJECT_USER, .subject = base_str_of(user)};
+        BASE_TRY(
+            task_exclusive_each(cli->args[0], &run->build.exclusive, load_subject, &wanted, error));
+    }
+    if (!wanted.found && run->build.manifest.exclusive == WIRE_EXCLUSIVE_REQUIRED) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND,
+                              "the version requires exclusive files; it has none for device %s%s%s",
+                              hex, user != NULL ? " or user " : "", user != NULL ? user : "");
+    }
     return BASE_OK;
 }
 
@@ -54,10 +97,7 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     BASE_TRY(task_build_load(folder, &run->build, error));
     const struct wire_manifest *manifest = &run->build.manifest;
     for (uint32_t i = 0; i < manifest->file_count; ++i) {
-        if (manifest->files[i].kind == WIRE_FILE_SCRIPT) {
-            BASE_TRY(load_file(run, folder, &manifest->files[i], run->job.module_count, error));
-            run->job.module_count++;
-        }
+        BASE_TRY(load_script(run, folder, &manifest->files[i], error));
     }
     run->job.modules = run->modules;
     run->job.entry = manifest->entry;
@@ -106,6 +146,7 @@ static enum base_status load_all(const struct cli *cli, struct run *run, struct 
     if (device != NULL && wire_device_parse(base_str_of(device), &run->job.device_id) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "--device takes 16 hex digits");
     }
+    BASE_TRY(load_exclusive(cli, run, error));
     if (cli_given(cli, CLI_OPTION_ATTRS)) {
         BASE_TRY(load_attrs(run, cli->values[CLI_OPTION_ATTRS], error));
     }
@@ -197,7 +238,7 @@ enum cli_exit cli_task_run(struct cli *cli)
     } else {
         code = run_version(cli, run);
     }
-    for (uint32_t i = 0; i < WIRE_MANIFEST_FILES_MAX; ++i) {
+    for (uint32_t i = 0; i < RUN_FILES_MAX; ++i) {
         free(run->bytes[i]);
     }
     json_decref(run->attrs_root);

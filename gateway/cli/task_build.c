@@ -5,108 +5,19 @@
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/signing.h"
-#include "engine/engine.h"
 #include "policy/semver.h"
-#include "vm/mpy_check.h"
-#include "vm/vm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct built_file {
-    char name[WIRE_FILE_NAME_MAX + 2]; // "ipv.mpy"
-    uint8_t *bytes;
-    size_t size;
-    struct wire_sha256 digest;
-};
 
 struct builder {
     const struct task_build_options *options;
     struct task_source source;
     const char *out_folder;
     const char *version;
-    struct built_file files[WIRE_MANIFEST_FILES_MAX];
+    struct task_built_file files[WIRE_MANIFEST_FILES_MAX];
 };
-
-static enum base_status write_blob(const char *out_folder, const struct wire_sha256 *digest,
-                                   const uint8_t *bytes, size_t size, struct base_error *error)
-{
-    char hex[WIRE_SHA256_HEX + 1];
-    char path[CLI_PATH_MAX];
-
-    wire_sha256_hex(digest, hex);
-    if (snprintf(path, sizeof(path), "%s/blobs/%s", out_folder, hex) >= CLI_PATH_MAX) {
-        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", out_folder);
-    }
-    return cli_file_write(path, bytes, size, error);
-}
-
-// "features.py" becomes "features.mpy"; the source's name, not its path, is in the bytecode.
-static enum base_status compile_file(const struct task_source_file *file, struct built_file *out,
-                                     struct base_error *error)
-{
-    uint8_t *source = NULL;
-    size_t source_size = 0;
-    struct base_error inner = {0};
-
-    BASE_TRY(cli_file_read(file->path, TASK_BUILD_SOURCE_MAX, &source, &source_size, error));
-    enum base_status status =
-        dev_vm_compile((struct base_str){(const char *)source, source_size},
-                       base_str_of(file->name), &out->bytes, &out->size, &inner);
-    free(source);
-    if (status != BASE_OK) {
-        enum base_status said =
-            inner.line > 0
-                ? base_error_set(error, status, "%s: line %u: %.100s", file->path, inner.line,
-                                 inner.text)
-                : base_error_set(error, status, "%s: %.120s", file->path,
-                                 inner.text[0] != '\0' ? inner.text : base_status_text(status));
-        if (error != NULL) {
-            error->line = inner.line;
-        }
-        return said;
-    }
-    (void)snprintf(out->name, sizeof(out->name), "%.*s.mpy", (int)strlen(file->name) - 3,
-                   file->name);
-    return BASE_OK;
-}
-
-// A model the engine cannot take would fail on every device: better here, with the node's name.
-static enum base_status check_model(const char *name, const uint8_t *bytes, size_t size,
-                                    struct base_error *error)
-{
-    struct eng_model *model = NULL;
-    struct base_error inner = {0};
-    size_t length = strlen(name);
-    if (length < 5 || strcmp(name + length - 5, ".onnx") != 0) {
-        return BASE_OK;
-    }
-    enum base_status status = eng_model_load_memory(bytes, size, NULL, &model, &inner);
-    eng_model_unref(model);
-    return status == BASE_OK ? BASE_OK
-                             : base_error_set(error, status, "%s: %.160s", name, inner.text);
-}
-
-static enum base_status build_file(struct builder *builder, uint32_t index,
-                                   struct base_error *error)
-{
-    const struct task_source_file *file = &builder->source.files[index];
-    struct built_file *built = &builder->files[index];
-
-    if (file->kind == WIRE_FILE_SCRIPT) {
-        BASE_TRY(compile_file(file, built, error));
-    } else {
-        BASE_TRY(
-            cli_file_read(file->path, TASK_BUILD_FILE_MAX, &built->bytes, &built->size, error));
-        (void)snprintf(built->name, sizeof(built->name), "%s", file->name);
-        if (file->kind == WIRE_FILE_MODEL) {
-            BASE_TRY(check_model(file->name, built->bytes, built->size, error));
-        }
-    }
-    BASE_TRY(signing_sha256(built->bytes, built->size, &built->digest));
-    return write_blob(builder->out_folder, &built->digest, built->bytes, built->size, error);
-}
 
 static void fill_manifest(const struct builder *builder, struct wire_manifest *out)
 {
@@ -131,6 +42,24 @@ static void fill_manifest(const struct builder *builder, struct wire_manifest *o
     }
 }
 
+// The exclusive files of a version whose shared ones are in `manifest`, and the root of their tree.
+static enum base_status make_exclusive(const struct builder *builder,
+                                       struct wire_manifest *manifest, struct task_build *out,
+                                       struct base_error *error)
+{
+    const struct task_source *source = &builder->source;
+
+    if (source->exclusive_path[0] == '\0') {
+        return BASE_OK;
+    }
+    BASE_TRY(task_exclusive_make(source->exclusive_path, builder->out_folder, manifest,
+                                 &out->exclusive, error));
+    manifest->exclusive =
+        source->exclusive_required ? WIRE_EXCLUSIVE_REQUIRED : WIRE_EXCLUSIVE_OPTIONAL;
+    manifest->exclusive_root = out->exclusive.root;
+    return BASE_OK;
+}
+
 static enum base_status make_manifest(const struct builder *builder, struct task_build *out,
                                       struct base_error *error)
 {
@@ -141,10 +70,11 @@ static enum base_status make_manifest(const struct builder *builder, struct task
     if (bytes == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
+    out->manifest_bytes = bytes;
     fill_manifest(builder, &manifest);
+    BASE_TRY(make_exclusive(builder, &manifest, out, error));
     enum base_status status =
         wire_manifest_encode(&manifest, bytes, WIRE_MANIFEST_BYTES_MAX, &size);
-    out->manifest_bytes = bytes;
     out->manifest_size = size;
     if (status == BASE_OK) {
         status = wire_manifest_parse(bytes, size, &out->manifest);
@@ -175,6 +105,15 @@ static enum base_status write_summary(const struct builder *builder, const struc
     json_t *root = json_pack("{s:s, s:s, s:s, s:I, s:o}", "name", builder->source.name, "version",
                              builder->version, "manifest", hex, "manifest_bytes",
                              (json_int_t)build->manifest_size, "files", files);
+    if (root != NULL && build->exclusive.list != NULL) {
+        wire_sha256_hex(&build->exclusive.root, hex);
+        (void)json_object_set_new(
+            root, "exclusive",
+            json_pack("{s:s, s:I, s:I, s:b}", "root", hex, "subjects",
+                      (json_int_t)build->exclusive.subject_count, "files",
+                      (json_int_t)build->exclusive.file_count, "required",
+                      (int)(build->manifest.exclusive == WIRE_EXCLUSIVE_REQUIRED)));
+    }
     if (root != NULL && builder->options->commit != NULL) {
         (void)json_object_set_new(root, "commit", json_string(builder->options->commit));
     }
@@ -210,11 +149,13 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
     }
     BASE_TRY(cli_folder_make(path, error));
     for (uint32_t i = 0; i < builder->source.file_count; ++i) {
-        BASE_TRY(build_file(builder, i, error));
+        const struct task_source_file *file = &builder->source.files[i];
+        BASE_TRY(task_file_build(builder->out_folder, file->name, file->path, file->kind,
+                                 &builder->files[i], error));
     }
     BASE_TRY(make_manifest(builder, out, error));
-    BASE_TRY(write_blob(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
-                        out->manifest_size, error));
+    BASE_TRY(task_blob_write(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
+                             out->manifest_size, error));
     BASE_TRY(write_summary(builder, out, error));
     (void)snprintf(path, sizeof(path), "%s/manifest", builder->out_folder);
     return cli_file_write(path, out->manifest_bytes, out->manifest_size, error);
@@ -232,9 +173,6 @@ enum base_status task_build_make(const struct task_build_options *options, struc
     builder->out_folder = options->out_folder;
     builder->version = options->version;
     enum base_status status = build_all(builder, out, error);
-    for (uint32_t i = 0; i < builder->source.file_count; ++i) {
-        free(builder->files[i].bytes);
-    }
     task_source_done(&builder->source);
     free(builder);
     return status;
@@ -256,50 +194,17 @@ enum base_status task_build_load(const char *folder, struct task_build *out,
         return base_error_set(error, status, "%s: not a manifest (%s)", path,
                               base_status_text(status));
     }
-    return signing_sha256(out->manifest_bytes, out->manifest_size, &out->manifest_digest);
-}
-
-static enum base_status verify_file(const char *folder, const struct wire_manifest_file *file,
-                                    struct base_error *error)
-{
-    char name[WIRE_FILE_NAME_MAX + 1];
-    char hex[WIRE_SHA256_HEX + 1];
-    char path[CLI_PATH_MAX];
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    struct wire_sha256 digest;
-
-    (void)snprintf(name, sizeof(name), "%.*s", (int)file->name.size, file->name.data);
-    wire_sha256_hex(&file->digest, hex);
-    if (snprintf(path, sizeof(path), "%s/blobs/%s", folder, hex) >= CLI_PATH_MAX) {
-        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
-    }
-    BASE_TRY(cli_file_read(path, TASK_BUILD_FILE_MAX, &bytes, &size, error));
-    enum base_status status = signing_sha256(bytes, size, &digest);
-    if (status == BASE_OK && (size != file->bytes || !wire_sha256_equal(&digest, &file->digest))) {
-        status = base_error_set(error, BASE_ERR_HASH,
-                                "%s (%s): the content does not match its name", name, path);
-    }
-    struct dev_mpy_fault fault = {0};
-    if (status == BASE_OK && file->kind == WIRE_FILE_SCRIPT &&
-        dev_mpy_check(bytes, size, &fault) != BASE_OK) {
-        status = base_error_set(error, BASE_ERR_INVALID, "%s: byte %zu: %s", name, fault.offset,
-                                fault.what);
-    }
-    if (status == BASE_OK && file->kind == WIRE_FILE_MODEL) {
-        status = check_model(name, bytes, size, error);
-    }
-    free(bytes);
-    return status;
+    BASE_TRY(signing_sha256(out->manifest_bytes, out->manifest_size, &out->manifest_digest));
+    return task_exclusive_load(folder, &out->manifest, &out->exclusive, error);
 }
 
 enum base_status task_build_verify(const char *folder, const struct task_build *build,
                                    struct base_error *error)
 {
     for (uint32_t i = 0; i < build->manifest.file_count; ++i) {
-        BASE_TRY(verify_file(folder, &build->manifest.files[i], error));
+        BASE_TRY(task_file_verify(folder, &build->manifest.files[i], error));
     }
-    return BASE_OK;
+    return task_exclusive_verify(folder, &build->exclusive, &build->manifest, error);
 }
 
 void task_build_done(struct task_build *build)
@@ -307,5 +212,6 @@ void task_build_done(struct task_build *build)
     if (build != NULL) {
         free(build->manifest_bytes);
         build->manifest_bytes = NULL;
+        task_exclusive_done(&build->exclusive);
     }
 }

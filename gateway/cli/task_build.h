@@ -2,23 +2,24 @@
 //
 //   BUILD/manifest            the manifest's bytes (device/wire/manifest.h)
 //   BUILD/blobs/SHA256        every file of the version, and the manifest itself
-//   BUILD/build.json          the same in words, for people and scripts
+//   BUILD/exclusive           the list of exclusive files, when there are any
+//   (cli/task_exclusive.h) BUILD/build.json          the same in words, for people and scripts
 //
 // The same source always gives the same bytes.
 #ifndef TASK_BUILD_H
 #define TASK_BUILD_H
 
 #include "base/error.h"
+#include "cli/task_exclusive.h"
+#include "cli/task_file.h"
 #include "cli/task_source.h"
-
-#define TASK_BUILD_SOURCE_MAX (1024u * 1024)       // one Python file
-#define TASK_BUILD_FILE_MAX   (256u * 1024 * 1024) // one model or data file
 
 struct task_build {
     uint8_t *manifest_bytes; // malloc
     size_t manifest_size;
     struct wire_sha256 manifest_digest;
     struct wire_manifest manifest; // borrowed from manifest_bytes
+    struct task_exclusive exclusive;
 };
 
 struct task_build_options {

@@ -14,9 +14,10 @@
 #define TIME_MS_MAX      (10 * 60 * 1000)
 #define EVERY_S_MAX      (30 * 24 * 3600)
 
-static const char *const task_fields[] = {"name",    "version", "entry", "heap_kib", "time_ms",
-                                          "every_s", "config",  "files", "triggers", "events",
-                                          "uploads", "result",  NULL};
+static const char *const task_fields[] = {"name",    "version", "entry",     "heap_kib", "time_ms",
+                                          "every_s", "config",  "files",     "triggers", "events",
+                                          "uploads", "result",  "exclusive", NULL};
+static const char *const exclusive_fields[] = {"path", "required", NULL};
 static const char *const file_fields[] = {"name", "path", "kind", "from", NULL};
 
 static enum base_status take_text(const json_t *document, const char *key, const char **out,
@@ -115,15 +116,20 @@ static bool ends_with(const char *text, const char *end)
     return size > end_size && strcmp(text + size - end_size, end) == 0;
 }
 
+enum wire_file_kind task_source_kind(const char *name)
+{
+    return ends_with(name, ".py")     ? WIRE_FILE_SCRIPT
+           : ends_with(name, ".onnx") ? WIRE_FILE_MODEL
+                                      : WIRE_FILE_DATA;
+}
+
 static enum base_status take_kind(const char *name, const json_t *kind, enum wire_file_kind *out,
                                   struct base_error *error)
 {
     const char *text = json_string_value(kind);
 
     if (kind == NULL) {
-        *out = ends_with(name, ".py")     ? WIRE_FILE_SCRIPT
-               : ends_with(name, ".onnx") ? WIRE_FILE_MODEL
-                                          : WIRE_FILE_DATA;
+        *out = task_source_kind(name);
         return BASE_OK;
     }
     if (text != NULL && strcmp(text, "script") == 0) {
@@ -279,6 +285,39 @@ static enum base_status take_identity(struct task_source *source, struct base_er
     return take_number(document, "every_s", EVERY_S_MAX, &source->every_s, error);
 }
 
+static enum base_status take_exclusive(const char *folder, struct task_source *source,
+                                       struct base_error *error)
+{
+    const json_t *exclusive = json_object_get(source->document, "exclusive");
+    const char *path = json_string_value(json_object_get(exclusive, "path"));
+    const json_t *required = json_object_get(exclusive, "required");
+
+    if (exclusive == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_object(exclusive) || path == NULL || path[0] == '\0' ||
+        (required != NULL && !json_is_boolean(required))) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: \"exclusive\" is {\"path\": FOLDER, \"required\": true "
+                              "or false}");
+    }
+    BASE_TRY(cli_json_only(exclusive, exclusive_fields, "task.json: exclusive", error));
+    if (source->identity != NULL && source->identity->confined && leaves_folder(path)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "task.json: exclusive folder \"%.80s\" lies outside the "
+                              "repository's folder",
+                              path);
+    }
+    int size = path[0] == '/'
+                   ? snprintf(source->exclusive_path, sizeof(source->exclusive_path), "%s", path)
+                   : snprintf(source->exclusive_path, sizeof(source->exclusive_path), "%s/%s",
+                              folder, path);
+    source->exclusive_required = json_is_true(required);
+    return size < TASK_SOURCE_PATH_MAX
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_TOO_LARGE, "task.json: exclusive: path too long");
+}
+
 enum base_status task_source_load(const char *folder, const struct task_identity *identity,
                                   struct task_source *out, struct base_error *error)
 {
@@ -296,6 +335,7 @@ enum base_status task_source_load(const char *folder, const struct task_identity
     BASE_TRY(take_identity(out, error));
     BASE_TRY(take_config(out, error));
     BASE_TRY(take_declaration(out, error));
+    BASE_TRY(take_exclusive(folder, out, error));
     return take_files(folder, out, error);
 }
 

@@ -5,7 +5,8 @@
 //   { "name": "ipv", "version": "1.0.0", "entry": "ipv",          required
 //     "heap_kib": 64, "time_ms": 200, "every_s": 0,               limits of a run, and how often
 //     "config": { ... },                                          given to the script as it is
-//     "files": [ "ipv.py", {"name": "model.onnx", "path": "../models/a.onnx", "kind": "model"} ] }
+//     "files": [ "ipv.py", {"name": "model.onnx", "path": "../models/a.onnx", "kind": "model"} ],
+//     "exclusive": {"path": "personal", "required": false} }      files of single devices and users
 //
 // A .py file becomes bytecode and is imported under its name without suffix. Kinds: script (.py),
 // model (.onnx), data (anything else). `path` is relative to the folder. In git a file may come
@@ -51,6 +52,8 @@ struct task_source {
     uint8_t *declaration; // malloc; what task_declare.h makes of it
     size_t declaration_bytes;
     char *config; // compact JSON with sorted keys; "" when there is none
+    char exclusive_path[TASK_SOURCE_PATH_MAX]; // folder of exclusive files; "": there are none
+    bool exclusive_required;
     uint32_t file_count;
     struct task_source_file files[WIRE_MANIFEST_FILES_MAX];
 };
@@ -60,6 +63,8 @@ struct task_source {
 BASE_NODISCARD enum base_status task_source_load(const char *folder,
                                                  const struct task_identity *identity,
                                                  struct task_source *out, struct base_error *error);
+// What a file is by its name: .py, .onnx, anything else.
+enum wire_file_kind task_source_kind(const char *name);
 void task_source_done(struct task_source *source); // accepts NULL and half-loaded sources
 
 #endif

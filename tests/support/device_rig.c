@@ -108,6 +108,9 @@ uint32_t rig_version_add(struct rig *rig, const char *task, uint32_t file_count,
             .digest = file->digest,
         };
     }
+    if (rig->version_extra != NULL) {
+        rig->version_extra(rig, index, &manifest);
+    }
     must(wire_manifest_encode(&manifest, version->bytes, sizeof(version->bytes), &version->size) ==
              BASE_OK,
          "manifest");
@@ -353,7 +356,7 @@ bool rig_content(const struct rig *rig, struct base_str hex, const uint8_t **out
             }
         }
     }
-    return false;
+    return rig->own_content != NULL && rig->own_content(rig, &name, out, size);
 }
 
 static bool is_open(const struct rig *rig, const struct mem_exchange *exchange, uint32_t id)
@@ -446,7 +449,12 @@ static void spoil(struct rig *rig, struct answer *answer, struct dev_response_he
     }
 }
 
-static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
+void rig_answer(struct rig *rig, struct mem_exchange *exchange, int status)
+{
+    answer_status(rig, exchange, status);
+}
+
+void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct base_str hex)
 {
     const uint8_t *content = NULL;
     size_t size = 0;
@@ -458,7 +466,7 @@ static void serve_blob(struct rig *rig, struct mem_exchange *exchange)
         answer_status(rig, exchange, rig->blob_status);
         return;
     }
-    if (!rig_content(rig, base_str_of(exchange->path + strlen("/v1/blob/")), &content, &size)) {
+    if (!rig_content(rig, hex, &content, &size)) {
         answer_status(rig, exchange, 404);
         return;
     }
@@ -524,7 +532,12 @@ static bool serve_one(struct rig *rig)
     }
     exchange = mem_exchange_find(&rig->port, "/v1/blob/");
     if (exchange != NULL) {
-        serve_blob(rig, exchange);
+        rig_serve_content(rig, exchange, base_str_of(exchange->path + strlen("/v1/blob/")));
+        return true;
+    }
+    exchange = rig->exclusive != NULL ? mem_exchange_find(&rig->port, "/v1/exclusive/") : NULL;
+    if (exchange != NULL) {
+        rig->exclusive(rig, exchange);
         return true;
     }
     return false;
@@ -538,6 +551,8 @@ static bool finish_run(struct rig *rig)
     }
     rig->ran_unverified |= !run.all_verified;
     rig->port.task.current.run = 0;
+    rig->last_run_files = run.file_count;
+    rig->last_run_file = run.last_file;
     for (uint32_t i = 0; i < rig->version_count; i++) {
         struct rig_version *version = &rig->versions[i];
         if (wire_sha256_equal(&version->manifest, &run.version)) {

@@ -88,6 +88,12 @@ struct rig {
     void (*direct)(struct rig *rig, const struct mem_exchange *exchange,
                    struct wire_offers *offers); // puts its answer in front
     void (*meta)(struct rig *rig, struct mem_exchange *exchange);
+    // Exclusive files (personal_rig.h). NULL: versions have none, nobody is asked.
+    void *personal;
+    void (*version_extra)(struct rig *rig, uint32_t index, struct wire_manifest *manifest);
+    void (*exclusive)(struct rig *rig, struct mem_exchange *exchange);
+    bool (*own_content)(const struct rig *rig, const struct wire_sha256 *name,
+                        const uint8_t **out_bytes, size_t *out_size);
     // Misbehaviour, counted down where it is a number.
     int corrupt_bodies;  // so many blob bodies get a flipped byte
     int truncate_bodies; // so many end after half, with OK
@@ -124,6 +130,8 @@ struct rig {
     uint32_t delta_answers;
     uint64_t blob_bytes;
     bool ran_unverified;
+    uint32_t last_run_files; // of the run that ended last
+    struct wire_sha256 last_run_file;
     char profile[1024];
 };
 
@@ -155,6 +163,10 @@ void rig_checkin(struct rig *rig); // asks for a check-in now, then rig_run for 
 // Content by its name in hex, of any version; false: there is none.
 bool rig_content(const struct rig *rig, struct base_str hex, const uint8_t **out_bytes,
                  size_t *out_size);
+
+// Answers with content as blobs are served, misbehaviour and all.
+void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct base_str hex);
+void rig_answer(struct rig *rig, struct mem_exchange *exchange, int status);
 
 // Views for assertions.
 int rig_active(const struct rig *rig, const char *task); // version index, -1: none

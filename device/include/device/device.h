@@ -68,6 +68,7 @@ struct dev_task_view {
     struct base_str name;        // valid until the next call into the runtime
     struct wire_sha256 active;   // zero: none
     struct wire_sha256 previous; // the last good one kept; zero: none
+    struct wire_sha256 personal; // manifest of the exclusive files of `active`; zero: none
     uint64_t blocked_version_id;
     uint64_t release_counter;
     bool on_trial; // active but not yet run without failure

@@ -126,8 +126,13 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
         .file_count = job->file_count,
         .shadow = job->shadow,
         .token = job->input != NULL ? job->input->token : 0,
-        .all_verified = job->file_count == job->manifest->file_count,
+        .all_verified = job->manifest->exclusive == WIRE_EXCLUSIVE_NONE
+                            ? job->file_count == job->manifest->file_count
+                            : job->file_count >= job->manifest->file_count,
     };
+    if (job->file_count > 0) {
+        port->task.current.last_file = job->files[job->file_count - 1].digest;
+    }
     for (uint32_t i = 0; i < job->file_count; i++) {
         port->task.current.all_verified &= file_verified(&job->files[i]);
     }

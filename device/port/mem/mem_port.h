@@ -13,7 +13,7 @@
 
 #define MEM_BLOBS_MAX     64
 #define MEM_EXCHANGES_MAX 8
-#define MEM_PATH_MAX      128
+#define MEM_PATH_MAX      192
 #define MEM_TEXT_MAX      16384
 
 struct mem_clock {
@@ -77,6 +77,7 @@ struct mem_run {
     struct wire_sha256 version;
     uint64_t run_index;
     uint32_t file_count;
+    struct wire_sha256 last_file;
     bool shadow;
     uint64_t token;    // of its input; 0: none
     bool all_verified; // every file's bytes had the digest it came with

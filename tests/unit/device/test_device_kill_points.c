@@ -1,7 +1,7 @@
 // Killed at every call that acts on the outside, in turn, and failed at every storage operation, in
 // turn: after a reboot the device must converge to the right version, run nothing that was not
 // verified, number its outcomes right and leave no garbage.
-#include "device_rig.h"
+#include "personal_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +22,12 @@ enum scenario {
     REMOVE,
     SHADOW,
     SHADOW_THEN_UPDATE,
+    UPDATE_EXCLUSIVE,
     SCENARIO_COUNT
 };
 
 static struct rig rig;
+static struct personal_rig personal;
 
 static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counter)
 {
@@ -49,6 +51,9 @@ static void offer_shadow(void)
 static void prepare(enum scenario scenario, bool lose_partials)
 {
     rig_init(&rig);
+    if (scenario == UPDATE_EXCLUSIVE) {
+        personal_rig_init(&personal, &rig);
+    }
     rig.chunk = scenario == UPDATE_BY_DELTA ? 60 : 700;
     rig.deltas = scenario == UPDATE_BY_DELTA;
     rig.port.storage.lose_partials = lose_partials;
@@ -86,8 +91,8 @@ static void prepare(enum scenario scenario, bool lose_partials)
 
 static int wanted(enum scenario scenario)
 {
-    bool update =
-        scenario == UPDATE || scenario == UPDATE_BY_DELTA || scenario == SHADOW_THEN_UPDATE;
+    bool update = scenario == UPDATE || scenario == UPDATE_BY_DELTA ||
+                  scenario == SHADOW_THEN_UPDATE || scenario == UPDATE_EXCLUSIVE;
     return update ? 1 : scenario == REMOVE ? -1 : 0;
 }
 
@@ -99,6 +104,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
                  rig.ran_unverified);
     }
     assert_true(dev_is_idle(rig.runtime));
+    assert_false(personal.asked_for_more);
     enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == REVERT
                                       ? WIRE_OUTCOME_ROLLED_BACK
                                   : scenario == REMOVE ? WIRE_OUTCOME_REMOVED
@@ -112,9 +118,16 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     rig_kill(&rig);
     rig_boot(&rig);
     rig_checkin(&rig);
-    static const uint32_t blobs[SCENARIO_COUNT] = {
-        [FIRST_INSTALL] = 3, [UPDATE] = 7, [UPDATE_BY_DELTA] = 7, [UPDATE_FAILS] = 3,
-        [REVERT] = 3,        [REMOVE] = 0, [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7};
+    static const uint32_t blobs[SCENARIO_COUNT] = {[FIRST_INSTALL] = 3,
+                                                   [UPDATE] = 7,
+                                                   [UPDATE_BY_DELTA] = 7,
+                                                   [UPDATE_FAILS] = 3,
+                                                   [REVERT] = 3,
+                                                   [REMOVE] = 0,
+                                                   [SHADOW] = 7,
+                                                   [SHADOW_THEN_UPDATE] = 7,
+                                                   [UPDATE_EXCLUSIVE] =
+                                                       7 + 2 * (1 + PERSONAL_FILES)};
     uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];
     if (mem_blob_count(&rig.port) != left) {
         fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,

@@ -1,0 +1,629 @@
+// Incremental aggregates over plain states. Called by the windows of a stream for every event, on
+// the stream's thread; pure.
+#include "pipeline/aggregate.h"
+
+#include "base/check.h"
+
+#include <float.h>
+#include <string.h>
+
+#define TWO_TO_64 18446744073709551616.0
+
+struct sum_state {
+    uint64_t count;
+    int64_t high; // of the 128-bit sum of integers
+    uint64_t low;
+    double real; // sum of reals and what its roundings lost
+    double lost;
+};
+
+struct best_state {
+    uint64_t type; // enum dev_value_type; NONE: nothing yet
+    union {
+        int64_t integer;
+        double real;
+    };
+};
+
+struct last_entry {
+    uint64_t seq;
+    struct dev_cell cell;
+};
+
+struct last_state {
+    uint32_t capacity;
+    uint32_t count;
+    struct last_entry entries[]; // by seq, ascending
+};
+
+struct bins_state {
+    uint32_t bins;
+    uint32_t reserved;
+    uint64_t counts[]; // bins, below, above
+};
+
+static const char *const kind_names[DEV_AGGREGATE_KIND_COUNT] = {
+    [DEV_AGGREGATE_COUNT] = "count",
+    [DEV_AGGREGATE_SUM] = "sum",
+    [DEV_AGGREGATE_MIN] = "min",
+    [DEV_AGGREGATE_MAX] = "max",
+    [DEV_AGGREGATE_MEAN] = "mean",
+    [DEV_AGGREGATE_DISTINCT] = "distinct",
+    [DEV_AGGREGATE_LAST] = "last",
+    [DEV_AGGREGATE_HISTOGRAM] = "histogram",
+    [DEV_AGGREGATE_QUANTILES] = "quantiles",
+};
+
+const char *dev_aggregate_kind_name(enum dev_aggregate_kind kind)
+{
+    return (unsigned)kind < DEV_AGGREGATE_KIND_COUNT ? kind_names[kind] : "?";
+}
+
+enum base_status dev_aggregate_kind_parse(struct base_str text, enum dev_aggregate_kind *out)
+{
+    for (unsigned kind = 0; kind < DEV_AGGREGATE_KIND_COUNT; kind++) {
+        if (base_str_equal(text, base_str_of(kind_names[kind]))) {
+            *out = (enum dev_aggregate_kind)kind;
+            return BASE_OK;
+        }
+    }
+    return BASE_ERR_NOT_FOUND;
+}
+
+static bool name_valid(struct base_str name)
+{
+    if (name.size == 0 || name.size > DEV_AGGREGATE_NAME_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i];
+        bool letter = c >= 'a' && c <= 'z';
+        bool later = (c >= '0' && c <= '9') || c == '_';
+        if (!letter && !(later && i > 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status size_check(const struct dev_aggregate_spec *spec, uint32_t least,
+                                   uint32_t most, struct base_error *error)
+{
+    if (spec->size < least || spec->size > most) {
+        return base_error_set(error, spec->size < least ? BASE_ERR_INVALID : BASE_ERR_TOO_LARGE,
+                              "aggregate %.*s: size %u is not between %u and %u",
+                              (int)spec->name.size, spec->name.data, spec->size, least, most);
+    }
+    return BASE_OK;
+}
+
+enum base_status dev_aggregate_check(struct dev_aggregate_spec *spec, struct base_error *error)
+{
+    if (!name_valid(spec->name)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "an aggregate's name is not [a-z][a-z0-9_]* of at most 32 bytes");
+    }
+    if ((unsigned)spec->kind >= DEV_AGGREGATE_KIND_COUNT) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "aggregate %.*s: unknown kind",
+                              (int)spec->name.size, spec->name.data);
+    }
+    if (spec->value.size == 0 && spec->kind != DEV_AGGREGATE_COUNT) {
+        return base_error_set(error, BASE_ERR_INVALID, "aggregate %.*s: %s needs a value",
+                              (int)spec->name.size, spec->name.data, kind_names[spec->kind]);
+    }
+    switch (spec->kind) {
+    case DEV_AGGREGATE_LAST:
+        return size_check(spec, 1, DEV_AGGREGATE_LAST_MAX, error);
+    case DEV_AGGREGATE_HISTOGRAM:
+        if (!(spec->low < spec->high) || !(spec->high - spec->low <= 1e300)) {
+            return base_error_set(error, BASE_ERR_INVALID, "aggregate %.*s: low is not below high",
+                                  (int)spec->name.size, spec->name.data);
+        }
+        return size_check(spec, 1, DEV_AGGREGATE_BINS_MAX, error);
+    case DEV_AGGREGATE_DISTINCT:
+        spec->size = spec->size == 0 ? DEV_DISTINCT_BITS_DEFAULT : spec->size;
+        return size_check(spec, DEV_DISTINCT_BITS_MIN, DEV_DISTINCT_BITS_MAX, error);
+    case DEV_AGGREGATE_QUANTILES:
+        spec->size = spec->size == 0 ? DEV_QUANTILE_BUCKETS_DEFAULT : spec->size;
+        return size_check(spec, DEV_QUANTILE_BUCKETS_MIN, DEV_QUANTILE_BUCKETS_MAX, error);
+    default:
+        return size_check(spec, 0, 0, error);
+    }
+}
+
+size_t dev_aggregate_bytes(const struct dev_aggregate_spec *spec)
+{
+    switch (spec->kind) {
+    case DEV_AGGREGATE_COUNT:
+        return sizeof(uint64_t);
+    case DEV_AGGREGATE_SUM:
+    case DEV_AGGREGATE_MEAN:
+        return sizeof(struct sum_state);
+    case DEV_AGGREGATE_DISTINCT:
+        return dev_distinct_bytes(spec->size);
+    case DEV_AGGREGATE_LAST:
+        return sizeof(struct last_state) + spec->size * sizeof(struct last_entry);
+    case DEV_AGGREGATE_HISTOGRAM:
+        return sizeof(struct bins_state) + (spec->size + 2) * sizeof(uint64_t);
+    case DEV_AGGREGATE_QUANTILES:
+        return dev_quantile_bytes(spec->size);
+    default:
+        return sizeof(struct best_state);
+    }
+}
+
+void dev_aggregate_init(const struct dev_aggregate_spec *spec, void *state)
+{
+    memset(state, 0, dev_aggregate_bytes(spec));
+    if (spec->kind == DEV_AGGREGATE_LAST) {
+        ((struct last_state *)state)->capacity = spec->size;
+    } else if (spec->kind == DEV_AGGREGATE_HISTOGRAM) {
+        ((struct bins_state *)state)->bins = spec->size;
+    } else if (spec->kind == DEV_AGGREGATE_QUANTILES) {
+        dev_quantile_init(state, spec->size);
+    }
+}
+
+// --- sums
+
+static void integer_add(struct sum_state *sum, int64_t high, uint64_t low)
+{
+    bool carry = __builtin_add_overflow(sum->low, low, &sum->low);
+    sum->high = (int64_t)((uint64_t)sum->high + (uint64_t)high + carry);
+}
+
+static double magnitude(double real)
+{
+    return real < 0 ? -real : real;
+}
+
+static void real_add(struct sum_state *sum, double real)
+{
+    double total = sum->real + real;
+    if (total - total != 0) { // beyond all reals: stays at their end
+        sum->real = total > 0 ? DBL_MAX : -DBL_MAX;
+        sum->lost = 0;
+        return;
+    }
+    if (magnitude(sum->real) >= magnitude(real)) {
+        sum->lost += (sum->real - total) + real;
+    } else {
+        sum->lost += (real - total) + sum->real;
+    }
+    sum->real = total;
+}
+
+static void number_add(struct sum_state *sum, struct dev_value value)
+{
+    sum->count++;
+    if (value.type == DEV_VALUE_REAL) {
+        real_add(sum, value.real);
+    } else {
+        integer_add(sum, value.integer < 0 ? -1 : 0, (uint64_t)value.integer);
+    }
+}
+
+static void sum_merge(struct sum_state *sum, const struct sum_state *from)
+{
+    sum->count += from->count;
+    integer_add(sum, from->high, from->low);
+    real_add(sum, from->real);
+    sum->lost += from->lost;
+}
+
+static double sum_real(const struct sum_state *sum)
+{
+    bool small = sum->high == ((int64_t)sum->low < 0 ? -1 : 0);
+    double integers =
+        small ? (double)(int64_t)sum->low : (double)sum->high * TWO_TO_64 + (double)sum->low;
+    return integers + (sum->real + sum->lost);
+}
+
+static struct dev_value sum_value(const struct sum_state *sum)
+{
+    bool small = sum->high == ((int64_t)sum->low < 0 ? -1 : 0);
+    if (small && sum->real == 0 && sum->lost == 0) {
+        return dev_value_integer((int64_t)sum->low);
+    }
+    return dev_value_real(sum_real(sum));
+}
+
+// --- least and greatest
+
+static struct dev_value best_value(const struct best_state *best)
+{
+    if (best->type == DEV_VALUE_REAL) {
+        return dev_value_real(best->real);
+    }
+    return best->type == DEV_VALUE_NONE ? dev_value_none() : dev_value_integer(best->integer);
+}
+
+static void best_add(struct best_state *best, struct dev_value value, int sign)
+{
+    if (best->type != DEV_VALUE_NONE && dev_value_compare(value, best_value(best)) * sign <= 0) {
+        return;
+    }
+    best->type = value.type;
+    if (value.type == DEV_VALUE_REAL) {
+        best->real = value.real;
+    } else {
+        best->integer = value.integer;
+    }
+}
+
+// --- last values
+
+static void last_add(struct last_state *last, struct dev_value value, uint64_t seq)
+{
+    uint32_t at = last->count;
+    while (at > 0 && last->entries[at - 1].seq > seq) {
+        at--;
+    }
+    if (last->count == last->capacity) {
+        if (at == 0) {
+            return; // older than all that are kept
+        }
+        at--;
+        memmove(&last->entries[0], &last->entries[1], at * sizeof(last->entries[0]));
+    } else {
+        memmove(&last->entries[at + 1], &last->entries[at],
+                (last->count - at) * sizeof(last->entries[0]));
+        last->count++;
+    }
+    last->entries[at].seq = seq;
+    (void)dev_cell_set(&last->entries[at].cell, value);
+}
+
+// --- histogram
+
+static void bin_add(const struct dev_aggregate_spec *spec, struct bins_state *bins, double value)
+{
+    uint32_t bin = bins->bins; // below
+    if (value >= spec->high) {
+        bin = bins->bins + 1;
+    } else if (value >= spec->low) {
+        bin = (uint32_t)((value - spec->low) / (spec->high - spec->low) * bins->bins);
+        bin = bin >= bins->bins ? bins->bins - 1 : bin;
+    }
+    bins->counts[bin]++;
+}
+
+// --- all kinds
+
+static struct dev_value as_number(struct dev_value value)
+{
+    if (value.type == DEV_VALUE_BOOLEAN) {
+        value.type = DEV_VALUE_INTEGER;
+    }
+    return dev_value_is_number(value) ? value : dev_value_none();
+}
+
+static void hash_add(const struct dev_aggregate_spec *spec, void *state, uint64_t hash)
+{
+    dev_distinct_add(state, spec->size, hash);
+}
+
+void dev_aggregate_add(const struct dev_aggregate_spec *spec, void *state, struct dev_value value,
+                       uint64_t seq)
+{
+    if (spec->kind == DEV_AGGREGATE_COUNT) {
+        *(uint64_t *)state += spec->value.size == 0 || value.type != DEV_VALUE_NONE;
+        return;
+    }
+    if (value.type == DEV_VALUE_NONE) {
+        return;
+    }
+    if (spec->kind == DEV_AGGREGATE_DISTINCT) {
+        hash_add(spec, state, dev_value_hash(value));
+        return;
+    }
+    if (spec->kind == DEV_AGGREGATE_LAST) {
+        last_add(state, value, seq);
+        return;
+    }
+    value = as_number(value);
+    if (value.type == DEV_VALUE_NONE) {
+        return;
+    }
+    switch (spec->kind) {
+    case DEV_AGGREGATE_SUM:
+    case DEV_AGGREGATE_MEAN:
+        number_add(state, value);
+        break;
+    case DEV_AGGREGATE_MIN:
+    case DEV_AGGREGATE_MAX:
+        best_add(state, value, spec->kind == DEV_AGGREGATE_MAX ? 1 : -1);
+        break;
+    case DEV_AGGREGATE_HISTOGRAM:
+        bin_add(spec, state, dev_value_as_real(value));
+        break;
+    default:
+        dev_quantile_add(state, dev_value_as_real(value));
+        break;
+    }
+}
+
+static void last_merge(struct last_state *last, const struct last_state *from)
+{
+    for (uint32_t i = 0; i < from->count; i++) {
+        last_add(last, dev_cell_get(&from->entries[i].cell), from->entries[i].seq);
+    }
+}
+
+void dev_aggregate_merge(const struct dev_aggregate_spec *spec, void *state, const void *from)
+{
+    const struct bins_state *bins = from;
+    switch (spec->kind) {
+    case DEV_AGGREGATE_COUNT:
+        *(uint64_t *)state += *(const uint64_t *)from;
+        break;
+    case DEV_AGGREGATE_SUM:
+    case DEV_AGGREGATE_MEAN:
+        sum_merge(state, from);
+        break;
+    case DEV_AGGREGATE_MIN:
+    case DEV_AGGREGATE_MAX:
+        if (((const struct best_state *)from)->type != DEV_VALUE_NONE) {
+            best_add(state, best_value(from), spec->kind == DEV_AGGREGATE_MAX ? 1 : -1);
+        }
+        break;
+    case DEV_AGGREGATE_DISTINCT:
+        dev_distinct_merge(state, spec->size, from);
+        break;
+    case DEV_AGGREGATE_LAST:
+        last_merge(state, from);
+        break;
+    case DEV_AGGREGATE_HISTOGRAM:
+        for (uint32_t i = 0; i < bins->bins + 2; i++) {
+            ((struct bins_state *)state)->counts[i] += bins->counts[i];
+        }
+        break;
+    default:
+        dev_quantile_merge(state, from);
+        break;
+    }
+}
+
+struct dev_value dev_aggregate_value(const struct dev_aggregate_spec *spec, const void *state)
+{
+    const struct sum_state *sum = state;
+    uint64_t total = 0;
+    switch (spec->kind) {
+    case DEV_AGGREGATE_COUNT:
+        return dev_value_integer((int64_t) * (const uint64_t *)state);
+    case DEV_AGGREGATE_SUM:
+        return sum_value(sum);
+    case DEV_AGGREGATE_MEAN:
+        return sum->count == 0 ? dev_value_none()
+                               : dev_value_real(sum_real(sum) / (double)sum->count);
+    case DEV_AGGREGATE_DISTINCT:
+        return dev_value_integer((int64_t)(dev_distinct_estimate(state, spec->size) + 0.5));
+    case DEV_AGGREGATE_LAST: {
+        uint32_t count = dev_aggregate_last_count(state);
+        return count == 0 ? dev_value_none() : dev_aggregate_last(state, count - 1);
+    }
+    case DEV_AGGREGATE_HISTOGRAM:
+        for (uint32_t i = 0; i < spec->size + 2; i++) {
+            total += dev_aggregate_bin(state, i);
+        }
+        return dev_value_integer((int64_t)total);
+    case DEV_AGGREGATE_QUANTILES:
+        return dev_aggregate_quantile(state, 0.5);
+    default:
+        return best_value(state);
+    }
+}
+
+uint32_t dev_aggregate_last_count(const void *state)
+{
+    return ((const struct last_state *)state)->count;
+}
+
+struct dev_value dev_aggregate_last(const void *state, uint32_t index)
+{
+    const struct last_state *last = state;
+    base_check(index < last->count);
+    return dev_cell_get(&last->entries[index].cell);
+}
+
+uint64_t dev_aggregate_bin(const void *state, uint32_t bin)
+{
+    const struct bins_state *bins = state;
+    base_check(bin < bins->bins + 2);
+    return bins->counts[bin];
+}
+
+struct dev_value dev_aggregate_quantile(const void *state, double q)
+{
+    const struct dev_quantile_sketch *sketch = state;
+    return sketch->count == 0 ? dev_value_none() : dev_value_real(dev_quantile_value(sketch, q));
+}
+
+double dev_aggregate_quantile_error(const void *state)
+{
+    return dev_quantile_error(state);
+}
+
+// --- states as bytes
+
+void dev_aggregate_encode(const struct dev_aggregate_spec *spec, const void *state,
+                          struct base_writer *writer)
+{
+    const struct sum_state *sum = state;
+    const struct last_state *last = state;
+    switch (spec->kind) {
+    case DEV_AGGREGATE_COUNT:
+        base_writer_varint(writer, *(const uint64_t *)state);
+        break;
+    case DEV_AGGREGATE_SUM:
+    case DEV_AGGREGATE_MEAN:
+        base_writer_varint(writer, sum->count);
+        base_writer_zigzag(writer, sum->high);
+        base_writer_u64(writer, sum->low);
+        dev_real_encode(writer, sum->real);
+        dev_real_encode(writer, sum->lost);
+        break;
+    case DEV_AGGREGATE_DISTINCT:
+        dev_distinct_encode(writer, state, spec->size);
+        break;
+    case DEV_AGGREGATE_LAST:
+        base_writer_varint(writer, last->count);
+        for (uint32_t i = 0; i < last->count; i++) {
+            base_writer_varint(writer, last->entries[i].seq);
+            dev_cell_encode(writer, &last->entries[i].cell);
+        }
+        break;
+    case DEV_AGGREGATE_HISTOGRAM:
+        for (uint32_t i = 0; i < spec->size + 2; i++) {
+            base_writer_varint(writer, dev_aggregate_bin(state, i));
+        }
+        break;
+    case DEV_AGGREGATE_QUANTILES:
+        dev_quantile_encode(writer, state);
+        break;
+    default: {
+        struct dev_cell cell;
+        (void)dev_cell_set(&cell, best_value(state));
+        dev_cell_encode(writer, &cell);
+        break;
+    }
+    }
+}
+
+static void last_decode(struct last_state *last, struct base_reader *reader)
+{
+    uint32_t count = (uint32_t)base_reader_varint_max(reader, last->capacity);
+    for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
+        struct last_entry *entry = &last->entries[i];
+        entry->seq = base_reader_varint(reader);
+        dev_cell_decode(reader, &entry->cell);
+        bool ordered = i == 0 || entry[-1].seq <= entry->seq;
+        if (!ordered || entry->cell.type == DEV_VALUE_NONE) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
+    last->count = reader->status == BASE_OK ? count : 0;
+}
+
+static void best_decode(struct best_state *best, struct base_reader *reader)
+{
+    struct dev_cell cell;
+    dev_cell_decode(reader, &cell);
+    struct dev_value value = dev_cell_get(&cell);
+    if (value.type != DEV_VALUE_NONE && !dev_value_is_number(value)) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    } else if (value.type != DEV_VALUE_NONE) {
+        best_add(best, value, 1);
+    }
+}
+
+void dev_aggregate_decode(const struct dev_aggregate_spec *spec, void *state,
+                          struct base_reader *reader)
+{
+    struct sum_state *sum = state;
+    dev_aggregate_init(spec, state);
+    switch (spec->kind) {
+    case DEV_AGGREGATE_COUNT:
+        *(uint64_t *)state = base_reader_varint(reader);
+        break;
+    case DEV_AGGREGATE_SUM:
+    case DEV_AGGREGATE_MEAN:
+        sum->count = base_reader_varint(reader);
+        sum->high = base_reader_zigzag(reader);
+        sum->low = base_reader_u64(reader);
+        sum->real = dev_real_decode(reader);
+        sum->lost = dev_real_decode(reader);
+        break;
+    case DEV_AGGREGATE_DISTINCT:
+        dev_distinct_decode(reader, state, spec->size);
+        break;
+    case DEV_AGGREGATE_LAST:
+        last_decode(state, reader);
+        break;
+    case DEV_AGGREGATE_HISTOGRAM:
+        for (uint32_t i = 0; i < spec->size + 2; i++) {
+            ((struct bins_state *)state)->counts[i] = base_reader_varint(reader);
+        }
+        break;
+    case DEV_AGGREGATE_QUANTILES:
+        dev_quantile_decode(reader, state);
+        break;
+    default:
+        best_decode(state, reader);
+        break;
+    }
+}
+
+// --- single values
+
+size_t dev_aggregate_item_bytes(const struct dev_aggregate_spec *spec)
+{
+    return spec->kind == DEV_AGGREGATE_LAST ? sizeof(struct dev_cell) : 16;
+}
+
+_Static_assert(offsetof(struct dev_cell, integer) == 8, "an item is the start of a cell");
+
+// A cell, of which only LAST keeps a text. DISTINCT keeps the hash as the integer, COUNT only that
+// there is a value.
+void dev_aggregate_item_set(const struct dev_aggregate_spec *spec, void *item,
+                            struct dev_value value)
+{
+    struct dev_cell cell;
+    if (spec->kind == DEV_AGGREGATE_LAST) {
+        (void)dev_cell_set(item, value);
+        return;
+    }
+    if (value.type != DEV_VALUE_NONE && spec->kind == DEV_AGGREGATE_DISTINCT) {
+        value = dev_value_integer((int64_t)dev_value_hash(value));
+    } else if (value.type != DEV_VALUE_NONE && spec->kind == DEV_AGGREGATE_COUNT) {
+        value = dev_value_boolean(true);
+    } else {
+        value = as_number(value);
+    }
+    (void)dev_cell_set(&cell, value);
+    memcpy(item, &cell, 16);
+}
+
+static struct dev_value item_value(const void *item)
+{
+    struct dev_cell cell = {.type = DEV_VALUE_NONE};
+    memcpy(&cell, item, 16);
+    return dev_cell_get(&cell);
+}
+
+void dev_aggregate_item_add(const struct dev_aggregate_spec *spec, void *state, const void *item,
+                            uint64_t seq)
+{
+    if (spec->kind == DEV_AGGREGATE_LAST) {
+        dev_aggregate_add(spec, state, dev_cell_get(item), seq);
+        return;
+    }
+    struct dev_value value = item_value(item);
+    if (spec->kind == DEV_AGGREGATE_DISTINCT) {
+        if (value.type != DEV_VALUE_NONE) {
+            hash_add(spec, state, (uint64_t)value.integer);
+        }
+        return;
+    }
+    dev_aggregate_add(spec, state, value, seq);
+}
+
+void dev_aggregate_item_encode(const struct dev_aggregate_spec *spec, const void *item,
+                               struct base_writer *writer)
+{
+    struct dev_cell cell = {.type = DEV_VALUE_NONE};
+    memcpy(&cell, item, dev_aggregate_item_bytes(spec));
+    dev_cell_encode(writer, &cell);
+}
+
+void dev_aggregate_item_decode(const struct dev_aggregate_spec *spec, void *item,
+                               struct base_reader *reader)
+{
+    struct dev_cell cell;
+    dev_cell_decode(reader, &cell);
+    if (cell.type == DEV_VALUE_TEXT && spec->kind != DEV_AGGREGATE_LAST) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+        cell.type = DEV_VALUE_NONE;
+    }
+    memcpy(item, &cell, dev_aggregate_item_bytes(spec));
+}

@@ -1,0 +1,209 @@
+// Stream functions: a declared pipeline from events to results, evaluated event by event.
+//
+//   events -> Filter -> [Join with another event stream] -> KeyBy -> window -> aggregates ->
+//   results
+//
+// Map is the expressions of the aggregates: each adds the value of its expression
+// (event_predicate.h). With the window EACH every event is a result of its own, which is Filter and
+// Map alone.
+//
+// Windows. Times are wall_ms of the events, in ms.
+//   TUMBLING  [k * size, (k + 1) * size)
+//   HOPPING   as TUMBLING, a new window each `hop_ms`, which divides size_ms
+//   SLIDING   at each event, (its time - size_ms, its time]; at most `count` events (0: 64)
+//   SESSION   a key's events with less than gap_ms between neighbours
+//   COUNT     each `count` events of a key; with hop_count, each hop_count events the last `count`
+//   PAGE      one page visit; events outside any visit are left out
+//   EACH      one event
+//
+// Time. The watermark is the greatest time seen, of all events whether selected or not, less
+// lateness_ms. A TUMBLING, HOPPING or SESSION window is answered when the watermark reaches its end
+// (SESSION: its last event + gap_ms). An event whose windows are all answered is late: counted and
+// left out, except that TUMBLING and HOPPING windows stay for allowed_ms and are then answered
+// again with what came late. After idle_ms without an event _on_time moves the watermark on with
+// the clock (0: it waits for the next event). A time DEV_STREAM_STEP_MS or more before what
+// lateness allows is a step of the clock: what is open is answered at once, and the epoch changes.
+//
+// Join. An event of the stream and one of the other stream (join.filter) make a pair when their
+// keys are equal and their times are at most within_ms apart; the later by seq completes it and
+// gives the pair its time and visit. Expressions of `where` and of aggregates then know other.NAME.
+// Both streams keep their events in one buffer of join.buffer_bytes; the oldest go first, counted.
+//
+// Bounds. At most keys_max keys have open windows, in at most nodes_max panes (events, where a
+// window keeps events); the least recently used key goes first: its open windows are answered early
+// (complete = false), those that keep events are dropped; both are counted.
+//
+// Identity. A window is (key, epoch, start, end); its revision is the seq of the last event the
+// stream had taken in, so a later answer has a higher revision, and the same revision is the same
+// answer: after a kill, feed the events after _last_seq of the recovered state once more, and what
+// is answered twice is equal. Events that were taken in before are recognised by seq.
+//
+// No clock, no allocation, no I/O; memory is the caller's block. One thread. The emit function may
+// not call the stream.
+#ifndef DEV_EVENT_STREAM_H
+#define DEV_EVENT_STREAM_H
+
+#include "base/error.h"
+#include "pipeline/aggregate.h"
+#include "pipeline/event.h"
+#include "pipeline/value.h"
+
+#define DEV_STREAM_NAME_MAX       32 // [a-z][a-z0-9_-]*
+#define DEV_STREAM_AGGREGATES_MAX 16
+#define DEV_STREAM_KEYS_DEFAULT   64
+#define DEV_STREAM_KEYS_MAX       4096
+#define DEV_STREAM_NODES_MAX      16384
+#define DEV_STREAM_STEP_MS        (60u * 60 * 1000)
+#define DEV_STREAM_TIME_MAX       (UINT64_C(1) << 48)     // later times count as this
+#define DEV_STREAM_BYTES_MAX      (4u * 1024 * 1024)      // of one stream's block
+#define DEV_STREAM_SPEC_BYTES_MAX (16u * 1024)            // of a declaration as bytes
+#define DEV_WINDOW_MS_MAX         (UINT64_C(34560000000)) // 400 days, each of a window's times
+#define DEV_WINDOW_PANES_MAX      1024                    // of one key
+#define DEV_WINDOW_VISITS_MAX     32                      // open page visits of one key
+#define DEV_WINDOW_SLIDE_DEFAULT  64                      // events of a SLIDING window
+
+enum dev_window_kind {
+    DEV_WINDOW_EACH,
+    DEV_WINDOW_TUMBLING,
+    DEV_WINDOW_HOPPING,
+    DEV_WINDOW_SLIDING,
+    DEV_WINDOW_SESSION,
+    DEV_WINDOW_COUNT,
+    DEV_WINDOW_PAGE,
+    DEV_WINDOW_KIND_COUNT
+};
+
+// What a kind does not use is 0.
+struct dev_window_spec {
+    enum dev_window_kind kind;
+    uint64_t size_ms; // TUMBLING, HOPPING, SLIDING
+    uint64_t hop_ms;  // HOPPING
+    uint64_t gap_ms;  // SESSION
+    uint32_t count;   // COUNT; SLIDING: events kept, 0: default
+    uint32_t hop_count;
+    uint64_t lateness_ms; // the four kinds with times
+    uint64_t allowed_ms;  // TUMBLING, HOPPING; not with a join
+    uint64_t idle_ms;     // TUMBLING, HOPPING, SESSION
+};
+
+struct dev_join_spec {
+    bool on;
+    struct base_str filter; // condition of the other stream; empty: every event
+    struct base_str key;
+    struct base_str where; // condition on a pair; may be empty
+    uint64_t within_ms;
+    uint32_t buffer_bytes; // 0: default
+};
+
+struct dev_stream_spec {
+    struct base_str name;
+    struct base_str filter; // condition; empty: every event
+    struct base_str key;    // expression; empty: one key for all. A join needs one.
+    struct dev_join_spec join;
+    struct dev_window_spec window;
+    const struct dev_aggregate_spec *aggregates; // names differ
+    uint32_t aggregate_count;                    // at least 1
+    uint32_t keys_max;                           // 0: default
+    uint32_t nodes_max; // 0: enough for every key, but at most 1,024 unless one key needs more
+};
+
+struct dev_stream;
+
+struct dev_stream_result {
+    const struct dev_stream *stream;
+    struct dev_value key; // NONE: the stream has no key
+    uint32_t epoch;
+    uint64_t start;   // ms; COUNT and EACH: number of the first element; PAGE: the visit
+    uint64_t end;     // ms; COUNT and EACH: number of the last element; PAGE: the visit
+    uint64_t time_ms; // of the answer: a window of time's end, else the greatest time seen
+    uint64_t revision;
+    uint64_t first_seq; // of the events in it
+    uint64_t last_seq;
+    uint64_t events;
+    bool complete; // false: answered early for want of room, by a clock step or by a flush
+    const uint8_t *states;
+};
+// Borrowed during the call.
+typedef void (*dev_stream_emit_fn)(void *ctx, const struct dev_stream_result *result);
+
+struct dev_stream_stats {
+    uint64_t events;     // taken in
+    uint64_t duplicates; // by seq: left out
+    uint64_t elements;   // events or pairs that reached the windows
+    uint64_t results;
+    uint64_t keyless; // no key, or a text above DEV_VALUE_TEXT_MAX
+    uint64_t outside; // PAGE: not in a visit
+    uint64_t late;
+    uint64_t evicted_keys;
+    uint64_t early;   // results that are not complete
+    uint64_t dropped; // single events of windows that keep events
+    uint64_t clock_steps;
+    uint64_t join_dropped; // events that had to leave the join before their time, or were too large
+};
+#define DEV_STREAM_STATS 12 // fields of it
+
+// Checks a declaration and says how large its block is. INVALID, TOO_LARGE, UNSUPPORTED: `error`
+// (may be NULL) names the field; of an expression also line and column.
+BASE_NODISCARD enum base_status dev_stream_bytes(const struct dev_stream_spec *spec,
+                                                 size_t *out_bytes, struct base_error *error);
+// `memory` is aligned to 8; nothing of `spec` is borrowed. As _bytes, and TOO_LARGE when the block
+// is too small.
+BASE_NODISCARD enum base_status dev_stream_init(void *memory, size_t memory_bytes,
+                                                const struct dev_stream_spec *spec,
+                                                dev_stream_emit_fn emit, void *emit_ctx,
+                                                struct dev_stream **out, struct base_error *error);
+
+void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event);
+// The clock says `now_ms` (wall). Returns when to call again, UINT64_MAX: not before the next
+// event.
+uint64_t dev_stream_on_time(struct dev_stream *stream, uint64_t now_ms);
+// A page visit ended without its EXIT being fed.
+void dev_stream_on_visit_end(struct dev_stream *stream, uint32_t visit);
+// Answers what is open, as not complete, and starts empty. What keeps events is dropped.
+void dev_stream_flush(struct dev_stream *stream);
+
+struct base_str dev_stream_name(const struct dev_stream *stream);
+uint32_t dev_stream_aggregate_count(const struct dev_stream *stream);
+const struct dev_aggregate_spec *dev_stream_aggregate(const struct dev_stream *stream,
+                                                      uint32_t index);
+// The answer of aggregate `index`, and its state for dev_aggregate_last, _bin and _quantile.
+struct dev_value dev_stream_answer(const struct dev_stream_result *result, uint32_t index);
+const void *dev_stream_answer_state(const struct dev_stream_result *result, uint32_t index);
+// The last seq taken in; 0 and false: none yet.
+bool dev_stream_last_seq(const struct dev_stream *stream, uint64_t *out_seq);
+void dev_stream_stats(const struct dev_stream *stream, struct dev_stream_stats *out);
+
+// The names a stream reads, for who decides what to record: attributes of its own and of the joined
+// events. *at begins at 0; false: no more.
+bool dev_stream_attr_next(const struct dev_stream *stream, uint32_t *at, struct base_str *out_name);
+
+// The state as bytes, which the owner stores. TOO_LARGE: more than `capacity`.
+BASE_NODISCARD enum base_status dev_stream_state_encode(const struct dev_stream *stream,
+                                                        uint8_t *out, size_t capacity,
+                                                        size_t *out_size);
+// Into a stream of the same declaration. UNSUPPORTED version; CONFLICT: of another declaration;
+// HASH, INVALID, TRUNCATED: damaged. The stream is empty then.
+BASE_NODISCARD enum base_status dev_stream_state_parse(struct dev_stream *stream,
+                                                       const uint8_t *bytes, size_t size);
+
+// A declaration as bytes, little-endian: u8 version (1), text8 name, text16 filter, text16 key, u8
+// join (0, or 1 then text16 filter, key, where, varint within_ms, buffer_bytes), u8 window kind,
+// varint size_ms, hop_ms, gap_ms, count, hop_count, lateness_ms, allowed_ms, idle_ms, varint
+// keys_max, nodes_max, u8 aggregates, each: text8 name, u8 kind, text16 value, varint size, and for
+// HISTOGRAM f64 low, high. It says nothing of whether the declaration is good: _bytes does.
+#define DEV_STREAM_SPEC_VERSION 1
+BASE_NODISCARD enum base_status dev_stream_spec_encode(const struct dev_stream_spec *spec,
+                                                       uint8_t *out, size_t capacity,
+                                                       size_t *out_size);
+// Texts are borrowed from `bytes`, aggregates lie in `aggregates`. UNSUPPORTED, INVALID, TRUNCATED,
+// TOO_LARGE.
+BASE_NODISCARD enum base_status
+dev_stream_spec_parse(const uint8_t *bytes, size_t size, struct dev_stream_spec *out,
+                      struct dev_aggregate_spec aggregates[DEV_STREAM_AGGREGATES_MAX]);
+
+const char *dev_window_kind_name(enum dev_window_kind kind); // "tumbling"; "?" out of range
+BASE_NODISCARD enum base_status dev_window_kind_parse(struct base_str text,
+                                                      enum dev_window_kind *out);
+bool dev_stream_validate(const struct dev_stream *stream); // for tests and debug builds
+
+#endif

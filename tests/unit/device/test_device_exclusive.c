@@ -1,0 +1,298 @@
+// Exclusive files on the device: they come and run beside the shared ones, only when the proof
+// leads from this device's leaf to the signed root; who has none runs without, or not at all; they
+// go and come back with their version.
+#include "personal_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TASK "demo/score"
+
+static struct rig rig;
+static struct personal_rig personal;
+
+// Version 0 has no exclusive files, 1 and 2 have optional ones, 3 requires them.
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    personal_rig_init(&personal, &rig);
+    personal.exclusive = WIRE_EXCLUSIVE_NONE;
+    rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
+    personal.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
+    rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
+    personal.exclusive = WIRE_EXCLUSIVE_REQUIRED;
+    rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    assert_false(rig.ran_unverified);
+    assert_false(personal.asked_for_more);
+    rig_done(&rig);
+    return 0;
+}
+
+static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counter)
+{
+    struct rig_statement statement = {
+        .kind = kind, .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+}
+
+static void install(uint32_t version, uint64_t counter)
+{
+    offer(WIRE_RELEASE_INSTALL, version, counter);
+}
+
+// The last run had the files of this leaf beside the two shared ones.
+static void expect_ran_with(uint32_t version, enum personal_leaf leaf)
+{
+    const struct personal_subject *subject = &personal.versions[version].subjects[leaf];
+    struct dev_task_view view;
+    assert_int_equal(rig_active(&rig, TASK), (int)version);
+    assert_int_equal(rig.last_run_files, 2 + PERSONAL_FILES);
+    assert_memory_equal(rig.last_run_file.bytes, subject->digests[PERSONAL_FILES - 1].bytes, 32);
+    assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
+    assert_memory_equal(view.personal.bytes, subject->digest.bytes, 32);
+}
+
+static void expect_ran_without(uint32_t version)
+{
+    assert_int_equal(rig_active(&rig, TASK), (int)version);
+    assert_int_equal(rig.last_run_files, 2);
+}
+
+static void test_own_files_run_beside_the_shared(void **state)
+{
+    (void)state;
+    install(1, 1);
+    expect_ran_with(1, PERSONAL_OWN);
+    assert_int_equal(personal.proofs, 1);
+    assert_int_equal(personal.contents, 1 + PERSONAL_FILES);
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    install(2, 2);
+    expect_ran_with(2, PERSONAL_OWN);
+    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + PERSONAL_FILES)); // one is kept
+    install(0, 3);
+    expect_ran_without(0);
+    assert_int_equal(mem_blob_count(&rig.port), 3 + (3 + 1 + PERSONAL_FILES));
+    assert_int_equal(personal.proofs, 2); // a version without is not asked for
+}
+
+static void test_a_user_leaf_is_taken(void **state)
+{
+    (void)state;
+    personal.leaf = PERSONAL_ANA;
+    install(1, 1);
+    expect_ran_with(1, PERSONAL_ANA);
+    personal.proof_status = 404; // unbound: the next version does not bring it
+    install(2, 2);
+    expect_ran_without(2);
+}
+
+static void test_nobody_made_any(void **state)
+{
+    static const int statuses[] = {404, 401};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        personal.proof_status = statuses[i];
+        install(1 + i, 1 + i);
+        expect_ran_without(1 + i);
+    }
+    assert_int_equal(personal.contents, 0);
+}
+
+static void test_required_and_not_there(void **state)
+{
+    (void)state;
+    install(0, 1);
+    personal.proof_status = 404;
+    install(3, 2);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
+    assert_string_equal(rig_last(&rig, WIRE_OUTCOME_NOT_APPLICABLE)->detail,
+                        "no exclusive files for this device");
+    assert_true(rig_last(&rig, WIRE_OUTCOME_NOT_APPLICABLE)->outcome.fingerprint == 104);
+    for (int i = 0; i < 3; i++) {
+        rig_checkin(&rig);
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_NOT_APPLICABLE), 1); // once
+    assert_int_equal(personal.proofs, 1);
+    assert_int_equal(mem_blob_count(&rig.port), 3);
+    personal.proof_status = 0;
+    struct rig_statement statement = {
+        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 3, .counter = 2, .rollout_id = 2};
+    rig.offer_flags = WIRE_OFFER_FLAG_RETRY; // an operator lets it try again
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    expect_ran_with(3, PERSONAL_OWN);
+}
+
+static void test_somebody_elses_leaf_is_refused(void **state)
+{
+    (void)state;
+    install(0, 1);
+    personal.leaf = PERSONAL_OTHER;
+    install(1, 2);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
+    assert_string_equal(rig_last(&rig, WIRE_OUTCOME_FAIL_VERIFY)->detail,
+                        "exclusive files are not the signed ones");
+    assert_int_equal(personal.contents, 0);
+}
+
+static void test_bent_and_endless_proofs(void **state)
+{
+    (void)state;
+    personal.bent_proofs = 1;
+    install(1, 1);
+    expect_ran_with(1, PERSONAL_OWN); // one is asked for again
+    personal.bent_proofs = 100;
+    install(2, 2);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
+    personal.bent_proofs = 0;
+    personal.long_proofs = 100;
+    install(3, 3);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 2);
+    personal.long_proofs = 0;
+    rig_checkin(&rig); // offered again
+    expect_ran_with(3, PERSONAL_OWN);
+}
+
+static void test_a_gateway_in_trouble_is_asked_again(void **state)
+{
+    (void)state;
+    personal.proof_status = 503;
+    install(1, 1);
+    assert_int_equal(rig_active(&rig, TASK), -1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 1);
+    personal.proof_status = 0;
+    rig_checkin(&rig);
+    expect_ran_with(1, PERSONAL_OWN);
+}
+
+static void test_content_lost_on_the_way_asks_anew(void **state)
+{
+    (void)state;
+    personal.lost_files = 2;
+    install(1, 1);
+    expect_ran_with(1, PERSONAL_OWN);
+    assert_int_equal(personal.proofs, 3);
+}
+
+static void test_damaged_content(void **state)
+{
+    (void)state;
+    rig.chunk = 64;
+    install(0, 1);
+    rig.corrupt_bodies = 1;
+    rig.break_bodies = 2;
+    install(1, 2);
+    expect_ran_with(1, PERSONAL_OWN);
+}
+
+static void test_a_name_of_the_version_is_refused(void **state)
+{
+    (void)state;
+    personal.clash = "main.mpy"; // script kinds and data alike
+    personal.exclusive = WIRE_EXCLUSIVE_OPTIONAL;
+    uint32_t version = rig_version_add(&rig, TASK, 2, 500, WIRE_RUNTIME_ABI, 0);
+    install(0, 1);
+    install(version, 2);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_string_equal(rig_last(&rig, WIRE_OUTCOME_FAIL_VERIFY)->detail,
+                        "exclusive files are malformed");
+    assert_int_equal(mem_blob_count(&rig.port), 3); // nothing stays of it
+}
+
+static void test_back_to_the_kept_one(void **state)
+{
+    (void)state;
+    install(1, 1);
+    install(2, 2);
+    expect_ran_with(2, PERSONAL_OWN);
+    uint32_t contents = personal.contents;
+    offer(WIRE_RELEASE_REVERT, 1, 3);
+    rig_checkin(&rig);
+    struct dev_task_view view;
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
+    assert_memory_equal(view.personal.bytes,
+                        personal.versions[1].subjects[PERSONAL_OWN].digest.bytes, 32);
+    assert_int_equal(personal.contents, contents); // nothing is brought again
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    offer(WIRE_RELEASE_REMOVE, 0, 4);
+    assert_int_equal(mem_blob_count(&rig.port), 0);
+}
+
+static void test_a_version_that_fails_goes_with_its_files(void **state)
+{
+    (void)state;
+    install(1, 1);
+    rig.versions[2].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    install(2, 2);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig_checkin(&rig);
+    struct dev_task_view view;
+    assert_int_equal(dev_task_view(rig.runtime, 0, &view), BASE_OK);
+    assert_memory_equal(view.personal.bytes,
+                        personal.versions[1].subjects[PERSONAL_OWN].digest.bytes, 32);
+}
+
+static void test_a_shadow_has_its_own(void **state)
+{
+    (void)state;
+    install(1, 1);
+    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
+                                      .task = TASK,
+                                      .version = 2,
+                                      .counter = 2,
+                                      .rollout_id = 9,
+                                      .shadow = true};
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(mem_blob_count(&rig.port), 2 * (3 + 1 + PERSONAL_FILES));
+    install(2, 3); // its content is here already; whose it is is asked anew
+    expect_ran_with(2, PERSONAL_OWN);
+    assert_int_equal(personal.contents, 2 * (1 + PERSONAL_FILES));
+    assert_int_equal(personal.proofs, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_own_files_run_beside_the_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_user_leaf_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_made_any, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_required_and_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_somebody_elses_leaf_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bent_and_endless_proofs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_gateway_in_trouble_is_asked_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_content_lost_on_the_way_asks_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_name_of_the_version_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_back_to_the_kept_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_version_that_fails_goes_with_its_files, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_shadow_has_its_own, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
