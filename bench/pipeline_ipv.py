@@ -81,6 +81,10 @@ def times(build, quick):
         pair("pipeline.ipv_memory", runs, "memory", "visit_us", "p50", "SQLite in memory"),
         pair("pipeline.ipv_exit", runs, "memory", "exit_us", "p50", "SQLite in memory"),
     ]
+    streams = call(build, "ipv_streams", SEED, 0, devices, 20)
+    if streams["differing"]:
+        raise SystemExit(f"pipeline_ipv: stream functions: {streams['differing']} answers differ")
+    rows[2]["detail"]["by_stream_functions"] = streams["times"]["visit_us"]
     rows[0]["detail"]["sqlite_other"] = {
         mode: medians(runs["ipv_sqlite", mode], "visit_us") for mode in ("normal", "event")}
     return rows

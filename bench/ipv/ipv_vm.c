@@ -157,5 +157,6 @@ int main(int argc, char **argv)
         free((void *)(uintptr_t)runner.modules[i].mpy);
     }
     dev_vm_free(runner.vm);
+    ipv_times_done(&times);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -126,6 +126,7 @@ static void core_time(const struct ipv_span *span)
     }
     ipv_times_print(&times);
     (void)fputc('\n', stdout);
+    ipv_times_done(&times);
 }
 
 int main(int argc, char **argv)

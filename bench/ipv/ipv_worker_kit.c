@@ -73,8 +73,6 @@ static void samples_print(const char *name, struct ipv_samples *samples)
                      (double)samples->ns[samples->count * 99 / 100] / 1e3,
                      (double)samples->ns[samples->count - 1] / 1e3);
     }
-    free(samples->ns);
-    *samples = (struct ipv_samples){0};
 }
 
 void ipv_times_print(struct ipv_times *times)
@@ -88,6 +86,14 @@ void ipv_times_print(struct ipv_times *times)
     samples_print("exit", &times->exit);
     samples_print("event", &times->event);
     (void)printf("}");
+}
+
+void ipv_times_done(struct ipv_times *times)
+{
+    free(times->visit.ns);
+    free(times->exit.ns);
+    free(times->event.ns);
+    *times = (struct ipv_times){0};
 }
 
 static bool is_used(struct base_str name)

@@ -37,8 +37,9 @@ void ipv_samples_add(struct ipv_samples *samples, uint64_t ns);
 // Adds `took` to the visit of `event` (a table of sums by visit number); when `done`, keeps it.
 void ipv_times_event(struct ipv_times *times, uint64_t *visit_ns, size_t visits,
                      const struct dev_event *event, uint64_t took, bool done);
-// JSON on stdout, without newline; frees the samples.
+// JSON on stdout, without newline.
 void ipv_times_print(struct ipv_times *times);
+void ipv_times_done(struct ipv_times *times);
 // Leaves an event the attributes the feature uses, encoded into `buffer` (DEV_EVENT_ATTRS_BYTES):
 // what a recorder keeps when the feature's task alone is live.
 void ipv_cut_down(const struct ipv_device *device, struct dev_event *event, uint8_t *buffer);
