@@ -3,6 +3,7 @@
 #define IPV_WORKER_KIT_H
 
 #include "ipv_world.h"
+#include "pipeline/recorder.h"
 
 #define IPV_PARTITION_DEVICES 4 // whose logs are one partition; an empty line ends it
 
@@ -43,5 +44,7 @@ void ipv_times_done(struct ipv_times *times);
 // Leaves an event the attributes the feature uses, encoded into `buffer` (DEV_EVENT_ATTRS_BYTES):
 // what a recorder keeps when the feature's task alone is live.
 void ipv_cut_down(const struct ipv_device *device, struct dev_event *event, uint8_t *buffer);
+// The event as the app records it, with all its attributes.
+struct dev_recording ipv_recording(const struct ipv_device *device, const struct dev_event *event);
 
 #endif
