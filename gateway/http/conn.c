@@ -27,6 +27,10 @@
 #define CONNECTION_WINDOW (1024 * 1024)
 #define SETTINGS_COUNT    3
 #define PING_BYTES        8
+#define RTO_MIN_US        20000 // above the round trip; 200,000 by default
+#ifndef TCP_RTO_MIN_US
+#define TCP_RTO_MIN_US 45
+#endif
 
 static void on_event(evutil_socket_t fd, short what, void *ctx);
 
@@ -115,7 +119,7 @@ enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
     conn->fd = fd;
     conn->peer = *peer;
     conn->loopback = loopback;
-    conn->read_ms = conn->write_ms = conn->idle_ms = worker->now_ms;
+    conn->read_ms = conn->write_ms = conn->idle_ms = conn->begun_ms = worker->now_ms;
     const struct gw_limits *limits = &worker->limits;
     pol_ratelimit_init(
         &conn->resets,
@@ -145,8 +149,8 @@ static void end_streams(struct gw_conn *conn)
     while (conn->active != NULL) {
         gw_stream_close(conn->active);
     }
-    while (conn->hints != NULL) {
-        gw_stream_close(conn->hints);
+    while (conn->lasting != NULL) {
+        gw_stream_close(conn->lasting);
     }
 }
 
@@ -350,6 +354,15 @@ void gw_conn_flush(struct gw_conn *conn)
     }
 }
 
+void gw_conn_expect_loss(struct gw_conn *conn)
+{
+    if (!conn->expects_loss) {
+        int rto_us = RTO_MIN_US;
+        conn->expects_loss = true;
+        (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_RTO_MIN_US, &rto_us, sizeof(rto_us));
+    }
+}
+
 void gw_conn_terminate(struct gw_conn *conn, uint32_t error)
 {
     if (nghttp2_session_terminate_session(conn->session, error) != 0) {
@@ -372,10 +385,21 @@ void gw_conn_drain(struct gw_conn *conn)
     if (nghttp2_submit_shutdown_notice(conn->session) != 0) {
         conn->failed = true;
     }
-    for (struct gw_stream *stream = conn->hints; stream != NULL; stream = stream->next) {
-        gw_hint_stream_finish(stream);
+    for (struct gw_stream *stream = conn->lasting; stream != NULL; stream = stream->next) {
+        if (stream->hints != NULL) {
+            gw_hint_stream_finish(stream);
+        }
     }
     gw_conn_mark(conn);
+}
+
+void gw_conn_end_tunnels(struct gw_conn *conn)
+{
+    for (struct gw_stream *stream = conn->lasting; stream != NULL; stream = stream->next) {
+        if (stream->tunnel != NULL) {
+            gw_tunnel_stream_finish(stream);
+        }
+    }
 }
 
 void gw_conn_drain_last(struct gw_conn *conn)
@@ -427,13 +451,30 @@ static void feed(struct gw_conn *conn, const uint8_t *bytes, size_t size)
     gw_conn_mark(conn);
 }
 
+// The handshake is complete: nobody plays back what an other one said.
+static void end_early(struct gw_conn *conn)
+{
+    struct gw_stream *next;
+    for (struct gw_stream *stream = conn->lasting; stream != NULL; stream = next) {
+        next = stream->next;
+        if (stream->tunnel != NULL) {
+            gw_tunnel_stream_release(stream);
+        }
+    }
+    gw_conn_mark(conn);
+}
+
 static void read_frames(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
     bool emptied = false;
     for (int i = 0; i < READS_PER_EVENT && !emptied; i++) {
         size_t size = 0;
+        bool was_early = conn->early;
         enum base_status status = gw_conn_read(conn, worker->input, GW_WORKER_INPUT_BYTES, &size);
+        if (was_early && !conn->early) {
+            end_early(conn);
+        }
         if (status == BASE_ERR_BUSY) {
             return;
         }
@@ -463,9 +504,14 @@ static void read_and_drop(struct gw_conn *conn)
 static void shake_hands(struct gw_conn *conn)
 {
     conn->want_write = false;
-    enum base_status status = gw_conn_handshake(conn);
+    size_t size = 0; // of early data
+    enum base_status status =
+        gw_conn_handshake(conn, conn->worker->input, GW_WORKER_INPUT_BYTES, &size);
     if (status == BASE_OK) {
         status = start_session(conn);
+        if (status == BASE_OK && size > 0) {
+            feed(conn, conn->worker->input, size);
+        }
         if (status == BASE_OK) {
             read_frames(conn); // the first frames may have come with the handshake
         }
@@ -556,7 +602,7 @@ static void check_silence(struct gw_conn *conn, uint64_t now_ms)
 static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
-    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent) {
+    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent || conn->early) {
         return now_ms + CHECK_MS;
     }
     if (!conn->trimmed) {
@@ -570,7 +616,8 @@ static void check_open(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
     check_streams(conn, now_ms);
-    if (!conn->preface_seen && now_ms - conn->idle_ms >= limits->handshake_ms) {
+    bool unready = !conn->preface_seen || conn->early;
+    if (unready && now_ms - conn->begun_ms >= limits->handshake_ms) {
         conn->failed = true;
     } else if (conn->rest != NULL && now_ms - conn->write_ms > limits->write_ms) {
         conn->failed = true; // reads too slowly

@@ -37,6 +37,9 @@ struct gw_conn {
     bool dirty;
     bool busy;         // inside nghttp2: must not be freed or flushed
     bool loopback;     // peer is on this machine
+    bool expects_loss; // its retransmissions were made early
+    bool early;        // open, and its handshake is not complete: what came is early data
+    bool early_read;   // all of its early data was read, or there was none
     bool preface_seen; // the peer's first SETTINGS came
     bool draining;     // told to open no more streams
     bool goaway_sent;  // with the last stream served: closes with its last stream
@@ -52,7 +55,7 @@ struct gw_conn {
     struct gw_peer_address peer;
 
     struct gw_stream *active;  // requests and replies
-    struct gw_stream *hints;   // hint streams
+    struct gw_stream *lasting; // hint and tunnel streams
     struct gw_stream *current; // whose header block is being read
     uint32_t stream_count;     // in both lists
     int32_t last_stream;       // highest id opened
@@ -70,6 +73,7 @@ struct gw_conn {
     uint64_t write_ms; // last progress of `rest`
     uint64_t ping_ms;  // when it was sent
     uint64_t idle_ms;  // since when there is no stream
+    uint64_t begun_ms; // when it was accepted
     struct gw_frame_scan scan;
     struct pol_ratelimit resets;
     struct pol_ratelimit controls;
@@ -84,9 +88,14 @@ void gw_conn_free(struct gw_conn *conn);
 void gw_conn_mark(struct gw_conn *conn);
 // Writes what there is; may close and free the connection.
 void gw_conn_flush(struct gw_conn *conn);
+// Small answers that somebody waits for go out on this connection: a last one that was lost is sent
+// again early. Where the kernel can (Linux 6.16); once.
+void gw_conn_expect_loss(struct gw_conn *conn);
 // Tells the peer to open no more streams, but serves those it does (RFC 9113, 6.8). Hint streams
 // are ended.
 void gw_conn_drain(struct gw_conn *conn);
+// Ends the tunnel streams that are still there after what they have to send.
+void gw_conn_end_tunnels(struct gw_conn *conn);
 // A little later: GOAWAY with the last stream served; the connection ends with its last stream.
 void gw_conn_drain_last(struct gw_conn *conn);
 // Ends the connection with GOAWAY(error) after what is queued.

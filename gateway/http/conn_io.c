@@ -32,16 +32,93 @@ static enum base_status errno_failed(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? BASE_ERR_BUSY : BASE_ERR_IO;
 }
 
+// ---- Handshake
+
+static enum base_status check_protocol(const struct gw_conn *conn)
+{
+    const unsigned char *protocol = NULL;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(conn->ssl, &protocol, &size);
+    return size == 2 && memcmp(protocol, "h2", 2) == 0 ? BASE_OK : BASE_ERR_DENIED;
+}
+
+// BUSY: the handshake goes on when the peer says more.
+static enum base_status shake(struct gw_conn *conn)
+{
+    int rv = SSL_do_handshake(conn->ssl);
+    if (rv != 1) {
+        return tls_failed(conn, rv) == BASE_ERR_BUSY ? BASE_ERR_BUSY : BASE_ERR_IO;
+    }
+    BASE_TRY(check_protocol(conn));
+    struct gw_transport_stats *stats = conn->worker->stats;
+    gw_stat_add(&stats->tls_handshakes, 1);
+    if (SSL_session_reused(conn->ssl)) {
+        gw_stat_add(&stats->tls_resumed, 1);
+    }
+    if (conn->identity == NULL) {
+        conn->identity = gw_tls_identity_of(conn->ssl);
+    }
+    return BASE_OK;
+}
+
+// Bytes that came before the handshake is complete. CLOSED: there are no more of those.
+static enum base_status read_early(struct gw_conn *conn, uint8_t *out, size_t room,
+                                   size_t *out_size)
+{
+    switch (SSL_read_early_data(conn->ssl, out, room, out_size)) {
+    case SSL_READ_EARLY_DATA_SUCCESS:
+        return BASE_OK;
+    case SSL_READ_EARLY_DATA_FINISH:
+        conn->early_read = true;
+        return BASE_ERR_CLOSED;
+    default:
+        return tls_failed(conn, 0) == BASE_ERR_BUSY ? BASE_ERR_BUSY : BASE_ERR_IO;
+    }
+}
+
+enum base_status gw_conn_handshake(struct gw_conn *conn, uint8_t *out, size_t room,
+                                   size_t *out_size)
+{
+    ERR_clear_error();
+    *out_size = 0;
+    if (!conn->early_read && SSL_get_max_early_data(conn->ssl) > 0) {
+        enum base_status status = read_early(conn, out, room, out_size);
+        if (status == BASE_OK) {
+            BASE_TRY(check_protocol(conn));
+            conn->early = true;
+            conn->identity = gw_tls_identity_of(conn->ssl);
+            gw_stat_add(&conn->worker->stats->tls_early, 1);
+            return BASE_OK;
+        }
+        if (status != BASE_ERR_CLOSED) {
+            return status;
+        }
+    }
+    return shake(conn);
+}
+
+// ---- Bytes
+
+static enum base_status read_tls(struct gw_conn *conn, uint8_t *out, size_t room, size_t *out_size)
+{
+    ERR_clear_error();
+    if (conn->early) {
+        enum base_status status =
+            conn->early_read ? BASE_ERR_CLOSED : read_early(conn, out, room, out_size);
+        if (status != BASE_ERR_CLOSED) {
+            return status;
+        }
+        BASE_TRY(shake(conn));
+        conn->early = false;
+    }
+    int rv = SSL_read_ex(conn->ssl, out, room, out_size);
+    return rv == 1 ? BASE_OK : tls_failed(conn, rv);
+}
+
 enum base_status gw_conn_read(struct gw_conn *conn, uint8_t *out, size_t room, size_t *out_size)
 {
     if (conn->ssl != NULL) {
-        ERR_clear_error();
-        size_t size = 0;
-        int rv = SSL_read_ex(conn->ssl, out, room, &size);
-        if (rv != 1) {
-            return tls_failed(conn, rv);
-        }
-        *out_size = size;
+        BASE_TRY(read_tls(conn, out, room, out_size));
     } else {
         ssize_t size = recv(conn->fd, out, room, 0);
         if (size < 0) {
@@ -63,7 +140,8 @@ enum base_status gw_conn_write(struct gw_conn *conn, const uint8_t *bytes, size_
     if (conn->ssl != NULL) {
         ERR_clear_error();
         size_t written = 0;
-        int rv = SSL_write_ex(conn->ssl, bytes, size, &written);
+        int rv = conn->early ? SSL_write_early_data(conn->ssl, bytes, size, &written)
+                             : SSL_write_ex(conn->ssl, bytes, size, &written);
         if (rv != 1) {
             return tls_failed(conn, rv);
         }
@@ -76,27 +154,5 @@ enum base_status gw_conn_write(struct gw_conn *conn, const uint8_t *bytes, size_
         *out_size = (size_t)written;
     }
     gw_stat_add(&conn->worker->stats->bytes_out, *out_size);
-    return BASE_OK;
-}
-
-enum base_status gw_conn_handshake(struct gw_conn *conn)
-{
-    ERR_clear_error();
-    int rv = SSL_do_handshake(conn->ssl);
-    if (rv != 1) {
-        return tls_failed(conn, rv) == BASE_ERR_BUSY ? BASE_ERR_BUSY : BASE_ERR_IO;
-    }
-    const unsigned char *protocol = NULL;
-    unsigned int size = 0;
-    SSL_get0_alpn_selected(conn->ssl, &protocol, &size);
-    if (size != 2 || memcmp(protocol, "h2", 2) != 0) {
-        return BASE_ERR_DENIED;
-    }
-    struct gw_transport_stats *stats = conn->worker->stats;
-    gw_stat_add(&stats->tls_handshakes, 1);
-    if (SSL_session_reused(conn->ssl)) {
-        gw_stat_add(&stats->tls_resumed, 1);
-    }
-    conn->identity = gw_tls_identity_of(conn->ssl);
     return BASE_OK;
 }

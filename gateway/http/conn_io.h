@@ -16,7 +16,10 @@ BASE_NODISCARD enum base_status gw_conn_read(struct gw_conn *conn, uint8_t *out,
 // was.
 BASE_NODISCARD enum base_status gw_conn_write(struct gw_conn *conn, const uint8_t *bytes,
                                               size_t size, size_t *out_size);
-// One step of the TLS handshake. OK: done, with ALPN h2. BUSY: waiting for the peer. IO, DENIED.
-BASE_NODISCARD enum base_status gw_conn_handshake(struct gw_conn *conn);
+// One step of the TLS handshake. OK: HTTP/2 may begin, the protocol is h2. Either the handshake is
+// complete, or conn->early says that it is not and `out` has the first early data (*out_size > 0);
+// gw_conn_read then completes it behind the last of that. BUSY: waiting for the peer. IO, DENIED.
+BASE_NODISCARD enum base_status gw_conn_handshake(struct gw_conn *conn, uint8_t *out, size_t room,
+                                                  size_t *out_size);
 
 #endif

@@ -10,10 +10,12 @@
 #include "http/online_keys.h"
 #include "http/server.h"
 #include "svc/core.h"
+#include "tunnel/ingest.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -235,6 +237,26 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
     return BASE_OK;
 }
 
+static enum base_status open_ingest(const char *dir, const struct gw_http_config *config,
+                                    const struct base_log *log, struct gw_ingest **out_ingest,
+                                    struct base_error *error)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/tunnel", dir);
+    const struct gw_ingest_options ingest_options = {
+        .dir = path,
+        .commit_delay_us = (uint32_t)config->tunnel_commit_delay_us,
+        .segment_bytes = config->tunnel_segment_bytes,
+        .retain_bytes = config->tunnel_retain_bytes,
+        .credit_bytes = (uint32_t)config->tunnel_credit_bytes,
+        .memory_bytes = config->tunnel_memory_bytes,
+        .device_batches_per_s = (uint32_t)config->tunnel_device_batches_per_s,
+        .clock = *base_clock_real(),
+        .log = log,
+    };
+    return gw_ingest_new(&ingest_options, out_ingest, error);
+}
+
 // ---- Running
 
 static void reload(const struct arguments *arguments, struct gw_server *server,
@@ -355,16 +377,18 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     }
     struct base_error error = {0};
     struct gw_core *core = NULL;
+    struct gw_ingest *ingest = NULL;
     struct gw_server *server = NULL;
     struct gw_online_keys *keys = NULL;
     int status = EXIT_FAILURE;
     if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
         open_core(arguments->dir, config, &tokens, gw_online_keys_port(keys), log, &core, &error) !=
-            BASE_OK) {
+            BASE_OK ||
+        open_ingest(arguments->dir, config, log, &ingest, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {
-            .dir = arguments->dir, .config = config, .core = core, .log = log};
+            .dir = arguments->dir, .config = config, .core = core, .ingest = ingest, .log = log};
         if (gw_server_new(&server_options, &server, &error) != BASE_OK) {
             fprintf(stderr, "%s\n", error.text);
         } else {
@@ -377,6 +401,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
         _exit(status); // workers that do not stop cannot be joined
     }
     gw_server_free(server);
+    gw_ingest_free(ingest);
     gw_core_free(core);
     gw_online_keys_free(keys);
     close(signals);

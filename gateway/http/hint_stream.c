@@ -88,17 +88,7 @@ enum base_status gw_hint_stream_open(struct gw_stream *stream)
     }
     hints->finishing = conn->draining;
     stream->hints = hints;
-    // From the list of streams with deadlines to that of those without.
-    *stream->prev = stream->next;
-    if (stream->next != NULL) {
-        stream->next->prev = stream->prev;
-    }
-    stream->next = conn->hints;
-    stream->prev = &conn->hints;
-    if (stream->next != NULL) {
-        stream->next->prev = &stream->next;
-    }
-    conn->hints = stream;
+    gw_stream_stays(stream);
     gw_worker_subscribe(conn->worker->core, exchange, &hints->hint);
     return BASE_OK;
 }

@@ -56,12 +56,19 @@ struct gw_http_config {
     char certificate[GW_CONFIG_TEXT_MAX]; // "": DIR/cert.pem, made when absent
     char key[GW_CONFIG_TEXT_MAX];
     char client_ca[GW_CONFIG_TEXT_MAX];
+    uint64_t tls_early_data_bytes;
     char upstream[GW_CONFIG_TEXT_MAX]; // "http://HOST:PORT", "": none
     char log_level[GW_CONFIG_TEXT_MAX];
     char admin_token_file[GW_CONFIG_TEXT_MAX];
     char ddi_token_file[GW_CONFIG_TEXT_MAX];
     uint64_t map_bytes_max;
     uint64_t commit_delay_us;
+    uint64_t tunnel_commit_delay_us;
+    uint64_t tunnel_segment_bytes;
+    uint64_t tunnel_retain_bytes;
+    uint64_t tunnel_credit_bytes;
+    uint64_t tunnel_memory_bytes;
+    uint64_t tunnel_device_batches_per_s;
     uint64_t tick_ms;
     uint64_t checkin_interval_s;
     uint64_t timestamp_life_s;

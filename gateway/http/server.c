@@ -3,6 +3,8 @@
 #include "http/server.h"
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "http/early_guard.h"
 #include "http/listener.h"
 #include "http/peer_table.h"
 #include "http/tls_context.h"
@@ -23,8 +25,10 @@ struct gw_server {
     struct gw_http_config config;
     char dir[PATH_MAX];
     struct gw_core *core;
+    struct gw_ingest *ingest;
     const struct base_log *log;
     SSL_CTX *tls;
+    struct gw_early_guard *early_guard;
     struct gw_peer_table *peers;
     uint64_t connections_max; // what the table was made for
     struct gw_http_worker *workers[GW_WORKERS_MAX];
@@ -79,8 +83,22 @@ static enum base_status load_tls(const struct gw_server *server,
         .ticket_key = ticket_key,
         .client_ca = config->client_ca,
         .make_certificate = !own,
+        .early_bytes = (uint32_t)config->tls_early_data_bytes,
+        .guard = server->early_guard,
     };
     return gw_tls_context_new(&files, server->log, out_tls, error);
+}
+
+// Tickets of a process before this one may be played back for a while; without its key there are
+// none.
+static enum base_status make_early_guard(struct gw_server *server)
+{
+    char ticket_key[PATH_MAX + 16];
+    (void)snprintf(ticket_key, sizeof(ticket_key), "%s/ticket.key", server->dir);
+    uint64_t now_ms = base_clock_mono_us() / 1000;
+    bool fresh = access(ticket_key, F_OK) != 0;
+    return gw_early_guard_new(now_ms, fresh ? now_ms : now_ms + GW_EARLY_WINDOW_MS,
+                              &server->early_guard);
 }
 
 // ---- Start
@@ -124,6 +142,7 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
         const struct gw_http_worker_options options = {
             .index = i,
             .core = server->core,
+            .ingest = server->ingest,
             .peers = server->peers,
             .config = &server->config,
             .tls = server->tls,
@@ -194,6 +213,9 @@ static enum base_status set_up(struct gw_server *server, struct base_error *erro
         return base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
     }
     if (listens(server->config.listen_tls)) {
+        if (make_early_guard(server) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "no memory for early data");
+        }
         BASE_TRY(load_tls(server, &server->config, &server->tls, error));
     }
     return make_workers(server, error);
@@ -214,6 +236,7 @@ enum base_status gw_server_new(const struct gw_server_options *options,
     memcpy(server->dir, options->dir, size + 1);
     server->config = *options->config;
     server->core = options->core;
+    server->ingest = options->ingest;
     server->log = options->log;
     server->stopped_fd = -1;
     atomic_init(&server->stopped_count, 0);
@@ -277,6 +300,7 @@ void gw_server_free(struct gw_server *server)
     }
     gw_peer_table_free(server->peers);
     SSL_CTX_free(server->tls);
+    gw_early_guard_free(server->early_guard);
     if (server->stopped_fd >= 0) {
         close(server->stopped_fd);
     }

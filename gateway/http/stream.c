@@ -20,9 +20,10 @@
 static const uint32_t next_states[GW_STREAM_STATE_COUNT] = {
     [GW_STREAM_HEADERS] = TO(BODY) | TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
     [GW_STREAM_BODY] = TO(HANDLING) | TO(REPLYING) | TO(CLOSED),
-    [GW_STREAM_HANDLING] = TO(REPLYING) | TO(HINTS) | TO(CLOSED),
+    [GW_STREAM_HANDLING] = TO(REPLYING) | TO(HINTS) | TO(TUNNEL) | TO(CLOSED),
     [GW_STREAM_REPLYING] = TO(CLOSED),
     [GW_STREAM_HINTS] = TO(CLOSED),
+    [GW_STREAM_TUNNEL] = TO(CLOSED),
     [GW_STREAM_CLOSED] = 0,
 };
 #undef TO
@@ -32,7 +33,8 @@ const char *gw_stream_state_name(enum gw_stream_state state)
     static const char *const names[GW_STREAM_STATE_COUNT] = {
         [GW_STREAM_HEADERS] = "headers",   [GW_STREAM_BODY] = "body",
         [GW_STREAM_HANDLING] = "handling", [GW_STREAM_REPLYING] = "replying",
-        [GW_STREAM_HINTS] = "hints",       [GW_STREAM_CLOSED] = "closed",
+        [GW_STREAM_HINTS] = "hints",       [GW_STREAM_TUNNEL] = "tunnel",
+        [GW_STREAM_CLOSED] = "closed",
     };
     return (unsigned)state < GW_STREAM_STATE_COUNT ? names[state] : "?";
 }
@@ -181,6 +183,21 @@ struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id)
     return stream;
 }
 
+void gw_stream_stays(struct gw_stream *stream)
+{
+    struct gw_conn *conn = stream->conn;
+    *stream->prev = stream->next;
+    if (stream->next != NULL) {
+        stream->next->prev = stream->prev;
+    }
+    stream->next = conn->lasting;
+    stream->prev = &conn->lasting;
+    if (stream->next != NULL) {
+        stream->next->prev = &stream->next;
+    }
+    conn->lasting = stream;
+}
+
 static void let_go_of_work(struct gw_stream *stream, bool core_has_it)
 {
     struct gw_stream_work *work = stream->work;
@@ -208,6 +225,7 @@ void gw_stream_close(struct gw_stream *stream)
         stream->state == GW_STREAM_HANDLING && stream->work != NULL && !stream->work->forward;
     gw_stream_set_state(stream, GW_STREAM_CLOSED);
     gw_hint_stream_close(stream);
+    gw_tunnel_stream_close(stream);
     let_go_of_work(stream, core_has_it);
     *stream->prev = stream->next;
     if (stream->next != NULL) {
@@ -290,12 +308,20 @@ void gw_stream_headers_done(struct gw_stream *stream)
         return;
     }
     const struct gw_request *request = &work->exchange.request;
+    bool duplex = gw_request_is_duplex(request);
+    if (stream->conn->early && !duplex) {
+        gw_stream_problem(stream, 425, "not before the TLS handshake is complete");
+        return;
+    }
     bool upload = request->method == GW_METHOD_PUT &&
                   (base_str_starts(request->path, BASE_STR("/api/v1/blobs/")) ||
                    base_str_starts(request->path, BASE_STR("/api/v1/exclusive/")));
     work->body_max = upload ? worker->limits.upload_bytes : worker->limits.body_bytes;
     if (work->forward) {
         hand_over(stream); // the upstream gets the body as it comes
+    } else if (duplex) {
+        hand_over(stream); // the body is what follows the answer
+        base_check(stream->state != GW_STREAM_HANDLING);
     } else if (!stream->request_done) {
         gw_stream_set_state(stream, GW_STREAM_BODY);
     }
@@ -313,6 +339,10 @@ void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 {
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
+    if (stream->tunnel != NULL) {
+        gw_tunnel_stream_body(stream, bytes, size);
+        return;
+    }
     if (work != NULL && work->proxy != NULL) {
         stream->moved_ms = worker->now_ms;
         gw_proxy_body(work->proxy, bytes, size);
@@ -342,7 +372,9 @@ void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 void gw_stream_request_done(struct gw_stream *stream)
 {
     stream->request_done = true;
-    if (stream->work != NULL && stream->work->proxy != NULL) {
+    if (stream->tunnel != NULL) {
+        gw_tunnel_stream_request_done(stream);
+    } else if (stream->work != NULL && stream->work->proxy != NULL) {
         gw_proxy_body_done(stream->work->proxy);
     } else if (stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY) {
         hand_over(stream);
@@ -367,6 +399,7 @@ bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out
                (stream->work->proxy == NULL || gw_proxy_has_output(stream->work->proxy));
     case GW_STREAM_HANDLING: // the core and the proxy have deadlines of their own
     case GW_STREAM_HINTS:
+    case GW_STREAM_TUNNEL:
     case GW_STREAM_CLOSED:
     case GW_STREAM_STATE_COUNT:
         break;

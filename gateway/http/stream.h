@@ -1,13 +1,14 @@
 // One HTTP/2 stream: a request, its way through the core or the proxy, and its reply.
 //
 //   HEADERS -> BODY -> HANDLING -> REPLYING -> CLOSED
-//                         \-----> HINTS ----/         (a hint stream stays open)
+//                         |-----> HINTS ----/         (a hint stream stays open)
+//   HEADERS -> HANDLING --+-----> TUNNEL ---/          (so does a tunnel stream, both ways)
 //   any -> CLOSED when the peer or the connection goes away
 //
 // A reply is committed exactly once. What a request needs besides (arena, exchange, body) is a
-// `gw_stream_work`, given back when the stream becomes a hint stream, so that 200,000 of those cost
-// little. When the stream goes while the core still has the exchange, the work lives on, marked
-// abandoned, until the core calls finish.
+// `gw_stream_work`, given back when the stream becomes one that stays open, so that 200,000 of
+// those cost little. When the stream goes while the core still has the exchange, the work lives on,
+// marked abandoned, until the core calls finish.
 #ifndef GW_HTTP_STREAM_H
 #define GW_HTTP_STREAM_H
 
@@ -22,6 +23,7 @@ struct gw_http_worker;
 struct gw_proxy_exchange;
 struct gw_hint_stream;
 struct gw_hint_text;
+struct gw_tunnel_stream;
 
 #define GW_STREAM_FORWARD_HEADERS_MAX 100
 #define GW_STREAM_CHUNK_BYTES         2048
@@ -33,6 +35,7 @@ enum gw_stream_state {
     GW_STREAM_HANDLING, // the core or the proxy works on it
     GW_STREAM_REPLYING, // reply submitted
     GW_STREAM_HINTS,    // reply submitted, stays open
+    GW_STREAM_TUNNEL,   // reply submitted, both bodies stay open
     GW_STREAM_CLOSED,
     GW_STREAM_STATE_COUNT
 };
@@ -41,9 +44,10 @@ struct gw_stream {
     struct gw_conn *conn;
     struct gw_stream *next; // in one of the connection's lists; or in the worker's pool
     struct gw_stream **prev;
-    struct gw_stream_work *work;  // NULL once it is a hint stream
-    struct gw_hint_stream *hints; // NULL unless it is a hint stream
-    uint64_t moved_ms;            // last progress: what its deadline counts from
+    struct gw_stream_work *work;     // NULL once it is a stream that stays open
+    struct gw_hint_stream *hints;    // NULL unless it is a hint stream
+    struct gw_tunnel_stream *tunnel; // NULL unless it is a tunnel stream
+    uint64_t moved_ms;               // last progress: what its deadline counts from
     int32_t id;
     uint8_t state;
     bool committed;    // a reply was submitted
@@ -89,6 +93,8 @@ void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
 void gw_stream_request_done(struct gw_stream *stream);
 // The stream is gone (closed by nghttp2, or with its connection); frees it.
 void gw_stream_close(struct gw_stream *stream);
+// It stays open from now on: from the connection's streams with deadlines to those without.
+void gw_stream_stays(struct gw_stream *stream);
 // True when `now_ms` is past the stream's deadline; *out_status gets the reply for it when one can
 // still be sent, else 0.
 bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out_status);
@@ -125,5 +131,20 @@ bool gw_hint_stream_write(void *ctx, struct gw_hint *hint, struct base_str text)
 // gw_hint_end_fn of every worker.
 void gw_hint_stream_end(void *ctx, struct gw_hint *hint);
 void gw_hint_text_unref(struct gw_hint_text *text); // accepts NULL
+
+// tunnel_stream.c
+BASE_NODISCARD enum base_status gw_tunnel_stream_open(struct gw_stream *stream);
+void gw_tunnel_stream_close(struct gw_stream *stream);
+// Ends the stream after what is waiting.
+void gw_tunnel_stream_finish(struct gw_stream *stream);
+void gw_tunnel_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
+void gw_tunnel_stream_request_done(struct gw_stream *stream);
+// The handshake is complete: what early data brought may be taken.
+void gw_tunnel_stream_release(struct gw_stream *stream);
+// Body source of a tunnel stream.
+ssize_t gw_tunnel_stream_read(nghttp2_session *session, int32_t id, uint8_t *out, size_t room,
+                              uint32_t *flags, nghttp2_data_source *source, void *user);
+// gw_tunnel_end_fn of every worker.
+void gw_tunnel_stream_revoked(void *ctx, struct gw_tunnel_watch *watch);
 
 #endif

@@ -45,6 +45,9 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
         if (is(name, "if-range")) {
             return &request->if_range;
         }
+        if (is(name, "priority")) {
+            return &request->priority;
+        }
         return is(name, "if-match") ? &request->if_match : NULL;
     case 11:
         return is(name, "walle-nonce") ? &request->nonce : NULL;

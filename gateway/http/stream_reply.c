@@ -31,6 +31,8 @@ const char *gw_stream_title(int status)
         return "Request Timeout";
     case 413:
         return "Content Too Large";
+    case 425:
+        return "Too Early";
     case 431:
         return "Request Header Fields Too Large";
     case 501:
@@ -165,13 +167,29 @@ static size_t fill_fields(struct gw_stream *stream, const struct gw_reply *reply
     }
     if (has_body(reply->status)) {
         fields[count++] = field(BASE_STR("date"), gw_http_worker_date(stream->conn->worker));
-        if (reply->kind != GW_REPLY_STREAM) {
+        if (reply->kind != GW_REPLY_STREAM && reply->kind != GW_REPLY_DUPLEX) {
             uint64_t bytes = reply->kind == GW_REPLY_BLOB ? reply->blob_bytes : reply->body_bytes;
             fields[count++] = field(BASE_STR("content-length"), length_text(work, bytes));
         }
     }
     base_check(count <= REPLY_FIELDS_MAX);
     return count;
+}
+
+// Opens the tunnel stream; nghttp2 has copied the fields, the work goes.
+static void commit_tunnel(struct gw_stream *stream, nghttp2_nv *fields, size_t count)
+{
+    const struct gw_http_worker *worker = stream->conn->worker;
+    if (worker->ingest == NULL || gw_tunnel_stream_open(stream) != BASE_OK) {
+        gw_stream_problem(stream, 503, "no more tunnel streams now");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        fields[i].flags = NGHTTP2_NV_FLAG_NONE; // the arena does not stay
+    }
+    gw_stream_set_state(stream, GW_STREAM_TUNNEL);
+    submit(stream, fields, count, gw_tunnel_stream_read);
+    gw_stream_work_release(stream->work);
 }
 
 // Opens the hint stream; nghttp2 has copied the fields, the work goes.
@@ -202,6 +220,10 @@ void gw_stream_commit(struct gw_stream *stream)
     nghttp2_data_source_read_callback read = NULL;
     if (reply->kind == GW_REPLY_STREAM) {
         commit_hints(stream, fields, count);
+        return;
+    }
+    if (reply->kind == GW_REPLY_DUPLEX) {
+        commit_tunnel(stream, fields, count);
         return;
     }
     if (has_body(reply->status) && reply->kind == GW_REPLY_BLOB && reply->blob_bytes > 0) {

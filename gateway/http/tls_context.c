@@ -2,7 +2,9 @@
 // is handed to every worker by message.
 #include "http/tls_context.h"
 
+#include "base/clock.h"
 #include "http/dev_certificate.h"
+#include "http/early_guard.h"
 #include "http/secret_file.h"
 
 #include <openssl/err.h>
@@ -12,6 +14,8 @@
 
 #define ALPN_H2_BYTES         3
 #define TICKETS_PER_HANDSHAKE 1
+#define EARLY_SKIPPED_MAX     16384 // refused early data is read over
+#define TICKET_LIFE_S         86400 // a phone that comes back within a day resumes
 
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size,
                        const unsigned char *in, unsigned int in_size, void *ctx)
@@ -115,9 +119,31 @@ static void set_options(SSL_CTX *context)
     SSL_CTX_set1_groups_list(context, "X25519:P-256");
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); // tickets hold the state
     SSL_CTX_set_num_tickets(context, TICKETS_PER_HANDSHAKE);
+    SSL_CTX_set_timeout(context, TICKET_LIFE_S);
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"walle", 5);
     SSL_CTX_set_read_ahead(context, 1); // one read per batch of records, not two per record
     SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
+}
+
+static int allow_early_data(SSL *ssl, void *ctx)
+{
+    uint8_t random[GW_EARLY_RANDOM_BYTES];
+    return SSL_get_client_random(ssl, random, sizeof(random)) == sizeof(random) &&
+                   gw_early_guard_first(ctx, random, base_clock_mono_us() / 1000)
+               ? 1
+               : 0;
+}
+
+// OpenSSL's own protection against replays would keep every ticket in the memory of this process,
+// so that a restart ended them all. Ours remembers ClientHellos instead, and tickets stay
+// stateless.
+static void use_early_data(SSL_CTX *context, const struct gw_tls_files *files)
+{
+    uint32_t bytes = files->guard != NULL ? files->early_bytes : 0;
+    SSL_CTX_set_options(context, SSL_OP_NO_ANTI_REPLAY);
+    SSL_CTX_set_max_early_data(context, bytes);
+    SSL_CTX_set_recv_max_early_data(context, EARLY_SKIPPED_MAX);
+    SSL_CTX_set_allow_early_data_cb(context, allow_early_data, files->guard);
 }
 
 enum base_status gw_tls_context_new(const struct gw_tls_files *files, const struct base_log *log,
@@ -129,6 +155,7 @@ enum base_status gw_tls_context_new(const struct gw_tls_files *files, const stru
         return base_error_set(error, BASE_ERR_NOMEM, "no memory for a TLS context");
     }
     set_options(context);
+    use_early_data(context, files);
     enum base_status status = use_files(context, files, error);
     if (status != BASE_OK) {
         SSL_CTX_free(context);

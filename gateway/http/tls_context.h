@@ -9,6 +9,8 @@
 
 #include <openssl/ssl.h>
 
+struct gw_early_guard;
+
 // Paths of the files. With `make_certificate` a missing pair is made: a self-signed ECDSA
 // certificate for localhost, 127.0.0.1 and ::1 (development). A missing ticket key is always made.
 // All of mode 0600.
@@ -18,6 +20,8 @@ struct gw_tls_files {
     const char *ticket_key;  // GW_TLS_TICKET_KEY_BYTES of random bytes
     const char *client_ca;   // PEM: who signs clients' certificates; empty: none are asked for
     bool make_certificate;
+    uint32_t early_bytes;         // early data a connection may bring; 0: none
+    struct gw_early_guard *guard; // asked whether it may; NULL: no early data
 };
 
 #define GW_TLS_TICKET_KEY_BYTES 80

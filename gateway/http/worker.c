@@ -8,6 +8,7 @@
 #include "http/listener.h"
 #include "http/proxy.h"
 #include "http/stream.h"
+#include "tunnel/ingest.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -18,6 +19,9 @@
 
 #define SESSIONS_RESERVED_MAX 65536u // more than these work, a little dearer
 #define DRAIN_NOTICE_MS       200    // between "open no more" and the last word
+#define DRAIN_TUNNELS_MS      1500   // devices were told; streams still open then are ended
+#define TUNNEL_RECONNECT_MS   500    // what they are told: from when on, and over how long
+#define TUNNEL_SPREAD_MS      5000
 #define US_PER_MS             1000u
 
 // A message to a worker from the main thread.
@@ -39,6 +43,9 @@ void gw_http_worker_now(struct gw_http_worker *worker)
 
 void gw_http_worker_flush(struct gw_http_worker *worker)
 {
+    if (worker->ingest != NULL) {
+        gw_ingest_worker_flush(worker->ingest);
+    }
     while (worker->dirty != NULL) {
         struct gw_conn *conn = worker->dirty;
         worker->dirty = conn->dirty_next;
@@ -108,6 +115,9 @@ static void drain(struct gw_http_worker *worker, uint64_t drain_ms)
         for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
             gw_conn_drain(conn);
         }
+        if (worker->ingest != NULL) {
+            gw_ingest_worker_drain(worker->ingest, TUNNEL_RECONNECT_MS, TUNNEL_SPREAD_MS);
+        }
         worker->drain_from_ms = worker->now_ms;
     }
     worker->drain_until_ms = worker->now_ms + drain_ms;
@@ -115,8 +125,20 @@ static void drain(struct gw_http_worker *worker, uint64_t drain_ms)
     gw_http_worker_maybe_stopped(worker);
 }
 
+static void end_tunnels(struct gw_http_worker *worker)
+{
+    worker->tunnels_ended = true;
+    for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
+        gw_conn_end_tunnels(conn);
+    }
+}
+
 static void drain_tick(struct gw_http_worker *worker)
 {
+    if (worker->state == GW_WORKER_DRAINING && !worker->tunnels_ended &&
+        worker->now_ms - worker->drain_from_ms >= DRAIN_TUNNELS_MS) {
+        end_tunnels(worker);
+    }
     if (worker->state == GW_WORKER_DRAINING &&
         worker->now_ms - worker->drain_from_ms >= DRAIN_NOTICE_MS) {
         for (struct gw_conn *conn = worker->conns; conn != NULL; conn = conn->next) {
@@ -305,8 +327,16 @@ static enum base_status set_up(struct gw_http_worker *worker,
         return base_error_set(error, status, "worker %u: %s", options->index,
                               base_status_text(status));
     }
+    if (options->ingest != NULL) {
+        status = gw_ingest_worker_new(options->ingest, worker, post, &worker->ingest);
+        if (status != BASE_OK) {
+            return base_error_set(error, status, "worker %u: no tunnel: %s", options->index,
+                                  base_status_text(status));
+        }
+    }
     worker->stats = gw_worker_transport_stats(worker->core);
     gw_worker_on_hint(worker->core, gw_hint_stream_write, gw_hint_stream_end, worker);
+    gw_worker_on_tunnel_end(worker->core, gw_tunnel_stream_revoked, worker);
     if (options->config->upstream[0] != '\0') {
         return gw_proxy_new(worker, options->config->upstream, &options->config->proxy,
                             &worker->proxy, error);
@@ -405,6 +435,9 @@ void gw_http_worker_free(struct gw_http_worker *worker)
     gw_proxy_free(worker->proxy);
     if (worker->mailbox.wake_fd >= 0) {
         (void)gw_mailbox_run(&worker->mailbox); // a reload that came last
+    }
+    if (worker->ingest != NULL) {
+        gw_ingest_worker_free(worker->ingest);
     }
     gw_worker_free(worker->core);
     if (worker->mailbox_event != NULL) {

@@ -21,6 +21,8 @@ struct event;
 struct event_base;
 struct gw_conn;
 struct gw_hint_text;
+struct gw_ingest;
+struct gw_ingest_worker;
 struct gw_listener;
 struct gw_proxy;
 struct gw_stream;
@@ -47,6 +49,7 @@ struct gw_http_worker {
     bool started; // the thread was; it is joined in free
     bool has_tls;
     struct gw_worker *core;
+    struct gw_ingest_worker *ingest; // NULL: no tunnel
     struct gw_transport_stats *stats;
     struct gw_peer_table *peers; // shared by all workers
     const struct base_log *log;
@@ -66,6 +69,7 @@ struct gw_http_worker {
     enum gw_worker_state state;
     uint64_t drain_from_ms;
     uint64_t drain_until_ms;
+    bool tunnels_ended; // by the drain
 
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
@@ -94,6 +98,7 @@ struct gw_http_worker {
 struct gw_http_worker_options {
     uint32_t index;
     struct gw_core *core;
+    struct gw_ingest *ingest; // NULL: no tunnel
     struct gw_peer_table *peers;
     const struct gw_http_config *config;
     SSL_CTX *tls; // a reference is taken

@@ -270,8 +270,10 @@ static void run_wake(struct gw_message *message)
         worker->revocations_seen = revocations;
         worker->walk_revoked = true;
         gw_hints_plan_changed(worker);
+        gw_tunnels_revoked(worker);
     }
     gw_hints_walk(worker);
+    gw_tunnels_walk(worker);
 }
 
 enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,

@@ -117,6 +117,26 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
 void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint);
 uint64_t gw_worker_hint_count(const struct gw_worker *worker);
 
+// ---- Tunnel streams, which the core only watches
+// -------------------------------------------------------------------------------------------------
+
+// What the core keeps of one open tunnel stream; embedded by the transport in its stream.
+struct gw_tunnel_watch {
+    struct gw_tunnel_watch *next;
+    struct gw_tunnel_watch **prev;
+    uint64_t device_id;
+};
+
+// Called by the core on the worker's thread when this stream has to end, later than the call: its
+// device was revoked.
+typedef void (*gw_tunnel_end_fn)(void *ctx, struct gw_tunnel_watch *watch);
+
+void gw_worker_on_tunnel_end(struct gw_worker *worker, gw_tunnel_end_fn end, void *ctx);
+// After a GW_REPLY_DUPLEX reply the transport has the stream watched, until it closes.
+void gw_worker_watch_tunnel(struct gw_worker *worker, uint64_t device_id,
+                            struct gw_tunnel_watch *watch);
+void gw_worker_unwatch_tunnel(struct gw_worker *worker, struct gw_tunnel_watch *watch);
+
 // ---- Blobs for the transport
 // ----------------------------------------------------------------------------------------
 
@@ -141,6 +161,7 @@ struct gw_transport_stats {
     uint64_t bytes_out;
     uint64_t tls_handshakes;
     uint64_t tls_resumed;
+    uint64_t tls_early; // brought early data that was accepted
 };
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
 void gw_worker_latency(struct gw_worker *worker,

@@ -195,6 +195,7 @@ struct gw_worker_stats {
     _Atomic uint64_t exclusives_refused; // no credential, or nothing there for this device
     _Atomic uint64_t hints_sent;
     _Atomic uint64_t hint_streams;
+    _Atomic uint64_t tunnel_streams;
     _Atomic uint64_t cohorts;
     _Atomic uint64_t touches_waiting;
     _Atomic uint64_t latency[GW_LATENCY_BOUNDS + 1];
@@ -231,6 +232,11 @@ struct gw_worker {
     bool walk_revoked;         // this walk ends the streams of revoked devices
     uint64_t revocations_seen; // of the core's
     uint64_t hint_count;
+    gw_tunnel_end_fn tunnel_end;
+    void *tunnel_ctx;
+    struct gw_tunnel_watch *tunnels;
+    struct gw_tunnel_watch *tunnel_at; // next of the walk for revoked devices
+    uint64_t tunnel_count;
     uint64_t hint_place_ns; // monotonic time the next hinted device may come
     uint32_t hint_peers;    // workers that share the rate
 
@@ -253,12 +259,16 @@ void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attr
 // Walks a slice of the hint streams; wakes the worker again when there is more.
 void gw_hints_plan_changed(struct gw_worker *worker);
 void gw_hints_walk(struct gw_worker *worker);
+// tunnel_admit.c: devices were revoked; walks a slice of the tunnel streams.
+void gw_tunnels_revoked(struct gw_worker *worker);
+void gw_tunnels_walk(struct gw_worker *worker);
 
 // ---- Handlers, each on the worker's thread
 
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_tunnel_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 void gw_meta_handle(struct gw_worker *worker, struct gw_exchange *exchange);
 

@@ -6,6 +6,10 @@
 // exchange and answers later; either way it calls `finish` exactly once, on the owning worker.
 // After `abandon` (the stream is gone) the core still calls finish, which then only releases
 // memory.
+//
+// Two-way streams. A request for which gw_request_is_duplex holds is handed over when its headers
+// are complete, its body open, and answered before gw_core_handle returns. With GW_REPLY_DUPLEX
+// both bodies stay open and carry frames of the tunnel (tunnel/ingest.h); any other answer ends it.
 #ifndef GW_EXCHANGE_H
 #define GW_EXCHANGE_H
 
@@ -46,6 +50,7 @@ struct gw_request {
     struct base_str if_match;
     struct base_str idempotency_key;
     struct base_str credential; // walle-credential: of a device
+    struct base_str priority;   // priority (RFC 9218)
     struct base_str tenant;     // walle-tenant: in which an operator of all tenants acts
     const uint8_t *body;
     size_t body_bytes;
@@ -69,6 +74,7 @@ enum gw_reply_kind {
                      // gw_blob_bytes
     GW_REPLY_STREAM, // stays open: a hint stream; `body` comes first, then the transport writes
                      // what the core hands to its gw_hint_fn
+    GW_REPLY_DUPLEX, // both bodies stay open: a tunnel stream of `device`
     GW_REPLY_KIND_COUNT
 };
 
@@ -84,6 +90,8 @@ struct gw_reply {
     struct gw_blob *blob; // a reference that passes to the transport with finish
     uint64_t blob_from;
     uint64_t blob_bytes;
+    uint64_t device; // DUPLEX: who it is, checked
+    uint32_t tenant; // ... and whose
 };
 
 struct gw_exchange {
@@ -94,6 +102,12 @@ struct gw_exchange {
     void (*finish)(struct gw_exchange *self); // set by the transport
     bool abandoned; // set by the transport; read by the core on the owning worker only
 };
+
+static inline bool gw_request_is_duplex(const struct gw_request *request)
+{
+    return request->method == GW_METHOD_POST &&
+           base_str_equal(request->path, BASE_STR("/v1/tunnel"));
+}
 
 // Adds a header; silently ignored past GW_REPLY_HEADERS_MAX (a bug caught by base_assert in debug
 // builds).

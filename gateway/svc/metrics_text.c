@@ -107,6 +107,7 @@ static const struct row worker_rows[] = {
            "... of devices that may not, or have none."),
     WORKER(hints_sent, "hints_sent_total", "counter", "Hints written to streams."),
     WORKER(hint_streams, "hint_streams", "gauge", "Open hint streams."),
+    WORKER(tunnel_streams, "tunnel_streams", "gauge", "Open tunnel streams."),
     WORKER(cohorts, "cohorts", "gauge", "Cohorts cached by workers."),
 };
 
@@ -121,6 +122,7 @@ static const struct row transport_rows[] = {
     TRANSPORT(bytes_out, "sent_bytes_total", "counter", "Bytes sent."),
     TRANSPORT(tls_handshakes, "tls_handshakes_total", "counter", "TLS handshakes completed."),
     TRANSPORT(tls_resumed, "tls_resumed_total", "counter", "TLS handshakes by session resumption."),
+    TRANSPORT(tls_early, "tls_early_total", "counter", "Connections whose early data was taken."),
 };
 
 static void add_workers(struct text *text, struct gw_core *core)

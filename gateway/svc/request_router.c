@@ -86,6 +86,7 @@ static const struct route routes[] = {
     {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
     {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle},
     {LITERAL("/v1/push"), false, true, false, gw_push_handle},
+    {LITERAL("/v1/tunnel"), false, false, true, gw_tunnel_handle},
     {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle},
     {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},
     {LITERAL("/metrics"), false, true, false, gw_metrics_handle},

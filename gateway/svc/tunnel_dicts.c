@@ -119,18 +119,3 @@ enum base_status gw_tunnel_dicts_load(struct gw_store *store, uint32_t id,
     BASE_TRY(gw_tunnel_dicts_find(store, id, &dict));
     return gw_store_blob_load(store, &dict.digest, out);
 }
-
-static enum base_status port_find(void *ctx, uint32_t id, struct gw_tunnel_dict *out)
-{
-    return gw_tunnel_dicts_find(ctx, id, out);
-}
-
-static enum base_status port_load(void *ctx, uint32_t id, struct gw_store_bytes *out)
-{
-    return gw_tunnel_dicts_load(ctx, id, out);
-}
-
-struct gw_tunnel_dict_port gw_tunnel_dicts_port(struct gw_store *store)
-{
-    return (struct gw_tunnel_dict_port){.ctx = store, .find = port_find, .load = port_load};
-}

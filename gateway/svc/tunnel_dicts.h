@@ -31,12 +31,4 @@ BASE_NODISCARD enum base_status gw_tunnel_dicts_find(struct gw_store *store, uin
 BASE_NODISCARD enum base_status gw_tunnel_dicts_load(struct gw_store *store, uint32_t id,
                                                      struct gw_store_bytes *out);
 
-// The two as a table, for the tunnel; members NULL: there are none.
-struct gw_tunnel_dict_port {
-    void *ctx;
-    enum base_status (*find)(void *ctx, uint32_t id, struct gw_tunnel_dict *out);
-    enum base_status (*load)(void *ctx, uint32_t id, struct gw_store_bytes *out);
-};
-struct gw_tunnel_dict_port gw_tunnel_dicts_port(struct gw_store *store);
-
 #endif

@@ -20,7 +20,6 @@ uint64_t gw_ingest_now_us(const struct gw_ingest *ingest)
 static void take_options(struct gw_ingest *ingest, const struct gw_ingest_options *options)
 {
     ingest->clock = options->clock;
-    ingest->dicts = options->dicts;
     ingest->log_port = options->log;
     ingest->credit_bytes =
         options->credit_bytes != 0 ? options->credit_bytes : GW_INGEST_CREDIT_BYTES;
@@ -35,14 +34,33 @@ static void take_options(struct gw_ingest *ingest, const struct gw_ingest_option
     ingest->rate =
         options->device_batches_per_s != 0 ? options->device_batches_per_s : GW_INGEST_RATE;
     ingest->retain_bytes = options->retain_bytes;
+    ingest->refuse_unknown = options->refuse_unknown;
+}
+
+static enum base_status start_keeper(struct gw_ingest *ingest,
+                                     const struct gw_ingest_options *options, uint64_t position,
+                                     struct base_error *error)
+{
+    const struct gw_keeper_options keeper = {
+        .dir = options->dir,
+        .log = ingest->log,
+        .dicts = ingest->dicts,
+        .marks = ingest->marks,
+        .retain_bytes = options->retain_bytes,
+        .segment_bytes = options->segment_bytes,
+        .position = position,
+        .log_port = options->log,
+    };
+    return gw_keeper_start(&keeper, &ingest->keeper, error);
 }
 
 static enum base_status open_log(struct gw_ingest *ingest, const struct gw_ingest_options *options,
                                  struct base_error *error)
 {
+    uint64_t position = 0;
     if (options->dir == NULL) {
         ingest->sink = options->sink;
-        return BASE_OK;
+        return start_keeper(ingest, options, position, error);
     }
     const struct gw_segment_options segments = {
         .dir = options->dir,
@@ -54,19 +72,18 @@ static enum base_status open_log(struct gw_ingest *ingest, const struct gw_inges
     };
     BASE_TRY(gw_segment_log_open(&segments, &ingest->log, error));
     ingest->sink = gw_segment_log_port(ingest->log);
-    uint64_t position;
     BASE_TRY(gw_checkpoint_recover(options->dir, ingest->log, ingest->marks, options->log,
                                    &position, error));
-    const struct gw_keeper_options keeper = {
-        .dir = options->dir,
-        .log = ingest->log,
-        .marks = ingest->marks,
-        .retain_bytes = options->retain_bytes,
-        .segment_bytes = options->segment_bytes,
-        .position = position,
-        .log_port = options->log,
-    };
-    return gw_keeper_start(&keeper, &ingest->keeper, error);
+    return start_keeper(ingest, options, position, error);
+}
+
+static enum base_status make_tables(struct gw_ingest *ingest,
+                                    const struct gw_ingest_options *options)
+{
+    BASE_TRY(gw_marks_new(&ingest->marks));
+    BASE_TRY(gw_tunnel_partials_new(&ingest->partials));
+    BASE_TRY(gw_topics_new(&ingest->topics));
+    return gw_dict_shelf_new(&options->dicts, &ingest->dicts);
 }
 
 enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct gw_ingest **out,
@@ -78,10 +95,7 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     }
     pthread_mutex_init(&ingest->workers_lock, NULL);
     take_options(ingest, options);
-    enum base_status status = gw_marks_new(&ingest->marks);
-    if (status == BASE_OK) {
-        status = gw_tunnel_partials_new(&ingest->partials);
-    }
+    enum base_status status = make_tables(ingest, options);
     if (status != BASE_OK) {
         (void)base_error_set(error, status, "no memory for the tunnel");
     } else {
@@ -98,7 +112,6 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
 static void destroy_worker(struct gw_ingest_worker *worker)
 {
     gw_tunnel_zstd_free(worker->zstd);
-    gw_dict_cache_free(worker->dicts);
     pthread_mutex_destroy(&worker->inbox_lock);
     free(worker);
 }
@@ -113,6 +126,8 @@ void gw_ingest_free(struct gw_ingest *ingest)
     gw_segment_log_close(ingest->log);
     gw_tunnel_partials_free(ingest->partials);
     gw_marks_free(ingest->marks);
+    gw_topics_free(ingest->topics);
+    gw_dict_shelf_free(ingest->dicts);
     while (ingest->workers != NULL) {
         struct gw_ingest_worker *worker = ingest->workers;
         ingest->workers = worker->next;
@@ -151,9 +166,6 @@ enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
     worker->post = post;
     pthread_mutex_init(&worker->inbox_lock, NULL);
     enum base_status status = gw_tunnel_zstd_new(&worker->zstd);
-    if (status == BASE_OK) {
-        status = gw_dict_cache_new(&ingest->dicts, &worker->dicts);
-    }
     if (status != BASE_OK) {
         destroy_worker(worker);
         return status;
@@ -177,9 +189,7 @@ void gw_ingest_worker_free(struct gw_ingest_worker *worker)
     worker->dead = true;
     pthread_mutex_unlock(&worker->inbox_lock);
     gw_tunnel_zstd_free(worker->zstd);
-    gw_dict_cache_free(worker->dicts);
     worker->zstd = NULL;
-    worker->dicts = NULL;
 }
 
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake)
@@ -414,6 +424,28 @@ void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
 struct gw_segment_log *gw_ingest_log(struct gw_ingest *ingest)
 {
     return ingest->log;
+}
+
+struct gw_topics *gw_ingest_topics(struct gw_ingest *ingest)
+{
+    return ingest->topics;
+}
+
+const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id)
+{
+    bool asked;
+    const struct gw_zstd_dict *dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
+    if (asked) {
+        gw_keeper_wake(ingest->keeper);
+    }
+    return dict;
+}
+
+enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
+                                   const struct wire_topic *topic, uint8_t class_id,
+                                   struct base_str schema, struct base_error *error)
+{
+    return gw_topics_declare(ingest->topics, tenant, topic, class_id, schema, error);
 }
 
 bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,

@@ -24,9 +24,10 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/core.h"
-#include "svc/tunnel_dicts.h"
 #include "tunnel/segment_log.h"
+#include "tunnel/dict_shelf.h"
 #include "tunnel/sink.h"
+#include "tunnel/topics.h"
 #include "wire/batch.h"
 #include "wire/tunnel_frame.h"
 
@@ -55,9 +56,10 @@ struct gw_ingest_options {
     uint32_t credit_bytes;    // per class and stream; 0 takes 256 KiB
     uint64_t memory_bytes;    // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
     uint32_t device_batches_per_s; // above: THROTTLE; 0 takes 200
+    bool refuse_unknown;           // uploads that no task declared are rejected
+    struct gw_dict_port dicts;     // `load` NULL: there are none
     struct base_clock_port clock;
     const struct base_log *log;
-    struct gw_tunnel_dict_port dicts; // released dictionaries; members NULL: none
 };
 
 // Opens the sink, rebuilds the marks, starts the threads. On failure `error` says what and where.
@@ -72,6 +74,12 @@ BASE_NODISCARD enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, v
                                                      struct gw_ingest_worker **out);
 void gw_ingest_worker_free(
     struct gw_ingest_worker *worker); // no session open; messages may be pending
+
+// What a task's version declares to upload (wire/declaration.h); from now on its records are
+// checked against it. Any thread. As gw_topics_declare.
+BASE_NODISCARD enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
+                                                  const struct wire_topic *topic, uint8_t class_id,
+                                                  struct base_str schema, struct base_error *error);
 
 // ---- Streams
 
@@ -125,6 +133,7 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(sent_away_total, "Streams told to come back later.")                                         \
     X(superseded_total, "Streams ended by a newer one of the device.")                             \
     X(violations_total, "Streams reset because the peer broke the protocol.")                      \
+    X(schema_rejects_total, "Records that no schema allows, or that no task declared.")            \
     X(resumed_total, "Batches resumed within their chunks.")
 
 struct gw_ingest_stats {
@@ -142,6 +151,9 @@ struct gw_ingest_stats {
 void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out); // any thread
 // The log, for readers. NULL: another sink.
 struct gw_segment_log *gw_ingest_log(struct gw_ingest *ingest);
+struct gw_topics *gw_ingest_topics(struct gw_ingest *ingest);
+// A dictionary, for readers of the log. NULL: not at hand; ask again in a while.
+const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id);
 // What is durable of an epoch. False: nothing. Any thread.
 bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,
                           uint32_t epoch, uint64_t *out_high_water, uint64_t *out_hash);

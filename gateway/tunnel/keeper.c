@@ -22,6 +22,10 @@ static void step(struct gw_keeper *keeper, bool last)
 {
     struct gw_keeper_options *options = &keeper->options;
     struct gw_segment_stats stats;
+    gw_dict_shelf_fetch(options->dicts);
+    if (options->log == NULL) {
+        return;
+    }
     gw_segment_log_stats(options->log, &stats);
     uint64_t grown = stats.landed - options->position;
     if (grown >= options->segment_bytes * GW_KEEPER_SEGMENTS || (last && grown > 0)) {
@@ -65,12 +69,14 @@ enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct
         return base_error_set(error, BASE_ERR_NOMEM, "no memory for the keeper");
     }
     keeper->options = *options;
-    keeper->dir = strdup(options->dir);
+    keeper->dir = strdup(options->dir != NULL ? options->dir : "");
     if (keeper->options.segment_bytes == 0) {
         keeper->options.segment_bytes = GW_SEGMENT_BYTES;
     }
-    struct gw_segment_stats stats;
-    gw_segment_log_stats(options->log, &stats);
+    struct gw_segment_stats stats = {.end = UINT64_MAX};
+    if (options->log != NULL) {
+        gw_segment_log_stats(options->log, &stats);
+    }
     if (keeper->options.position > stats.end) {
         keeper->options.position = stats.end; // the log was lost
     }
@@ -81,6 +87,11 @@ enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct
     }
     *out = keeper;
     return BASE_OK;
+}
+
+void gw_keeper_wake(struct gw_keeper *keeper)
+{
+    gw_bell_ring(&keeper->bell);
 }
 
 void gw_keeper_stop(struct gw_keeper *keeper)

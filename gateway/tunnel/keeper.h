@@ -1,9 +1,10 @@
 // The keeper: a thread that writes a checkpoint when the log has grown by GW_KEEPER_SEGMENTS
-// segments, and lets old segments go.
+// segments, lets old segments go, and fetches dictionaries.
 #ifndef GW_KEEPER_H
 #define GW_KEEPER_H
 
 #include "tunnel/checkpoint.h"
+#include "tunnel/dict_shelf.h"
 
 #define GW_KEEPER_SEGMENTS 4u
 #define GW_KEEPER_LOOK_US  UINT64_C(500000)
@@ -11,8 +12,9 @@
 struct gw_keeper;
 
 struct gw_keeper_options {
-    const char *dir; // copied
-    struct gw_segment_log *log;
+    const char *dir;            // copied
+    struct gw_segment_log *log; // NULL: only dictionaries
+    struct gw_dict_shelf *dicts;
     struct gw_marks *marks;
     uint64_t retain_bytes; // 0: all are kept
     uint64_t segment_bytes;
@@ -22,6 +24,8 @@ struct gw_keeper_options {
 
 BASE_NODISCARD enum base_status gw_keeper_start(const struct gw_keeper_options *options,
                                                 struct gw_keeper **out, struct base_error *error);
+// Something is to be fetched. Any thread.
+void gw_keeper_wake(struct gw_keeper *keeper);
 // A last checkpoint, then the end. Accepts NULL.
 void gw_keeper_stop(struct gw_keeper *keeper);
 

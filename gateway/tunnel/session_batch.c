@@ -169,47 +169,12 @@ static enum base_status need_full(struct gw_session_class *class, uint64_t numbe
     return BASE_OK;
 }
 
-// The payload uncompressed, borrowed from the batch or the worker's buffer.
-static enum base_status open_payload(struct gw_session *session,
-                                     const struct wire_tunnel_batch *batch, const uint8_t **out)
-{
-    struct gw_ingest_worker *worker = session->worker;
-    worker->turn_bytes += batch->raw_bytes;
-    if (batch->codec == WIRE_TUNNEL_PLAIN) {
-        *out = batch->bytes;
-        return BASE_OK;
-    }
-    const struct gw_zstd_dict *dict = NULL;
-    if (batch->codec == WIRE_TUNNEL_ZSTD_DICT) {
-        BASE_TRY(gw_dict_cache_get(worker->dicts, batch->dict, &dict));
-    }
-    return gw_tunnel_zstd_open(worker->zstd, dict, batch->bytes, batch->sent_bytes,
-                               batch->raw_bytes, out);
-}
-
-static enum base_status check_content(struct gw_session *session,
-                                      const struct wire_tunnel_batch *batch, uint32_t *out_record)
-{
-    const uint8_t *payload;
-    *out_record = WIRE_TUNNEL_NO_RECORD;
-    BASE_TRY(open_payload(session, batch, &payload));
-    if (wire_tunnel_chain(batch->prev_hash, payload, batch->raw_bytes) != batch->hash) {
-        return BASE_ERR_HASH;
-    }
-    struct wire_batch view;
-    BASE_TRY(wire_batch_parse(payload, batch->raw_bytes, &view, out_record));
-    if (view.record_count != batch->count) {
-        return BASE_ERR_INVALID;
-    }
-    return BASE_OK;
-}
-
 // All bytes are there. Takes the batch.
 static enum base_status finish_take(struct gw_session_class *class, struct gw_ingest_batch *batch)
 {
     const struct wire_tunnel_batch *sent = &batch->sink.batch;
     uint32_t record;
-    enum base_status why = check_content(class->session, sent, &record);
+    enum base_status why = gw_session_check(class->session, sent, &record);
     if (why == BASE_OK) {
         submit_take(class, batch);
         return BASE_OK;
@@ -223,8 +188,8 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_in
         return BASE_OK;
     }
     // With a dictionary it may be the dictionary's fault: whole, it gets another chance.
-    if (with_dict && (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT ||
-                      why == BASE_ERR_HASH || why == BASE_ERR_IO)) {
+    if (with_dict &&
+        (why == BASE_ERR_NOT_FOUND || why == BASE_ERR_CORRUPT || why == BASE_ERR_HASH)) {
         return need_full(class, number);
     }
     return reject(class, number, record, why);

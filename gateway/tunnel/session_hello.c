@@ -91,7 +91,10 @@ enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *
         return gw_session_violation(session, status, "HELLO");
     }
     session->device_ms = hello.wall_ms;
-    session->dict = gw_dict_cache_choose(session->worker->dicts, hello.dicts, hello.dict_count);
+    for (uint32_t i = 0; i < hello.dict_count; i++) { // newest first; asks for what is not at hand
+        bool known = gw_ingest_dict(session->worker->ingest, hello.dicts[i]) != NULL;
+        session->dict = known && session->dict == 0 ? hello.dicts[i] : session->dict;
+    }
     gw_count(&session->worker->counters.sessions_total, 1);
     session->state = GW_SESSION_WAITING;
     if (make_classes(session, &hello) != BASE_OK) {

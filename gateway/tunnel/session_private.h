@@ -8,7 +8,6 @@
 #include "tunnel/ingest.h"
 #include "tunnel/mark_lane.h"
 #include "tunnel/tunnel_partials.h"
-#include "tunnel/dict_cache.h"
 #include "tunnel/tunnel_zstd.h"
 
 #include <pthread.h>
@@ -96,7 +95,6 @@ struct gw_ingest_worker {
     void (*post)(void *post_ctx, struct gw_message *message);
     struct gw_session *sessions;
     struct gw_tunnel_zstd *zstd;
-    struct gw_dict_cache *dicts;
     bool starving;       // some session of its
     uint64_t turn_bytes; // decompressed since the last flush
     uint64_t log_us;     // of the second in which log_count lines were written
@@ -114,8 +112,10 @@ struct gw_ingest {
     struct gw_segment_log *log;
     struct gw_sink_port sink;
     struct gw_tunnel_partials *partials;
+    struct gw_topics *topics;
+    struct gw_dict_shelf *dicts;
+    bool refuse_unknown;
     struct base_clock_port clock;
-    struct gw_tunnel_dict_port dicts;
     const struct base_log *log_port;
     uint32_t credit_bytes;
     uint32_t rate;
@@ -157,6 +157,10 @@ enum base_status gw_session_on_chunk(struct gw_session *session, const uint8_t *
                                      size_t size);
 enum base_status gw_session_on_loss(struct gw_session *session, const uint8_t *payload,
                                     size_t size);
+// session_content.c
+// Decompresses, verifies hash and form, checks records. *out_record: which one is refused.
+enum base_status gw_session_check(struct gw_session *session, const struct wire_tunnel_batch *batch,
+                                  uint32_t *out_record);
 // session_hello.c
 enum base_status gw_session_on_hello(struct gw_session *session, const uint8_t *payload,
                                      size_t size);

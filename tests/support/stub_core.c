@@ -1,7 +1,7 @@
 // A core for tests of the transport: 204 on /v1/checkin, a hint stream on /v1/push, a generated
-// blob on /v1/blob/SIZE, an echo of the body's size elsewhere. Paths under /up/ belong to the
-// upstream. Answers to /v1/later come from a thread of their own, as the store's do; the one to
-// /test/held when stub_core_let_go is called.
+// blob on /v1/blob/SIZE, a tunnel stream on /v1/tunnel (the stub ingest's), an echo of the body's
+// size elsewhere. Paths under /up/ belong to the upstream. Answers to /v1/later come from a thread
+// of their own, as the store's do; the one to /test/held when stub_core_let_go is called.
 #include "stub_core.h"
 
 #include "api/api.h"
@@ -25,6 +25,10 @@ struct gw_worker {
     void *write_ctx;
     struct gw_hint *hints;
     uint64_t hint_count;
+    gw_tunnel_end_fn tunnel_end;
+    void *tunnel_ctx;
+    struct gw_tunnel_watch *tunnels;
+    uint64_t tunnel_count;
     struct gw_exchange *held;
     struct gw_transport_stats stats;
 };
@@ -93,7 +97,7 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
 
 void gw_worker_free(struct gw_worker *worker)
 {
-    base_check(worker == NULL || worker->hint_count == 0);
+    base_check(worker == NULL || (worker->hint_count == 0 && worker->tunnel_count == 0));
     free(worker);
 }
 
@@ -182,6 +186,16 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         header(reply, BASE_STR("content-type"), BASE_STR("text/event-stream"));
         reply->body = (const uint8_t *)"event: hello\ndata: {}\n\n";
         reply->body_bytes = 23;
+    } else if (gw_request_is_duplex(request)) {
+        reply->kind = request->device.size > 0 ? GW_REPLY_DUPLEX : GW_REPLY_BYTES;
+        reply->status = request->device.size > 0 ? 200 : 400;
+        reply->device = 1234;
+        reply->tenant = 5;
+    } else if (base_str_equal(request->path, BASE_STR("/test/revoke"))) {
+        for (struct gw_tunnel_watch *watch = worker->tunnels; watch != NULL; watch = watch->next) {
+            worker->tunnel_end(worker->tunnel_ctx, watch);
+        }
+        reply->status = 204;
     } else if (base_str_equal(request->path, BASE_STR("/test/hint"))) {
         hint_all(worker);
         reply->status = 204;
@@ -248,6 +262,34 @@ void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
         hint->next->prev = hint->prev;
     }
     worker->hint_count--;
+}
+
+void gw_worker_on_tunnel_end(struct gw_worker *worker, gw_tunnel_end_fn end, void *ctx)
+{
+    worker->tunnel_end = end;
+    worker->tunnel_ctx = ctx;
+}
+
+void gw_worker_watch_tunnel(struct gw_worker *worker, uint64_t device_id,
+                            struct gw_tunnel_watch *watch)
+{
+    watch->device_id = device_id;
+    watch->next = worker->tunnels;
+    watch->prev = &worker->tunnels;
+    if (watch->next != NULL) {
+        watch->next->prev = &watch->next;
+    }
+    worker->tunnels = watch;
+    worker->tunnel_count++;
+}
+
+void gw_worker_unwatch_tunnel(struct gw_worker *worker, struct gw_tunnel_watch *watch)
+{
+    *watch->prev = watch->next;
+    if (watch->next != NULL) {
+        watch->next->prev = watch->prev;
+    }
+    worker->tunnel_count--;
 }
 
 uint64_t gw_worker_hint_count(const struct gw_worker *worker)

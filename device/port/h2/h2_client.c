@@ -41,6 +41,7 @@ static void stream_link(struct h2_client *client, struct h2_stream *stream)
     }
     client->streams = stream;
     client->accepted++;
+    client->open_bodies += stream->open_body ? 1 : 0;
 }
 
 static void stream_unlink(struct h2_client *client, struct h2_stream *stream)
@@ -54,6 +55,7 @@ static void stream_unlink(struct h2_client *client, struct h2_stream *stream)
         stream->next->prev = stream->prev;
     }
     client->accepted--;
+    client->open_bodies -= stream->open_body ? 1 : 0;
     client->opened -= stream->sent ? 1 : 0;
 }
 

@@ -21,6 +21,7 @@
 #define H2_WINDOW_DEFAULT    65535
 #define H2_CONNECTION_WINDOW (1 << 20)
 #define H2_CONNECT_MS        10000
+#define H2_RTO_MIN_US        50000
 #define H2_USER_TIMEOUT_MS   60000 // unacknowledged data this old ends the connection
 
 struct h2_stream {
@@ -81,13 +82,14 @@ struct h2_client {
     uint32_t accepted; // streams in the list
     uint32_t opened;   // of these, known to the peer
     uint32_t pooled;
-    uint32_t depth; // > 0 while callbacks may be running
-    bool gathering; // early data: only what may go so is given to the codec
-    bool owing;     // a stream is owed a `writable`
-    bool resumed;   // the TLS session was
-    bool was_early; // early data was accepted
-    bool draining;  // GOAWAY seen, or out of stream numbers
-    bool doomed;    // freed from a callback: memory goes when the stack is unwound
+    uint32_t open_bodies; // streams with one
+    uint32_t depth;       // > 0 while callbacks may be running
+    bool gathering;       // early data: only what may go so is given to the codec
+    bool owing;           // a stream is owed a `writable`
+    bool resumed;         // the TLS session was
+    bool was_early;       // early data was accepted
+    bool draining;        // GOAWAY seen, or out of stream numbers
+    bool doomed;          // freed from a callback: memory goes when the stack is unwound
     bool small;
     bool flush_pending;
     size_t authority_bytes;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "fuzz_target.h"
+#include "stub_ingest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +27,17 @@ static void set_up(void)
     static struct gw_http_config config;
     static struct gw_peer_table *peers;
     static struct gw_core *core;
+    static struct gw_ingest *ingest;
+    const struct gw_ingest_options ingest_options = {0};
     struct gw_core_options core_options = {0};
     struct base_error error;
     gw_http_config_defaults(&config);
     config.limits.connections = 16;
     base_check(gw_core_new(&core_options, &core, &error) == BASE_OK);
     base_check(gw_peer_table_new(16, &peers) == BASE_OK);
+    base_check(gw_ingest_new(&ingest_options, &ingest, &error) == BASE_OK);
     const struct gw_http_worker_options options = {
-        .core = core, .peers = peers, .config = &config, .stopped = on_stopped};
+        .core = core, .ingest = ingest, .peers = peers, .config = &config, .stopped = on_stopped};
     base_check(gw_http_worker_new(&options, &worker, &error) == BASE_OK);
 }
 
@@ -77,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         base_check(event_base_loop(worker->base, EVLOOP_NONBLOCK) >= 0);
     }
     base_check(worker->conns == NULL);
+    base_check(stub_ingest_counts.open == 0);
     base_check(gw_peer_table_total(worker->peers) == 0);
     return 0;
 }

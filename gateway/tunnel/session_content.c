@@ -1,0 +1,114 @@
+// What is in a batch: decompressed, compared with its hash, read as records, and each record held
+// against what its task declared. Worker's thread.
+#include "tunnel/session_private.h"
+
+#include "tunnel/json_scan.h"
+
+// The payload uncompressed, borrowed from the batch or the worker's buffer.
+static enum base_status open_payload(struct gw_session *session,
+                                     const struct wire_tunnel_batch *batch, const uint8_t **out)
+{
+    struct gw_ingest_worker *worker = session->worker;
+    const struct gw_zstd_dict *dict = NULL;
+    worker->turn_bytes += batch->raw_bytes;
+    if (batch->codec == WIRE_TUNNEL_PLAIN) {
+        *out = batch->bytes;
+        return BASE_OK;
+    }
+    if (batch->codec == WIRE_TUNNEL_ZSTD_DICT &&
+        (dict = gw_ingest_dict(worker->ingest, batch->dict)) == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    return gw_tunnel_zstd_open(worker->zstd, dict, batch->bytes, batch->sent_bytes,
+                               batch->raw_bytes, out);
+}
+
+// May this upload come from this device, in this class? *out NULL: nobody declared it.
+static enum base_status admit(struct gw_session *session, const struct wire_topic *topic,
+                              uint8_t class_id, struct gw_topic **out)
+{
+    struct gw_ingest *ingest = session->worker->ingest;
+    *out = gw_topics_find(ingest->topics, topic);
+    if (*out == NULL) {
+        return ingest->refuse_unknown ? BASE_ERR_DENIED : BASE_OK;
+    }
+    if ((*out)->tenant != session->tenant) {
+        *out = NULL;
+        return BASE_ERR_DENIED;
+    }
+    return (*out)->class_id == class_id ? BASE_OK : BASE_ERR_INVALID;
+}
+
+static enum base_status check_record(const struct gw_topic *topic, const struct wire_record *record)
+{
+    struct base_str text = {(const char *)record->bytes, record->size};
+    bool wants_json = topic != NULL && topic->schema != NULL;
+    if (record->format != WIRE_RECORD_JSON) {
+        return wants_json ? BASE_ERR_INVALID : BASE_OK;
+    }
+    return wants_json ? gw_schema_check(topic->schema, text) : gw_json_check(text);
+}
+
+static enum base_status check_records(struct gw_session *session, struct wire_batch *view,
+                                      uint8_t class_id, uint32_t *out_record)
+{
+    struct gw_topic *topics[WIRE_BATCH_TOPICS_MAX];
+    enum base_status admitted[WIRE_BATCH_TOPICS_MAX];
+    struct wire_record record;
+    for (uint32_t i = 0; i < view->topic_count; i++) {
+        admitted[i] = admit(session, &view->topics[i], class_id, &topics[i]);
+    }
+    uint32_t index = 0;
+    for (; wire_batch_next(view, &record); index++) {
+        struct gw_topic *topic = topics[record.topic];
+        enum base_status status = admitted[record.topic];
+        if (status == BASE_OK) {
+            status = check_record(topic, &record);
+        }
+        if (status != BASE_OK) {
+            if (topic != NULL) {
+                atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
+            }
+            gw_count(&session->worker->counters.schema_rejects_total, 1);
+            *out_record = index;
+            return status;
+        }
+    }
+    if (view->topic_count == 1 && topics[0] != NULL) {
+        atomic_fetch_add_explicit(&topics[0]->records, index, memory_order_relaxed);
+    }
+    return BASE_OK;
+}
+
+// Batches of several topics: counted a second time through, which is rare.
+static void count_topics(struct gw_session *session, struct wire_batch *view)
+{
+    struct wire_record record;
+    while (view->topic_count > 1 && wire_batch_next(view, &record)) {
+        struct gw_topic *topic =
+            gw_topics_find(session->worker->ingest->topics, &view->topics[record.topic]);
+        if (topic != NULL) {
+            atomic_fetch_add_explicit(&topic->records, 1, memory_order_relaxed);
+        }
+    }
+}
+
+enum base_status gw_session_check(struct gw_session *session, const struct wire_tunnel_batch *batch,
+                                  uint32_t *out_record)
+{
+    const uint8_t *payload;
+    *out_record = WIRE_TUNNEL_NO_RECORD;
+    BASE_TRY(open_payload(session, batch, &payload));
+    if (wire_tunnel_chain(batch->prev_hash, payload, batch->raw_bytes) != batch->hash) {
+        return BASE_ERR_HASH;
+    }
+    struct wire_batch view;
+    BASE_TRY(wire_batch_parse(payload, batch->raw_bytes, &view, out_record));
+    if (view.record_count != batch->count) {
+        return BASE_ERR_INVALID;
+    }
+    struct wire_batch walk = view;
+    BASE_TRY(check_records(session, &walk, batch->class_id, out_record));
+    count_topics(session, &view);
+    return BASE_OK;
+}

@@ -1,0 +1,178 @@
+// The table of topics.h: chains of immutable entries. Declared by the control thread and at start,
+// looked up by workers for each batch.
+#include "tunnel/topics.h"
+
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 4096u
+
+struct gw_topics {
+    pthread_rwlock_t lock;
+    uint32_t count;
+    struct gw_topic *buckets[BUCKETS];
+    struct gw_topic *replaced;
+};
+
+enum base_status gw_topics_new(struct gw_topics **out)
+{
+    struct gw_topics *topics = calloc(1, sizeof(*topics));
+    if (topics == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    pthread_rwlock_init(&topics->lock, NULL);
+    *out = topics;
+    return BASE_OK;
+}
+
+static void free_chain(struct gw_topic *topic)
+{
+    while (topic != NULL) {
+        struct gw_topic *next = topic->next;
+        gw_schema_free(topic->schema);
+        free(topic);
+        topic = next;
+    }
+}
+
+void gw_topics_free(struct gw_topics *topics)
+{
+    if (topics == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        free_chain(topics->buckets[i]);
+    }
+    free_chain(topics->replaced);
+    pthread_rwlock_destroy(&topics->lock);
+    free(topics);
+}
+
+struct base_str gw_topic_task(const struct gw_topic *topic)
+{
+    return (struct base_str){topic->names, topic->task_size};
+}
+
+struct base_str gw_topic_upload(const struct gw_topic *topic)
+{
+    return (struct base_str){topic->names + topic->task_size, topic->upload_size};
+}
+
+static uint64_t hash_of(const struct wire_topic *topic)
+{
+    uint64_t task = base_hash64_seed(topic->task.data, topic->task.size, topic->schema);
+    return base_hash64_seed(topic->upload.data, topic->upload.size, task);
+}
+
+static struct gw_topic **find_link(struct gw_topics *topics, const struct wire_topic *topic,
+                                   uint64_t hash)
+{
+    struct gw_topic **at = &topics->buckets[hash % BUCKETS];
+    while (*at != NULL && !((*at)->hash == hash && (*at)->version == topic->schema &&
+                            base_str_equal(gw_topic_task(*at), topic->task) &&
+                            base_str_equal(gw_topic_upload(*at), topic->upload))) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+struct gw_topic *gw_topics_find(struct gw_topics *topics, const struct wire_topic *topic)
+{
+    uint64_t hash = hash_of(topic);
+    pthread_rwlock_rdlock(&topics->lock);
+    struct gw_topic *found = *find_link(topics, topic, hash);
+    pthread_rwlock_unlock(&topics->lock);
+    return found;
+}
+
+static enum base_status make_topic(const struct wire_topic *from, struct base_str schema,
+                                   struct gw_topic **out, struct base_error *error)
+{
+    if (!wire_topic_ok(from)) {
+        return base_error_set(error, BASE_ERR_INVALID, "upload: names are malformed");
+    }
+    struct gw_topic *topic = calloc(1, sizeof(*topic) + from->task.size + from->upload.size);
+    if (topic == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "upload: no memory");
+    }
+    topic->hash = hash_of(from);
+    topic->version = from->schema;
+    topic->task_size = (uint8_t)from->task.size;
+    topic->upload_size = (uint8_t)from->upload.size;
+    memcpy(topic->names, from->task.data, from->task.size);
+    memcpy(topic->names + from->task.size, from->upload.data, from->upload.size);
+    if (schema.size > 0) {
+        enum base_status status = gw_schema_parse(schema, &topic->schema, error);
+        if (status != BASE_OK) {
+            free(topic);
+            return status;
+        }
+    }
+    *out = topic;
+    return BASE_OK;
+}
+
+// Under the lock. Takes the topic, unless it fails.
+static enum base_status insert(struct gw_topics *topics, const struct wire_topic *from,
+                               struct gw_topic *topic)
+{
+    struct gw_topic **link = find_link(topics, from, topic->hash);
+    struct gw_topic *old = *link;
+    if (old == NULL) {
+        if (topics->count == GW_TOPICS_MAX) {
+            return BASE_ERR_LIMIT;
+        }
+        topics->count++;
+        *link = topic;
+        return BASE_OK;
+    }
+    if (old->tenant != topic->tenant) {
+        return BASE_ERR_CONFLICT;
+    }
+    topic->records = atomic_load_explicit(&old->records, memory_order_relaxed);
+    topic->rejected = atomic_load_explicit(&old->rejected, memory_order_relaxed);
+    topic->next = old->next;
+    *link = topic;
+    old->next = topics->replaced;
+    topics->replaced = old;
+    return BASE_OK;
+}
+
+enum base_status gw_topics_declare(struct gw_topics *topics, uint32_t tenant,
+                                   const struct wire_topic *topic, uint8_t class_id,
+                                   struct base_str schema, struct base_error *error)
+{
+    struct gw_topic *made = NULL;
+    BASE_TRY(make_topic(topic, schema, &made, error));
+    made->tenant = tenant;
+    made->class_id = class_id;
+    pthread_rwlock_wrlock(&topics->lock);
+    enum base_status status = insert(topics, topic, made);
+    pthread_rwlock_unlock(&topics->lock);
+    if (status != BASE_OK) {
+        gw_schema_free(made->schema);
+        free(made);
+        return base_error_set(error, status, "upload: %s",
+                              status == BASE_ERR_LIMIT ? "too many are declared"
+                                                       : "it is another tenant's");
+    }
+    return BASE_OK;
+}
+
+void gw_topics_walk(struct gw_topics *topics, uint32_t tenant,
+                    void (*visit)(void *ctx, const struct gw_topic *topic), void *ctx)
+{
+    pthread_rwlock_rdlock(&topics->lock);
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        for (const struct gw_topic *topic = topics->buckets[i]; topic != NULL;
+             topic = topic->next) {
+            if (topic->tenant == tenant) {
+                visit(ctx, topic);
+            }
+        }
+    }
+    pthread_rwlock_unlock(&topics->lock);
+}

@@ -1,0 +1,138 @@
+// An ingest for tests of the transport: every session sends back what it gets, but for frames whose
+// type asks for something else (stub_ingest.h). Counts what a test wants to know.
+#include "stub_ingest.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gw_ingest {
+    int unused;
+};
+
+struct gw_ingest_worker {
+    struct gw_session *sessions;
+};
+
+struct gw_session {
+    struct gw_session *next;
+    struct gw_session **prev;
+    struct gw_session_port port;
+};
+
+struct stub_ingest_counts stub_ingest_counts;
+
+enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct gw_ingest **out,
+                               struct base_error *error)
+{
+    (void)options;
+    (void)error;
+    *out = calloc(1, sizeof(**out));
+    return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+void gw_ingest_free(struct gw_ingest *ingest)
+{
+    free(ingest);
+}
+
+enum base_status gw_ingest_worker_new(struct gw_ingest *ingest, void *post_ctx,
+                                      void (*post)(void *post_ctx, struct gw_message *message),
+                                      struct gw_ingest_worker **out)
+{
+    (void)ingest;
+    (void)post_ctx;
+    (void)post;
+    *out = calloc(1, sizeof(**out));
+    return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
+}
+
+void gw_ingest_worker_free(struct gw_ingest_worker *worker)
+{
+    base_check(worker == NULL || worker->sessions == NULL);
+    free(worker);
+}
+
+enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device, uint32_t tenant,
+                                 const struct gw_session_port *port, struct gw_session **out)
+{
+    struct gw_session *session = calloc(1, sizeof(*session));
+    base_check(session != NULL);
+    session->port = *port;
+    stub_ingest_counts.device = device;
+    stub_ingest_counts.tenant = tenant;
+    session->next = worker->sessions;
+    session->prev = &worker->sessions;
+    if (session->next != NULL) {
+        session->next->prev = &session->next;
+    }
+    worker->sessions = session;
+    atomic_fetch_add(&stub_ingest_counts.open, 1);
+    *out = session;
+    return BASE_OK;
+}
+
+static bool answer(struct gw_session *session, const uint8_t *bytes, size_t size)
+{
+    if (session->port.write(session->port.ctx, bytes, size)) {
+        return true;
+    }
+    atomic_fetch_add(&stub_ingest_counts.refused, 1);
+    session->port.end(session->port.ctx, true);
+    return false;
+}
+
+enum base_status gw_session_receive(struct gw_session *session, const uint8_t *bytes, size_t size)
+{
+    atomic_fetch_add(&stub_ingest_counts.bytes, size);
+    switch (bytes[0]) {
+    case STUB_INGEST_BAD:
+        return BASE_ERR_INVALID;
+    case STUB_INGEST_END:
+        session->port.end(session->port.ctx, false);
+        return BASE_OK;
+    case STUB_INGEST_FLOOD:
+        for (int i = 0; i < STUB_INGEST_FLOOD_WRITES; i++) {
+            static const uint8_t piece[4096];
+            if (!answer(session, piece, sizeof(piece))) {
+                break;
+            }
+        }
+        return BASE_OK;
+    case STUB_INGEST_SWALLOW:
+        return BASE_OK;
+    default:
+        (void)answer(session, bytes, size);
+        return BASE_OK;
+    }
+}
+
+void gw_session_close(struct gw_session *session)
+{
+    if (session == NULL) {
+        return;
+    }
+    *session->prev = session->next;
+    if (session->next != NULL) {
+        session->next->prev = session->prev;
+    }
+    atomic_fetch_sub(&stub_ingest_counts.open, 1);
+    free(session);
+}
+
+void gw_ingest_worker_drain(struct gw_ingest_worker *worker, uint32_t reconnect_after_ms,
+                            uint32_t spread_ms)
+{
+    (void)reconnect_after_ms;
+    (void)spread_ms;
+    for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
+        (void)answer(session, (const uint8_t *)"drain", 5);
+    }
+}
+
+void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
+{
+    (void)worker;
+    atomic_fetch_add(&stub_ingest_counts.flushes, 1);
+}
