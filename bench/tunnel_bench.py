@@ -11,6 +11,9 @@ tunnel.loopback_30k       the same without the link: p99, every acknowledgement 
 tunnel.ingest             durable batches of 1 KB a second, the whole gateway (one worker, its writer, everything) on one core,
                           400 devices on 8 connections. Bar: 50,000.
 
+tunnel.idle               growth of the gateway's resident memory per open, idle tunnel stream, 20,000 on 20 connections. Bar:
+                          1,536 bytes.
+
 Peers in the same run, same payloads, same link, TLS, turns taken: NATS JetStream with file storage (publish with
 acknowledgement; it syncs every two minutes, not before it acknowledges) and mosquitto with QoS 1 and persistence on (it
 writes its store now and then). `ratio` is ours / theirs.
@@ -32,7 +35,7 @@ SIZES = (500, 3000, 30000)
 DELAY_US, LOSS_PPM = 25000, 10000
 NAMES = ("walle-bench-a", "walle-bench-b")
 ADDRESSES = ("10.201.77.1", "10.201.77.2")
-BAR_P90_OVER_RTT_MS, BAR_P99_MS, BAR_LOOPBACK_MS, BAR_INGEST = 10, 250, 3, 50000
+BAR_P90_OVER_RTT_MS, BAR_P99_MS, BAR_LOOPBACK_MS, BAR_INGEST, BAR_IDLE_BYTES = 10, 250, 3, 50000, 1536
 
 
 def run(*command, check=True):
@@ -234,6 +237,13 @@ class Bench:
             return got
         self.rounds("tunnel.ingest", one, lambda got: got["per_s"], BAR_INGEST, "batches/s on one core", "higher")
 
+    def idle(self):
+        server, port = self.serve("walle", "127.0.0.1", [])
+        self.wait_for([], "127.0.0.1", port)
+        got = self.load("walle", [], "127.0.0.1", port, server.pid, "idle", 1000, 20, 0, (0, 0), 1, devices=20000)
+        self.stop(server)
+        self.add("tunnel.idle", got["each"], "bar", BAR_IDLE_BYTES, "bytes per stream", "lower", detail=got)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -246,7 +256,7 @@ def main():
     bench = Bench(args)
     try:
         for names, row in ((("tunnel.p90_3k", "tunnel.p99_30k"), lambda: bench.over_link(args.seed)), (("tunnel.loopback_30k",), bench.loopback),
-                           (("tunnel.ingest",), bench.ingest)):
+                           (("tunnel.ingest",), bench.ingest), (("tunnel.idle",), bench.idle)):
             if not args.only or any(args.only in name for name in names):
                 row()
     finally:

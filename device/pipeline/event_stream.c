@@ -204,15 +204,10 @@ static enum base_status bounds_check(struct plan *plan)
     if (plan->keys > DEV_STREAM_KEYS_MAX || spec->nodes_max > DEV_STREAM_NODES_MAX) {
         return refuse(plan, BASE_ERR_TOO_LARGE, "more than 4096 keys or 16384 nodes");
     }
-    if (spec->nodes_max != 0 && spec->nodes_max < plan->key_nodes) {
-        return refuse(plan, BASE_ERR_INVALID, "nodes_max is less than one key can need");
-    }
-    plan->nodes = spec->nodes_max;
-    if (plan->nodes == 0) {
-        uint32_t all = plan->keys * plan->key_nodes;
-        uint32_t most = plan->key_nodes > NODES_DEFAULT_MAX ? plan->key_nodes : NODES_DEFAULT_MAX;
-        plan->nodes = all < most ? all : most;
-    }
+    uint32_t useful = plan->keys * plan->key_nodes;
+    uint32_t most = spec->nodes_max != 0 ? spec->nodes_max : NODES_DEFAULT_MAX;
+    plan->nodes = useful < most ? useful : most;
+    plan->nodes = plan->nodes < plan->key_nodes ? plan->key_nodes : plan->nodes;
     return BASE_OK;
 }
 

@@ -7,8 +7,8 @@
 //   u32 next_visit, u32 reserved_visit, varint open visits,
 //   each { u32 number, u32 instance, u64 page_hash, u64 enter_seq }, u64 hash of all that
 //
-// Blocks of events lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq (sequence.c):
-// when the record cannot be read, the greatest key says where numbers go on.
+// Blocks of events lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq
+// (sequence.c): when the record cannot be read, the greatest key says where numbers go on.
 #include "pipeline/recorder.h"
 
 #include "base/check.h"
@@ -23,7 +23,7 @@
 #define STATE_KEY     "recorder"
 #define STATE_VERSION 1
 #define STATE_BYTES   (80 + DEV_VISITS_MAX * 24)
-#define EVENT_KEY     16 // first and last seq
+#define EVENT_KEY     16         // first and last seq
 #define LOST_VISITS   (1u << 20) // numbers left out when the record was lost
 
 struct dev_recorder {
@@ -133,12 +133,44 @@ static size_t state_encode(const struct dev_recorder *recorder, uint64_t reserve
 }
 
 static enum base_status state_put(struct dev_recorder *recorder, uint64_t now_us,
-                                  uint64_t reserved_seq, uint32_t reserved_visit)
+                                  uint64_t reserved_seq, uint32_t reserved_visit, bool high)
 {
     uint8_t bytes[STATE_BYTES];
     size_t size = state_encode(recorder, reserved_seq, reserved_visit, bytes);
     return dev_collect_put(recorder->collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                           sizeof(STATE_KEY) - 1, bytes, size, false);
+                           sizeof(STATE_KEY) - 1, bytes, size, high);
+}
+
+// Makes sure that `count` more seqs and one more visit are reserved. New ones are asked for when
+// half are used, for immediate commit: so they are in the store before they are used, and what a
+// kill takes is always within what the next start declares.
+static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, uint64_t count)
+{
+    uint64_t end = base_sat_add_u64(recorder->next_seq, count);
+    uint64_t visit = (uint64_t)recorder->visits.next + 1;
+    bool visits_end = recorder->visits.next == 0 || recorder->reserved_visit == UINT32_MAX;
+    bool enough =
+        end <= recorder->reserved_seq && (visit <= recorder->reserved_visit || visits_end);
+    bool plenty =
+        enough && recorder->reserved_seq - end >= DEV_RECORDER_RESERVE_SEQS / 2 &&
+        (visits_end || recorder->reserved_visit - visit >= DEV_RECORDER_RESERVE_VISITS / 2);
+    if (plenty) {
+        return BASE_OK;
+    }
+    if (end >= UINT64_MAX - DEV_RECORDER_RESERVE_SEQS) {
+        return BASE_ERR_LIMIT;
+    }
+    uint64_t visits = visit + DEV_RECORDER_RESERVE_VISITS;
+    uint64_t reserved_seq = end + DEV_RECORDER_RESERVE_SEQS;
+    uint32_t reserved_visit = visits < UINT32_MAX ? (uint32_t)visits : UINT32_MAX;
+    reserved_visit = visits_end ? recorder->reserved_visit : reserved_visit;
+    enum base_status status = state_put(recorder, now_us, reserved_seq, reserved_visit, true);
+    if (status != BASE_OK) {
+        return enough ? BASE_OK : status;
+    }
+    recorder->reserved_seq = reserved_seq;
+    recorder->reserved_visit = reserved_visit;
+    return BASE_OK;
 }
 
 struct state { // what a record says beside the visits
@@ -284,33 +316,13 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
     recorder->mono_us = mono_us;
     end_past(recorder, sink);
     recorder->booted = true;
+    BASE_TRY(reserve(recorder, now_us, 1));
     dev_ring_gate(&recorder->ring, recorder->capturing ? &recorder->capture.gate : NULL,
                   recorder->secret);
     return BASE_OK;
 }
 
 // ---- Draining
-
-// Makes sure that `count` more seqs and one more visit are reserved.
-static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, uint64_t count)
-{
-    uint64_t end = base_sat_add_u64(recorder->next_seq, count);
-    bool visit = recorder->visits.next >= recorder->reserved_visit && recorder->visits.next != 0 &&
-                 recorder->reserved_visit < UINT32_MAX;
-    if (end == UINT64_MAX) {
-        return BASE_ERR_LIMIT;
-    }
-    if (end <= recorder->reserved_seq && !visit) {
-        return BASE_OK;
-    }
-    uint64_t seqs = base_sat_add_u64(end, DEV_RECORDER_RESERVE_SEQS);
-    uint64_t visits = (uint64_t)recorder->visits.next + DEV_RECORDER_RESERVE_VISITS;
-    uint32_t reserved_visit = visits < UINT32_MAX ? (uint32_t)visits : UINT32_MAX;
-    BASE_TRY(state_put(recorder, now_us, seqs, reserved_visit));
-    recorder->reserved_seq = seqs;
-    recorder->reserved_visit = reserved_visit;
-    return BASE_OK;
-}
 
 // Leaves the wanted attributes in recorder->attrs.
 static void filter_attrs(struct dev_recorder *recorder, const struct dev_capture_set *set,
@@ -444,12 +456,12 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
 enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t now_us)
 {
     BASE_TRY(reserve(recorder, now_us, 1));
-    return state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit);
+    return state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit, false);
 }
 
 enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us)
 {
-    return state_put(recorder, now_us, recorder->next_seq, recorder->visits.next);
+    return state_put(recorder, now_us, recorder->next_seq, recorder->visits.next, true);
 }
 
 void dev_recorder_stats(const struct dev_recorder *recorder, struct dev_recorder_stats *out)

@@ -13,7 +13,9 @@
 // used twice, also after a kill: seqs and visit numbers are reserved in blocks, and the reservation
 // goes through collect before anything that carries the numbers, so what is stored never has a
 // number above what is reserved in the store. At boot the numbers between the last that were stored
-// and the end of the reservation are declared a gap.
+// and the end of the reservation are declared a gap. A reservation is put for immediate commit: run
+// dev_collect_step after boot and after each drain. What is recorded before the first of these
+// commits of an install, and killed, leaves no trace at all.
 //
 // Errors of dev_record are the caller's business alone: an app may ignore them.
 #ifndef DEV_PIPELINE_RECORDER_H

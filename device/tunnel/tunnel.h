@@ -47,6 +47,7 @@
 #define DEV_TUNNEL_BACKOFF_CAP_MS   (5 * 60 * 1000) // reset by a durable acknowledgement alone
 #define DEV_TUNNEL_AGING_MS         60000
 #define DEV_TUNNEL_SILENCE_MS       30000 // nothing heard while something is due: the stream is given up
+#define DEV_TUNNEL_UNMOVED_MS       60000 // or nothing acknowledged of what is under way
 #define DEV_TUNNEL_QUARANTINE_MAX   16 // refused records kept for `walle-device tunnel quarantine`
 #define DEV_TUNNEL_QUARANTINE_BYTES (4 * 1024)  // of a record in quarantine; the rest is cut off
 #define DEV_TUNNEL_BATCH_MAX        (32 * 1024) // default of batch_bytes_max

@@ -136,8 +136,18 @@ static uint32_t part_of(uint32_t sent_bytes)
     return sent_bytes < WIRE_TUNNEL_PART_MAX ? sent_bytes : WIRE_TUNNEL_PART_MAX;
 }
 
-enum base_status wire_tunnel_batch_encode(const struct wire_tunnel_batch *value, uint8_t *out,
-                                          size_t capacity, size_t *out_size)
+// The head of a frame whose payload ends with `bytes` that are not written here.
+static enum base_status end_head(struct base_writer *writer, uint32_t bytes, size_t *out_size)
+{
+    BASE_TRY(writer->status);
+    size_t size = base_writer_size(writer);
+    wire_tunnel_patch(writer, size - WIRE_TUNNEL_HEAD + bytes);
+    *out_size = size;
+    return BASE_OK;
+}
+
+enum base_status wire_tunnel_batch_head_encode(const struct wire_tunnel_batch *value, uint8_t *out,
+                                               size_t capacity, size_t *out_size)
 {
     if (!batch_ok(value) || value->part_bytes != part_of(value->sent_bytes)) {
         return BASE_ERR_INVALID;
@@ -159,8 +169,27 @@ enum base_status wire_tunnel_batch_encode(const struct wire_tunnel_batch *value,
     if (value->codec == WIRE_TUNNEL_ZSTD_DICT) {
         base_writer_u32(&writer, value->dict);
     }
-    base_writer_bytes(&writer, value->bytes, value->part_bytes);
-    return wire_tunnel_end(&writer, out_size);
+    return end_head(&writer, value->part_bytes, out_size);
+}
+
+// The head is there; the payload's bytes behind it make the frame.
+static enum base_status append(uint8_t *out, size_t capacity, size_t head, const uint8_t *bytes,
+                               uint32_t size, size_t *out_size)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out + head, capacity - head);
+    base_writer_bytes(&writer, bytes, size);
+    BASE_TRY(writer.status);
+    *out_size = head + size;
+    return BASE_OK;
+}
+
+enum base_status wire_tunnel_batch_encode(const struct wire_tunnel_batch *value, uint8_t *out,
+                                          size_t capacity, size_t *out_size)
+{
+    size_t head = 0;
+    BASE_TRY(wire_tunnel_batch_head_encode(value, out, capacity, &head));
+    return append(out, capacity, head, value->bytes, value->part_bytes, out_size);
 }
 
 enum base_status wire_tunnel_batch_parse(const uint8_t *payload, size_t size,
@@ -203,8 +232,8 @@ static bool chunk_ok(const struct wire_tunnel_chunk *chunk)
            chunk->offset <= WIRE_TUNNEL_RAW_MAX - chunk->size;
 }
 
-enum base_status wire_tunnel_chunk_encode(const struct wire_tunnel_chunk *value, uint8_t *out,
-                                          size_t capacity, size_t *out_size)
+enum base_status wire_tunnel_chunk_head_encode(const struct wire_tunnel_chunk *value, uint8_t *out,
+                                               size_t capacity, size_t *out_size)
 {
     if (!chunk_ok(value)) {
         return BASE_ERR_INVALID;
@@ -214,8 +243,15 @@ enum base_status wire_tunnel_chunk_encode(const struct wire_tunnel_chunk *value,
     base_writer_u8(&writer, value->class_id);
     base_writer_varint(&writer, value->number);
     base_writer_varint(&writer, value->offset);
-    base_writer_bytes(&writer, value->bytes, value->size);
-    return wire_tunnel_end(&writer, out_size);
+    return end_head(&writer, value->size, out_size);
+}
+
+enum base_status wire_tunnel_chunk_encode(const struct wire_tunnel_chunk *value, uint8_t *out,
+                                          size_t capacity, size_t *out_size)
+{
+    size_t head = 0;
+    BASE_TRY(wire_tunnel_chunk_head_encode(value, out, capacity, &head));
+    return append(out, capacity, head, value->bytes, value->size, out_size);
 }
 
 enum base_status wire_tunnel_chunk_parse(const uint8_t *payload, size_t size,

@@ -41,6 +41,13 @@ void wire_tunnel_begin(struct base_writer *writer, enum wire_tunnel_type type, u
     base_writer_u32(writer, type); // the size follows when it is known
 }
 
+void wire_tunnel_patch(struct base_writer *writer, size_t payload)
+{
+    for (size_t i = 0; i < 3; i++) {
+        writer->start[1 + i] = (uint8_t)(payload >> (8 * i));
+    }
+}
+
 enum base_status wire_tunnel_end(struct base_writer *writer, size_t *out_size)
 {
     BASE_TRY(writer->status);
@@ -49,9 +56,7 @@ enum base_status wire_tunnel_end(struct base_writer *writer, size_t *out_size)
     if (payload > WIRE_TUNNEL_FRAME_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    for (size_t i = 0; i < 3; i++) {
-        writer->start[1 + i] = (uint8_t)(payload >> (8 * i));
-    }
+    wire_tunnel_patch(writer, payload);
     *out_size = size;
     return BASE_OK;
 }

@@ -250,6 +250,14 @@ WIRE_TUNNEL_CODEC(reject, wire_tunnel_reject);
 WIRE_TUNNEL_CODEC(needfull, wire_tunnel_needfull);
 WIRE_TUNNEL_CODEC(fork, wire_tunnel_fork);
 WIRE_TUNNEL_CODEC(drain, wire_tunnel_drain);
+// The same without `bytes`, for a sender that puts this in front of where they are already.
+#define WIRE_TUNNEL_BYTES_HEAD_MAX 64 // of what these two write
+BASE_NODISCARD enum base_status wire_tunnel_batch_head_encode(const struct wire_tunnel_batch *value,
+                                                              uint8_t *out, size_t capacity,
+                                                              size_t *out_size);
+BASE_NODISCARD enum base_status wire_tunnel_chunk_head_encode(const struct wire_tunnel_chunk *value,
+                                                              uint8_t *out, size_t capacity,
+                                                              size_t *out_size);
 // PING and PONG carry u64 of the sender's choice.
 BASE_NODISCARD enum base_status wire_tunnel_ping_encode(enum wire_tunnel_type type, uint64_t value,
                                                         uint8_t *out, size_t capacity,

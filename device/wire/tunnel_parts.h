@@ -7,6 +7,7 @@
 // A frame from its head on; _end puts the size into the head. TOO_LARGE, or what failed the writer.
 void wire_tunnel_begin(struct base_writer *writer, enum wire_tunnel_type type, uint8_t *out,
                        size_t capacity);
+void wire_tunnel_patch(struct base_writer *writer, size_t payload); // the size alone
 BASE_NODISCARD enum base_status wire_tunnel_end(struct base_writer *writer, size_t *out_size);
 
 // Values over their limit fail the cursor with INVALID.

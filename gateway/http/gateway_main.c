@@ -9,6 +9,7 @@
 #include "http/http_config.h"
 #include "http/online_keys.h"
 #include "http/server.h"
+#include "http/tunnel_metrics.h"
 #include "svc/core.h"
 #include "tunnel/ingest.h"
 
@@ -237,9 +238,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
     return BASE_OK;
 }
 
-static enum base_status open_ingest(const char *dir, const struct gw_http_config *config,
-                                    const struct base_log *log, struct gw_ingest **out_ingest,
-                                    struct base_error *error)
+static enum base_status open_ingest(struct gw_core *core, const char *dir,
+                                    const struct gw_http_config *config, const struct base_log *log,
+                                    struct gw_ingest **out_ingest, struct base_error *error)
 {
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/tunnel", dir);
@@ -254,7 +255,9 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .clock = *base_clock_real(),
         .log = log,
     };
-    return gw_ingest_new(&ingest_options, out_ingest, error);
+    BASE_TRY(gw_ingest_new(&ingest_options, out_ingest, error));
+    gw_core_on_metrics(core, gw_tunnel_metrics, *out_ingest);
+    return BASE_OK;
 }
 
 // ---- Running
@@ -384,7 +387,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
         open_core(arguments->dir, config, &tokens, gw_online_keys_port(keys), log, &core, &error) !=
             BASE_OK ||
-        open_ingest(arguments->dir, config, log, &ingest, &error) != BASE_OK) {
+        open_ingest(core, arguments->dir, config, log, &ingest, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {

@@ -134,6 +134,8 @@ struct gw_core {
     char *ddi_token;
     size_t ddi_token_bytes;
     gw_api_fn api;
+    gw_metrics_fn metrics; // NULL: no figures of others
+    void *metrics_ctx;
     gw_ddi_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;
 

@@ -48,6 +48,18 @@ static void value(struct text *text, const char *name, const char *type, const c
         name, (unsigned long long)number);
 }
 
+static void add_other(void *text, const char *name, const char *type, const char *help,
+                      uint64_t number)
+{
+    value(text, name, type, help, number);
+}
+
+void gw_core_on_metrics(struct gw_core *core, gw_metrics_fn metrics, void *ctx)
+{
+    core->metrics = metrics;
+    core->metrics_ctx = ctx;
+}
+
 // Sums one counter, named by its offset, over all workers.
 static uint64_t sum(const struct gw_core *core, size_t offset)
 {
@@ -238,6 +250,9 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
         add_access(&text, worker->core);
+        if (worker->core->metrics != NULL) {
+            worker->core->metrics(worker->core->metrics_ctx, &text, add_other);
+        }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }
     gw_exchange_finish(exchange);

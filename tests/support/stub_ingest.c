@@ -32,6 +32,12 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
+{
+    (void)ingest;
+    *out = (struct gw_ingest_stats){0};
+}
+
 void gw_ingest_free(struct gw_ingest *ingest)
 {
     free(ingest);
@@ -58,7 +64,9 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
                                  const struct gw_session_port *port, struct gw_session **out)
 {
     struct gw_session *session = calloc(1, sizeof(*session));
-    base_check(session != NULL);
+    if (session == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     session->port = *port;
     stub_ingest_counts.device = device;
     stub_ingest_counts.tenant = tenant;
