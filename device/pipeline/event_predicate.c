@@ -241,12 +241,13 @@ static void skip(struct run *run, bool strong)
 static void step(struct run *run)
 {
     enum predicate_op op = (enum predicate_op)(run->program[run->at] & ~PREDICATE_OTHER);
-    struct dev_value *top = &run->stack[run->depth - 1];
     if (op <= PREDICATE_HAS_ATTR) {
         base_check(run->depth < PREDICATE_STACK_MAX);
         run->stack[run->depth++] = op <= PREDICATE_FALSE ? constant_read(run) : name_read(run);
         return;
     }
+    base_check(run->depth >= 1);
+    struct dev_value *top = &run->stack[run->depth - 1];
     switch (op) {
     case PREDICATE_NEGATE:
         *top = negated(*top);

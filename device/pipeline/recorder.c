@@ -3,9 +3,9 @@
 // dev_record alone is called on any thread; it does nothing here but pass on to the ring. The
 // numbers' record in DEV_SPACE_STATE under "recorder":
 //
-//   u8 version (1), u64 secret, u32 boot, u64 boot_id, u64 mono_us, u64 next_seq, u64 reserved_seq,
-//   u32 next_visit, u32 reserved_visit, varint open visits,
-//   each { u32 number, u32 instance, u64 page_hash, u64 enter_seq }, u64 hash of all that
+//   u8 version (1), u64 secret, u32 boot, u64 boot_id, u64 mono_us, u64 stored_to, u64
+//   reserved_seq, u32 next_visit, u32 reserved_visit, varint open visits, each { u32 number, u32
+//   instance, u64 page_hash, u64 enter_seq }, u64 hash of all that
 //
 // Blocks of events lie in DEV_SPACE_EVENTS under u64 big-endian first seq and last seq
 // (sequence.c): when the record cannot be read, the greatest key says where numbers go on.
@@ -38,6 +38,7 @@ struct dev_recorder {
     bool booted;
     bool capturing; // only what `capture` wants; otherwise everything
     uint64_t next_seq;
+    uint64_t stored_to; // at the last checkpoint
     uint64_t reserved_seq;
     uint32_t reserved_visit;
     struct dev_visits visits;
@@ -115,7 +116,7 @@ static size_t state_encode(const struct dev_recorder *recorder, uint64_t reserve
     base_writer_u32(&writer, recorder->boot);
     base_writer_u64(&writer, recorder->boot_id);
     base_writer_u64(&writer, recorder->mono_us);
-    base_writer_u64(&writer, recorder->next_seq);
+    base_writer_u64(&writer, recorder->stored_to);
     base_writer_u64(&writer, reserved_seq);
     base_writer_u32(&writer, recorder->visits.next);
     base_writer_u32(&writer, reserved_visit);
@@ -316,6 +317,7 @@ enum base_status dev_recorder_boot(struct dev_recorder *recorder, uint64_t now_u
     recorder->mono_us = mono_us;
     end_past(recorder, sink);
     recorder->booted = true;
+    recorder->stored_to = recorder->next_seq;
     BASE_TRY(reserve(recorder, now_us, 1));
     dev_ring_gate(&recorder->ring, recorder->capturing ? &recorder->capture.gate : NULL,
                   recorder->secret);
@@ -421,7 +423,8 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
     struct dev_ring_record record;
     uint32_t count = 0;
     base_assert(recorder->booted);
-    while (max == 0 || count < max) {
+    max = max > 0 ? max : DEV_RECORDER_DRAIN_MAX;
+    while (count < max) {
         bool there = dev_ring_peek(&recorder->ring, &record);
         if (!there && dev_ring_sleep(&recorder->ring)) {
             break;
@@ -437,7 +440,7 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
         dev_ring_pop(&recorder->ring, &record);
         count++;
     }
-    if (max != 0 && count == max) {
+    if (count == max) {
         return count;
     }
     uint64_t lost;
@@ -453,14 +456,26 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
 
 // ---- Saving
 
-enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t now_us)
+enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t now_us,
+                                         uint64_t stored_to)
 {
+    uint64_t before = recorder->stored_to;
     BASE_TRY(reserve(recorder, now_us, 1));
-    return state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit, false);
+    recorder->stored_to = stored_to < recorder->next_seq ? stored_to : recorder->next_seq;
+    enum base_status status =
+        state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit, false);
+    recorder->stored_to = status == BASE_OK ? recorder->stored_to : before;
+    return status;
+}
+
+void dev_recorder_uncheckpoint(struct dev_recorder *recorder, uint64_t from)
+{
+    recorder->stored_to = from < recorder->stored_to ? from : recorder->stored_to;
 }
 
 enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us)
 {
+    recorder->stored_to = recorder->next_seq;
     return state_put(recorder, now_us, recorder->next_seq, recorder->visits.next, true);
 }
 

@@ -268,6 +268,9 @@ void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
                   event->item.size + event->attrs_bytes;
     uint32_t whole = (uint32_t)((size + 7) & ~(size_t)7);
     base_assert(event->attrs_bytes <= DEV_EVENT_ATTRS_BYTES);
+    if (sequence_is_full(sequence)) {                           // many came between two steps
+        (void)sequence_put_block(sequence, now_us, event->seq); // else it waits on
+    }
     uint64_t place = make_place(sequence, whole);
     fill(record_at(sequence, place), whole, sequence->latest, event);
     record_at(sequence, place)->arrived_us = now_us;

@@ -58,14 +58,14 @@ BASE_NODISCARD enum base_status dev_sequence_init(void *memory, size_t memory_by
 // After dev_collect_boot and before dev_recorder_boot. The port's errors.
 BASE_NODISCARD enum base_status dev_sequence_boot(struct dev_sequence *sequence, uint64_t now_us);
 
-// What the recorder's sink hands on.
+// What the recorder's sink hands on. _on_event puts a block itself when one is full.
 void dev_sequence_on_event(struct dev_sequence *sequence, uint64_t now_us,
                            const struct dev_event *event);
 void dev_sequence_on_gap(struct dev_sequence *sequence, const struct dev_gap *gap);
 void dev_sequence_on_visit_end(struct dev_sequence *sequence);
 
-// Puts blocks that are due; returns when to call again, UINT64_MAX: not before the next event. The
-// caller runs dev_collect_step after it.
+// Puts blocks that are due; not from within the sink. Returns when to call again, UINT64_MAX: not
+// before the next event. The caller runs dev_collect_step after it.
 uint64_t dev_sequence_step(struct dev_sequence *sequence, uint64_t now_us);
 // Background, shutdown: puts all that waits. Errors of dev_collect_put; the events stay.
 BASE_NODISCARD enum base_status dev_sequence_flush(struct dev_sequence *sequence, uint64_t now_us);

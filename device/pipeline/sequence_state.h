@@ -69,4 +69,10 @@ void sequence_view(const struct sequence_record *record, struct dev_event *out);
 const struct sequence_visit *sequence_visit_find(const struct dev_sequence *sequence,
                                                  uint32_t visit);
 
+// ---- sequence_store.c
+bool sequence_is_full(const struct dev_sequence *sequence); // what waits fills a block
+// Puts one block of what waits. `stored_to`: what is stored when that is all that waits.
+enum base_status sequence_put_block(struct dev_sequence *sequence, uint64_t now_us,
+                                    uint64_t stored_to);
+
 #endif

@@ -203,7 +203,7 @@ static uint32_t gather(const struct dev_sequence *sequence,
 }
 
 static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us, uint64_t first,
-                                  uint64_t last, size_t size)
+                                  uint64_t last, size_t size, uint64_t stored_to)
 {
     struct dev_collect *collect = sequence->options.collect;
     uint8_t key[KEY_BYTES];
@@ -216,23 +216,29 @@ static enum base_status put_group(struct dev_sequence *sequence, uint64_t now_us
     dev_collect_begin(collect);
     enum base_status status = dev_collect_put(collect, now_us, DEV_SPACE_EVENTS, key, sizeof(key),
                                               sequence->out, size, true);
-    if (status == BASE_OK && sequence->options.recorder != NULL) {
-        status = dev_recorder_checkpoint(sequence->options.recorder, now_us);
-    }
     if (status == BASE_OK && sequence->gaps_dirty) {
         status = gaps_put(sequence, now_us);
+    }
+    if (status == BASE_OK && sequence->options.recorder != NULL) {
+        status = dev_recorder_checkpoint(sequence->options.recorder, now_us, stored_to);
     }
     if (status != BASE_OK) {
         dev_collect_abandon(collect);
         return status;
     }
-    BASE_TRY(dev_collect_end(collect, now_us));
+    status = dev_collect_end(collect, now_us);
+    if (status != BASE_OK) {
+        if (sequence->options.recorder != NULL) {
+            dev_recorder_uncheckpoint(sequence->options.recorder, first);
+        }
+        return status;
+    }
     sequence->gaps_dirty = false;
     return BASE_OK;
 }
 
-// Puts one block of what waits.
-static enum base_status put_block(struct dev_sequence *sequence, uint64_t now_us)
+enum base_status sequence_put_block(struct dev_sequence *sequence, uint64_t now_us,
+                                    uint64_t stored_to)
 {
     struct wire_event events[DEV_SEQUENCE_BLOCK_EVENTS];
     uint32_t max = DEV_SEQUENCE_BLOCK_EVENTS;
@@ -250,7 +256,9 @@ static enum base_status put_block(struct dev_sequence *sequence, uint64_t now_us
         max = count / 2;
     }
     BASE_TRY(status);
-    status = put_group(sequence, now_us, events[0].seq, events[count - 1].seq, size);
+    uint64_t last = events[count - 1].seq;
+    stored_to = count == sequence->waiting ? stored_to : last + 1;
+    status = put_group(sequence, now_us, events[0].seq, last, size, stored_to);
     if (status != BASE_OK) {
         sequence->stats.refused++;
         return status;
@@ -264,7 +272,7 @@ static enum base_status put_block(struct dev_sequence *sequence, uint64_t now_us
     return BASE_OK;
 }
 
-static bool is_full(const struct dev_sequence *sequence)
+bool sequence_is_full(const struct dev_sequence *sequence)
 {
     return sequence->waiting >= DEV_SEQUENCE_BLOCK_EVENTS ||
            sequence->waiting_bytes >= DEV_SEQUENCE_BLOCK_BYTES;
@@ -273,7 +281,7 @@ static bool is_full(const struct dev_sequence *sequence)
 enum base_status dev_sequence_flush(struct dev_sequence *sequence, uint64_t now_us)
 {
     while (sequence->waiting > 0) {
-        BASE_TRY(put_block(sequence, now_us));
+        BASE_TRY(sequence_put_block(sequence, now_us, UINT64_MAX));
     }
     sequence->due = false;
     return BASE_OK;
@@ -296,8 +304,8 @@ uint64_t dev_sequence_step(struct dev_sequence *sequence, uint64_t now_us)
     if (sequence->due || now_us >= age_due_us(sequence)) {
         status = dev_sequence_flush(sequence, now_us);
     }
-    while (status == BASE_OK && is_full(sequence)) {
-        status = put_block(sequence, now_us);
+    while (status == BASE_OK && sequence_is_full(sequence)) {
+        status = sequence_put_block(sequence, now_us, UINT64_MAX);
     }
     if (status != BASE_OK) { // collect is full and backs off
         return base_sat_add_u64(now_us, (uint64_t)DEV_COLLECT_RETRY_FIRST_MS * MS);

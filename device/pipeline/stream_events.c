@@ -183,7 +183,7 @@ _Static_assert(DEV_STREAM_OWN == DEV_JOIN_LEFT && DEV_STREAM_OTHER == DEV_JOIN_R
 static bool event_take(struct dev_stream *stream, const struct dev_event *event,
                        struct stream_element *element)
 {
-    if (stream->seen && (int64_t)(event->seq - stream->last_seq) <= 0) {
+    if (stream->seen && !dev_seq_before(stream->last_seq, event->seq)) {
         stream->stats.duplicates++;
         return false;
     }

@@ -122,6 +122,8 @@ static size_t lay_out(struct trig_build *build, uint8_t *block)
     build->masks = piece(block, &used, build->table, sizeof *build->masks);
     build->accepts = piece(block, &used, room->accepts, sizeof *build->accepts);
     build->nots = piece(block, &used, room->watches, sizeof *build->nots);
+    build->edges = piece(block, &used, room->nodes, sizeof *build->edges);
+    build->keys = piece(block, &used, room->literals, sizeof *build->keys);
     build->tests = piece(block, &used, room->tests, sizeof *build->tests);
     build->node_table = piece(block, &used, build->table, sizeof *build->node_table);
     build->literal_table = piece(block, &used, build->table, sizeof *build->literal_table);
@@ -407,7 +409,7 @@ static void add_source(struct trig_build *build, uint64_t key, const struct dev_
 static enum base_status check_keys(struct trig_build *build, struct dev_trigger_fault *fault)
 {
     uint32_t mask = build->table - 1;
-    uint32_t *table = build->symbol_table; // free until the first literal
+    uint32_t *table = build->literal_table; // all literals are in
     for (uint32_t i = 0; i < build->counts.sources; i++) {
         uint64_t key = build->sources[i].key;
         uint32_t at = (uint32_t)base_mix64(key) & mask;
@@ -438,7 +440,7 @@ enum base_status trig_build_all(struct trig_build *build, const struct dev_trigg
         build->counts.has_page = build->counts.has_page || pattern.page;
         add_source(build, sources[i].key, &pattern);
     }
-    memset(build->symbol_table, 0, build->table * sizeof *build->symbol_table);
+    memset(build->literal_table, 0, build->table * sizeof *build->literal_table);
     return check_keys(build, fault);
 }
 
@@ -494,6 +496,10 @@ enum base_status dev_trigger_certify(const struct dev_trigger_source *sources, u
     if (build->certificate.work > build->options.work_max) {
         return refuse(build, sources, count, fault);
     }
+    trig_plan_places(build);
+    build->certificate.slots = build->counts.slots;
+    build->certificate.set_bytes = trig_set_bytes(&build->counts);
+    build->certificate.state_bytes = trig_state_bytes(&build->counts, &build->certificate);
     build->ready = 1;
     *out = build->certificate;
     return BASE_OK;

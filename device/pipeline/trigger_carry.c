@@ -19,16 +19,21 @@ static uint32_t map_literal(const struct dev_trigger_set *from, const struct dev
                             uint32_t literal)
 {
     const struct trig_literal *old = &from->literals[literal];
-    const struct trig_symbol *symbol = trig_find_symbol(to, old->symbol);
-    for (uint32_t i = 0; symbol != NULL && i < symbol->count; i++) {
-        const struct trig_literal *at = &to->literals[symbol->first + i];
-        uint32_t tests = at[1].tests - at->tests;
-        bool same = at->flags == old->flags && tests == old[1].tests - old->tests;
+    struct trig_symbol key = from->symbols[old->symbol];
+    uint32_t symbol = trig_find_symbol(to, (uint64_t)key.high << 32 | key.low);
+    if (symbol == TRIG_NONE) {
+        return TRIG_NONE;
+    }
+    for (uint32_t i = to->symbols[symbol].first; to->literals[i].symbol == symbol; i++) {
+        const struct trig_literal *at = &to->literals[i];
+        uint32_t tests = trig_tests(at[1]) - trig_tests(*at);
+        bool same = trig_literal_flags(*at) == trig_literal_flags(*old) &&
+                    tests == trig_tests(old[1]) - trig_tests(*old);
         for (uint32_t t = 0; same && t < tests; t++) {
-            same = same_test(from, old->tests + t, to, at->tests + t);
+            same = same_test(from, trig_tests(*old) + t, to, trig_tests(*at) + t);
         }
         if (same) {
-            return symbol->first + i;
+            return i;
         }
     }
     return TRIG_NONE;
@@ -54,23 +59,20 @@ static uint32_t map_root(const struct dev_trigger_set *from, const struct dev_tr
 static uint32_t child_in(const struct dev_trigger_set *to, uint32_t parent, uint32_t label)
 {
     uint32_t literal = label & TRIG_LITERAL_MASK;
-    const uint32_t *list = to->root_anys;
-    uint32_t first = 0;
-    uint32_t end = to->counts.root_anys;
-    if (trig_edge(label) == TRIG_EDGE_NOT) {
-        list = to->watches;
-        first = to->literals[literal].watches;
-        end = to->literals[literal + 1].watches;
-    } else if (trig_edge(to->nodes[parent].label) != TRIG_EDGE_ROOT) {
+    uint32_t edge = trig_edge(label);
+    bool at_root = trig_edge(to->nodes[parent].label) == TRIG_EDGE_ROOT;
+    if (edge != TRIG_EDGE_NOT && !at_root) {
         return trig_child(to, parent, label);
-    } else if (trig_edge(label) == TRIG_EDGE_ADJACENT) {
-        list = to->roots;
-        first = to->literals[literal].roots;
-        end = to->literals[literal + 1].roots;
     }
+    bool any = edge == TRIG_EDGE_ANY;
+    const uint32_t *list = any ? to->root_anys : to->lists;
+    uint32_t first = any ? 0 : to->literals[literal].first;
+    uint32_t end = any ? to->counts.root_anys : to->literals[literal + 1].first;
+    uint32_t kind = edge == TRIG_EDGE_NOT ? TRIG_LIST_WATCH : TRIG_LIST_ROOT;
     for (uint32_t i = first; i < end; i++) {
-        if (trig_parent(to->nodes[list[i]]) == parent) {
-            return list[i];
+        uint32_t node = trig_entry_node(list[i]);
+        if (trig_entry_kind(list[i]) == kind && trig_parent(to->nodes[node]) == parent) {
+            return node;
         }
     }
     return TRIG_NONE;

@@ -96,7 +96,6 @@ static void sum_masks(struct trig_build *build, uint64_t totals[SUM_COUNT])
 static void count_lists(struct trig_build *build)
 {
     struct trig_counts *counts = &build->counts;
-    uint32_t hashed = 0;
     for (uint32_t i = 0; i < counts->literals; i++) {
         struct build_literal *literal = &build->literals[i];
         literal->roots = literal->gaps = literal->keyed_gaps = literal->watches = 0;
@@ -119,16 +118,15 @@ static void count_lists(struct trig_build *build)
             counts->root_anys++;
         } else if (at_root) {
             literal->roots++;
-            counts->roots++;
         } else if (edge == TRIG_EDGE_GAPPED) {
-            bool keyed_parent = (parent->flags & TRIG_KEYED) != 0;
-            *(keyed_parent ? &literal->keyed_gaps : &literal->gaps) += 1;
-            *(keyed_parent ? &counts->keyed_gaps : &counts->gaps) += 1;
+            *((parent->flags & TRIG_KEYED) != 0 ? &literal->keyed_gaps : &literal->gaps) += 1;
         }
-        hashed += !at_root && edge != TRIG_EDGE_NOT;
     }
-    counts->slots = hashed + hashed / 3 + 1;
-    counts->symbol_places = counts->symbols + counts->symbols / 2 + 1;
+    counts->lists = 0;
+    for (uint32_t i = 0; i < counts->literals; i++) {
+        const struct build_literal *literal = &build->literals[i];
+        counts->lists += literal->roots + literal->gaps + literal->keyed_gaps + literal->watches;
+    }
 }
 
 // What the literals that one event can match cost: of each shape, one symbol.
@@ -198,7 +196,6 @@ void trig_certify_build(struct trig_build *build)
 {
     struct trig_counts *counts = &build->counts;
     counts->accept_nodes = counts->sticky = counts->keyed_sticky = counts->root_anys = 0;
-    counts->roots = counts->gaps = counts->keyed_gaps = 0;
     hash_paths(build);
     count_lists(build);
     uint64_t totals[SUM_COUNT];
@@ -223,13 +220,10 @@ void trig_certify_build(struct trig_build *build)
         .sources = counts->sources,
         .nodes = counts->nodes,
         .literals = counts->literals,
-        .slots = counts->slots,
         .live_max = to_u32(totals[SUM_LIVE] + keyed_live),
         .reached_max = to_u32(totals[SUM_REACHED]),
         .fired_max = to_u32(totals[SUM_ACCEPTS]),
         .matched_max = matched,
         .work = work,
     };
-    build->certificate.set_bytes = trig_set_bytes(counts);
-    build->certificate.state_bytes = trig_state_bytes(counts, &build->certificate);
 }

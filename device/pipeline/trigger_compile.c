@@ -30,10 +30,7 @@ static size_t lay_out(struct dev_trigger_set *set, const struct trig_counts *cou
     set->accept_bits = piece(block, &used, words_of(counts->nodes), sizeof *set->accept_bits);
     set->nodes = piece(block, &used, counts->nodes, sizeof *set->nodes);
     set->slots = piece(block, &used, counts->slots, sizeof *set->slots);
-    set->roots = piece(block, &used, counts->roots, sizeof *set->roots);
-    set->gaps = piece(block, &used, counts->gaps, sizeof *set->gaps);
-    set->keyed_gaps = piece(block, &used, counts->keyed_gaps, sizeof *set->keyed_gaps);
-    set->watches = piece(block, &used, counts->watches, sizeof *set->watches);
+    set->lists = piece(block, &used, counts->lists, sizeof *set->lists);
     set->root_anys = piece(block, &used, counts->root_anys, sizeof *set->root_anys);
     set->nots = piece(block, &used, counts->watches, sizeof *set->nots);
     set->accept_ranks = piece(block, &used, words_of(counts->nodes), sizeof *set->accept_ranks);
@@ -50,61 +47,122 @@ size_t trig_set_bytes(const struct trig_counts *counts)
     return lay_out(&set, counts, NULL);
 }
 
-// Literals of one symbol get neighbouring numbers; build->literals[i].to is the number in the set.
-static void number_literals(struct trig_build *build, struct dev_trigger_set *set)
+// ---- Before the set has its block: numbers and places, which say how large it is
+
+static struct build_symbol *symbol_of_key(struct trig_build *build, uint64_t key)
 {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < build->counts.symbols; i++) {
-        struct build_symbol *symbol = &build->symbols[i];
-        symbol->first = next;
-        symbol->placed = 0;
-        next += symbol->literals;
-        uint32_t at = trig_place(symbol->key, set->counts.symbol_places);
-        while (set->symbols[at].count != 0) {
-            at = at + 1 == set->counts.symbol_places ? 0 : at + 1;
-        }
-        set->symbols[at] = (struct trig_symbol){
-            .key = symbol->key, .first = symbol->first, .count = symbol->literals};
+    uint32_t mask = build->table - 1;
+    uint32_t at = (uint32_t)key & mask;
+    while (build->symbols[build->symbol_table[at] - 1].key != key) {
+        at = (at + 1) & mask;
     }
-    for (uint32_t i = 0; i < build->counts.literals; i++) {
+    return &build->symbols[build->symbol_table[at] - 1];
+}
+
+// The place of each in a table where hashes stay in order: its own, or behind the one before.
+static uint32_t next_place(uint64_t hash, uint32_t span, uint32_t free_from)
+{
+    uint32_t place = trig_place((uint32_t)(hash >> 32), span);
+    return place > free_from ? place : free_from;
+}
+
+static bool is_hashed(const struct trig_build *build, const struct build_node *node)
+{
+    uint32_t edge = trig_edge(node->label);
+    return edge != TRIG_EDGE_ROOT && edge != TRIG_EDGE_NOT &&
+           trig_edge(build->nodes[node->parent].label) != TRIG_EDGE_ROOT;
+}
+
+static uint32_t numbered_label(const struct trig_build *build, const struct build_node *node)
+{
+    uint32_t literal = node->label & TRIG_LITERAL_MASK;
+    uint32_t edge = trig_edge(node->label);
+    bool has_literal =
+        edge == TRIG_EDGE_ADJACENT || edge == TRIG_EDGE_GAPPED || edge == TRIG_EDGE_NOT;
+    return trig_label(edge, has_literal ? build->literals[literal].to : literal);
+}
+
+void trig_plan_places(struct trig_build *build)
+{
+    struct trig_counts *counts = &build->counts;
+    for (uint32_t i = 0; i < counts->symbols; i++) {
+        build->keys[i] = build->symbols[i].key;
+    }
+    trig_sort(build->keys, counts->symbols);
+    counts->symbol_span = counts->symbols + counts->symbols / 4 + 1;
+    uint32_t place = 0;
+    uint32_t literal = 0;
+    for (uint32_t i = 0; i < counts->symbols; i++) {
+        struct build_symbol *symbol = symbol_of_key(build, build->keys[i]);
+        symbol->place = next_place(symbol->key, counts->symbol_span, place);
+        symbol->first = literal;
+        symbol->placed = 0;
+        place = symbol->place + 1;
+        literal += symbol->literals;
+    }
+    counts->symbol_places = (place > counts->symbol_span ? place : counts->symbol_span) + 1;
+    for (uint32_t i = 0; i < counts->literals; i++) { // those of one symbol are neighbours
         struct build_symbol *symbol = &build->symbols[build->literals[i].symbol_index];
         build->literals[i].to = symbol->first + symbol->placed++;
     }
+    uint32_t hashed = 0;
+    for (uint32_t i = 0; i < counts->nodes; i++) {
+        const struct build_node *node = &build->nodes[i];
+        if (is_hashed(build, node)) {
+            uint64_t hash = trig_edge_hash(node->parent, numbered_label(build, node));
+            build->edges[hashed++] = (hash >> 32 << 32) | i;
+        }
+    }
+    trig_sort(build->edges, hashed);
+    counts->hashed = hashed;
+    counts->slot_span = hashed + hashed / 4 + 1;
+    place = 0;
+    for (uint32_t i = 0; i < hashed; i++) {
+        place = next_place(build->edges[i], counts->slot_span, place) + 1;
+    }
+    counts->slots = (place > counts->slot_span ? place : counts->slot_span) + 1;
 }
 
-// Tests and lists of literals, in the set's order. Lists are filled later; here are their places.
+// ---- Filling the block
+
+static void place_symbols(const struct trig_build *build, struct dev_trigger_set *set)
+{
+    for (uint32_t i = 0; i < set->counts.symbol_places; i++) {
+        set->symbols[i].first = TRIG_NONE;
+    }
+    for (uint32_t i = 0; i < build->counts.symbols; i++) {
+        const struct build_symbol *symbol = &build->symbols[i];
+        set->symbols[symbol->place] = (struct trig_symbol){.high = (uint32_t)(symbol->key >> 32),
+                                                           .low = (uint32_t)symbol->key,
+                                                           .first = symbol->first};
+    }
+}
+
+// Tests of literals and the places of their lists, in the set's order.
 static void place_literals(const struct trig_build *build, struct dev_trigger_set *set)
 {
     uint32_t count = build->counts.literals;
     for (uint32_t i = 0; i < count; i++) { // sizes first
         const struct build_literal *from = &build->literals[i];
-        set->literals[from->to] = (struct trig_literal){.symbol = from->symbol,
-                                                        .roots = from->roots,
-                                                        .gaps = from->gaps,
-                                                        .keyed_gaps = from->keyed_gaps,
-                                                        .watches = from->watches,
-                                                        .tests = from->test_count,
-                                                        .flags = from->flags};
+        set->literals[from->to] = (struct trig_literal){
+            .symbol = build->symbols[from->symbol_index].place,
+            .first = from->roots + from->watches + from->gaps + from->keyed_gaps,
+            .tests_flags = from->test_count | (uint32_t)from->flags << 30};
     }
-    set->literals[count] = (struct trig_literal){0};
-    struct trig_literal at = {0};
+    set->literals[count] = (struct trig_literal){.symbol = TRIG_NONE};
+    uint32_t first = 0;
+    uint32_t tests = 0;
     for (uint32_t i = 0; i <= count; i++) { // then sums
         struct trig_literal size = set->literals[i];
-        set->literals[i].roots = at.roots;
-        set->literals[i].gaps = at.gaps;
-        set->literals[i].keyed_gaps = at.keyed_gaps;
-        set->literals[i].watches = at.watches;
-        set->literals[i].tests = at.tests;
-        at.roots += size.roots;
-        at.gaps += size.gaps;
-        at.keyed_gaps += size.keyed_gaps;
-        at.watches += size.watches;
-        at.tests += size.tests;
+        set->literals[i].first = first;
+        set->literals[i].tests_flags = tests | trig_literal_flags(size) << 30;
+        first += size.first;
+        tests += trig_tests(size);
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct build_literal *from = &build->literals[i];
         for (uint32_t t = 0; t < from->test_count; t++) {
-            set->tests[set->literals[from->to].tests + t] = build->tests[from->tests + t];
+            set->tests[trig_tests(set->literals[from->to]) + t] = build->tests[from->tests + t];
         }
     }
     if (build->counts.texts > 0) {
@@ -128,67 +186,71 @@ static void place_nodes(const struct trig_build *build, struct dev_trigger_set *
 {
     for (uint32_t i = 0; i < build->counts.nodes; i++) {
         const struct build_node *from = &build->nodes[i];
-        uint32_t literal = from->label & TRIG_LITERAL_MASK;
-        uint32_t edge = trig_edge(from->label);
-        if (edge == TRIG_EDGE_ADJACENT || edge == TRIG_EDGE_GAPPED || edge == TRIG_EDGE_NOT) {
-            literal = build->literals[literal].to;
-        }
         set->nodes[i] = (struct trig_node){
             .parent_flags = from->parent | from->flags << 24,
-            .label = trig_label(edge, literal) | (from->label & TRIG_PAGE_BIT) |
+            .label = numbered_label(build, from) | (from->label & TRIG_PAGE_BIT) |
                      class_of_life(from->life_ms) << TRIG_CLASS_SHIFT,
         };
     }
 }
 
-static void place_slot(struct dev_trigger_set *set, uint32_t node)
+static void place_slots(const struct trig_build *build, struct dev_trigger_set *set)
 {
-    uint64_t hash = trig_edge_hash(trig_parent(set->nodes[node]), set->nodes[node].label);
-    uint32_t at = trig_place(hash, set->counts.slots);
-    while (set->slots[at].node != TRIG_SLOT_FREE) {
-        at = at + 1 == set->counts.slots ? 0 : at + 1;
+    for (uint32_t i = 0; i < set->counts.slots; i++) {
+        set->slots[i] = (struct trig_slot){.node = TRIG_SLOT_FREE};
     }
-    set->slots[at] = (struct trig_slot){.tag = (uint32_t)hash, .node = node};
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < build->counts.hashed; i++) {
+        place = next_place(build->edges[i], set->counts.slot_span, place);
+        set->slots[place++] = (struct trig_slot){.tag = (uint32_t)(build->edges[i] >> 32),
+                                                 .node = (uint32_t)build->edges[i]};
+    }
 }
 
-// Edges go into the hash and into the lists. While lists are filled, a literal's firsts run ahead
-// to where those of the next one began; afterwards they are set back by one literal.
-static void place_edges(struct dev_trigger_set *set)
+// What is entered for a node in its literal's list; false: nothing is.
+static bool entry_of(const struct dev_trigger_set *set, uint32_t node, uint32_t *out)
 {
-    memset(set->slots, 0xff, set->counts.slots * sizeof *set->slots);
+    uint32_t edge = trig_edge(set->nodes[node].label);
+    uint32_t parent = trig_parent(set->nodes[node]);
+    if (edge == TRIG_EDGE_NOT) {
+        *out = (uint32_t)TRIG_LIST_WATCH << 24 | node;
+        return true;
+    }
+    if (edge == TRIG_EDGE_GAPPED) {
+        bool keyed = (trig_flags(set->nodes[parent]) & TRIG_KEYED) != 0;
+        *out = (uint32_t)(keyed ? TRIG_LIST_KEYED : TRIG_LIST_GAP) << 24 | parent;
+        return true;
+    }
+    *out = (uint32_t)TRIG_LIST_ROOT << 24 | node;
+    return edge == TRIG_EDGE_ADJACENT && trig_edge(set->nodes[parent].label) == TRIG_EDGE_ROOT;
+}
+
+// While lists are filled, a literal's first runs ahead to where that of the next one was; then all
+// are set back by one literal.
+static void place_lists(struct dev_trigger_set *set)
+{
     uint32_t anys = 0;
-    for (uint32_t i = 0; i < set->counts.nodes; i++) {
-        uint32_t edge = trig_edge(set->nodes[i].label);
-        if (edge == TRIG_EDGE_ROOT) {
-            continue;
-        }
-        struct trig_node parent = set->nodes[trig_parent(set->nodes[i])];
-        struct trig_literal *literal = &set->literals[set->nodes[i].label & TRIG_LITERAL_MASK];
-        bool at_root = trig_edge(parent.label) == TRIG_EDGE_ROOT;
-        if (edge == TRIG_EDGE_NOT) {
-            set->watches[literal->watches++] = i;
-            continue;
-        }
-        if (at_root && edge == TRIG_EDGE_ANY) {
-            set->root_anys[anys++] = i;
-        } else if (at_root) {
-            set->roots[literal->roots++] = i;
-        } else if (edge == TRIG_EDGE_GAPPED && (trig_flags(parent) & TRIG_KEYED) != 0) {
-            set->keyed_gaps[literal->keyed_gaps++] = i;
-        } else if (edge == TRIG_EDGE_GAPPED) {
-            set->gaps[literal->gaps++] = i;
-        }
-        if (!at_root) {
-            place_slot(set, i);
+    for (uint32_t kind = TRIG_LIST_ROOT; kind <= TRIG_LIST_KEYED; kind++) {
+        for (uint32_t i = 0; i < set->counts.nodes; i++) {
+            uint32_t edge = trig_edge(set->nodes[i].label);
+            uint32_t entry;
+            if (edge == TRIG_EDGE_ROOT) {
+                continue;
+            }
+            if (edge == TRIG_EDGE_ANY) {
+                uint32_t parent = trig_parent(set->nodes[i]);
+                bool at_root = trig_edge(set->nodes[parent].label) == TRIG_EDGE_ROOT;
+                if (at_root && kind == TRIG_LIST_ROOT) {
+                    set->root_anys[anys++] = i;
+                }
+            } else if (entry_of(set, i, &entry) && trig_entry_kind(entry) == kind) {
+                uint32_t literal = set->nodes[i].label & TRIG_LITERAL_MASK;
+                set->lists[set->literals[literal].first++] = entry;
+            }
         }
     }
     for (uint32_t i = set->counts.literals; i-- > 0;) {
-        struct trig_literal *literal = &set->literals[i];
-        const struct trig_literal *before = i > 0 ? literal - 1 : &(struct trig_literal){0};
-        literal->roots = before->roots;
-        literal->gaps = before->gaps;
-        literal->keyed_gaps = before->keyed_gaps;
-        literal->watches = before->watches;
+        set->literals[i].first = i > 0 ? set->literals[i - 1].first : 0;
     }
 }
 
@@ -266,10 +328,11 @@ enum base_status dev_trigger_compile(void *scratch, void *memory, size_t memory_
     set->counts = build->counts;
     set->certificate = build->certificate;
     (void)lay_out(set, &build->counts, memory);
-    number_literals(build, set);
+    place_symbols(build, set);
     place_literals(build, set);
     place_nodes(build, set);
-    place_edges(set);
+    place_slots(build, set);
+    place_lists(set);
     trig_sort(build->nots, build->counts.watches);
     for (uint32_t i = 0; i < build->counts.watches; i++) {
         set->nots[i] = (uint32_t)build->nots[i];

@@ -32,12 +32,13 @@ static bool is_at(const struct embed *embed, uint32_t literal, const struct dev_
     const struct dev_trigger_set *set = embed->set;
     const struct trig_literal *at = &set->literals[literal];
     if ((embed->page && event->visit != embed->fired->visit) ||
-        ((at->flags & TRIG_LIT_MARKED) != 0 && event->item_hash != embed->fired->item_hash) ||
-        ((at->flags & TRIG_LIT_ITEM) != 0 && event->item_hash == 0) ||
+        ((trig_literal_flags(*at) & TRIG_LIT_MARKED) != 0 &&
+         event->item_hash != embed->fired->item_hash) ||
+        ((trig_literal_flags(*at) & TRIG_LIT_ITEM) != 0 && event->item_hash == 0) ||
         !trig_literal_fixes(set, literal, event)) {
         return false;
     }
-    for (uint32_t i = at->tests; i < at[1].tests; i++) {
+    for (uint32_t i = trig_tests(*at); i < trig_tests(at[1]); i++) {
         struct dev_pattern_test test = trig_test_of(set, i);
         if (!dev_pattern_test_holds(&test, event)) {
             return false;

@@ -29,6 +29,7 @@ static size_t lay_out(struct dev_trigger_engine *engine, const struct trig_count
     engine->match_max = matches;
     engine->key_places = counts->keys;
     engine->states = piece(block, &used, counts->nodes, sizeof *engine->states);
+    engine->active = piece(block, &used, (counts->nodes + 63) / 64, sizeof *engine->active);
     engine->sticky = piece(block, &used, counts->sticky, sizeof *engine->sticky);
     engine->keyed_sticky = piece(block, &used, counts->keyed_sticky, sizeof *engine->keyed_sticky);
     engine->live = piece(block, &used, reached, sizeof *engine->live);
@@ -76,7 +77,9 @@ enum base_status dev_trigger_init(const struct dev_trigger_set *set, void *memor
 
 static void add_match(struct dev_trigger_engine *engine, uint32_t source, struct trig_match match)
 {
-    uint32_t at = engine->match_of[source];
+    bool once = engine->set->sources[source].variants == 1 &&
+                (trig_flags(engine->set->nodes[match.node]) & TRIG_KEYED) == 0;
+    uint32_t at = once ? engine->match_count : engine->match_of[source];
     if (at >= engine->match_count || engine->matches[at].source != source) {
         if (engine->match_count == engine->match_max) {
             engine->stats.lost_partials++; // as in reach()
@@ -300,6 +303,9 @@ static bool lists_are_whole(const struct dev_trigger_engine *engine)
     uint32_t marked = 0;
     for (uint32_t i = 0; i < engine->set->counts.nodes; i++) {
         marked += engine->states[i].mark != 0;
+        if (trig_is_active(engine, i) != (engine->states[i].mark != 0)) {
+            return false;
+        }
     }
     return marked == engine->sticky_count + engine->keyed_sticky_count;
 }

@@ -73,6 +73,7 @@ struct dev_trigger_engine {
     uint64_t last_seq;
     uint64_t work; // of this event
     struct trig_state *states;
+    uint64_t *active; // bit per node: `mark` is not 0
     uint32_t *sticky;
     uint32_t *keyed_sticky;
     struct trig_reach *live;
@@ -102,12 +103,26 @@ struct dev_trigger_engine {
     uint32_t key_oldest; // 1 + index
     uint32_t key_count;
     uint32_t sweep_at;
+    bool watched; // a literal of this event stands in a `not`
     struct dev_trigger_stats stats;
 };
 
 static inline uint32_t trig_now(const struct dev_trigger_engine *engine)
 {
     return (uint32_t)(engine->clock.us / 1000);
+}
+
+static inline bool trig_is_active(const struct dev_trigger_engine *engine, uint32_t node)
+{
+    return (engine->active[node / 64] >> node % 64 & 1) != 0;
+}
+static inline void trig_set_active(struct dev_trigger_engine *engine, uint32_t node)
+{
+    engine->active[node / 64] |= (uint64_t)1 << node % 64;
+}
+static inline void trig_set_idle(struct dev_trigger_engine *engine, uint32_t node)
+{
+    engine->active[node / 64] &= ~((uint64_t)1 << node % 64);
 }
 
 // Too old for every pattern below the node.

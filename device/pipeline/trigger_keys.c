@@ -11,7 +11,7 @@ static uint32_t *bucket_of(struct dev_trigger_engine *engine, uint32_t node, uin
                            uint64_t item)
 {
     uint64_t hash = base_mix64(base_mix64((uint64_t)node << 32 | visit) ^ item);
-    return &engine->key_table[trig_place(hash, engine->key_places)];
+    return &engine->key_table[trig_place((uint32_t)(hash >> 32), engine->key_places)];
 }
 
 void trig_keys_init(struct dev_trigger_engine *engine)
@@ -49,6 +49,7 @@ static void forget_node(struct dev_trigger_engine *engine, uint32_t node)
     engine->keyed_sticky[state->mark - 1] = moved;
     engine->states[moved].mark = state->mark;
     state->mark = 0;
+    trig_set_idle(engine, node);
 }
 
 void trig_keys_remove(struct dev_trigger_engine *engine, uint32_t index)
@@ -136,6 +137,7 @@ void trig_keys_put(struct dev_trigger_engine *engine, uint32_t node, uint32_t vi
         if (state->mark == 0) {
             engine->keyed_sticky[engine->keyed_sticky_count++] = node;
             state->mark = engine->keyed_sticky_count;
+            trig_set_active(engine, node);
         }
     }
     engine->keys[index - 1].start = start;

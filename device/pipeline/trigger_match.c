@@ -12,17 +12,17 @@ uint64_t trig_symbol_key(uint32_t shape, uint32_t kind, uint64_t name, uint64_t 
     return chain(chain(chain(base_mix64((uint64_t)shape << 8 | kind), name), page), item);
 }
 
-const struct trig_symbol *trig_find_symbol(const struct dev_trigger_set *set, uint64_t key)
+uint32_t trig_find_symbol(const struct dev_trigger_set *set, uint64_t key)
 {
-    uint32_t places = set->counts.symbol_places;
-    uint32_t at = trig_place(key, places);
-    while (set->symbols[at].count != 0) {
-        if (set->symbols[at].key == key) {
-            return &set->symbols[at];
+    uint32_t high = (uint32_t)(key >> 32);
+    uint32_t at = trig_place(high, set->counts.symbol_span);
+    while (set->symbols[at].first != TRIG_NONE && set->symbols[at].high <= high) {
+        if (set->symbols[at].high == high && set->symbols[at].low == (uint32_t)key) {
+            return at;
         }
-        at = at + 1 == places ? 0 : at + 1;
+        at++;
     }
-    return NULL;
+    return TRIG_NONE;
 }
 
 struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t index)
@@ -43,10 +43,10 @@ static bool tests_hold(const struct dev_trigger_set *set, uint32_t literal,
                        const struct dev_event *event, uint64_t *work)
 {
     const struct trig_literal *at = &set->literals[literal];
-    if ((at->flags & TRIG_LIT_ITEM) != 0 && event->item_hash == 0) {
+    if ((trig_literal_flags(*at) & TRIG_LIT_ITEM) != 0 && event->item_hash == 0) {
         return false;
     }
-    for (uint32_t i = at->tests; i < at[1].tests; i++) {
+    for (uint32_t i = trig_tests(*at); i < trig_tests(at[1]); i++) {
         ++*work;
         struct dev_pattern_test test = trig_test_of(set, i);
         if (!dev_pattern_test_holds(&test, event)) {
@@ -76,7 +76,7 @@ bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
         if (key_of(event, (uint32_t)__builtin_ctz(left), &key) &&
-            key == set->literals[literal].symbol) {
+            trig_find_symbol(set, key) == set->literals[literal].symbol) {
             return true;
         }
     }
@@ -93,11 +93,11 @@ uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_ev
         if (!key_of(event, (uint32_t)__builtin_ctz(left), &key)) {
             continue;
         }
-        const struct trig_symbol *symbol = trig_find_symbol(set, key);
-        if (symbol == NULL) {
+        uint32_t symbol = trig_find_symbol(set, key);
+        if (symbol == TRIG_NONE) {
             continue;
         }
-        for (uint32_t i = symbol->first; i < symbol->first + symbol->count; i++) {
+        for (uint32_t i = set->symbols[symbol].first; set->literals[i].symbol == symbol; i++) {
             ++*work;
             if (tests_hold(set, i, event, work)) {
                 out_literals[count++] = i;
@@ -115,7 +115,7 @@ bool dev_trigger_wants(const struct dev_trigger_set *set, const struct dev_event
     for (uint32_t left = set->counts.shapes; left != 0; left &= left - 1) {
         uint64_t key;
         if (key_of(event, (uint32_t)__builtin_ctz(left), &key) &&
-            trig_find_symbol(set, key) != NULL) {
+            trig_find_symbol(set, key) != TRIG_NONE) {
             return true;
         }
     }

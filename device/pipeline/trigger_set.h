@@ -68,35 +68,59 @@ static inline uint64_t trig_edge_hash(uint32_t parent, uint32_t label)
 {
     return base_mix64((uint64_t)parent << 32 | (label & TRIG_KEY_MASK));
 }
-// A place in [0, count) by the high bits of a hash.
-static inline uint32_t trig_place(uint64_t hash, uint32_t count)
+// A place in [0, count) that grows with the hash.
+static inline uint32_t trig_place(uint32_t hash, uint32_t count)
 {
-    return (uint32_t)((hash >> 32) * count >> 32);
+    return (uint32_t)((uint64_t)hash * count >> 32);
 }
 
+// The hash of edges and the table of symbols are in the order of their hashes, so that a look for
+// what is not there ends early; a free place ends a run. The last place is free.
 struct trig_slot {
-    uint32_t tag; // low half of the edge's hash
+    uint32_t tag; // high half of the edge's hash
     uint32_t node;
 };
 
 struct trig_symbol {
-    uint64_t key;
-    uint32_t first; // literals; count 0: a free place
-    uint32_t count;
+    uint32_t high; // halves of its key
+    uint32_t low;
+    uint32_t first; // of its literals; TRIG_NONE: a free place
 };
 
 enum { TRIG_LIT_ITEM = 1, TRIG_LIT_MARKED = 2 };
 
-// The firsts of its lists; they end where those of the next literal begin.
+// Its list and its tests end where those of the next literal begin.
 struct trig_literal {
-    uint64_t symbol;
-    uint32_t roots;      // edges from roots
-    uint32_t gaps;       // GAPPED edges from nodes with one state
-    uint32_t keyed_gaps; // GAPPED edges from KEYED nodes
-    uint32_t watches;    // NOT nodes that it clears
-    uint32_t tests;
-    uint32_t flags;
+    uint32_t symbol; // place in `symbols`
+    uint32_t first;  // of its list
+    uint32_t tests_flags;
 };
+
+static inline uint32_t trig_tests(struct trig_literal literal)
+{
+    return literal.tests_flags & 0x3fffffffu;
+}
+static inline uint32_t trig_literal_flags(struct trig_literal literal)
+{
+    return literal.tests_flags >> 30;
+}
+
+// An entry of a literal's list: what kind in the high byte, a node below; in this order.
+enum {
+    TRIG_LIST_ROOT,  // the child of a root
+    TRIG_LIST_WATCH, // a NOT node that it clears
+    TRIG_LIST_GAP,   // the parent of a GAPPED edge, which has one state
+    TRIG_LIST_KEYED, // the parent of a GAPPED edge, which is KEYED
+};
+
+static inline uint32_t trig_entry_kind(uint32_t entry)
+{
+    return entry >> 24;
+}
+static inline uint32_t trig_entry_node(uint32_t entry)
+{
+    return entry & 0xffffffu;
+}
 
 struct trig_test {
     int64_t digits;
@@ -133,12 +157,13 @@ struct trig_counts {
     uint32_t tests;
     uint32_t texts; // bytes
     uint32_t symbols;
-    uint32_t symbol_places;
+    uint32_t symbol_span;   // places that hashes say
+    uint32_t symbol_places; // with the last run and the free one
+    uint32_t hashed;        // edges
+    uint32_t slot_span;
     uint32_t slots;
-    uint32_t roots; // entries of the lists
-    uint32_t gaps;
-    uint32_t keyed_gaps;
-    uint32_t watches;
+    uint32_t lists;   // entries
+    uint32_t watches; // of these
     uint32_t root_anys;
     uint32_t accept_nodes;
     uint32_t accepts;
@@ -165,10 +190,7 @@ struct dev_trigger_set {
     uint64_t *accept_bits;
     struct trig_node *nodes;
     struct trig_slot *slots;
-    uint32_t *roots;
-    uint32_t *gaps;
-    uint32_t *keyed_gaps;
-    uint32_t *watches;
+    uint32_t *lists;
     uint32_t *root_anys;
     uint32_t *nots;         // NOT nodes by parent
     uint32_t *accept_ranks; // accepting nodes before each 64 nodes
@@ -237,9 +259,10 @@ struct build_sum {
 
 struct build_symbol {
     uint64_t key;
+    uint64_t cost;
     uint32_t literals;
     uint32_t shape;
-    uint64_t cost;
+    uint32_t place; // in the set
     uint32_t first; // its literals in the set
     uint32_t placed;
 };
@@ -259,6 +282,8 @@ struct trig_build {
     struct build_sum *masks; // `table`
     uint64_t *accepts;       // node << 32 | source
     uint64_t *nots;          // parent << 32 | node
+    uint64_t *edges;         // tag << 32 | node, of those in the hash
+    uint64_t *keys;          // of symbols, sorted
     struct trig_test *tests;
     uint32_t *node_table;    // `table`: 1 + node
     uint32_t *literal_table; // `table`: 1 + literal
@@ -276,6 +301,7 @@ void trig_sort(uint64_t *values, uint32_t count); // ascending, in place
 void trig_certify_build(struct trig_build *build);
 
 // ---- trigger_compile.c
+void trig_plan_places(struct trig_build *build); // numbers literals, sorts what is hashed
 size_t trig_set_bytes(const struct trig_counts *counts);
 
 // ---- trigger_engine.c
@@ -287,8 +313,8 @@ size_t trig_state_bytes(const struct trig_counts *counts,
 // Hash of what a symbol fixes; hashes that it leaves open are 0.
 uint64_t trig_symbol_key(uint32_t shape, uint32_t kind, uint64_t name, uint64_t page,
                          uint64_t item);
-// NULL: no pattern mentions it.
-const struct trig_symbol *trig_find_symbol(const struct dev_trigger_set *set, uint64_t key);
+// Its place; TRIG_NONE: no pattern mentions it.
+uint32_t trig_find_symbol(const struct dev_trigger_set *set, uint64_t key);
 struct dev_pattern_test trig_test_of(const struct dev_trigger_set *set, uint32_t index);
 // Has the event the kind, name, page and item that the literal fixes?
 bool trig_literal_fixes(const struct dev_trigger_set *set, uint32_t literal,
@@ -301,18 +327,15 @@ uint32_t trig_match_event(const struct dev_trigger_set *set, const struct dev_ev
 static inline uint32_t trig_child(const struct dev_trigger_set *set, uint32_t parent,
                                   uint32_t label)
 {
-    uint64_t hash = trig_edge_hash(parent, label);
-    uint32_t count = set->counts.slots;
-    for (uint32_t at = trig_place(hash, count);; at = at + 1 == count ? 0 : at + 1) {
-        struct trig_slot slot = set->slots[at];
-        if (slot.node == TRIG_SLOT_FREE) {
-            return TRIG_NONE;
-        }
-        if (slot.tag == (uint32_t)hash && trig_parent(set->nodes[slot.node]) == parent &&
-            ((set->nodes[slot.node].label ^ label) & TRIG_KEY_MASK) == 0) {
-            return slot.node;
+    uint32_t tag = (uint32_t)(trig_edge_hash(parent, label) >> 32);
+    for (const struct trig_slot *slot = &set->slots[trig_place(tag, set->counts.slot_span)];
+         slot->node != TRIG_SLOT_FREE && slot->tag <= tag; slot++) {
+        if (slot->tag == tag && trig_parent(set->nodes[slot->node]) == parent &&
+            ((set->nodes[slot->node].label ^ label) & TRIG_KEY_MASK) == 0) {
+            return slot->node;
         }
     }
+    return TRIG_NONE;
 }
 
 // The first of the NOT nodes below `parent` in set->nots.

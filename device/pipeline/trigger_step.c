@@ -10,6 +10,7 @@ void trig_sticky_add(struct dev_trigger_engine *engine, uint32_t node, uint32_t 
     if (state->mark == 0) {
         engine->sticky[engine->sticky_count++] = node;
         state->mark = engine->sticky_count;
+        trig_set_active(engine, node);
     }
 }
 
@@ -23,6 +24,7 @@ void trig_sticky_remove(struct dev_trigger_engine *engine, uint32_t node)
     engine->sticky[state->mark - 1] = moved;
     engine->states[moved].mark = state->mark;
     state->mark = 0;
+    trig_set_idle(engine, node);
 }
 
 static void reach_keyed(struct dev_trigger_engine *engine, uint32_t node, uint32_t visit,
@@ -41,7 +43,7 @@ static bool is_marked(const struct dev_trigger_set *set, uint32_t node)
 {
     uint32_t label = set->nodes[node].label;
     return trig_edge(label) != TRIG_EDGE_ANY &&
-           (set->literals[label & TRIG_LITERAL_MASK].flags & TRIG_LIT_MARKED) != 0;
+           (trig_literal_flags(set->literals[label & TRIG_LITERAL_MASK]) & TRIG_LIT_MARKED) != 0;
 }
 
 // From a parent that has one state.
@@ -52,6 +54,7 @@ static void reach(struct dev_trigger_engine *engine, const struct dev_event *eve
     struct trig_node at = set->nodes[node];
     if ((trig_flags(at) & TRIG_KEYED) == 0) {
         engine->work++;
+        __builtin_prefetch(&engine->states[node], 1);
         if (engine->next_count == set->certificate.reached_max) {
             engine->stats.lost_partials++; // stored state that no history leads to
             return;
@@ -148,19 +151,19 @@ static void from_sticky(struct dev_trigger_engine *engine, const struct dev_even
     reach(engine, event, child, start);
 }
 
-// The smaller of the two: what is remembered, or where the literal stands behind a gap.
+// The smaller of the two: what is remembered, or where the literal stands behind a gap (the part
+// [first, end) of its list).
 static void over_gaps(struct dev_trigger_engine *engine, const struct dev_event *event,
-                      uint32_t literal)
+                      uint32_t literal, uint32_t first, uint32_t end)
 {
     const struct dev_trigger_set *set = engine->set;
-    uint32_t first = set->literals[literal].gaps;
-    uint32_t end = set->literals[literal + 1].gaps;
+    uint32_t label = trig_label(TRIG_EDGE_GAPPED, literal);
     if (end - first <= engine->sticky_count) {
         engine->work += end - first;
         for (uint32_t i = first; i < end; i++) {
-            uint32_t parent = trig_parent(set->nodes[set->gaps[i]]);
-            if (engine->states[parent].mark != 0) {
-                from_sticky(engine, event, parent, set->gaps[i]);
+            uint32_t parent = trig_entry_node(set->lists[i]);
+            if (trig_is_active(engine, parent)) {
+                from_sticky(engine, event, parent, trig_child(set, parent, label));
             }
         }
         return;
@@ -168,7 +171,7 @@ static void over_gaps(struct dev_trigger_engine *engine, const struct dev_event 
     engine->work += engine->sticky_count;
     for (uint32_t i = engine->sticky_count; i-- > 0;) { // backwards: entries may be taken out
         uint32_t parent = engine->sticky[i];
-        uint32_t child = trig_child(set, parent, trig_label(TRIG_EDGE_GAPPED, literal));
+        uint32_t child = trig_child(set, parent, label);
         if (child != TRIG_NONE) {
             from_sticky(engine, event, parent, child);
         }
@@ -215,17 +218,16 @@ static void from_keyed_sticky(struct dev_trigger_engine *engine, const struct de
 }
 
 static void over_keyed_gaps(struct dev_trigger_engine *engine, const struct dev_event *event,
-                            uint32_t literal)
+                            uint32_t literal, uint32_t first, uint32_t end)
 {
     const struct dev_trigger_set *set = engine->set;
-    uint32_t first = set->literals[literal].keyed_gaps;
-    uint32_t end = set->literals[literal + 1].keyed_gaps;
+    uint32_t label = trig_label(TRIG_EDGE_GAPPED, literal);
     if (end - first <= engine->keyed_sticky_count) {
         engine->work += end - first;
         for (uint32_t i = first; i < end; i++) {
-            uint32_t parent = trig_parent(set->nodes[set->keyed_gaps[i]]);
-            if (engine->states[parent].mark != 0) {
-                from_keyed_sticky(engine, event, parent, set->keyed_gaps[i]);
+            uint32_t parent = trig_entry_node(set->lists[i]);
+            if (trig_is_active(engine, parent)) {
+                from_keyed_sticky(engine, event, parent, trig_child(set, parent, label));
             }
         }
         return;
@@ -233,34 +235,61 @@ static void over_keyed_gaps(struct dev_trigger_engine *engine, const struct dev_
     engine->work += engine->keyed_sticky_count;
     for (uint32_t i = engine->keyed_sticky_count; i-- > 0;) {
         uint32_t parent = engine->keyed_sticky[i];
-        uint32_t child = trig_child(set, parent, trig_label(TRIG_EDGE_GAPPED, literal));
+        uint32_t child = trig_child(set, parent, label);
         if (child != TRIG_NONE) {
             from_keyed_sticky(engine, event, parent, child);
         }
     }
 }
 
+// A literal's list from its two ends: roots and watches are few, keyed gaps come last.
+static void over_list(struct dev_trigger_engine *engine, const struct dev_event *event,
+                      uint32_t literal)
+{
+    const struct dev_trigger_set *set = engine->set;
+    uint32_t at = set->literals[literal].first;
+    uint32_t end = set->literals[literal + 1].first;
+    uint32_t now = trig_now(engine);
+    for (; at < end && trig_entry_kind(set->lists[at]) == TRIG_LIST_ROOT; at++) {
+        reach(engine, event, trig_entry_node(set->lists[at]), now);
+    }
+    for (; at < end && trig_entry_kind(set->lists[at]) == TRIG_LIST_WATCH; at++) {
+        engine->watched = true;
+    }
+    if (at == end) {
+        return;
+    }
+    uint32_t keyed = at;
+    if (trig_entry_kind(set->lists[end - 1]) != TRIG_LIST_KEYED) {
+        keyed = end;
+    } else if (trig_entry_kind(set->lists[at]) != TRIG_LIST_KEYED) {
+        uint32_t low = at; // the first keyed entry is in (low, high]
+        uint32_t high = end - 1;
+        while (high - low > 1) {
+            uint32_t middle = low + (high - low) / 2;
+            *(trig_entry_kind(set->lists[middle]) == TRIG_LIST_KEYED ? &high : &low) = middle;
+        }
+        keyed = high;
+    }
+    if (at < keyed && engine->sticky_count > 0) {
+        over_gaps(engine, event, literal, at, keyed);
+    }
+    if (keyed < end && engine->keyed_sticky_count > 0) {
+        over_keyed_gaps(engine, event, literal, keyed, end);
+    }
+}
+
 void trig_advance(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
     const struct dev_trigger_set *set = engine->set;
-    uint32_t now = trig_now(engine);
+    engine->watched = false;
     from_live(engine, event);
     from_keyed_live(engine, event);
     for (uint32_t k = 0; k < engine->literal_count; k++) {
-        uint32_t literal = engine->literals[k];
-        if (engine->sticky_count > 0) {
-            over_gaps(engine, event, literal);
-        }
-        if (engine->keyed_sticky_count > 0) {
-            over_keyed_gaps(engine, event, literal);
-        }
-        uint32_t end = set->literals[literal + 1].roots;
-        for (uint32_t i = set->literals[literal].roots; i < end; i++) {
-            reach(engine, event, set->roots[i], now);
-        }
+        over_list(engine, event, engine->literals[k]);
     }
     for (uint32_t i = 0; i < set->counts.root_anys; i++) {
-        reach(engine, event, set->root_anys[i], now);
+        reach(engine, event, set->root_anys[i], trig_now(engine));
     }
 }
 
@@ -286,11 +315,18 @@ static void clear_keyed(struct dev_trigger_engine *engine, const struct dev_even
 void trig_clear_watched(struct dev_trigger_engine *engine, const struct dev_event *event)
 {
     const struct dev_trigger_set *set = engine->set;
-    for (uint32_t k = 0; k < engine->literal_count; k++) {
+    for (uint32_t k = 0; engine->watched && k < engine->literal_count; k++) {
         uint32_t literal = engine->literals[k];
-        uint32_t end = set->literals[literal + 1].watches;
-        for (uint32_t i = set->literals[literal].watches; i < end; i++) {
-            uint32_t node = set->watches[i];
+        uint32_t end = set->literals[literal + 1].first;
+        for (uint32_t i = set->literals[literal].first; i < end; i++) {
+            uint32_t kind = trig_entry_kind(set->lists[i]);
+            uint32_t node = trig_entry_node(set->lists[i]);
+            if (kind > TRIG_LIST_WATCH) {
+                break;
+            }
+            if (kind == TRIG_LIST_ROOT) {
+                continue;
+            }
             engine->work++;
             if ((trig_flags(set->nodes[node]) & TRIG_KEYED) != 0) {
                 clear_keyed(engine, event, node);

@@ -215,6 +215,7 @@ enum base_status tunnel_boot_class(struct dev_tunnel *t, struct tunnel_class *c,
     c->maybe_sent = c->s.bound < c->next ? c->s.bound : c->next;
     c->maybe_sent = c->maybe_sent > c->s.tail ? c->maybe_sent : c->s.tail;
     c->boot_next = c->next;
+    c->sent_end = c->maybe_sent;
     tunnel_restart_sending(c);
     return renew ? tunnel_new_epoch(t, c, now_us) : BASE_OK;
 }

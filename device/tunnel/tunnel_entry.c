@@ -116,7 +116,8 @@ enum base_status tunnel_put_loss(struct dev_tunnel *t, struct tunnel_class *c, u
                                  uint64_t slot, const struct tunnel_entry *entry)
 {
     uint8_t value[TUNNEL_ENTRY_HEAD];
-    return tunnel_put_entry(t, c, now_us, slot, entry, value + TUNNEL_ENTRY_HEAD, false);
+    // A loss is a record's fate like another, and as safe as the class's records.
+    return tunnel_put_entry(t, c, now_us, slot, entry, value + TUNNEL_ENTRY_HEAD, c->id <= 1);
 }
 
 enum base_status tunnel_delete_entry(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,

@@ -111,9 +111,10 @@ static void went_out(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_
 
 static void count_sent(struct tunnel_class *c)
 {
-    if (c->send_next < c->maybe_sent) {
+    if (c->send_next < c->sent_end) {
         c->batches_resent++;
     }
+    c->sent_end = c->sent_end > c->send_next ? c->sent_end : c->send_next + 1;
     c->batches_sent++;
 }
 

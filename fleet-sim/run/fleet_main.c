@@ -1,10 +1,14 @@
-// walle-fleet-sim: the program. Options, signals, and the run.
+// walle-fleet-sim: the program. Options, signals, and the run; `walle-fleet-sim tunnel` is the law
+// of the tunnel on a fleet of its own.
 #include "run/fleet_options.h"
 #include "run/fleet_run.h"
+
+#include "tunnel/tunnel_law.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static volatile sig_atomic_t interrupted;
 
@@ -16,6 +20,9 @@ static void on_signal(int number)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "tunnel") == 0) {
+        return sim_tunnel_law(argc - 1, argv + 1, stdout);
+    }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};
     if (options == NULL) {

@@ -164,13 +164,6 @@ struct gw_transport_stats {
     uint64_t tls_early; // brought early data that was accepted
 };
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
-// Figures of others that /metrics shows too. `metrics` is called on the worker that answers, and
-// calls `add` for each of its figures; `name` without the prefix, `type` counter or gauge. Before
-// workers run.
-typedef void (*gw_metrics_add_fn)(void *text, const char *name, const char *type, const char *help,
-                                  uint64_t number);
-typedef void (*gw_metrics_fn)(void *ctx, void *text, gw_metrics_add_fn add);
-void gw_core_on_metrics(struct gw_core *core, gw_metrics_fn metrics, void *ctx);
 void gw_worker_latency(struct gw_worker *worker,
                        uint64_t latency_us); // request received to reply handed over
 // When the newest root of devices runs out, in Unix seconds; 0: there is none. Any thread.

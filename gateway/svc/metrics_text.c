@@ -48,18 +48,6 @@ static void value(struct text *text, const char *name, const char *type, const c
         name, (unsigned long long)number);
 }
 
-static void add_other(void *text, const char *name, const char *type, const char *help,
-                      uint64_t number)
-{
-    value(text, name, type, help, number);
-}
-
-void gw_core_on_metrics(struct gw_core *core, gw_metrics_fn metrics, void *ctx)
-{
-    core->metrics = metrics;
-    core->metrics_ctx = ctx;
-}
-
 // Sums one counter, named by its offset, over all workers.
 static uint64_t sum(const struct gw_core *core, size_t offset)
 {
@@ -241,6 +229,12 @@ static void add_core(struct text *text, struct gw_core *core)
           blobs.misses);
 }
 
+static void add_figure(void *ctx, const char *name, const char *type, const char *help,
+                       uint64_t number)
+{
+    value(ctx, name, type, help, number);
+}
+
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
@@ -250,8 +244,9 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
         add_access(&text, worker->core);
-        if (worker->core->metrics != NULL) {
-            worker->core->metrics(worker->core->metrics_ctx, &text, add_other);
+        const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
+        if (tunnel->ingest != NULL) {
+            tunnel->figures(tunnel->ingest, add_figure, &text);
         }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }

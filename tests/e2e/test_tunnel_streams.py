@@ -96,6 +96,30 @@ class Tunnel(unittest.TestCase):
         run = load(self.stack, "--mode", "latency", "--count", 3, "--connections", 2, "--first-device", 100)
         self.assertEqual(run.returncode, 0, run.stderr)
 
+    def devices(self, *arguments):
+        port = self.stack.gateway.ports["tls"]
+        return self.stack.spawn("tunnel_devices", f"127.0.0.1:{port}", *map(str, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_the_law_holds_for_real_devices_over_kills(self):
+        """Device tunnels with their own stores; the gateway is killed while they talk, three times, and drained once."""
+        self.stack.start_gateway("--workers", "2")
+        child = self.devices("--devices", 30, "--records", 150, "--seconds", 100, "--share", 12, "--seed", os.getpid())
+        for number, graceful in enumerate((False, False, True, False)):
+            wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 20, what="batches")
+            time.sleep(0.1 * number)  # at another moment each time
+            if graceful:
+                self.assertEqual(self.stack.gateway.stop(), 0)
+            else:
+                self.stack.gateway.kill()
+            self.stack.restart_gateway("--workers", "2")
+        out, errors = child.communicate(timeout=120)
+        self.assertEqual(child.returncode, 0, out + errors)
+        told = json.loads(out)
+        self.assertEqual(told["produced"], 30 * 150)
+        self.assertEqual(told["durable"] + told["lost"], told["produced"])
+        self.assertEqual((told["law_broken"], told["forks"], told["bad_frames"], told["rejects"]), (0, 0, 0, 0))
+        self.assertEqual(metric(self.stack, "walle_tunnel_violations_total"), 0)
+
     def test_hostile_peers(self):
         self.stack.start_gateway("--workers", "1", "--log", "debug")
         with raw_h2.Connection(self.stack.gateway.ports["h2c"]) as connection:

@@ -529,6 +529,54 @@ static void test_what_is_shared_is_public(void **state)
     rig_done(&rig);
 }
 
+static void test_packs(void **state)
+{
+    (void)state;
+    static uint8_t pack[3 * GW_STORE_BLOB_INLINE];
+    static const size_t sizes[] = {5, 0, GW_STORE_BLOB_INLINE, 7, GW_STORE_BLOB_INLINE + 1, 5};
+    struct rig rig;
+    struct base_error error = {0};
+    struct base_writer writer;
+    uint32_t count = 0;
+    uint32_t created = 0;
+    start(&rig);
+    base_writer_init(&writer, pack, sizeof(pack));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        static uint8_t bytes[GW_STORE_BLOB_INLINE + 1];
+        memset(bytes, (int)(sizes[i] % 251), sizeof(bytes));
+        base_writer_u32(&writer, (uint32_t)sizes[i]);
+        base_writer_bytes(&writer, bytes, sizes[i]);
+    }
+    size_t size = base_writer_size(&writer);
+    struct wire_sha256 known = put(&rig, false, "\7\7\7\7\7\7\7", 7); // public, and stays so
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+                     BASE_OK);
+    assert_int_equal(count, 6);
+    assert_int_equal(created, 4); // one was there, one is there twice
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+                     BASE_OK);
+    assert_int_equal(created, 0);
+    assert_int_equal(blob_status(&rig, &known), 200);
+    struct wire_sha256 five;
+    gw_sha256("\5\5\5\5\5", 5, &five);
+    assert_true(gw_blob_exists(rig.core, &five));
+    assert_int_equal(blob_status(&rig, &five), 404);
+    static const size_t cuts[] = {1, 3, 4, 8};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, cuts[i], &count, &created, &error),
+                         BASE_ERR_INVALID);
+        assert_non_null(strstr(error.text, "blob 0 is cut off"));
+    }
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 0, &count, &created, &error),
+                     BASE_ERR_INVALID);
+    memset(pack, 0, 4 * (GW_BLOB_PACK_MAX + 1));
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 4 * (GW_BLOB_PACK_MAX + 1), &count,
+                                            &created, &error),
+                     BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "more than 4096"));
+    rig_done(&rig);
+}
+
 // ---- Without memory
 
 #define ALLOCATIONS_MAX 60u
@@ -668,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_every_subject_is_found),
         cmocka_unit_test(test_versions_are_checked_by_subject),
         cmocka_unit_test(test_what_is_shared_is_public),
+        cmocka_unit_test(test_packs),
         cmocka_unit_test(test_looking_up_without_memory),
         cmocka_unit_test(test_registering_without_memory),
         cmocka_unit_test(test_workers_look_up_while_operators_change),

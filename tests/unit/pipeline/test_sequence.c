@@ -306,6 +306,30 @@ static void a_block_is_stored_when_it_is_due(void **state)
     rig_done(&rig);
 }
 
+// More events between two steps than memory holds: none is lost.
+static void a_burst_is_stored_as_it_comes(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    struct rig rig;
+    test_seed(&prng);
+    rig_init(&rig);
+    rig.options.ring_bytes = DEV_SEQUENCE_RING_BYTES_MIN;
+    rig_boot(&rig);
+    for (unsigned i = 0; i < 5000; i++) {
+        record_random(&rig, &prng, 300, i);
+    }
+    struct dev_sequence_stats stats;
+    dev_sequence_stats(rig.sequence, &stats);
+    assert_true(stats.stored + stats.waiting == 5000);
+    assert_int_equal(stats.lost[DEV_GAP_STORE], 0);
+    struct walk walk = {.rig = &rig};
+    assert_int_equal(dev_sequence_each(rig.sequence, rig.now, 0, UINT64_MAX, 0, check_event, &walk),
+                     BASE_OK);
+    assert_int_equal(walk.at, 5000);
+    rig_done(&rig);
+}
+
 static void the_store_is_bounded(void **state)
 {
     (void)state;
@@ -490,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_and_store_give_every_sequence),
         cmocka_unit_test(a_block_is_stored_when_it_is_due),
+        cmocka_unit_test(a_burst_is_stored_as_it_comes),
         cmocka_unit_test(the_store_is_bounded),
         cmocka_unit_test(what_cannot_be_stored_in_time_is_a_gap),
         cmocka_unit_test(kills_lose_a_declared_tail_and_nothing_durable),

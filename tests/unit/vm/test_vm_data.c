@@ -109,102 +109,103 @@ static void test_no_events(void **state)
 }
 
 // Each script computes the same twice, with the functions and by hand, and prints what differs.
+static const char *const sources[] = {
+    // Filter and Map
+    "a = [e.seq for e in data.Filter(s, 'price > 50 && kind in {\"click\", \"exit\"}')]\n"
+    "b = [e.seq for e in s if e.get('price', 0) > 50 and e.kind in ('click', 'exit')]\n",
+    "a = [e.seq for e in data.Filter(s, lambda e: e.get('price', -1) % 2 == 0)]\n"
+    "b = [e.seq for e in s if e.get('price', -1) % 2 == 0]\n",
+    "a = data.Map(s, 'price * 2 + 1')\n"
+    "b = [None if e.get('price') is None else e.price * 2 + 1 for e in s]\n",
+    "a = data.Map(data.Filter(s, 'has(item)'), lambda e: e.item + '!')\n"
+    "b = [e.item + '!' for e in s if e.item]\n",
+    // KeyBy without a window
+    "a = sorted((r.key, r.n, r.total, r.low, r.high) for r in data.KeyBy(s, 'item')"
+    ".aggregate(n=data.count(), total=data.sum('price'), low=data.min('price'), "
+    "high=data.max('price')))\n"
+    "g = {}\n"
+    "for e in s:\n"
+    "    if e.item:\n"
+    "        g.setdefault(e.item, []).append(e.get('price'))\n"
+    "b = []\n"
+    "for k in sorted(g):\n"
+    "    p = [x for x in g[k] if x is not None]\n"
+    "    b.append((k, len(g[k]), sum(p), min(p), max(p)))\n",
+    // tumbling by key
+    "a = sorted((r.key, r.start, r.end, r.n, r.total) for r in data.TimeWindow(data.KeyBy("
+    "data.Filter(s, 'has(price)'), 'page'), 10000).aggregate(n=data.count(), "
+    "total=data.sum('price')))\n"
+    "g = {}\n"
+    "for e in s:\n"
+    "    if e.get('price') is not None:\n"
+    "        g.setdefault((e.page, e.time // 10000 * 10000), []).append(e.price)\n"
+    "b = [(p, t, t + 10000, len(g[p, t]), sum(g[p, t])) for p, t in sorted(g)]\n",
+    // hopping
+    "a = sorted((r.start, r.n) for r in data.TimeWindow(s, 9000, 'hopping', hop=3000)"
+    ".aggregate(n=data.count()))\n"
+    "g = {}\n"
+    "for e in s:\n"
+    "    t = e.time // 3000 * 3000\n"
+    "    for k in range(3):\n"
+    "        g[t - k * 3000] = g.get(t - k * 3000, 0) + 1\n"
+    "b = sorted(g.items())\n",
+    // sliding
+    "a = [(r.end, r.n) for r in data.TimeWindow(s, 4000, 'sliding').aggregate(n=data.count())]"
+    "\n"
+    "t = [e.time for e in s]\n"
+    "b = [(t[i], len([1 for x in t[:i + 1] if x > t[i] - 4000])) for i in range(len(t))]\n",
+    // session
+    "a = [(r.start, r.end, r.n) for r in data.TimeWindow(s, kind='session', gap=700)"
+    ".aggregate(n=data.count())]\n"
+    "b = []\n"
+    "for e in s:\n"
+    "    if b and e.time < b[-1][1]:\n"
+    "        b[-1] = (b[-1][0], e.time + 700, b[-1][2] + 1)\n"
+    "    else:\n"
+    "        b.append((e.time, e.time + 700, 1))\n",
+    // count and visits
+    "a = [r.total for r in data.TimeWindow(s, kind='count', count=50).aggregate("
+    "total=data.sum('price'))]\n"
+    "p = [e.get('price', 0) for e in s]\n"
+    "b = [sum(p[i:i + 50]) for i in range(0, 300, 50)]\n",
+    "a = sorted((r.start, r.n) for r in data.TimeWindow(data.Filter(s, 'kind != \"exit\"'), "
+    "kind='page').aggregate(n=data.count()))\n"
+    "g = {}\n"
+    "for e in s:\n"
+    "    if e.kind != 'exit':\n"
+    "        g[e.visit] = g.get(e.visit, 0) + 1\n"
+    "b = sorted(g.items())\n",
+    // last, histogram, quantiles, distinct, mean
+    "r = s.aggregate(l=data.last('item', 3), h=data.histogram('price', 0, 100, 4), "
+    "q=data.quantiles('price', 0, 0.5, 1), d=data.distinct('item'), m=data.mean('price'))[0]\n"
+    "p = sorted(e.price for e in s if e.get('price') is not None)\n"
+    "i = [e.item for e in s if e.item]\n"
+    "m = p[(len(p) - 1) // 2]\n"
+    "a = [r.l, r.h, r.q[0], r.q[2], abs(r.q[1] - m) <= 0.03 * m, r.d, abs(r.m - sum(p) / "
+    "len(p)) < 1e-9]\n"
+    "b = [tuple(i[-3:]), (0,) + tuple(len([x for x in p if x // 25 == k]) for k in range(4)) "
+    "+ (0,), p[0], p[-1], True, 5, True]\n",
+    // join: clicks with exposures of the same item up to 5 s apart
+    "c = data.KeyBy(data.Filter(s, 'kind == \"click\" && has(price)'), 'item')\n"
+    "x = data.KeyBy(data.Filter(s, 'kind == \"exposure\"'), 'item')\n"
+    "a = [r.total for r in data.Join(c, x, 5000, 'price > other.price').aggregate("
+    "total=data.sum('price - other.price'))]\n"
+    "g = {}\n"
+    "for e in s:\n"
+    "    for f in s:\n"
+    "        if (e.kind, f.kind) == ('click', 'exposure') and e.item and e.item == f.item and "
+    "abs(e.time - f.time) <= 5000:\n"
+    "            if e.get('price') is not None and f.get('price') is not None and e.price > "
+    "f.price:\n"
+    "                g[e.item] = g.get(e.item, 0) + e.price - f.price\n"
+    "a = sorted(a)\nb = sorted(g.values())\n",
+    // more keys than the first try has room for
+    "a = sorted((r.key, r.n) for r in data.KeyBy(s, 'seq').aggregate(n=data.count()))\n"
+    "b = [(e.seq, 1) for e in s]\n",
+};
+
 static void test_functions_against_plain_python(void **state)
 {
-    static const char *const sources[] = {
-        // Filter and Map
-        "a = [e.seq for e in data.Filter(s, 'price > 50 && kind in {\"click\", \"exit\"}')]\n"
-        "b = [e.seq for e in s if e.get('price', 0) > 50 and e.kind in ('click', 'exit')]\n",
-        "a = [e.seq for e in data.Filter(s, lambda e: e.get('price', -1) % 2 == 0)]\n"
-        "b = [e.seq for e in s if e.get('price', -1) % 2 == 0]\n",
-        "a = data.Map(s, 'price * 2 + 1')\n"
-        "b = [None if e.get('price') is None else e.price * 2 + 1 for e in s]\n",
-        "a = data.Map(data.Filter(s, 'has(item)'), lambda e: e.item + '!')\n"
-        "b = [e.item + '!' for e in s if e.item]\n",
-        // KeyBy without a window
-        "a = sorted((r.key, r.n, r.total, r.low, r.high) for r in data.KeyBy(s, 'item')"
-        ".aggregate(n=data.count(), total=data.sum('price'), low=data.min('price'), "
-        "high=data.max('price')))\n"
-        "g = {}\n"
-        "for e in s:\n"
-        "    if e.item:\n"
-        "        g.setdefault(e.item, []).append(e.get('price'))\n"
-        "b = []\n"
-        "for k in sorted(g):\n"
-        "    p = [x for x in g[k] if x is not None]\n"
-        "    b.append((k, len(g[k]), sum(p), min(p), max(p)))\n",
-        // tumbling by key
-        "a = sorted((r.key, r.start, r.end, r.n, r.total) for r in data.TimeWindow(data.KeyBy("
-        "data.Filter(s, 'has(price)'), 'page'), 10000).aggregate(n=data.count(), "
-        "total=data.sum('price')))\n"
-        "g = {}\n"
-        "for e in s:\n"
-        "    if e.get('price') is not None:\n"
-        "        g.setdefault((e.page, e.time // 10000 * 10000), []).append(e.price)\n"
-        "b = [(p, t, t + 10000, len(g[p, t]), sum(g[p, t])) for p, t in sorted(g)]\n",
-        // hopping
-        "a = sorted((r.start, r.n) for r in data.TimeWindow(s, 9000, 'hopping', hop=3000)"
-        ".aggregate(n=data.count()))\n"
-        "g = {}\n"
-        "for e in s:\n"
-        "    t = e.time // 3000 * 3000\n"
-        "    for k in range(3):\n"
-        "        g[t - k * 3000] = g.get(t - k * 3000, 0) + 1\n"
-        "b = sorted(g.items())\n",
-        // sliding
-        "a = [(r.end, r.n) for r in data.TimeWindow(s, 4000, 'sliding').aggregate(n=data.count())]"
-        "\n"
-        "t = [e.time for e in s]\n"
-        "b = [(t[i], len([1 for x in t[:i + 1] if x > t[i] - 4000])) for i in range(len(t))]\n",
-        // session
-        "a = [(r.start, r.end, r.n) for r in data.TimeWindow(s, kind='session', gap=700)"
-        ".aggregate(n=data.count())]\n"
-        "b = []\n"
-        "for e in s:\n"
-        "    if b and e.time < b[-1][1]:\n"
-        "        b[-1] = (b[-1][0], e.time + 700, b[-1][2] + 1)\n"
-        "    else:\n"
-        "        b.append((e.time, e.time + 700, 1))\n",
-        // count and visits
-        "a = [r.total for r in data.TimeWindow(s, kind='count', count=50).aggregate("
-        "total=data.sum('price'))]\n"
-        "p = [e.get('price', 0) for e in s]\n"
-        "b = [sum(p[i:i + 50]) for i in range(0, 300, 50)]\n",
-        "a = sorted((r.start, r.n) for r in data.TimeWindow(data.Filter(s, 'kind != \"exit\"'), "
-        "kind='page').aggregate(n=data.count()))\n"
-        "g = {}\n"
-        "for e in s:\n"
-        "    if e.kind != 'exit':\n"
-        "        g[e.visit] = g.get(e.visit, 0) + 1\n"
-        "b = sorted(g.items())\n",
-        // last, histogram, quantiles, distinct, mean
-        "r = s.aggregate(l=data.last('item', 3), h=data.histogram('price', 0, 100, 4), "
-        "q=data.quantiles('price', 0, 0.5, 1), d=data.distinct('item'), m=data.mean('price'))[0]\n"
-        "p = sorted(e.price for e in s if e.get('price') is not None)\n"
-        "i = [e.item for e in s if e.item]\n"
-        "m = p[(len(p) - 1) // 2]\n"
-        "a = [r.l, r.h, r.q[0], r.q[2], abs(r.q[1] - m) <= 0.03 * m, r.d, abs(r.m - sum(p) / "
-        "len(p)) < 1e-9]\n"
-        "b = [tuple(i[-3:]), (0,) + tuple(len([x for x in p if x // 25 == k]) for k in range(4)) "
-        "+ (0,), p[0], p[-1], True, 5, True]\n",
-        // join: clicks with exposures of the same item up to 5 s apart
-        "c = data.KeyBy(data.Filter(s, 'kind == \"click\" && has(price)'), 'item')\n"
-        "x = data.KeyBy(data.Filter(s, 'kind == \"exposure\"'), 'item')\n"
-        "a = [r.total for r in data.Join(c, x, 5000, 'price > other.price').aggregate("
-        "total=data.sum('price - other.price'))]\n"
-        "g = {}\n"
-        "for e in s:\n"
-        "    for f in s:\n"
-        "        if (e.kind, f.kind) == ('click', 'exposure') and e.item and e.item == f.item and "
-        "abs(e.time - f.time) <= 5000:\n"
-        "            if e.get('price') is not None and f.get('price') is not None and e.price > "
-        "f.price:\n"
-        "                g[e.item] = g.get(e.item, 0) + e.price - f.price\n"
-        "a = sorted(a)\nb = sorted(g.values())\n",
-        // more keys than the first try has room for
-        "a = sorted((r.key, r.n) for r in data.KeyBy(s, 'seq').aggregate(n=data.count()))\n"
-        "b = [(e.seq, 1) for e in s]\n",
-    };
     struct vm_kit *kit = *state;
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         char source[4096];
