@@ -158,23 +158,3 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
     (void)worker;
     atomic_fetch_add(&stub_ingest_counts.flushes, 1);
 }
-
-enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
-                                   const struct wire_topic *topic, uint8_t class_id,
-                                   struct base_str schema, struct base_error *error)
-{
-    (void)ingest;
-    (void)tenant;
-    (void)topic;
-    (void)class_id;
-    (void)schema;
-    (void)error;
-    return BASE_OK;
-}
-
-void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
-{
-    (void)ingest;
-    (void)add;
-    (void)ctx;
-}
