@@ -182,7 +182,7 @@ enum base_status dev_pipeline_flush(struct dev_pipeline *pipeline, uint64_t now_
     }
     BASE_TRY(dev_sequence_flush(pipeline->sequence, now_us));
     dev_pipeline_state_save(pipeline);
-    BASE_TRY(dev_recorder_checkpoint(pipeline->options.recorder, now_us));
+    BASE_TRY(dev_recorder_checkpoint(pipeline->options.recorder, now_us, UINT64_MAX));
     return dev_collect_flush(pipeline->options.collect, now_us);
 }
 
