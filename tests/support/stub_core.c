@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "ddi/ddi.h"
+#include "svc/tunnel_seam.h"
 
 #include "base/check.h"
 
