@@ -35,7 +35,7 @@ def run(build, mode, pace, first, events, folder):
 def measure(build, quick):
     if not os.path.exists(os.path.join(build, "bin", "store_worker")):
         return [], ["store_worker was not built: SQLite's development files are missing"]
-    rounds, events = (2, 500) if quick else (7, 3000)
+    rounds, events = (2, 500) if quick else (5, 2000)
     plan = [("ours", "log"), ("sqlite-full", "log"), ("lmdb", "log"), ("sqlite-normal", "log"), ("ours", "busy")]
     runs = {key: [] for key in plan}
     recorded = []

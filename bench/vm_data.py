@@ -5,4 +5,7 @@ from walle import data
 clicks = data.Filter(data.events(), 'kind == "click" && price > 10')
 rows = data.TimeWindow(data.KeyBy(clicks, 'item'), 60000).aggregate(
     n=data.count(), total=data.sum('price'), low=data.min('price'), high=data.max('price'), mean=data.mean('price'))
-walle.result(sorted([row.key, row.start, row.n, row.total, row.low, row.high, row.mean] for row in rows))
+total = 0
+for row in rows:
+    total += row.n * 3 + row.total * 5 + row.low * 7 + row.high * 11 + int(row.mean * 1000) + row.start % 1000003
+walle.result([len(rows), total])

@@ -20,4 +20,8 @@ for event in data.events():
             row[2] = price
         if price > row[3]:
             row[3] = price
-walle.result(sorted([key[0], key[1], row[0], row[1], row[2], row[3], row[1] / row[0]] for key, row in windows.items()))
+total = 0
+for key in windows:
+    n, price, low, high = windows[key]
+    total += n * 3 + price * 5 + low * 7 + high * 11 + int(price / n * 1000) + key[1] % 1000003
+walle.result([len(windows), total])

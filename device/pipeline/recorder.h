@@ -26,7 +26,7 @@
 #include "pipeline/event.h"
 #include "pipeline/visit.h"
 
-#define DEV_RECORDER_RING_BYTES     (32 * 1024) // default; a power of two
+#define DEV_RECORDER_RING_BYTES     (16 * 1024) // default; a power of two
 #define DEV_RECORDER_RING_BYTES_MIN (16 * 1024)
 #define DEV_RECORDER_RING_BYTES_MAX (1024 * 1024)
 #define DEV_RECORDER_DRAIN_MAX      1024

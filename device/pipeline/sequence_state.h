@@ -56,8 +56,10 @@ struct dev_sequence {
     struct dev_gap gaps[DEV_SEQUENCE_GAPS];
     struct sequence_visit visits[DEV_SEQUENCE_VISITS];
     struct dev_sequence_stats stats;
-    uint8_t out[SEQUENCE_BLOCK_ROOM];
-    struct wire_event_block block; // of a scan
+    union {                               // never at the same time
+        uint8_t out[SEQUENCE_BLOCK_ROOM]; // of a block on its way out
+        struct wire_event_block block;    // of a scan
+    };
 };
 
 const struct sequence_record *sequence_record_at(const struct dev_sequence *sequence,

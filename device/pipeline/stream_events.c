@@ -68,8 +68,13 @@ static void element_take(struct dev_stream *stream, const struct dev_event *even
 {
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const uint8_t *value = stream->aggregates[i].value;
-        element->values[i] =
-            value != NULL ? dev_predicate_value(value, event, other) : dev_value_none();
+        uint32_t same = stream->aggregates[i].same;
+        if (same < i) {
+            element->values[i] = element->values[same];
+        } else {
+            element->values[i] =
+                value != NULL ? dev_predicate_value(value, event, other) : dev_value_none();
+        }
     }
     stream->stats.elements++;
     stream_window_add(stream, element);

@@ -32,13 +32,24 @@ static struct dev_tunnel_config complete(const struct dev_tunnel_config *config)
     return full;
 }
 
+// HELLO takes no others.
+static bool is_plain_text(struct base_str text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < 0x20 || text.data[i] > 0x7e) {
+            return false;
+        }
+    }
+    return text.size <= WIRE_TUNNEL_TEXT_MAX;
+}
+
 static bool config_ok(const struct dev_tunnel_config *config)
 {
     return config->classes >> WIRE_TUNNEL_CLASSES == 0 && config->batch_bytes_max >= 256 &&
            config->batch_bytes_max <= WIRE_TUNNEL_RAW_MAX &&
            config->open_records <= DEV_TUNNEL_BATCH_RECORDS &&
-           config->window <= WIRE_TUNNEL_WINDOW && config->app.size <= WIRE_TUNNEL_TEXT_MAX &&
-           config->os.size <= WIRE_TUNNEL_TEXT_MAX;
+           config->window <= WIRE_TUNNEL_WINDOW && is_plain_text(config->app) &&
+           is_plain_text(config->os);
 }
 
 static size_t aligned(size_t size)

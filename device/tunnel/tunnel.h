@@ -92,7 +92,7 @@ struct dev_tunnel_ports {
 
 struct dev_tunnel_config {
     uint64_t device_id;
-    struct base_str app; // copied
+    struct base_str app; // printable ASCII, up to WIRE_TUNNEL_TEXT_MAX; copied
     struct base_str os;
     uint32_t quota_bytes[WIRE_TUNNEL_CLASSES]; // 0 takes 256 KB, 1 MB, 6 MB, 1 MB
     uint32_t fresh_ms;                         // 0 takes DEV_TUNNEL_FRESH_MS

@@ -220,6 +220,23 @@ enum base_status tunnel_boot_class(struct dev_tunnel *t, struct tunnel_class *c,
     return renew ? tunnel_new_epoch(t, c, now_us) : BASE_OK;
 }
 
+struct peek {
+    const struct tunnel_class *c;
+    enum base_status status;
+    struct tunnel_entry entry;
+};
+
+// The head alone, of whatever size the entry is: one of a time with larger batches has to go too.
+static bool visit_peek(void *ctx, const uint8_t *key, size_t key_size, const uint8_t *value,
+                       size_t value_size)
+{
+    struct peek *peek = ctx;
+    (void)key_size;
+    peek->status =
+        tunnel_entry_read(peek->c, tunnel_key_slot(key), value, value_size, &peek->entry);
+    return false;
+}
+
 enum base_status tunnel_repair(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us)
 {
     if (c->send_next < c->maybe_sent) { // the gateway may have it, and we cannot compare any more
@@ -227,28 +244,22 @@ enum base_status tunnel_repair(struct dev_tunnel *t, struct tunnel_class *c, uin
         tunnel_give_up(t, c->stream, now_us, "a batch under way is damaged in the store");
         return BASE_ERR_BUSY;
     }
-    struct tunnel_entry entry;
-    uint8_t key[TUNNEL_KEY];
-    size_t size = 0;
-    tunnel_key(c, c->send_next, key);
     // With a sound head it is known what is lost; else the whole queue is read anew.
-    enum base_status status =
-        dev_collect_get(t->collect, DEV_SPACE_QUEUE, key, sizeof(key), t->raw - TUNNEL_ENTRY_HEAD,
-                        TUNNEL_ENTRY_HEAD + t->raw_capacity, &size);
-    if (status == BASE_OK &&
-        tunnel_entry_read(c, c->send_next, t->raw - TUNNEL_ENTRY_HEAD, size, &entry) == BASE_OK) {
+    struct peek peek = {.c = c, .status = BASE_ERR_NOT_FOUND};
+    uint8_t key[TUNNEL_KEY];
+    tunnel_key(c, c->send_next, key);
+    BASE_TRY(dev_collect_scan(t->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), key,
+                              sizeof(key), visit_peek, &peek));
+    if (peek.status == BASE_OK) {
         const struct tunnel_entry loss = {
             .is_loss = true,
             .reason = WIRE_TUNNEL_LOSS_DAMAGED,
-            .numbers = entry.numbers,
-            .seq = entry.seq,
-            .count = entry.count,
+            .numbers = peek.entry.numbers,
+            .seq = peek.entry.seq,
+            .count = peek.entry.count,
             .closed_us = now_us,
         };
         BASE_TRY(tunnel_put_loss(t, c, now_us, c->send_next, &loss));
-    } else if (status == BASE_ERR_TOO_LARGE) {
-        // Of a time with larger batches: it cannot be sent, but its head can be read.
-        BASE_TRY(dev_collect_delete(t->collect, now_us, DEV_SPACE_QUEUE, key, sizeof(key), false));
     }
     bool seen = false;
     BASE_TRY(read_and_mend(t, c, now_us, true, &seen));

@@ -91,6 +91,9 @@ static void event_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
     case MP_QSTR_time:
         dest[0] = mp_obj_new_int_from_uint(event->wall_ms);
         return;
+    case MP_QSTR_mono_us:
+        dest[0] = mp_obj_new_int_from_uint(event->mono_us);
+        return;
     case MP_QSTR_get:
         dest[0] = MP_OBJ_FROM_PTR(&event_get_obj);
         dest[1] = self;

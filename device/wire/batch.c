@@ -4,27 +4,13 @@
 // do. Nothing is allocated; a parsed batch borrows from its input.
 #include "wire/batch.h"
 
+#include "wire/declaration.h"
 #include "wire/tunnel_frame.h"
 #include "wire/wiretext.h"
 
-static bool upload_name_ok(struct base_str name)
-{
-    if (name.size == 0 || name.size > WIRE_UPLOAD_NAME_MAX || name.data[0] < 'a' ||
-        name.data[0] > 'z') {
-        return false;
-    }
-    for (size_t i = 1; i < name.size; i++) {
-        char c = name.data[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-')) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool wire_topic_ok(const struct wire_topic *topic)
 {
-    return wire_task_name_ok(topic->task) && upload_name_ok(topic->upload);
+    return wire_task_name_ok(topic->task) && wire_upload_name_ok(topic->upload);
 }
 
 bool wire_topic_equal(const struct wire_topic *a, const struct wire_topic *b)

@@ -327,7 +327,7 @@ static void landed(struct gw_sink_batch *self, enum base_status status)
     gw_lane_landed(shard, lane, &batch->id, self->tenant, ok);
     struct gw_session_class *owner = lane->owner;
     if (owner != NULL) {
-        if (!self->is_loss) {
+        if (!self->is_loss && batch->owners == lane->owners) {
             owner->landed_bytes += self->batch.sent_bytes;
             owner->landed_records += self->batch.count;
         }

@@ -194,6 +194,10 @@ void oracle_random(struct base_prng *prng, const struct oracle_mix *mix, struct 
             step->not_literal = random_literal(prng, mix);
         }
     }
+    for (uint32_t i = 0, variants = 1; i < out->count; i++) { // no more than a pattern may have
+        variants *= 1u + out->steps[i].spread;
+        out->steps[i].spread = variants > DEV_PATTERN_VARIANTS_MAX ? 0 : out->steps[i].spread;
+    }
     out->tail = (uint8_t)(chance(prng, mix->gaps / 4) ? 1 : 0);
     random_extras(prng, mix, out);
 }

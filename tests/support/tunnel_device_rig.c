@@ -6,7 +6,7 @@
 
 #include "base/prng.h"
 
-#define PIPE  (8u * 1024 * 1024)
+#define PIPE  (512u * 1024)
 #define TOKEN 8u
 
 // ---- A codec: runs of equal bytes. The "dictionary" is another way to write them.
@@ -512,7 +512,7 @@ void rig_device_init(struct rig_device *device, struct rig_gateway *gateway)
         device->tokens[i] = calloc(RIG_ROWS_MAX, sizeof(uint64_t));
         device->streams[i].up = malloc(PIPE);
         device->streams[i].down = malloc(PIPE);
-        device->streams[i].batch = malloc(WIRE_TUNNEL_RAW_MAX);
+        device->streams[i].batch = malloc(PIPE);
         assert_non_null(device->streams[i].batch);
     }
 }

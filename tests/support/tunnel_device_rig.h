@@ -8,7 +8,7 @@
 #include "test_kit.h"
 #include "tunnel/tunnel.h"
 
-#define RIG_ROWS_MAX  20000
+#define RIG_ROWS_MAX  8000
 #define RIG_MARKS_MAX 64
 #define RIG_DICT      7u
 #define RIG_DEVICE    0x4d2u

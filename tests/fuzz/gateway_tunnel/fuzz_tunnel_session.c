@@ -73,7 +73,8 @@ static void send_batch(struct base_reader *reader, bool well_formed)
     uint32_t count = 1;
     if (well_formed) {
         count = 1 + (uint32_t)(size % 5);
-        size = tunnel_rig_payload(count, 24 + size % 20000, inputs, payload, sizeof(payload));
+        size_t body = 24 + (size > 65000 ? 20000 : size % 300);
+        size = tunnel_rig_payload(count, body, inputs, payload, sizeof(payload));
     } else {
         const uint8_t *bytes = base_reader_bytes(reader, size);
         if (bytes == NULL) {

@@ -4,6 +4,7 @@
 #include "test_kit.h"
 
 #include "mem/mem_kv.h"
+#include "pipeline/feature_store.h"
 #include "pipeline/sequence.h"
 
 #define MS 1000u
@@ -509,6 +510,19 @@ static void damaged_blocks_are_stepped_over(void **state)
     rig_done(&rig);
 }
 
+// All of the runtime's memory for events but triggers and streams: 256 KB are to hold everything.
+static void memory_is_bounded(void **state)
+{
+    (void)state;
+    const struct dev_recorder_options recorder = {0};
+    const struct dev_sequence_options sequence = {0};
+    size_t parts[] = {dev_collect_bytes(), dev_recorder_bytes(&recorder),
+                      dev_sequence_bytes(&sequence), dev_feature_store_bytes()};
+    printf("collect %zu, recorder %zu, sequences %zu, features %zu bytes\n", parts[0], parts[1],
+           parts[2], parts[3]);
+    assert_true(parts[0] + parts[1] + parts[2] + parts[3] <= 208 * 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +533,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_stored_in_time_is_a_gap),
         cmocka_unit_test(kills_lose_a_declared_tail_and_nothing_durable),
         cmocka_unit_test(damaged_blocks_are_stepped_over),
+        cmocka_unit_test(memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

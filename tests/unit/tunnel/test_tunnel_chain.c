@@ -514,6 +514,28 @@ static void damaged_rows_are_declared(void **state)
     }
 }
 
+// The app was updated, and its batches may only be smaller from now on.
+static void batches_of_a_larger_time_are_declared(void **state)
+{
+    (void)state;
+    device.config.batch_bytes_max = 100 * 1024;
+    device.no_codec = true;
+    rig_boot(&device);
+    device.offline = true;
+    rig_offer(&device, 2, 100);
+    rig_offer(&device, 2, 80 * 1024);
+    rig_offer(&device, 2, 90 * 1024); // the last one: nothing behind it tells how many it held
+    dev_tunnel_flush(device.tunnel, device.now_us);
+    rig_step_only(&device);
+    rig_kill(&device);
+    device.config.batch_bytes_max = 0;
+    device.offline = false;
+    rig_boot(&device);
+    rig_drain(&device, 500);
+    rig_check(&device);
+    assert_int_equal(figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_DAMAGED], 2);
+}
+
 // ---- Lost connections, at random
 
 static void anything_at_random(void **state)
@@ -594,6 +616,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_large_batch_survives_a_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(damaged_rows_are_declared, setup, teardown),
+        cmocka_unit_test_setup_teardown(batches_of_a_larger_time_are_declared, setup, teardown),
         cmocka_unit_test_setup_teardown(anything_at_random, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
