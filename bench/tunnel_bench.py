@@ -8,7 +8,8 @@ tunnel.p90_3k, .p99_30k   ms from the call that sends a batch to its durable ack
                           two network namespaces (link_emulator), so the TCP is the kernel's own; needs root. Bars: round trip
                           + 10 ms for 90 % at 3 KB, 250 ms for 99 % at 30 KB. `detail` has p50, p90, p99 at 0.5, 3 and 30 KB.
 tunnel.loopback_30k       the same without the link: p99, every acknowledgement behind an fdatasync. Bar: 3 ms. Peer `disk`: a write of
-                          30 KB and an fdatasync, nothing else; the other peers do not sync.
+                          30 KB and an fdatasync, nothing else; the other peers do not sync. Peer `tmpfs`, here and below: ourselves with the log in memory,
+                          which tells what the disk costs.
 tunnel.ingest             durable batches of 1 KB a second, the whole gateway (one worker, its writer, everything) on one core,
                           400 devices on 8 connections. Bar: 50,000. `detail` has them by the server's CPU seconds too, which a
                           busy machine does not change.
@@ -101,6 +102,7 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="walle-tunnel-")
         self.children = []
         self.lines = []
+        self.memory = tempfile.mkdtemp(prefix="walle-tunnel-", dir="/dev/shm") if os.path.isdir("/dev/shm") else None
         self.certificate = os.path.join(self.folder, "cert.pem")
         self.key = os.path.join(self.folder, "key.pem")
         run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj",
@@ -111,7 +113,9 @@ class Bench:
             if child.poll() is None:
                 child.kill()
                 child.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in (self.folder, self.memory):
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def program(self, name):
         return os.path.join(self.bin, name)
@@ -133,8 +137,8 @@ class Bench:
     def serve(self, what, host, prefix):
         """Starts a server; returns (child, port)."""
         port = free_port()
-        store = tempfile.mkdtemp(prefix=what + "-", dir=self.folder)
-        if what == "walle":
+        store = tempfile.mkdtemp(prefix=what + "-", dir=self.memory if what == "tmpfs" else self.folder)
+        if what in ("walle", "tmpfs"):
             child = self.start(prefix, self.program("walle-gateway"), "--dir", store, "--workers", "1", "--tls", f"{host}:{port}",
                                "--h2c", "none", "--log", "warn", "--set", "tunnel.device_batches_per_s=1000000", 
                                "--set", "tls.certificate=" + self.certificate, "--set", "tls.key=" + self.key)
@@ -162,7 +166,7 @@ class Bench:
         raise SystemExit(f"tunnel_bench: nobody listens on {host}:{port}")
 
     def load(self, what, prefix, host, port, pid, mode, size, connections, count, gap, seconds, devices=400):
-        if what == "walle":
+        if what in ("walle", "tmpfs"):
             command = [self.program("tunnel_load"), f"{host}:{port}", "--mode", mode, "--bytes", str(size), "--connections", str(connections),
                        "--count", str(count), "--gap-ms", str(gap[0]), "--gap-to-ms", str(gap[1]), "--seconds", str(seconds),
                        "--pid", str(pid), "--devices", str(devices)]
@@ -234,6 +238,9 @@ class Bench:
         return {"samples": count, "p50_ms": took[count // 2], "p90_ms": took[count * 9 // 10], "p99_ms": took[count * 99 // 100],
                 "max_ms": took[-1], "seconds": time.perf_counter() - began}
 
+    def without_disk(self):
+        return ("tmpfs",) if self.memory else ()
+
     def rounds(self, name, one, key, bar, unit, better, more=()):
         results = {what: [] for what in ["walle", *self.peers(), *more]}
         for _ in range(1 if self.quick else 3):
@@ -254,7 +261,7 @@ class Bench:
             got = self.load(what, [], "127.0.0.1", port, server.pid, "latency", 30000, 4, 100 if self.quick else 500, (5, 20), 120)
             self.stop(server)
             return got
-        self.rounds("tunnel.loopback_30k", one, lambda got: got["p99_ms"], BAR_LOOPBACK_MS, "ms", "lower", more=("disk",))
+        self.rounds("tunnel.loopback_30k", one, lambda got: got["p99_ms"], BAR_LOOPBACK_MS, "ms", "lower", more=("disk", *self.without_disk()))
 
     def ingest(self):
         def one(what):
@@ -264,7 +271,7 @@ class Bench:
             self.stop(server)
             got["per_cpu_s"] = round(got["done"] / max(got["server_cpu_s"], 0.01))
             return got
-        self.rounds("tunnel.ingest", one, lambda got: got["per_s"], BAR_INGEST, "batches/s on one core", "higher")
+        self.rounds("tunnel.ingest", one, lambda got: got["per_s"], BAR_INGEST, "batches/s on one core", "higher", more=self.without_disk())
         for line in self.lines:
             if line["bench"] == "tunnel.ingest" and line["peer"] == "bar":
                 for what, all_of in line["detail"].items():
