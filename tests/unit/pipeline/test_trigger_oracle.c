@@ -56,7 +56,12 @@ static void compile_world(struct world *world, struct base_prng *prng, const str
         sources[other] = moved;
     }
     const struct dev_trigger_options options = {.secret = RIG_SECRET, .work_max = UINT32_MAX};
-    assert_int_equal(trig_rig_try(&world->rig, sources, count, &options, NULL), BASE_OK);
+    struct dev_trigger_fault fault = {0};
+    enum base_status status = trig_rig_try(&world->rig, sources, count, &options, &fault);
+    if (status != BASE_OK) {
+        print_error("[%s] %s\n", sources[fault.source].pattern.data, fault.error.text);
+    }
+    assert_int_equal(status, BASE_OK);
 }
 
 static void make_world(struct world *world, struct base_prng *prng, const struct oracle_mix *mix)
