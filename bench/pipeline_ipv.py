@@ -81,6 +81,10 @@ def times(build, quick):
         pair("pipeline.ipv_memory", runs, "memory", "visit_us", "p50", "SQLite in memory"),
         pair("pipeline.ipv_exit", runs, "memory", "exit_us", "p50", "SQLite in memory"),
     ]
+    streams = call(build, "ipv_streams", SEED, 0, devices, 20)
+    if streams["differing"]:
+        raise SystemExit(f"pipeline_ipv: stream functions: {streams['differing']} answers differ")
+    rows[2]["detail"]["by_stream_functions"] = streams["times"]["visit_us"]
     rows[0]["detail"]["sqlite_other"] = {
         mode: medians(runs["ipv_sqlite", mode], "visit_us") for mode in ("normal", "event")}
     return rows
@@ -104,7 +108,6 @@ def correct(build, quick):
     visits = int(os.environ.get("WALLE_IPV_VISITS", "2000" if quick else "1000000"))
     jobs = 1 if quick else os.cpu_count() or 1
     found = oracle.run(os.path.join(build, "bin", "ipv_worker"), None, SEED, 0, -(-visits * 101 // 100 // 125), 40, jobs)
-    core = call(build, "ipv_worker", "core", SEED, 0, 20, 20)
     given = found["features"]
     raw, feature = found["raw_bytes"] / given, found["feature_bytes"] / given
     wrong = [f"{found['differing']} features differ from the batch job"] if found["differing"] else []
@@ -116,7 +119,7 @@ def correct(build, quick):
         encoding = encodings(build, folder, 4 if quick else 40)
     return [
         row("pipeline.ipv_wrong", found["differing"], "the original's cloud pipeline, share (published)",
-            PUBLISHED["cloud_wrong_percent"] / 100 * given, "features", detail={**found, "core_all_attributes": core}),
+            PUBLISHED["cloud_wrong_percent"] / 100 * given, "features", detail=found),
         row("pipeline.ipv_reduction", 100 * (1 - feature / raw), "the original (published)", PUBLISHED["feature"],
             "% of raw bytes saved", "higher", sizes),
         row("pipeline.ipv_encoding", 100 * (1 - 128 / raw), "the original (published)", PUBLISHED["encoding"],

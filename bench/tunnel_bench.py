@@ -7,9 +7,14 @@ tunnel.p90_3k, .p99_30k   ms from the call that sends a batch to its durable ack
                           0.5 s between two, over a link of 25 ms each way with 1 % of the packets lost (each way). The link joins
                           two network namespaces (link_emulator), so the TCP is the kernel's own; needs root. Bars: round trip
                           + 10 ms for 90 % at 3 KB, 250 ms for 99 % at 30 KB. `detail` has p50, p90, p99 at 0.5, 3 and 30 KB.
-tunnel.loopback_30k       the same without the link: p99, every acknowledgement behind an fdatasync. Bar: 3 ms.
+tunnel.loopback_30k       the same without the link: p99, every acknowledgement behind an fdatasync. Bar: 3 ms. Peer `disk`: a write of
+                          30 KB and an fdatasync, nothing else; the other peers do not sync.
 tunnel.ingest             durable batches of 1 KB a second, the whole gateway (one worker, its writer, everything) on one core,
-                          400 devices on 8 connections. Bar: 50,000.
+                          400 devices on 8 connections. Bar: 50,000. `detail` has them by the server's CPU seconds too, which a
+                          busy machine does not change.
+
+tunnel.idle               growth of the gateway's resident memory per open, idle tunnel stream, 20,000 on 20 connections. Bar:
+                          1,536 bytes.
 
 Peers in the same run, same payloads, same link, TLS, turns taken: NATS JetStream with file storage (publish with
 acknowledgement; it syncs every two minutes, not before it acknowledges) and mosquitto with QoS 1 and persistence on (it
@@ -32,7 +37,7 @@ SIZES = (500, 3000, 30000)
 DELAY_US, LOSS_PPM = 25000, 10000
 NAMES = ("walle-bench-a", "walle-bench-b")
 ADDRESSES = ("10.201.77.1", "10.201.77.2")
-BAR_P90_OVER_RTT_MS, BAR_P99_MS, BAR_LOOPBACK_MS, BAR_INGEST = 10, 250, 3, 50000
+BAR_P90_OVER_RTT_MS, BAR_P99_MS, BAR_LOOPBACK_MS, BAR_INGEST, BAR_IDLE_BYTES = 10, 250, 3, 50000, 1536
 
 
 def run(*command, check=True):
@@ -43,6 +48,15 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def urgent(yes):
+    """Latency rows run in the real-time class where that is permitted, all servers and clients alike: what else the machine does
+    then costs them no turn."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO if yes else os.SCHED_OTHER, os.sched_param(10 if yes else 0))
+    except (OSError, AttributeError):
+        pass
 
 
 class Link:
@@ -205,25 +219,42 @@ class Bench:
             for peer in self.peers():
                 self.add(name, ours, peer, table[peer, size][key], "ms", "lower")
 
-    def rounds(self, name, one, key, bar, unit, better):
-        results = {what: [] for what in ["walle", *self.peers()]}
+    def disk(self, size, count):
+        """What the disk alone takes: appending `size` bytes and fdatasync, one after the other. Same keys as a load."""
+        took = []
+        with open(os.path.join(self.folder, "probe"), "ab", buffering=0) as file:
+            began = time.perf_counter()
+            for _ in range(count):
+                before = time.perf_counter()
+                file.write(bytes(size))
+                os.fdatasync(file.fileno())
+                took.append((time.perf_counter() - before) * 1000)
+                time.sleep(0.003)
+        took.sort()
+        return {"samples": count, "p50_ms": took[count // 2], "p90_ms": took[count * 9 // 10], "p99_ms": took[count * 99 // 100],
+                "max_ms": took[-1], "seconds": time.perf_counter() - began}
+
+    def rounds(self, name, one, key, bar, unit, better, more=()):
+        results = {what: [] for what in ["walle", *self.peers(), *more]}
         for _ in range(1 if self.quick else 3):
             for what in results:
                 results[what].append(one(what))
         middle = {what: statistics.median(key(got) for got in all_of) for what, all_of in results.items()}
         spread = {what: (max(map(key, all_of)) - min(map(key, all_of))) / middle[what] for what, all_of in results.items()}
         self.add(name, middle["walle"], "bar", bar, unit, better, spread=spread, detail=results)
-        for peer in self.peers():
+        for peer in [*self.peers(), *more]:
             self.add(name, middle["walle"], peer, middle[peer], unit, better, spread=spread)
 
     def loopback(self):
         def one(what):
+            if what == "disk":
+                return self.disk(30200, 200 if self.quick else 800)
             server, port = self.serve(what, "127.0.0.1", [])
             self.wait_for([], "127.0.0.1", port)
             got = self.load(what, [], "127.0.0.1", port, server.pid, "latency", 30000, 4, 100 if self.quick else 500, (5, 20), 120)
             self.stop(server)
             return got
-        self.rounds("tunnel.loopback_30k", one, lambda got: got["p99_ms"], BAR_LOOPBACK_MS, "ms", "lower")
+        self.rounds("tunnel.loopback_30k", one, lambda got: got["p99_ms"], BAR_LOOPBACK_MS, "ms", "lower", more=("disk",))
 
     def ingest(self):
         def one(what):
@@ -231,8 +262,21 @@ class Bench:
             self.wait_for([], "127.0.0.1", port)
             got = self.load(what, ["taskset", "-c", "1"], "127.0.0.1", port, server.pid, "flood", 1000, 8, 0, (0, 0), 3 if self.quick else 6)
             self.stop(server)
+            got["per_cpu_s"] = round(got["done"] / max(got["server_cpu_s"], 0.01))
             return got
         self.rounds("tunnel.ingest", one, lambda got: got["per_s"], BAR_INGEST, "batches/s on one core", "higher")
+        for line in self.lines:
+            if line["bench"] == "tunnel.ingest" and line["peer"] == "bar":
+                for what, all_of in line["detail"].items():
+                    print("ingest %-10s %9.0f a second, %9.0f a CPU second of the server" % (
+                        what, statistics.median(got["per_s"] for got in all_of), statistics.median(got["per_cpu_s"] for got in all_of)))
+
+    def idle(self):
+        server, port = self.serve("walle", "127.0.0.1", [])
+        self.wait_for([], "127.0.0.1", port)
+        got = self.load("walle", [], "127.0.0.1", port, server.pid, "idle", 1000, 20, 0, (0, 0), 1, devices=20000)
+        self.stop(server)
+        self.add("tunnel.idle", got["each"], "bar", BAR_IDLE_BYTES, "bytes per stream", "lower", detail=got)
 
 
 def main():
@@ -245,9 +289,11 @@ def main():
     print(f"seed {args.seed}")
     bench = Bench(args)
     try:
-        for names, row in ((("tunnel.p90_3k", "tunnel.p99_30k"), lambda: bench.over_link(args.seed)), (("tunnel.loopback_30k",), bench.loopback),
-                           (("tunnel.ingest",), bench.ingest)):
+        for names, row, latency in ((("tunnel.p90_3k", "tunnel.p99_30k"), lambda: bench.over_link(args.seed), True),
+                                    (("tunnel.loopback_30k",), bench.loopback, True), (("tunnel.ingest",), bench.ingest, False),
+                                    (("tunnel.idle",), bench.idle, False)):
             if not args.only or any(args.only in name for name in names):
+                urgent(latency)
                 row()
     finally:
         bench.close()

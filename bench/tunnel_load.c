@@ -6,6 +6,8 @@
 //     drawn from --gap-ms A to B, again. Times are from the call that sends to the durable ACK.
 //   tunnel_load HOST:PORT --mode flood --bytes 1000 --seconds 5 --connections 8 --devices 400
 //     every device keeps --window batches under way; counts durable batches.
+//   tunnel_load HOST:PORT --mode idle --connections 20 --devices 20000 --pid PID
+//     opens the streams, waits until the server has given back what it can, and tells its memory.
 //
 // Wrong answers (REJECT, FORK, a closed stream) fail the run. One thread.
 #include "base/clock.h"
@@ -30,13 +32,15 @@
 #define FRAME_MAX    (PAYLOAD_MAX + 256)
 #define INPUT_MAX    8192
 #define CLASS_ID     1
-#define WARM_BATCHES 20 // of a latency run, not counted
+#define IDLE_MS      6000 // the server trims idle connections after three seconds
+#define WARM_BATCHES 20   // of a latency run, not counted
 
 struct arguments {
     char host[64];
     uint16_t port;
     bool clear;
     bool flood;
+    bool idle;
     uint64_t bytes;
     uint64_t count;
     uint64_t connections;
@@ -442,10 +446,19 @@ static void loop_for(struct load *load, uint64_t ms)
 static void run(struct load *load)
 {
     const struct arguments *arguments = &load->arguments;
+    uint64_t before = tunnel_report_memory(arguments->pid);
     loop_for(load, 30000);
     (void)event_del(load->timer);
     if (load->ready != arguments->devices) {
         fail("devices that were welcomed", (long)load->ready);
+    }
+    if (arguments->idle) {
+        loop_for(load, IDLE_MS);
+        uint64_t after = tunnel_report_memory(arguments->pid);
+        printf("{\"streams\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"each\":%.0f}\n",
+               arguments->devices, after - before,
+               ((double)after - (double)before) / (double)arguments->devices);
+        return;
     }
     for (uint64_t i = 0; i < arguments->devices; i++) {
         if (arguments->flood) {
@@ -480,7 +493,7 @@ enum option_key {
 };
 
 static const struct argp_option options[] = {
-    {"mode", OPTION_MODE, "MODE", 0, "latency or flood", 0},
+    {"mode", OPTION_MODE, "MODE", 0, "latency, flood or idle", 0},
     {"bytes", OPTION_BYTES, "N", 0, "of a batch's payload", 0},
     {"count", OPTION_COUNT, "N", 0, "latency: batches of each device", 0},
     {"connections", OPTION_CONNECTIONS, "N", 0, NULL, 0},
@@ -552,6 +565,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     switch (key) {
     case OPTION_MODE:
         arguments->flood = strcmp(value, "flood") == 0;
+        arguments->idle = strcmp(value, "idle") == 0;
         return 0;
     case OPTION_CLEAR:
         arguments->clear = true;
@@ -589,7 +603,7 @@ int main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &load->arguments) != 0) {
         return EXIT_FAILURE;
     }
-    if (!load->arguments.flood) {
+    if (!load->arguments.flood && !load->arguments.idle) {
         load->arguments.devices = load->arguments.connections;
     }
     if (load->arguments.bytes < 300 || load->arguments.bytes > PAYLOAD_MAX ||

@@ -12,33 +12,46 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STAT_UTIME 14 // fields of /proc/PID/stat, from 1; the second is the name in brackets
-#define STAT_STIME 15
-#define US_PER_S   1000000.0
+#define STAT_UTIME     14 // fields of /proc/PID/stat, from 1
+#define STAT_STIME     15
+#define STATM_RESIDENT 2
+#define US_PER_S       1000000.0
 
-// CPU time of a process in clock ticks; 0: no such process.
-static uint64_t ticks_of(uint64_t pid)
+// Field `from` to `to` (from 1) of a file of numbers under /proc, added up; 0: no such process.
+static uint64_t proc_sum(uint64_t pid, const char *name, int from, int to)
 {
     char path[64];
     char text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%" PRIu64 "/stat", pid);
+    (void)snprintf(path, sizeof(path), "/proc/%" PRIu64 "/%s", pid, name);
     FILE *file = pid != 0 ? fopen(path, "re") : NULL;
     size_t size = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
     if (file != NULL) {
         (void)fclose(file);
     }
     text[size] = '\0';
-    const char *at = strrchr(text, ')');
+    const char *name_end =
+        strrchr(text, ')'); // of `stat`: the second field is the name in brackets
+    const char *at = name_end != NULL ? name_end : text;
     uint64_t sum = 0;
-    for (int field = 3; at != NULL && field <= STAT_STIME; field++) {
+    for (int field = name_end != NULL ? 3 : 2; at != NULL && field <= to; field++) {
         at = strchr(at + 1, ' ');
         uint64_t value = 0;
-        if (at != NULL && field >= STAT_UTIME &&
+        if (at != NULL && field >= from &&
             base_str_u64((struct base_str){at + 1, strcspn(at + 1, " ")}, &value) == BASE_OK) {
             sum += value;
         }
     }
     return sum;
+}
+
+static uint64_t ticks_of(uint64_t pid)
+{
+    return proc_sum(pid, "stat", STAT_UTIME, STAT_STIME);
+}
+
+uint64_t tunnel_report_memory(uint64_t pid)
+{
+    return proc_sum(pid, "statm", STATM_RESIDENT, STATM_RESIDENT) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void tunnel_report_begin(struct tunnel_report *report, uint64_t pid)

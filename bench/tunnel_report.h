@@ -17,6 +17,8 @@ struct tunnel_report {
     double samples_ms[TUNNEL_SAMPLES_MAX];
 };
 
+// Resident memory of a process in bytes; 0: no such process.
+uint64_t tunnel_report_memory(uint64_t pid);
 void tunnel_report_begin(struct tunnel_report *report, uint64_t pid);
 void tunnel_report_add(struct tunnel_report *report, uint64_t took_us);
 void tunnel_report_print(struct tunnel_report *report, uint64_t payload_bytes);

@@ -3,6 +3,9 @@
 //
 //   vm_bench start RUNS             median time of a whole run of an empty module
 //   vm_bench task RUNS FILE         median time of a run of FILE
+//   vm_bench data RUNS EVENTS FILE PLAIN  median times of FILE and of PLAIN over the same events,
+//   in
+//                                         turns; both must give the same result
 //   vm_bench threads MS ROUNDS FILE runs of FILE in one thread and in two, in turns of MS each
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +25,8 @@
 #define HEAP_KIB    64
 #define ROUNDS_MAX  1000
 #define SAMPLES_MAX 4096 // runs a thread and turn whose time is kept
+
+#define EVENTS_MAX 4096
 
 struct turn {
     struct dev_vm_module module;
@@ -59,14 +64,23 @@ static struct dev_vm_module module_read(const char *path)
     return module_compile((struct base_str){source, size});
 }
 
-static void run_once(struct dev_vm *vm, const struct dev_vm_module *module)
+static struct dev_event events[EVENTS_MAX];
+static uint32_t event_count;
+
+static struct dev_vm_result run_once(struct dev_vm *vm, const struct dev_vm_module *module)
 {
-    struct dev_vm_job job = {
-        .modules = module, .module_count = 1, .entry = BASE_STR("main"), .time_ms = 60000};
+    struct dev_vm_job job = {.modules = module,
+                             .module_count = 1,
+                             .entry = BASE_STR("main"),
+                             .events = events,
+                             .event_count = event_count,
+                             .time_ms = 60000};
     struct dev_vm_result result;
     if (dev_vm_run(vm, &job, &result) != BASE_OK || result.end != DEV_VM_FINISHED) {
+        (void)fprintf(stderr, "vm_bench: %s %s\n", result.type, result.message);
         die("the script did not finish");
     }
+    return result;
 }
 
 static struct dev_vm *vm_make(void)
@@ -103,7 +117,7 @@ static void measure_runs(struct dev_vm_module module, size_t runs)
     double wall = clock_us(CLOCK_MONOTONIC);
     for (size_t i = 0; i < runs; i++) {
         double start = clock_us(CLOCK_MONOTONIC);
-        run_once(vm, &module);
+        (void)run_once(vm, &module);
         times[i] = clock_us(CLOCK_MONOTONIC) - start;
     }
     cpu = clock_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
@@ -116,13 +130,80 @@ static void measure_runs(struct dev_vm_module module, size_t runs)
     dev_vm_free(vm);
 }
 
+// Every second event is a click; eight items; one event in a second.
+static void events_make(uint32_t count)
+{
+    static const char *const items[] = {"a1", "b2", "c3", "d4", "e5", "f6", "g7", "h8"};
+    static uint8_t attrs[EVENTS_MAX][32];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct dev_event_attr attr = {.name = BASE_STR("price"),
+                                            .type = DEV_ATTR_INTEGER,
+                                            .integer = (int64_t)(i * 37 % 101)};
+        size_t size = 0;
+        if (dev_event_attrs_encode(&attr, 1, attrs[i], sizeof(attrs[i]), &size) != BASE_OK) {
+            die("an attribute does not fit");
+        }
+        events[i] = (struct dev_event){
+            .seq = i + 1,
+            .wall_ms = 1700000000000 + (uint64_t)i * 1000,
+            .kind = i % 2 == 0 ? DEV_EVENT_CLICK : DEV_EVENT_SCROLL,
+            .page = BASE_STR("detail"),
+            .item = base_str_of(items[i * 7 / 3 % 8]),
+            .attrs = attrs[i],
+            .attrs_bytes = (uint32_t)size,
+            .attr_count = 1,
+        };
+    }
+    event_count = count;
+}
+
+static void measure_data(struct dev_vm_module *modules, size_t runs)
+{
+    struct dev_vm *vm = NULL;
+    double *times[2];
+    static char first[DEV_VM_RESULT_MAX];
+    for (unsigned k = 0; k < 2; k++) {
+        times[k] = malloc(runs * sizeof(double));
+    }
+    if (dev_vm_new(DEV_VM_HEAP_KIB_DEFAULT, &vm) != BASE_OK || times[0] == NULL ||
+        times[1] == NULL) {
+        die("no memory");
+    }
+    for (size_t i = 0; i < runs; i++) {
+        size_t first_size = 0;
+        for (unsigned k = 0; k < 2; k++) {
+            double start = clock_us(CLOCK_MONOTONIC);
+            struct dev_vm_result result = run_once(vm, &modules[k]);
+            times[k][i] = clock_us(CLOCK_MONOTONIC) - start;
+            if (k == 0) {
+                first_size = result.result.size;
+                memcpy(first, result.result.data, first_size);
+            } else if (first_size < 3 || first_size != result.result.size ||
+                       memcmp(first, result.result.data, first_size) != 0) {
+                die("the two scripts differ");
+            }
+        }
+    }
+    for (unsigned k = 0; k < 2; k++) {
+        qsort(times[k], runs, sizeof(double), double_order);
+    }
+    (void)printf(
+        "{\"median_us\":%.2f,\"p99_us\":%.2f,\"plain_median_us\":%.2f,\"plain_p99_us\":%.2f,"
+        "\"events\":%u,\"runs\":%zu}\n",
+        times[0][runs / 2], times[0][runs * 99 / 100], times[1][runs / 2],
+        times[1][runs * 99 / 100], event_count, runs);
+    free(times[0]);
+    free(times[1]);
+    dev_vm_free(vm);
+}
+
 static void *turn_main(void *argument)
 {
     struct turn *turn = argument;
     struct dev_vm *vm = vm_make();
     while (!atomic_load_explicit(turn->stop, memory_order_relaxed)) {
         double start = clock_us(CLOCK_MONOTONIC);
-        run_once(vm, &turn->module);
+        (void)run_once(vm, &turn->module);
         if (turn->runs < SAMPLES_MAX) {
             turn->run_us[turn->runs] = clock_us(CLOCK_MONOTONIC) - start;
         }
@@ -213,11 +294,16 @@ int main(int argc, char **argv)
         measure_runs(module_compile(BASE_STR("pass\n")), number(argv[2], RUNS_MAX));
     } else if (argc == 4 && strcmp(argv[1], "task") == 0) {
         measure_runs(module_read(argv[3]), number(argv[2], RUNS_MAX));
+    } else if (argc == 6 && strcmp(argv[1], "data") == 0) {
+        events_make((uint32_t)number(argv[3], EVENTS_MAX));
+        measure_data((struct dev_vm_module[]){module_read(argv[4]), module_read(argv[5])},
+                     number(argv[2], RUNS_MAX));
     } else if (argc == 5 && strcmp(argv[1], "threads") == 0) {
         measure_threads(module_read(argv[4]), (long)number(argv[2], 60000),
                         number(argv[3], ROUNDS_MAX));
     } else {
-        die("usage: vm_bench start RUNS | task RUNS FILE | threads MS ROUNDS FILE");
+        die("usage: vm_bench start RUNS | task RUNS FILE | data RUNS EVENTS FILE PLAIN | threads "
+            "MS ROUNDS FILE");
     }
     return 0;
 }

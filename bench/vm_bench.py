@@ -7,6 +7,8 @@ vm.two_threads  throughput of two VM threads over one, same script; peer: CPytho
 vm.start_us     a whole run of an empty module in a fresh interpreter; peer: CPython subinterpreter that does the same.
 vm.task_us      a run of bench/vm_task.py in a fresh interpreter; peer: CPython exec of compiled code in fresh globals,
                 which isolates nothing: the interpreter and its modules are shared.
+vm.data_us      a run of bench/vm_data.py over 512 events: Filter, KeyBy, TimeWindow and five aggregates of walle.data; peer:
+                bench/vm_data_plain.py, the same by hand in the same VM, runs in turns, results compared. And vm.data_64_us.
 `ratio` is ours / theirs.
 """
 import argparse
@@ -118,6 +120,11 @@ def main():
     mine = ours(args.build, "task", runs, os.path.join(HERE, "vm_task.py"))
     theirs = median_us(lambda: exec(task, {}), runs)
     add("vm.task_us", mine["median_us"], python + ", exec in fresh globals", theirs, "us", "lower", {"ours": mine})
+
+    for name, events in (("vm.data_us", 512), ("vm.data_64_us", 64)):
+        mine = ours(args.build, "data", max(100, runs // 5), events, os.path.join(HERE, "vm_data.py"),
+                    os.path.join(HERE, "vm_data_plain.py"))
+        add(name, mine["median_us"], "plain Python in the same VM", mine["plain_median_us"], "us", "lower", {"ours": mine})
 
     os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
     with open(os.path.join(HERE, "out", "vm.jsonl"), "a", encoding="utf-8") as file:

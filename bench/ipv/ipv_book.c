@@ -1,8 +1,6 @@
 // See ipv_book.h. Called by ipv_worker for every event of a device; no allocation, no clock.
 #include "ipv_book.h"
 
-#include "ipv_world.h"
-
 #include <string.h>
 
 void ipv_book_init(struct ipv_book *book)

@@ -230,6 +230,7 @@ static void measure(struct source *source, struct dev_codec *codec, enum form fo
                  (double)packed_bytes[1] / batches, dev_codec_memory(codec));
     ipv_times_print(&times); // "visit": with the dictionary, "exit": without
     (void)printf("}\n");
+    ipv_times_done(&times);
 }
 
 int main(int argc, char **argv)

@@ -62,5 +62,6 @@ int main(int argc, char **argv)
         (void)fputc('\n', stdout);
     }
     ipv_encoder_free(encoder);
+    ipv_times_done(&times);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -9,6 +9,11 @@
 
 static const char *const ACTION_NAMES[IPV_ACTIONS] = {"favourite", "cart", "share", "review",
                                                       "buy"};
+const struct base_str ipv_feature_attrs[IPV_FEATURE_ATTRS] = {
+    {"app", 3},    {"category", 8}, {"depth", 5},        {"dy", 2},      {"from_spm", 8},
+    {"net", 3},    {"position", 8}, {"price_cents", 11}, {"query", 5},   {"shop", 4},
+    {"source", 6}, {"target", 6},   {"target_item", 11}, {"took_ms", 7}, {"visible_ms", 10},
+    {"x", 1},      {"y", 1}};
 static const char KIND_LETTERS[DEV_EVENT_KIND_END + 1] = "?esxcqu";
 
 // What an event's attributes say; absent numbers are 0.

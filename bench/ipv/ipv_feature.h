@@ -26,6 +26,7 @@
 
 #include "pipeline/event.h"
 
+#define IPV_PAGE         "item_detail"
 #define IPV_IDLE_MS      10000
 #define IPV_GAPS         10
 #define IPV_STAYS        10
@@ -88,6 +89,10 @@ struct ipv_feature {
     char sequence[IPV_SEQUENCE];
     float steps[IPV_STEPS][IPV_STEP_WIDTH]; // ring of what the encoder sees
 };
+
+// Names of the attributes it reads.
+#define IPV_FEATURE_ATTRS 17
+extern const struct base_str ipv_feature_attrs[IPV_FEATURE_ATTRS];
 
 // `enter` is the ENTER of the visit.
 void ipv_feature_begin(struct ipv_feature *feature, const struct dev_event *enter);

@@ -234,5 +234,6 @@ int main(int argc, char **argv)
         ipv_times_print(&times);
         (void)fputc('\n', stdout);
     }
+    ipv_times_done(&times);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -16,18 +16,21 @@
 #include <string.h>
 
 #define OPEN_VISITS 8
-#define INPUT_BYTES (512 * 1024)
+#define EVENTS_MAX  256
+#define ATTRS_BYTES 512 // of those the feature reads
 #define HEAP_KIB    192
 #define SOURCE_MAX  (64 * 1024)
 
 static const char *const MODULES[] = {"ipv_events", "visit"};
 #define MODULE_COUNT (sizeof(MODULES) / sizeof(MODULES[0]))
 
+// The events of a visit, as the recorder's sequence would give them, and what they point to.
 struct open_visit {
     uint32_t visit; // 0: free
-    size_t size;
-    uint32_t events;
-    char json[INPUT_BYTES];
+    uint32_t count;
+    struct dev_event events[EVENTS_MAX];
+    uint8_t attrs[EVENTS_MAX][ATTRS_BYTES];
+    char item[IPV_ITEM_BYTES + 1];
 };
 
 struct runner {
@@ -68,26 +71,32 @@ static struct open_visit *visit_of(struct runner *runner, const struct dev_event
     if (event->kind != DEV_EVENT_ENTER) {
         return NULL;
     }
-    *oldest = (struct open_visit){.visit = event->visit};
+    oldest->visit = event->visit;
+    oldest->count = 0;
     return oldest;
 }
 
 static void visit_add(struct open_visit *visit, const struct dev_event *event)
 {
-    ipv_need(visit->size + IPV_RAW_LINE_MAX < INPUT_BYTES, "a visit is too long");
-    visit->json[visit->size++] = visit->events++ == 0 ? '[' : ',';
-    visit->size += ipv_raw_json(0, event, visit->json + visit->size, INPUT_BYTES - visit->size);
+    ipv_need(visit->count < EVENTS_MAX && event->attrs_bytes <= ATTRS_BYTES, "a visit is too long");
+    uint32_t at = visit->count++;
+    struct dev_event *copy = &visit->events[at];
+    *copy = *event;
+    memcpy(visit->attrs[at], event->attrs, event->attrs_bytes);
+    memcpy(visit->item, event->item.data, event->item.size);
+    copy->attrs = visit->attrs[at];
+    copy->item.data = visit->item; // of all events of a visit
 }
 
 static struct base_str run(struct runner *runner, struct open_visit *visit)
 {
     struct dev_vm_result result;
-    visit->json[visit->size++] = ']';
     struct dev_vm_job job = {
         .modules = runner->modules,
         .module_count = MODULE_COUNT,
         .entry = BASE_STR("ipv_events"),
-        .input = {visit->json, visit->size},
+        .events = visit->events,
+        .event_count = visit->count,
         .time_ms = 10000,
     };
     enum base_status status = dev_vm_run(runner->vm, &job, &result);
@@ -119,7 +128,7 @@ static void play(struct runner *runner, const struct ipv_span *span, bool print,
             if (event.kind != DEV_EVENT_EXIT) {
                 continue;
             }
-            uint32_t events = visit->events;
+            uint32_t events = visit->count;
             uint64_t start = ipv_now_ns();
             struct base_str row = run(runner, visit);
             ipv_samples_add(&times->visit, ipv_now_ns() - start);
@@ -157,5 +166,6 @@ int main(int argc, char **argv)
         free((void *)(uintptr_t)runner.modules[i].mpy);
     }
     dev_vm_free(runner.vm);
+    ipv_times_done(&times);
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -2,14 +2,14 @@
 //
 //   ipv_worker log SEED FIRST DEVICES SESSIONS        the raw log: JSON lines, in partitions
 //   ipv_worker features SEED FIRST DEVICES SESSIONS   features the device core computes of it
-//   ipv_worker core SEED DEVICES SESSIONS             times of the device core
 //
 // A partition of the log holds the whole logs of a few devices, in disorder and with some lines
 // twice, as logs arrive; an empty line ends it. Lines of `features` are DEVICE, a space, JSON.
 // One thread.
-#include "ipv_book.h"
+#include "ipv_core.h"
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
+#include "mem/mem_kv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,65 +81,42 @@ static void log_write(const struct ipv_span *span)
 static void features_write(const struct ipv_span *span)
 {
     static struct ipv_device device;
-    static struct ipv_book book;
     static char json[IPV_FEATURE_MAX];
+    struct ipv_core *core = ipv_core_new();
     for (uint64_t i = 0; i < span->devices; i++) {
         struct dev_event event;
+        struct mem_kv kv;
         ipv_device_init(&device, span->seed, span->first + i, span->sessions);
-        ipv_book_init(&book);
+        mem_kv_init(&kv);
+        struct dev_kv_port port = mem_kv_port(&kv);
+        ipv_core_begin(core, &port, device.id);
         while (ipv_device_next(&device, &event)) {
-            const struct ipv_feature *feature = ipv_book_event(&book, &event);
+            struct dev_recording recording = ipv_recording(&device, &event);
+            const struct ipv_feature *feature = ipv_core_record(core, &recording);
             if (feature != NULL) {
                 size_t size = ipv_feature_json(feature, json, sizeof(json));
                 ipv_need(size > 0, "a feature is too long");
                 (void)printf("%016" PRIx64 " %.*s\n", device.id, (int)size, json);
             }
         }
+        mem_kv_done(&kv);
         if ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices) {
             (void)fputc('\n', stdout);
         }
     }
-}
-
-// Times of everything the core does for a visit, by visit, and of the EXIT alone.
-static void core_time(const struct ipv_span *span)
-{
-    static struct ipv_device device;
-    static struct ipv_book book;
-    static char json[IPV_FEATURE_MAX];
-    struct ipv_times times = {0};
-    uint64_t visit_ns[IPV_BOOK_VISITS * 4] = {0};
-    for (uint64_t i = 0; i < span->devices; i++) {
-        struct dev_event event;
-        ipv_device_init(&device, span->seed, span->first + i, span->sessions);
-        ipv_book_init(&book);
-        while (ipv_device_next(&device, &event)) {
-            uint64_t start = ipv_now_ns();
-            const struct ipv_feature *feature = ipv_book_event(&book, &event);
-            size_t size = feature != NULL ? ipv_feature_json(feature, json, sizeof(json)) : 0;
-            uint64_t took = ipv_now_ns() - start;
-            ipv_times_event(&times, visit_ns, sizeof(visit_ns) / sizeof(visit_ns[0]), &event, took,
-                            size > 0);
-            times.feature_bytes += size;
-            times.events_of_features += feature != NULL ? feature->events : 0;
-        }
-    }
-    ipv_times_print(&times);
-    (void)fputc('\n', stdout);
+    ipv_core_free(core);
 }
 
 int main(int argc, char **argv)
 {
     struct ipv_span span;
     const char *what = argc > 1 ? argv[1] : "";
-    ipv_need(argc == 6 && ipv_span_parse(&span, argv + 2), "usage: ipv_worker log|features|core "
+    ipv_need(argc == 6 && ipv_span_parse(&span, argv + 2), "usage: ipv_worker log|features "
                                                            "SEED FIRST DEVICES SESSIONS");
     if (strcmp(what, "log") == 0) {
         log_write(&span);
     } else if (strcmp(what, "features") == 0) {
         features_write(&span);
-    } else if (strcmp(what, "core") == 0) {
-        core_time(&span);
     } else {
         ipv_need(false, "no such command");
     }

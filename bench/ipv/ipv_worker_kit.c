@@ -73,8 +73,6 @@ static void samples_print(const char *name, struct ipv_samples *samples)
                      (double)samples->ns[samples->count * 99 / 100] / 1e3,
                      (double)samples->ns[samples->count - 1] / 1e3);
     }
-    free(samples->ns);
-    *samples = (struct ipv_samples){0};
 }
 
 void ipv_times_print(struct ipv_times *times)
@@ -90,14 +88,18 @@ void ipv_times_print(struct ipv_times *times)
     (void)printf("}");
 }
 
+void ipv_times_done(struct ipv_times *times)
+{
+    free(times->visit.ns);
+    free(times->exit.ns);
+    free(times->event.ns);
+    *times = (struct ipv_times){0};
+}
+
 static bool is_used(struct base_str name)
 {
-    static const char *const names[] = {
-        "category", "shop",     "price_cents", "source",      "query", "app",
-        "net",      "from_spm", "target",      "target_item", "dy",    "depth",
-        "took_ms",  "position", "visible_ms",  "x",           "y"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (base_str_equal(name, base_str_of(names[i]))) {
+    for (size_t i = 0; i < IPV_FEATURE_ATTRS; i++) {
+        if (base_str_equal(name, ipv_feature_attrs[i])) {
             return true;
         }
     }
@@ -119,4 +121,19 @@ void ipv_cut_down(const struct ipv_device *device, struct dev_event *event, uint
     event->attrs = buffer;
     event->attrs_bytes = (uint32_t)size;
     event->attr_count = count;
+}
+
+struct dev_recording ipv_recording(const struct ipv_device *device, const struct dev_event *event)
+{
+    return (struct dev_recording){
+        .kind = event->kind,
+        .instance = event->instance,
+        .name = event->name,
+        .page = event->page,
+        .item = event->item,
+        .wall_ms = event->wall_ms,
+        .mono_us = event->mono_us,
+        .attrs = device->attrs,
+        .attr_count = device->attr_count,
+    };
 }

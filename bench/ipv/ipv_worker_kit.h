@@ -3,6 +3,7 @@
 #define IPV_WORKER_KIT_H
 
 #include "ipv_world.h"
+#include "pipeline/recorder.h"
 
 #define IPV_PARTITION_DEVICES 4 // whose logs are one partition; an empty line ends it
 
@@ -37,10 +38,13 @@ void ipv_samples_add(struct ipv_samples *samples, uint64_t ns);
 // Adds `took` to the visit of `event` (a table of sums by visit number); when `done`, keeps it.
 void ipv_times_event(struct ipv_times *times, uint64_t *visit_ns, size_t visits,
                      const struct dev_event *event, uint64_t took, bool done);
-// JSON on stdout, without newline; frees the samples.
+// JSON on stdout, without newline.
 void ipv_times_print(struct ipv_times *times);
+void ipv_times_done(struct ipv_times *times);
 // Leaves an event the attributes the feature uses, encoded into `buffer` (DEV_EVENT_ATTRS_BYTES):
 // what a recorder keeps when the feature's task alone is live.
 void ipv_cut_down(const struct ipv_device *device, struct dev_event *event, uint8_t *buffer);
+// The event as the app records it, with all its attributes.
+struct dev_recording ipv_recording(const struct ipv_device *device, const struct dev_event *event);
 
 #endif

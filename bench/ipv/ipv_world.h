@@ -12,9 +12,9 @@
 #define IPV_WORLD_H
 
 #include "base/prng.h"
+#include "ipv_feature.h"
 #include "pipeline/event.h"
 
-#define IPV_PAGE         "item_detail"
 #define IPV_ATTRS_MAX    48
 #define IPV_OPEN_MAX     4  // pages open one above the other
 #define IPV_SHOWN_MAX    48 // related items on a page

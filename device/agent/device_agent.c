@@ -3,7 +3,10 @@
 // One process is one device. It prints a line per task result on standard output and logs to
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have a worker of their own (device/port/posix/posix_task.c).
+#include "event_source.h"
+
 #include "posix/posix_enroll.h"
+#include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
 
 #include "base/prng.h"
@@ -44,6 +47,7 @@ enum {
     OPTION_ENROLL,
     OPTION_CERTIFICATE,
     OPTION_CERTIFICATE_KEY,
+    OPTION_EVENTS,
 };
 
 struct agent {
@@ -57,7 +61,10 @@ struct agent {
     bool once;
     bool verbose;
     bool stopping;
+    bool failed;
     const char *enroll_token_path;
+    const char *events_path;
+    struct event_source *events;
     struct posix_credential credential;
     struct event_base *base;
     struct base_log log;
@@ -86,8 +93,12 @@ static const struct argp_option options[] = {
      "another place that serves content, asked before the gateway; repeat for more", 0},
     {"request-timeout", OPTION_TIMEOUT, "MILLISECONDS", 0,
      "without an answer, or with less than 4 KiB of one (30000)", 0},
+    {"events", OPTION_EVENTS, "FILE", 0,
+     "record behaviour events from FILE, JSON lines; - is standard input", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
-    {"once", OPTION_ONCE, NULL, 0, "end when a check-in was answered and nothing is left to do", 0},
+    {"once", OPTION_ONCE, NULL, 0,
+     "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
+     0},
     {"verbose", 'v', NULL, 0, "log details", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -347,6 +358,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     case OPTION_ONCE:
         agent->once = true;
         break;
+    case OPTION_EVENTS:
+        agent->events_path = text;
+        break;
     case 'v':
         agent->verbose = true;
         break;
@@ -389,12 +403,37 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     (void)fflush(stdout);
 }
 
+// Events are read from when the first check-in's work is done, so that tasks are there to see them.
+static void events_begin(struct agent *agent)
+{
+    struct base_error error = {0};
+    struct dev_recorder *recorder = posix_pipeline_recorder(posix_port_pipeline(agent->port));
+    if (event_source_new(agent->base, agent->events_path, recorder, &agent->log, &agent->events,
+                         &error) != BASE_OK) {
+        base_log_error(&agent->log, "events", "%s", error.text);
+        agent->failed = true;
+        event_base_loopbreak(agent->base);
+    }
+}
+
+// Everything that was to be recorded was, and what came of it is at the gateway.
+static bool behaviour_done(const struct agent *agent)
+{
+    return agent->events_path == NULL ||
+           (agent->events != NULL && event_source_ended(agent->events) &&
+            posix_pipeline_is_idle(posix_port_pipeline(agent->port)));
+}
+
 static void on_tick(void *app, struct dev_runtime *runtime)
 {
     struct agent *agent = app;
     struct dev_stats stats;
     dev_stats(runtime, &stats);
-    if (agent->once && stats.checkins > 0 && dev_is_idle(runtime)) {
+    bool settled = stats.checkins > 0 && dev_is_idle(runtime);
+    if (agent->events_path != NULL && agent->events == NULL && settled) {
+        events_begin(agent);
+    }
+    if (agent->once && settled && behaviour_done(agent)) {
         event_base_loopbreak(agent->base);
     }
 }
@@ -441,6 +480,36 @@ static void stats_print(struct agent *agent)
         (unsigned long long)stats.rollbacks, (unsigned long long)stats.refused_offers,
         (unsigned long long)stats.refused_metadata, (unsigned long long)stats.leases_lost,
         (unsigned long long)stats.kills);
+}
+
+static void behaviour_print(struct agent *agent)
+{
+    struct posix_pipeline *pipeline = posix_port_pipeline(agent->port);
+    struct dev_pipeline_stats stats;
+    struct dev_tunnel_stats tunnel;
+    uint64_t durable = 0;
+    uint64_t queued = 0;
+    dev_pipeline_stats(posix_pipeline_core(pipeline), &stats);
+    dev_tunnel_stats(posix_pipeline_tunnel(pipeline), &tunnel);
+    for (uint32_t i = 0; i < WIRE_TUNNEL_CLASSES; i++) {
+        durable += tunnel.classes[i].durable;
+        queued += tunnel.classes[i].queued;
+    }
+    if (agent->events != NULL) {
+        struct event_source_stats events;
+        event_source_stats(agent->events, &events);
+        base_log_info(&agent->log, "events", "%llu lines, %llu recorded, %llu bad",
+                      (unsigned long long)events.lines, (unsigned long long)events.recorded,
+                      (unsigned long long)events.bad);
+    }
+    base_log_info(&agent->log, "pipeline",
+                  "%llu events kept, %llu matches, %llu starts, %llu features; uploads: %llu "
+                  "taken, %llu refused, %llu "
+                  "durable at the gateway, %llu queued",
+                  (unsigned long long)stats.events, (unsigned long long)stats.matches,
+                  (unsigned long long)stats.starts, (unsigned long long)stats.features,
+                  (unsigned long long)stats.uploads, (unsigned long long)stats.uploads_refused,
+                  (unsigned long long)durable, (unsigned long long)queued);
 }
 
 // ---- Enrolment
@@ -550,8 +619,10 @@ static int agent_run(struct agent *agent)
             (void)event_base_dispatch(agent->base);
             tasks_print(agent);
             stats_print(agent);
+            behaviour_print(agent);
+            event_source_free(agent->events);
             posix_port_free(agent->port);
-            result = EXIT_SUCCESS;
+            result = agent->failed ? EXIT_FAILURE : EXIT_SUCCESS;
         } else {
             base_log_error(&agent->log, "device", "%s", error.text);
         }

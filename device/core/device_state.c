@@ -1,21 +1,21 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD4", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//   record := "WLD5", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32],
 //             varint task_count, task_count x task,
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
-//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: personal
-//             follow), u8 accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s,
-//             varint listed, varint counter, u64 blocked, varint last_run_s, varint every_s * 2 (+
-//             1: triggered), varint runs, [shadow: u16 slow_percent, u16 memory_percent, varint
-//             shadow_us, varint beside_us], [active[32], u64 rollout], [kept[32], u64 rollout],
-//             [accepted[32], u64 rollout, varint manifest_bytes], [personal: u8 which (1: active,
-//             2: kept, 4: accepted, 8: accepted asked), which x sha256[32], [accepted: varint
-//             bytes]]
+//             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: triggered), u8
+//             accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed,
+//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs, u8
+//             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), [shadow: u16
+//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us], [active[32],
+//             u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout, varint
+//             manifest_bytes], personal manifests of active, kept and accepted as told: sha256[32],
+//             the last with varint bytes
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD4"
+#define MAGIC          "WLD5"
 #define MAGIC_BYTES    4
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
@@ -35,7 +35,7 @@
 #define TASK_ACCEPTED  16u
 #define TASK_LEASED    32u
 #define TASK_SHADOW    64u
-#define TASK_PERSONAL  128u
+#define TASK_TRIGGERED 128u
 
 #define PERSONAL_ACTIVE   1u
 #define PERSONAL_KEPT     2u
@@ -65,14 +65,13 @@ static uint8_t task_flags(const struct dev_task *task)
     flags |= wire_sha256_is_zero(&task->accepted) ? 0 : TASK_ACCEPTED;
     flags |= task->leased ? TASK_LEASED : 0;
     flags |= task->shadow ? TASK_SHADOW : 0;
-    flags |= personal_flags(task) != 0 ? TASK_PERSONAL : 0;
+    flags |= task->triggered ? TASK_TRIGGERED : 0;
     return (uint8_t)flags;
 }
 
 static void personal_write(struct base_writer *writer, const struct dev_task *task)
 {
     uint8_t flags = personal_flags(task);
-    base_writer_u8(writer, flags);
     if ((flags & PERSONAL_ACTIVE) != 0) {
         base_writer_bytes(writer, task->active_personal.bytes, WIRE_SHA256_BYTES);
     }
@@ -100,8 +99,9 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_varint(writer, task->counter);
     base_writer_u64(writer, task->blocked);
     base_writer_varint(writer, task->last_run_s);
-    base_writer_varint(writer, (uint64_t)task->every_s * 2 + (task->triggered ? 1 : 0));
+    base_writer_varint(writer, task->every_s);
     base_writer_varint(writer, task->runs);
+    base_writer_u8(writer, personal_flags(task));
     if (task->shadow) {
         base_writer_u16(writer, task->slow_percent);
         base_writer_u16(writer, task->memory_percent);
@@ -121,9 +121,7 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_u64(writer, task->accepted_rollout);
         base_writer_varint(writer, task->accepted_bytes);
     }
-    if ((flags & TASK_PERSONAL) != 0) {
-        personal_write(writer, task);
-    }
+    personal_write(writer, task);
 }
 
 enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out, size_t capacity,
@@ -158,9 +156,8 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     return BASE_OK;
 }
 
-static void personal_read(struct base_reader *reader, struct dev_task *task)
+static void personal_read(struct base_reader *reader, struct dev_task *task, uint8_t flags)
 {
-    uint8_t flags = base_reader_u8(reader);
     if ((flags & PERSONAL_ACTIVE) != 0) {
         base_reader_copy(reader, task->active_personal.bytes, WIRE_SHA256_BYTES);
     }
@@ -197,11 +194,11 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     task->counter = base_reader_varint(reader);
     task->blocked = base_reader_u64(reader);
     task->last_run_s = base_reader_varint(reader);
-    uint64_t schedule = base_reader_varint_max(reader, (uint64_t)UINT32_MAX * 2 + 1);
-    task->every_s = (uint32_t)(schedule / 2);
-    task->triggered = schedule % 2 != 0;
+    task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     task->runs = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
+    uint8_t personal = base_reader_u8(reader);
     task->shadow = (flags & TASK_SHADOW) != 0;
+    task->triggered = (flags & TASK_TRIGGERED) != 0;
     if (task->shadow) {
         task->slow_percent = base_reader_u16(reader);
         task->memory_percent = base_reader_u16(reader);
@@ -224,9 +221,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
         task->accepted_rollout = base_reader_u64(reader);
         task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
     }
-    if ((flags & TASK_PERSONAL) != 0) {
-        personal_read(reader, task);
-    }
+    personal_read(reader, task, personal);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
     task->id = task->shadow ? wire_shadow_task_id(task->id) : task->id;
     task->run_due_us = UINT64_MAX;

@@ -136,6 +136,11 @@ void dev_triggered_stopped(struct dev_runtime *runtime)
     runtime->run.triggered = false;
 }
 
+bool dev_run_is_triggered(const struct dev_runtime *runtime)
+{
+    return runtime->run.run != 0 && runtime->run.triggered;
+}
+
 uint64_t dev_triggered_due_us(const struct dev_runtime *runtime)
 {
     switch (runtime->triggered.phase) {

@@ -114,12 +114,12 @@ struct dev_task {
     uint32_t accepted_personal_bytes;
     bool accepted_asked;
     uint32_t every_s;       // of the active version
-    bool triggered;         // behaviour starts the active version too
     uint32_t runs;          // of the active version since its activation
     uint8_t state;          // enum dev_update_state
     uint8_t accepted_kind;  // enum wire_release_kind
     uint8_t accepted_stage; // stage kind of the accepted statement
     bool leased;            // the accepted version runs only while lease_until_s is ahead
+    bool triggered;         // behaviour starts the active version too
     uint64_t lease_until_s;
     uint64_t listed;       // highest counter a snapshot listed for the task
     uint8_t crashes;       // of the active version on trial

@@ -256,7 +256,7 @@ static void best_add(struct best_state *best, struct dev_value value, int sign)
 static void last_add(struct last_state *last, struct dev_value value, uint64_t seq)
 {
     uint32_t at = last->count;
-    while (at > 0 && last->entries[at - 1].seq > seq) {
+    while (at > 0 && dev_seq_before(seq, last->entries[at - 1].seq)) {
         at--;
     }
     if (last->count == last->capacity) {
@@ -497,7 +497,7 @@ static void last_decode(struct last_state *last, struct base_reader *reader)
         struct last_entry *entry = &last->entries[i];
         entry->seq = base_reader_varint(reader);
         dev_cell_decode(reader, &entry->cell);
-        bool ordered = i == 0 || entry[-1].seq <= entry->seq;
+        bool ordered = i == 0 || !dev_seq_before(entry->seq, entry[-1].seq);
         if (!ordered || entry->cell.type == DEV_VALUE_NONE) {
             base_reader_fail(reader, BASE_ERR_INVALID);
         }

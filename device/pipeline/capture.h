@@ -15,7 +15,7 @@
 
 #include "pipeline/event.h"
 
-#define DEV_CAPTURE_NEEDS_MAX 512 // different (kind, page, name); a power of two
+#define DEV_CAPTURE_NEEDS_MAX 256 // different (kind, page, name); a power of two
 #define DEV_CAPTURE_ATTRS_MAX 128 // different attribute names; beyond: all attributes are kept
 #define DEV_CAPTURE_GATE_BITS 2048
 #define DEV_CAPTURE_NAME_BITS 512
@@ -40,17 +40,6 @@ struct dev_capture_row {
     struct dev_capture_set set;
 };
 
-// About 26 KB. A value of its owner.
-struct dev_capture {
-    uint64_t secret;
-    uint32_t row_count;
-    uint32_t attr_count;
-    uint64_t widened;                               // needs that did not fit
-    struct dev_capture_set any[DEV_EVENT_KIND_END]; // on every page, of every name
-    uint64_t attrs[DEV_CAPTURE_ATTRS_MAX];          // hashes of names
-    struct dev_capture_row rows[2 * DEV_CAPTURE_NEEDS_MAX];
-};
-
 // The words of the gate, as plain values.
 struct dev_capture_gate {
     uint32_t kinds; // wanted on every page
@@ -59,12 +48,24 @@ struct dev_capture_gate {
     uint64_t names[DEV_CAPTURE_NAME_BITS / 64];
 };
 
+// About 18 KB. A value of its owner.
+struct dev_capture {
+    uint64_t secret;
+    uint32_t row_count;
+    uint32_t attr_count;
+    uint64_t widened;                               // needs that did not fit
+    struct dev_capture_set any[DEV_EVENT_KIND_END]; // on every page, of every name
+    uint64_t attrs[DEV_CAPTURE_ATTRS_MAX];          // hashes of names
+    uint8_t attr_slots[2 * DEV_CAPTURE_ATTRS_MAX];  // 1 + index, by hash; 0: free
+    struct dev_capture_row rows[2 * DEV_CAPTURE_NEEDS_MAX];
+    struct dev_capture_gate gate;
+};
+
 // Nothing is wanted. `secret` is the recorder's (dev_recorder_secret).
 void dev_capture_begin(struct dev_capture *capture, uint64_t secret);
 // INVALID: a text or kind that no event can have.
 BASE_NODISCARD enum base_status dev_capture_add(struct dev_capture *capture,
                                                 const struct dev_capture_need *need);
-void dev_capture_gate(const struct dev_capture *capture, struct dev_capture_gate *out);
 // Exact: what is wanted of such an event.
 void dev_capture_find(const struct dev_capture *capture, enum dev_event_kind kind,
                       uint64_t page_hash, uint64_t name_hash, struct dev_capture_set *out);

@@ -42,11 +42,21 @@ static struct dev_value text_or_none(struct base_str text)
     return text.size == 0 ? dev_value_none() : dev_value_text(text);
 }
 
+static struct dev_value kind_text(enum dev_event_kind kind)
+{
+    static const struct base_str names[DEV_EVENT_KIND_END] = {
+        [DEV_EVENT_ENTER] = {"enter", 5},       [DEV_EVENT_SCROLL] = {"scroll", 6},
+        [DEV_EVENT_EXPOSURE] = {"exposure", 8}, [DEV_EVENT_CLICK] = {"click", 5},
+        [DEV_EVENT_EXIT] = {"exit", 4},         [DEV_EVENT_CUSTOM] = {"custom", 6},
+    };
+    return (unsigned)kind < DEV_EVENT_KIND_END ? dev_value_text(names[kind]) : dev_value_none();
+}
+
 static struct dev_value field_value(enum predicate_field field, const struct dev_event *event)
 {
     switch (field) {
     case PREDICATE_FIELD_KIND:
-        return dev_value_text(base_str_of(dev_event_kind_name(event->kind)));
+        return kind_text(event->kind);
     case PREDICATE_FIELD_NAME:
         return text_or_none(event->name);
     case PREDICATE_FIELD_PAGE:
@@ -241,12 +251,13 @@ static void skip(struct run *run, bool strong)
 static void step(struct run *run)
 {
     enum predicate_op op = (enum predicate_op)(run->program[run->at] & ~PREDICATE_OTHER);
-    struct dev_value *top = &run->stack[run->depth - 1];
     if (op <= PREDICATE_HAS_ATTR) {
         base_check(run->depth < PREDICATE_STACK_MAX);
         run->stack[run->depth++] = op <= PREDICATE_FALSE ? constant_read(run) : name_read(run);
         return;
     }
+    base_check(run->depth >= 1);
+    struct dev_value *top = &run->stack[run->depth - 1];
     switch (op) {
     case PREDICATE_NEGATE:
         *top = negated(*top);
@@ -283,6 +294,11 @@ struct dev_value dev_predicate_value(const uint8_t *program, const struct dev_ev
     run.at = PREDICATE_HEAD;
     run.depth = 0;
     uint32_t end = read_u16(program);
+    unsigned first = program[PREDICATE_HEAD] & ~PREDICATE_OTHER;
+    if (first >= PREDICATE_FIELD && first <= PREDICATE_HAS_ATTR) {
+        run.stack[0] = name_read(&run); // often all there is: a key, a value
+        run.depth = 1;
+    }
     while (run.at < end) {
         step(&run);
     }

@@ -204,15 +204,10 @@ static enum base_status bounds_check(struct plan *plan)
     if (plan->keys > DEV_STREAM_KEYS_MAX || spec->nodes_max > DEV_STREAM_NODES_MAX) {
         return refuse(plan, BASE_ERR_TOO_LARGE, "more than 4096 keys or 16384 nodes");
     }
-    if (spec->nodes_max != 0 && spec->nodes_max < plan->key_nodes) {
-        return refuse(plan, BASE_ERR_INVALID, "nodes_max is less than one key can need");
-    }
-    plan->nodes = spec->nodes_max;
-    if (plan->nodes == 0) {
-        uint32_t all = plan->keys * plan->key_nodes;
-        uint32_t most = plan->key_nodes > NODES_DEFAULT_MAX ? plan->key_nodes : NODES_DEFAULT_MAX;
-        plan->nodes = all < most ? all : most;
-    }
+    uint32_t useful = plan->keys * plan->key_nodes;
+    uint32_t most = spec->nodes_max != 0 ? spec->nodes_max : NODES_DEFAULT_MAX;
+    plan->nodes = useful < most ? useful : most;
+    plan->nodes = plan->nodes < plan->key_nodes ? plan->key_nodes : plan->nodes;
     return BASE_OK;
 }
 
@@ -309,6 +304,16 @@ static struct base_str text_put(struct carver *carver, struct base_str text)
     return (struct base_str){piece, text.size};
 }
 
+// An expression that several aggregates have is evaluated once.
+static uint32_t first_with(const struct dev_stream_spec *spec, uint32_t index)
+{
+    uint32_t first = 0;
+    while (!base_str_equal(spec->aggregates[first].value, spec->aggregates[index].value)) {
+        first++;
+    }
+    return first;
+}
+
 static enum base_status programs_put(const struct plan *plan, struct carver *carver,
                                      struct dev_stream *stream)
 {
@@ -326,10 +331,14 @@ static enum base_status programs_put(const struct plan *plan, struct carver *car
                              &stream->where));
     }
     for (uint32_t i = 0; i < spec->aggregate_count; i++) {
-        const uint8_t *program;
-        BASE_TRY(program_put(plan, carver, spec->aggregates[i].value, pair, "value", &program));
+        const uint8_t *program = NULL;
+        uint32_t first = first_with(spec, i);
+        if (first == i) {
+            BASE_TRY(program_put(plan, carver, spec->aggregates[i].value, pair, "value", &program));
+        }
         if (carver->memory != NULL) {
             stream->aggregates[i].value = program;
+            stream->aggregates[i].same = first;
         }
     }
     stream->programs = carver->memory != NULL ? carver->memory + start : NULL;
@@ -457,16 +466,12 @@ enum base_status dev_stream_init(void *memory, size_t memory_bytes,
                                  const struct dev_stream_spec *spec, dev_stream_emit_fn emit,
                                  void *emit_ctx, struct dev_stream **out, struct base_error *error)
 {
-    size_t needed = 0;
-    BASE_TRY(dev_stream_bytes(spec, &needed, error));
-    if (memory == NULL || (uintptr_t)memory % 8 != 0 || memory_bytes < needed) {
-        return base_error_set(error, BASE_ERR_TOO_LARGE,
-                              "stream %.*s needs a block of %zu bytes, aligned to 8",
-                              (int)spec->name.size, spec->name.data, needed);
-    }
     struct plan plan = {.spec = spec, .error = error};
     BASE_TRY(plan_make(&plan));
-    struct carver carver = {.memory = memory, .capacity = needed};
+    struct carver carver = {.memory = memory, .capacity = memory_bytes};
+    if (memory == NULL || (uintptr_t)memory % 8 != 0 || memory_bytes < head_bytes(spec)) {
+        return refuse(&plan, BASE_ERR_TOO_LARGE, "the block is too small, or not aligned to 8");
+    }
     struct dev_stream *stream = carve(&carver, head_bytes(spec));
     memset(stream, 0, head_bytes(spec));
     BASE_TRY(block_fill(&plan, &carver, stream));

@@ -104,7 +104,7 @@ struct dev_stream_spec {
     const struct dev_aggregate_spec *aggregates; // names differ
     uint32_t aggregate_count;                    // at least 1
     uint32_t keys_max;                           // 0: default
-    uint32_t nodes_max; // 0: enough for every key, but at most 1,024 unless one key needs more
+    uint32_t nodes_max; // at most so many (0: 1,024), but never less than one key can need
 };
 
 struct dev_stream;
@@ -154,6 +154,11 @@ BASE_NODISCARD enum base_status dev_stream_init(void *memory, size_t memory_byte
                                                 struct dev_stream **out, struct base_error *error);
 
 void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event);
+// The same for a caller that has selected already: no filter is asked. `sides` may be none: then
+// the event only moves the time.
+#define DEV_STREAM_OWN   1u
+#define DEV_STREAM_OTHER 2u // of the join
+void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides);
 // The clock says `now_ms` (wall). Returns when to call again, UINT64_MAX: not before the next
 // event.
 uint64_t dev_stream_on_time(struct dev_stream *stream, uint64_t now_ms);

@@ -191,7 +191,7 @@ static uint32_t node_before(const struct dev_keyed *keyed, const struct dev_key_
     }
     for (uint32_t at = key->first; at != DEV_KEYED_NONE; at = dev_keyed_node(keyed, at)->next) {
         const struct dev_node *node = dev_keyed_node(keyed, at);
-        if (node->start > start || (node->start == start && node->first_seq > seq)) {
+        if (node->start > start || (node->start == start && dev_seq_before(seq, node->first_seq))) {
             break;
         }
         before = at;

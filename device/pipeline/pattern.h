@@ -123,7 +123,8 @@ struct dev_pattern {
 // points) and reason. INVALID, TOO_LARGE (a limit above, named).
 BASE_NODISCARD enum base_status dev_pattern_parse(struct base_str text, struct dev_pattern *out,
                                                   struct base_error *error);
-// Prints the normal form; parsing it gives the same pattern. TOO_LARGE.
+// Prints the normal form; parsing it gives the same pattern (if it is no longer than a text may
+// be). TOO_LARGE.
 BASE_NODISCARD enum base_status dev_pattern_print(const struct dev_pattern *pattern, char *out,
                                                   size_t capacity, size_t *out_size);
 // Ways to choose the lengths of the `*{0,d}`.

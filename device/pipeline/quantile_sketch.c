@@ -136,12 +136,12 @@ void dev_quantile_merge(struct dev_quantile_sketch *sketch, const struct dev_qua
 static double bucket_end(uint64_t place, uint32_t level)
 {
     uint64_t bits = place << (MANTISSA_BITS - DEV_QUANTILE_BITS + level);
+    if (bits >= UINT64_C(2047) << MANTISSA_BITS) {
+        return DBL_MAX;
+    }
     double end;
     memcpy(&end, &bits, sizeof(end));
-    if (end < DBL_MIN) {
-        return DBL_MIN;
-    }
-    return end - end == 0 ? end : DBL_MAX;
+    return end < DBL_MIN ? DBL_MIN : end;
 }
 
 // The number from which both ends of the bucket are equally far, relatively.

@@ -13,7 +13,9 @@
 // used twice, also after a kill: seqs and visit numbers are reserved in blocks, and the reservation
 // goes through collect before anything that carries the numbers, so what is stored never has a
 // number above what is reserved in the store. At boot the numbers between the last that were stored
-// and the end of the reservation are declared a gap.
+// and the end of the reservation are declared a gap, and no visit of before goes on. A reservation
+// is put for immediate commit: run dev_collect_step after boot and after each drain. What is
+// recorded before the first of these commits of an install, and killed, leaves no trace at all.
 //
 // Errors of dev_record are the caller's business alone: an app may ignore them.
 #ifndef DEV_PIPELINE_RECORDER_H
@@ -24,9 +26,10 @@
 #include "pipeline/event.h"
 #include "pipeline/visit.h"
 
-#define DEV_RECORDER_RING_BYTES     (32 * 1024) // default; a power of two
+#define DEV_RECORDER_RING_BYTES     (16 * 1024) // default; a power of two
 #define DEV_RECORDER_RING_BYTES_MIN (16 * 1024)
 #define DEV_RECORDER_RING_BYTES_MAX (1024 * 1024)
+#define DEV_RECORDER_DRAIN_MAX      1024
 #define DEV_RECORDER_RESERVE_SEQS   4096
 #define DEV_RECORDER_RESERVE_VISITS 64
 
@@ -82,6 +85,7 @@ struct dev_recorder_stats {
     uint64_t lost;    // ring full
     uint64_t invalid; // refused, no seq
     uint64_t gaps;    // declared, of all reasons
+    uint64_t damaged; // 1: the stored numbers could not be read and were made anew
     uint64_t next_seq;
     uint32_t boot;
     struct dev_visits visits;
@@ -107,14 +111,23 @@ void dev_recorder_capture(struct dev_recorder *recorder, const struct dev_captur
 // has a seq and is accounted as lost. INVALID, TOO_LARGE: not an event, no seq.
 enum base_status dev_record(struct dev_recorder *recorder, const struct dev_recording *recording);
 
-// Hands over what was recorded, at most `max` events (0: all there is). Returns how many; fewer
-// than `max`: the ring was found empty.
+// Hands over what was recorded, at most `max` recordings (0: DEV_RECORDER_DRAIN_MAX). Returns how
+// many; fewer than that: the ring was found empty and the next recording wakes, or no numbers could
+// be reserved because collect is full (then events stay in the ring: drain again after its step).
 uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint32_t max,
                             const struct dev_recorder_sink *sink);
 // Puts the recorder's numbers and open visits into collect; call it in the group that stores events
-// (sequence.h does) and before shutdown. The errors of dev_collect_put.
+// (sequence.h does). `stored_to`: all events below it are stored or given up, UINT64_MAX: all there
+// were. What lies above is declared lost if the process is killed before the next checkpoint. The
+// errors of dev_collect_put.
 BASE_NODISCARD enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder,
-                                                        uint64_t now_us);
+                                                        uint64_t now_us, uint64_t stored_to);
+// The group of the last checkpoint was given up after all: events from `from` on are not stored.
+void dev_recorder_uncheckpoint(struct dev_recorder *recorder, uint64_t from);
+// The last checkpoint of a process that ends in order: gives back what was reserved and not used,
+// so that the next start declares no gap. Drain and store before it; nothing may be recorded after
+// it.
+BASE_NODISCARD enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us);
 void dev_recorder_stats(const struct dev_recorder *recorder, struct dev_recorder_stats *out);
 
 #endif

@@ -68,8 +68,13 @@ static void element_take(struct dev_stream *stream, const struct dev_event *even
 {
     for (uint32_t i = 0; i < stream->aggregate_count; i++) {
         const uint8_t *value = stream->aggregates[i].value;
-        element->values[i] =
-            value != NULL ? dev_predicate_value(value, event, other) : dev_value_none();
+        uint32_t same = stream->aggregates[i].same;
+        if (same < i) {
+            element->values[i] = element->values[same];
+        } else {
+            element->values[i] =
+                value != NULL ? dev_predicate_value(value, event, other) : dev_value_none();
+        }
     }
     stream->stats.elements++;
     stream_window_add(stream, element);
@@ -148,23 +153,21 @@ static void pairs_take(struct dev_stream *stream, const struct dev_event *event,
     }
 }
 
-static void join_take(struct dev_stream *stream, const struct dev_event *event, bool selected,
+static void join_take(struct dev_stream *stream, const struct dev_event *event, uint32_t asked,
                       struct stream_element *element)
 {
     uint32_t sides = 0;
     struct dev_value left_key = dev_value_none();
     struct dev_value right_key = dev_value_none();
-    if (selected) {
+    if ((asked & DEV_STREAM_OWN) != 0) {
         left_key = key_of(stream->key, event);
         sides |= left_key.type != DEV_VALUE_NONE ? DEV_JOIN_LEFT : 0;
     }
-    bool other = passes(stream->join_filter, event);
-    if (other) {
+    if ((asked & DEV_STREAM_OTHER) != 0) {
         right_key = key_of(stream->join_key, event);
         sides |= right_key.type != DEV_VALUE_NONE ? DEV_JOIN_RIGHT : 0;
     }
-    stream->stats.keyless += (selected && left_key.type == DEV_VALUE_NONE) ||
-                             (other && right_key.type == DEV_VALUE_NONE);
+    stream->stats.keyless += sides != asked;
     dev_join_expire(&stream->join,
                     less(stream->time_max, stream->within_ms + stream->window.lateness_ms));
     if (sides == 0) {
@@ -179,29 +182,57 @@ static void join_take(struct dev_stream *stream, const struct dev_event *event, 
 
 // --- entry points
 
-void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event)
+_Static_assert(DEV_STREAM_OWN == DEV_JOIN_LEFT && DEV_STREAM_OTHER == DEV_JOIN_RIGHT, "sides");
+
+// True: the event is new, and its time was taken in.
+static bool event_take(struct dev_stream *stream, const struct dev_event *event,
+                       struct stream_element *element)
 {
-    if (stream->seen && (int64_t)(event->seq - stream->last_seq) <= 0) {
+    if (stream->seen && !dev_seq_before(stream->last_seq, event->seq)) {
         stream->stats.duplicates++;
-        return;
+        return false;
     }
     stream->seen = true;
     stream->stats.events++;
-    struct stream_element element = {
-        .time = event->wall_ms < DEV_STREAM_TIME_MAX ? event->wall_ms : DEV_STREAM_TIME_MAX,
-        .seq = event->seq,
-        .visit = event->visit,
-    };
     stream->last_seq = event->seq;
-    time_take(stream, element.time);
-    bool selected = passes(stream->filter, event);
+    element->time = event->wall_ms < DEV_STREAM_TIME_MAX ? event->wall_ms : DEV_STREAM_TIME_MAX;
+    element->seq = event->seq;
+    element->visit = event->visit;
+    time_take(stream, element->time);
+    return true;
+}
+
+static void sides_take(struct dev_stream *stream, const struct dev_event *event, uint32_t sides,
+                       struct stream_element *element)
+{
     if (stream->joined) {
-        join_take(stream, event, selected, &element);
-    } else if (selected) {
-        single_take(stream, event, &element);
+        join_take(stream, event, sides, element);
+    } else if ((sides & DEV_STREAM_OWN) != 0) {
+        single_take(stream, event, element);
     }
     if (event->kind == DEV_EVENT_EXIT && event->visit != 0) {
         dev_stream_on_visit_end(stream, event->visit);
+    }
+}
+
+void dev_stream_on_event(struct dev_stream *stream, const struct dev_event *event)
+{
+    struct stream_element element;
+    if (!event_take(stream, event, &element)) {
+        return;
+    }
+    uint32_t sides = passes(stream->filter, event) ? DEV_STREAM_OWN : 0;
+    if (stream->joined && passes(stream->join_filter, event)) {
+        sides |= DEV_STREAM_OTHER;
+    }
+    sides_take(stream, event, sides, &element);
+}
+
+void dev_stream_feed(struct dev_stream *stream, const struct dev_event *event, uint32_t sides)
+{
+    struct stream_element element;
+    if (event_take(stream, event, &element)) {
+        sides_take(stream, event, sides, &element);
     }
 }
 

@@ -9,6 +9,7 @@
 struct stream_aggregate {
     struct dev_aggregate_spec spec; // its texts lie in the block
     const uint8_t *value;           // program; NULL: none
+    uint32_t same;                  // the first aggregate with this expression
     size_t offset;                  // of its state in a pane, of its item in an event's node
 };
 

@@ -96,7 +96,8 @@ static void node_decode(struct dev_stream *stream, uint32_t slot, struct base_re
         key->last != DEV_KEYED_NONE ? dev_keyed_node(&stream->keyed, key->last) : NULL;
     // Panes, sessions, counts and visits differ in where they start; events come by seq.
     bool ordered = last == NULL || last->start < start ||
-                   (stream->keeps_events && last->start == start && last->first_seq <= first_seq);
+                   (stream->keeps_events && last->start == start &&
+                    !dev_seq_before(first_seq, last->first_seq));
     bool aligned = stream->window.hop_ms == 0 || start % stream->window.hop_ms == 0;
     if (reader->status != BASE_OK || !ordered || !aligned || length < 0 ||
         length > (int64_t)DEV_STREAM_TIME_MAX || !dev_keyed_nodes_left(&stream->keyed)) {
@@ -117,7 +118,7 @@ static void node_decode(struct dev_stream *stream, uint32_t slot, struct base_re
             dev_aggregate_decode(&aggregate->spec, state, reader);
         }
     }
-    if (node->events == 0) {
+    if (node->events == 0 || dev_seq_before(node->last_seq, node->first_seq)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
 }

@@ -70,10 +70,10 @@ static void items_add(const struct dev_stream *stream, uint8_t *states, struct d
 // What the answer says of its events.
 static void result_count(struct dev_stream_result *result, const struct dev_node *node)
 {
-    if (result->events == 0 || node->first_seq < result->first_seq) {
+    if (result->events == 0 || dev_seq_before(node->first_seq, result->first_seq)) {
         result->first_seq = node->first_seq;
     }
-    if (result->events == 0 || node->last_seq > result->last_seq) {
+    if (result->events == 0 || dev_seq_before(result->last_seq, node->last_seq)) {
         result->last_seq = node->last_seq;
     }
     result->events += node->events;
@@ -373,7 +373,7 @@ static void node_add(struct dev_stream *stream, struct dev_node *node,
 {
     states_add(stream, stream_states(node), element);
     node->events++;
-    if (node->last_seq < element->seq) {
+    if (dev_seq_before(node->last_seq, element->seq)) {
         node->last_seq = element->seq;
     }
 }
@@ -442,8 +442,10 @@ static void session_join(struct dev_stream *stream, uint32_t slot, uint32_t at)
     states_merge(stream, stream_states(node), stream_states(next));
     node->events += next->events;
     node->end = next->end > node->end ? next->end : node->end;
-    node->first_seq = next->first_seq < node->first_seq ? next->first_seq : node->first_seq;
-    node->last_seq = next->last_seq > node->last_seq ? next->last_seq : node->last_seq;
+    node->first_seq =
+        dev_seq_before(next->first_seq, node->first_seq) ? next->first_seq : node->first_seq;
+    node->last_seq =
+        dev_seq_before(node->last_seq, next->last_seq) ? next->last_seq : node->last_seq;
     dev_keyed_node_remove(&stream->keyed, slot, at);
 }
 

@@ -40,7 +40,7 @@
 #include "pipeline/pattern.h"
 
 #define DEV_TRIGGER_WORK_MAX     4096 // default of `work_max`: steps of one event, about 20 us
-#define DEV_TRIGGER_KEYS_DEFAULT 1024 // default of `keys_max`
+#define DEV_TRIGGER_KEYS_DEFAULT 256  // default of `keys_max`
 #define DEV_TRIGGER_KEYS_MAX     (1u << 20)
 #define DEV_TRIGGER_SOURCES_MAX  (1u << 20)
 #define DEV_TRIGGER_NODES_MAX    ((1u << 24) - 1)
@@ -97,8 +97,9 @@ dev_trigger_certify(const struct dev_trigger_source *sources, uint32_t count,
                     const struct dev_trigger_options *options, void *scratch, size_t scratch_bytes,
                     struct dev_trigger_certificate *out, struct dev_trigger_fault *fault);
 // Right after a certify that was OK, with its scratch. The set points into `memory` only: scratch
-// and texts may go. NOMEM: memory_bytes is below set_bytes.
-BASE_NODISCARD enum base_status dev_trigger_compile(const void *scratch, void *memory,
+// and texts may go. NOMEM: memory_bytes is below set_bytes;
+// CONFLICT: there was no such certify, or the set was compiled already.
+BASE_NODISCARD enum base_status dev_trigger_compile(void *scratch, void *memory,
                                                     size_t memory_bytes,
                                                     const struct dev_trigger_set **out);
 size_t dev_trigger_state_bytes(const struct dev_trigger_set *set);

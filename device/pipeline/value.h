@@ -82,6 +82,12 @@ void dev_cell_encode(struct base_writer *writer, const struct dev_cell *cell);
 void dev_cell_decode(struct base_reader *reader,
                      struct dev_cell *cell); // reader fails if malformed
 
+// Seqs are ordered by their distance, so that they may wrap at 2^64.
+static inline bool dev_seq_before(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) < 0;
+}
+
 // Doubles as 8 bytes, little-endian.
 void dev_real_encode(struct base_writer *writer, double real);
 double dev_real_decode(struct base_reader *reader); // fails with INVALID when not finite

@@ -11,7 +11,9 @@
 
 #include "base/status.h"
 #include "base/str.h"
+#include "pipeline/event.h"
 #include "wire/attrs.h"
+#include "wire/batch.h"
 #include "wire/report.h"
 
 #include <stdint.h>
@@ -26,11 +28,51 @@
 #define DEV_VM_MESSAGE_MAX      160
 #define DEV_VM_FILE_MAX         64
 #define DEV_VM_MODULES_MAX      272
+#define DEV_VM_EVENTS_MAX       4096        // given to a run
+#define DEV_VM_EFFECTS_MAX      64          // walle.data.store and .upload of a run
+#define DEV_VM_EFFECT_BYTES     (64 * 1024) // of all of them
+#define DEV_VM_STORE_MAX        (16 * 1024) // of one stored value, as JSON
+#define DEV_VM_QUERY_ROWS_MAX   1024        // answered by one query
+#define DEV_VM_QUERY_BYTES      (64 * 1024) // "
+#define DEV_VM_FEATURE_NAME_MAX 32          // [a-z][a-z0-9_.]*; an upload: [a-z][a-z0-9_-]*
+#define DEV_VM_FEATURE_KEY_MAX  64
 
 struct dev_vm_module {
     struct base_str name; // "features" or "pkg/features", without suffix
     const uint8_t *mpy;   // immutable, may be shared by any number of VMs
     size_t size;
+};
+
+// Stored features, for walle.data.query. The port is called on the VM's thread, inside the run.
+struct dev_vm_query {
+    struct base_str feature;
+    struct base_str key;
+    bool every_key;   // then `key` is not looked at
+    uint64_t from_ms; // from <= time < to
+    uint64_t to_ms;   // UINT64_MAX: no end
+    uint32_t newest;  // of each key at most so many; 0: all
+};
+// A row; false ends the query. Does not jump and does not call the port.
+typedef bool (*dev_vm_row_fn)(void *ctx, struct base_str key, uint64_t time_ms,
+                              const uint8_t *value, size_t value_size);
+struct dev_vm_data_port {
+    void *ctx;
+    // Newest first within a key. NOT_FOUND or no rows: there are none; other errors reach the
+    // script as OSError.
+    enum base_status (*query)(void *ctx, const struct dev_vm_query *query, dev_vm_row_fn visit,
+                              void *visit_ctx);
+};
+
+// What a script wants done; the runtime does it when the run ended well.
+enum dev_vm_effect_kind { DEV_VM_EFFECT_STORE, DEV_VM_EFFECT_UPLOAD };
+struct dev_vm_effect {
+    enum dev_vm_effect_kind kind;
+    struct base_str name;           // feature or upload
+    struct base_str key;            // STORE; may be empty
+    uint64_t time_ms;               // STORE; 0: now
+    enum wire_record_format format; // JSON or BYTES; STORE: JSON
+    const uint8_t *bytes;
+    uint32_t size;
 };
 
 struct dev_vm_job {
@@ -39,8 +81,11 @@ struct dev_vm_job {
     struct base_str entry;          // module run as __main__
     struct base_str config;         // JSON object: walle.config; empty: {}. Parsed when the script
     struct base_str input;          // JSON: walle.input; empty: None.   asks; bad JSON: ValueError
-    uint64_t device_id;             // walle.device["id"], 16 hex digits
-    const struct wire_attrs *attrs; // walle.device[...]; NULL: none
+    const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until
+    uint32_t event_count;           // the run is over
+    const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
+    uint64_t device_id;                  // walle.device["id"], 16 hex digits
+    const struct wire_attrs *attrs;      // walle.device[...]; NULL: none
     uint64_t instruction_max; // jumps and calls until the run is stopped (and up to 64 more, to
                               // know its line); 0: no limit
     uint32_t time_ms;         // wall time before the run is stopped; 0: default
@@ -68,6 +113,8 @@ struct dev_vm_result {
     bool output_cut;        // more was printed than DEV_VM_OUTPUT_MAX
     struct base_str output; // print() and walle.log(); valid until the VM's next run or free
     struct base_str result; // JSON of walle.result(...); empty: none given; valid as output
+    const struct dev_vm_effect *effects; // in order; none unless FINISHED; valid as output
+    uint32_t effect_count;
 };
 
 struct dev_vm;

@@ -4,6 +4,7 @@
 
 #include "vm/vm_text.h"
 
+#include "py/builtin.h"
 #include "py/cstack.h"
 #include "py/objint.h"
 #include "py/objlist.h"
@@ -118,4 +119,12 @@ size_t dev_vm_json_write(mp_obj_t value, char *out, size_t capacity)
         mp_raise_msg(&mp_type_UnicodeError, MP_ERROR_TEXT("walle.result: text is not UTF-8"));
     }
     return writer.size;
+}
+
+extern const mp_obj_module_t mp_module_json;
+
+mp_obj_t dev_vm_json_read(const char *text, size_t size)
+{
+    mp_obj_t loads = mp_load_attr(MP_OBJ_FROM_PTR(&mp_module_json), MP_QSTR_loads);
+    return mp_call_function_1(loads, mp_obj_new_str(text, size));
 }

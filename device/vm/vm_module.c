@@ -2,6 +2,7 @@
 // and device, which are made when they are first asked for. Runs on the VM's thread.
 #include "vm/vm_state.h"
 
+#include "vm/vm_data.h"
 #include "vm/vm_json.h"
 
 #include "py/builtin.h"
@@ -16,20 +17,12 @@ enum walle_value { WALLE_CONFIG, WALLE_INPUT, WALLE_DEVICE, WALLE_VALUE_COUNT };
 MP_REGISTER_ROOT_POINTER(mp_obj_t dev_vm_values[3]);
 _Static_assert(WALLE_VALUE_COUNT == 3, "the size is written out above");
 
-extern const mp_obj_module_t mp_module_json;
-
-static mp_obj_t json_parse(struct base_str text)
-{
-    mp_obj_t loads = mp_load_attr(MP_OBJ_FROM_PTR(&mp_module_json), MP_QSTR_loads);
-    return mp_call_function_1(loads, mp_obj_new_str(text.data, text.size));
-}
-
 static mp_obj_t config_make(const struct dev_vm_job *job)
 {
     if (job->config.size == 0) {
         return mp_obj_new_dict(0);
     }
-    mp_obj_t value = json_parse(job->config);
+    mp_obj_t value = dev_vm_json_read(job->config.data, job->config.size);
     if (mp_obj_get_type(value) != &mp_type_dict) {
         mp_raise_ValueError(MP_ERROR_TEXT("walle.config is not a JSON object"));
     }
@@ -74,7 +67,8 @@ static mp_obj_t value_make(enum walle_value which)
     case WALLE_CONFIG:
         return config_make(job);
     case WALLE_INPUT:
-        return job->input.size == 0 ? mp_const_none : json_parse(job->input);
+        return job->input.size == 0 ? mp_const_none
+                                    : dev_vm_json_read(job->input.data, job->input.size);
     case WALLE_DEVICE:
     case WALLE_VALUE_COUNT:
     default:
@@ -129,6 +123,7 @@ static MP_DEFINE_CONST_FUN_OBJ_1(walle_result_obj, walle_result);
 
 static const mp_rom_map_elem_t walle_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_walle)},
+    {MP_ROM_QSTR(MP_QSTR_data), MP_ROM_PTR(&dev_vm_module_data)},
     {MP_ROM_QSTR(MP_QSTR_log), MP_ROM_PTR(&walle_log_obj)},
     {MP_ROM_QSTR(MP_QSTR_result), MP_ROM_PTR(&walle_result_obj)},
 };

@@ -107,6 +107,9 @@ static bool job_valid(const struct dev_vm_job *job)
             return false;
         }
     }
+    if (job->event_count > DEV_VM_EVENTS_MAX || (job->event_count > 0 && job->events == NULL)) {
+        return false;
+    }
     return job->attrs == NULL || job->attrs->count <= WIRE_ATTRS_MAX;
 }
 
@@ -184,6 +187,8 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
     vm->heap_peak_bytes = 0;
     vm->output_size = 0;
     vm->result_size = 0;
+    vm->effect_count = 0;
+    vm->effect_size = 0;
     dev_vm_budget_start(vm);
 
     const struct dev_vm_module *module = dev_vm_module_find(job, job->entry);
@@ -206,6 +211,7 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
     out_result->heap_peak_bytes = vm->heap_peak_bytes;
     out_result->output = (struct base_str){vm->output, vm->output_size};
     out_result->result = (struct base_str){vm->result, vm->result_size};
+    dev_vm_effects_finish(vm);
     vm->job = NULL;
     vm->out = NULL;
     return BASE_OK;

@@ -34,9 +34,14 @@ struct dev_vm {
     uint32_t heap_peak_bytes;
     size_t output_size;
     size_t result_size;
+    uint32_t effect_count;
+    size_t effect_size; // bytes used
     char output[DEV_VM_OUTPUT_MAX];
     char result[DEV_VM_RESULT_MAX];
     char scratch[DEV_VM_RESULT_MAX]; // a result while it is being written
+    struct dev_vm_effect effects[DEV_VM_EFFECTS_MAX];
+    uint8_t effect_bytes[DEV_VM_EFFECT_BYTES];
+    uint8_t query_bytes[DEV_VM_QUERY_BYTES]; // rows of the query under way
 };
 
 // Loads the job's entry module as dev_vm_run does but does not execute it: what a build tool asks
@@ -63,6 +68,9 @@ bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module);
 // Fills the result from an uncaught exception (an mp_obj_t). Runs script code where the script
 // defines how its exception is shown; that is within the budget.
 void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);
+
+// --- vm_data.c
+void dev_vm_effects_finish(struct dev_vm *vm);
 
 // --- vm_output.c
 void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size);

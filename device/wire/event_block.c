@@ -295,7 +295,8 @@ enum base_status wire_event_block_encode(const struct wire_event *events, uint32
 
 // ---- Reading
 
-static void read_head(struct base_reader *reader, struct wire_event_block *out)
+static void read_head(struct base_reader *reader, struct wire_event_block_head *out,
+                      uint64_t *out_mono_us)
 {
     uint8_t version = base_reader_u8(reader);
     if (reader->status == BASE_OK && version != WIRE_EVENT_BLOCK_VERSION) {
@@ -307,27 +308,20 @@ static void read_head(struct base_reader *reader, struct wire_event_block *out)
     }
     out->first_seq = base_reader_u64(reader);
     out->wall_ms = base_reader_u64(reader);
-    out->mono_us = base_reader_u64(reader);
+    *out_mono_us = base_reader_u64(reader);
     out->boot = base_reader_u32(reader);
 }
 
-enum base_status wire_event_block_head(const uint8_t *bytes, size_t size, uint32_t *out_count,
-                                       uint64_t *out_first_seq)
+enum base_status wire_event_block_head(const uint8_t *bytes, size_t size,
+                                       struct wire_event_block_head *out)
 {
     struct base_reader reader;
+    struct wire_event_block_head head;
+    uint64_t mono_us;
     base_reader_init(&reader, bytes, size);
-    uint8_t version = base_reader_u8(&reader);
-    if (reader.status == BASE_OK && version != WIRE_EVENT_BLOCK_VERSION) {
-        return BASE_ERR_UNSUPPORTED;
-    }
-    uint64_t count = base_reader_varint_max(&reader, WIRE_EVENT_BLOCK_EVENTS_MAX);
-    uint64_t first_seq = base_reader_u64(&reader);
+    read_head(&reader, &head, &mono_us);
     BASE_TRY(reader.status);
-    if (count == 0) {
-        return BASE_ERR_INVALID;
-    }
-    *out_count = (uint32_t)count;
-    *out_first_seq = first_seq;
+    *out = head;
     return BASE_OK;
 }
 
@@ -520,7 +514,12 @@ enum base_status wire_event_block_parse(const uint8_t *bytes, size_t size,
     base_reader_init(&reader, bytes, size);
     enum base_status status = size <= WIRE_EVENT_BLOCK_BYTES_MAX ? BASE_OK : BASE_ERR_TOO_LARGE;
     if (status == BASE_OK) {
-        read_head(&reader, out);
+        struct wire_event_block_head head;
+        read_head(&reader, &head, &out->mono_us);
+        out->count = head.count;
+        out->boot = head.boot;
+        out->first_seq = head.first_seq;
+        out->wall_ms = head.wall_ms;
         read_tables(&reader, out);
         place_columns(&reader, out);
         status = base_reader_finish(&reader);

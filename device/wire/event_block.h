@@ -76,8 +76,14 @@ BASE_NODISCARD enum base_status wire_event_block_parse(const uint8_t *bytes, siz
                                                        struct wire_event_block *out);
 // The next event; false: no more.
 bool wire_event_block_next(struct wire_event_block *block, struct wire_event *out);
-// Only the head: for quotas and searches. The same errors, of the head.
+struct wire_event_block_head {
+    uint32_t count;
+    uint32_t boot;
+    uint64_t first_seq;
+    uint64_t wall_ms; // of the first event
+};
+// Only the head, for quotas and searches. The same errors, of the head.
 BASE_NODISCARD enum base_status wire_event_block_head(const uint8_t *bytes, size_t size,
-                                                      uint32_t *out_count, uint64_t *out_first_seq);
+                                                      struct wire_event_block_head *out);
 
 #endif

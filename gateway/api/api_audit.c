@@ -115,6 +115,7 @@ json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)
                    : json_null();
     case GW_API_GATEWAY:
         return short_trust(core);
+    case GW_API_BLOBS:
     case GW_API_NOTHING:
     case GW_API_SUBJECT_COUNT:
         break;

@@ -10,6 +10,7 @@
 
 struct gw_api_route;
 struct gw_preview_spec;
+struct gw_api_records;
 
 #define GW_API_SCAN_MAX 4096u // items looked at for one page: a page may be short
 
@@ -17,6 +18,7 @@ struct gw_preview_spec;
 enum gw_api_subject {
     GW_API_NOTHING,     // nobody's: lists (which show what is the actor's), the actor itself
     GW_API_BLOB,        // content, named by `digest`
+    GW_API_BLOBS,       // content, a pack of it
     GW_API_TASK,        // segments[1]
     GW_API_TASK_NEW,    // `text`
     GW_API_VERSION_NEW, // `digest`, of task segments[1]
@@ -43,6 +45,7 @@ struct gw_api_call {
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
     struct gw_preview_spec *preview;
+    struct gw_api_records *records;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
     struct wire_sha256 exclusive; // list of a new version's exclusive files; zero: none
@@ -123,6 +126,7 @@ void gw_api_failed(struct gw_core *core, struct gw_api_call *call, enum base_sta
 bool gw_api_blob_prepare(struct gw_api_call *call);
 void gw_api_blob_put(struct gw_core *core, struct gw_api_call *call);
 void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call);
+void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call);
 void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_task_prepare(struct gw_api_call *call);
 void gw_api_task_create(struct gw_core *core, struct gw_api_call *call);
@@ -174,6 +178,10 @@ void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_audit_prepare(struct gw_api_call *call);
 void gw_api_audit_list(struct gw_core *core, struct gw_api_call *call);
 void gw_api_openapi(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_records_prepare(struct gw_api_call *call);
+void gw_api_records(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_tunnel_prepare(struct gw_api_call *call);
+void gw_api_tunnel(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_trust_prepare(struct gw_api_call *call);
 void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);

@@ -49,6 +49,25 @@ void gw_api_exclusive_put(struct gw_core *core, struct gw_api_call *call)
     put_blob(core, call, true);
 }
 
+// Many at once: a version with many subjects has many small files.
+void gw_api_exclusive_pack(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct gw_request *request = &gw_api_exchange(call)->request;
+    struct base_error error = {0};
+    uint32_t count = 0;
+    uint32_t created = 0;
+    enum base_status status =
+        gw_blobs_put_exclusive(core, request->body, request->body_bytes, &count, &created, &error);
+
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "pack");
+        return;
+    }
+    gw_api_answer_take(
+        call, created > 0 ? 201 : 200,
+        json_pack("{s:I, s:I}", "blobs", (json_int_t)count, "stored", (json_int_t)created));
+}
+
 // Is it there? Content itself is not shown to operators.
 void gw_api_exclusive_get(struct gw_core *core, struct gw_api_call *call)
 {

@@ -178,7 +178,8 @@ static void finish_entry(struct gw_core *core, struct gw_api_call *call, json_t 
 // A blob that was there changes nothing, and a push asks for hundreds.
 static bool is_no_news(const struct gw_api_call *call)
 {
-    return call->route != NULL && call->route->subject == GW_API_BLOB &&
+    return call->route != NULL &&
+           (call->route->subject == GW_API_BLOB || call->route->subject == GW_API_BLOBS) &&
            gw_api_exchange(call)->reply.status == 200;
 }
 

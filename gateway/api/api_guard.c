@@ -60,6 +60,7 @@ bool gw_api_permits(struct gw_core *core, struct gw_api_call *call)
                refuse(call, 403, "this concerns all tenants: it needs an operator of all of them");
     case GW_API_TOKEN: // the core looks at the tenant
     case GW_API_BLOB:
+    case GW_API_BLOBS:
     case GW_API_NOTHING:
     case GW_API_SUBJECT_COUNT:
         break;

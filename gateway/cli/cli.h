@@ -205,5 +205,8 @@ enum cli_exit cli_tenant_list(struct cli *cli);
 enum cli_exit cli_audit_tail(struct cli *cli);
 enum cli_exit cli_audit_verify(struct cli *cli);
 enum cli_exit cli_tunnel_train(struct cli *cli);
+enum cli_exit cli_tunnel_tail(struct cli *cli);
+enum cli_exit cli_tunnel_export(struct cli *cli);
+enum cli_exit cli_tunnel_stat(struct cli *cli);
 
 #endif

@@ -193,6 +193,20 @@ const struct cli_command cli_commands[] = {
      "  walle audit verify\n"
      "  walle audit verify --head 1042:5f1c...     the end you noted last time",
      CLI_BITS_GATEWAY | CLI_BIT(HEAD), 0, 0, cli_audit_verify},
+    {"tunnel", "tail", "",
+     "Show records devices sent, oldest first; -f stays and shows what comes from now on.",
+     "  walle tunnel tail -f --task shop/page-view\n  walle tunnel tail --limit 100 -o json",
+     CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(LIMIT) | CLI_BIT(AFTER) |
+         CLI_BIT(FOLLOW) | CLI_BIT(TIMEOUT),
+     0, 0, cli_tunnel_tail},
+    {"tunnel", "export", "",
+     "Write records to a file, as JSON lines or CSV; the next export goes on behind them.",
+     "  walle tunnel export --out records.jsonl\n"
+     "  walle tunnel export --task shop/page-view --out views.csv",
+     CLI_BITS_GATEWAY | CLI_BIT(TASK) | CLI_BIT(DEVICE) | CLI_BIT(AFTER) | CLI_BIT(OUT), 0, 0,
+     cli_tunnel_export},
+    {"tunnel", "stat", "", "Show the tunnel's log, uploads and counters.", "  walle tunnel stat",
+     CLI_BITS_GATEWAY, 0, 0, cli_tunnel_stat},
     {"tunnel", "train", "",
      "Train a compression dictionary for the tunnel; release it as the file tunnel.dict of a task.",
      "  walle tunnel train --from export.jsonl --out shop/tunnel.dict\n"

@@ -3,6 +3,7 @@
 #include "cli/cli_files.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
+#include "cli/push_blobs.h"
 #include "cli/task_build.h"
 #include "cli/task_git.h"
 
@@ -215,84 +216,6 @@ enum cli_exit cli_task_build(struct cli *cli)
 
 // ---- Push
 
-// Is it for everybody: the manifest, or a file it lists?
-static bool is_shared(const struct task_build *build, const char *hex)
-{
-    struct wire_sha256 digest;
-
-    if (wire_sha256_parse(base_str_of(hex), &digest) != BASE_OK) {
-        return false;
-    }
-    bool shared = wire_sha256_equal(&digest, &build->manifest_digest);
-    for (uint32_t i = 0; i < build->manifest.file_count && !shared; ++i) {
-        shared = wire_sha256_equal(&digest, &build->manifest.files[i].digest);
-    }
-    return shared;
-}
-
-static enum cli_exit put_blob(const struct cli *cli, const char *folder,
-                              const struct task_build *build, const char *hex)
-{
-    char path[CLI_PATH_MAX];
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    struct base_error error = {0};
-    struct cli_answer answer = {0};
-
-    if (snprintf(path, sizeof(path), "%s/blobs/%.64s", folder, hex) >= CLI_PATH_MAX) {
-        return cli_fail(CLI_EXIT_USAGE, "path too long");
-    }
-    if (cli_file_read(path, TASK_BUILD_FILE_MAX, &bytes, &size, &error) != BASE_OK) {
-        return cli_fail(CLI_EXIT_LOCAL, "%s (the gateway asks for this blob)", error.text);
-    }
-    (void)snprintf(path, sizeof(path), "/api/v1/%s/%.64s",
-                   is_shared(build, hex) ? "blobs" : "exclusive", hex);
-    struct cli_call call = {.method = "PUT",
-                            .path = path,
-                            .content_type = "application/octet-stream",
-                            .body = bytes,
-                            .body_bytes = size};
-    enum cli_exit code = cli_http_call(cli, &call, &answer);
-    free(bytes);
-    if (code == CLI_EXIT_OK && answer.status >= 400) {
-        json_t *problem =
-            json_loadb(answer.body_bytes > 0 ? answer.body : "", answer.body_bytes, 0, NULL);
-        code = cli_fail(CLI_EXIT_REFUSED, "blob %.12s… refused (%ld): %s", hex, answer.status,
-                        cli_json_text(problem, "detail", "no detail"));
-        json_decref(problem);
-    }
-    cli_answer_done(&answer);
-    return code;
-}
-
-static enum cli_exit put_missing(const struct cli *cli, const char *folder,
-                                 const struct task_build *build, const json_t *answer,
-                                 uint64_t *uploaded)
-{
-    const json_t *missing = json_object_get(answer, "missing");
-    size_t index;
-    json_t *item;
-
-    if (json_array_size(missing) == 0) {
-        return cli_fail(CLI_EXIT_REFUSED, "%s refused (409): %s", cli_http_gateway(cli),
-                        cli_json_text(answer, "detail", "conflict"));
-    }
-    json_array_foreach(missing, index, item)
-    {
-        const char *hex = json_string_value(item);
-        struct wire_sha256 digest;
-        if (hex == NULL || wire_sha256_parse(base_str_of(hex), &digest) != BASE_OK) {
-            return cli_fail(CLI_EXIT_REFUSED, "the gateway's list of missing blobs is garbled");
-        }
-        enum cli_exit code = put_blob(cli, folder, build, hex);
-        if (code != CLI_EXIT_OK) {
-            return code;
-        }
-        *uploaded += 1;
-    }
-    return CLI_EXIT_OK;
-}
-
 static enum cli_exit register_version(const struct cli *cli, const char *folder,
                                       const struct task_build *build, uint64_t *uploaded)
 {
@@ -328,7 +251,7 @@ static enum cli_exit register_version(const struct cli *cli, const char *folder,
             return CLI_EXIT_OK;
         }
         if (code == CLI_EXIT_OK) {
-            code = put_missing(cli, folder, build, answer, uploaded);
+            code = push_blobs(cli, folder, build, answer, uploaded);
         }
         json_decref(answer);
     }

@@ -165,6 +165,12 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
         fprintf(stderr, "device.auth: '%s' is not optional or required\n", config.device_auth);
         return false;
     }
+    if (strcmp(config.tunnel_unknown_uploads, "accept") != 0 &&
+        strcmp(config.tunnel_unknown_uploads, "refuse") != 0) {
+        fprintf(stderr, "tunnel.unknown_uploads: '%s' is not accept or refuse\n",
+                config.tunnel_unknown_uploads);
+        return false;
+    }
     if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
         fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
         return false;
@@ -237,9 +243,14 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
     return BASE_OK;
 }
 
+static enum base_status load_dict(void *ctx, uint32_t id, uint8_t **out_bytes, size_t *out_size)
+{
+    return gw_core_load_dict(ctx, id, out_bytes, out_size);
+}
+
 static enum base_status open_ingest(const char *dir, const struct gw_http_config *config,
-                                    const struct base_log *log, struct gw_ingest **out_ingest,
-                                    struct base_error *error)
+                                    struct gw_core *core, const struct base_log *log,
+                                    struct gw_ingest **out_ingest, struct base_error *error)
 {
     char path[PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s/tunnel", dir);
@@ -251,10 +262,16 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .credit_bytes = (uint32_t)config->tunnel_credit_bytes,
         .memory_bytes = config->tunnel_memory_bytes,
         .device_batches_per_s = (uint32_t)config->tunnel_device_batches_per_s,
+        .refuse_unknown = strcmp(config->tunnel_unknown_uploads, "refuse") == 0,
+        .dicts = {.ctx = core, .load = load_dict},
         .clock = *base_clock_real(),
         .log = log,
     };
-    return gw_ingest_new(&ingest_options, out_ingest, error);
+    BASE_TRY(gw_ingest_new(&ingest_options, out_ingest, error));
+    const struct gw_tunnel_seam seam = {
+        .ingest = *out_ingest, .declare = gw_ingest_declare, .figures = gw_ingest_figures};
+    gw_core_set_tunnel(core, &seam);
+    return BASE_OK;
 }
 
 // ---- Running
@@ -384,7 +401,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
         open_core(arguments->dir, config, &tokens, gw_online_keys_port(keys), log, &core, &error) !=
             BASE_OK ||
-        open_ingest(arguments->dir, config, log, &ingest, &error) != BASE_OK) {
+        open_ingest(arguments->dir, config, core, log, &ingest, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
         const struct gw_server_options server_options = {

@@ -68,6 +68,8 @@ static const struct gw_config_row rows[] = {
            "of batches on their way to disk; above: no credit"),
     NUMBER("tunnel.device_batches_per_s", tunnel_device_batches_per_s, 1, 1000000, 200, FIXED,
            "of one stream; above: it is told to wait"),
+    TEXT("tunnel.unknown_uploads", tunnel_unknown_uploads, "accept", FIXED,
+         "accept or refuse: uploads that no registered version declares"),
     NUMBER("rollout.tick_ms", tick_ms, 10, 60000, 500, FIXED, "rollout controller's step"),
     NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, FIXED,
            "told to devices"),

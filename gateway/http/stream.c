@@ -315,7 +315,7 @@ void gw_stream_headers_done(struct gw_stream *stream)
     }
     bool upload = request->method == GW_METHOD_PUT &&
                   (base_str_starts(request->path, BASE_STR("/api/v1/blobs/")) ||
-                   base_str_starts(request->path, BASE_STR("/api/v1/exclusive/")));
+                   base_str_starts(request->path, BASE_STR("/api/v1/exclusive")));
     work->body_max = upload ? worker->limits.upload_bytes : worker->limits.body_bytes;
     if (work->forward) {
         hand_over(stream); // the upstream gets the body as it comes

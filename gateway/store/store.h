@@ -178,6 +178,16 @@ BASE_NODISCARD enum base_status gw_store_blob_put_exclusive(struct gw_store *sto
                                                             const struct wire_sha256 *digest,
                                                             const uint8_t *bytes, size_t size,
                                                             bool *out_created);
+// Many at once, in one commit but for large ones; what is there stays. *out_created: how many were
+// not.
+struct gw_store_item {
+    struct wire_sha256 digest;
+    const uint8_t *bytes;
+    size_t size;
+};
+BASE_NODISCARD enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
+                                                             const struct gw_store_item *items,
+                                                             uint32_t count, uint32_t *out_created);
 // Makes what is exclusive public; OK also when it is. As gw_store_blob_put, and NOT_FOUND.
 BASE_NODISCARD enum base_status gw_store_blob_publish(struct gw_store *store,
                                                       const struct wire_sha256 *digest);

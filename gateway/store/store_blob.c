@@ -167,6 +167,15 @@ static enum base_status put_apply(struct gw_store_txn *txn, struct gw_store_op *
     return gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, put->row_bytes);
 }
 
+// What a row says of content, without the bytes.
+static void row_head(struct base_writer *writer, size_t size, bool exclusive)
+{
+    base_writer_u8(writer, ROW_VERSION);
+    base_writer_u8(writer, size <= GW_STORE_BLOB_INLINE ? PLACE_ROW : PLACE_FILE);
+    base_writer_u8(writer, exclusive ? 1 : 0);
+    base_writer_u64(writer, size);
+}
+
 static enum base_status put_new(struct gw_store *store, const struct wire_sha256 *digest,
                                 const uint8_t *bytes, size_t size, bool exclusive)
 {
@@ -178,10 +187,7 @@ static enum base_status put_new(struct gw_store *store, const struct wire_sha256
     }
     struct base_writer writer;
     base_writer_init(&writer, row, capacity);
-    base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u8(&writer, in_row ? PLACE_ROW : PLACE_FILE);
-    base_writer_u8(&writer, exclusive ? 1 : 0);
-    base_writer_u64(&writer, size);
+    row_head(&writer, size, exclusive);
     enum base_status status = BASE_OK;
     if (in_row) {
         base_writer_bytes(&writer, bytes, size);
@@ -224,6 +230,63 @@ enum base_status gw_store_blob_put_exclusive(struct gw_store *store,
     enum base_status status = created ? put_new(store, digest, bytes, size, true) : BASE_OK;
     if (status == BASE_OK) {
         *out_created = created;
+    }
+    return status;
+}
+
+struct put_many_op {
+    struct gw_store_op op;
+    const struct gw_store_item *items;
+    uint32_t count;
+    uint8_t *row; // room for the largest
+    uint32_t created;
+};
+
+static enum base_status put_many_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    struct put_many_op *put = (struct put_many_op *)self;
+    put->created = 0;
+    for (uint32_t i = 0; i < put->count; i++) {
+        const struct gw_store_item *item = &put->items[i];
+        struct gw_key key = gw_key_sha(&item->digest);
+        struct gw_span value;
+        struct base_writer writer;
+        if (item->size > GW_STORE_BLOB_INLINE ||
+            gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value) == BASE_OK) {
+            continue;
+        }
+        base_writer_init(&writer, put->row, ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE);
+        row_head(&writer, item->size, true);
+        base_writer_bytes(&writer, item->bytes, item->size);
+        BASE_TRY(gw_store_txn_put(txn, GW_TABLE_BLOBS, &key, put->row, base_writer_size(&writer)));
+        put->created++;
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_store_blobs_put_exclusive(struct gw_store *store,
+                                              const struct gw_store_item *items, uint32_t count,
+                                              uint32_t *out_created)
+{
+    uint32_t large = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool created = false;
+        if (items[i].size > GW_STORE_BLOB_INLINE) {
+            BASE_TRY(gw_store_blob_put_exclusive(store, &items[i].digest, items[i].bytes,
+                                                 items[i].size, &created));
+        }
+        large += created ? 1 : 0;
+    }
+    struct put_many_op put = {
+        .items = items, .count = count, .row = malloc(ROW_HEAD_BYTES + GW_STORE_BLOB_INLINE)};
+    if (put.row == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    put.op.apply = put_many_apply;
+    enum base_status status = gw_store_submit_wait(store, &put.op);
+    free(put.row);
+    if (status == BASE_OK) {
+        *out_created = large + put.created;
     }
     return status;
 }

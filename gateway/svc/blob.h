@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
+#define GW_BLOB_PACK_MAX        4096u                // of one upload
 #define GW_BLOB_NOTE_MAX        79u
 #define GW_BLOB_ZSTD_MIN        256u                // smaller ones are sent as they are
 #define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)  // larger ones too
@@ -33,6 +34,12 @@ BASE_NODISCARD enum base_status gw_blob_put_exclusive(struct gw_core *core,
                                                       const struct wire_sha256 *digest,
                                                       const uint8_t *bytes, size_t size,
                                                       bool *out_created, struct base_error *error);
+// A pack of them: u32 size and the bytes, one after another, at most GW_BLOB_PACK_MAX; each is
+// stored under its hash. INVALID: a pack that is cut off or empty.
+BASE_NODISCARD enum base_status gw_blobs_put_exclusive(struct gw_core *core, const uint8_t *pack,
+                                                       size_t size, uint32_t *out_count,
+                                                       uint32_t *out_created,
+                                                       struct base_error *error);
 bool gw_blob_exists(struct gw_core *core, const struct wire_sha256 *digest);
 
 // A counted reference to the identity bytes. NOT_FOUND, NOMEM, IO, CORRUPT.

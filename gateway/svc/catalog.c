@@ -12,6 +12,7 @@
 #include "svc/blob.h"
 #include "svc/exclusive.h"
 #include "svc/tunnel_dicts.h"
+#include "svc/tunnel_seam.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -599,6 +600,9 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
     }
     if (status == BASE_OK) {
         status = gw_tunnel_dicts_learn(core, manifest, error);
+    }
+    if (status == BASE_OK) {
+        status = gw_core_declare_uploads(core, manifest, error);
     }
     if (status == BASE_OK) {
         status = publish(core, &wish->manifest, manifest);

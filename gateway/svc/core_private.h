@@ -26,6 +26,7 @@
 #include "svc/reply.h"
 #include "svc/rollouts.h"
 #include "svc/tally.h"
+#include "svc/tunnel_seam.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -133,6 +134,7 @@ struct gw_core {
     struct base_random_port random; // strong; `next` NULL: none
     char *ddi_token;
     size_t ddi_token_bytes;
+    struct gw_tunnel_seam tunnel; // ingest NULL: none
     gw_api_fn api;
     gw_ddi_fn ddi; // NULL: its paths belong to the upstream
     _Atomic bool ready;

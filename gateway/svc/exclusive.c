@@ -28,6 +28,48 @@ static void hash(void *ctx, const void *bytes, size_t size, struct wire_sha256 *
 
 static const struct wire_hasher hasher = {.sha256 = hash};
 
+// ---- Packs
+
+static enum base_status read_pack(const uint8_t *pack, size_t size, struct gw_store_item *items,
+                                  uint32_t *out_count, struct base_error *error)
+{
+    struct base_reader reader;
+    uint32_t count = 0;
+    base_reader_init(&reader, pack, size);
+    while (base_reader_left(&reader) > 0) {
+        if (count == GW_BLOB_PACK_MAX) {
+            return base_error_set(error, BASE_ERR_INVALID, "pack: more than %u blobs",
+                                  GW_BLOB_PACK_MAX);
+        }
+        struct gw_store_item *item = &items[count];
+        item->size = base_reader_u32(&reader);
+        item->bytes = base_reader_bytes(&reader, item->size);
+        if (reader.status != BASE_OK) {
+            return base_error_set(error, BASE_ERR_INVALID, "pack: blob %u is cut off", count);
+        }
+        gw_sha256(item->bytes, item->size, &item->digest);
+        count++;
+    }
+    *out_count = count;
+    return count > 0 ? BASE_OK : base_error_set(error, BASE_ERR_INVALID, "pack: empty");
+}
+
+enum base_status gw_blobs_put_exclusive(struct gw_core *core, const uint8_t *pack, size_t size,
+                                        uint32_t *out_count, uint32_t *out_created,
+                                        struct base_error *error)
+{
+    struct gw_store_item *items = calloc(GW_BLOB_PACK_MAX, sizeof(*items));
+    if (items == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    enum base_status status = read_pack(pack, size, items, out_count, error);
+    if (status == BASE_OK) {
+        status = gw_store_blobs_put_exclusive(core->store, items, *out_count, out_created);
+    }
+    free(items);
+    return status;
+}
+
 // ---- Checking a list
 
 static enum base_status miss(struct gw_exclusive_new *wish, const struct wire_sha256 *digest)

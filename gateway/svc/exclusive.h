@@ -32,7 +32,7 @@ struct gw_exclusive_new {
     uint32_t subjects; // result
 };
 
-// Checks all and stores the index; the row is left to gw_exclusive_keep. CONFLICT: blobs are
+// Checks all and stores the index and the row. CONFLICT: blobs are
 // missing
 // (`missing`); INVALID with the subject and the file in `error`; NOMEM, FULL, IO.
 BASE_NODISCARD enum base_status

@@ -229,6 +229,12 @@ static void add_core(struct text *text, struct gw_core *core)
           blobs.misses);
 }
 
+static void add_figure(void *ctx, const char *name, const char *type, const char *help,
+                       uint64_t number)
+{
+    value(ctx, name, type, help, number);
+}
+
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
@@ -238,6 +244,10 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
         add_access(&text, worker->core);
+        const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
+        if (tunnel->ingest != NULL) {
+            tunnel->figures(tunnel->ingest, add_figure, &text);
+        }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }
     gw_exchange_finish(exchange);

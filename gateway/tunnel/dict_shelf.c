@@ -95,13 +95,16 @@ void gw_dict_shelf_fetch(struct gw_dict_shelf *shelf)
         }
         struct gw_zstd_dict *dict = load(shelf, id);
         pthread_mutex_lock(&shelf->lock);
-        // Only this thread takes from the list, but workers may have added behind.
+        bool there = false; // two may have fetched it
+        for (uint32_t i = 0; i < shelf->count; i++) {
+            there = there || shelf->ids[i] == id;
+        }
         for (uint32_t i = 0; i < shelf->asked_count; i++) {
             if (shelf->asked[i] == id) {
                 shelf->asked[i] = shelf->asked[--shelf->asked_count];
             }
         }
-        if (dict != NULL && shelf->count < GW_DICTS_MAX) {
+        if (dict != NULL && !there && shelf->count < GW_DICTS_MAX) {
             shelf->ids[shelf->count] = id;
             shelf->dicts[shelf->count++] = dict;
             dict = NULL;

@@ -21,7 +21,7 @@ struct gw_dict_shelf;
 struct gw_dict_port {
     void *ctx;
     // Bytes of a dictionary on the heap, to free(). NOT_FOUND; any other: tried again later. Called
-    // on the keeper's thread. NULL: there are none.
+    // on threads that may wait. NULL: there are none.
     enum base_status (*load)(void *ctx, uint32_t id, uint8_t **out_bytes, size_t *out_size);
 };
 
@@ -31,7 +31,7 @@ void gw_dict_shelf_free(struct gw_dict_shelf *shelf); // accepts NULL
 // NULL: not there. *out_asked: it was put on the list of what to fetch (wake the keeper).
 const struct gw_zstd_dict *gw_dict_shelf_find(struct gw_dict_shelf *shelf, uint32_t id,
                                               bool *out_asked);
-// The keeper's: fetches what was asked for.
+// Fetches what was asked for. A thread that may wait: the keeper, or who reads the log.
 void gw_dict_shelf_fetch(struct gw_dict_shelf *shelf);
 
 #endif

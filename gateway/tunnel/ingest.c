@@ -249,7 +249,7 @@ static void serve(struct gw_session *session)
     }
     if ((flags & GW_SESSION_SUPERSEDED) != 0) {
         gw_count(&session->worker->counters.superseded_total, 1);
-        gw_session_away(session, 0, 0);
+        gw_session_away(session, GW_INGEST_SUPERSEDED_MS, GW_INGEST_SUPERSEDED_SPREAD_MS);
         return;
     }
     if ((flags & GW_SESSION_FAILED) != 0) {
@@ -327,7 +327,7 @@ static void landed(struct gw_sink_batch *self, enum base_status status)
     gw_lane_landed(shard, lane, &batch->id, self->tenant, ok);
     struct gw_session_class *owner = lane->owner;
     if (owner != NULL) {
-        if (!self->is_loss) {
+        if (!self->is_loss && batch->owners == lane->owners) {
             owner->landed_bytes += self->batch.sent_bytes;
             owner->landed_records += self->batch.count;
         }
@@ -437,6 +437,17 @@ const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id)
     const struct gw_zstd_dict *dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
     if (asked) {
         gw_keeper_wake(ingest->keeper);
+    }
+    return dict;
+}
+
+const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_t id)
+{
+    bool asked;
+    const struct gw_zstd_dict *dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
+    if (dict == NULL) {
+        gw_dict_shelf_fetch(ingest->dicts);
+        dict = gw_dict_shelf_find(ingest->dicts, id, &asked);
     }
     return dict;
 }

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/core.h"
+#include "svc/tunnel_seam.h"
 #include "tunnel/segment_log.h"
 #include "tunnel/dict_shelf.h"
 #include "tunnel/sink.h"
@@ -39,7 +40,11 @@
 #define GW_INGEST_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
 #define GW_INGEST_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
 #define GW_INGEST_AWAY_SPREAD_MS 4000u
-#define GW_INGEST_STRIKES_MAX    64u // batches refused in a stream, then it ends
+// DRAIN of a stream that a newer one of the device took over from: two copies of a device that are
+// connected at once must not chase each other.
+#define GW_INGEST_SUPERSEDED_MS        5000u
+#define GW_INGEST_SUPERSEDED_SPREAD_MS 10000u
+#define GW_INGEST_STRIKES_MAX          64u // batches refused in a stream, then it ends
 
 struct gw_ingest;
 struct gw_ingest_worker;
@@ -154,6 +159,9 @@ struct gw_segment_log *gw_ingest_log(struct gw_ingest *ingest);
 struct gw_topics *gw_ingest_topics(struct gw_ingest *ingest);
 // A dictionary, for readers of the log. NULL: not at hand; ask again in a while.
 const struct gw_zstd_dict *gw_ingest_dict(struct gw_ingest *ingest, uint32_t id);
+// The same, and it is fetched here and now: for threads that may wait.
+const struct gw_zstd_dict *gw_ingest_dict_wait(struct gw_ingest *ingest, uint32_t id);
+void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx);
 // What is durable of an epoch. False: nothing. Any thread.
 bool gw_ingest_high_water(struct gw_ingest *ingest, uint64_t device, uint8_t class_id,
                           uint32_t epoch, uint64_t *out_high_water, uint64_t *out_hash);

@@ -16,7 +16,7 @@ enum expect {
     EXPECT_NOTHING, // after the only value
 };
 
-void gw_json_scan_init(struct gw_json_scan *scan, struct base_str text)
+void gw_scan_init(struct gw_json_scan *scan, struct base_str text)
 {
     *scan = (struct gw_json_scan){
         .start = text.data, .at = text.data, .end = text.data + text.size, .expect = EXPECT_VALUE};
@@ -198,7 +198,7 @@ static bool read_word(struct gw_json_scan *scan, const char *word, size_t size)
     return true;
 }
 
-double gw_json_real(struct base_str number)
+double gw_scan_real(struct base_str number)
 {
     char text[NUMBER_TEXT_MAX];
     size_t size = number.size < sizeof(text) - 1 ? number.size : sizeof(text) - 1;
@@ -270,7 +270,7 @@ static enum base_status read_key(struct gw_json_scan *scan, enum gw_json_token *
     return BASE_OK;
 }
 
-enum base_status gw_json_next(struct gw_json_scan *scan, enum gw_json_token *out)
+enum base_status gw_scan_next(struct gw_json_scan *scan, enum gw_json_token *out)
 {
     skip_blanks(scan);
     if (scan->expect == EXPECT_NOTHING) {
@@ -300,13 +300,13 @@ enum base_status gw_json_next(struct gw_json_scan *scan, enum gw_json_token *out
     return key ? read_key(scan, out) : read_value(scan, out);
 }
 
-enum base_status gw_json_check(struct base_str text)
+enum base_status gw_scan_check(struct base_str text)
 {
     struct gw_json_scan scan;
     enum gw_json_token token = GW_JSON_NULL;
-    gw_json_scan_init(&scan, text);
+    gw_scan_init(&scan, text);
     while (token != GW_JSON_END) {
-        BASE_TRY(gw_json_next(&scan, &token));
+        BASE_TRY(gw_scan_next(&scan, &token));
     }
     return BASE_OK;
 }

@@ -38,12 +38,12 @@ struct gw_json_scan {
     bool escaped;         // the text has escapes
 };
 
-void gw_json_scan_init(struct gw_json_scan *scan, struct base_str text);
+void gw_scan_init(struct gw_json_scan *scan, struct base_str text);
 // INVALID (scan->at is where), TOO_LARGE: too deep. After an error or END it is not called again.
-BASE_NODISCARD enum base_status gw_json_next(struct gw_json_scan *scan, enum gw_json_token *out);
+BASE_NODISCARD enum base_status gw_scan_next(struct gw_json_scan *scan, enum gw_json_token *out);
 // Is this well-formed as a whole?
-BASE_NODISCARD enum base_status gw_json_check(struct base_str text);
+BASE_NODISCARD enum base_status gw_scan_check(struct base_str text);
 // The value of a number's text.
-double gw_json_real(struct base_str number);
+double gw_scan_real(struct base_str number);
 
 #endif

@@ -32,6 +32,7 @@ struct gw_lane {
     uint32_t epoch;
     uint32_t under_way; // batches at the sink
     uint32_t users;     // sessions that point here
+    uint32_t owners;    // how many there were
     uint8_t class_id;
     bool broken;
 };

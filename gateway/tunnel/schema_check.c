@@ -23,7 +23,7 @@ static bool in_bounds(const struct gw_schema_node *node, struct base_str number)
     if (!node->has_min && !node->has_max) {
         return true;
     }
-    double value = gw_json_real(number);
+    double value = gw_scan_real(number);
     return !(node->has_min && value < node->min) && !(node->has_max && value > node->max);
 }
 
@@ -126,11 +126,11 @@ enum base_status gw_schema_check(const struct gw_schema *schema, struct base_str
 {
     struct check check = {.schema = schema};
     enum gw_json_token token;
-    gw_json_scan_init(&check.scan, record);
-    BASE_TRY(gw_json_next(&check.scan, &token));
+    gw_scan_init(&check.scan, record);
+    BASE_TRY(gw_scan_next(&check.scan, &token));
     BASE_TRY(begin_value(&check, token, 0));
     for (;;) {
-        BASE_TRY(gw_json_next(&check.scan, &token));
+        BASE_TRY(gw_scan_next(&check.scan, &token));
         if (token == GW_JSON_END) {
             return BASE_OK;
         }
@@ -139,7 +139,7 @@ enum base_status gw_schema_check(const struct gw_schema *schema, struct base_str
         } else if (token == GW_JSON_KEY) {
             uint16_t node;
             BASE_TRY(find_field(&check, &check.levels[check.depth - 1], &node));
-            BASE_TRY(gw_json_next(&check.scan, &token));
+            BASE_TRY(gw_scan_next(&check.scan, &token));
             BASE_TRY(begin_value(&check, token, node));
         } else {
             BASE_TRY(item(&check, token));

@@ -95,7 +95,7 @@ static enum base_status begin_type(struct parse *parse, enum gw_json_token token
 
 static enum base_status next(struct parse *parse, enum gw_json_token *out)
 {
-    enum base_status status = gw_json_next(&parse->scan, out);
+    enum base_status status = gw_scan_next(&parse->scan, out);
     return status == BASE_OK ? status : wrong(parse, status, "not well-formed");
 }
 
@@ -148,7 +148,7 @@ static enum base_status set_bound(struct parse *parse, struct open *open, bool i
         return wrong(parse, BASE_ERR_INVALID, "no number, or twice");
     }
     *has = true;
-    double value = gw_json_real(parse->scan.text);
+    double value = gw_scan_real(parse->scan.text);
     *(is_max ? &node->max : &node->min) = value;
     if (is_max) {
         node->max_size = value >= 0 && value <= UINT32_MAX ? (uint32_t)value : UINT32_MAX;
@@ -295,7 +295,7 @@ enum base_status gw_schema_parse(struct base_str text, struct gw_schema **out,
         memcpy(schema->text, text.data, text.size);
     }
     struct parse parse = {.schema = schema, .error = error};
-    gw_json_scan_init(&parse.scan, (struct base_str){schema->text, text.size});
+    gw_scan_init(&parse.scan, (struct base_str){schema->text, text.size});
     enum base_status status = parse_all(&parse);
     if (status != BASE_OK) {
         gw_schema_free(schema);

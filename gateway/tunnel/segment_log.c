@@ -300,7 +300,7 @@ static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, ui
 
 static enum base_status write_group(struct gw_segment_log *log, struct group *group)
 {
-    uint64_t size;
+    uint64_t size = 0;
     BASE_TRY(make_room(log, group->bytes, &size));
     log->has_tail = true; // until it is known to be durable
     BASE_TRY(write_parts(log->fd, group->parts, group->part_count, size));

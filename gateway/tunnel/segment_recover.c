@@ -214,7 +214,7 @@ enum base_status gw_segment_recover(struct gw_segment_log *log, struct base_erro
     for (uint32_t i = 0; i < log->count; i++) {
         struct gw_segment *segment = &log->segments[i];
         bool newest = i + 1 == log->count;
-        int fd;
+        int fd = -1;
         enum base_status status = look_at(log, segment, &fd, error);
         if (status == BASE_ERR_NOT_FOUND && newest) {
             log->count--; // made again below

@@ -46,7 +46,7 @@ static enum base_status check_record(const struct gw_topic *topic, const struct 
     if (record->format != WIRE_RECORD_JSON) {
         return wants_json ? BASE_ERR_INVALID : BASE_OK;
     }
-    return wants_json ? gw_schema_check(topic->schema, text) : gw_json_check(text);
+    return wants_json ? gw_schema_check(topic->schema, text) : gw_scan_check(text);
 }
 
 static enum base_status check_records(struct gw_session *session, struct wire_batch *view,

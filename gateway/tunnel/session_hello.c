@@ -18,6 +18,7 @@ static enum base_status attach(struct gw_session *session, struct gw_session_cla
         lane->users++;
         struct gw_session_class *owner = lane->owner;
         lane->owner = class;
+        lane->owners++;
         class->lane = lane;
         if (owner != NULL && owner->session != session) {
             gw_session_notify(owner->session, GW_SESSION_SUPERSEDED, true);

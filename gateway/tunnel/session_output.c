@@ -132,16 +132,20 @@ static size_t add_credit(struct gw_session_class *class, const struct owed *owed
                          size_t capacity)
 {
     const struct gw_ingest *ingest = class->session->worker->ingest;
-    uint64_t bytes = owed->free_bytes + ingest->credit_bytes - class->granted_bytes;
-    uint64_t records = owed->free_records + GW_INGEST_CREDIT_RECORDS - class->granted_records;
+    // Negative while a batch is under way that was begun on an earlier stream (session_hello.c).
+    int64_t bytes = (int64_t)(owed->free_bytes + ingest->credit_bytes - class->granted_bytes);
+    int64_t records =
+        (int64_t)(owed->free_records + GW_INGEST_CREDIT_RECORDS - class->granted_records);
+    bytes = bytes > 0 ? bytes : 0;
+    records = records > 0 ? records : 0;
     size_t size = 0;
     if (bytes < ingest->credit_bytes / 4 && records < GW_INGEST_CREDIT_RECORDS / 4) {
         return 0;
     }
     const struct wire_tunnel_credit credit = {
         .class_id = class->class_id, .bytes = (uint32_t)bytes, .records = (uint32_t)records};
-    class->granted_bytes += bytes;
-    class->granted_records += records;
+    class->granted_bytes += credit.bytes;
+    class->granted_records += credit.records;
     base_check(wire_tunnel_credit_encode(&credit, out, capacity, &size) == BASE_OK);
     return size;
 }

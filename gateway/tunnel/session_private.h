@@ -20,6 +20,7 @@ struct gw_ingest_batch {
     struct gw_lane *lane;
     struct gw_batch_id id;
     uint32_t memory; // bytes counted
+    uint32_t owners; // the lane's when it was submitted: whose credit it used
     uint8_t bytes[];
 };
 

@@ -44,6 +44,12 @@ class Features(unittest.TestCase):
         self.assertEqual((differing, batch.visits), (0, given))
         self.assertGreater(given, 300)
 
+    def test_stream_functions_give_the_same(self):
+        run = subprocess.run([os.path.join(BIN, "ipv_streams"), *span(24, 1000)], stdout=subprocess.PIPE)
+        found = json.loads(run.stdout)
+        self.assertEqual((run.returncode, found["differing"]), (0, 0), found)
+        self.assertGreater(found["times"]["visits"], 800)
+
     def test_the_encoding(self):
         script = os.path.join(SOURCE, "bench", "models", "ipv_gru.py")
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@
 #include "base/prng.h"
 #include "cli/rollout_draft.h"
 #include "svc/core.h"
+#include "tunnel/ingest.h"
 #include "wire/manifest.h"
 
 #include <jansson.h>
@@ -26,6 +27,7 @@ struct api_kit {
     char folder[64];
     struct gw_core *core;
     struct gw_worker *worker;
+    struct gw_ingest *ingest; // of the tunnel
     pthread_mutex_t lock;
     struct gw_message *first;
     struct gw_message **last;
@@ -98,6 +100,14 @@ static inline void api_kit_open(struct api_kit *kit, const char *token)
         fail_msg("core: %s", error.text);
     }
     gw_api_install(kit->core);
+    char tunnel[80];
+    snprintf(tunnel, sizeof(tunnel), "%s/tunnel", kit->folder);
+    const struct gw_ingest_options ingest_options = {.dir = tunnel, .clock = options.clock};
+    if (gw_ingest_new(&ingest_options, &kit->ingest, &error) != BASE_OK) {
+        fail_msg("ingest: %s", error.text);
+    }
+    const struct gw_tunnel_seam seam = {kit->ingest, gw_ingest_declare, gw_ingest_figures};
+    gw_core_set_tunnel(kit->core, &seam);
     kit->first = NULL;
     kit->last = &kit->first;
     assert_int_equal(gw_worker_new(kit->core, kit, api_kit_post, &kit->worker), BASE_OK);
@@ -108,6 +118,7 @@ static inline void api_kit_close(struct api_kit *kit)
     api_kit_drain(kit);
     gw_worker_free(kit->worker);
     gw_core_free(kit->core);
+    gw_ingest_free(kit->ingest);
 }
 
 static inline void api_kit_init(struct api_kit *kit, const char *token)

@@ -1,5 +1,6 @@
 // The wrapped allocators (failing_heap.h). The linker names the wrappers; nobody calls them by
-// name. Used by tests, on their thread.
+// name. Used by tests, on their thread. Shared: the counters are atomic, because what is tested may
+// have threads of its own, also while nothing is armed.
 #include "failing_heap.h"
 
 #include "base/arena.h"
@@ -11,9 +12,9 @@
 #include <sys/mman.h>
 
 static struct {
-    bool is_armed, once, has_failed;
-    size_t allowed, calls;
-    long live;
+    _Atomic bool is_armed, once, has_failed;
+    _Atomic size_t allowed, calls;
+    _Atomic long live;
 } heap;
 
 void failing_heap_arm(size_t allowed, bool once)

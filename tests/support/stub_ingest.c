@@ -32,6 +32,26 @@ enum base_status gw_ingest_new(const struct gw_ingest_options *options, struct g
     return *out != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
+enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
+                                   const struct wire_topic *topic, uint8_t class_id,
+                                   struct base_str schema, struct base_error *error)
+{
+    (void)ingest;
+    (void)tenant;
+    (void)topic;
+    (void)class_id;
+    (void)schema;
+    (void)error;
+    return BASE_OK;
+}
+
+void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
+{
+    (void)ingest;
+    (void)add;
+    (void)ctx;
+}
+
 void gw_ingest_free(struct gw_ingest *ingest)
 {
     free(ingest);
@@ -58,7 +78,9 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
                                  const struct gw_session_port *port, struct gw_session **out)
 {
     struct gw_session *session = calloc(1, sizeof(*session));
-    base_check(session != NULL);
+    if (session == NULL) {
+        return BASE_ERR_NOMEM;
+    }
     session->port = *port;
     stub_ingest_counts.device = device;
     stub_ingest_counts.tenant = tenant;
@@ -135,4 +157,24 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
 {
     (void)worker;
     atomic_fetch_add(&stub_ingest_counts.flushes, 1);
+}
+
+enum base_status gw_ingest_declare(struct gw_ingest *ingest, uint32_t tenant,
+                                   const struct wire_topic *topic, uint8_t class_id,
+                                   struct base_str schema, struct base_error *error)
+{
+    (void)ingest;
+    (void)tenant;
+    (void)topic;
+    (void)class_id;
+    (void)schema;
+    (void)error;
+    return BASE_OK;
+}
+
+void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
+{
+    (void)ingest;
+    (void)add;
+    (void)ctx;
 }

@@ -224,7 +224,7 @@ void tunnel_rig_send(struct tunnel_rig_stream *stream, const uint8_t *bytes, siz
 bool tunnel_rig_next(struct tunnel_rig_stream *stream, enum wire_tunnel_type *out_type,
                      const uint8_t **out_payload, size_t *out_size)
 {
-    static uint8_t frame[RIG_FRAME_MAX];
+    static _Thread_local uint8_t frame[RIG_FRAME_MAX];
     size_t size;
     if (stream->out_size == 0) {
         return false;

@@ -292,11 +292,11 @@ static inline enum base_status wire_check_event_block(const uint8_t *bytes, size
         events[count++] = event;
     }
     base_check(count == block.count);
-    uint32_t head_count = 0;
-    uint64_t first_seq = 0;
-    base_check(wire_event_block_head(bytes, size, &head_count, &first_seq) == BASE_OK);
-    base_check(head_count == count);
-    base_check(first_seq == events[0].seq);
+    struct wire_event_block_head head;
+    base_check(wire_event_block_head(bytes, size, &head) == BASE_OK);
+    base_check(head.count == count);
+    base_check(head.first_seq == events[0].seq);
+    base_check(head.wall_ms == events[0].wall_ms);
     size_t again_size = 0;
     status = wire_event_block_encode(events, count, block.boot, again, sizeof(again), &again_size);
     base_check(status == BASE_OK);

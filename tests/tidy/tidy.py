@@ -79,7 +79,7 @@ DOORS = [
     (r"lmdb\.h", ["gateway/store", "device/port/posix"]),
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
-    (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim"]),
+    (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent"]),
     (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",
                                       "device/port/delta", "device/port/zstd"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),

@@ -138,6 +138,8 @@ BASE_NODISCARD enum base_status dev_profile_header(const struct dev_runtime *run
 // (device/pipeline does).
 BASE_NODISCARD enum base_status dev_run_triggered(struct dev_runtime *runtime, uint64_t task_id,
                                                   const struct dev_run_input *input);
+// In on_result: is it the end of a run that dev_run_triggered asked for? (on_triggered follows.)
+bool dev_run_is_triggered(const struct dev_runtime *runtime);
 // Changes when the set of active versions does: then what they declare is to be read again.
 uint64_t dev_active_mark(const struct dev_runtime *runtime);
 // The manifest of the active version of the task at `index` (as in dev_task_view), borrowed until

@@ -183,6 +183,8 @@ struct dev_task_job {
     const struct dev_run_input *input; // NULL: none. What it points to lives as long as the files
 };
 
+struct dev_effect;
+
 struct dev_task_end {
     enum wire_outcome_kind outcome; // RAN or a FAIL_*
     uint64_t duration_us;
@@ -190,6 +192,9 @@ struct dev_task_end {
     struct base_str detail;   // "ValueError: bad price (features.py:41)"; valid during the call
     struct base_str result;   // JSON text the script gave; valid during the call
     uint32_t heap_peak_bytes; // most memory the script held; 0: not known
+    // What the script stored and sent (pipeline/pipeline.h); valid during the call.
+    const struct dev_effect *effects;
+    uint32_t effect_count;
 };
 
 struct dev_task_port {

@@ -186,7 +186,7 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
         return BASE_ERR_LIMIT;
     }
     if (request->header_count > H2_HEADERS_MAX || request->body_bytes > H2_BODY_BYTES_MAX ||
-        (request->open_body && request->body_bytes > 0)) {
+        request->weight > NGHTTP2_MAX_WEIGHT || (request->open_body && request->body_bytes > 0)) {
         return BASE_ERR_INVALID;
     }
     struct h2_stream *stream = stream_take(client);
@@ -196,6 +196,7 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
     stream->user = user;
     stream->open_body = request->open_body;
     stream->early = request->early;
+    stream->weight = request->weight;
     if (request->body_bytes > 0) {
         stream->body = malloc(request->body_bytes);
         if (stream->body == NULL) {

@@ -33,6 +33,7 @@ struct h2_request {
     size_t body_bytes;
     // The body is what h2_client_write brings, until h2_client_finish; `body` is empty then.
     bool open_body;
+    uint16_t weight; // of its body among those of the connection, 1 to 256; 0 takes 16
     // A request that may be played back by somebody without harm: it may be made, with what is
     // written `early` of its body, before the TLS handshake is complete (0-RTT), when every request
     // of the connection so far is such a one.

@@ -215,6 +215,11 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     if (stream != NULL && !stream->sent) {
         stream->sent = true;
         client->opened++;
+        if (stream->weight != 0) { // here alone: the peer has the priority header
+            nghttp2_priority_spec spec;
+            nghttp2_priority_spec_init(&spec, 0, stream->weight, 0);
+            (void)nghttp2_session_change_stream_priority(session, stream->id, &spec);
+        }
     }
     return 0;
 }

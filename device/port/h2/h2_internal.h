@@ -22,7 +22,9 @@
 #define H2_CONNECTION_WINDOW (1 << 20)
 #define H2_CONNECT_MS        10000
 #define H2_RTO_MIN_US        50000
-#define H2_USER_TIMEOUT_MS   60000 // unacknowledged data this old ends the connection
+#define H2_UNSENT_BYTES      (64 * 1024) // in the kernel, not yet on the wire
+#define H2_PAUSE_US          100000      // without a write: the next begins an upload
+#define H2_USER_TIMEOUT_MS   60000       // unacknowledged data this old ends the connection
 
 struct h2_stream {
     struct h2_stream *next; // in the connection's list, or in its pool
@@ -38,6 +40,7 @@ struct h2_stream {
     uint32_t retry_after_s;
     int32_t id;
     int status;
+    uint16_t weight;  // of its body; 0: the usual one
     uint8_t encoding; // enum h2_encoding
     bool sent;        // the peer knows the stream
     bool head_done;   // `head` was called
@@ -77,6 +80,7 @@ struct h2_client {
     size_t offer_bytes;
     uint64_t bytes_read;
     uint64_t bytes_written;
+    uint64_t wrote_us;
     enum h2_phase phase;
     int socket;
     uint32_t accepted; // streams in the list
@@ -132,6 +136,8 @@ void h2_socket_flush_later(struct h2_client *client);
 // h2_tls.c
 BASE_NODISCARD enum base_status h2_tls_attach(struct h2_client *client,
                                               const struct h2_options *options);
+// The handshake failed: perhaps for the session it offered, so the next does without.
+void h2_tls_forget(struct h2_client *client);
 // How much early data the peer takes; 0: none, or it does not know us.
 size_t h2_tls_early_room(const struct h2_client *client);
 bool h2_tls_is_h2(const struct h2_client *client);

@@ -6,6 +6,7 @@
 #include "h2_internal.h"
 
 #include <arpa/inet.h>
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,11 +38,17 @@ static struct tls_peer *peer_find(struct h2_tls *tls, const char *authority)
     return NULL;
 }
 
-// OpenSSL hands over a reference when this returns 1.
+// What is kept is a copy, and what a connection gets is another: OpenSSL declares the session of a
+// connection that ends without a goodbye unfit, and those are the ones that come back.
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
     struct h2_client *client = SSL_get_app_data(ssl);
     struct h2_tls *tls = client->tls;
+    SSL_SESSION *copy = SSL_SESSION_dup(session);
+    if (copy == NULL) {
+        ERR_clear_error();
+        return 0; // OpenSSL keeps its reference
+    }
     pthread_mutex_lock(&tls->mutex);
     struct tls_peer *peer = peer_find(tls, client->authority);
     if (peer == NULL) {
@@ -50,9 +57,21 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     }
     SSL_SESSION_free(peer->session);
     memcpy(peer->authority, client->authority, sizeof(peer->authority));
-    peer->session = session;
+    peer->session = copy;
     pthread_mutex_unlock(&tls->mutex);
-    return 1;
+    return 0;
+}
+
+void h2_tls_forget(struct h2_client *client)
+{
+    struct h2_tls *tls = client->tls;
+    pthread_mutex_lock(&tls->mutex);
+    struct tls_peer *peer = peer_find(tls, client->authority);
+    if (peer != NULL) {
+        SSL_SESSION_free(peer->session);
+        peer->session = NULL;
+    }
+    pthread_mutex_unlock(&tls->mutex);
 }
 
 static bool context_setup(struct h2_tls *tls, const char *ca_pem_path)
@@ -161,10 +180,12 @@ enum base_status h2_tls_attach(struct h2_client *client, const struct h2_options
     }
     pthread_mutex_lock(&tls->mutex);
     struct tls_peer *peer = peer_find(tls, client->authority);
-    if (peer != NULL) {
-        (void)SSL_set_session(client->ssl, peer->session); // without it: a full handshake
-    }
+    SSL_SESSION *session = peer != NULL ? SSL_SESSION_dup(peer->session) : NULL;
     pthread_mutex_unlock(&tls->mutex);
+    if (session != NULL) {
+        (void)SSL_set_session(client->ssl, session); // without it: a full handshake
+        SSL_SESSION_free(session);
+    }
     SSL_set_connect_state(client->ssl);
     return BASE_OK;
 }
@@ -172,7 +193,9 @@ enum base_status h2_tls_attach(struct h2_client *client, const struct h2_options
 size_t h2_tls_early_room(const struct h2_client *client)
 {
     const SSL_SESSION *session = SSL_get0_session(client->ssl);
-    return session != NULL ? SSL_SESSION_get_max_early_data(session) : 0;
+    return session != NULL && SSL_SESSION_is_resumable(session) == 1
+               ? SSL_SESSION_get_max_early_data(session)
+               : 0;
 }
 
 bool h2_tls_is_h2(const struct h2_client *client)

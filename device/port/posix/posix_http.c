@@ -247,6 +247,7 @@ enum base_status posix_http_duplex_open(struct posix_http *http, uint32_t stream
         .headers = headers,
         .header_count = count,
         .open_body = true,
+        .weight = request->weight,
         .early = true, // opening a stream changes nothing
     };
     *exchange = (struct exchange){.id = stream, .duplex = true};

@@ -43,6 +43,7 @@ struct posix_duplex_request {
     struct base_str path;
     struct base_str device;
     struct base_str priority; // RFC 9218
+    uint16_t weight;          // of what it sends, as in h2_request
 };
 struct posix_duplex_events {
     void *ctx;
@@ -86,6 +87,9 @@ BASE_NODISCARD enum base_status posix_task_new(struct event_base *base, void *ct
                                                struct posix_task **out_task);
 void posix_task_free(struct posix_task *task);
 void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime);
+// What scripts may ask (walle.data.query). NULL: nothing.
+struct dev_feature_store;
+void posix_task_features(struct posix_task *task, struct dev_feature_store *features);
 struct dev_task_port posix_task_table(struct posix_task *task);
 
 #endif

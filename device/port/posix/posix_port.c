@@ -1,6 +1,7 @@
 // The posix port put together: storage, HTTP/2, task worker, real clocks and entropy, and the loop
 // that ticks the runtime. On the thread of the event base.
 #include "posix/posix_internal.h"
+#include "posix/posix_pipeline.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
@@ -16,6 +17,7 @@ struct posix_port {
     struct posix_http *http; // to the gateway
     struct posix_http *mirrors[POSIX_MIRRORS_MAX];
     struct posix_task *task;
+    struct posix_pipeline *pipeline; // NULL: none
     struct h2_tls *tls;
     struct event *tick_event;
     struct base_prng prng;
@@ -37,6 +39,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct posix_port *port = arg;
     uint64_t now_us = base_clock_mono_us();
     uint64_t due_us = dev_tick(port->runtime, now_us);
+    if (port->pipeline != NULL) {
+        uint64_t pipeline_us = posix_pipeline_step(port->pipeline, now_us);
+        due_us = pipeline_us < due_us ? pipeline_us : due_us;
+    }
     uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
     wait_us = wait_us < TICK_MAX_US ? wait_us : TICK_MAX_US;
     struct timeval wait = {.tv_sec = (time_t)(wait_us / 1000000),
@@ -45,6 +51,31 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (port->options.on_tick != NULL) {
         port->options.on_tick(port->options.app, port->runtime);
     }
+}
+
+// ---- Ends of runs
+
+static void on_result(void *app, struct base_str task, const struct dev_task_end *end)
+{
+    struct posix_port *port = app;
+    if (port->pipeline != NULL) {
+        posix_pipeline_on_result(port->pipeline, task, end);
+    }
+    if (port->options.on_result != NULL) {
+        port->options.on_result(port->options.app, task, end);
+    }
+}
+
+static void on_triggered(void *app, uint64_t token, const struct dev_task_end *end)
+{
+    struct posix_port *port = app;
+    posix_pipeline_on_triggered(port->pipeline, token, end);
+}
+
+static void on_input_free(void *app, uint64_t token)
+{
+    struct posix_port *port = app;
+    posix_pipeline_on_input_free(port->pipeline, token);
 }
 
 // ---- Where requests go
@@ -169,8 +200,10 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .task = posix_task_table(port->task),
         .delta = dev_delta_zstd(),
         .log = port->options.log,
-        .app = port->options.app,
-        .on_result = port->options.on_result,
+        .app = port,
+        .on_result = on_result,
+        .on_triggered = on_triggered,
+        .on_input_free = on_input_free,
     };
     enum base_status status =
         dev_init(port->memory, size, &port->options.config, &port->ports, &port->runtime);
@@ -189,6 +222,42 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
     return BASE_OK;
 }
 
+static struct base_str attribute(const struct dev_config *config, struct base_str name)
+{
+    for (uint32_t i = 0; i < config->attrs.count; i++) {
+        const struct wire_attr *attr = &config->attrs.items[i];
+        if (base_str_equal(attr->name, name) && attr->type == WIRE_ATTR_STRING) {
+            return attr->text;
+        }
+    }
+    return (struct base_str){NULL, 0};
+}
+
+static enum base_status pipeline_open(struct posix_port *port, struct event_base *base,
+                                      struct base_error *error)
+{
+    const struct posix_options *options = &port->options;
+    if (options->no_pipeline) {
+        return BASE_OK;
+    }
+    struct posix_pipeline_options pipeline = {
+        .base = base,
+        .dir = options->dir,
+        .device_id = options->config.device_id,
+        .app = attribute(&options->config, BASE_STR("app_version")),
+        .os = attribute(&options->config, BASE_STR("os")),
+        .http = port->http,
+        .storage = posix_storage_table(port->storage),
+        .log = options->log,
+        .ctx = port,
+        .woke = woke,
+    };
+    BASE_TRY(posix_pipeline_new(&pipeline, &port->pipeline, error));
+    posix_pipeline_attach(port->pipeline, port->runtime);
+    posix_task_features(port->task, posix_pipeline_features(port->pipeline));
+    return BASE_OK;
+}
+
 static enum base_status port_open(struct posix_port *port, struct event_base *base,
                                   struct base_error *error)
 {
@@ -199,6 +268,7 @@ static enum base_status port_open(struct posix_port *port, struct event_base *ba
     BASE_TRY(posix_storage_new(port->options.dir, port->options.log, &port->storage, error));
     BASE_TRY(network_open(port, base, error));
     BASE_TRY(runtime_open(port, error));
+    BASE_TRY(pipeline_open(port, base, error));
     woke(port);
     return BASE_OK;
 }
@@ -227,6 +297,7 @@ void posix_port_free(struct posix_port *port)
         return;
     }
     dev_stop(port->runtime);
+    posix_pipeline_free(port->pipeline);
     posix_http_free(port->http);
     for (uint32_t i = 0; i < POSIX_MIRRORS_MAX; i++) {
         posix_http_free(port->mirrors[i]);
@@ -239,6 +310,11 @@ void posix_port_free(struct posix_port *port)
     }
     free(port->memory);
     free(port);
+}
+
+struct posix_pipeline *posix_port_pipeline(struct posix_port *port)
+{
+    return port->pipeline;
 }
 
 struct dev_runtime *posix_port_runtime(struct posix_port *port)

@@ -5,6 +5,7 @@
 //   state/         LMDB environment with the one small record
 //   blobs/HEX      sealed content, named by its SHA-256
 //   partial/HEX    content still being pulled
+//   pipeline/      LMDB environment of events, features and the tunnel's queue
 //   lock           held while a process uses the directory
 // The port owns a runtime over itself: posix_port_new boots it, the event base then drives it, and
 // posix_port_free stops it. All calls on the thread of the event base; only task runs are
@@ -40,6 +41,7 @@ struct posix_options {
     const char *certificate_key_path;
     struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
+    bool no_pipeline; // no data pipeline and no tunnel
     const struct base_log *log;
     void *app;
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
@@ -56,5 +58,8 @@ BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
 // Stops the runtime (a run under way is interrupted) and closes everything. Accepts NULL.
 void posix_port_free(struct posix_port *port);
 struct dev_runtime *posix_port_runtime(struct posix_port *port);
+// The device's data pipeline (posix/posix_pipeline.h); NULL when there is none. Its recorder is
+// what an app gives its events to.
+struct posix_pipeline *posix_port_pipeline(struct posix_port *port);
 
 #endif

@@ -4,6 +4,8 @@
 // immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
 // called on its own thread.
 #include "posix/posix_internal.h"
+#include "posix/posix_query.h"
+#include "posix/posix_run_io.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -34,6 +36,9 @@ struct job {
     struct wire_attrs attrs;
     struct dev_vm_job vm;
     uint32_t heap_kib;
+    const uint8_t *input; // blocks of events; NULL: none
+    size_t input_bytes;
+    struct dev_vm_data_port data;
 };
 
 struct end {
@@ -44,6 +49,7 @@ struct end {
     char detail[WIRE_REPORT_DETAIL_MAX + 1];
     char result[DEV_VM_RESULT_MAX];
     size_t result_bytes;
+    struct posix_run_effects effects;
 };
 
 struct posix_task {
@@ -51,6 +57,8 @@ struct posix_task {
     void *ctx;
     void (*woke)(void *ctx);
     struct dev_runtime *runtime;
+    struct posix_query *query;
+    struct dev_feature_store *features; // NULL: none to ask
     int done_fd;
     bool thread_started;
     pthread_t thread;
@@ -101,9 +109,15 @@ static void run_job(struct posix_task *task)
 {
     struct dev_vm *vm = NULL;
     struct dev_vm_result result;
+    struct posix_run_events events = {0};
     memset(&task->end, 0, sizeof(task->end));
     pthread_mutex_unlock(&task->mutex);
     enum base_status status = dev_vm_new(task->job.heap_kib, &vm);
+    if (status == BASE_OK && task->job.input != NULL) {
+        status = posix_run_events_make(task->job.input, task->job.input_bytes, &events);
+        task->job.vm.events = events.events;
+        task->job.vm.event_count = events.count;
+    }
     pthread_mutex_lock(&task->mutex);
     if (status == BASE_OK) {
         task->vm = vm;
@@ -113,11 +127,15 @@ static void run_job(struct posix_task *task)
         task->vm = NULL;
     }
     if (status == BASE_OK) {
+        status = posix_run_effects_copy(&result, &task->end.effects);
+    }
+    if (status == BASE_OK) {
         end_fill(&task->end, &result);
     } else {
         end_of_status(&task->end, status);
     }
     dev_vm_free(vm);
+    posix_run_events_done(&events);
 }
 
 static void *worker(void *arg)
@@ -141,6 +159,15 @@ static void *worker(void *arg)
     return NULL;
 }
 
+// Worker: a question waits for the loop.
+static void ask(void *ctx)
+{
+    struct posix_task *task = ctx;
+    uint64_t one = 1;
+    ssize_t written = write(task->done_fd, &one, sizeof(one));
+    (void)written; // an eventfd with this counter cannot be full
+}
+
 static void on_done(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -154,7 +181,8 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     uint32_t run = task->run;
     task->work = done ? WORK_IDLE : task->work;
     pthread_mutex_unlock(&task->mutex);
-    if (!done) { // cancelled meanwhile
+    posix_query_serve(task->query, task->features, base_clock_mono_us());
+    if (!done) { // a question, or cancelled meanwhile
         return;
     }
     struct dev_task_end end = {
@@ -164,8 +192,11 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
         .detail = base_str_of(task->end.detail),
         .result = {task->end.result, task->end.result_bytes},
         .heap_peak_bytes = task->end.heap_peak_bytes,
+        .effects = task->end.effects.effects,
+        .effect_count = task->end.effects.count,
     };
     dev_on_task_end(task->runtime, run, &end);
+    posix_run_effects_done(&task->end.effects);
     task->woke(task->ctx);
 }
 
@@ -196,6 +227,9 @@ static bool job_fill(struct job *job, const struct dev_task_job *from)
     job->vm.device_id = from->device_id;
     job->vm.attrs = &job->attrs;
     job->vm.time_ms = from->manifest->time_ms;
+    job->vm.data = &job->data;
+    job->input = from->input != NULL ? from->input->events : NULL;
+    job->input_bytes = from->input != NULL ? from->input->events_bytes : 0;
     return true;
 }
 
@@ -209,6 +243,8 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     } else if (!job_fill(&task->job, job)) {
         status = BASE_ERR_INVALID;
     } else {
+        posix_query_open(task->query);
+        task->job.data = posix_query_port(task->query);
         task->run = run;
         task->work = WORK_WAITING;
         pthread_cond_broadcast(&task->changed);
@@ -223,6 +259,7 @@ static void wait_end(struct posix_task *task)
     if (task->work == WORK_WAITING) { // not taken yet: take it back
         task->work = WORK_IDLE;
     }
+    posix_query_close(task->query); // the script may be waiting for this very thread
     while (task->work == WORK_RUNNING) {
         uint64_t until_us = base_clock_mono_us() + CANCEL_REPEAT_US;
         struct timespec until = {.tv_sec = (time_t)(until_us / 1000000),
@@ -233,6 +270,7 @@ static void wait_end(struct posix_task *task)
         (void)pthread_cond_timedwait(&task->changed, &task->mutex, &until);
     }
     task->work = WORK_IDLE;
+    posix_run_effects_done(&task->end.effects);
 }
 
 static void cancel(void *ctx, uint32_t run)
@@ -277,7 +315,7 @@ enum base_status posix_task_new(struct event_base *base, void *ctx, void (*woke)
     sync_init(task);
     task->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum base_status status = BASE_ERR_NOMEM;
-    if (task->done_fd >= 0) {
+    if (task->done_fd >= 0 && posix_query_new(task, ask, &task->query) == BASE_OK) {
         task->done_event = event_new(base, task->done_fd, EV_READ | EV_PERSIST, on_done, task);
         if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
             status = thread_start(task);
@@ -312,12 +350,19 @@ void posix_task_free(struct posix_task *task)
     }
     pthread_cond_destroy(&task->changed);
     pthread_mutex_destroy(&task->mutex);
+    posix_run_effects_done(&task->end.effects);
+    posix_query_free(task->query);
     free(task);
 }
 
 void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime)
 {
     task->runtime = runtime;
+}
+
+void posix_task_features(struct posix_task *task, struct dev_feature_store *features)
+{
+    task->features = features;
 }
 
 struct dev_task_port posix_task_table(struct posix_task *task)

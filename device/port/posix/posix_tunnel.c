@@ -89,18 +89,17 @@ static void on_end(void *ctx, uint32_t stream, enum base_status status)
 
 // ---- The port
 
-// Classes in the terms of RFC 9218.
-static struct base_str urgency(uint8_t class_id)
-{
-    static const struct base_str values[WIRE_TUNNEL_CLASSES] = {
-        {"u=0", 3}, {"u=1", 3}, {"u=4", 3}, {"u=7", 3}};
-    return values[class_id < WIRE_TUNNEL_CLASSES ? class_id : WIRE_TUNNEL_CLASSES - 1];
-}
+// What a class is worth: for the gateway in the terms of RFC 9218, for what is sent as a weight.
+static const struct {
+    struct base_str priority;
+    uint16_t weight;
+} ranks[WIRE_TUNNEL_CLASSES] = {
+    {{"u=0", 3}, 256}, {{"u=1", 3}, 128}, {{"u=4", 3}, 16}, {{"u=7", 3}, 4}};
 
 static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id)
 {
     struct posix_tunnel *self = ctx;
-    if (stream >= POSIX_STREAMS_MAX || self->tunnel == NULL) {
+    if (stream >= POSIX_STREAMS_MAX || class_id >= WIRE_TUNNEL_CLASSES || self->tunnel == NULL) {
         return BASE_ERR_LIMIT;
     }
     self->status[stream] = 0;
@@ -108,7 +107,8 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
     const struct posix_duplex_request request = {
         .path = BASE_STR("/v1/tunnel"),
         .device = {self->device, WIRE_DEVICE_HEX},
-        .priority = urgency(class_id),
+        .priority = ranks[class_id].priority,
+        .weight = ranks[class_id].weight,
     };
     return posix_http_duplex_open(self->http, stream, &request);
 }

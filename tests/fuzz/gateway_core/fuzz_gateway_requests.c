@@ -4,10 +4,11 @@
 // Input: u8 which, then
 //   0 check-in: profile bytes, encoded here   1 check-in: the header's text as it is
 //   2 report body   3 blob: Range, If-None-Match, If-Range, Accept-Encoding, one a line   4 any
-//   path
+//   path   5 any path behind /v1/exclusive/, of a device that shows its credential
 #include "fuzz_target.h"
 
 #include "core_rig.h"
+#include "svc/operators.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,18 @@ static char blob_path[128];
 static void stop(void)
 {
     rig_done(&rig);
+}
+
+#define DEVICE     0xbbu
+#define CREDENTIAL "wdt_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBA"
+
+static void enrol(void)
+{
+    struct gw_credential credential = {.state = GW_CREDENTIAL_TOKEN};
+    if (!gw_secret_hash(BASE_STR(CREDENTIAL), GW_SECRET_DEVICE, &credential.hash) ||
+        !gw_credentials_set(rig.core->credentials, DEVICE, &credential)) {
+        abort();
+    }
 }
 
 static void start(void)
@@ -43,6 +56,7 @@ static void start(void)
     wire_sha256_hex(&v1, hex);
     memcpy(blob_path, "/v1/blob/", 9);
     memcpy(blob_path + 9, hex, sizeof(hex));
+    enrol();
     (void)atexit(stop);
 }
 
@@ -96,6 +110,27 @@ static void ask_blob(const uint8_t *data, size_t size)
     ask(&exchange);
 }
 
+static void ask_exclusive(const uint8_t *data, size_t size)
+{
+    static const char prefix[] = "/v1/exclusive/";
+    struct rig_exchange exchange;
+    char path[512];
+    size_t used = sizeof(prefix) - 1;
+    size = size < sizeof(path) - used ? size : sizeof(path) - used;
+    memcpy(path, prefix, used);
+    memcpy(path + used, data, size);
+    rig_exchange_init(&exchange, GW_METHOD_GET, "");
+    exchange.exchange.request.path = (struct base_str){path, used + size};
+    exchange.exchange.request.device = BASE_STR("00000000000000bb");
+    exchange.exchange.request.credential = BASE_STR(CREDENTIAL);
+    rig_run(&rig, &exchange);
+    int status = exchange.exchange.reply.status;
+    if (status != 400 && status != 404) { // there is no tree
+        abort();
+    }
+    rig_exchange_done(&exchange);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rig_exchange exchange;
@@ -105,10 +140,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    switch (data[0] % 5) {
+    switch (data[0] % 6) {
     case 0:
     case 1:
-        ask_checkin(data + 1, size - 1, data[0] % 5 == 0);
+        ask_checkin(data + 1, size - 1, data[0] % 6 == 0);
         break;
     case 2:
         rig_exchange_init(&exchange, GW_METHOD_POST, "/v1/report");
@@ -118,6 +153,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 3:
         ask_blob(data + 1, size - 1);
+        break;
+    case 5:
+        ask_exclusive(data + 1, size - 1);
         break;
     default:
         rig_exchange_init(&exchange, GW_METHOD_GET, "");

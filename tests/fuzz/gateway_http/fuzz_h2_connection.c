@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "fuzz_target.h"
+#include "stub_core.h"
 #include "stub_ingest.h"
 
 #include <errno.h>
@@ -80,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < ROUNDS; i++) {
         base_check(event_base_loop(worker->base, EVLOOP_NONBLOCK) >= 0);
     }
-    base_check(worker->conns == NULL);
+    (void)stub_core_let_go(worker->core);
+    base_check(worker->conns == NULL && worker->unfinished == 0);
     base_check(stub_ingest_counts.open == 0);
     base_check(gw_peer_table_total(worker->peers) == 0);
     return 0;

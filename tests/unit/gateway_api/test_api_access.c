@@ -22,6 +22,7 @@ static const char digest[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4
 
 static const struct expectation matrix[] = {
     {"PUT blobs/*", GW_ROLE_RELEASER, 0, 0, "blobs/DIGEST", ""},
+    {"PUT exclusive", GW_ROLE_RELEASER, 0, 0, "exclusive", "\1"},
     {"PUT exclusive/*", GW_ROLE_RELEASER, 0, 0, "exclusive/DIGEST", ""},
     {"GET exclusive/*", GW_ROLE_RELEASER, 0, 0, "exclusive/DIGEST", NULL},
     {"POST tasks", GW_ROLE_RELEASER, 403, 409, "tasks", "{\"name\":\"shop/view\"}"},
@@ -48,6 +49,8 @@ static const struct expectation matrix[] = {
     {"POST rollouts/*/kill", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/kill", "{}"},
     {"POST rollouts/*/lift", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/lift",
      "{\"segment\":\"os=x\"}"},
+    {"GET tunnel", GW_ROLE_VIEWER, 0, 0, "tunnel", NULL},
+    {"GET tunnel/records", GW_ROLE_VIEWER, 0, 0, "tunnel/records", NULL},
     {"GET trust", GW_ROLE_VIEWER, 0, 0, "trust", NULL},
     {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
     {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",

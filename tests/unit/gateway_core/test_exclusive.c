@@ -2,7 +2,9 @@
 // and who is told nothing. Proofs are verified as a device does; lists of many sizes are looked up
 // subject by subject.
 #include "core_rig.h"
+#include "failing_heap.h"
 
+#include "base/check.h"
 #include "svc/device_user.h"
 #include "svc/exclusive.h"
 #include "svc/operators.h"
@@ -527,6 +529,183 @@ static void test_what_is_shared_is_public(void **state)
     rig_done(&rig);
 }
 
+static void test_packs(void **state)
+{
+    (void)state;
+    static uint8_t pack[3 * GW_STORE_BLOB_INLINE];
+    static const size_t sizes[] = {5, 0, GW_STORE_BLOB_INLINE, 7, GW_STORE_BLOB_INLINE + 1, 5};
+    struct rig rig;
+    struct base_error error = {0};
+    struct base_writer writer;
+    uint32_t count = 0;
+    uint32_t created = 0;
+    start(&rig);
+    base_writer_init(&writer, pack, sizeof(pack));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        static uint8_t bytes[GW_STORE_BLOB_INLINE + 1];
+        memset(bytes, (int)(sizes[i] % 251), sizeof(bytes));
+        base_writer_u32(&writer, (uint32_t)sizes[i]);
+        base_writer_bytes(&writer, bytes, sizes[i]);
+    }
+    size_t size = base_writer_size(&writer);
+    struct wire_sha256 known = put(&rig, false, "\7\7\7\7\7\7\7", 7); // public, and stays so
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+                     BASE_OK);
+    assert_int_equal(count, 6);
+    assert_int_equal(created, 4); // one was there, one is there twice
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, size, &count, &created, &error),
+                     BASE_OK);
+    assert_int_equal(created, 0);
+    assert_int_equal(blob_status(&rig, &known), 200);
+    struct wire_sha256 five;
+    gw_sha256("\5\5\5\5\5", 5, &five);
+    assert_true(gw_blob_exists(rig.core, &five));
+    assert_int_equal(blob_status(&rig, &five), 404);
+    static const size_t cuts[] = {1, 3, 4, 8};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, cuts[i], &count, &created, &error),
+                         BASE_ERR_INVALID);
+        assert_non_null(strstr(error.text, "blob 0 is cut off"));
+    }
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 0, &count, &created, &error),
+                     BASE_ERR_INVALID);
+    memset(pack, 0, 4 * (GW_BLOB_PACK_MAX + 1));
+    assert_int_equal(gw_blobs_put_exclusive(rig.core, pack, 4 * (GW_BLOB_PACK_MAX + 1), &count,
+                                            &created, &error),
+                     BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "more than 4096"));
+    rig_done(&rig);
+}
+
+// ---- Without memory
+
+#define ALLOCATIONS_MAX 60u
+
+// A look-up on a cold cache, each allocation failed in turn: it says so, and nothing is lost.
+static void test_looking_up_without_memory(void **state)
+{
+    (void)state;
+    struct rig rig;
+    start(&rig);
+    add_subject(&rig, WIRE_SUBJECT_DEVICE, "0000000000000001");
+    add_subject(&rig, WIRE_SUBJECT_USER, "ana");
+    finish(&rig);
+    registered(&rig);
+    assert_int_equal(gw_device_user_set(rig.core, 0, 2, BASE_STR("ana")), BASE_OK);
+    uint32_t allowed = 0;
+    for (bool last = false; !last; allowed++) {
+        struct gw_exclusive_leaf leaf;
+        rig_stop(&rig);
+        rig_start(&rig);
+        assert_true(allowed < ALLOCATIONS_MAX);
+        failing_heap_arm(allowed, allowed % 2 == 0);
+        enum base_status status =
+            gw_exclusive_find(rig.core, 0, &version.root, 1 + allowed % 2, &leaf);
+        last = !failing_heap_has_failed();
+        (void)failing_heap_disarm();
+        assert_true(status == BASE_OK || status == BASE_ERR_NOMEM);
+        assert_true(!last || status == BASE_OK);
+        if (status == BASE_OK) {
+            assert_int_equal(wire_proof_verify(&leaf.proof, &hasher, &version.root), BASE_OK);
+            gw_exclusive_leaf_done(&leaf);
+        }
+    }
+    assert_true(allowed > 4);
+    rig_done(&rig);
+}
+
+// Registering likewise: refused without memory, taken with it, and the same afterwards.
+static void test_registering_without_memory(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct base_error error = {0};
+    struct wire_sha256 missing[4];
+    uint32_t count = 0;
+    uint32_t allowed = 0;
+    enum base_status status = BASE_ERR_NOMEM;
+    start(&rig);
+    add_subject(&rig, WIRE_SUBJECT_DEVICE, "0000000000000001");
+    add_subject(&rig, WIRE_SUBJECT_USER, "ana");
+    finish(&rig);
+    for (; status != BASE_OK; allowed++) {
+        assert_true(allowed < ALLOCATIONS_MAX);
+        failing_heap_arm(allowed, true);
+        status = add(&rig, &version.list, missing, 4, &count, &error);
+        bool failed = failing_heap_has_failed();
+        (void)failing_heap_disarm();
+        assert_true(status == BASE_OK || (failed && status == BASE_ERR_NOMEM));
+    }
+    assert_true(allowed > 4);
+    const char *one = credential_of(&rig, 1);
+    assert_int_equal(ask(&rig, 1, one, &version.files[0]).status, 200);
+    rig_done(&rig);
+}
+
+// ---- Several threads
+
+#define LANES  3
+#define ROUNDS 300
+
+struct lane {
+    pthread_t thread;
+    struct gw_core *core;
+    struct wire_sha256 blob; // exclusive at first, public in the end
+    uint32_t found;
+    bool was_public;
+};
+
+static void *walk(void *arg)
+{
+    struct lane *lane = arg;
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct gw_exclusive_leaf leaf;
+        struct gw_blob *blob;
+        if (gw_exclusive_find(lane->core, 0, &version.root, 1 + i % 2, &leaf) == BASE_OK) {
+            lane->found++;
+            gw_exclusive_leaf_done(&leaf);
+        }
+        if (gw_blob_open(lane->core, &lane->blob, &blob) == BASE_OK) {
+            bool now = !gw_blob_exclusive(lane->core, blob);
+            base_check(now || !lane->was_public); // never back
+            lane->was_public = now;
+            gw_blob_release(blob);
+        }
+    }
+    return NULL;
+}
+
+static void test_workers_look_up_while_operators_change(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct lane lanes[LANES] = {0};
+    start(&rig);
+    add_subject(&rig, WIRE_SUBJECT_DEVICE, "0000000000000001");
+    add_subject(&rig, WIRE_SUBJECT_USER, "ana");
+    finish(&rig);
+    registered(&rig);
+    struct wire_sha256 blob = put(&rig, true, "some content", 12);
+    for (uint32_t i = 0; i < LANES; i++) {
+        lanes[i].core = rig.core;
+        lanes[i].blob = blob;
+        assert_int_equal(pthread_create(&lanes[i].thread, NULL, walk, &lanes[i]), 0);
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        struct base_str user = i % 2 == 0 ? BASE_STR("ana") : BASE_STR("");
+        assert_int_equal(gw_device_user_set(rig.core, 0, 2, user), BASE_OK);
+        if (i == 5) {
+            assert_int_equal(gw_store_blob_publish(rig.core->store, &blob), BASE_OK);
+        }
+    }
+    for (uint32_t i = 0; i < LANES; i++) {
+        (void)pthread_join(lanes[i].thread, NULL);
+        assert_true(lanes[i].found >= ROUNDS / 2); // device 1 every time
+    }
+    assert_int_equal(blob_status(&rig, &blob), 200);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +716,10 @@ int main(void)
         cmocka_unit_test(test_every_subject_is_found),
         cmocka_unit_test(test_versions_are_checked_by_subject),
         cmocka_unit_test(test_what_is_shared_is_public),
+        cmocka_unit_test(test_packs),
+        cmocka_unit_test(test_looking_up_without_memory),
+        cmocka_unit_test(test_registering_without_memory),
+        cmocka_unit_test(test_workers_look_up_while_operators_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

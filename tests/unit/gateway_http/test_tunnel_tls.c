@@ -422,6 +422,42 @@ static void test_a_first_flight_played_back_does_nothing(void **state)
     close(proxy.listener);
 }
 
+// A connection that is cut off is the one that comes back: its ticket must be good.
+static void test_resumed_after_a_cut(void **state)
+{
+    struct rig *rig = *state;
+    struct proxy proxy;
+    struct peer peer;
+    proxy_open(&proxy);
+    for (int round = 0; round < 3; round++) {
+        bool resumed;
+        bool early;
+        proxy.client = -1;
+        connect_peer(rig, &peer, proxy.port);
+        request(&peer, "/v1/tunnel", true);
+        write_frame(&peer, WIRE_TUNNEL_HELLO, 100, true);
+        for (int i = 0; i < TURNS_MAX && peer.got_bytes < 104; i++) {
+            proxy_turn(rig, &proxy);
+        }
+        assert_int_equal(peer.got_bytes, 104);
+        for (int i = 0; i < 50; i++) {
+            proxy_turn(rig, &proxy); // the ticket
+        }
+        facts(&peer, &resumed, &early);
+        assert_int_equal(resumed, round > 0);
+        assert_int_equal(early, round > 0);
+        const struct linger at_once = {.l_onoff = 1};
+        assert_int_equal(setsockopt(proxy.client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+                         0);
+        close(proxy.client); // a reset
+        close(proxy.server);
+        WAIT_FOR(rig, peer.gone == 1);
+        h2_client_free(peer.client);
+    }
+    close(proxy.listener);
+    WAIT_FOR(rig, stub_ingest_counts.open == 0);
+}
+
 static void test_switched_off(void **state)
 {
     struct rig *rig = *state;
@@ -457,8 +493,9 @@ static void test_after_a_restart(void **state)
     bool early;
     get_ticket(rig);
     gw_server_free(rig->server);
+    (void)snprintf(rig->config.listen_tls, sizeof(rig->config.listen_tls), "127.0.0.1:%u",
+                   rig->port); // the same, so that the client knows it again
     start_server(rig);
-    get_ticket(rig); // of another port: no ticket of the first
     connect_peer(rig, &peer, rig->port);
     request(&peer, "/v1/tunnel", true);
     write_frame(&peer, WIRE_TUNNEL_HELLO, 100, true);
@@ -567,6 +604,56 @@ static void test_beside_a_hint_stream_and_a_pull(void **state)
     WAIT_FOR(rig, stub_ingest_counts.open == 0);
 }
 
+struct ranked {
+    int places[2];
+    int ended;
+};
+
+static void ranked_end(void *ctx, void *user, enum base_status status)
+{
+    struct ranked *ranked = ctx;
+    assert_int_equal(status, BASE_OK);
+    *(int *)user = ++ranked->ended;
+}
+
+static void race(struct rig *rig, int heavy)
+{
+    static uint8_t piece[120000];
+    struct ranked ranked = {0};
+    const struct h2_events events = {.end = ranked_end, .ctx = &ranked};
+    const struct h2_options options = {
+        .host = BASE_STR("127.0.0.1"), .port = rig->port, .tls = rig->tls};
+    const struct h2_header header = {BASE_STR("walle-device"), BASE_STR("00000000000004d2")};
+    struct h2_request out = {.method = BASE_STR("POST"),
+                             .path = BASE_STR("/v1/tunnel"),
+                             .headers = &header,
+                             .header_count = 1,
+                             .open_body = true};
+    struct h2_client *client;
+    int32_t streams[2];
+    memset(piece, STUB_INGEST_SWALLOW, sizeof(piece));
+    assert_int_equal(h2_client_new(rig->base, &options, &events, &client), BASE_OK);
+    for (int i = 0; i < 2; i++) {
+        out.weight = i == heavy ? 256 : 4;
+        assert_int_equal(h2_client_request(client, &out, &ranked.places[i], &streams[i]), BASE_OK);
+    }
+    WAIT_FOR(rig, stub_ingest_counts.open == 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(h2_client_write(client, streams[i], piece, sizeof(piece), false), BASE_OK);
+        h2_client_finish(client, streams[i]);
+    }
+    WAIT_FOR(rig, ranked.ended == 2);
+    assert_int_equal(ranked.places[heavy], 1);
+    h2_client_free(client);
+}
+
+// Two bodies that wait at the same moment: the heavier is through first, whichever it is.
+static void test_the_urgent_overtakes(void **state)
+{
+    race(*state, 0);
+    race(*state, 1);
+}
+
 // A client whose connection goes without a word, in the middle of frames, and one that does not
 // read: neither keeps anything.
 static void test_clients_that_go(void **state)
@@ -626,10 +713,12 @@ int main(void)
         RIG_TEST(test_what_is_not_safe_waits),
         RIG_TEST(test_the_server_keeps_to_the_rule),
         RIG_TEST(test_a_first_flight_played_back_does_nothing),
+        RIG_TEST(test_resumed_after_a_cut),
         RIG_TEST(test_switched_off),
         RIG_TEST(test_after_a_restart),
         RIG_TEST(test_much_at_once),
         RIG_TEST(test_beside_a_hint_stream_and_a_pull),
+        RIG_TEST(test_the_urgent_overtakes),
         RIG_TEST(test_clients_that_go),
         RIG_TEST(test_ends),
     };

@@ -51,7 +51,7 @@ static void test_json(void **state)
         {"]", false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        bool good = gw_json_check(base_str_of(cases[i].text)) == BASE_OK;
+        bool good = gw_scan_check(base_str_of(cases[i].text)) == BASE_OK;
         if (good != cases[i].good) {
             fail_msg("%s: %d", cases[i].text, good);
         }
@@ -59,9 +59,9 @@ static void test_json(void **state)
     char deep[2 * GW_JSON_DEPTH_MAX + 3] = {0};
     memset(deep, '[', GW_JSON_DEPTH_MAX);
     memset(deep + GW_JSON_DEPTH_MAX, ']', GW_JSON_DEPTH_MAX);
-    assert_int_equal(gw_json_check(base_str_of(deep)), BASE_OK);
+    assert_int_equal(gw_scan_check(base_str_of(deep)), BASE_OK);
     memset(deep, '[', GW_JSON_DEPTH_MAX + 1);
-    assert_int_equal(gw_json_check(base_str_of(deep)), BASE_ERR_TOO_LARGE);
+    assert_int_equal(gw_scan_check(base_str_of(deep)), BASE_ERR_TOO_LARGE);
 }
 
 // Random edits of JSON texts: the scanner and jansson agree on every one.
@@ -99,7 +99,7 @@ static void test_json_agrees(void **state)
         }
         json_t *root = json_loadb(text, size,
                                   JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-        bool ours = gw_json_check((struct base_str){text, size}) == BASE_OK;
+        bool ours = gw_scan_check((struct base_str){text, size}) == BASE_OK;
         // jansson refuses numbers beyond a double; the grammar does not.
         bool huge = root == NULL && ours && memchr(text, 'e', size) != NULL;
         huge = huge || (root == NULL && ours && memchr(text, 'E', size) != NULL);

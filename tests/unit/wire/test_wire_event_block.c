@@ -205,9 +205,8 @@ static void limits_hold(void **state)
     assert_int_equal(wire_check_event_block(bytes, size), BASE_OK);
     bytes[0] = 2;
     assert_int_equal(wire_event_block_parse(bytes, size, &block), BASE_ERR_UNSUPPORTED);
-    uint32_t count = 0;
-    uint64_t first = 0;
-    assert_int_equal(wire_event_block_head(bytes, size, &count, &first), BASE_ERR_UNSUPPORTED);
+    struct wire_event_block_head head;
+    assert_int_equal(wire_event_block_head(bytes, size, &head), BASE_ERR_UNSUPPORTED);
 }
 
 int main(void)

@@ -1,0 +1,174 @@
+// Reads lines without blocking and records them, a few at a time, on a timer of the agent's loop.
+#include "event_source.h"
+
+#include "event_lines.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct event_source {
+    struct dev_recorder *recorder;
+    const struct base_log *log;
+    struct event *timer;
+    struct event_source_stats stats;
+    int fd;
+    bool ended;
+    bool skipping; // the rest of a line that was too long
+    size_t size;
+    char bytes[EVENT_LINE_MAX + 1];
+};
+
+static void say_bad(struct event_source *source, const char *why)
+{
+    source->stats.bad++;
+    base_log_warn(source->log, "events", "line %llu: %s", (unsigned long long)source->stats.lines,
+                  why);
+}
+
+static void line_take(struct event_source *source, struct base_str text)
+{
+    struct event_line *line = NULL;
+    struct dev_recording recording;
+    struct base_error error = {0};
+    source->stats.lines++;
+    if (source->skipping) {
+        source->skipping = false;
+        say_bad(source, "too long");
+        return;
+    }
+    if (text.size == 0) {
+        return;
+    }
+    if (event_line_parse(text, &line, &recording, &error) != BASE_OK) {
+        say_bad(source, error.text);
+        return;
+    }
+    recording.mono_us = base_clock_mono_us();
+    recording.wall_ms = recording.wall_ms > 0 ? recording.wall_ms : base_clock_wall_us() / 1000;
+    enum base_status status = dev_record(source->recorder, &recording);
+    if (status == BASE_OK) {
+        source->stats.recorded++;
+    } else {
+        say_bad(source, base_status_text(status));
+    }
+    event_line_free(line);
+}
+
+// Whole lines that are there, at most EVENT_SOURCE_LINES. True: there may be more.
+static bool lines_take(struct event_source *source)
+{
+    size_t at = 0;
+    uint32_t taken = 0;
+    while (taken < EVENT_SOURCE_LINES) {
+        const char *end = memchr(source->bytes + at, '\n', source->size - at);
+        if (end == NULL) {
+            break;
+        }
+        size_t size = (size_t)(end - source->bytes) - at;
+        line_take(source, (struct base_str){source->bytes + at, size});
+        at += size + 1;
+        taken++;
+    }
+    memmove(source->bytes, source->bytes + at, source->size - at);
+    source->size -= at;
+    return taken == EVENT_SOURCE_LINES;
+}
+
+static void end(struct event_source *source)
+{
+    if (source->size > 0 || source->skipping) { // the last line has no end
+        line_take(source, (struct base_str){source->bytes, source->size});
+        source->size = 0;
+    }
+    source->ended = true;
+}
+
+// True: there may be more at once.
+static bool fill(struct event_source *source)
+{
+    if (source->size == EVENT_LINE_MAX) { // a line that does not fit is dropped to its end
+        source->size = 0;
+        source->skipping = true;
+    }
+    ssize_t got = read(source->fd, source->bytes + source->size, EVENT_LINE_MAX - source->size);
+    if (got > 0) {
+        source->size += (size_t)got;
+        return true;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        end(source);
+    }
+    return false;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct event_source *source = arg;
+    bool more = lines_take(source) || fill(source);
+    if (!source->ended) {
+        struct timeval wait = {.tv_usec = more ? 0 : EVENT_SOURCE_WAIT_MS * 1000};
+        event_add(source->timer, &wait);
+    }
+}
+
+enum base_status event_source_new(struct event_base *base, const char *path,
+                                  struct dev_recorder *recorder, const struct base_log *log,
+                                  struct event_source **out, struct base_error *error)
+{
+    struct event_source *source = calloc(1, sizeof(*source));
+    if (source == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    source->recorder = recorder;
+    source->log = log;
+    source->fd =
+        strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum base_status status = BASE_OK;
+    if (source->fd < 0 || evutil_make_socket_nonblocking(source->fd) != 0) {
+        status = base_error_set(error, BASE_ERR_IO, "%.200s: %s", path, strerror(errno));
+    } else {
+        struct timeval now = {0};
+        source->timer = event_new(base, -1, 0, on_timer, source);
+        if (source->timer == NULL || event_add(source->timer, &now) != 0) {
+            status = base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
+    }
+    if (status != BASE_OK) {
+        event_source_free(source);
+        return status;
+    }
+    *out = source;
+    return BASE_OK;
+}
+
+void event_source_free(struct event_source *source)
+{
+    if (source == NULL) {
+        return;
+    }
+    if (source->timer != NULL) {
+        event_free(source->timer);
+    }
+    if (source->fd >= 0) {
+        (void)close(source->fd);
+    }
+    free(source);
+}
+
+bool event_source_ended(const struct event_source *source)
+{
+    return source->ended;
+}
+
+void event_source_stats(const struct event_source *source, struct event_source_stats *out)
+{
+    *out = source->stats;
+}

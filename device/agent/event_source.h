@@ -1,0 +1,30 @@
+// Behaviour events from a file, a pipe or standard input, recorded as an app would: JSON lines
+// (event_lines.h), as fast as the recorder takes them. On the agent's loop.
+#ifndef EVENT_SOURCE_H
+#define EVENT_SOURCE_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "pipeline/recorder.h"
+
+#define EVENT_SOURCE_LINES   32 // recorded at once, then others get their turn
+#define EVENT_SOURCE_WAIT_MS 20 // when a pipe has nothing
+
+struct event_base;
+struct event_source;
+
+struct event_source_stats {
+    uint64_t lines;
+    uint64_t recorded;
+    uint64_t bad; // each is logged
+};
+
+// `path` "-" is standard input. IO, NOMEM; `error` says the file.
+BASE_NODISCARD enum base_status
+event_source_new(struct event_base *base, const char *path, struct dev_recorder *recorder,
+                 const struct base_log *log, struct event_source **out, struct base_error *error);
+void event_source_free(struct event_source *source); // accepts NULL
+bool event_source_ended(const struct event_source *source);
+void event_source_stats(const struct event_source *source, struct event_source_stats *out);
+
+#endif

@@ -1,0 +1,178 @@
+// The data pipeline of one device: from events to task starts, and from their results to features
+// and uploads. It holds the pieces of this folder together and is all an embedding program needs:
+//
+//   dev_record (any thread) -> recorder -> sequences, trigger engine -> a start, stored, waits for
+//   its turn
+//   -> ports.start runs the task with its events -> dev_pipeline_on_end -> features and uploads,
+//   and the start is forgotten, in one commit
+//
+// What live tasks declare (wire/declaration.h) decides everything: which events are kept, with
+// which attributes, what starts a task, what it gets, and what may leave. A task that was not
+// declared, or an upload it did not declare, does nothing.
+//
+// Starts are at least once: a start is in the store before its task runs and leaves it with what
+// the task gave; after a kill it is run again, under the same token. The trigger engine's state is
+// stored with the events it has seen, so the same match does not fire twice.
+//
+// Life: init (memory is the caller's, and done when the block goes), boot, declare whenever the set
+// of active versions changes, step. One thread, but for dev_record. No clock of its own: times are
+// arguments. Errors are statuses; what can only be counted is counted (dev_pipeline_stats) and
+// logged at debug.
+#ifndef DEV_PIPELINE_H
+#define DEV_PIPELINE_H
+
+#include "base/log.h"
+#include "base/ports.h"
+#include "pipeline/collect.h"
+#include "pipeline/feature_store.h"
+#include "pipeline/recorder.h"
+#include "pipeline/trigger.h"
+#include "wire/declaration.h"
+
+#define DEV_PIPELINE_TASKS_MAX         16
+#define DEV_PIPELINE_STARTS_MAX        16         // that wait; one more is dropped, and counted
+#define DEV_PIPELINE_DECLARATION_BYTES (8 * 1024) // of all live tasks
+// Taken from the memory port while needed:
+#define DEV_PIPELINE_TRIGGER_BYTES                                                                 \
+    (64 * 1024) // compiled patterns and their state, two of them for a moment
+#define DEV_PIPELINE_SCRATCH_BYTES (512 * 1024) // while patterns are compiled
+#define DEV_PIPELINE_INPUT_BYTES   (64 * 1024)  // events of one run, encoded, until it ended
+#define DEV_PIPELINE_RETRY_US      (200 * 1000) // when the runtime was busy
+#define DEV_PIPELINE_DRAIN_MAX     256          // events of one step
+
+// An active version. Borrowed during the call.
+struct dev_pipeline_task {
+    uint64_t task_id;
+    struct base_str name;
+    struct base_str declaration; // bytes; empty: it declares nothing
+};
+
+struct dev_pipeline_start {
+    uint64_t task_id;
+    uint64_t token;
+    const uint8_t
+        *events; // blocks of events, each `varint size, block` (wire/event_block.h); valid until
+    size_t events_bytes; // dev_pipeline_on_free
+};
+
+// One record for the tunnel. Borrowed during the call.
+struct dev_pipeline_upload {
+    struct base_str task;
+    const struct wire_upload *upload;
+    enum wire_record_format format;
+    uint64_t wall_ms;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+struct dev_pipeline_ports {
+    void *ctx;
+    // Runs the task. OK: dev_pipeline_on_end and then dev_pipeline_on_free will be called, later.
+    // BUSY: again at the next step. NOT_FOUND: the task is gone.
+    enum base_status (*start)(void *ctx, const struct dev_pipeline_start *start);
+    // Hands a record to the tunnel: dev_tunnel_offer's statuses. NULL: nothing leaves.
+    enum base_status (*upload)(void *ctx, uint64_t now_us,
+                               const struct dev_pipeline_upload *upload);
+    // Every event that is kept, and every end of a visit, in order; for stream functions and tests.
+    // May be NULL.
+    void (*on_event)(void *ctx, const struct dev_event *event);
+    const struct base_log *log; // NULL: silence
+};
+
+struct dev_pipeline_options {
+    struct dev_collect *collect;          // booted by dev_pipeline_boot
+    struct dev_feature_store *features;   // likewise
+    struct dev_recorder *recorder;        // likewise
+    const struct base_alloc_port *memory; // for what is needed for a while, see above
+    struct dev_pipeline_ports ports;      // copied
+    uint32_t trigger_bytes;               // at most; 0 takes DEV_PIPELINE_TRIGGER_BYTES
+    uint32_t input_bytes;                 // at most; 0 takes DEV_PIPELINE_INPUT_BYTES
+    uint32_t sequence_bytes; // of the time-level sequence in memory; 0 takes sequence.h's
+};
+
+struct dev_pipeline_stats {
+    uint64_t events;
+    uint64_t matches;        // that are to start something
+    uint64_t starts;         // handed to ports.start
+    uint64_t starts_dropped; // no place to wait
+    uint64_t starts_lost;    // their task, or their events, were gone
+    uint64_t starts_again;   // found in the store at boot
+    uint64_t uploads;
+    uint64_t uploads_refused; // not declared, too large, or by the tunnel
+    uint64_t features;
+    uint64_t features_refused;
+    uint64_t tasks_refused; // declarations or triggers that this device cannot take
+    uint32_t tasks;
+    uint32_t patterns;
+    size_t trigger_bytes; // held for them
+    uint32_t waiting;     // starts
+    struct dev_trigger_stats trigger;
+};
+
+struct dev_pipeline;
+
+// INVALID options give 0.
+size_t dev_pipeline_bytes(const struct dev_pipeline_options *options);
+BASE_NODISCARD enum base_status dev_pipeline_init(void *memory, size_t memory_bytes,
+                                                  const struct dev_pipeline_options *options,
+                                                  struct dev_pipeline **out);
+// Boots collect, recorder and features, and reads back what was under way. Damaged state is dropped
+// and counted. The storage port's errors.
+BASE_NODISCARD enum base_status dev_pipeline_boot(struct dev_pipeline *pipeline, uint64_t now_us,
+                                                  uint64_t wall_ms);
+
+// The active versions, all of them. Patterns that stay keep what they had matched. A task this
+// device cannot take (its declaration is damaged, its triggers cost too much, there are too many
+// tasks) is left out, counted and logged; the others are taken. NOMEM: the patterns of before
+// stay in force; try again.
+BASE_NODISCARD enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t now_us,
+                                                     const struct dev_pipeline_task *tasks,
+                                                     uint32_t count);
+
+// Does what is due; returns when to call again (UINT64_MAX: after the next event or callback).
+// Calls dev_collect_step.
+uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms);
+// The app goes to the background, or ends: everything is stored.
+BASE_NODISCARD enum base_status dev_pipeline_flush(struct dev_pipeline *pipeline, uint64_t now_us);
+
+// ---- Ends of runs
+
+enum dev_effect_kind {
+    DEV_EFFECT_FEATURE, // name: the feature
+    DEV_EFFECT_UPLOAD,  // name: the upload
+};
+
+// What a script asked for; it happens when its run ended well.
+struct dev_effect {
+    enum dev_effect_kind kind;
+    struct base_str name;
+    struct base_str key; // FEATURE
+    uint64_t time_ms;    // FEATURE; 0: the time of the last event given to the run
+    enum wire_record_format format;
+    const uint8_t *bytes;
+    size_t size;
+};
+
+struct dev_pipeline_end {
+    bool ok;                // the run ended well
+    struct base_str result; // JSON text, empty: none
+    const struct dev_effect *effects;
+    uint32_t effect_count;
+};
+
+// The run of a start ended (`task_id` is not looked at); `end` NULL: it could not run. Also for
+// runs the clock had started: `token` 0, `task_id` says of whom, and effects and result are taken
+// all the same.
+void dev_pipeline_on_end(struct dev_pipeline *pipeline, uint64_t now_us, uint64_t wall_ms,
+                         uint64_t task_id, uint64_t token, const struct dev_pipeline_end *end);
+// The start's bytes are not needed any more.
+void dev_pipeline_on_free(struct dev_pipeline *pipeline, uint64_t token);
+
+// Gives back what it holds of the memory port; the block may then go.
+void dev_pipeline_done(struct dev_pipeline *pipeline); // accepts NULL
+bool dev_pipeline_is_idle(
+    const struct dev_pipeline *pipeline); // nothing waits, nothing runs, nothing to store
+void dev_pipeline_stats(const struct dev_pipeline *pipeline, struct dev_pipeline_stats *out);
+bool dev_pipeline_validate(const struct dev_pipeline *pipeline);
+
+#endif

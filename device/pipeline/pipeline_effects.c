@@ -1,0 +1,58 @@
+// What a run gave: features into the store, uploads to the tunnel, each checked against what the
+// task declared. Called at the end of a run, on the pipeline's thread, within one group of collect.
+#include "pipeline/pipeline_private.h"
+
+static void upload(struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                   const struct wire_upload *declared, uint64_t time_ms,
+                   enum wire_record_format format, const uint8_t *bytes, size_t size)
+{
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
+    struct dev_pipeline_upload record = {
+        .task = {task->name, task->name_size},
+        .upload = declared,
+        .format = format,
+        .wall_ms = time_ms,
+        .bytes = bytes,
+        .size = size,
+    };
+    if (declared == NULL || ports->upload == NULL ||
+        ports->upload(ports->ctx, pipeline->now_us, &record) != BASE_OK) {
+        pipeline->stats.uploads_refused++;
+        return;
+    }
+    pipeline->stats.uploads++;
+}
+
+static void feature(struct dev_pipeline *pipeline, uint64_t time_ms,
+                    const struct dev_effect *effect)
+{
+    enum base_status status =
+        dev_feature_put(pipeline->options.features, pipeline->now_us, effect->name, effect->key,
+                        time_ms, effect->bytes, effect->size, false);
+    if (status == BASE_OK) {
+        pipeline->stats.features++;
+    } else {
+        pipeline->stats.features_refused++;
+    }
+}
+
+void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                               uint64_t time_ms, const struct dev_pipeline_end *end)
+{
+    struct wire_declaration declaration;
+    dev_pipeline_declared(pipeline, task, &declaration);
+    for (uint32_t i = 0; i < end->effect_count; i++) {
+        const struct dev_effect *effect = &end->effects[i];
+        uint64_t at_ms = effect->time_ms != 0 ? effect->time_ms : time_ms;
+        if (effect->kind == DEV_EFFECT_FEATURE) {
+            feature(pipeline, at_ms, effect);
+        } else {
+            upload(pipeline, task, wire_declaration_upload(&declaration, effect->name), time_ms,
+                   effect->format, effect->bytes, effect->size);
+        }
+    }
+    if (end->result.size > 0 && declaration.result_upload != WIRE_DECLARATION_NO_UPLOAD) {
+        upload(pipeline, task, &declaration.uploads[declaration.result_upload], time_ms,
+               WIRE_RECORD_JSON, (const uint8_t *)end->result.data, end->result.size);
+    }
+}

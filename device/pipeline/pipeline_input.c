@@ -1,0 +1,208 @@
+// The events of a run: those of the match, of the page visit, or of a span of time, gathered from
+// the sequences and encoded in blocks. Called when a start is handed over, on the pipeline's
+// thread.
+#include "pipeline/pipeline_private.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define SIZE_BYTES 3 // room for the varint in front of a block
+
+// Events on their way into blocks. Views are borrowed from the sequence; nothing is added to it
+// meanwhile.
+struct gathering {
+    struct dev_pipeline *pipeline;
+    const struct pipeline_start *start;
+    const struct wire_declaration *declaration;
+    uint64_t from_ms; // TIME
+    uint32_t boot;    // of the block under way
+    uint32_t count;   // events of the block under way
+    uint32_t skip;    // events to pass over: only the newest are kept
+    uint32_t wanted;  // so far, for counting
+    size_t used;      // of the input
+    bool counting;
+    bool full;
+};
+
+static void block_end(struct gathering *self)
+{
+    struct dev_pipeline *pipeline = self->pipeline;
+    size_t capacity = pipeline->options.input_bytes - self->used;
+    uint8_t *out = pipeline->input + self->used;
+    size_t size = 0;
+    if (self->count == 0 || self->full) {
+        return;
+    }
+    enum base_status status =
+        capacity <= SIZE_BYTES
+            ? BASE_ERR_TOO_LARGE
+            : wire_event_block_encode(pipeline->events, self->count, self->boot, out + SIZE_BYTES,
+                                      capacity - SIZE_BYTES, &size);
+    self->count = 0;
+    if (status != BASE_OK) {
+        self->full = true;
+        return;
+    }
+    struct base_writer writer;
+    base_writer_init(&writer, out, SIZE_BYTES);
+    base_writer_varint(&writer, size);
+    base_check(writer.status == BASE_OK);
+    memmove(out + base_writer_size(&writer), out + SIZE_BYTES, size);
+    self->used += base_writer_size(&writer) + size;
+}
+
+static void event_add(struct gathering *self, const struct dev_event *event)
+{
+    struct dev_pipeline *pipeline = self->pipeline;
+    if (self->count == PIPELINE_BLOCK_EVENTS || (self->count > 0 && self->boot != event->boot)) {
+        block_end(self);
+    }
+    self->boot = event->boot;
+    pipeline->events[self->count++] = (struct wire_event){
+        .seq = event->seq,
+        .wall_ms = event->wall_ms,
+        .mono_us = event->mono_us,
+        .visit = event->visit,
+        .instance = event->instance,
+        .kind = (uint8_t)event->kind,
+        .name = event->name,
+        .page = event->page,
+        .item = event->item,
+        .attrs = event->attrs,
+        .attrs_bytes = event->attrs_bytes,
+        .attr_count = event->attr_count,
+    };
+}
+
+static bool wants(const struct gathering *self, const struct dev_event *event)
+{
+    const struct pipeline_start *start = self->start;
+    switch (self->declaration->events) {
+    case WIRE_EVENTS_MATCHED:
+        for (uint32_t i = 0; i < start->seq_count; i++) {
+            if (start->seqs[i] == event->seq) {
+                return true;
+            }
+        }
+        return false;
+    case WIRE_EVENTS_VISIT:
+        return event->visit == start->visit;
+    case WIRE_EVENTS_TIME:
+        return event->wall_ms >= self->from_ms;
+    default:
+        return false;
+    }
+}
+
+static void event_meet(struct gathering *self, const struct dev_event *event)
+{
+    if (!wants(self, event)) {
+        return;
+    }
+    self->wanted++;
+    if (!self->counting && self->wanted > self->skip) {
+        event_add(self, event);
+    }
+}
+
+// All events of the start that are in memory, in order.
+static void walk(struct gathering *self)
+{
+    const struct pipeline_start *start = self->start;
+    struct dev_sequence_cursor cursor;
+    struct dev_event event;
+    self->wanted = 0;
+    if (self->declaration->events == WIRE_EVENTS_VISIT && start->visit != 0) {
+        dev_sequence_visit(self->pipeline->sequence, start->visit, &cursor);
+    } else {
+        dev_sequence_range(self->pipeline->sequence, 0, start->seq, &cursor);
+    }
+    while (dev_sequence_next(&cursor, &event) && event.seq <= start->seq) {
+        event_meet(self, &event);
+    }
+}
+
+// Of stored events the walk is made while the store is being read: a block is ended before its
+// views go.
+static bool stored_one(void *ctx, const struct dev_event *event)
+{
+    struct gathering *self = ctx;
+    event_meet(self, event);
+    block_end(self);
+    return !self->full;
+}
+
+static bool in_memory(const struct gathering *self)
+{
+    struct dev_sequence_cursor cursor;
+    struct dev_event event;
+    const struct pipeline_start *start = self->start;
+    uint64_t first = start->seq;
+    if (self->declaration->events == WIRE_EVENTS_MATCHED && start->seq_count > 0) {
+        first = start->seqs[0];
+    }
+    dev_sequence_range(self->pipeline->sequence, first, first, &cursor);
+    return dev_sequence_next(&cursor, &event);
+}
+
+static void gather(struct gathering *self)
+{
+    if (in_memory(self)) {
+        walk(self);
+        block_end(self);
+        return;
+    }
+    // After a restart, or when the start waited for long.
+    const struct pipeline_start *start = self->start;
+    uint32_t visit = self->declaration->events == WIRE_EVENTS_VISIT ? start->visit : 0;
+    uint64_t from = self->declaration->events == WIRE_EVENTS_MATCHED ? start->seqs[0] : 0;
+    self->wanted = 0;
+    enum base_status status = dev_sequence_each(self->pipeline->sequence, self->pipeline->now_us,
+                                                from, start->seq, visit, stored_one, self);
+    if (status != BASE_OK) {
+        base_log_debug(self->pipeline->options.ports.log, "pipeline", "events cannot be read: %s",
+                       base_status_text(status));
+    }
+}
+
+size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
+                               const struct wire_declaration *declaration)
+{
+    uint32_t most =
+        declaration->events_max > 0 ? declaration->events_max : WIRE_DECLARATION_EVENTS_MAX;
+    uint64_t span_ms = (uint64_t)declaration->events_s * 1000;
+    struct gathering self = {
+        .pipeline = pipeline,
+        .start = start,
+        .declaration = declaration,
+        .from_ms = start->wall_ms > span_ms ? start->wall_ms - span_ms : 0,
+        .counting = true,
+    };
+    if (declaration->events == WIRE_EVENTS_NONE) {
+        return 0;
+    }
+    gather(&self);
+    self.counting = false;
+    self.skip = self.wanted > most ? self.wanted - most : 0;
+    do {
+        self.full = false;
+        self.used = 0;
+        self.count = 0;
+        gather(&self);
+        // What does not fit goes at the old end, an eighth at a time.
+        self.skip += self.full ? (self.wanted - self.skip) / 8 + 1 : 0;
+    } while (self.full && self.skip < self.wanted);
+    return self.full ? 0 : self.used;
+}
+
+enum base_status dev_pipeline_past(void *ctx, uint64_t before, struct dev_event *out)
+{
+    const struct dev_pipeline *pipeline = ctx;
+    struct dev_sequence_cursor cursor;
+    if (before == 0) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    dev_sequence_latest(pipeline->sequence, before - 1, &cursor);
+    return dev_sequence_before(&cursor, out) ? BASE_OK : BASE_ERR_NOT_FOUND;
+}

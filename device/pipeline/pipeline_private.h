@@ -1,0 +1,136 @@
+// What the files of the glue share: pipeline.c (life, step, events), pipeline_tasks.c (what is
+// declared, compiling), pipeline_starts.c (starts that wait), pipeline_input.c (the events of a
+// run), pipeline_effects.c (what a run gave). Nobody else includes this.
+#ifndef DEV_PIPELINE_PRIVATE_H
+#define DEV_PIPELINE_PRIVATE_H
+
+#include "pipeline/pipeline.h"
+#include "pipeline/sequence.h"
+#include "wire/event_block.h"
+
+#define PIPELINE_BLOCK_EVENTS 32
+#define PIPELINE_SOURCES_MAX  (DEV_PIPELINE_TASKS_MAX * WIRE_DECLARATION_TRIGGERS_MAX)
+
+enum pipeline_start_state {
+    START_NEW, // not in the store yet
+    START_WAITING,
+    START_RUNNING,
+    START_ENDED, // to be forgotten in the store
+};
+
+// One start that waits or runs. The events of a match are named when it fires, since later the trie
+// that found them may be gone.
+struct pipeline_start {
+    enum pipeline_start_state state;
+    uint64_t token;
+    uint64_t task_id;
+    uint64_t seq; // of the event that completed the match
+    uint64_t wall_ms;
+    uint32_t visit;
+    uint32_t seq_count;
+    uint64_t seqs[DEV_PATTERN_STEPS_MAX]; // of the match
+};
+
+struct pipeline_task {
+    uint64_t id;
+    uint32_t declaration_at; // in `declarations`
+    uint32_t declaration_bytes;
+    uint8_t name_size;
+    char name[WIRE_TASK_NAME_MAX];
+};
+
+struct pipeline_source {
+    uint64_t task_id;
+    uint64_t key;
+};
+
+// A compiled set with its engine; two places, so that a new one is made aside.
+struct pipeline_engine {
+    void *memory; // of the memory port; NULL: none
+    const struct dev_trigger_set *set;
+    struct dev_trigger_engine *engine; // NULL: no patterns
+    size_t bytes;
+    uint32_t source_count;
+    struct pipeline_source *sources; // by source, in the same memory
+};
+
+struct dev_pipeline {
+    struct dev_pipeline_options options;
+    struct dev_pipeline_stats stats;
+    struct dev_sequence *sequence;
+    struct pipeline_engine engines[2];
+    uint32_t current; // of the engines
+    uint32_t task_count;
+    struct pipeline_task tasks[DEV_PIPELINE_TASKS_MAX];
+    uint8_t declarations[DEV_PIPELINE_DECLARATION_BYTES];
+    uint32_t declarations_used;
+    uint32_t start_count;
+    struct pipeline_start starts[DEV_PIPELINE_STARTS_MAX]; // oldest first
+    uint64_t free_token;
+    bool declared;        // once since boot
+    bool catch_up;        // stored events may be new to the engine
+    uint64_t set_mark;    // of the patterns of the current engine
+    bool trigger_dirty;   // its state is not what is stored
+    uint64_t blocks_seen; // of the sequence, when the state was saved last
+    uint64_t matches_seen;
+    uint64_t now_us; // of the step under way
+    uint64_t wall_ms;
+    uint8_t *input; // input_bytes, while a run reads it; NULL otherwise
+    struct wire_event events[PIPELINE_BLOCK_EVENTS]; // of one block of an input
+};
+
+static inline void *pipeline_take(struct dev_pipeline *pipeline, size_t size)
+{
+    const struct base_alloc_port *memory = pipeline->options.memory;
+    return memory->alloc(memory->ctx, size);
+}
+
+static inline void pipeline_give(struct dev_pipeline *pipeline, void *block)
+{
+    const struct base_alloc_port *memory = pipeline->options.memory;
+    memory->release(memory->ctx, block);
+}
+
+// ---- pipeline.c
+// Gives an event to the trigger engine.
+void dev_pipeline_trigger(struct dev_pipeline *pipeline, const struct dev_event *event);
+
+// ---- pipeline_tasks.c
+const struct pipeline_task *dev_pipeline_task_find(const struct dev_pipeline *pipeline,
+                                                   uint64_t task_id);
+// Parses what the task declared; it was checked when it was taken.
+void dev_pipeline_declared(const struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                           struct wire_declaration *out);
+static inline struct pipeline_engine *pipeline_engine(struct dev_pipeline *pipeline)
+{
+    return &pipeline->engines[pipeline->current];
+}
+void dev_pipeline_state_save(struct dev_pipeline *pipeline);
+// Gives the engine the stored events it has not seen: those whose block reached the store when its
+// state did not.
+void dev_pipeline_catch_up(struct dev_pipeline *pipeline);
+
+// ---- pipeline_starts.c
+void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *event,
+                        const struct dev_trigger_fired *fired);
+void dev_pipeline_starts_load(struct dev_pipeline *pipeline);
+void dev_pipeline_starts_step(struct dev_pipeline *pipeline);
+// Brings the store in line with what is in memory: new starts in, ended ones out, each time with
+// the trigger engine's state, so that no match before it fires again.
+void dev_pipeline_starts_store(struct dev_pipeline *pipeline);
+// The start with that token, NULL: none.
+struct pipeline_start *dev_pipeline_start_find(struct dev_pipeline *pipeline, uint64_t token);
+
+// ---- pipeline_input.c
+// Encodes the events the start's task wants into `input`, which is there. Events that are gone are
+// left out.
+size_t dev_pipeline_input_make(struct dev_pipeline *pipeline, const struct pipeline_start *start,
+                               const struct wire_declaration *declaration);
+// For dev_trigger_embed: ctx is the pipeline.
+enum base_status dev_pipeline_past(void *ctx, uint64_t before, struct dev_event *out);
+
+// ---- pipeline_effects.c
+void dev_pipeline_effects_take(struct dev_pipeline *pipeline, const struct pipeline_task *task,
+                               uint64_t time_ms, const struct dev_pipeline_end *end);
+
+#endif

@@ -1,0 +1,287 @@
+// Starts that wait: stored when a match fires, handed over one at a time, forgotten in the same
+// commit that stores what the run gave. Called by the step and by the ends of runs, on the
+// pipeline's thread.
+//
+// Order of what reaches the store: the events of a match, then the start with the engine's state;
+// when its run ended, what the run gave, then the start's end. A kill in between runs the start
+// again, under its token.
+//
+//   start := u8 version (1), u64 task id, u64 seq, varint wall_ms, varint visit, varint seq_count,
+//   seq_count x varint
+//            (seq - the one before), under the key "start" + u64 seq big-endian + u64 token
+#include "pipeline/pipeline_private.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define KEY_PREFIX       "start"
+#define KEY_PREFIX_BYTES 5
+#define KEY_BYTES        (KEY_PREFIX_BYTES + 16)
+#define START_VERSION    1
+#define START_BYTES_MAX  (40 + 10 * DEV_PATTERN_STEPS_MAX)
+
+// In the order of seqs, so that a boot finds the oldest first.
+static void key_make(const struct pipeline_start *start, uint8_t key[KEY_BYTES])
+{
+    memcpy(key, KEY_PREFIX, KEY_PREFIX_BYTES);
+    for (unsigned i = 0; i < 8; i++) {
+        key[KEY_PREFIX_BYTES + i] = (uint8_t)(start->seq >> (56 - 8 * i));
+        key[KEY_PREFIX_BYTES + 8 + i] = (uint8_t)(start->token >> (56 - 8 * i));
+    }
+}
+
+static uint64_t key_token(const uint8_t *key)
+{
+    uint64_t token = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        token = token << 8 | key[KEY_PREFIX_BYTES + 8 + i];
+    }
+    return token;
+}
+
+static size_t encode(const struct pipeline_start *start, uint8_t out[START_BYTES_MAX])
+{
+    struct base_writer writer;
+    uint64_t before = 0;
+    base_writer_init(&writer, out, START_BYTES_MAX);
+    base_writer_u8(&writer, START_VERSION);
+    base_writer_u64(&writer, start->task_id);
+    base_writer_u64(&writer, start->seq);
+    base_writer_varint(&writer, start->wall_ms);
+    base_writer_varint(&writer, start->visit);
+    base_writer_varint(&writer, start->seq_count);
+    for (uint32_t i = 0; i < start->seq_count; i++) {
+        base_writer_varint(&writer, start->seqs[i] - before);
+        before = start->seqs[i];
+    }
+    base_check(writer.status == BASE_OK);
+    return base_writer_size(&writer);
+}
+
+static bool decode(const uint8_t *bytes, size_t size, struct pipeline_start *out)
+{
+    struct base_reader reader;
+    uint64_t before = 0;
+    base_reader_init(&reader, bytes, size);
+    uint8_t version = base_reader_u8(&reader);
+    out->task_id = base_reader_u64(&reader);
+    out->seq = base_reader_u64(&reader);
+    out->wall_ms = base_reader_varint(&reader);
+    out->visit = (uint32_t)base_reader_varint_max(&reader, UINT32_MAX);
+    out->seq_count = (uint32_t)base_reader_varint_max(&reader, DEV_PATTERN_STEPS_MAX);
+    for (uint32_t i = 0; i < out->seq_count && reader.status == BASE_OK; i++) {
+        before += base_reader_varint(&reader);
+        out->seqs[i] = before;
+    }
+    return base_reader_finish(&reader) == BASE_OK && version == START_VERSION;
+}
+
+// ---- Coming
+
+static uint64_t task_of_key(const struct pipeline_engine *engine, uint64_t key)
+{
+    for (uint32_t i = 0; i < engine->source_count; i++) {
+        if (engine->sources[i].key == key) {
+            return engine->sources[i].task_id;
+        }
+    }
+    return 0;
+}
+
+void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *event,
+                        const struct dev_trigger_fired *fired)
+{
+    struct pipeline_engine *engine = pipeline_engine(pipeline);
+    struct pipeline_start start = {
+        .token = fired->token,
+        .task_id = task_of_key(engine, fired->key),
+        .seq = fired->seq,
+        .wall_ms = event->wall_ms,
+        .visit = event->visit,
+    };
+    pipeline->stats.matches++;
+    if (dev_pipeline_start_find(pipeline, fired->token) != NULL) {
+        return; // given again after a restart
+    }
+    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
+        pipeline->stats.starts_dropped++;
+        return;
+    }
+    const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start.task_id);
+    struct wire_declaration declaration;
+    if (task == NULL) { // gone, and there was no memory to make a new set
+        pipeline->stats.starts_lost++;
+        return;
+    }
+    dev_pipeline_declared(pipeline, task, &declaration);
+    if (declaration.events == WIRE_EVENTS_MATCHED &&
+        dev_trigger_embed(engine->set, fired, event, dev_pipeline_past, pipeline, start.seqs,
+                          &start.seq_count) != BASE_OK) {
+        start.seqs[0] = fired->seq; // the earlier ones are gone
+        start.seq_count = 1;
+    }
+    pipeline->starts[pipeline->start_count++] = start;
+}
+
+static bool load_one(void *ctx, const uint8_t *key, size_t key_size, const uint8_t *value,
+                     size_t value_size)
+{
+    struct dev_pipeline *pipeline = ctx;
+    if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
+        return false;
+    }
+    struct pipeline_start *start = &pipeline->starts[pipeline->start_count];
+    if (key_size == KEY_BYTES && decode(value, value_size, start)) {
+        start->token = key_token(key);
+        start->state = START_WAITING;
+        pipeline->start_count++;
+        pipeline->stats.starts_again++;
+    }
+    return true;
+}
+
+void dev_pipeline_starts_load(struct dev_pipeline *pipeline)
+{
+    pipeline->start_count = 0;
+    enum base_status status =
+        dev_collect_scan(pipeline->options.collect, pipeline->now_us, DEV_SPACE_STATE, KEY_PREFIX,
+                         KEY_PREFIX_BYTES, KEY_PREFIX, KEY_PREFIX_BYTES, load_one, pipeline);
+    if (status != BASE_OK) {
+        base_log_debug(pipeline->options.ports.log, "pipeline", "starts cannot be read: %s",
+                       base_status_text(status));
+    }
+}
+
+// ---- Into the store and out of it
+
+struct pipeline_start *dev_pipeline_start_find(struct dev_pipeline *pipeline, uint64_t token)
+{
+    for (uint32_t i = 0; i < pipeline->start_count; i++) {
+        if (pipeline->starts[i].token == token) {
+            return &pipeline->starts[i];
+        }
+    }
+    return NULL;
+}
+
+static bool any_in(const struct dev_pipeline *pipeline, enum pipeline_start_state state)
+{
+    for (uint32_t i = 0; i < pipeline->start_count; i++) {
+        if (pipeline->starts[i].state == state) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void start_put(struct dev_pipeline *pipeline, const struct pipeline_start *start)
+{
+    struct dev_collect *collect = pipeline->options.collect;
+    uint8_t key[KEY_BYTES];
+    uint8_t bytes[START_BYTES_MAX];
+    key_make(start, key);
+    // The group's end says whether all of it was taken.
+    enum base_status ignored = BASE_OK;
+    if (start->state == START_NEW) {
+        ignored = dev_collect_put(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key),
+                                  bytes, encode(start, bytes), true);
+    } else if (start->state == START_ENDED) {
+        ignored =
+            dev_collect_delete(collect, pipeline->now_us, DEV_SPACE_STATE, key, sizeof(key), true);
+    }
+    (void)ignored;
+}
+
+// What was put is as good as stored: commits keep their order.
+static void starts_settle(struct dev_pipeline *pipeline)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < pipeline->start_count; i++) {
+        struct pipeline_start *start = &pipeline->starts[i];
+        if (start->state == START_ENDED) {
+            continue;
+        }
+        start->state = start->state == START_NEW ? START_WAITING : start->state;
+        pipeline->starts[kept++] = *start;
+    }
+    pipeline->start_count = kept;
+}
+
+void dev_pipeline_starts_store(struct dev_pipeline *pipeline)
+{
+    struct dev_collect *collect = pipeline->options.collect;
+    bool fresh = any_in(pipeline, START_NEW);
+    if (!fresh && !any_in(pipeline, START_ENDED)) {
+        return;
+    }
+    if (fresh && dev_sequence_flush(pipeline->sequence, pipeline->now_us) != BASE_OK) {
+        return; // its events first; again at the next step
+    }
+    dev_collect_begin(collect);
+    for (uint32_t i = 0; i < pipeline->start_count; i++) {
+        start_put(pipeline, &pipeline->starts[i]);
+    }
+    dev_pipeline_state_save(pipeline);
+    if (dev_collect_end(collect, pipeline->now_us) == BASE_OK) {
+        starts_settle(pipeline);
+    } else {
+        pipeline->trigger_dirty = true;
+    }
+}
+
+// ---- Going
+
+static void input_drop(struct dev_pipeline *pipeline)
+{
+    pipeline_give(pipeline, pipeline->input);
+    pipeline->input = NULL;
+}
+
+// False: it is lost; the next may go.
+static bool start_hand_over(struct dev_pipeline *pipeline, struct pipeline_start *start)
+{
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
+    const struct pipeline_task *task = dev_pipeline_task_find(pipeline, start->task_id);
+    enum base_status status = BASE_ERR_NOT_FOUND;
+    if (task != NULL) {
+        pipeline->input = pipeline_take(pipeline, pipeline->options.input_bytes);
+        if (pipeline->input == NULL) {
+            return true; // at the next step
+        }
+        struct wire_declaration declaration;
+        dev_pipeline_declared(pipeline, task, &declaration);
+        struct dev_pipeline_start out = {
+            .task_id = start->task_id,
+            .token = start->token,
+            .events = pipeline->input,
+            .events_bytes = dev_pipeline_input_make(pipeline, start, &declaration),
+        };
+        status = ports->start(ports->ctx, &out);
+    }
+    if (status == BASE_OK) {
+        start->state = START_RUNNING;
+        pipeline->free_token = start->token;
+        pipeline->stats.starts++;
+        return true;
+    }
+    input_drop(pipeline);
+    if (status == BASE_ERR_NOT_FOUND) {
+        start->state = START_ENDED;
+        pipeline->stats.starts_lost++;
+    }
+    return status != BASE_ERR_NOT_FOUND;
+}
+
+void dev_pipeline_starts_step(struct dev_pipeline *pipeline)
+{
+    if (!pipeline->declared || any_in(pipeline, START_RUNNING)) {
+        return; // before the first declaration nobody knows which tasks there are
+    }
+    for (uint32_t i = 0; i < pipeline->start_count && pipeline->input == NULL; i++) {
+        struct pipeline_start *start = &pipeline->starts[i];
+        if (start->state == START_WAITING && start_hand_over(pipeline, start)) {
+            return;
+        }
+    }
+}

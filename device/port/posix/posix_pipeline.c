@@ -1,0 +1,392 @@
+// The data pipeline of the posix port: storage, recorder, trigger engine, tunnel and compression
+// put together, and tied to the runtime: active versions declare, matches start tasks, results
+// become features and uploads. On the thread of the event base, but for dev_record.
+#include "posix/posix_pipeline.h"
+
+#include "posix/posix_internal.h"
+#include "posix/posix_kv.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/prng.h"
+#include "wire/manifest.h"
+#include "zstd/codec_zstd.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct posix_pipeline {
+    struct posix_pipeline_options options;
+    int wake_fd; // rung by dev_record on any thread
+    struct event *wake_event;
+    struct posix_kv *kv;
+    struct dev_codec *codec;
+    struct posix_tunnel *transport;
+    struct base_prng prng;
+    void *memory[5]; // collect, recorder, features, pipeline, tunnel
+    struct dev_kv_port store;
+    struct dev_collect *collect;
+    struct dev_recorder *recorder;
+    struct dev_feature_store *features;
+    struct dev_pipeline *pipeline;
+    struct dev_tunnel *tunnel;
+    struct dev_runtime *runtime;
+    uint64_t declared; // dev_active_mark of what was declared
+    bool has_declared;
+};
+
+static uint64_t wall_ms(void)
+{
+    return base_clock_wall_us() / 1000;
+}
+
+// ---- Ports of the pipeline
+
+static enum base_status start_task(void *ctx, const struct dev_pipeline_start *start)
+{
+    struct posix_pipeline *self = ctx;
+    struct dev_run_input input = {
+        .token = start->token, .events = start->events, .events_bytes = start->events_bytes};
+    enum base_status status = dev_run_triggered(self->runtime, start->task_id, &input);
+    if (status == BASE_OK) {
+        self->options.woke(self->options.ctx);
+    }
+    return status;
+}
+
+static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
+{
+    struct posix_pipeline *self = ctx;
+    struct dev_tunnel_record record = {
+        .class_id = upload->upload->class_id,
+        .topic = {upload->task, upload->upload->name, upload->upload->schema_version},
+        .format = upload->format,
+        .wall_ms = upload->wall_ms,
+        .bytes = upload->bytes,
+        .size = (uint32_t)upload->size,
+    };
+    return upload->size <= WIRE_RECORD_BYTES_MAX
+               ? dev_tunnel_offer(self->tunnel, now_us, &record, NULL)
+               : BASE_ERR_TOO_LARGE;
+}
+
+// ---- What active versions declare
+
+// Bytes of a file of an active version; unmapped by the caller.
+static void dict_add(struct posix_pipeline *self, const struct wire_manifest *manifest)
+{
+    const struct dev_storage_port *storage = &self->options.storage;
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        const struct wire_manifest_file *file = &manifest->files[i];
+        const uint8_t *bytes = NULL;
+        size_t size = 0;
+        if (file->kind != WIRE_FILE_DATA ||
+            !base_str_equal(file->name, BASE_STR(WIRE_TUNNEL_DICT_FILE)) ||
+            storage->blob_map(storage->ctx, &file->digest, &bytes, &size) != BASE_OK) {
+            continue;
+        }
+        enum base_status status = dev_codec_dict_add(self->codec, &file->digest, bytes, size);
+        if (status != BASE_OK) {
+            base_log_debug(self->options.log, "pipeline", "dictionary of %.*s: %s",
+                           (int)manifest->task_name.size, manifest->task_name.data,
+                           base_status_text(status));
+        }
+        storage->blob_unmap(storage->ctx, &file->digest, bytes, size);
+    }
+}
+
+struct declaring {
+    struct dev_pipeline_task tasks[DEV_TASKS_MAX];
+    const uint8_t *bytes[DEV_TASKS_MAX];
+    size_t sizes[DEV_TASKS_MAX];
+    uint32_t indexes[DEV_TASKS_MAX];
+    uint32_t count;
+    struct wire_manifest manifest;
+};
+
+static void declaring_fill(struct posix_pipeline *self, struct declaring *declaring)
+{
+    dev_codec_dicts_begin(self->codec);
+    for (uint32_t i = 0; i < dev_task_count(self->runtime); i++) {
+        uint32_t at = declaring->count;
+        if (dev_active_open(self->runtime, i, &declaring->bytes[at], &declaring->sizes[at]) !=
+            BASE_OK) {
+            continue;
+        }
+        if (wire_manifest_parse(declaring->bytes[at], declaring->sizes[at], &declaring->manifest) !=
+            BASE_OK) {
+            dev_active_close(self->runtime, i, declaring->bytes[at], declaring->sizes[at]);
+            continue;
+        }
+        declaring->tasks[at] = (struct dev_pipeline_task){
+            .task_id = wire_task_id(declaring->manifest.task_name),
+            .name = declaring->manifest.task_name,
+            .declaration = declaring->manifest.declaration,
+        };
+        declaring->indexes[at] = i;
+        declaring->count++;
+        dict_add(self, &declaring->manifest);
+    }
+}
+
+static void declare(struct posix_pipeline *self, uint64_t now_us)
+{
+    uint64_t mark = dev_active_mark(self->runtime);
+    if (self->has_declared && self->declared == mark) {
+        return;
+    }
+    struct declaring *declaring = calloc(1, sizeof(*declaring));
+    if (declaring == NULL) {
+        return; // at the next step
+    }
+    declaring_fill(self, declaring);
+    if (dev_pipeline_declare(self->pipeline, now_us, declaring->tasks, declaring->count) ==
+        BASE_OK) {
+        self->declared = mark;
+        self->has_declared = true;
+    }
+    for (uint32_t i = 0; i < declaring->count; i++) {
+        dev_active_close(self->runtime, declaring->indexes[i], declaring->bytes[i],
+                         declaring->sizes[i]);
+    }
+    free(declaring);
+}
+
+// ---- Step
+
+uint64_t posix_pipeline_step(struct posix_pipeline *self, uint64_t now_us)
+{
+    declare(self, now_us);
+    uint64_t due_us = dev_pipeline_step(self->pipeline, now_us, wall_ms());
+    uint64_t tunnel_us = dev_tunnel_step(self->tunnel, now_us);
+    return tunnel_us < due_us ? tunnel_us : due_us;
+}
+
+// ---- Ends of runs
+
+static void on_end(struct posix_pipeline *self, uint64_t task_id, uint64_t token,
+                   const struct dev_task_end *end)
+{
+    uint64_t now_us = base_clock_mono_us();
+    struct dev_pipeline_end out = {0};
+    if (end != NULL) {
+        out.ok = end->outcome == WIRE_OUTCOME_RAN;
+        out.result = end->result;
+        out.effects = end->effects;
+        out.effect_count = end->effect_count;
+    }
+    // What the run gave goes to the store before its start is forgotten there, at the next step.
+    dev_pipeline_on_end(self->pipeline, now_us, wall_ms(), task_id, token,
+                        end != NULL ? &out : NULL);
+    (void)dev_tunnel_step(self->tunnel, now_us);
+    self->options.woke(self->options.ctx);
+}
+
+void posix_pipeline_on_result(struct posix_pipeline *self, struct base_str task,
+                              const struct dev_task_end *end)
+{
+    if (!dev_run_is_triggered(self->runtime)) {
+        on_end(self, wire_task_id(task), 0, end);
+    }
+}
+
+void posix_pipeline_on_triggered(struct posix_pipeline *self, uint64_t token,
+                                 const struct dev_task_end *end)
+{
+    on_end(self, 0, token, end);
+}
+
+void posix_pipeline_on_input_free(struct posix_pipeline *self, uint64_t token)
+{
+    dev_pipeline_on_free(self->pipeline, token);
+    self->options.woke(self->options.ctx);
+}
+
+// ---- Life
+
+// Any thread.
+static void ring(void *ctx)
+{
+    struct posix_pipeline *self = ctx;
+    uint64_t one = 1;
+    ssize_t written = write(self->wake_fd, &one, sizeof(one));
+    (void)written; // a full counter has rung already
+}
+
+static void on_ring(evutil_socket_t fd, short what, void *arg)
+{
+    struct posix_pipeline *self = arg;
+    uint64_t count = 0;
+    (void)what;
+    if (read((int)fd, &count, sizeof(count)) == sizeof(count)) {
+        self->options.woke(self->options.ctx);
+    }
+}
+
+static enum base_status bell_open(struct posix_pipeline *self)
+{
+    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->wake_fd < 0) {
+        return BASE_ERR_NOMEM;
+    }
+    self->wake_event =
+        event_new(self->options.base, self->wake_fd, EV_READ | EV_PERSIST, on_ring, self);
+    return self->wake_event != NULL && event_add(self->wake_event, NULL) == 0 ? BASE_OK
+                                                                              : BASE_ERR_NOMEM;
+}
+
+static void *block(struct posix_pipeline *self, uint32_t index, size_t size)
+{
+    self->memory[index] = size > 0 ? aligned_alloc(16, (size + 15) / 16 * 16) : NULL;
+    return self->memory[index];
+}
+
+static enum base_status parts_init(struct posix_pipeline *self)
+{
+    struct posix_pipeline_options *options = &self->options;
+    size_t size = dev_collect_bytes();
+    BASE_TRY(dev_collect_init(block(self, 0, size), size, &self->store, &self->collect));
+    struct dev_recorder_options recorder = {
+        .entropy = base_entropy_u64(), .collect = self->collect, .wake = ring, .wake_ctx = self};
+    size = dev_recorder_bytes(&recorder);
+    BASE_TRY(dev_recorder_init(block(self, 1, size), size, &recorder, &self->recorder));
+    size = dev_feature_store_bytes();
+    BASE_TRY(dev_feature_store_init(block(self, 2, size), size, self->collect, &self->features));
+    struct dev_pipeline_options pipeline = {
+        .collect = self->collect,
+        .features = self->features,
+        .recorder = self->recorder,
+        .memory = base_alloc_heap(),
+        .ports = {.ctx = self, .start = start_task, .upload = upload, .log = options->log},
+    };
+    size = dev_pipeline_bytes(&pipeline);
+    BASE_TRY(dev_pipeline_init(block(self, 3, size), size, &pipeline, &self->pipeline));
+    struct dev_tunnel_config config = {
+        .device_id = options->device_id, .app = options->app, .os = options->os};
+    struct dev_tunnel_ports ports = {
+        .random = base_prng_port(&self->prng),
+        .transport = posix_tunnel_table(self->transport),
+        .codec = dev_codec_port(self->codec),
+        .log = options->log,
+    };
+    size = dev_tunnel_bytes(&config);
+    BASE_TRY(
+        dev_tunnel_init(block(self, 4, size), size, &config, &ports, self->collect, &self->tunnel));
+    posix_tunnel_attach(self->transport, self->tunnel);
+    return BASE_OK;
+}
+
+static enum base_status boot(struct posix_pipeline *self)
+{
+    uint64_t now_us = base_clock_mono_us();
+    BASE_TRY(dev_pipeline_boot(self->pipeline, now_us, wall_ms()));
+    return dev_tunnel_boot(self->tunnel, now_us);
+}
+
+static enum base_status open_all(struct posix_pipeline *self, struct base_error *error)
+{
+    const struct posix_pipeline_options *options = &self->options;
+    struct posix_kv_options kv = {.dir = options->dir, .log = options->log};
+    BASE_TRY(posix_kv_new(&kv, &self->kv, error));
+    self->store = posix_kv_port(self->kv);
+    enum base_status status = bell_open(self);
+    if (status == BASE_OK) {
+        status = dev_codec_new(0, &self->codec);
+    }
+    if (status == BASE_OK) {
+        status = posix_tunnel_new(options->http, options->device_id, options->ctx, options->woke,
+                                  &self->transport);
+    }
+    if (status == BASE_OK) {
+        status = parts_init(self);
+    }
+    if (status == BASE_OK) {
+        status = boot(self);
+    }
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "data pipeline: %s", base_status_text(status));
+}
+
+enum base_status posix_pipeline_new(const struct posix_pipeline_options *options,
+                                    struct posix_pipeline **out, struct base_error *error)
+{
+    struct posix_pipeline *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    self->options = *options;
+    self->wake_fd = -1;
+    base_prng_seed(&self->prng, base_entropy_u64());
+    enum base_status status = open_all(self, error);
+    if (status != BASE_OK) {
+        posix_pipeline_free(self);
+        return status;
+    }
+    *out = self;
+    return BASE_OK;
+}
+
+void posix_pipeline_free(struct posix_pipeline *self)
+{
+    if (self == NULL) {
+        return;
+    }
+    if (self->tunnel != NULL) {
+        uint64_t now_us = base_clock_mono_us();
+        dev_tunnel_flush(self->tunnel, now_us);
+        (void)dev_tunnel_step(self->tunnel, now_us);
+        dev_tunnel_stop(self->tunnel);
+        enum base_status status = dev_pipeline_flush(self->pipeline, now_us);
+        if (status != BASE_OK) {
+            base_log_warn(self->options.log, "pipeline", "the last events could not be stored: %s",
+                          base_status_text(status));
+        }
+    }
+    if (self->wake_event != NULL) {
+        event_free(self->wake_event);
+    }
+    if (self->wake_fd >= 0) {
+        (void)close(self->wake_fd);
+    }
+    posix_tunnel_free(self->transport);
+    dev_codec_free(self->codec);
+    posix_kv_free(self->kv);
+    dev_pipeline_done(self->pipeline);
+    for (size_t i = 0; i < sizeof(self->memory) / sizeof(self->memory[0]); i++) {
+        free(self->memory[i]);
+    }
+    free(self);
+}
+
+void posix_pipeline_attach(struct posix_pipeline *self, struct dev_runtime *runtime)
+{
+    self->runtime = runtime;
+}
+
+struct dev_recorder *posix_pipeline_recorder(struct posix_pipeline *self)
+{
+    return self->recorder;
+}
+
+struct dev_feature_store *posix_pipeline_features(struct posix_pipeline *self)
+{
+    return self->features;
+}
+
+struct dev_tunnel *posix_pipeline_tunnel(struct posix_pipeline *self)
+{
+    return self->tunnel;
+}
+
+struct dev_pipeline *posix_pipeline_core(struct posix_pipeline *self)
+{
+    return self->pipeline;
+}
+
+bool posix_pipeline_is_idle(const struct posix_pipeline *self)
+{
+    return dev_pipeline_is_idle(self->pipeline) && dev_tunnel_is_idle(self->tunnel);
+}

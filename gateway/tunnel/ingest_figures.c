@@ -1,0 +1,40 @@
+// Figures of the tunnel for /metrics. Worker's thread.
+#include "tunnel/ingest.h"
+
+#define FIGURE(name) "tunnel_" #name
+
+void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
+{
+    struct gw_ingest_stats stats;
+    gw_ingest_stats(ingest, &stats);
+#define ADD(name, help) add(ctx, FIGURE(name), "counter", help, stats.name);
+    GW_INGEST_COUNTERS(ADD)
+#undef ADD
+    const struct gw_segment_stats *log = &stats.segments;
+    const struct {
+        const char *name;
+        const char *type;
+        const char *help;
+        uint64_t value;
+    } rows[] = {
+        {"tunnel_sessions", "gauge", "Tunnel streams open.", stats.sessions},
+        {"tunnel_memory_bytes", "gauge", "Memory of batches and input.", stats.memory_bytes},
+        {"tunnel_marks", "gauge", "Devices and classes known.", stats.marks},
+        {"tunnel_epochs_aside", "gauge", "Epochs of them other than the newest.", stats.asides},
+        {"tunnel_mark_bytes", "gauge", "Memory of the marks.", stats.mark_bytes},
+        {"tunnel_failed_total", "counter", "Batches the sink did not keep.", stats.failed},
+        {"tunnel_log_position_bytes", "counter", "Durable end of the segment log.", log->end},
+        {"tunnel_log_first_bytes", "gauge", "Position of the oldest segment.", log->first},
+        {"tunnel_log_segments", "gauge", "Segments kept.", log->segments},
+        {"tunnel_log_syncs_total", "counter", "Groups made durable.", log->syncs},
+        {"tunnel_log_sync_us_total", "counter", "Microseconds in syncs.", log->sync_us},
+        {"tunnel_log_sync_us_max", "gauge", "The longest sync.", log->sync_us_max},
+        {"tunnel_log_group_max", "gauge", "Largest group so far.", log->group_max},
+        {"tunnel_log_failures_total", "counter", "Groups that could not be written.",
+         log->failures},
+        {"tunnel_log_shut", "gauge", "1: batches are refused just now.", log->shut ? 1 : 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        add(ctx, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+    }
+}

@@ -1,0 +1,499 @@
+// Streams beside their windows: joins against brute force, eviction, the timer, damaged states,
+// declarations as bytes, and what is refused.
+#include "event_maker.h"
+
+#include "base/prng.h"
+#include "pipeline/event_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define START    UINT64_C(1700000000000)
+#define ROWS_MAX 20000
+
+struct row {
+    int64_t key;
+    uint64_t start;
+    uint64_t end;
+    uint64_t revision;
+    uint64_t events;
+    bool complete;
+    int64_t sum;
+};
+static struct row rows[ROWS_MAX];
+static uint32_t row_count;
+
+static void row_take(void *ctx, const struct dev_stream_result *result)
+{
+    (void)ctx;
+    assert_true(row_count < ROWS_MAX);
+    struct dev_value sum = dev_stream_answer(result, 0);
+    rows[row_count++] = (struct row){
+        .key = result->key.type == DEV_VALUE_INTEGER ? result->key.integer : -1,
+        .start = result->start,
+        .end = result->end,
+        .revision = result->revision,
+        .events = result->events,
+        .complete = result->complete,
+        .sum = sum.type == DEV_VALUE_INTEGER ? sum.integer : 0,
+    };
+}
+
+static const struct dev_aggregate_spec sum_of_n[] = {
+    {.name = {"total", 5}, .kind = DEV_AGGREGATE_SUM, .value = {"n", 1}}};
+
+static struct dev_stream *stream_new(const struct dev_stream_spec *spec, void **out_memory)
+{
+    struct base_error error = {.status = BASE_OK};
+    struct dev_stream *stream = NULL;
+    size_t bytes = 0;
+    if (dev_stream_bytes(spec, &bytes, &error) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    *out_memory = malloc(bytes);
+    assert_non_null(*out_memory);
+    assert_int_equal(dev_stream_init(*out_memory, bytes - 1, spec, row_take, NULL, &stream, &error),
+                     BASE_ERR_TOO_LARGE);
+    assert_int_equal(dev_stream_init(*out_memory, bytes, spec, row_take, NULL, &stream, &error),
+                     BASE_OK);
+    return stream;
+}
+
+static void feed(struct dev_stream *stream, uint64_t seq, uint64_t time, int64_t key, int64_t n,
+                 enum dev_event_kind kind)
+{
+    struct made_event made;
+    const struct dev_event_attr attrs[] = {attr_integer("key", key), attr_integer("n", n)};
+    event_make(&made, seq, time, kind, "home", "", attrs, 2);
+    dev_stream_on_event(stream, &made.event);
+    assert_true(dev_stream_validate(stream));
+}
+
+// --- join
+
+struct side_event {
+    uint64_t time;
+    int64_t key;
+    int64_t n;
+    bool left;
+    bool right;
+};
+
+static struct dev_stream_spec join_spec(void)
+{
+    static const struct dev_aggregate_spec aggregates[] = {
+        {.name = {"total", 5}, .kind = DEV_AGGREGATE_SUM, .value = {"n * 1000 + other.n", 18}}};
+    return (struct dev_stream_spec){
+        .name = BASE_STR("joined"),
+        .filter = BASE_STR("kind in {'click', 'scroll'}"),
+        .key = BASE_STR(".key"),
+        .join = {.on = true,
+                 .filter = BASE_STR("kind in {'exposure', 'scroll'}"),
+                 .key = BASE_STR(".key"),
+                 .where = BASE_STR("n != other.n"),
+                 .within_ms = 3000,
+                 .buffer_bytes = 65536},
+        .window = {.kind = DEV_WINDOW_EACH},
+        .aggregates = aggregates,
+        .aggregate_count = 1,
+    };
+}
+
+static void test_join_against_brute_force(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = join_spec();
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct side_event list[300];
+        struct base_prng prng;
+        void *memory;
+        struct dev_stream *stream = stream_new(&spec, &memory);
+        base_prng_seed(&prng, seed);
+        uint64_t now = START;
+        row_count = 0;
+        uint32_t want_at = 0;
+        uint32_t oldest = 0;
+        uint64_t latest = 0;
+        uint32_t pairs = 0;
+        for (uint32_t i = 0; i < 300; i++) {
+            static const enum dev_event_kind kinds[] = {DEV_EVENT_CLICK, DEV_EVENT_EXPOSURE,
+                                                        DEV_EVENT_SCROLL, DEV_EVENT_ENTER};
+            now += base_prng_below(&prng, 700);
+            enum dev_event_kind kind = kinds[base_prng_below(&prng, 4)];
+            list[i] = (struct side_event){
+                .time = now - (base_prng_below(&prng, 10) == 0 ? base_prng_below(&prng, 5000) : 0),
+                .key = (int64_t)base_prng_below(&prng, 4),
+                .n = (int64_t)base_prng_below(&prng, 50),
+                .left = kind == DEV_EVENT_CLICK || kind == DEV_EVENT_SCROLL,
+                .right = kind == DEV_EVENT_EXPOSURE || kind == DEV_EVENT_SCROLL,
+            };
+            feed(stream, i + 1, list[i].time, list[i].key, list[i].n, kind);
+            latest = list[i].time > latest ? list[i].time : latest;
+            while (oldest < i && (list[oldest].time + 3000 < latest ||
+                                  (!list[oldest].left && !list[oldest].right))) {
+                oldest++;
+            }
+            int64_t sum = 0;
+            uint32_t own = 0;
+            for (uint32_t k = oldest; k < i; k++) {
+                uint64_t a = list[k].time;
+                uint64_t b = list[i].time;
+                if (list[k].key != list[i].key || (a > b ? a - b : b - a) > 3000 ||
+                    list[k].n == list[i].n) {
+                    continue;
+                }
+                if (list[i].left && list[k].right) {
+                    sum += list[i].n * 1000 + list[k].n;
+                    own++;
+                }
+                if (list[i].right && list[k].left) {
+                    sum += list[k].n * 1000 + list[i].n;
+                    own++;
+                }
+            }
+            for (; own > 0; own--, want_at++, pairs++) {
+                assert_true(want_at < row_count);
+                assert_int_equal(rows[want_at].revision, i + 1);
+                sum -= rows[want_at].sum;
+            }
+            assert_int_equal(want_at, row_count);
+            assert_int_equal(sum, 0);
+        }
+        assert_true(pairs > 100);
+        free(memory);
+    }
+}
+
+static void test_join_without_room(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = {
+        .name = BASE_STR("small"),
+        .filter = BASE_STR("kind == 'click'"),
+        .key = BASE_STR(".key"),
+        .join = {.on = true,
+                 .filter = BASE_STR("kind == 'exposure'"),
+                 .key = BASE_STR(".key"),
+                 .within_ms = 1000000,
+                 .buffer_bytes = 4096},
+        .window = {.kind = DEV_WINDOW_EACH},
+        .aggregates = sum_of_n,
+        .aggregate_count = 1,
+    };
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    struct dev_stream_stats stats;
+    row_count = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        feed(stream, i + 1, START + i, 1, 1, DEV_EVENT_EXPOSURE);
+    }
+    dev_stream_stats(stream, &stats);
+    assert_true(stats.join_dropped > 50);
+    feed(stream, 101, START + 100, 1, 1, DEV_EVENT_CLICK);
+    assert_int_equal(row_count, 100 - stats.join_dropped);
+    free(memory);
+}
+
+// --- eviction
+
+static struct dev_stream_spec keyed_spec(uint32_t keys)
+{
+    return (struct dev_stream_spec){
+        .name = BASE_STR("keyed"),
+        .key = BASE_STR(".key"),
+        .window = {.kind = DEV_WINDOW_TUMBLING, .size_ms = 10000},
+        .aggregates = sum_of_n,
+        .aggregate_count = 1,
+        .keys_max = keys,
+    };
+}
+
+static void test_least_recently_used_key_goes(void **state)
+{
+    (void)state;
+    const struct dev_stream_spec spec = keyed_spec(3);
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    row_count = 0;
+    for (int64_t key = 1; key <= 3; key++) {
+        feed(stream, (uint64_t)key, START, key, key, DEV_EVENT_CLICK);
+    }
+    feed(stream, 4, START, 1, 10, DEV_EVENT_CLICK); // 2 is the oldest now
+    feed(stream, 5, START, 4, 1, DEV_EVENT_CLICK);
+    assert_int_equal(row_count, 1);
+    assert_int_equal(rows[0].key, 2);
+    assert_int_equal(rows[0].sum, 2);
+    assert_false(rows[0].complete);
+    feed(stream, 6, START, 2, 7, DEV_EVENT_CLICK); // 3 goes; 2 begins anew
+    assert_int_equal(row_count, 2);
+    assert_int_equal(rows[1].key, 3);
+    feed(stream, 7, START + 10000, 9, 0, DEV_EVENT_CLICK);
+    assert_int_equal(row_count, 5);
+    struct dev_stream_stats stats;
+    dev_stream_stats(stream, &stats);
+    assert_int_equal(stats.evicted_keys, 2);
+    assert_int_equal(stats.early, 2);
+    free(memory);
+}
+
+// Whatever goes early, every element is in exactly one answer.
+static void test_nothing_is_lost_by_eviction(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    base_prng_seed(&prng, 11);
+    for (uint32_t keys = 1; keys <= 9; keys += 2) {
+        struct dev_stream_spec spec = keyed_spec(keys);
+        spec.nodes_max = 4;
+        spec.window.lateness_ms = 8000;
+        void *memory;
+        struct dev_stream *stream = stream_new(&spec, &memory);
+        int64_t fed = 0;
+        row_count = 0;
+        for (uint64_t i = 1; i <= 3000; i++) {
+            int64_t n = (int64_t)base_prng_below(&prng, 100);
+            uint64_t time = START + i * 200 - base_prng_below(&prng, 7000);
+            fed += n;
+            feed(stream, i, time, (int64_t)base_prng_below(&prng, 12), n, DEV_EVENT_CLICK);
+        }
+        dev_stream_flush(stream);
+        struct dev_stream_stats stats;
+        dev_stream_stats(stream, &stats);
+        int64_t answered = 0;
+        for (uint32_t i = 0; i < row_count; i++) {
+            answered += rows[i].sum;
+        }
+        assert_int_equal(stats.late, 0);
+        assert_true(stats.evicted_keys > 100);
+        assert_int_equal(answered, fed);
+        free(memory);
+    }
+}
+
+static void test_keys_that_cannot_be_kept(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(3);
+    spec.key = BASE_STR("text");
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    char text[80];
+    memset(text, 'x', sizeof(text));
+    text[DEV_VALUE_TEXT_MAX + 1] = '\0';
+    struct made_event made;
+    const struct dev_event_attr attrs[] = {attr_text("text", text)};
+    event_make(&made, 1, START, DEV_EVENT_CLICK, "home", "", attrs, 1);
+    dev_stream_on_event(stream, &made.event);
+    feed(stream, 2, START, 1, 1, DEV_EVENT_CLICK); // has no text
+    struct dev_stream_stats stats;
+    dev_stream_stats(stream, &stats);
+    assert_int_equal(stats.keyless, 2);
+    assert_int_equal(stats.elements, 0);
+    free(memory);
+}
+
+// --- time
+
+static void test_timer_when_idle(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(4);
+    spec.window.lateness_ms = 500;
+    spec.window.idle_ms = 2000;
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    row_count = 0;
+    assert_true(dev_stream_on_time(stream, START) == UINT64_MAX);
+    feed(stream, 1, START + 9000, 1, 5, DEV_EVENT_CLICK);
+    uint64_t end = START - START % 10000 + 10000;
+    uint64_t due = dev_stream_on_time(stream, START + 9000);
+    assert_int_equal(due, end + 500 > START + 11000 ? end + 500 : START + 11000);
+    (void)dev_stream_on_time(stream, due - 1);
+    assert_int_equal(row_count, 0);
+    assert_true(dev_stream_on_time(stream, due) == UINT64_MAX);
+    assert_int_equal(row_count, 1);
+    assert_true(rows[0].complete);
+    assert_int_equal(rows[0].revision, 1);
+    feed(stream, 2, START + 9001, 1, 5, DEV_EVENT_CLICK); // its window was answered
+    struct dev_stream_stats stats;
+    dev_stream_stats(stream, &stats);
+    assert_int_equal(stats.late, 1);
+    free(memory);
+}
+
+static void test_seqs_that_wrap(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(4);
+    spec.window = (struct dev_window_spec){.kind = DEV_WINDOW_EACH};
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    row_count = 0;
+    for (uint64_t seq = UINT64_MAX - 3; seq != 4; seq++) {
+        feed(stream, seq, START, 1, 1, DEV_EVENT_CLICK);
+        feed(stream, seq, START, 1, 1, DEV_EVENT_CLICK);
+    }
+    assert_int_equal(row_count, 8);
+    free(memory);
+}
+
+// --- bytes
+
+static void test_damaged_states_are_refused(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(8);
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    for (uint64_t i = 1; i <= 20; i++) {
+        feed(stream, i, START + i, (int64_t)(i % 5), 1, DEV_EVENT_CLICK);
+    }
+    uint8_t bytes[4096];
+    uint8_t damaged[4096];
+    size_t size = 0;
+    assert_int_equal(dev_stream_state_encode(stream, bytes, sizeof(bytes), &size), BASE_OK);
+    for (size_t room = 0; room < size; room++) {
+        size_t none = 0;
+        assert_int_equal(dev_stream_state_encode(stream, damaged, room, &none), BASE_ERR_TOO_LARGE);
+    }
+    uint64_t seq;
+    for (size_t i = 0; i < size; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            memcpy(damaged, bytes, size);
+            damaged[i] ^= (uint8_t)(1u << bit);
+            assert_int_not_equal(dev_stream_state_parse(stream, damaged, size), BASE_OK);
+        }
+        assert_int_not_equal(dev_stream_state_parse(stream, bytes, i), BASE_OK);
+        assert_false(dev_stream_last_seq(stream, &seq));
+        assert_true(dev_stream_validate(stream));
+    }
+    assert_int_equal(dev_stream_state_parse(stream, bytes, size), BASE_OK);
+    assert_true(dev_stream_last_seq(stream, &seq));
+    assert_int_equal(seq, 20);
+    free(memory);
+    spec.window.size_ms = 20000;
+    stream = stream_new(&spec, &memory);
+    assert_int_equal(dev_stream_state_parse(stream, bytes, size), BASE_ERR_CONFLICT);
+    free(memory);
+}
+
+static void test_declarations_as_bytes(void **state)
+{
+    (void)state;
+    static const struct dev_aggregate_spec aggregates[] = {
+        {.name = {"n", 1}, .kind = DEV_AGGREGATE_COUNT},
+        {.name = {"h", 1},
+         .kind = DEV_AGGREGATE_HISTOGRAM,
+         .value = {"price", 5},
+         .size = 4,
+         .low = -1,
+         .high = 2.5}};
+    const struct dev_stream_spec spec = {
+        .name = BASE_STR("whole"),
+        .filter = BASE_STR("kind == 'click'"),
+        .key = BASE_STR("item"),
+        .join = {.on = true, .key = BASE_STR("page"), .within_ms = 77, .buffer_bytes = 8192},
+        .window = {.kind = DEV_WINDOW_HOPPING, .size_ms = 60, .hop_ms = 20, .lateness_ms = 3},
+        .aggregates = aggregates,
+        .aggregate_count = 2,
+        .keys_max = 9,
+    };
+    uint8_t bytes[512];
+    uint8_t again[512];
+    size_t size = 0;
+    size_t again_size = 0;
+    struct dev_stream_spec parsed;
+    struct dev_aggregate_spec parsed_aggregates[DEV_STREAM_AGGREGATES_MAX];
+    assert_int_equal(dev_stream_spec_encode(&spec, bytes, sizeof(bytes), &size), BASE_OK);
+    assert_int_equal(dev_stream_spec_parse(bytes, size, &parsed, parsed_aggregates), BASE_OK);
+    assert_int_equal(dev_stream_spec_encode(&parsed, again, sizeof(again), &again_size), BASE_OK);
+    assert_int_equal(again_size, size);
+    assert_memory_equal(again, bytes, size);
+    assert_true(parsed_aggregates[1].high == 2.5);
+    for (size_t i = 0; i < size; i++) {
+        assert_int_not_equal(dev_stream_spec_parse(bytes, i, &parsed, parsed_aggregates), BASE_OK);
+    }
+    bytes[0] = 2;
+    assert_int_equal(dev_stream_spec_parse(bytes, size, &parsed, parsed_aggregates),
+                     BASE_ERR_UNSUPPORTED);
+}
+
+static void refused(const struct dev_stream_spec *spec, enum base_status want, const char *text)
+{
+    struct base_error error = {.status = BASE_OK};
+    size_t bytes = 0;
+    enum base_status status = dev_stream_bytes(spec, &bytes, &error);
+    if (status != want || strcmp(error.text, text) != 0) {
+        fail_msg("%d %s, not %d %s", status, error.text, want, text);
+    }
+}
+
+static void test_declarations_refused(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(4);
+    spec.name = BASE_STR("Bad");
+    refused(&spec, BASE_ERR_INVALID, "a stream's name is not [a-z][a-z0-9_-]* of at most 32 bytes");
+    spec = keyed_spec(5000);
+    refused(&spec, BASE_ERR_TOO_LARGE, "stream keyed: more than 4096 keys or 16384 nodes");
+    spec = keyed_spec(4);
+    spec.window.size_ms = 0;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: the window needs size_ms");
+    spec = keyed_spec(4);
+    spec.window.gap_ms = 5;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: this window has no gap_ms");
+    spec = keyed_spec(4);
+    spec.window.kind = DEV_WINDOW_HOPPING;
+    spec.window.hop_ms = 3000;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: hop_ms does not divide size_ms");
+    spec.window.hop_ms = 1;
+    refused(&spec, BASE_ERR_TOO_LARGE, "stream keyed: one key would need more than 1024 panes");
+    spec = keyed_spec(4);
+    spec.join.on = true;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: a join needs a key on both sides");
+    spec = keyed_spec(4);
+    spec.filter = BASE_STR("1 + ");
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: filter: expected a value");
+    spec = keyed_spec(4);
+    spec.aggregate_count = 0;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: not 1 to 16 aggregates");
+    const struct dev_aggregate_spec twice[] = {sum_of_n[0], sum_of_n[0]};
+    spec.aggregates = twice;
+    spec.aggregate_count = 2;
+    refused(&spec, BASE_ERR_INVALID, "stream keyed: two aggregates have one name");
+}
+
+static void test_names_it_reads(void **state)
+{
+    (void)state;
+    struct dev_stream_spec spec = keyed_spec(4);
+    spec.filter = BASE_STR("a > 1 && has(b)");
+    void *memory;
+    struct dev_stream *stream = stream_new(&spec, &memory);
+    char names[64] = "";
+    struct base_str name;
+    for (uint32_t at = 0; dev_stream_attr_next(stream, &at, &name);) {
+        (void)snprintf(names + strlen(names), sizeof(names) - strlen(names), "%.*s ",
+                       (int)name.size, name.data);
+    }
+    assert_string_equal(names, "a b key n ");
+    free(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_join_against_brute_force),
+        cmocka_unit_test(test_join_without_room),
+        cmocka_unit_test(test_least_recently_used_key_goes),
+        cmocka_unit_test(test_nothing_is_lost_by_eviction),
+        cmocka_unit_test(test_keys_that_cannot_be_kept),
+        cmocka_unit_test(test_timer_when_idle),
+        cmocka_unit_test(test_seqs_that_wrap),
+        cmocka_unit_test(test_damaged_states_are_refused),
+        cmocka_unit_test(test_declarations_as_bytes),
+        cmocka_unit_test(test_declarations_refused),
+        cmocka_unit_test(test_names_it_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
