@@ -142,8 +142,8 @@ struct law_device {
     void *memory; // collect and tunnel; NULL while it does not run
     struct dev_collect *collect;
     struct dev_tunnel *tunnel;
-    struct law_link *link;
-    uint64_t wake_us; // of the event that counts
+    struct law_link *links[WIRE_TUNNEL_CLASSES]; // by stream; of one connection
+    uint64_t wake_us;                            // of the event that counts
     uint64_t killed_us;
     uint32_t latency_us;
     uint32_t script;                // actions left
@@ -175,9 +175,12 @@ struct law_event {
     void *subject;
 };
 
-enum base_status law_link_open(struct law_device *device);
-enum base_status law_link_send(struct law_device *device, const uint8_t *bytes, size_t size);
-void law_link_drop(struct law_device *device, bool told); // `told`: the device hears of it
+enum base_status law_link_open(struct law_device *device, uint32_t stream);
+enum base_status law_link_send(struct law_device *device, uint32_t stream, const uint8_t *bytes,
+                               size_t size);
+void law_link_close(struct law_device *device, uint32_t stream);
+// The connection is lost, with all its streams. `told`: the device hears of it.
+void law_links_drop(struct law_device *device, bool told);
 void law_link_up(struct law_link *link);
 void law_link_down(struct law_link *link);
 void law_link_end(struct law_link *link);

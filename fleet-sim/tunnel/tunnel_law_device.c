@@ -28,25 +28,22 @@ static bool is_dead(const struct law_device *device)
 static enum base_status port_open(void *ctx, uint32_t stream, uint8_t class_id)
 {
     struct law_device *device = ctx;
-    (void)stream;
     (void)class_id;
-    return is_dead(device) ? BASE_ERR_CLOSED : law_link_open(device);
+    return is_dead(device) ? BASE_ERR_CLOSED : law_link_open(device, stream);
 }
 
 static enum base_status port_send(void *ctx, uint32_t stream, const uint8_t *bytes, size_t size,
                                   bool early)
 {
     struct law_device *device = ctx;
-    (void)stream;
     (void)early;
-    return is_dead(device) ? BASE_ERR_CLOSED : law_link_send(device, bytes, size);
+    return is_dead(device) ? BASE_ERR_CLOSED : law_link_send(device, stream, bytes, size);
 }
 
 static void port_close(void *ctx, uint32_t stream)
 {
     struct law_device *device = ctx;
-    (void)stream;
-    law_link_drop(device, false);
+    law_link_close(device, stream);
 }
 
 static uint64_t port_random(void *ctx)
@@ -65,7 +62,7 @@ static struct dev_tunnel_config config_of(const struct law_device *device)
         .app = BASE_STR("1.0"),
         .os = BASE_STR("law"),
         .classes = (uint8_t)(1u << phone->classes[0] | 1u << phone->classes[1]),
-        .one_stream = true,
+        .one_stream = phone->index % 2 == 0,
         .batch_bytes_max = 512,
         .open_bytes = 256,
         .open_records = 1 + phone->index % 8,
@@ -248,7 +245,7 @@ static void bury(struct law_device *device)
     device->alive = false;
     device->killed_us = sim->now_us;
     collect_figures(device);
-    law_link_drop(device, false);
+    law_links_drop(device, false);
     sim->kv_bytes_max = sim->kv_bytes_max > device->kv.bytes ? sim->kv_bytes_max : device->kv.bytes;
     free(device->memory);
     device->memory = NULL;
@@ -329,6 +326,15 @@ static void offer_some(struct law_device *device)
     law_device_wake(device);
 }
 
+static bool is_connected(const struct law_device *device)
+{
+    bool connected = false;
+    for (uint32_t stream = 0; stream < WIRE_TUNNEL_CLASSES; stream++) {
+        connected = connected || device->links[stream] != NULL;
+    }
+    return connected;
+}
+
 // Half of the time with something just handed to the network.
 static void lose_connection(struct law_device *device)
 {
@@ -338,10 +344,8 @@ static void lose_connection(struct law_device *device)
             return;
         }
     }
-    if (device->link != NULL) {
-        device->sim->counts.cuts++;
-        law_link_drop(device, true);
-    }
+    device->sim->counts.cuts += is_connected(device) ? 1 : 0;
+    law_links_drop(device, true);
     law_device_wake(device);
 }
 

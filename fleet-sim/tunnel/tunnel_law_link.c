@@ -1,7 +1,7 @@
 // The network between a device and the gateway, and the gateway's workers and sink, on the run's
 // one thread and clock.
 //
-// A link is one connection with one stream. When the device's end is gone the gateway's may live on
+// A link is one stream. When the device's end is gone the gateway's may live on
 // and still deliver what was under way: such links are on their own until their last event.
 #include "tunnel/tunnel_law.h"
 
@@ -28,6 +28,7 @@ struct law_link {
     struct law_sim *sim;
     struct law_device *device; // NULL: its end is gone
     struct gw_session *session;
+    uint32_t stream;
     bool opened; // the gateway knows it
     bool ended;  // by the gateway
     bool up_due; // an event is pending
@@ -147,7 +148,7 @@ void law_link_up(struct law_link *link)
     if (link->device == NULL) { // what a lost connection still delivers ends with its end
         close_session(link);
     } else {
-        dev_tunnel_on_writable(link->device->tunnel, 0, link->sim->now_us);
+        dev_tunnel_on_writable(link->device->tunnel, link->stream, link->sim->now_us);
         law_device_wake(link->device);
         if (link->device != NULL && !link->announced) {
             link->announced = true;
@@ -166,9 +167,10 @@ void law_link_down(struct law_link *link)
     if (device != NULL) {
         struct pipe bytes = link->down;
         link->down = (struct pipe){0};
-        dev_tunnel_on_open(device->tunnel, 0, link->sim->now_us);
+        dev_tunnel_on_open(device->tunnel, link->stream, link->sim->now_us);
         if (bytes.size > 0) {
-            dev_tunnel_on_bytes(device->tunnel, 0, link->sim->now_us, bytes.bytes, bytes.size);
+            dev_tunnel_on_bytes(device->tunnel, link->stream, link->sim->now_us, bytes.bytes,
+                                bytes.size);
         }
         free(bytes.bytes);
         law_device_wake(device);
@@ -190,9 +192,9 @@ void law_link_end(struct law_link *link)
     }
     struct law_device *device = link->device;
     if (device != NULL) {
-        device->link = NULL;
+        device->links[link->stream] = NULL;
         link->device = NULL;
-        dev_tunnel_on_closed(device->tunnel, 0, link->sim->now_us, BASE_OK, 0);
+        dev_tunnel_on_closed(device->tunnel, link->stream, link->sim->now_us, BASE_OK, 0);
         law_device_wake(device);
     }
     link->held = false;
@@ -201,24 +203,26 @@ void law_link_end(struct law_link *link)
 
 // ---- The device's end
 
-enum base_status law_link_open(struct law_device *device)
+enum base_status law_link_open(struct law_device *device, uint32_t stream)
 {
     if (device->offline) {
         return BASE_ERR_CLOSED;
     }
-    base_check(device->link == NULL);
+    base_check(device->links[stream] == NULL);
     struct law_link *link = calloc(1, sizeof(*link));
     base_check(link != NULL);
     link->sim = device->sim;
     link->device = device;
+    link->stream = stream;
     link->device_id = device->phone->index + 1;
-    device->link = link;
+    device->links[stream] = link;
     return BASE_OK;
 }
 
-enum base_status law_link_send(struct law_device *device, const uint8_t *bytes, size_t size)
+enum base_status law_link_send(struct law_device *device, uint32_t stream, const uint8_t *bytes,
+                               size_t size)
 {
-    struct law_link *link = device->link;
+    struct law_link *link = device->links[stream];
     base_check(link != NULL);
     if (link->up.size + size > PIPE_MAX) {
         return BASE_ERR_BUSY;
@@ -228,14 +232,14 @@ enum base_status law_link_send(struct law_device *device, const uint8_t *bytes, 
     return BASE_OK;
 }
 
-void law_link_drop(struct law_device *device, bool told)
+void law_link_close(struct law_device *device, uint32_t stream)
 {
-    struct law_link *link = device->link;
+    struct law_link *link = device->links[stream];
     struct law_sim *sim = device->sim;
     if (link == NULL) {
         return;
     }
-    device->link = NULL;
+    device->links[stream] = NULL;
     link->device = NULL;
     if (!sim->calm && law_chance(sim, 2) && (link->up_due || link->up.size > 0)) {
         // The other end lives on for a while, with all that was sent or the first part of it.
@@ -250,10 +254,20 @@ void law_link_drop(struct law_device *device, bool told)
             close_session(link);
         }
     }
-    if (told) {
-        dev_tunnel_on_closed(device->tunnel, 0, sim->now_us, BASE_ERR_CLOSED, 0);
-    }
     release(link);
+}
+
+void law_links_drop(struct law_device *device, bool told)
+{
+    for (uint32_t stream = 0; stream < WIRE_TUNNEL_CLASSES; stream++) {
+        if (device->links[stream] != NULL) {
+            law_link_close(device, stream);
+            if (told && device->alive && !device->kv.killed) {
+                dev_tunnel_on_closed(device->tunnel, stream, device->sim->now_us, BASE_ERR_CLOSED,
+                                     0);
+            }
+        }
+    }
 }
 
 // ---- Worker and sink
