@@ -246,14 +246,19 @@ enum tunnel_judgement tunnel_judge(struct dev_tunnel *t, struct tunnel_class *c,
     if (status != BASE_OK || walk.at != slot || walk.hash != hash) {
         return TUNNEL_FORKED;
     }
+    // What was sent before WELCOME came goes on from there; it is not sent twice, for each of the
+    // two could be refused.
+    bool goes_on = c->flight_count > 0 && slot <= c->send_next;
     bool sent_already = c->flight_count > 0 || c->part.active;
-    tunnel_restart_sending(c);
-    c->acked = slot;
+    if (!goes_on) {
+        tunnel_restart_sending(c);
+    }
     if (!sent_already) {
         c->maybe_sent = slot;
     }
+    c->acked = slot;
     tunnel_settle(t, c, now_us);
-    if (!c->ack_waits) {
+    if (!goes_on && !c->ack_waits) {
         tunnel_restart_sending(c);
     }
     return TUNNEL_SAME;

@@ -15,7 +15,7 @@
 #define COLLECT_BYTES (DEV_COLLECT_SMALLEST + 1024)
 #define RECORD_MAX    160
 #define DOWN_US       (30 * 1000 * MS) // a killed process comes back within
-#define COPY_EVERY    25               // of so many devices one is restored, one cloned
+#define COPY_EVERY    10               // of so many devices one is restored, one cloned
 #define BAD_STORE     10               // and of so many one has a store that fails at times
 
 // ---- Ports

@@ -279,6 +279,30 @@ static void restored_from_a_backup(void **state)
     }
 }
 
+// The other copy delivered the beginning of what this one sends before WELCOME comes; the rest of
+// it is judged once, so a refusal comes once.
+static void what_was_sent_before_welcome_goes_on(void **state)
+{
+    (void)state;
+    rig_boot(&device);
+    device.offline = true;
+    rig_offer(&device, 0, 100);
+    rig_step_only(&device);
+    rig_clone(&other, &device);
+    device.offline = false;
+    rig_drain(&device, 500);
+    for (unsigned i = 0; i < 3; i++) {
+        rig_offer(&other, 0, 100);
+    }
+    gateway.bad_token = other.tokens[0][2];
+    rig_drain(&other, 500);
+    rig_check(&device);
+    rig_check(&other);
+    assert_int_equal(figures(&other).rejects, 1);
+    assert_int_equal(figures(&other).bad_frames, 0);
+    assert_int_equal(figures(&other).forks, 0);
+}
+
 static void a_wiped_device_begins_anew(void **state)
 {
     (void)state;
@@ -605,6 +629,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clones_that_are_connected_at_once_stay_exact, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(restored_from_a_backup, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_sent_before_welcome_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wiped_device_begins_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_gateway_that_forgot_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_record_is_quarantined_and_the_rest_arrives, setup,
