@@ -39,8 +39,11 @@ def event(kind, page="item", item=None, **attrs):
 
 
 def visit(item, *prices):
-    return ([event("enter", item=item)] + [event("click", item=item, price=price, colour="red") for price in prices] +
-            [event("exit", item=item)])
+    """A visit of its own second: features are rows by time."""
+    lines = ([event("enter", item=item)] + [event("click", item=item, price=price, colour="red") for price in prices] +
+             [event("exit", item=item)])
+    begin = 1800000000000 + 1000 * int(item.split("-")[1])
+    return [{**line, "t": begin + i} for i, line in enumerate(lines)]
 
 
 class Behaviour(unittest.TestCase):
@@ -85,7 +88,7 @@ class Behaviour(unittest.TestCase):
             return [json.loads(line) for line in file]
 
     def values(self):
-        return [record["value"] for record in self.records()]
+        return [record["record"] for record in self.records()]
 
     def test_a_visit_becomes_a_record(self):
         self.release(TASK)
@@ -153,7 +156,7 @@ class Behaviour(unittest.TestCase):
         wait_until(lambda: len({record["spent"] for record in self.values()}) == visits, timeout_s=20, what="all visits")
         records = self.records()
         self.assertEqual(len({(r["class"], r["epoch"], r["seq"]) for r in records}), len(records))
-        self.assertEqual({record["value"]["spent"] for record in records}, set(range(1, visits + 1)))
+        self.assertEqual({record["record"]["spent"] for record in records}, set(range(1, visits + 1)))
 
 
 if __name__ == "__main__":
