@@ -403,19 +403,6 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     (void)fflush(stdout);
 }
 
-// Events are read from when the first check-in's work is done, so that tasks are there to see them.
-static void events_begin(struct agent *agent)
-{
-    struct base_error error = {0};
-    struct dev_recorder *recorder = posix_pipeline_recorder(posix_port_pipeline(agent->port));
-    if (event_source_new(agent->base, agent->events_path, recorder, &agent->log, &agent->events,
-                         &error) != BASE_OK) {
-        base_log_error(&agent->log, "events", "%s", error.text);
-        agent->failed = true;
-        event_base_loopbreak(agent->base);
-    }
-}
-
 // Everything that was to be recorded was, and what came of it is at the gateway.
 static bool behaviour_done(const struct agent *agent)
 {
@@ -424,18 +411,51 @@ static bool behaviour_done(const struct agent *agent)
             posix_pipeline_is_idle(posix_port_pipeline(agent->port)));
 }
 
+static void end_when_done(struct agent *agent)
+{
+    struct dev_runtime *runtime = posix_port_runtime(agent->port);
+    if (agent->once && dev_is_idle(runtime) && behaviour_done(agent)) {
+        event_base_loopbreak(agent->base);
+    }
+}
+
+// What was recorded last is handled in the next tick, which then sees whether that was all.
+static void events_ended(void *ctx)
+{
+    struct agent *agent = ctx;
+    posix_port_wake(agent->port);
+}
+
+// Events are read from when the first check-in's work is done, so that tasks are there to see them.
+static void events_begin(struct agent *agent)
+{
+    struct base_error error = {0};
+    struct event_source_options source = {
+        .path = agent->events_path,
+        .recorder = posix_pipeline_recorder(posix_port_pipeline(agent->port)),
+        .log = &agent->log,
+        .ctx = agent,
+        .ended = events_ended,
+    };
+    if (event_source_new(agent->base, &source, &agent->events, &error) != BASE_OK) {
+        base_log_error(&agent->log, "events", "%s", error.text);
+        agent->failed = true;
+        event_base_loopbreak(agent->base);
+    }
+}
+
 static void on_tick(void *app, struct dev_runtime *runtime)
 {
     struct agent *agent = app;
     struct dev_stats stats;
     dev_stats(runtime, &stats);
-    bool settled = stats.checkins > 0 && dev_is_idle(runtime);
-    if (agent->events_path != NULL && agent->events == NULL && settled) {
+    if (stats.checkins == 0) {
+        return;
+    }
+    if (agent->events_path != NULL && agent->events == NULL && dev_is_idle(runtime)) {
         events_begin(agent);
     }
-    if (agent->once && settled && behaviour_done(agent)) {
-        event_base_loopbreak(agent->base);
-    }
+    end_when_done(agent);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *arg)

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 struct event_source {
-    struct dev_recorder *recorder;
-    const struct base_log *log;
+    struct event_source_options options;
     struct event *timer;
     struct event_source_stats stats;
     int fd;
@@ -27,8 +26,8 @@ struct event_source {
 static void say_bad(struct event_source *source, const char *why)
 {
     source->stats.bad++;
-    base_log_warn(source->log, "events", "line %llu: %s", (unsigned long long)source->stats.lines,
-                  why);
+    base_log_warn(source->options.log, "events", "line %llu: %s",
+                  (unsigned long long)source->stats.lines, why);
 }
 
 static void line_take(struct event_source *source, struct base_str text)
@@ -51,7 +50,7 @@ static void line_take(struct event_source *source, struct base_str text)
     }
     recording.mono_us = base_clock_mono_us();
     recording.wall_ms = recording.wall_ms > 0 ? recording.wall_ms : base_clock_wall_us() / 1000;
-    enum base_status status = dev_record(source->recorder, &recording);
+    enum base_status status = dev_record(source->options.recorder, &recording);
     if (status == BASE_OK) {
         source->stats.recorded++;
     } else {
@@ -116,19 +115,21 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     if (!source->ended) {
         struct timeval wait = {.tv_usec = more ? 0 : EVENT_SOURCE_WAIT_MS * 1000};
         event_add(source->timer, &wait);
+    } else {
+        source->options.ended(source->options.ctx);
     }
 }
 
-enum base_status event_source_new(struct event_base *base, const char *path,
-                                  struct dev_recorder *recorder, const struct base_log *log,
+enum base_status event_source_new(struct event_base *base,
+                                  const struct event_source_options *options,
                                   struct event_source **out, struct base_error *error)
 {
+    const char *path = options->path;
     struct event_source *source = calloc(1, sizeof(*source));
     if (source == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
-    source->recorder = recorder;
-    source->log = log;
+    source->options = *options;
     source->fd =
         strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     enum base_status status = BASE_OK;

@@ -19,10 +19,19 @@ struct event_source_stats {
     uint64_t bad; // each is logged
 };
 
-// `path` "-" is standard input. IO, NOMEM; `error` says the file.
-BASE_NODISCARD enum base_status
-event_source_new(struct event_base *base, const char *path, struct dev_recorder *recorder,
-                 const struct base_log *log, struct event_source **out, struct base_error *error);
+struct event_source_options {
+    const char *path; // "-": standard input
+    struct dev_recorder *recorder;
+    const struct base_log *log;
+    void *ctx;
+    void (*ended)(void *ctx); // the last line was recorded
+};
+
+// IO, NOMEM; `error` says the file. `options` is copied.
+BASE_NODISCARD enum base_status event_source_new(struct event_base *base,
+                                                 const struct event_source_options *options,
+                                                 struct event_source **out,
+                                                 struct base_error *error);
 void event_source_free(struct event_source *source); // accepts NULL
 bool event_source_ended(const struct event_source *source);
 void event_source_stats(const struct event_source *source, struct event_source_stats *out);

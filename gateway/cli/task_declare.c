@@ -2,7 +2,9 @@
 // thread.
 #include "cli/task_declare.h"
 
+#include "base/alloc.h"
 #include "cli/cli_json.h"
+#include "pipeline/declaration_check.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
@@ -211,8 +213,12 @@ static enum base_status declare(const json_t *document, struct work *work, uint8
         *out_size = 0;
         return BASE_OK;
     }
-    enum base_status status =
-        wire_declaration_encode(declaration, out, WIRE_DECLARATION_BYTES_MAX, out_size);
+    struct base_error inner = {0};
+    enum base_status status = dev_declaration_check(declaration, base_alloc_heap(), &inner);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "task.json: %s", inner.text);
+    }
+    status = wire_declaration_encode(declaration, out, WIRE_DECLARATION_BYTES_MAX, out_size);
     return status == BASE_OK
                ? BASE_OK
                : base_error_set(error, status,

@@ -9,6 +9,7 @@
 #include "svc/core_private.h"
 
 #include "base/cursor.h"
+#include "pipeline/declaration_check.h"
 #include "svc/blob.h"
 #include "svc/exclusive.h"
 #include "svc/tunnel_dicts.h"
@@ -501,6 +502,35 @@ enum base_status gw_catalog_version_list(struct gw_core *core, struct base_str t
 }
 
 // Checks the manifest's content against the task and the blobs that are there.
+static void *heap_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    return malloc(size);
+}
+
+static void heap_release(void *ctx, void *memory)
+{
+    (void)ctx;
+    free(memory);
+}
+
+// Can a device afford what the version declares?
+static enum base_status check_declaration(const struct wire_manifest *manifest,
+                                          struct base_error *error)
+{
+    static const struct base_alloc_port heap = {.alloc = heap_alloc, .release = heap_release};
+    struct wire_declaration declaration;
+    if (manifest->declaration.size == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(wire_declaration_parse((const uint8_t *)manifest->declaration.data,
+                                    manifest->declaration.size, &declaration));
+    enum base_status status = dev_declaration_check(&declaration, &heap, error);
+    return status == BASE_ERR_LIMIT || status == BASE_ERR_TOO_LARGE
+               ? base_error_set(error, BASE_ERR_INVALID, "%s", error->text)
+               : status;
+}
+
 static enum base_status check_manifest(struct gw_core *core, struct gw_version_new *wish,
                                        const struct wire_manifest *manifest,
                                        struct gw_version_view *view, struct base_error *error)
@@ -594,6 +624,9 @@ static enum base_status add_version(struct gw_core *core, struct gw_version_new 
         status = base_error_set(error, BASE_ERR_INVALID, "the blob is no manifest");
     } else {
         status = check_manifest(core, wish, manifest, view, error);
+    }
+    if (status == BASE_OK) {
+        status = check_declaration(manifest, error);
     }
     if (status == BASE_OK) {
         status = check_exclusive(core, wish, manifest, view, error);

@@ -63,7 +63,7 @@ USES = {
     "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2"],
     "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2", "port"],
     "store": ["base", "wire", "policy"],
-    "svc": ["base", "wire", "policy", "store", "engine"],
+    "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
     "ingest": ["base", "wire", "store", "svc"],
     "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
@@ -121,7 +121,7 @@ CORES = {
     "libwalle-device-pipeline.a": ["libwalle-base.a", "libwalle-wire.a"],
     "libwalle-device-tunnel.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-device-pipeline.a"],
     "libwalle-device-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a"],
-    "libwalle-gateway-core.a": ["libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
+    "libwalle-gateway-core.a": ["libwalle-device-pipeline.a", "libwalle-base.a", "libwalle-wire.a", "libwalle-policy.a", "libwalle-store.a"],
 }
 # Pieces of base that are the outside world: a core may not reach for them.
 REAL_WORLD = re.compile(r"^base_(clock_mono_us|clock_wall_us|clock_real|entropy_u64|alloc_heap|log_stderr)$")

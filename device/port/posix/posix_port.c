@@ -20,6 +20,7 @@ struct posix_port {
     struct posix_pipeline *pipeline; // NULL: none
     struct h2_tls *tls;
     struct event *tick_event;
+    bool woken; // since the tick began
     struct base_prng prng;
     struct dev_ports ports;
     void *memory;
@@ -29,6 +30,7 @@ struct posix_port {
 static void woke(void *ctx)
 {
     struct posix_port *port = ctx;
+    port->woken = true;
     event_active(port->tick_event, EV_TIMEOUT, 0);
 }
 
@@ -38,12 +40,14 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)what;
     struct posix_port *port = arg;
     uint64_t now_us = base_clock_mono_us();
+    port->woken = false;
     uint64_t due_us = dev_tick(port->runtime, now_us);
     if (port->pipeline != NULL) {
         uint64_t pipeline_us = posix_pipeline_step(port->pipeline, now_us);
         due_us = pipeline_us < due_us ? pipeline_us : due_us;
     }
-    uint64_t wait_us = due_us > now_us ? due_us - now_us : 0;
+    // Adding the event takes back that it was made active meanwhile.
+    uint64_t wait_us = due_us > now_us && !port->woken ? due_us - now_us : 0;
     wait_us = wait_us < TICK_MAX_US ? wait_us : TICK_MAX_US;
     struct timeval wait = {.tv_sec = (time_t)(wait_us / 1000000),
                            .tv_usec = (suseconds_t)(wait_us % 1000000)};
@@ -315,6 +319,11 @@ void posix_port_free(struct posix_port *port)
 struct posix_pipeline *posix_port_pipeline(struct posix_port *port)
 {
     return port->pipeline;
+}
+
+void posix_port_wake(struct posix_port *port)
+{
+    woke(port);
 }
 
 struct dev_runtime *posix_port_runtime(struct posix_port *port)

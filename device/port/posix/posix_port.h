@@ -58,6 +58,7 @@ BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
 // Stops the runtime (a run under way is interrupted) and closes everything. Accepts NULL.
 void posix_port_free(struct posix_port *port);
 struct dev_runtime *posix_port_runtime(struct posix_port *port);
+void posix_port_wake(struct posix_port *port); // there is something to do: tick soon
 // The device's data pipeline (posix/posix_pipeline.h); NULL when there is none. Its recorder is
 // what an app gives its events to.
 struct posix_pipeline *posix_port_pipeline(struct posix_port *port);
