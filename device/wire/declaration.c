@@ -67,7 +67,6 @@ static enum base_status declaration_check(const struct wire_declaration *declara
     if (declaration->trigger_count > WIRE_DECLARATION_TRIGGERS_MAX ||
         declaration->attribute_count > WIRE_DECLARATION_ATTRIBUTES_MAX ||
         declaration->upload_count > WIRE_DECLARATION_UPLOADS_MAX ||
-        declaration->stream_count > WIRE_DECLARATION_STREAMS_MAX ||
         declaration->events_max > WIRE_DECLARATION_EVENTS_MAX ||
         declaration->events_s > WIRE_DECLARATION_EVENTS_S_MAX) {
         return BASE_ERR_TOO_LARGE;
@@ -144,10 +143,6 @@ enum base_status wire_declaration_encode(const struct wire_declaration *declarat
         wire_text_write(&writer, declaration->attributes[i], UINT8_MAX);
     }
     write_uploads(&writer, declaration);
-    base_writer_varint(&writer, declaration->stream_count);
-    for (uint32_t i = 0; i < declaration->stream_count; i++) {
-        write_long(&writer, declaration->streams[i], WIRE_DECLARATION_STREAM_MAX);
-    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
     return BASE_OK;
@@ -197,10 +192,6 @@ enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
         out->attributes[i] = wire_text_read(&reader, UINT8_MAX);
     }
     read_uploads(&reader, out);
-    out->stream_count = read_count(&reader, WIRE_DECLARATION_STREAMS_MAX);
-    for (uint32_t i = 0; i < out->stream_count; i++) {
-        out->streams[i] = read_long(&reader, WIRE_DECLARATION_STREAM_MAX);
-    }
     BASE_TRY(base_reader_finish(&reader));
     return declaration_check(out);
 }

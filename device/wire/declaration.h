@@ -1,14 +1,13 @@
 // What a version declares to the device's data pipeline: which behaviour starts it, which events it
-// then gets, what it computes as streams, and what it may upload. Part of the manifest, so the
-// release's signatures cover it.
+// then gets, and what it may upload. Part of the manifest, so the release's signatures cover it.
 //
 //   declaration := u8 version (1),
-//     varint trigger_count,   count x { varint size, pattern }           (text, docs/PIPELINE.md
-//     "Triggers") u8 events, varint events_max, varint events_s, varint attribute_count, count x
-//     text8                              (ascending; "*" alone: all of them) varint upload_count,
-//     count x { text8 name, u8 class, u16 schema version, varint size, schema } u8 result_upload
-//     (index, 255: the result stays on the device) varint stream_count,    count x { varint size,
-//     specification }     (pipeline/stream.h)
+//     varint trigger_count,   count x { varint size, pattern },   (docs/PIPELINE.md "Triggers")
+//     u8 events, varint events_max, varint events_s,
+//     varint attribute_count, count x text8,                      (ascending; "*" alone: all)
+//     varint upload_count,
+//       count x { text8 name, u8 class, u16 schema version, varint size, schema },
+//     u8 result_upload                                            (index, 255: it stays)
 //
 // Only what is declared leaves the device: an upload of another name is refused on the device and
 // at the gateway, and attributes that no live task declares are not even recorded.
@@ -24,8 +23,6 @@
 #define WIRE_DECLARATION_ATTRIBUTES_MAX 64
 #define WIRE_DECLARATION_UPLOADS_MAX    16
 #define WIRE_DECLARATION_SCHEMA_MAX     4096
-#define WIRE_DECLARATION_STREAMS_MAX    16
-#define WIRE_DECLARATION_STREAM_MAX     1024
 #define WIRE_DECLARATION_EVENTS_MAX     1024            // a run gets at most
 #define WIRE_DECLARATION_EVENTS_S_MAX   (7 * 24 * 3600) // and at most so old
 #define WIRE_DECLARATION_NO_UPLOAD      255
@@ -57,15 +54,13 @@ struct wire_declaration {
     uint32_t upload_count;
     struct wire_upload uploads[WIRE_DECLARATION_UPLOADS_MAX];
     uint8_t result_upload;
-    uint32_t stream_count;
-    struct base_str streams[WIRE_DECLARATION_STREAMS_MAX];
 };
 
 // INVALID, TOO_LARGE.
 BASE_NODISCARD enum base_status wire_declaration_encode(const struct wire_declaration *declaration,
                                                         uint8_t *out, size_t capacity,
                                                         size_t *out_size);
-// Checks form, not meaning: patterns, schemas and streams have parsers of their own. INVALID,
+// Checks form, not meaning: patterns and schemas have parsers of their own. INVALID,
 // TRUNCATED, TOO_LARGE, UNSUPPORTED. *out is defined on success only.
 BASE_NODISCARD enum base_status wire_declaration_parse(const uint8_t *bytes, size_t size,
                                                        struct wire_declaration *out);

@@ -163,7 +163,7 @@ static inline void wire_sample_manifest(struct base_prng *prng, struct wire_samp
         sample->manifest.exclusive_root = wire_sample_sha(prng);
     }
     if (base_prng_below(prng, 2) == 0) { // a trigger "?", no events, nothing sent
-        sample->manifest.declaration = BASE_STR("\x01\x01\x01?\x00\x00\x00\x00\x00\xff\x00");
+        sample->manifest.declaration = BASE_STR("\x01\x01\x01?\x00\x00\x00\x00\x00\xff");
     }
     for (uint32_t i = 0; i < files; i++) {
         struct wire_manifest_file *file = &sample->manifest.files[i];

@@ -159,6 +159,7 @@ static void declare(struct posix_pipeline *self, uint64_t now_us)
 uint64_t posix_pipeline_step(struct posix_pipeline *self, uint64_t now_us)
 {
     declare(self, now_us);
+    dev_tunnel_set_wall(self->tunnel, now_us, wall_ms());
     uint64_t due_us = dev_pipeline_step(self->pipeline, now_us, wall_ms());
     uint64_t tunnel_us = dev_tunnel_step(self->tunnel, now_us);
     return tunnel_us < due_us ? tunnel_us : due_us;
@@ -177,9 +178,17 @@ static void on_end(struct posix_pipeline *self, uint64_t task_id, uint64_t token
         out.effects = end->effects;
         out.effect_count = end->effect_count;
     }
-    // What the run gave goes to the store before its start is forgotten there, at the next step.
+    // What the run gave goes to the store before its start is forgotten there, at the next step. So
+    // its uploads do not wait in an open batch.
+    struct dev_pipeline_stats before;
+    dev_pipeline_stats(self->pipeline, &before);
     dev_pipeline_on_end(self->pipeline, now_us, wall_ms(), task_id, token,
                         end != NULL ? &out : NULL);
+    struct dev_pipeline_stats after;
+    dev_pipeline_stats(self->pipeline, &after);
+    if (after.uploads != before.uploads) {
+        dev_tunnel_flush(self->tunnel, now_us);
+    }
     (void)dev_tunnel_step(self->tunnel, now_us);
     self->options.woke(self->options.ctx);
 }

@@ -17,7 +17,7 @@
 
 // "?" starts it; no events, nothing sent.
 static const char declaration[] = "\x01\x01\x01?\x00\x00\x00\x00\x00\xff";
-#define DECLARATION_BYTES (sizeof(declaration)) // with the last zero: no streams
+#define DECLARATION_BYTES (sizeof(declaration) - 1)
 
 static struct rig rig;
 static const uint8_t events[] = {1, 2, 3};
