@@ -138,6 +138,22 @@ static void state_follow(struct dev_pipeline *pipeline)
     }
 }
 
+// What is too old or too much goes; what fails is tried again an hour later.
+static void evict(struct dev_pipeline *pipeline)
+{
+    enum base_status status =
+        dev_feature_evict(pipeline->options.features, pipeline->now_us, pipeline->wall_ms);
+    if (status == BASE_OK) {
+        status = dev_sequence_evict(pipeline->sequence, pipeline->now_us, pipeline->wall_ms,
+                                    DEV_PIPELINE_KEEP_MS);
+    }
+    if (status != BASE_OK) {
+        base_log_debug(pipeline->options.ports.log, "pipeline", "old rows stay: %s",
+                       base_status_text(status));
+    }
+    pipeline->evict_due_us = pipeline->now_us + DEV_PIPELINE_EVICT_US;
+}
+
 static bool drain(struct dev_pipeline *pipeline)
 {
     struct dev_recorder_sink sink = sink_of(pipeline);
@@ -165,6 +181,9 @@ uint64_t dev_pipeline_step(struct dev_pipeline *pipeline, uint64_t now_us, uint6
         dev_pipeline_catch_up(pipeline);
     }
     bool more = drain(pipeline);
+    if (now_us >= pipeline->evict_due_us) {
+        evict(pipeline);
+    }
     dev_pipeline_starts_store(pipeline);
     uint64_t due_us = dev_sequence_step(pipeline->sequence, now_us);
     state_follow(pipeline);

@@ -38,7 +38,10 @@
 #define DEV_PIPELINE_SCRATCH_BYTES (512 * 1024) // while patterns are compiled
 #define DEV_PIPELINE_INPUT_BYTES   (64 * 1024)  // events of one run, encoded, until it ended
 #define DEV_PIPELINE_RETRY_US      (200 * 1000) // when the runtime was busy
-#define DEV_PIPELINE_DRAIN_MAX     256          // events of one step
+#define DEV_PIPELINE_KEEP_MS                                                                       \
+    (30ull * 24 * 3600 * 1000)                     // stored events; features have ages of their own
+#define DEV_PIPELINE_EVICT_US  (3600 * 1000000ull) // old ones are looked for this often
+#define DEV_PIPELINE_DRAIN_MAX 256                 // events of one step
 
 // An active version. Borrowed during the call.
 struct dev_pipeline_task {

@@ -67,10 +67,11 @@ struct dev_pipeline {
     uint32_t start_count;
     struct pipeline_start starts[DEV_PIPELINE_STARTS_MAX]; // oldest first
     uint64_t free_token;
-    bool declared;        // once since boot
-    bool catch_up;        // stored events may be new to the engine
-    uint64_t set_mark;    // of the patterns of the current engine
-    bool trigger_dirty;   // its state is not what is stored
+    bool declared;      // once since boot
+    bool catch_up;      // stored events may be new to the engine
+    uint64_t set_mark;  // of the patterns of the current engine
+    bool trigger_dirty; // its state is not what is stored
+    uint64_t evict_due_us;
     uint64_t blocks_seen; // of the sequence, when the state was saved last
     uint64_t matches_seen;
     uint64_t now_us; // of the step under way
