@@ -216,9 +216,7 @@ static void test_tampering_shows(void **state)
         }
         // The gateway refuses to go on behind an end that was altered, or a log with a hole.
         tamper_with(&kit, what == 0 ? 5 : 2, what);
-        api_kit_drain(&kit);
-        gw_worker_free(kit.worker);
-        gw_core_free(kit.core);
+        api_kit_close(&kit);
         struct gw_core_options options = {
             .dir = kit.folder, .map_bytes_max = 256u * 1024 * 1024, .clock = *base_clock_real()};
         assert_int_equal(gw_core_new(&options, &core, &error), BASE_ERR_CORRUPT);
