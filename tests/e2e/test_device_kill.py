@@ -165,6 +165,12 @@ class DeviceKill(unittest.TestCase):
         while child.poll() is None and not all(os.path.exists(os.path.join(path, name)) for name in names):
             time.sleep(0.0005)
 
+    def wait_pulled(self, child, size):
+        """Waits until so much lies in partial files, or one was sealed, or the device ended."""
+        sealed = set(self.stored("blobs"))
+        while child.poll() is None and sum(self.stored("partial").values()) < size and set(self.stored("blobs")) == sealed:
+            time.sleep(0.0005)
+
     def kill_once(self, manifest):
         """Starts the device and kills it at a random moment. False: it was done before that."""
         left = sum(size for name, size in self.versions[manifest].items() if name not in self.stored("blobs"))
@@ -176,6 +182,9 @@ class DeviceKill(unittest.TestCase):
         child = self.device()
         if activation:
             self.wait_sealed(child, manifest)
+        elif left > 0 and self.random.random() < 0.4:  # some moment of the pull, however long the start takes
+            self.wait_pulled(child, sum(partial.values()) + self.random.randrange(left))
+            delay_s = 0.001
         try:
             child.wait(delay_s)
         except subprocess.TimeoutExpired:
