@@ -27,7 +27,8 @@
 #define CONNECTION_WINDOW (1024 * 1024)
 #define SETTINGS_COUNT    3
 #define PING_BYTES        8
-#define RTO_MIN_US        20000 // above the round trip; 200,000 by default
+#define RTO_MIN_US        20000        // above the round trip; 200,000 by default
+#define UNSENT_BYTES      (128 * 1024) // in the kernel, not yet on the wire
 #ifndef TCP_RTO_MIN_US
 #define TCP_RTO_MIN_US 45
 #endif
@@ -354,11 +355,13 @@ void gw_conn_flush(struct gw_conn *conn)
     }
 }
 
-void gw_conn_expect_loss(struct gw_conn *conn)
+void gw_conn_carry_tunnel(struct gw_conn *conn)
 {
-    if (!conn->expects_loss) {
+    if (!conn->carries_tunnel) {
         int rto_us = RTO_MIN_US;
-        conn->expects_loss = true;
+        int unsent = UNSENT_BYTES;
+        conn->carries_tunnel = true;
+        (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
         (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_RTO_MIN_US, &rto_us, sizeof(rto_us));
     }
 }

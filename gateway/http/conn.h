@@ -37,7 +37,7 @@ struct gw_conn {
     bool dirty;
     bool busy;         // inside nghttp2: must not be freed or flushed
     bool loopback;     // peer is on this machine
-    bool expects_loss; // its retransmissions were made early
+    bool carries_tunnel; // small answers overtake a download on it
     bool early;        // open, and its handshake is not complete: what came is early data
     bool early_read;   // all of its early data was read, or there was none
     bool preface_seen; // the peer's first SETTINGS came
@@ -89,8 +89,9 @@ void gw_conn_mark(struct gw_conn *conn);
 // Writes what there is; may close and free the connection.
 void gw_conn_flush(struct gw_conn *conn);
 // Small answers that somebody waits for go out on this connection: a last one that was lost is sent
-// again early. Where the kernel can (Linux 6.16); once.
-void gw_conn_expect_loss(struct gw_conn *conn);
+// again early (where the kernel can: Linux 6.16), and a download beside them waits here, where they
+// overtake it, rather than in the kernel. Once.
+void gw_conn_carry_tunnel(struct gw_conn *conn);
 // Tells the peer to open no more streams, but serves those it does (RFC 9113, 6.8). Hint streams
 // are ended.
 void gw_conn_drain(struct gw_conn *conn);

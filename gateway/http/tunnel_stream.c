@@ -152,7 +152,7 @@ enum base_status gw_tunnel_stream_open(struct gw_stream *stream)
     }
     stream->tunnel = tunnel;
     gw_stream_stays(stream);
-    gw_conn_expect_loss(conn);
+    gw_conn_carry_tunnel(conn);
     prioritise(stream, exchange->request.priority);
     // Not more than its window is under way; all that comes is taken at once.
     (void)nghttp2_session_set_local_window_size(conn->session, NGHTTP2_FLAG_NONE, stream->id,

@@ -545,7 +545,6 @@ struct shared {
     int32_t pull;
     uint64_t pulled;
     size_t hinted;
-    bool pull_ended;
 };
 
 static void shared_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
@@ -563,8 +562,7 @@ static void shared_body(void *ctx, void *user, const uint8_t *bytes, size_t size
 static void shared_end(void *ctx, void *user, enum base_status status)
 {
     struct shared *shared = ctx;
-    shared->pull_ended = shared->pull_ended || user == &shared->pull;
-    assert_true(user != &shared->pull || status == BASE_OK);
+    assert_true(user != &shared->pull || status == BASE_ERR_CLOSED); // by the client's end
 }
 
 static void shared_get(struct shared *shared, const char *path, int32_t *stream)
@@ -573,12 +571,11 @@ static void shared_get(struct shared *shared, const char *path, int32_t *stream)
     assert_int_equal(h2_client_request(shared->peer.client, &out, stream, stream), BASE_OK);
 }
 
-// A download as large as it likes holds up neither what the tunnel says nor what it hears.
+// A download that does not end holds up neither what the tunnel says nor what it hears.
 static void test_beside_a_hint_stream_and_a_pull(void **state)
 {
     struct rig *rig = *state;
     struct shared shared = {0};
-    const uint64_t blob = 64 * 1000 * 1000;
     const struct h2_events events = {.body = shared_body, .end = shared_end, .ctx = &shared};
     const struct h2_options options = {
         .host = BASE_STR("127.0.0.1"), .port = rig->port, .tls = rig->tls};
@@ -586,20 +583,15 @@ static void test_beside_a_hint_stream_and_a_pull(void **state)
     shared_get(&shared, "/v1/push", &shared.push);
     request(&shared.peer, "/v1/tunnel", true);
     WAIT_FOR(rig, shared.hinted > 0 && stub_ingest_counts.open == 1);
-    shared_get(&shared, "/v1/blob/64000000", &shared.pull);
+    shared_get(&shared, "/v1/blob/9000000000000000", &shared.pull);
     WAIT_FOR(rig, shared.pulled > 0);
-    int rounds = 0;
-    while (!shared.pull_ended && rounds < 200) {
+    for (int round = 0; round < 50; round++) {
         uint64_t before = shared.pulled;
         shared.peer.got_bytes = 0;
         write_frame(&shared.peer, WIRE_TUNNEL_BATCH, 3000, false);
         WAIT_FOR(rig, shared.peer.got_bytes == 3004);
-        assert_true(shared.pulled - before < blob / 4); // the answer did not wait for its end
-        rounds++;
+        WAIT_FOR(rig, shared.pulled > before); // nor do they hold it up
     }
-    assert_true(rounds > 4);
-    WAIT_FOR(rig, shared.pull_ended);
-    assert_int_equal(shared.pulled, blob);
     h2_client_free(shared.peer.client);
     WAIT_FOR(rig, stub_ingest_counts.open == 0);
 }
