@@ -9,6 +9,9 @@
 //   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
 //              u64 in_flight_max
 //   window  := u8 weekdays, u16 start_min, u16 minutes, u8 device_time
+//   slices  := varint held_count, varint count, varint completed, varint failing_count,
+//              failing_count x { u64 name, varint completed, varint failed }
+//   held    := u8 count, count x u64 name
 #include "svc/stage_codec.h"
 
 static void write_gate(struct base_writer *writer, const struct pol_gate *gate)
@@ -144,5 +147,57 @@ void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts)
     };
     for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
         *fields[i] = base_reader_u64(reader);
+    }
+}
+
+// ---- Slices
+
+void gw_pol_slices_write(struct base_writer *writer, const struct pol_slices *slices)
+{
+    base_writer_varint(writer, slices->held_count);
+    base_writer_varint(writer, slices->count);
+    base_writer_varint(writer, slices->completed);
+    base_writer_varint(writer, slices->failing_count);
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        base_writer_u64(writer, slices->failing[i].name);
+        base_writer_varint(writer, slices->failing[i].seen.trials);
+        base_writer_varint(writer, slices->failing[i].seen.failures);
+    }
+}
+
+void gw_pol_slices_read(struct base_reader *reader, struct pol_slices *slices)
+{
+    slices->held_count = (uint32_t)base_reader_varint_max(reader, POL_HELD_MAX);
+    slices->count = (uint32_t)base_reader_varint_max(reader, POL_SLICES_MAX);
+    slices->completed = base_reader_varint(reader);
+    slices->failing_count = (uint32_t)base_reader_varint_max(reader, slices->count);
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        struct pol_slice *slice = &slices->failing[i];
+        slice->name = base_reader_u64(reader);
+        slice->seen.trials = base_reader_varint(reader);
+        slice->seen.failures = base_reader_varint(reader);
+        if (slice->name == 0 || slice->seen.failures > slice->seen.trials) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
+}
+
+void gw_pol_held_write(struct base_writer *writer, const struct pol_held *held)
+{
+    base_writer_u8(writer, (uint8_t)held->count);
+    for (uint32_t i = 0; i < held->count; i++) {
+        base_writer_u64(writer, held->names[i]);
+    }
+}
+
+void gw_pol_held_read(struct base_reader *reader, struct pol_held *held)
+{
+    held->count = base_reader_u8(reader);
+    if (held->count > POL_HELD_MAX) {
+        held->count = 0;
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    for (uint32_t i = 0; i < held->count; i++) {
+        held->names[i] = base_reader_u64(reader);
     }
 }

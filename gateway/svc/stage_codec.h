@@ -5,6 +5,7 @@
 
 #include "base/cursor.h"
 #include "policy/rollout.h"
+#include "policy/slices.h"
 
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage);
 // Fills all of *stage but kind, max_bucket and audience. What is out of range is left to
@@ -15,5 +16,14 @@ void gw_stage_read(struct base_reader *reader, struct pol_stage *stage);
 #define GW_COUNTS_BYTES (15u * 8)
 void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts);
 void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts);
+
+// Stored form of a look at slices, and of names of slices that were held or lifted. What does not
+// hang together fails the reader.
+#define GW_SLICES_BYTES_MAX (1u + 5 + 10 + 5 + POL_SLICES_MAX * (8 + 10 + 10))
+#define GW_HELD_BYTES_MAX   (1u + POL_HELD_MAX * 8)
+void gw_pol_slices_write(struct base_writer *writer, const struct pol_slices *slices);
+void gw_pol_slices_read(struct base_reader *reader, struct pol_slices *slices);
+void gw_pol_held_write(struct base_writer *writer, const struct pol_held *held);
+void gw_pol_held_read(struct base_reader *reader, struct pol_held *held);
 
 #endif
