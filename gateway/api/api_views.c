@@ -179,6 +179,29 @@ static json_t *shown_object(const struct gw_rollout_view *view)
                      shown->evidence, "good_evidence", shown->good_evidence);
 }
 
+static json_t *ppm_or_null(uint32_t ppm)
+{
+    return ppm < POL_TEST_NOT_ASKED ? json_real(ppm / 1e6) : json_null();
+}
+
+// What the open stage can see; null where no rise is declared.
+static json_t *power_object(const struct gw_rollout_view *view)
+{
+    const struct pol_stage_power *power = &view->power;
+
+    if (!view->has_power) {
+        return json_null();
+    }
+    bool reachable = power->needed < POL_POWER_DEVICES_MAX;
+    return json_pack(
+        "{s:f, s:I, s:I, s:o, s:b, s:o, s:o, s:f, s:b, s:o}", "rise", power->rise_ppm / 1e6,
+        "completed", (json_int_t)power->completed, "devices", (json_int_t)power->devices, "needed",
+        reachable ? json_integer((json_int_t)power->needed) : json_null(), "can_detect",
+        (int)power->can_detect, "sees", ppm_or_null(power->sees_ppm), "best",
+        ppm_or_null(power->best_ppm), "base", power->base_ppm / 1e6, "base_measured",
+        (int)power->base_measured, "seconds", time_or_null(power->seconds));
+}
+
 // {"index","name","kind","percent"} of the stage that is open, or was last.
 static json_t *current_stage(const struct gw_rollout_view *view)
 {
@@ -281,7 +304,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
-                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0)) {
+                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
+                         json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;
     }

@@ -34,6 +34,9 @@ void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollou
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout);
 // One look at a rollout that is under way. True when it moved.
 bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout);
+// What the open stage can see; the view has everything else already.
+void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollout,
+                           struct gw_rollout_view *out);
 // Counts of the current stage: as shown, and as judged.
 void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
                      struct gw_rollout_counts *out_seen, struct pol_counts *out_judged);

@@ -57,6 +57,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         counts->succeeded = rollout->simulation_completed - rollout->simulation_failed;
         counts->failed = rollout->simulation_failed;
     }
+    gw_rollout_view_power(core, rollout, out);
 }
 
 enum base_status gw_rollout_get(struct gw_core *core, uint64_t id, struct gw_rollout_view *out)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "policy/bucket.h"
 #include "policy/replay.h"
+#include "policy/stage_power.h"
 #include "svc/catalog.h"
 #include "svc/fleet_segment.h"
 #include "wire/digest.h"
@@ -134,7 +135,9 @@ struct gw_rollout_view {
     enum pol_verdict verdict;
     enum pol_reason reason;
     uint32_t failure_ppm;
-    struct pol_test_report shown;    // by a sequential gate
+    struct pol_test_report shown; // by a sequential gate
+    bool has_power;               // a stage is open whose gate declares a rise
+    struct pol_stage_power power;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;

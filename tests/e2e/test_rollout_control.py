@@ -168,8 +168,17 @@ class Control(unittest.TestCase):
             self.assertIn(text, run.stderr)
         run = self.stack.walle(*base, "--fleet", "50000", "--accept-power", "--no-start", "-o", "json")
         self.assertIn("stage gray-1 cannot see +0.5 points", run.stderr)
-        stage = json.loads(run.stdout)["stages"][0]
+        created = json.loads(run.stdout)
+        self.assertIsNone(created["power"])  # nothing is open yet
+        stage = created["stages"][0]
         self.assertEqual((stage["rule"], stage["max_rise"], stage["control"]), ("sequential", 0.005, 1.0))
+        run = self.stack.walle(*base, "--fleet", "50000", "--accept-power", "-o", "json")
+        rollout = json.loads(run.stdout)["id"]
+        power = self.status(self.stack, rollout)["power"]
+        self.assertEqual((power["rise"], power["completed"], power["can_detect"], power["base_measured"]), (0.005, 0, False, False))
+        line = "power: cannot see +0.5 points: the stage's 0 devices show no rise, if 0.5 % of control fail"
+        for verb in ("status", "explain"):
+            self.assertIn(line, self.stack.walle("rollout", verb, rollout).stdout)
         plan = self.stack.walle("rollout", "plan", "--max-rise", "0.05", "--fleet", "100000").stdout
         self.assertRegex(plan, r"to see \+5 points at stage gray-10 you need \d+ of its 10000 devices, about \d+ ")
 
