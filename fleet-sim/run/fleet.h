@@ -34,6 +34,7 @@
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
 #define SIM_AWAKE_DEFAULT    4096
+#define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
 #define SIM_CRASH_LIMIT_KILLS                                                                      \
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
