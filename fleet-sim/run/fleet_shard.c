@@ -208,6 +208,7 @@ void sim_shard_done(struct sim_shard *shard)
     for (uint32_t i = 0; shard->devices != NULL && i < shard->count; i++) {
         sim_disk_done(&shard->devices[i].disk, alloc);
     }
+    sim_exclusive_done(&shard->exclusive);
     sim_store_free(shard->store);
     sim_wheel_done(&shard->wheel);
     alloc->release(alloc->ctx, shard->devices);
