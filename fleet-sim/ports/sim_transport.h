@@ -13,6 +13,7 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_BLOB,
     SIM_EXCHANGE_REPORT,
     SIM_EXCHANGE_PUSH,
+    SIM_EXCHANGE_META, // roots, timestamp, snapshots
     SIM_EXCHANGE_OTHER,
     SIM_EXCHANGE_KIND_COUNT
 };
