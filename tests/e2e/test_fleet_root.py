@@ -1,19 +1,23 @@
-"""A thousand virtual devices under a root: a healthy release converges, the root is rotated in the middle of a run, and a release
-that a revoked key signed reaches nobody.
+"""A thousand virtual devices under a root: a healthy release converges, the root is rotated in the middle of a run, a release
+that a revoked key signed reaches nobody, and an attacker's expired timestamp or repeated answer stops the release and nothing else.
 
 Every device verifies by itself, with the device runtime's own trust code and its own stored state."""
 import json
 import os
 import signal
 import subprocess
+import threading
+import time
 import unittest
 
+import evil_gateway as evil
 from walle_stack import Stack, wait_until
 
 DEVICES = 1000
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 0, "max_failure": 0.05}]
 GRAY = [{"name": "gray", "kind": "gray", "percent": 4, "min_sample": 10, "min_dwell_s": 0, "max_failure": 0.05}, *FULL]
 OPEN = [{**FULL[0], "min_sample": 100000, "max_failure": 1}]  # stays open, whatever is reported
+FRESHNESS, FROZEN = 209, 211
 PEOPLE = ("a", "b", "c", "ci", "lead", "new")
 
 
@@ -21,7 +25,8 @@ class FleetRoot(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
-        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--set", "device.hint_rate_per_s=0", "--set", "device.hint_spread_ms=100")
+        self.stack.start_gateway("--set", "rollout.tick_ms=100", "--set", "device.hint_rate_per_s=0", "--set", "device.hint_spread_ms=100",
+                                 "--set", "device.checkin_interval_s=4")
         path, walle = self.path, self.stack.walle
         for name in PEOPLE:
             walle("key", "new", "--out", path(name + ".key"))
@@ -82,7 +87,75 @@ class FleetRoot(unittest.TestCase):
         """What the ledger has of a version."""
         return next(v for v in result["versions"] if v["manifest"] == manifest)
 
-    def test_a_release_a_rotation_and_a_revoked_key(self):
+    def refused_by(self, attacker, code):
+        """Devices that reported the code of this check."""
+        return sum(outcome["code"] == code for outcome in list(attacker.reports))
+
+    def await_running(self, devices):
+        """Waits for a line of the log, from now on, that says so."""
+        before = len(self.log_text())
+        wait_until(lambda: f"1.0.1: {devices} run it" in self.log_text()[before:], 90, "every device")
+
+    def test_an_expired_timestamp_stops_the_release(self):
+        key = evil.Key(self.path("gateway", "keys", "timestamp.key"), self.stack.folder)
+        served = []
+
+        def hook(request, _forward):
+            return (204, b"") if request.path == "/v1/report" else (200, served[-1])
+
+        attacker = evil.Evil(self.stack, only=("/v1/meta/timestamp", "/v1/report"))
+        attacker.hook = hook
+        # The thief has the timestamp's key and the moment he stole it: nothing he signs is from now.
+        _, fields, _ = evil.open_envelope(self.current("/v1/meta/timestamp"))
+        fields = evil.open_timestamp(fields)
+        now = int(time.time())
+        served.append(key.envelope(evil.TIMESTAMP, evil.timestamp({**fields, "version": fields["version"] + 1000, "issued_s": now - 7200,
+                                                                   "expires_s": now - 3600})))
+        self.start_fleet(url=attacker.url)
+        _, one = self.release(1, OPEN, ("ci", "lead"))
+        wait_until(lambda: self.refused_by(attacker, FROZEN) >= DEVICES, 90, f"{self.refused_by(attacker, FROZEN)} devices refused")
+        self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")
+        served.append(self.current("/v1/meta/timestamp"))  # the attack ends: nothing is broken, everybody gets the release
+        self.await_running(DEVICES)
+        result = self.stop_fleet()
+        self.assertGreaterEqual(result["trust"]["refused_metadata"], DEVICES)
+        self.assertEqual(self.version(result, one)["ran"], DEVICES)
+
+    def test_a_repeated_directors_answer_stops_the_release(self):
+        devices = 25  # every check-in goes through the attacker
+        answers, lock, over = {}, threading.Lock(), []
+
+        def hook(request, forward):
+            if request.path == "/v1/report":
+                return 204, b""
+            device = request.headers.get("walle-device")
+            with lock:
+                kept = answers.get(device)
+            if over or kept:
+                return None if over else (200, kept)
+            status, _, body = forward()
+            if status != 200:
+                return status, body
+            with lock:
+                answers[device] = body  # signed for this device, and kept until another question
+            return 204, b""
+
+        attacker = evil.Evil(self.stack, only=("/v1/checkin", "/v1/report"))
+        attacker.hook = hook
+        self.start_fleet("--checkin-interval", "1", devices=devices, url=attacker.url)
+        _, one = self.release(1, OPEN, ("ci", "lead"))
+        wait_until(lambda: self.refused_by(attacker, FRESHNESS) >= devices, 90, f"{len(answers)} answers kept")
+        self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")
+        over.append(True)
+        self.await_running(devices)
+        self.assertEqual(self.version(self.stop_fleet(), one)["ran"], devices)
+
+    def current(self, path):
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + path], capture_output=True, check=True,
+                             timeout=30)
+        return run.stdout
+
+    def test_rotation_revoked_key_and_kill_list(self):
         self.start_fleet()
         first, one = self.release(1, GRAY, ("ci", "lead"))
         self.await_everybody(first)
@@ -97,6 +170,9 @@ class FleetRoot(unittest.TestCase):
         # The holders of the new root's keys release to everybody.
         third, three = self.release(3, FULL, ("lead", "new"))
         self.await_everybody(third)
+        # Killed: everybody is back on version 1 at once, which they kept.
+        self.stack.walle("release", "kill", three, "--reason", "a leak")
+        self.await_running(DEVICES)
         result = self.stop_fleet()
         self.assertEqual(result["trust"]["newest"], 2)
         self.assertEqual(result["trust"]["devices"], [{"root": 2, "devices": DEVICES}])
@@ -105,7 +181,7 @@ class FleetRoot(unittest.TestCase):
         self.assertEqual((reached["downloaded"], reached["activated"], reached["ran"]), (0, 0, 0), reached)
         for manifest in (one, three):
             self.assertEqual(self.version(result, manifest)["ran"], DEVICES)
-        self.assertEqual(self.version(result, three)["current"], DEVICES)
+        self.assertEqual((self.version(result, one)["current"], result["trust"]["killed"]), (DEVICES, DEVICES))
         self.assertIn("root 2 (born with 1) on 1000 of 1000 devices", self.log_text())
 
 
