@@ -34,6 +34,7 @@ struct sim_exchange {
     int status;
     uint64_t range_from;
     const uint8_t *body;
+    uint8_t *own; // of this exchange alone; `body` may be it
     size_t body_bytes;
 };
 

@@ -22,11 +22,11 @@
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
 {
     memset(out, 0, sizeof(*out));
-    if (options->root_bytes > 0 && !options->local) {
+    if (options->root_bytes > 0) {
         out->root = options->root;
         out->root_bytes = options->root_bytes;
     } else {
-        memcpy(out->trusted_keys[0], options->local ? sim_local_key : options->trusted_key,
+        memcpy(out->trusted_keys[0], options->local ? sim_local_key[0] : options->trusted_key,
                WIRE_PUBLIC_KEY_BYTES);
         out->trusted_key_count = 1;
     }

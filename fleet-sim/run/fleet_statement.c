@@ -11,7 +11,7 @@ enum base_status sim_roots_begin(struct sim_shard *shard)
 {
     const struct sim_options *options = shard->options;
     struct wire_verifier verifier = sim_verifier(&shard->real_crypto);
-    return options->root_bytes == 0 || options->local
+    return options->root_bytes == 0
                ? BASE_OK
                : sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier);
 }

@@ -11,7 +11,7 @@ import time
 import unittest
 
 import evil_gateway as evil
-from walle_stack import Stack, wait_until
+from walle_stack import Stack, program, wait_until
 
 DEVICES = 1000
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 50, "min_dwell_s": 0, "max_failure": 0.05}]
@@ -149,6 +149,35 @@ class FleetRoot(unittest.TestCase):
         over.append(True)
         self.await_running(devices)
         self.assertEqual(self.version(self.stop_fleet(), one)["ran"], devices)
+
+    def test_the_simulate_stage_under_a_root(self):
+        source, build = self.path("source"), self.path("build")
+        os.mkdir(source)
+        for name, text in (("task.py", "import walle\nwalle.result(1)\n"),
+                           ("task.json", json.dumps({"name": "shop/score", "version": "1.0.0", "entry": "task", "files": ["task.py"]}))):
+            with open(os.path.join(source, name), "w", encoding="utf-8") as out:
+                out.write(text)
+        self.stack.walle("task", "build", source, "--out", build)
+        self.stack.walle("root", "init", "--out", self.path("other.1"), "--key", self.path("a.key"), "--release", self.path("ci.key.pub"),
+                         "--prefix", "games/")
+        with open(self.path("root.1"), "rb") as file:
+            damaged = bytearray(file.read())
+        damaged[20] ^= 1
+        with open(self.path("damaged.1"), "wb") as file:
+            file.write(damaged)
+        for root, code, said in (("root.1", 0, f"root 1 (born with 1) on {DEVICES} of {DEVICES} devices"),
+                                 ("other.1", 4, "it lets nobody release shop/score"), ("damaged.1", 2, "not a root"),
+                                 ("none", 2, "No such file")):
+            run = subprocess.run([program("walle-fleet-sim"), "simulate", "--task", build, "--root", self.path(root), "--devices",
+                                  str(DEVICES), "--real-every", "10", "--kills", "5%", "--threads", "2", "--no-live", "--out",
+                                  self.path("simulated")], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+            self.assertIn(said, run.stdout + run.stderr)
+        with open(self.path("simulated", "run.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual((result["completed"], result["failed"], result["totals"]["refused_offers"]), (DEVICES, 0, 0))
+        self.assertGreater(result["totals"]["crashes"], DEVICES // 40)
+        self.assertEqual(result["trust"]["refused_metadata"], 0)
 
     def current(self, path):
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + path], capture_output=True, check=True,
