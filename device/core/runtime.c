@@ -532,6 +532,7 @@ bool dev_is_idle(const struct dev_runtime *runtime)
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
 {
     *out_stats = runtime->stats;
+    out_stats->root_version = runtime->trust.work != NULL ? runtime->trust.root_version : 0;
 }
 
 uint32_t dev_task_count(const struct dev_runtime *runtime)

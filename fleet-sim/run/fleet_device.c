@@ -137,7 +137,14 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         observe_active(shard, awake, now_us);
     }
     counters->refused_offers += stats.refused_offers - awake->refused;
+    counters->refused_metadata += stats.refused_metadata - awake->refused_metadata;
+    counters->leases_lost += stats.leases_lost - awake->leases_lost;
+    counters->kills += stats.kills - awake->kills;
     awake->refused = stats.refused_offers;
+    awake->refused_metadata = stats.refused_metadata;
+    awake->leases_lost = stats.leases_lost;
+    awake->kills = stats.kills;
+    sim_ledger_root(&shard->ledger, awake->device, stats.root_version);
 }
 
 static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint32_t index)
@@ -287,7 +294,8 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     uint8_t version = sim_shard_version(shard, &job->version);
     sim_shard_describe(shard, version, job->manifest);
     bool verified = sim_task_verified(shard->store, job) && exclusive_ok(shard, awake, job);
-    bool permitted = sim_versions_allowed(shard->versions, version, awake->id);
+    bool permitted =
+        sim_versions_allowed(shard->versions, version, awake->id, sim_traits_beta(&awake->traits));
     awake->run_version = version;
     awake->run_followed =
         !job->shadow && wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
@@ -392,8 +400,10 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
-    // A device without exclusive files is told so with 404.
-    bool none = exchange->kind == SIM_EXCHANGE_OTHER && head->status == 404;
+    // "There is no next root" is the good end of every cycle, and a device without exclusive files
+    // is told so.
+    bool none = head->status == 404 &&
+                (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
         shard->ledger.counters.checkins++;

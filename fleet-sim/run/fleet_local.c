@@ -88,7 +88,16 @@ enum base_status sim_local_load(struct sim_shard *shard, const struct sim_option
     base_buffer_done(&bytes);
     if (status == BASE_OK) {
         struct sim_transport_events events = sim_device_events(shard);
-        status = sim_local_init(&shard->local, shard->store, &digest, &events);
+        struct sim_local_root root = {options->root, options->root_bytes};
+        status = sim_local_init(&shard->local, shard->store, &digest, &root, &events);
+    }
+    if (status == BASE_ERR_EXPIRED) {
+        return base_error_set(error, status, "--root: it ran out, devices take nothing new");
+    }
+    if (status == BASE_ERR_SIGNATURE) {
+        struct base_str task = shard->local.manifest.task_name;
+        return base_error_set(error, status, "--root: it lets nobody release %.*s", (int)task.size,
+                              task.data);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: no manifest: %s", options->manifest,

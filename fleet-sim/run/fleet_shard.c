@@ -22,9 +22,14 @@
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
 {
     memset(out, 0, sizeof(*out));
-    memcpy(out->trusted_keys[0], options->local ? sim_local_key : options->trusted_key,
-           WIRE_PUBLIC_KEY_BYTES);
-    out->trusted_key_count = 1;
+    if (options->root_bytes > 0) {
+        out->root = options->root;
+        out->root_bytes = options->root_bytes;
+    } else {
+        memcpy(out->trusted_keys[0], options->local ? sim_local_key[0] : options->trusted_key,
+               WIRE_PUBLIC_KEY_BYTES);
+        out->trusted_key_count = 1;
+    }
     out->tasks_max = TASKS_PER_DEVICE;
     out->outcomes_max = OUTCOMES_PER_DEVICE;
     out->checkin_interval_s = options->checkin_interval_s;
@@ -154,6 +159,7 @@ static enum base_status shard_setup(struct sim_shard *shard)
         shard->real_crypto = sim_local_crypto(dev_crypto_openssl());
     }
     BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store));
+    BASE_TRY(sim_roots_begin(shard));
     sim_runner_init(&shard->runner);
     shard->base = event_base_new();
     shard->timer = shard->base != NULL ? evtimer_new(shard->base, on_timer, NULL) : NULL;

@@ -94,6 +94,7 @@ struct dev_stats {
     uint64_t rollbacks;
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
+    uint64_t root_version;     // of the root in force now; 0: keys are pinned
     uint64_t leases_lost;
     uint64_t kills;
     uint64_t dropped_outcomes;
