@@ -25,13 +25,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct dev_tunnel_stats figures(void)
-{
-    struct dev_tunnel_stats stats;
-    dev_tunnel_stats(device.tunnel, &stats);
-    return stats;
-}
-
 // ---- Waiting
 
 static void waits_grow_until_something_is_durable(void **state)
@@ -137,21 +130,21 @@ static void throttle_holds_and_samples(void **state)
         rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
         (void)rig_turn(&device);
     }
-    assert_int_equal(figures().classes[2].batches_sent, 0);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, 0);
     rig_offer(&device, 0, 10); // another class is not held
     (void)rig_turn(&device);
-    assert_int_equal(figures().classes[0].batches_sent, 2);
+    assert_int_equal(rig_figures(&device).classes[0].batches_sent, 2);
     rig_pass(&device, 19000);
-    assert_int_equal(figures().classes[2].batches_sent, 0);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, 0);
     rig_pass(&device, 11100);
-    assert_true(figures().classes[2].batches_sent > 0);
+    assert_true(rig_figures(&device).classes[2].batches_sent > 0);
     assert_true(device.now_us - begin >= 30000000);
     rig_drain(&device, 3000);
     rig_check(&device);
     // A quarter is kept; the rest is declared.
-    uint64_t lost = figures().classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
+    uint64_t lost = rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
     assert_in_range(lost, 800 * 60 / 100, 800 * 90 / 100);
-    assert_int_equal(figures().throttles, 1);
+    assert_int_equal(rig_figures(&device).throttles, 1);
 }
 
 static void drain_is_obeyed(void **state)
@@ -166,10 +159,10 @@ static void drain_is_obeyed(void **state)
     rig_deliver_down(&device);
     rig_offer(&device, 0, 10);
     rig_offer(&device, 1, 10);
-    uint64_t sent = figures().classes[0].batches_sent;
+    uint64_t sent = rig_figures(&device).classes[0].batches_sent;
     rig_pass(&device, 4900);
     assert_int_equal(device.opens, 1); // nor does another stream
-    assert_int_equal(figures().classes[0].batches_sent, sent);
+    assert_int_equal(rig_figures(&device).classes[0].batches_sent, sent);
     rig_pass(&device, 20200);
     assert_int_equal(device.opens, 3);
     rig_drain(&device, 100);
@@ -196,12 +189,12 @@ static void welcomed(void)
 static void say_and_expect_bad(enum base_status encoded)
 {
     assert_int_equal(encoded, BASE_OK);
-    uint64_t before = figures().bad_frames;
+    uint64_t before = rig_figures(&device).bad_frames;
     rig_say(&device, 2, frame, size);
     device.streams[2].up_size = 0;
     rig_deliver_down(&device);
     assert_true(dev_tunnel_validate(device.tunnel));
-    assert_int_equal(figures().bad_frames, before + 1);
+    assert_int_equal(rig_figures(&device).bad_frames, before + 1);
     assert_false(device.streams[2].open);
 }
 
@@ -219,7 +212,7 @@ static void lies_end_the_stream(void **state)
         (void)teardown(NULL);
         (void)setup(NULL);
         welcomed();
-        uint32_t epoch = figures().classes[2].epoch;
+        uint32_t epoch = rig_figures(&device).classes[2].epoch;
         const struct wire_tunnel_ack acks[] = {
             {2, WIRE_TUNNEL_DURABLE, epoch, 7, 0}, // of batches never sent
             {2, WIRE_TUNNEL_DURABLE, epoch, WIRE_TUNNEL_NUMBER_MAX, 0},
@@ -278,7 +271,8 @@ static void what_is_said_before_welcome_is_wrong(void **state)
     device.now_us += 2000000;
     rig_step_only(&device); // HELLO is said
     assert_true(device.streams[2].open);
-    const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE, figures().classes[2].epoch, 2, 0};
+    const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE,
+                                        rig_figures(&device).classes[2].epoch, 2, 0};
     say_and_expect_bad(wire_tunnel_ack_encode(&ack, frame, sizeof frame, &size));
     recover();
 }
@@ -287,7 +281,7 @@ static void replays_and_floods_change_nothing(void **state)
 {
     (void)state;
     welcomed();
-    uint32_t epoch = figures().classes[2].epoch;
+    uint32_t epoch = rig_figures(&device).classes[2].epoch;
     const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE, epoch, 1, 0};
     const struct wire_tunnel_ack received = {2, WIRE_TUNNEL_RECEIVED, epoch, 6, 0};
     const struct wire_tunnel_credit credit = {2, WIRE_TUNNEL_CREDIT_MAX, WIRE_TUNNEL_CREDIT_MAX};
@@ -300,9 +294,9 @@ static void replays_and_floods_change_nothing(void **state)
         rig_say(&device, 2, frame, size);
     }
     rig_deliver_down(&device);
-    assert_int_equal(figures().bad_frames, 0);
-    assert_int_equal(figures().classes[2].durable, 1);
-    assert_int_equal(figures().classes[2].queued, 5); // RECEIVED deletes nothing
+    assert_int_equal(rig_figures(&device).bad_frames, 0);
+    assert_int_equal(rig_figures(&device).classes[2].durable, 1);
+    assert_int_equal(rig_figures(&device).classes[2].queued, 5); // RECEIVED deletes nothing
     recover();
 }
 
@@ -321,7 +315,7 @@ static void endless_refusals_are_bounded(void **state)
         rig_deliver_up(&device);
         device.streams[2].down_size = 0;
         if (device.streams[2].open) {
-            struct dev_tunnel_stats stats = figures();
+            struct dev_tunnel_stats stats = rig_figures(&device);
             struct wire_tunnel_welcome welcome = {.class_count = 1};
             welcome.classes[0] = (struct wire_tunnel_welcome_class){
                 .class_id = 2,
@@ -339,7 +333,7 @@ static void endless_refusals_are_bounded(void **state)
         assert_true(dev_tunnel_validate(device.tunnel));
         device.now_us += 100000;
     }
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_in_range(stats.forks, 2, 40); // back-off: 200 s
     assert_int_equal(stats.classes[2].queued, 30);
 }
