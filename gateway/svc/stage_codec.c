@@ -3,7 +3,8 @@
 //
 //   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
-//              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent
+//              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
+//              tolerances (wire/tolerance.h)
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
 //              u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64 no_data_us
 //   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
@@ -13,6 +14,11 @@
 //              failing_count x { u64 name, varint completed, varint failed }
 //   held    := u8 count, count x u64 name
 #include "svc/stage_codec.h"
+
+#include <string.h>
+
+_Static_assert(POL_TOLERANCES_MAX == WIRE_TOLERANCES_MAX, "a stage says what its statement does");
+_Static_assert(POL_TOLERANCE_FIELD_MAX == WIRE_TOLERANCE_FIELD_MAX, "likewise");
 
 static void write_gate(struct base_writer *writer, const struct pol_gate *gate)
 {
@@ -41,6 +47,33 @@ static void read_gate(struct base_reader *reader, struct pol_gate *gate)
     gate->no_data_us = base_reader_u64(reader);
 }
 
+void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->count =
+        stage->tolerance_count < WIRE_TOLERANCES_MAX ? stage->tolerance_count : WIRE_TOLERANCES_MAX;
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct pol_tolerance *from = &stage->tolerances[i];
+        out->items[i].absolute = from->absolute;
+        out->items[i].relative = from->relative;
+        out->items[i].field_size = from->field_size;
+        memcpy(out->items[i].field, from->field, sizeof(from->field));
+    }
+}
+
+void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances)
+{
+    stage->tolerance_count =
+        tolerances->count < POL_TOLERANCES_MAX ? tolerances->count : POL_TOLERANCES_MAX;
+    for (uint32_t i = 0; i < stage->tolerance_count; i++) {
+        const struct wire_tolerance *from = &tolerances->items[i];
+        stage->tolerances[i].absolute = from->absolute;
+        stage->tolerances[i].relative = from->relative;
+        stage->tolerances[i].field_size = from->field_size;
+        memcpy(stage->tolerances[i].field, from->field, sizeof(from->field));
+    }
+}
+
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
 {
     write_gate(writer, &stage->gate);
@@ -67,6 +100,9 @@ void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
     base_writer_u8(writer, stage->approval ? 1 : 0);
     base_writer_u16(writer, stage->shadow_slow_percent);
     base_writer_u16(writer, stage->shadow_memory_percent);
+    struct wire_tolerances tolerances;
+    gw_stage_tolerances(stage, &tolerances);
+    wire_tolerances_write(writer, &tolerances);
 }
 
 void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
@@ -98,6 +134,9 @@ void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
     stage->approval = base_reader_u8(reader) != 0;
     stage->shadow_slow_percent = base_reader_u16(reader);
     stage->shadow_memory_percent = base_reader_u16(reader);
+    struct wire_tolerances tolerances;
+    wire_tolerances_read(reader, &tolerances);
+    gw_stage_tolerances_set(stage, &tolerances);
 }
 
 // ---- Counts

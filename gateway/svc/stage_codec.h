@@ -6,11 +6,16 @@
 #include "base/cursor.h"
 #include "policy/rollout.h"
 #include "policy/slices.h"
+#include "wire/tolerance.h"
 
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage);
 // Fills all of *stage but kind, max_bucket and audience. What is out of range is left to
 // pol_stages_check; a malformed form fails the reader.
 void gw_stage_read(struct base_reader *reader, struct pol_stage *stage);
+
+// The tolerances of a stage as its statement says them, and back.
+void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *out);
+void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances);
 
 // Stored form of the counts a verdict was found from.
 #define GW_COUNTS_BYTES (15u * 8)
