@@ -238,12 +238,21 @@ static enum cli_exit expression(const char *text, json_t **out_target)
                                : cli_fail(CLI_EXIT_USAGE, "--target: an expression is UTF-8");
 }
 
+// "fleet.json" is an expression too: of devices whose attribute `fleet.json` is true. Nobody means
+// that.
+static bool is_file_name(const char *text)
+{
+    const char *dot = strrchr(text, '.');
+    return dot != NULL && strcmp(dot, ".json") == 0;
+}
+
 enum cli_exit ladder_target(const struct cli *cli, json_t **out_target)
 {
     if (cli_given(cli, CLI_OPTION_TARGET)) {
         const char *value = cli->values[CLI_OPTION_TARGET];
-        return access(value, F_OK) == 0 ? load_list(value, "target", out_target)
-                                        : expression(value, out_target);
+        return access(value, F_OK) == 0 || is_file_name(value)
+                   ? load_list(value, "target", out_target)
+                   : expression(value, out_target);
     }
     *out_target = json_array();
     return CLI_EXIT_OK;
