@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(5), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(6), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
 //              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     5
+#define SPEC_VERSION     6
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
