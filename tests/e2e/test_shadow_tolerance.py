@@ -86,6 +86,7 @@ class ShadowTolerance(unittest.TestCase):
         why = self.stack.walle("device", "why", f"{1:016x}", "--task", TASK).stdout
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", why)
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "status", off, check=False).stdout)
+        self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "explain", off, check=False).stdout)
         self.assertEqual(self.stack.walle("rollout", "replay", off, check=False).returncode, 0)
 
         again = self.build("2.0.1", "0.31 - 3.1e-8")
