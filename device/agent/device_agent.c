@@ -10,6 +10,7 @@
 #include "posix/posix_port.h"
 
 #include "base/prng.h"
+#include "vm/vm.h"
 #include "wire/root.h"
 
 #include <argp.h>
@@ -676,6 +677,7 @@ int main(int argc, char **argv)
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
     agent.options.config.crash_limit = CRASH_LIMIT;
+    agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
         return EXIT_BAD_ARGS;
     }

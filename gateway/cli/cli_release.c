@@ -9,6 +9,7 @@
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
 #include "cli/task_build.h"
+#include "cli/tolerance_json.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
@@ -34,6 +35,7 @@ static void print_shadow(const json_t *stage)
     if (heavy > 0) {
         printf("; at most %g times the memory", heavy);
     }
+    tolerance_json_print(stage);
     putchar('\n');
 }
 
