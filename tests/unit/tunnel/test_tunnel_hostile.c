@@ -147,6 +147,59 @@ static void throttle_holds_and_samples(void **state)
     assert_int_equal(rig_figures(&device).throttles, 1);
 }
 
+static void say_throttle(uint8_t mask, uint32_t not_before_ms, uint32_t sample_ppm)
+{
+    const struct wire_tunnel_throttle throttle = {mask, not_before_ms, 0, sample_ppm};
+    assert_int_equal(wire_tunnel_throttle_encode(&throttle, frame, sizeof frame, &size), BASE_OK);
+    rig_say(&device, 0, frame, size);
+    rig_deliver_down(&device);
+}
+
+// Offers so many batches of class 2 and returns how many records of them were left out.
+static uint64_t left_out(unsigned batches)
+{
+    uint64_t before = rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
+    for (unsigned i = 0; i < batches; i++) {
+        rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
+        rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
+        (void)rig_turn(&device);
+    }
+    return rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY] - before;
+}
+
+// A sample alone holds nothing back and sets nobody free; it ends with its time, when it is lifted,
+// and with the stream.
+static void a_sample_ends(void **state)
+{
+    (void)state;
+    device.config.one_stream = true;
+    rig_boot(&device);
+    rig_offer(&device, 0, 10);
+    rig_drain(&device, 10);
+    say_throttle(4, 0, 0);
+    assert_int_equal(left_out(20), 40);
+    rig_pass(&device, WIRE_TUNNEL_SAMPLE_MS + 1);
+    assert_int_equal(left_out(20), 0);
+    say_throttle(4, 0, 0);
+    say_throttle(4, 0, WIRE_TUNNEL_SAMPLE_ALL);
+    assert_int_equal(left_out(20), 0);
+    rig_drain(&device, 300);
+    uint64_t sent = rig_figures(&device).classes[2].batches_sent;
+    say_throttle(4, 20000, WIRE_TUNNEL_SAMPLE_ALL);
+    say_throttle(4, 0, WIRE_TUNNEL_SAMPLE_ALL / 2);
+    uint64_t out = left_out(100);
+    assert_in_range(out, 60, 140);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, sent);
+    say_throttle(4, 0, 0);
+    device.streams[0].open = false;
+    dev_tunnel_on_closed(device.tunnel, 0, device.now_us, BASE_ERR_IO, 0);
+    assert_int_equal(left_out(20), 0);
+    rig_pass(&device, 40000);
+    rig_drain(&device, 3000);
+    assert_true(rig_figures(&device).classes[2].batches_sent > sent);
+    rig_check(&device);
+}
+
 static void drain_is_obeyed(void **state)
 {
     (void)state;
@@ -384,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_silent_gateway_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(retry_after_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(throttle_holds_and_samples, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sample_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_is_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(lies_end_the_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_said_before_welcome_is_wrong, setup, teardown),
