@@ -461,22 +461,29 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
         out->arrival_rate = 1e6;
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "the first word is run or simulate (see --help)");
+                              "the first word is run, simulate or tunnel (see --help)");
     }
-    static const struct argp parser = {
+    bool help = strcmp(argv[1], "--help") == 0;
+    const struct argp parser = {
         table,
         on_option,
-        "run|simulate",
+        help ? "run|simulate|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate).\vExit status: 0 everything held, 1 an oracle is broken or a goal was missed, "
+        "(simulate); tunnel is the tunnel's own simulation, with its own --help.\vExamples:\n"
+        "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
+        "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
+        "      --trust \"$(cat release.key.pub)\" --hints\n\nExit status: 0 everything held, 1 an "
+        "oracle is broken or a goal was missed, "
         "2 usage, 3 refused by the preflight, 4 files or memory.",
         NULL,
         NULL,
         NULL};
     struct parse parse = {out, error, NULL};
-    bool help = strcmp(argv[1], "--help") == 0;
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
+    static char run[] = "walle-fleet-sim run";
+    static char simulate[] = "walle-fleet-sim simulate";
+    words[0] = help ? words[0] : out->local ? simulate : run; // as the help calls itself
     argp_err_exit_status = SIM_EXIT_USAGE; // what argp itself refuses ends the process
     if (argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
         if (error->status == BASE_OK) {

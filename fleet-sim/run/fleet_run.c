@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -90,12 +91,29 @@ static void *shard_main(void *shard)
     return NULL;
 }
 
+// The folder and those above it.
+static enum base_status make_folders(const char *path, struct base_error *error)
+{
+    char part[PATH_MAX];
+    size_t size = strlen(path);
+    for (size_t i = 1; i <= size && size < sizeof(part); i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
+        }
+    }
+    return size < sizeof(part) ? BASE_OK
+                               : base_error_set(error, BASE_ERR_TOO_LARGE, "--out is too long");
+}
+
 static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
-    if (mkdir(options->out, 0777) != 0 && errno != EEXIST) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", options->out, strerror(errno));
-    }
+    BASE_TRY(make_folders(options->out, error));
     fleet->base = event_base_new();
     if (fleet->base == NULL || sim_timeline_init(&fleet->timeline, base_alloc_heap()) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
