@@ -1,5 +1,6 @@
 // Devices between memory and store: loading at start, the background flush, and operators' views.
 // Control thread; the flush's apply runs on the writer thread while the control thread waits.
+#include "svc/causes.h"
 #include "svc/record_edit.h"
 
 #include <stdlib.h>
@@ -256,6 +257,17 @@ static void view_device(struct gw_core *core, uint64_t device_id,
     }
     if (wire_attrs_parse(out->attrs_bytes, out->attrs_size, &out->attrs) != BASE_OK) {
         out->attrs.count = 0;
+    }
+}
+
+void gw_device_failure(struct gw_core *core, const struct gw_device_outcome *outcome,
+                       char out[WIRE_REPORT_DETAIL_MAX + 1])
+{
+    struct gw_cause cause;
+    out[0] = '\0';
+    if (outcome->fingerprint != 0 &&
+        gw_cause_get(core, outcome->rollout_id, outcome->fingerprint, &cause) == BASE_OK) {
+        memcpy(out, cause.detail, sizeof(cause.detail));
     }
 }
 
