@@ -52,7 +52,8 @@ struct sim_counters {
     uint64_t response_bytes;
     uint64_t runs;
     uint64_t run_failures;
-    uint64_t crashes; // virtual processes killed
+    uint64_t exclusive_runs; // with exclusive files
+    uint64_t crashes;        // virtual processes killed
     uint64_t activations;
     uint64_t rollbacks;
     uint64_t refused_offers;

@@ -177,6 +177,10 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
         }
         break;
     default:
+        if (local->exclusive != NULL &&
+            base_str_starts(request->path, BASE_STR("/v1/exclusive/"))) {
+            sim_exclusive_answer(local->exclusive, local->store, request, exchange);
+        }
         break;
     }
 }

@@ -11,6 +11,7 @@
 #define SIM_SIM_LOCAL_H
 
 #include "ports/content_store.h"
+#include "ports/sim_exclusive.h"
 #include "ports/sim_local_trust.h"
 #include "wire/manifest.h"
 #include "wire/offer.h"
@@ -28,7 +29,8 @@ struct sim_local {
     uint8_t offer[WIRE_OFFERS_BYTES_MAX]; // the statement alone
     size_t offer_bytes;
     uint64_t reports;
-    struct wire_manifest manifest; // of the version; strings borrow from the store
+    const struct sim_exclusive *exclusive; // NULL: there are none
+    struct wire_manifest manifest;         // of the version; strings borrow from the store
 };
 
 extern const uint8_t sim_local_key[1][WIRE_PUBLIC_KEY_BYTES];

@@ -34,7 +34,9 @@
 #define SIM_EXCHANGES_MAX    6 // of one device at once
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
+#define SIM_JOB_FILES_MAX    (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT    4096
+#define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
 #define SIM_CRASH_LIMIT_KILLS                                                                      \
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
@@ -89,6 +91,7 @@ struct sim_options {
     char manifest[SIM_TEXT_MAX];
     char blobs[SIM_TEXT_MAX];
     uint32_t max_failure_ppm;
+    uint32_t exclusive_ppm; // share of devices that belong to a user with exclusive files
     // Output.
     char out[SIM_TEXT_MAX];
     bool live;
@@ -159,7 +162,7 @@ struct sim_awake {
 struct sim_job {
     struct dev_task_job job;
     struct wire_manifest manifest;
-    struct dev_task_file files[WIRE_MANIFEST_FILES_MAX];
+    struct dev_task_file files[SIM_JOB_FILES_MAX];
 };
 
 struct sim_seen_version {
@@ -203,6 +206,7 @@ struct sim_shard {
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
+    struct sim_exclusive exclusive; // of the simulate stage
     struct sim_transport transport;
     struct event_base *base;
     struct event *timer;
@@ -264,6 +268,8 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
+// fleet_exclusive.c.
+void sim_exclusive_done(struct sim_exclusive *exclusive);
 // fleet_ports.c: the port table of an awake device.
 void sim_awake_ports(struct sim_awake *awake);
 // fleet_statement.c: what signatures permit. A device verified `key`'s signature of `message`.

@@ -156,6 +156,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     awake->shard = shard;
     awake->device = index;
     awake->id = sim_population_device_id(&shard->population, number);
+    (void)sim_exclusive_id(&shard->exclusive, shard->first + index, &awake->id);
     sim_population_draw(&shard->population, number, &awake->traits);
     uint64_t draw = sim_draw(options->seed, number, SIM_STREAM_REAL);
     awake->real = options->real_every > 0 && draw % options->real_every == 0;
@@ -272,6 +273,19 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
                                shard->job.job.run_index);
 }
 
+// In the simulate stage it is known whose the exclusive files are. False: not this device's.
+static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
+                         const struct dev_task_job *job)
+{
+    bool ok = true;
+    for (uint32_t i = job->manifest->file_count; shard->options->local && i < job->file_count;
+         i++) {
+        ok = ok && sim_exclusive_owns(&shard->exclusive, awake->id, &job->files[i].digest);
+    }
+    shard->ledger.counters.exclusive_runs += job->file_count > job->manifest->file_count ? 1 : 0;
+    return ok;
+}
+
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
@@ -279,7 +293,7 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     const struct dev_task_job *job = &shard->job.job;
     uint8_t version = sim_shard_version(shard, &job->version);
     sim_shard_describe(shard, version, job->manifest);
-    bool verified = sim_task_verified(shard->store, job);
+    bool verified = sim_task_verified(shard->store, job) && exclusive_ok(shard, awake, job);
     bool permitted =
         sim_versions_allowed(shard->versions, version, awake->id, sim_traits_beta(&awake->traits));
     awake->run_version = version;
@@ -386,8 +400,10 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
-    // "There is no next root" is the good end of every cycle.
-    bool none = exchange->kind == SIM_EXCHANGE_META && head->status == 404;
+    // "There is no next root" is the good end of every cycle, and a device without exclusive files
+    // is told so.
+    bool none = head->status == 404 &&
+                (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
         shard->ledger.counters.checkins++;

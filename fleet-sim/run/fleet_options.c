@@ -43,6 +43,7 @@ enum key {
     KEY_MANIFEST,
     KEY_BLOBS,
     KEY_MAX_FAILURE,
+    KEY_EXCLUSIVE,
     KEY_TIMEOUT,
     KEY_INTERVAL,
     KEY_DEVICES = 'n',
@@ -94,6 +95,8 @@ static const struct argp_option table[] = {
     {0, 0, 0, 0, "simulate, in this process:", 3},
     {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
     {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
+    {"exclusive", KEY_EXCLUSIVE, "SHARE", 0,
+     "Devices that belong to a user with exclusive files, where the version has some (50%)", 3},
     {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
     {0, 0, 0, 0, 0, 0},
 };
@@ -312,6 +315,8 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_id(parse, "rollout", value, &o->rollout);
     case KEY_MAX_EXPOSED:
         return take_share(parse, "max-exposed", value, &o->max_exposed_ppm);
+    case KEY_EXCLUSIVE:
+        return take_share(parse, "exclusive", value, &o->exclusive_ppm);
     case KEY_MAX_FAILURE:
         return take_share(parse, "max-failure", value, &o->max_failure_ppm);
     case KEY_TIMEOUT:
@@ -381,6 +386,7 @@ static void defaults(struct sim_options *o)
     o->per_carrier = PER_CARRIER_DEFAULT;
     o->max_exposed_ppm = UINT32_MAX;
     o->max_failure_ppm = 10000;
+    o->exclusive_ppm = 500000;
     o->live = true;
     (void)snprintf(o->out, sizeof(o->out), "out/fleet");
 }

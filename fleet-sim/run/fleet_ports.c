@@ -178,7 +178,7 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
     }
     struct sim_job *copy = &awake->shard->job;
     size_t fixed = offsetof(struct wire_manifest, files);
-    if (job->file_count > WIRE_MANIFEST_FILES_MAX ||
+    if (job->file_count > SIM_JOB_FILES_MAX ||
         job->manifest->file_count > WIRE_MANIFEST_FILES_MAX) {
         return BASE_ERR_INVALID;
     }

@@ -389,6 +389,11 @@ static void print_summary(const struct sim_fleet *fleet)
                       (unsigned long long)c->ran, (unsigned long long)c->failed,
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
     }
+    if (r->counters.exclusive_runs > 0) {
+        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
+                      (unsigned long long)r->counters.exclusive_runs,
+                      (unsigned long long)r->counters.runs);
+    }
     if (r->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
         sim_slice_text(&r->slice, text);

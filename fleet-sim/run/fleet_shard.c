@@ -35,6 +35,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->checkin_interval_s = options->checkin_interval_s;
     out->request_timeout_ms = options->request_timeout_ms;
     out->hints = options->hints;
+    out->result_bytes_max = SIM_RESULT_BYTES_MAX;
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
     out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
@@ -233,6 +234,7 @@ void sim_shard_done(struct sim_shard *shard)
     for (uint32_t i = 0; shard->devices != NULL && i < shard->count; i++) {
         sim_disk_done(&shard->devices[i].disk, alloc);
     }
+    sim_exclusive_done(&shard->exclusive);
     sim_store_free(shard->store);
     sim_wheel_done(&shard->wheel);
     alloc->release(alloc->ctx, shard->devices);
