@@ -26,6 +26,7 @@ struct sim_exchange {
     uint64_t started_us; // when it was handed to the transport
     enum sim_exchange_kind kind;
     bool open;
+    bool body_owned; // `body` is on the heap, for this exchange alone
     // Of the socket transport.
     struct sim_link *link;
     int32_t stream;
@@ -34,7 +35,6 @@ struct sim_exchange {
     int status;
     uint64_t range_from;
     const uint8_t *body;
-    uint8_t *own; // of this exchange alone; `body` may be it
     size_t body_bytes;
 };
 

@@ -41,6 +41,9 @@
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
+#define SIM_PAGE_BYTES     4096
+#define SIM_META_BYTES_EXPECTED                                                                    \
+    512 // of a timestamp; the root at a rotation is a little more, and may touch a page more
 
 struct event_base;
 struct event;
@@ -140,8 +143,8 @@ struct sim_awake {
     uint64_t refused_metadata;
     uint64_t leases_lost;
     uint64_t kills;
-    uint64_t offer_hash;              // of the release statement whose signatures it verified last
-    struct sim_signers offer_signers; // ... and by whom they are
+    uint64_t offer_hash; // of the release statement whose signatures it verified last
+    uint32_t offer_keys; // ... which keys of its root they are by: bit i is key i
     struct sim_traits traits;
     uint8_t run_version;
     bool run_followed;             // the run is of the task the ledger follows
@@ -209,6 +212,7 @@ struct sim_shard {
     struct event *timer;
     // Awake devices.
     char *slots;
+    void *slots_memory; // what `slots` lies in, at the first page
     size_t slot_bytes;
     size_t runtime_bytes;
     uint32_t awake_max;
@@ -236,6 +240,10 @@ struct sim_shard {
 
 // Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes);
+// ... and those of them that memory is spent on. Under a root the last WIRE_META_BYTES_MAX bytes of
+// a runtime are for metadata that come whole; slots then begin at pages, so that the pages which
+// ordinary metadata do not reach are never touched.
+size_t sim_awake_used_bytes(const struct sim_options *options);
 // The runtime configuration of every device, without id and attributes.
 void sim_device_config(const struct sim_options *options, struct dev_config *out);
 

@@ -178,7 +178,7 @@ static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
     sim_device_config(shard->options, &config);
     config.device_id = awake->id;
     sim_traits_wire(&awake->traits, &config.attrs);
-    char *memory = (char *)awake + shard->slot_bytes - shard->runtime_bytes;
+    char *memory = (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
     BASE_TRY(dev_init(memory, shard->runtime_bytes, &config, &awake->ports, &awake->runtime));
     return dev_boot(awake->runtime);
 }
