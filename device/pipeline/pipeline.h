@@ -79,6 +79,9 @@ struct dev_pipeline_ports {
     // Every event that is kept, and every end of a visit, in order; for stream functions and tests.
     // May be NULL.
     void (*on_event)(void *ctx, const struct dev_event *event);
+    // A match of the task's trigger (its place in the declaration) that is to start something; for
+    // counting. May be NULL.
+    void (*on_match)(void *ctx, uint64_t task_id, uint32_t trigger);
     const struct base_log *log; // NULL: silence
 };
 

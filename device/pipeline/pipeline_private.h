@@ -42,6 +42,7 @@ struct pipeline_task {
 struct pipeline_source {
     uint64_t task_id;
     uint64_t key;
+    uint32_t trigger; // of the task
 };
 
 // A compiled set with its engine; two places, so that a new one is made aside.
