@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "report/behaviour_report.h"
+#include "run/fleet_behaviour.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 
@@ -23,6 +25,7 @@ struct sim_fleet {
     const struct sim_options *options;
     FILE *log;
     struct sim_versions versions;
+    struct sim_sessions sessions;
     struct sim_shard *shards[SIM_THREADS_MAX];
     uint32_t shard_count;
     uint32_t started;
@@ -76,6 +79,9 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, status, "cannot set up the devices: %s",
                                   base_status_text(status));
         }
+        if (sim_behaving_init(shard, &fleet->sessions) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
@@ -118,6 +124,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
     }
+    BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
     BASE_TRY(shards_init(fleet, error));
     fleet->start_us = base_clock_mono_us();
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
@@ -327,6 +334,33 @@ static bool goal_missed(const struct sim_fleet *fleet)
     return options->coverage_ppm > 0 && fleet->goal_s < 0;
 }
 
+// Tallies of all shards, and the law over all devices; its rows go beside the reports.
+static void behaviour_gather(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    char path[SIM_TEXT_MAX + 32];
+    if (fleet->sessions.kind == SIM_SESSIONS_NONE) {
+        return;
+    }
+    result->tally = malloc(sizeof(*result->tally));
+    if (result->tally == NULL) {
+        return;
+    }
+    sim_tally_init(result->tally);
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        sim_tally_merge(result->tally, &fleet->shards[i]->behaving->tally);
+    }
+    if (fleet->options->local) {
+        return; // nothing leaves
+    }
+    (void)snprintf(path, sizeof(path), "%s/tunnel.csv", fleet->options->out);
+    FILE *rows = fopen(path, "we");
+    bool ok = rows != NULL &&
+              sim_settle(fleet->shards, fleet->shard_count, rows, &result->law) == BASE_OK;
+    ok = rows != NULL && fclose(rows) == 0 && ok;
+    sim_ledger_judge_law(&result->verdict, result->law.broken + (ok ? 0 : 1), result->law.checked);
+}
+
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
@@ -349,6 +383,7 @@ static void gather(struct sim_fleet *fleet)
     result->duration_s = seconds(fleet);
     sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
+    behaviour_gather(fleet);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
     uint64_t most = 0;
@@ -412,6 +447,7 @@ static void print_summary(const struct sim_fleet *fleet)
                   "p99 %.1f ms\n",
                   r->rate, (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000,
                   (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
+    sim_behaviour_print(r, log);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
         if (oracle->checked && !oracle->holds) {
@@ -431,9 +467,11 @@ static void fleet_free(struct sim_fleet *fleet)
         sim_shard_done(fleet->shards[i]);
         free(fleet->shards[i]);
     }
+    sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
     h2_tls_free(fleet->tls);
     sim_mining_free(fleet->result.mining);
+    free(fleet->result.tally);
     sim_timeline_done(&fleet->timeline);
     if (fleet->base != NULL) {
         event_base_free(fleet->base);
