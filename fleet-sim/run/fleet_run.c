@@ -62,6 +62,13 @@ static enum base_status mark_bad_versions(struct sim_fleet *fleet)
     return BASE_OK;
 }
 
+// False: the version of the simulate stage has no triggers to walk, so nobody needs to behave.
+static bool can_walk(const struct sim_fleet *fleet, const struct sim_shard *shard)
+{
+    return !fleet->options->local || fleet->sessions.kind != SIM_SESSIONS_TRIGGERS ||
+           shard->local.manifest.declaration.size > 0;
+}
+
 static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
@@ -79,11 +86,14 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, status, "cannot set up the devices: %s",
                                   base_status_text(status));
         }
-        if (sim_behaving_init(shard, &fleet->sessions) != BASE_OK) {
-            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
-        }
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
+        }
+        if (!can_walk(fleet, shard)) {
+            fleet->sessions.kind = SIM_SESSIONS_NONE;
+        }
+        if (sim_behaving_init(shard, &fleet->sessions) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
         first += count;
     }
