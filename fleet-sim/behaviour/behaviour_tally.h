@@ -66,6 +66,8 @@ struct sim_behaviour_sums {
     uint64_t commits;
     uint64_t tasks_refused;
     uint64_t played_ms; // of the users' time
+    uint64_t left;      // sessions still to come, where their number is given; as of now
+    uint64_t active;    // devices in a session; as of now
 };
 
 // The most seen on any device.

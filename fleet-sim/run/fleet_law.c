@@ -14,8 +14,10 @@
 struct law_record {
     uint64_t device;
     uint64_t seq;
+    uint64_t lost; // of a LOSS
     uint32_t epoch;
     uint32_t class_id;
+    bool is_loss;
 };
 
 struct law_row {
@@ -23,6 +25,13 @@ struct law_row {
     uint32_t class_id;
     uint64_t durable;
     uint64_t queued;
+    uint64_t lost;
+};
+
+// What the gateway has of one device and class.
+struct law_group {
+    uint64_t records;
+    uint64_t lost;
 };
 
 struct law_table {
@@ -36,6 +45,7 @@ struct law_check {
     FILE *log;
     struct law_table records;
     struct law_table rows;
+    uint64_t record_count;
     uint64_t findings;
 };
 
@@ -89,6 +99,12 @@ static bool record_parse(const char *line, size_t size, struct law_record *out)
     bool ok = json_is_string(device) && json_is_integer(seq) && json_is_integer(epoch) &&
               json_is_integer(class_id) &&
               wire_device_parse(base_str_of(json_string_value(device)), &out->device) == BASE_OK;
+    const json_t *lost = json_object_get(root, "lost");
+    const char *reason = json_string_value(json_object_get(root, "reason"));
+    bool split = reason != NULL && strcmp(reason, "split") == 0; // nothing is lost
+    ok = ok && (lost == NULL || (json_is_integer(lost) && json_integer_value(lost) > 0));
+    out->is_loss = lost != NULL;
+    out->lost = split ? 0 : (uint64_t)json_integer_value(lost);
     out->seq = (uint64_t)json_integer_value(seq);
     out->epoch = (uint32_t)json_integer_value(epoch);
     out->class_id = (uint32_t)json_integer_value(class_id);
@@ -117,7 +133,8 @@ static bool row_parse(const char *text, size_t size, struct law_row *out)
     bool ok = wire_device_parse(field(line, 0), &out->device) == BASE_OK &&
               base_str_u64(field(line, 1), &class_id) == BASE_OK &&
               base_str_u64(field(line, 5), &out->durable) == BASE_OK &&
-              base_str_u64(field(line, 6), &out->queued) == BASE_OK;
+              base_str_u64(field(line, 6), &out->queued) == BASE_OK &&
+              base_str_u64(field(line, 7), &out->lost) == BASE_OK;
     out->class_id = (uint32_t)class_id;
     return ok;
 }
@@ -169,9 +186,17 @@ static void found(struct law_check *check, uint64_t device, uint32_t class_id, c
     }
 }
 
-static void row_check(struct law_check *check, const struct law_row *row, uint64_t count)
+static void row_check(struct law_check *check, const struct law_row *row,
+                      const struct law_group *group)
 {
     char text[160];
+    uint64_t count = group->records;
+    if (group->lost > row->lost) {
+        (void)snprintf(text, sizeof(text),
+                       "the gateway was told of %llu lost records, the device of %llu",
+                       (unsigned long long)group->lost, (unsigned long long)row->lost);
+        found(check, row->device, row->class_id, text);
+    }
     if (count < row->durable || count > row->durable + row->queued) {
         (void)snprintf(text, sizeof(text),
                        "the gateway has %llu records, the device knows of %llu durable and %llu "
@@ -183,13 +208,16 @@ static void row_check(struct law_check *check, const struct law_row *row, uint64
 }
 
 // Records of one device and class from `at` on; their end.
-static size_t group_end(struct law_check *check, size_t at)
+static size_t group_take(struct law_check *check, size_t at, struct law_group *out)
 {
     const struct law_record *records = check->records.items;
-    size_t end = at + 1;
+    size_t end = at;
+    *out = (struct law_group){0};
     while (end < check->records.count && records[end].device == records[at].device &&
            records[end].class_id == records[at].class_id) {
-        if (by_place(&records[end], &records[end - 1]) == 0) {
+        out->records += records[end].is_loss ? 0 : 1;
+        out->lost += records[end].lost;
+        if (end > at && by_place(&records[end], &records[end - 1]) == 0) {
             found(check, records[end].device, records[end].class_id,
                   "the gateway has a record twice");
         }
@@ -202,22 +230,25 @@ static void compare(struct law_check *check)
 {
     const struct law_record *records = check->records.items;
     const struct law_row *rows = check->rows.items;
+    const struct law_group nothing = {0};
     size_t row = 0;
     for (size_t at = 0; at < check->records.count;) {
-        size_t end = group_end(check, at);
+        struct law_group group;
+        size_t end = group_take(check, at, &group);
+        check->record_count += group.records;
         struct law_row key = {.device = records[at].device, .class_id = records[at].class_id};
         while (row < check->rows.count && by_device(&rows[row], &key) < 0) {
-            row_check(check, &rows[row++], 0);
+            row_check(check, &rows[row++], &nothing);
         }
         if (row < check->rows.count && by_device(&rows[row], &key) == 0) {
-            row_check(check, &rows[row++], end - at);
+            row_check(check, &rows[row++], &group);
         } else {
             found(check, key.device, key.class_id, "records of a device that made none in the run");
         }
         at = end;
     }
     while (row < check->rows.count) {
-        row_check(check, &rows[row++], 0);
+        row_check(check, &rows[row++], &nothing);
     }
 }
 
@@ -242,9 +273,10 @@ int sim_law_main(int argc, char **argv, FILE *log)
         }
         compare(&check);
         (void)fprintf(log,
-                      "%s: %zu records at the gateway, %zu accounts of devices, %llu findings\n",
+                      "%s: %llu records at the gateway, %zu accounts of devices, %llu findings\n",
                       check.findings == 0 ? "the law holds" : "the law is BROKEN",
-                      check.records.count, check.rows.count, (unsigned long long)check.findings);
+                      (unsigned long long)check.record_count, check.rows.count,
+                      (unsigned long long)check.findings);
         code = check.findings == 0 ? SIM_EXIT_OK : SIM_EXIT_FAILED;
     }
     free(check.records.items);

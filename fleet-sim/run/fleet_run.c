@@ -242,6 +242,17 @@ static bool goal_reached(struct sim_fleet *fleet)
     return false;
 }
 
+// In a run with a number of sessions and no other goal.
+static bool all_played(const struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    const struct sim_behaviour_sums *sums = &fleet->counters.behaviour;
+    bool wanted = fleet->sessions.kind != SIM_SESSIONS_NONE && !options->local &&
+                  options->sessions > 0 && options->coverage_ppm == 0 &&
+                  options->until_rollout == 0;
+    return wanted && sums->sessions > 0 && sums->left == 0 && sums->active == 0;
+}
+
 // True when the run is over; result.ended then says why.
 static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
@@ -254,6 +265,11 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     if (shards_done(fleet)) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
                        "every device went through the version");
+        return true;
+    }
+    if (all_played(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "every session was played");
         return true;
     }
     if (fleet->goal_s < 0 && goal_reached(fleet)) {

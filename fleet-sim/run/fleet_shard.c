@@ -315,6 +315,11 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);
     }
+    if (shard->behaving != NULL) {
+        uint64_t left = shard->behaving->sessions_left;
+        counters->behaviour.left = left != UINT64_MAX ? left : 0;
+        counters->behaviour.active = shard->behaving->active_count;
+    }
     pthread_mutex_lock(&shard->mailbox.lock);
     shard->mailbox.counters = *counters;
     base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);

@@ -86,7 +86,8 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
     struct sim_active *active = ctx;
     struct sim_shard *shard = active->shard;
     const struct sim_transport *transport = &shard->transport;
-    if (stream >= WIRE_TUNNEL_CLASSES || active->streams[stream].open || transport->open == NULL) {
+    bool dead = active->past->kv->killed; // its process is gone, though nobody buried it yet
+    if (stream >= WIRE_TUNNEL_CLASSES || active->streams[stream].open || dead) {
         return BASE_ERR_LIMIT;
     }
     char device[WIRE_DEVICE_HEX + 1];
@@ -114,7 +115,7 @@ static enum base_status send_bytes(void *ctx, uint32_t stream, const uint8_t *by
     struct sim_active *active = ctx;
     const struct sim_transport *transport = &active->shard->transport;
     (void)early; // the connection is there already
-    return active->streams[stream].open
+    return active->streams[stream].open && !active->past->kv->killed
                ? transport->write(transport->ctx, &active->streams[stream], bytes, size)
                : BASE_ERR_CLOSED;
 }
