@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A release to a whole virtual fleet over real sockets. Prints a table and appends JSON lines to bench/out/fleet.jsonl.
 
-    fleet_bench.py --build DIR [--devices N] [--mode interval|hints] [--interval SECONDS] [--quick] [--keep DIR]
+    fleet_bench.py --build DIR [--devices N] [--mode interval|hints] [--trust root|key] [--interval SECONDS] [--quick] [--keep DIR]
 
 fleet.real.rate      devices a second from the offer to the first run of the version in the device's own VM, between 5 % and
                      95 % of the devices, in the full stage; peer: the bar of 5,000.
@@ -12,7 +12,9 @@ simulator, which runs its task, more than it costs the gateway, so they share th
 device is online. Mode `interval` (the default, and what the figures are of): devices sleep between check-ins and hear of
 the version at their next one, so a device costs memory only while it is awake and the interval sets the load; wakes beyond
 what the machine can do wait, and their lag is reported. Mode `hints`: every device keeps a hint stream open and is told;
-memory then grows by a stream and a runtime for every device.
+memory then grows by a stream and a runtime for every device. Trust `key` (the default): one public key is pinned. `root`:
+devices are born with a root, two of whose keys sign the release, and every offer comes with a director's answer for that
+device alone, which the gateway signs and the device verifies for real.
 """
 import argparse
 import json
@@ -94,13 +96,27 @@ class Bench:
             ports[found.group(1)] = found.group(2)
         self.url = f"http://127.0.0.1:{ports['h2c']}"
 
-    def start_fleet(self, public_key):
+    def make_trust(self):
+        """(arguments of the fleet, private keys that sign the release)"""
+        key = os.path.join(self.folder, "release.key")
+        public_key = self.walle("key", "new", "--out", key).strip().splitlines()[-1]
+        if self.args.trust == "key":
+            return ["--trust", public_key], [key]
+        root, other, members = (os.path.join(self.folder, name) for name in ("root.1", "lead.key", "member"))
+        for path in (other, *(members + part for part in "abc")):
+            self.walle("key", "new", "--out", path)
+        self.walle("root", "init", "--out", root, "--key", members + "a", "--key", members + "b", "--member", members + "c.pub",
+                   "--release", key + ".pub", "--release", other + ".pub")
+        self.walle("root", "push", root)
+        return ["--root", root], [key, other]
+
+    def start_fleet(self, trust):
         args = self.args
         self.log_path = os.path.join(self.folder, "fleet.log")
         log = open(self.log_path, "wb")
         more = ["--hints"] if args.mode == "hints" else ["--awake", str(args.awake), "--checkin-interval", str(args.interval)]
-        self.fleet = self.start(1, "walle-fleet-sim", "run", "--devices", str(args.devices), "--gateway", self.url, "--trust",
-                                public_key, "--task", "ipv", "--seed", str(args.seed), "--arrival-rate", str(args.arrival_rate),
+        self.fleet = self.start(1, "walle-fleet-sim", "run", "--devices", str(args.devices), "--gateway", self.url, *trust,
+                                "--task", "ipv", "--seed", str(args.seed), "--arrival-rate", str(args.arrival_rate),
                                 "--threads", str(args.threads), "--until-coverage", str(COVERAGE), "--request-timeout", "60000", "--no-live", "--out", self.out, *more,
                                 stdout=log, stderr=subprocess.STDOUT)
 
@@ -119,25 +135,26 @@ class Bench:
             time.sleep(0.2)
         fail("the devices did not come online: " + "".join(self.progress()[-1:]))
 
-    def start_rollout(self, build, key):
+    def start_rollout(self, build, keys):
         path = os.path.join(self.folder, "stages.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(STAGES, file)
-        return json.loads(self.walle("rollout", "start", "ipv", "--build", build, "--key", key, "--stages", path, "-o",
+        signers = [part for key in keys for part in ("--key", key)]
+        return json.loads(self.walle("rollout", "start", "ipv", "--build", build, *signers, "--stages", path, "-o",
                                      "json"))["id"]
 
     def run(self):
         self.start_gateway()
-        key, build = os.path.join(self.folder, "release.key"), os.path.join(self.folder, "build")
-        public_key = self.walle("key", "new", "--out", key).strip().splitlines()[-1]
+        build = os.path.join(self.folder, "build")
+        trust, keys = self.make_trust()
         self.walle("task", "build", os.path.join(ROOT, "conf/tasks/ipv"), "--out", build)
         self.walle("task", "push", build)
         began = time.monotonic()
-        self.start_fleet(public_key)
+        self.start_fleet(trust)
         self.await_online()
         online_s = time.monotonic() - began
         before = cpu_s(self.gateway.pid), cpu_s(self.fleet.pid), time.monotonic()
-        rollout = self.start_rollout(build, key)
+        rollout = self.start_rollout(build, keys)
         gateway_mib = fleet_mib = 0.0
         after = before
         deadline = time.monotonic() + 900
@@ -168,6 +185,7 @@ def main():
     parser.add_argument("--build", required=True, help="build folder, as build/release")
     parser.add_argument("--devices", type=int, default=0, help=f"virtual devices ({DEVICES})")
     parser.add_argument("--mode", choices=("interval", "hints"), default="interval")
+    parser.add_argument("--trust", choices=("root", "key"), default="key", help="what devices are born with")
     parser.add_argument("--interval", type=int, default=INTERVAL_S, help="check-in interval in seconds, mode interval")
     parser.add_argument("--spread-ms", type=int, default=20000, help="spread of a hint, mode hints")
     parser.add_argument("--awake", type=int, default=4096, help="devices in memory at once, mode interval")
@@ -188,7 +206,7 @@ def main():
     total_mib = found["gateway_mib"] + found["fleet_mib"]
     latency = result["latency_us"]
     how = f"check-in every {args.interval} s" if args.mode == "interval" else f"hint streams, spread {args.spread_ms} ms"
-    detail = {"devices": args.devices, "mode": how, "online": result["totals"]["arrived"], "ran": version["ran"],
+    detail = {"devices": args.devices, "mode": how, "trust": args.trust, "online": result["totals"]["arrived"], "ran": version["ran"],
               "gateway_succeeded": found["counts"]["succeeded"], "online_s": found["online_s"], "passed": result["passed"],
               "oracles_broken": [item["name"] for item in result["oracles"] if not item["holds"]],
               "gateway_mib": found["gateway_mib"], "fleet_mib": found["fleet_mib"], "gateway_cpu": found["gateway_cpu"],
@@ -198,7 +216,7 @@ def main():
     lines = [{"bench": "fleet.real.rate", "ours": round(result["rate"], 1), "peer": "bar", "theirs": RATE_BAR, "unit": "devices/s",
               "ratio": round(result["rate"] / RATE_BAR, 3), "better": "higher", "detail": detail},
              {"bench": "fleet.real.peak_mib", "ours": round(total_mib, 1), "peer": "bar", "theirs": MEMORY_BAR_MIB, "unit": "MiB",
-              "ratio": round(total_mib / MEMORY_BAR_MIB, 3), "better": "lower", "detail": {"devices": args.devices, "mode": how}}]
+              "ratio": round(total_mib / MEMORY_BAR_MIB, 3), "better": "lower", "detail": {"devices": args.devices, "mode": how, "trust": args.trust}}]
     os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
     with open(os.path.join(HERE, "out", "fleet.jsonl"), "a", encoding="utf-8") as file:
         for line in lines:

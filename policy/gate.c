@@ -141,14 +141,27 @@ static struct pol_test_report ask_both(const struct pol_test *asked, const struc
     return absolute;
 }
 
+struct pol_sample pol_gate_sample(const struct pol_counts *counts)
+{
+    struct tallied sums = add_up(counts);
+    return (struct pol_sample){.trials = sums.completed, .failures = sums.failures};
+}
+
+struct pol_test pol_gate_test(const struct pol_gate *gate)
+{
+    return (struct pol_test){.max_failure_ppm = gate->max_failure_ppm,
+                             .max_rise_ppm = gate->max_rise_ppm,
+                             .alpha_ppm = part_of(gate->alpha_ppm, POL_GATE_TEST_PERCENT),
+                             .beta_ppm = gate->beta_ppm,
+                             .tolerated_rise_ppm = gate->tolerated_rise_ppm};
+}
+
 // The absolute and the relative question count the same devices, unless some fell silent: then each
 // is asked with its own, at its part of alpha.
 static struct pol_test_report ask(const struct pol_gate *gate, const struct pol_counts *counts,
                                   const struct tallied *sums)
 {
-    struct pol_test test = {gate->max_failure_ppm, gate->max_rise_ppm,
-                            part_of(gate->alpha_ppm, POL_GATE_TEST_PERCENT), gate->beta_ppm,
-                            gate->tolerated_rise_ppm};
+    struct pol_test test = pol_gate_test(gate);
     bool compares = counts->control.trials > 0 && gate->max_rise_ppm < POL_TEST_NOT_ASKED;
     if (compares && counts->silent > 0) {
         return ask_both(&test, sums, &counts->control);

@@ -88,6 +88,11 @@ enum pol_verdict pol_gate_verdict(const struct pol_gate *gate, const struct pol_
                                   uint64_t in_stage_us, enum pol_reason *out_reason,
                                   uint32_t *out_failure_ppm);
 
+// The devices a sequential gate counts as done, and the failures among them.
+struct pol_sample pol_gate_sample(const struct pol_counts *counts);
+// Its two questions about failures, at their part of alpha.
+struct pol_test pol_gate_test(const struct pol_gate *gate);
+
 const char *pol_verdict_name(enum pol_verdict verdict);
 const char *pol_gate_rule_name(enum pol_gate_rule rule);
 

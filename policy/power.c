@@ -13,8 +13,6 @@
 #define MILLION      1000000u
 #define HOUR_SECONDS 3600u
 
-// Sizes considered; beyond, a rise counts as not detectable.
-#define POWER_DEVICES_MAX (UINT64_C(1) << 40)
 // Steps of the integral of the normal density, and halvings for its quantile.
 #define NORMAL_STEPS    64
 #define QUANTILE_ROUNDS 40
@@ -75,12 +73,12 @@ static uint64_t devices_needed(const struct stage *stage, double rise)
 {
     uint64_t low = 0;
     uint64_t high = 1;
-    while (high < POWER_DEVICES_MAX && !finds(stage, (double)high, rise)) {
+    while (high < POL_POWER_DEVICES_MAX && !finds(stage, (double)high, rise)) {
         low = high;
         high *= 2;
     }
-    if (high >= POWER_DEVICES_MAX) {
-        return POWER_DEVICES_MAX;
+    if (high >= POL_POWER_DEVICES_MAX) {
+        return POL_POWER_DEVICES_MAX;
     }
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;

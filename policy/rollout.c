@@ -6,6 +6,8 @@
 
 #include "policy/bucket.h"
 
+#include <float.h>
+
 // ---- Stages ----
 
 static bool conduct_ok(const struct pol_stage *stage)
@@ -33,9 +35,26 @@ static bool shadow_percent_ok(const struct pol_stage *stage, uint16_t percent)
                             percent <= POL_SHADOW_PERCENT_MAX);
 }
 
+// What names may be is the signed statement's to say, with which the stage must agree.
+static bool tolerances_ok(const struct pol_stage *stage)
+{
+    if (stage->tolerance_count > (stage->kind == POL_STAGE_SHADOW ? POL_TOLERANCES_MAX : 0)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < stage->tolerance_count; i++) {
+        const struct pol_tolerance *item = &stage->tolerances[i];
+        if (!(item->absolute >= 0 && item->absolute <= DBL_MAX && item->relative >= 0 &&
+              item->relative <= 1) ||
+            item->field_size > POL_TOLERANCE_FIELD_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool shadow_ok(const struct pol_stage *stage, bool last)
 {
-    return !(last && stage->kind == POL_STAGE_SHADOW) &&
+    return !(last && stage->kind == POL_STAGE_SHADOW) && tolerances_ok(stage) &&
            shadow_percent_ok(stage, stage->shadow_slow_percent) &&
            shadow_percent_ok(stage, stage->shadow_memory_percent);
 }

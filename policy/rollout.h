@@ -20,9 +20,11 @@
 #include "policy/pace.h"
 #include "policy/target.h"
 
-#define POL_STAGES_MAX         16u
-#define POL_SHADOW_PERCENT_MIN 100u
-#define POL_SHADOW_PERCENT_MAX 10000u
+#define POL_STAGES_MAX          16u
+#define POL_SHADOW_PERCENT_MIN  100u
+#define POL_SHADOW_PERCENT_MAX  10000u
+#define POL_TOLERANCES_MAX      4u
+#define POL_TOLERANCE_FIELD_MAX 24u
 
 enum pol_stage_kind {
     POL_STAGE_SIMULATE, // virtual devices only; no offer is made
@@ -32,6 +34,15 @@ enum pol_stage_kind {
     POL_STAGE_SHADOW,   // a share of the target runs the version beside the one it has; no result
                         // of it is used, and nobody is on it
     POL_STAGE_KIND_COUNT
+};
+
+// How far numbers of a shadow's result may be from the active version's and still agree: below a
+// member of its outermost object, or (no name) elsewhere. Decisions do not look at it.
+struct pol_tolerance {
+    double absolute;
+    double relative; // to the larger of the two; 0 to 1
+    uint8_t field_size;
+    char field[POL_TOLERANCE_FIELD_MAX];
 };
 
 struct pol_stage {
@@ -54,6 +65,8 @@ struct pol_stage {
     // its time, or of its memory, is a failure. 0: not judged.
     uint16_t shadow_slow_percent;
     uint16_t shadow_memory_percent;
+    uint32_t tolerance_count; // of a shadow stage: none, results must be the same
+    struct pol_tolerance tolerances[POL_TOLERANCES_MAX];
 };
 
 // The control band of a stage: buckets from..to, `to` exclusive, behind those of the stage so that

@@ -122,7 +122,10 @@ uint32_t pol_slices_reject(const double *evidence, uint32_t count, uint32_t alph
 uint32_t pol_slices_blame(const struct pol_test *test, const struct pol_sample *updated,
                           const struct pol_sample *control, uint32_t count, uint32_t alpha_ppm);
 
-// ---- Power: what a stage can see, before it starts
+// ---- Power: what a stage can see, before it starts (and while it runs: policy/stage_power.h)
+
+// Sizes considered; of a rise that needs more it is said that it needs as many.
+#define POL_POWER_DEVICES_MAX (UINT64_C(1) << 40)
 
 struct pol_power_plan {
     uint64_t devices;           // updated devices needed to find the rise with probability 1 - beta

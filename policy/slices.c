@@ -1,7 +1,8 @@
 // Slices: which segments of the fleet are worse, with the false discovery rate under control.
 //
-// Called by the rollout machine and the simulator for the slices of an open stage; pure.
-#include "policy/sequential.h"
+// Called by the gateway's controller, replays and the simulator for the slices of an open stage;
+// pure.
+#include "policy/slices.h"
 
 // Whether slice counts as rejected when `wanted` are: its e-value reaches count / (wanted * alpha).
 static bool reaches(double evidence, uint32_t count, uint32_t wanted, uint32_t alpha_ppm)
@@ -70,4 +71,96 @@ uint32_t pol_slices_blame(const struct pol_test *test, const struct pol_sample *
     struct pol_sample rest_control = without(total(control, count), &control[blamed]);
     bool still = pol_test_judge(test, &rest, &rest_control).result == POL_TEST_WORSE;
     return still ? POL_SLICES_MAX : blamed;
+}
+
+// ---- What is held
+
+bool pol_held_has(const struct pol_held *held, uint64_t name)
+{
+    for (uint32_t i = 0; i < held->count && i < POL_HELD_MAX; i++) {
+        if (held->names[i] == name) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void pol_held_add(struct pol_held *held, const struct pol_held *more)
+{
+    for (uint32_t i = 0; i < more->count && held->count < POL_HELD_MAX; i++) {
+        if (!pol_held_has(held, more->names[i])) {
+            held->names[held->count++] = more->names[i];
+        }
+    }
+}
+
+bool pol_held_lift(struct pol_held *held, uint64_t name)
+{
+    uint32_t kept = 0;
+    uint32_t count = held->count < POL_HELD_MAX ? held->count : POL_HELD_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        if (held->names[i] != name) {
+            held->names[kept++] = held->names[i];
+        }
+    }
+    held->count = kept;
+    return kept < count;
+}
+
+bool pol_held_equal(const struct pol_held *a, const struct pol_held *b)
+{
+    bool equal = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && i < POL_HELD_MAX && equal; i++) {
+        equal = a->names[i] == b->names[i];
+    }
+    return equal;
+}
+
+// ---- A look
+
+static struct pol_test test_of(const struct pol_gate *gate, const struct pol_sample *control)
+{
+    bool sequential = gate->rule == POL_GATE_SEQUENTIAL;
+    bool compares = sequential && control->trials > 0;
+    uint32_t part = (uint32_t)((uint64_t)gate->alpha_ppm * POL_GATE_SLICES_PERCENT / 100);
+    return (struct pol_test){
+        .max_failure_ppm = gate->max_failure_ppm,
+        .max_rise_ppm = compares ? gate->max_rise_ppm : POL_TEST_NOT_ASKED,
+        .alpha_ppm = !sequential ? POL_GATE_ALPHA_PPM
+                     : part > 0  ? part
+                                 : 1,
+        .beta_ppm = sequential ? gate->beta_ppm : POL_GATE_BETA_PPM,
+        .tolerated_rise_ppm = gate->tolerated_rise_ppm,
+    };
+}
+
+void pol_slices_judge(const struct pol_gate *gate, const struct pol_slices *slices,
+                      const struct pol_sample *control, struct pol_held *out_found)
+{
+    struct pol_test test = test_of(gate, control);
+    double evidence[POL_SLICES_MAX] = {0}; // of those that are not listed: none
+    bool marked[POL_SLICES_MAX];
+    uint64_t bad = 0;
+    *out_found = (struct pol_held){.count = 0};
+    if (slices->count < 2 || slices->count > POL_SLICES_MAX ||
+        slices->failing_count > slices->count) {
+        return;
+    }
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        evidence[i] = pol_test_judge(&test, &slices->failing[i].seen, control).evidence;
+    }
+    uint32_t found = pol_slices_reject(evidence, slices->count, test.alpha_ppm, marked);
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        bad += marked[i] ? slices->failing[i].seen.trials : 0;
+    }
+    if (found == 0 || slices->held_count > POL_HELD_MAX ||
+        found > POL_HELD_MAX - slices->held_count || bad > slices->completed ||
+        bad >= slices->completed - bad) {
+        return;
+    }
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        if (marked[i]) {
+            out_found->names[out_found->count++] = slices->failing[i].name;
+        }
+    }
 }

@@ -1,7 +1,6 @@
 // See ipv_encode.h. Called by ipv_encoder, one thread.
 #include "ipv_encode.h"
 
-#include "base/prng.h"
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -17,10 +16,11 @@ struct ipv_encoder {
 
 static void projection_draw(struct ipv_encoder *encoder)
 {
+    uint32_t draw = 1; // of a sequence that is as easily had in a script
     for (uint32_t i = 0; i < IPV_STEP_WIDTH; i++) {
         for (uint32_t j = 0; j < IPV_ENCODING; j++) {
-            uint64_t bits = base_mix64(i * IPV_ENCODING + j) >> 40;
-            encoder->projection[i][j] = (float)bits / 8388608.0f - 1.0f;
+            draw = draw * 1664525 + 1013904223;
+            encoder->projection[i][j] = (float)(draw >> 8) / 8388608.0f - 1.0f;
         }
     }
 }

@@ -2,10 +2,12 @@
 // a device runs it when its trigger fires.
 //
 //   ipv_vm features SEED FIRST DEVICES SESSIONS FOLDER    what `ipv_worker features` prints
+//   ipv_vm encodings SEED FIRST DEVICES SESSIONS FOLDER   32 float32 a visit
 //   ipv_vm time SEED FIRST DEVICES SESSIONS FOLDER        times
 //
 // FOLDER holds the task's sources. One VM, used again and again; one thread.
 #include "base/error.h"
+#include "ipv_feature.h"
 #include "ipv_worker_kit.h"
 #include "ipv_world.h"
 #include "vm/vm.h"
@@ -21,7 +23,7 @@
 #define HEAP_KIB    192
 #define SOURCE_MAX  (64 * 1024)
 
-static const char *const MODULES[] = {"ipv_events", "visit"};
+static const char *const MODULES[] = {"ipv_events", "visit", "encoding"};
 #define MODULE_COUNT (sizeof(MODULES) / sizeof(MODULES[0]))
 
 // The events of a visit, as the recorder's sequence would give them, and what they point to.
@@ -88,7 +90,7 @@ static void visit_add(struct open_visit *visit, const struct dev_event *event)
     copy->item.data = visit->item; // of all events of a visit
 }
 
-static struct base_str run(struct runner *runner, struct open_visit *visit)
+static struct dev_vm_result run(struct runner *runner, struct open_visit *visit)
 {
     struct dev_vm_result result;
     struct dev_vm_job job = {
@@ -106,10 +108,24 @@ static struct base_str run(struct runner *runner, struct open_visit *visit)
         ipv_need(false, "the task did not finish");
     }
     visit->visit = 0;
-    return result.result;
+    return result;
 }
 
-static void play(struct runner *runner, const struct ipv_span *span, bool print,
+enum shown { NOTHING, FEATURES, ENCODINGS };
+
+static void show(enum shown shown, uint64_t device, const struct dev_vm_result *result)
+{
+    if (shown == FEATURES) {
+        (void)printf("%016" PRIx64 " %.*s\n", device, (int)result->result.size,
+                     result->result.data);
+    } else if (shown == ENCODINGS) {
+        ipv_need(result->effect_count == 1 && result->effects[0].size == IPV_ENCODED_SIZE &&
+                     fwrite(result->effects[0].bytes, IPV_ENCODED_SIZE, 1, stdout) == 1,
+                 "no encoding");
+    }
+}
+
+static void play(struct runner *runner, const struct ipv_span *span, enum shown shown,
                  struct ipv_times *times)
 {
     static struct ipv_device device;
@@ -130,15 +146,13 @@ static void play(struct runner *runner, const struct ipv_span *span, bool print,
             }
             uint32_t events = visit->count;
             uint64_t start = ipv_now_ns();
-            struct base_str row = run(runner, visit);
+            struct dev_vm_result result = run(runner, visit);
             ipv_samples_add(&times->visit, ipv_now_ns() - start);
             times->events_of_features += events;
-            times->feature_bytes += row.size;
-            if (print) {
-                (void)printf("%016" PRIx64 " %.*s\n", device.id, (int)row.size, row.data);
-            }
+            times->feature_bytes += result.result.size;
+            show(shown, device.id, &result);
         }
-        if (print && ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices)) {
+        if (shown == FEATURES && ((i + 1) % IPV_PARTITION_DEVICES == 0 || i + 1 == span->devices)) {
             (void)fputc('\n', stdout);
         }
     }
@@ -149,16 +163,19 @@ int main(int argc, char **argv)
     static struct runner runner;
     struct ipv_span span;
     struct ipv_times times = {0};
-    bool print = argc > 1 && strcmp(argv[1], "features") == 0;
-    ipv_need(argc == 7 && (print || strcmp(argv[1], "time") == 0) &&
+    const char *what = argc > 1 ? argv[1] : "";
+    enum shown shown = strcmp(what, "features") == 0    ? FEATURES
+                       : strcmp(what, "encodings") == 0 ? ENCODINGS
+                                                        : NOTHING;
+    ipv_need(argc == 7 && (shown != NOTHING || strcmp(what, "time") == 0) &&
                  ipv_span_parse(&span, argv + 2),
-             "usage: ipv_vm features|time SEED FIRST DEVICES SESSIONS FOLDER");
+             "usage: ipv_vm features|encodings|time SEED FIRST DEVICES SESSIONS FOLDER");
     ipv_need(dev_vm_new(HEAP_KIB, &runner.vm) == BASE_OK, "no memory");
     for (size_t i = 0; i < MODULE_COUNT; i++) {
         runner.modules[i] = module_load(argv[6], MODULES[i]);
     }
-    play(&runner, &span, print, &times);
-    if (!print) {
+    play(&runner, &span, shown, &times);
+    if (shown == NOTHING) {
         ipv_times_print(&times);
         (void)fputc('\n', stdout);
     }

@@ -10,8 +10,11 @@ import argparse
 import os
 import sys
 
-import numpy as np
-import onnx
+try:
+    import numpy as np
+    import onnx
+except ImportError as lacks:
+    sys.exit(f"make_models: {lacks}; .ci/setup installs it for /usr/bin/python3")
 
 import text_models
 import vision_models

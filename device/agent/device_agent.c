@@ -10,9 +10,11 @@
 #include "posix/posix_port.h"
 
 #include "base/prng.h"
+#include "vm/vm.h"
 #include "wire/root.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
@@ -538,10 +540,13 @@ static void behaviour_print(struct agent *agent)
 static bool token_read(struct agent *agent, char out[TOKEN_TEXT_MAX])
 {
     FILE *file = fopen(agent->enroll_token_path, "re");
-    size_t size = file != NULL ? fread(out, 1, TOKEN_TEXT_MAX - 1, file) : 0;
-    if (file != NULL) {
-        (void)fclose(file);
+    if (file == NULL) {
+        base_log_error(&agent->log, "device", "--enroll-token: %s: %s", agent->enroll_token_path,
+                       strerror(errno));
+        return false;
     }
+    size_t size = fread(out, 1, TOKEN_TEXT_MAX - 1, file);
+    (void)fclose(file);
     out[size] = '\0';
     out[strcspn(out, " \t\r\n")] = '\0';
     if (out[0] == '\0') {
@@ -662,10 +667,17 @@ int main(int argc, char **argv)
     const struct argp argp = {
         .options = options,
         .parser = argument_parse,
-        .doc = "Runs one device: checks in, brings and verifies tasks, runs them and reports.",
+        .doc = "Runs one device: checks in, brings and verifies tasks, runs them and reports."
+               "\vExamples:\n"
+               "  walle-device --gateway https://127.0.0.1:8443 --ca gateway/cert.pem \\\n"
+               "      --dir device --id 0123456789abcdef --attr os=android --root root.1\n"
+               "  walle-device ... --trust release.key.pub --once    # one check-in\n"
+               "  walle-device ... --events - < events.jsonl         # behaviour\n"
+               "\nExit codes: 0 done; 1 it could not run; 2 usage.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
     agent.options.config.crash_limit = CRASH_LIMIT;
+    agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {
         return EXIT_BAD_ARGS;
     }

@@ -12,6 +12,9 @@
 
 #define STAGE_BETA 1 // of enum pol_stage_kind
 #define STAGE_GRAY 2
+// A lease that is over as soon as it is given, or a gateway that gives such, is no reason to ask
+// faster than this.
+#define LEASE_RENEW_MIN_US UINT64_C(1000000)
 
 // Longest lease the root allows; 0: stages need none here.
 static uint32_t lease_max_s(struct dev_runtime *runtime)
@@ -41,7 +44,11 @@ uint64_t dev_lease_renew_us(const struct dev_runtime *runtime)
 {
     uint64_t due_us = dev_lease_due_us(runtime);
     uint64_t now_us = dev_now_us(runtime);
-    return due_us == UINT64_MAX ? due_us : now_us + (due_us > now_us ? (due_us - now_us) / 2 : 0);
+    if (due_us == UINT64_MAX) {
+        return due_us;
+    }
+    uint64_t half_us = due_us > now_us ? (due_us - now_us) / 2 : 0;
+    return now_us + (half_us > LEASE_RENEW_MIN_US ? half_us : LEASE_RENEW_MIN_US);
 }
 
 void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,

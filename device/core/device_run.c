@@ -312,14 +312,14 @@ bool dev_run_marked(struct dev_runtime *runtime, struct dev_task *task, uint64_t
     return dev_flush(runtime, now_us);
 }
 
-void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
+static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us)
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
         if (runtime->run.run != 0 || runtime->dirty) {
             return;
         }
-        if (now_us < task->run_due_us) {
+        if (now_us < task->run_due_us || task->shadow != shadows) {
             continue;
         }
         if (!dev_run_marked(runtime, task, now_us)) {
@@ -334,6 +334,13 @@ void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
             task->reference = false;
         }
     }
+}
+
+// Shadows come first: each right after the run it is compared with.
+void dev_run_step(struct dev_runtime *runtime, uint64_t now_us)
+{
+    step_over(runtime, true, now_us);
+    step_over(runtime, false, now_us);
 }
 
 void dev_run_stop(struct dev_runtime *runtime)

@@ -52,6 +52,7 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
     if (is_new) {
         shadow->slow_percent = release->shadow_slow_percent;
         shadow->memory_percent = release->shadow_memory_percent;
+        shadow->tolerances = release->tolerances;
         shadow->blocked = 0;
         if (runtime->run.run != 0 && &runtime->tasks[runtime->run.task] == shadow) {
             dev_run_stop(runtime);
@@ -69,12 +70,38 @@ void dev_shadow_follow(struct dev_runtime *runtime, struct dev_task *shadow,
 
 // ---- Runs
 
+// Is the result of a run kept for a shadow that has not run yet?
+static bool result_waits(struct dev_runtime *runtime)
+{
+    uint64_t id = runtime->kept_result.shadow_id;
+    const struct dev_task *shadow = id != 0 ? dev_task_find(runtime, id) : NULL;
+    return shadow != NULL && shadow->shadow && shadow->run_due_us != UINT64_MAX;
+}
+
+// Keeps what fits. False: there is another there, and without its own this shadow cannot be judged.
+static bool result_keep(struct dev_runtime *runtime, const struct dev_task *shadow,
+                        struct base_str result)
+{
+    struct dev_kept_result *kept = &runtime->kept_result;
+    if (kept->shadow_id != shadow->id && result_waits(runtime)) {
+        return shadow->tolerances.count == 0;
+    }
+    bool fits = result.size > 0 && result.size <= kept->capacity;
+    kept->shadow_id = fits ? shadow->id : 0;
+    if (fits) {
+        memcpy(kept->bytes, result.data, result.size);
+        kept->size = (uint32_t)result.size;
+    }
+    return true;
+}
+
 void dev_shadow_beside(struct dev_runtime *runtime, const struct dev_task *task,
                        const struct dev_task_end *end)
 {
     struct dev_task *shadow = dev_shadow_other(runtime, task);
     if (shadow == NULL || !compares(shadow) || end->outcome != WIRE_OUTCOME_RAN ||
-        !wire_sha256_equal(&task->active, &runtime->run.version)) {
+        !wire_sha256_equal(&task->active, &runtime->run.version) ||
+        !result_keep(runtime, shadow, end->result)) {
         return;
     }
     shadow->beside = (struct dev_beside){
@@ -93,9 +120,26 @@ static bool exceeds(uint64_t value, uint64_t base, uint64_t percent, uint64_t fl
            (double)value * 100 > (double)base * (double)percent;
 }
 
+// Do the results agree, by the digest or value by value? *out: where they do not; empty when only
+// the digests tell.
+static bool results_agree(struct dev_runtime *runtime, const struct dev_task *shadow,
+                          struct base_str result, struct dev_difference *out)
+{
+    const struct dev_kept_result *kept = &runtime->kept_result;
+    if (dev_result_digest(result) == shadow->beside.digest) {
+        return true;
+    }
+    if (kept->shadow_id != shadow->id) {
+        return false;
+    }
+    return dev_result_compare((struct base_str){kept->bytes, kept->size}, result,
+                              &shadow->tolerances, out) == DEV_AGREEMENT_AGREE;
+}
+
 // RAN: as it should be. Time is judged over several runs: one alone may have waited for the
 // processor.
-static enum wire_outcome_kind compare(struct dev_task *shadow, const struct dev_task_end *end)
+static enum wire_outcome_kind compare(struct dev_runtime *runtime, struct dev_task *shadow,
+                                      const struct dev_task_end *end, struct dev_difference *out)
 {
     const struct dev_beside *beside = &shadow->beside;
     bool heap_known = beside->heap_peak_bytes > 0;
@@ -103,7 +147,7 @@ static enum wire_outcome_kind compare(struct dev_task *shadow, const struct dev_
     if (wire_outcome_is_failure(end->outcome)) {
         return end->outcome;
     }
-    if (dev_result_digest(end->result) != beside->digest) {
+    if (!results_agree(runtime, shadow, end->result, out)) {
         return WIRE_OUTCOME_FAIL_DIFFERENT;
     }
     if (heap_known && exceeds(end->heap_peak_bytes, beside->heap_peak_bytes, shadow->memory_percent,
@@ -120,11 +164,13 @@ static enum wire_outcome_kind compare(struct dev_task *shadow, const struct dev_
     return WIRE_OUTCOME_RAN;
 }
 
-static struct base_str reason(enum wire_outcome_kind kind, const struct dev_task_end *end)
+static struct base_str reason(enum wire_outcome_kind kind, const struct dev_task_end *end,
+                              const struct dev_difference *difference)
 {
     switch (kind) {
     case WIRE_OUTCOME_FAIL_DIFFERENT:
-        return BASE_STR("the result is not the active version's");
+        return difference->text[0] != '\0' ? base_str_of(difference->text)
+                                           : BASE_STR("the result is not the active version's");
     case WIRE_OUTCOME_FAIL_SLOW:
         return BASE_STR("slower than the active version");
     case WIRE_OUTCOME_FAIL_HEAVY:
@@ -135,7 +181,8 @@ static struct base_str reason(enum wire_outcome_kind kind, const struct dev_task
 }
 
 static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
-                enum wire_outcome_kind kind, const struct dev_task_end *end)
+                enum wire_outcome_kind kind, const struct dev_task_end *end,
+                const struct dev_difference *difference)
 {
     struct wire_outcome outcome = {
         .kind = kind,
@@ -144,8 +191,11 @@ static void say(struct dev_runtime *runtime, const struct dev_task *shadow,
         .rollout_id = shadow->active_rollout,
         .duration_us = end->duration_us,
         .fingerprint = end->fingerprint,
-        .detail = reason(kind, end),
+        .detail = reason(kind, end, difference),
     };
+    if (kind == WIRE_OUTCOME_FAIL_DIFFERENT) { // the place, not the values: it names the cluster
+        outcome.fingerprint = difference->place;
+    }
     if (wire_outcome_is_failure(kind) && outcome.fingerprint == 0) {
         outcome.fingerprint =
             base_hash64_seed(outcome.detail.data, outcome.detail.size, (uint64_t)kind);
@@ -169,14 +219,18 @@ void dev_shadow_judge(struct dev_runtime *runtime, struct dev_task *shadow,
     }
     shadow->running = false;
     runtime->dirty = true;
-    enum wire_outcome_kind kind = compare(shadow, end);
+    struct dev_difference difference = {.place = 0};
+    enum wire_outcome_kind kind = compare(runtime, shadow, end, &difference);
+    if (runtime->kept_result.shadow_id == shadow->id) {
+        runtime->kept_result.shadow_id = 0;
+    }
     if (wire_outcome_is_failure(kind)) {
-        say(runtime, shadow, kind, end);
+        say(runtime, shadow, kind, end, &difference);
         dev_shadow_fail(runtime, shadow);
         return;
     }
     if (shadow->runs == (shadow->slow_percent > 0 ? DEV_SHADOW_TIMED_RUNS : 1)) {
-        say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end);
+        say(runtime, shadow, WIRE_OUTCOME_SHADOW_AGREED, end, &difference);
     }
     if (shadow->runs >= (once ? DEV_SHADOW_TIMED_RUNS : DEV_SHADOW_RUNS)) {
         enum base_status passed = dev_slot_event(shadow, DEV_UPDATE_ON_PASS);

@@ -1,7 +1,7 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD5", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//   record := "WLD6", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32],
 //             varint task_count, task_count x task,
@@ -12,7 +12,8 @@
 //             accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed,
 //             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs, u8
 //             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), [shadow: u16
-//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us], [active[32],
+//             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
+//             (wire/tolerance.h)], [active[32],
 //             u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout, varint
 //             manifest_bytes], personal manifests of active, kept and accepted as told: sha256[32],
 //             the last with varint bytes
@@ -24,7 +25,7 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD5"
+#define MAGIC          "WLD6"
 #define MAGIC_BYTES    4
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
@@ -107,6 +108,7 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
         base_writer_u16(writer, task->memory_percent);
         base_writer_varint(writer, task->shadow_us);
         base_writer_varint(writer, task->beside_us);
+        wire_tolerances_write(writer, &task->tolerances);
     }
     if ((flags & TASK_ACTIVE) != 0) {
         base_writer_bytes(writer, task->active.bytes, WIRE_SHA256_BYTES);
@@ -204,6 +206,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
         task->memory_percent = base_reader_u16(reader);
         task->shadow_us = base_reader_varint(reader);
         task->beside_us = base_reader_varint(reader);
+        wire_tolerances_read(reader, &task->tolerances);
     }
     task->running = (flags & TASK_RUNNING) != 0;
     task->failure_reported = (flags & TASK_FAILURE) != 0;

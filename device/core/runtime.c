@@ -64,12 +64,14 @@ size_t dev_runtime_bytes(const struct dev_config *config)
     uint32_t tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
-        config->attrs.count > WIRE_ATTRS_MAX || !keys_ok(config)) {
+        config->attrs.count > WIRE_ATTRS_MAX || config->result_bytes_max > DEV_RESULT_BYTES_MAX ||
+        !keys_ok(config)) {
         return 0;
     }
     return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
            aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max)) +
-           (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0);
+           (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0) +
+           aligned(or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
 }
 
 static void settings_copy(struct dev_settings *settings, const struct dev_config *config)
@@ -82,6 +84,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->mirrors = config->mirrors;
     settings->tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
+    settings->result_bytes_max = or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT);
     settings->checkin_interval_s = or_default(config->checkin_interval_s, DEFAULT_INTERVAL_S);
     settings->checkin_spread_s = config->checkin_spread_s;
     settings->backoff_base_ms = or_default(config->backoff_base_ms, DEFAULT_BACKOFF_BASE_MS);
@@ -121,9 +124,13 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     runtime->attrs_bytes = (uint32_t)base_writer_size(&writer);
     at += aligned(attrs_bound(&attrs));
     dev_outcomes_init(&runtime->outcomes, at, runtime->settings.outcomes_max);
+    at += aligned(dev_outcomes_bytes(runtime->settings.outcomes_max));
+    // At the end: what was not used was not touched.
+    runtime->kept_result.bytes = (char *)at;
+    runtime->kept_result.capacity = runtime->settings.result_bytes_max;
     if (config->root != NULL) {
-        at += aligned(dev_outcomes_bytes(runtime->settings.outcomes_max));
         runtime->trust.work = (struct dev_trust_work *)(void *)at;
+        runtime->kept_result.bytes = (char *)at + aligned(sizeof(struct dev_trust_work));
         struct wire_verifier verifier = dev_trust_verifier(runtime);
         struct wire_root root;
         BASE_TRY(wire_root_open(config->root, config->root_bytes, &verifier, &root));
@@ -525,6 +532,7 @@ bool dev_is_idle(const struct dev_runtime *runtime)
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
 {
     *out_stats = runtime->stats;
+    out_stats->root_version = runtime->trust.work != NULL ? runtime->trust.root_version : 0;
 }
 
 uint32_t dev_task_count(const struct dev_runtime *runtime)

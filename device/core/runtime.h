@@ -11,6 +11,8 @@
 //   device_trigger.c  runs that behaviour started
 //   device_shadow.c   versions that run beside the active one, for comparison
 //   result_digest.c   what a result says, whatever the order of its keys
+//   result_compare.c  do two results agree within tolerances, and where do they differ?
+//   result_syntax.c   JSON as results have it
 //   device_control.c  check-ins and reports
 //   device_hints.c    the hint stream
 //   device_trust.c    brings roots, timestamp and snapshots
@@ -27,6 +29,7 @@
 #include "core/backoff.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
+#include "core/result_compare.h"
 #include "core/sse.h"
 #include "core/update_state.h"
 #include "device/device.h"
@@ -56,11 +59,12 @@
 
 // Comparisons of a shadow with the active version: so many; of a task that runs only once so many
 // as it takes to judge the time, which a single run says too little about.
-#define DEV_SHADOW_RUNS        20
-#define DEV_SHADOW_TIMED_RUNS  5
-#define DEV_SHADOW_REFERENCES  10    // runs of the active version for it since boot
-#define DEV_SHADOW_SLOW_US     2000  // less more time a run is never slow
-#define DEV_SHADOW_HEAVY_BYTES 16384 // less more memory is never heavy
+#define DEV_SHADOW_RUNS          20
+#define DEV_SHADOW_TIMED_RUNS    5
+#define DEV_SHADOW_REFERENCES    10    // runs of the active version for it since boot
+#define DEV_SHADOW_SLOW_US       2000  // less more time a run is never slow
+#define DEV_SHADOW_HEAVY_BYTES   16384 // less more memory is never heavy
+#define DEV_RESULT_BYTES_DEFAULT 4096  // longest result of an active version that is kept
 
 enum dev_control_kind {
     DEV_CONTROL_NONE,
@@ -90,6 +94,14 @@ struct dev_beside {
     uint64_t duration_us;
     uint64_t run_index;
     uint32_t heap_peak_bytes;
+};
+
+// The result itself, for as long as the comparison takes; of one shadow at a time.
+struct dev_kept_result {
+    char *bytes; // behind the tasks in the caller's memory
+    uint32_t capacity;
+    uint32_t size;
+    uint64_t shadow_id; // whose comparison it is for; 0: none
 };
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
@@ -126,11 +138,12 @@ struct dev_task {
     bool running;          // a run on trial was started and has not ended
     bool failure_reported; // of the pull of the accepted version
     bool offered;          // by the check-in under way; not stored
-    bool shadow;           // stored with the next four
+    bool shadow;           // stored with the next five
     uint16_t slow_percent; // of the shadow's statement
     uint16_t memory_percent;
     uint64_t shadow_us; // time of all its runs
     uint64_t beside_us; // ... and of those beside them
+    struct wire_tolerances tolerances;
     uint8_t name_size;
     char name[WIRE_TASK_NAME_MAX];
     uint64_t run_due_us;   // UINT64_MAX: not due
@@ -150,6 +163,7 @@ struct dev_settings {
     uint32_t mirrors;
     uint32_t tasks_max;
     uint32_t outcomes_max;
+    uint32_t result_bytes_max;
     uint32_t checkin_interval_s;
     uint32_t checkin_spread_s;
     uint32_t backoff_base_ms;
@@ -313,6 +327,7 @@ struct dev_runtime {
     struct dev_settings settings;
     struct dev_stats stats;
     struct dev_task *tasks; // tasks_max of them
+    struct dev_kept_result kept_result;
     struct dev_outcome_queue outcomes;
     uint8_t *attrs; // encoded
     uint32_t attrs_bytes;
@@ -369,7 +384,8 @@ struct dev_task *dev_task_find(struct dev_runtime *runtime, uint64_t task_id);
 struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
-#define DEV_STATE_TASK_MAX (1 + WIRE_TASK_NAME_MAX + 15 * 10 + 6 * WIRE_SHA256_BYTES + 9 + 5)
+#define DEV_STATE_TASK_MAX                                                                         \
+    (1 + WIRE_TASK_NAME_MAX + 15 * 10 + 6 * WIRE_SHA256_BYTES + 9 + 5 + WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
      DEV_OUTCOME_ENTRY_MAX)

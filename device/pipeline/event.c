@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "wire/event_attrs.h"
+#include "wire/event_block.h"
 
 // The wire's limits and types are the pipeline's: one encoding from the app to the cloud.
 _Static_assert(DEV_EVENT_ATTRS_MAX == WIRE_EVENT_ATTRS_MAX, "attributes of an event");
@@ -21,6 +22,24 @@ static const char *const kind_names[DEV_EVENT_KIND_END] = {
     [DEV_EVENT_ENTER] = "enter", [DEV_EVENT_SCROLL] = "scroll", [DEV_EVENT_EXPOSURE] = "exposure",
     [DEV_EVENT_CLICK] = "click", [DEV_EVENT_EXIT] = "exit",     [DEV_EVENT_CUSTOM] = "custom",
 };
+
+void dev_event_wire(const struct dev_event *event, struct wire_event *out)
+{
+    *out = (struct wire_event){
+        .seq = event->seq,
+        .wall_ms = event->wall_ms,
+        .mono_us = event->mono_us,
+        .visit = event->visit,
+        .instance = event->instance,
+        .kind = (uint8_t)event->kind,
+        .name = event->name,
+        .page = event->page,
+        .item = event->item,
+        .attrs = event->attrs,
+        .attrs_bytes = event->attrs_bytes,
+        .attr_count = event->attr_count,
+    };
+}
 
 uint64_t dev_event_hash(uint64_t secret, struct base_str text)
 {

@@ -51,6 +51,8 @@ struct dev_event_attr {
     double real;          // REAL, finite
 };
 
+struct wire_event; // wire/event_block.h
+
 // Borrowed: texts and attributes live as long as the view's maker says.
 struct dev_event {
     uint64_t seq;
@@ -71,6 +73,9 @@ struct dev_event {
     uint32_t attr_count;
 };
 
+// The event as blocks on disk and wire have it: no hashes, the boot is the block's. Borrows the
+// same.
+void dev_event_wire(const struct dev_event *event, struct wire_event *out);
 // Keyed hash of a page, item or name; `secret` is drawn once per install, so that nobody can choose
 // ids that collide. Never 0 for a text that is not empty.
 uint64_t dev_event_hash(uint64_t secret, struct base_str text);

@@ -59,20 +59,7 @@ static void event_add(struct gathering *self, const struct dev_event *event)
         block_end(self);
     }
     self->boot = event->boot;
-    pipeline->events[self->count++] = (struct wire_event){
-        .seq = event->seq,
-        .wall_ms = event->wall_ms,
-        .mono_us = event->mono_us,
-        .visit = event->visit,
-        .instance = event->instance,
-        .kind = (uint8_t)event->kind,
-        .name = event->name,
-        .page = event->page,
-        .item = event->item,
-        .attrs = event->attrs,
-        .attrs_bytes = event->attrs_bytes,
-        .attr_count = event->attr_count,
-    };
+    dev_event_wire(event, &pipeline->events[self->count++]);
 }
 
 static bool wants(const struct gathering *self, const struct dev_event *event)

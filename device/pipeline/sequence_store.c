@@ -160,24 +160,6 @@ enum base_status dev_sequence_evict(struct dev_sequence *sequence, uint64_t now_
 
 // ---- Blocks out
 
-static void wire_view(const struct dev_event *event, struct wire_event *out)
-{
-    *out = (struct wire_event){
-        .seq = event->seq,
-        .wall_ms = event->wall_ms,
-        .mono_us = event->mono_us,
-        .visit = event->visit,
-        .instance = event->instance,
-        .kind = (uint8_t)event->kind,
-        .name = event->name,
-        .page = event->page,
-        .item = event->item,
-        .attrs = event->attrs,
-        .attrs_bytes = event->attrs_bytes,
-        .attr_count = event->attr_count,
-    };
-}
-
 // The first events that wait, of one boot, as many as a block takes. *out_end: the place behind.
 static uint32_t gather(const struct dev_sequence *sequence,
                        struct wire_event out[DEV_SEQUENCE_BLOCK_EVENTS], uint32_t max,
@@ -194,7 +176,7 @@ static uint32_t gather(const struct dev_sequence *sequence,
         }
         struct dev_event event;
         sequence_view(record, &event);
-        wire_view(&event, &out[count++]);
+        dev_event_wire(&event, &out[count++]);
         *out_bytes += record->size;
         *out_end = place + record->size;
         place = sequence_after(sequence, place);

@@ -147,6 +147,7 @@ void tunnel_stream_gone(struct dev_tunnel *t, uint32_t stream, uint64_t now_us)
         struct tunnel_class *c = t->classes[id];
         c->welcomed = false;
         c->optimistic = false;
+        c->sample_ppm = WIRE_TUNNEL_SAMPLE_ALL; // the gateway says it again on the next stream
         if (!c->ack_waits) {
             tunnel_restart_sending(c);
         }

@@ -137,6 +137,7 @@ struct tunnel_class {
     uint64_t hold_us;
     uint64_t retry_us; // the store did not answer
     uint32_t sample_ppm;
+    uint64_t sample_end_us;
     uint64_t progress_us;
     uint64_t sent_end; // slots below were sent since the boot, or in this epoch before it
     uint64_t batches_sent;

@@ -181,17 +181,23 @@ static enum base_status enqueue(struct dev_tunnel *t, struct tunnel_class *c, ui
     return BASE_OK;
 }
 
-static bool sampled_away(struct dev_tunnel *t, const struct tunnel_class *c)
+static bool sampled_away(const struct dev_tunnel *t, const struct tunnel_class *c, uint64_t now_us)
 {
-    return c->sample_ppm < WIRE_TUNNEL_SAMPLE_ALL &&
-           tunnel_draw(t, WIRE_TUNNEL_SAMPLE_ALL - 1) >= c->sample_ppm;
+    if (c->sample_ppm >= WIRE_TUNNEL_SAMPLE_ALL || c->sample_end_us <= now_us) {
+        return false;
+    }
+    uint64_t seq = c->next_seq;
+    for (unsigned reason = 0; reason < TUNNEL_LOST; reason++) {
+        seq += c->pending[reason];
+    }
+    return !wire_tunnel_keeps(t->config.device_id, c->id, c->s.epoch, seq, c->sample_ppm);
 }
 
 static enum base_status close_records(struct dev_tunnel *t, struct tunnel_class *c, uint64_t now_us,
                                       const struct wire_topic *topics, uint32_t topic_count,
                                       const struct wire_record *records, uint32_t count)
 {
-    if (sampled_away(t, c)) {
+    if (sampled_away(t, c, now_us)) {
         tunnel_count_loss(c, WIRE_TUNNEL_LOSS_POLICY, count);
         return BASE_OK;
     }

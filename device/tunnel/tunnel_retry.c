@@ -54,7 +54,10 @@ void tunnel_throttle(struct dev_tunnel *t, uint64_t now_us,
         }
         uint64_t wait =
             throttle->not_before_ms * TUNNEL_MS + tunnel_draw(t, throttle->spread_ms * TUNNEL_MS);
-        c->hold_us = base_sat_add_u64(now_us, wait);
+        // What was asked for before and ends later goes on: a sample alone sets nobody free.
+        uint64_t hold_us = base_sat_add_u64(now_us, wait);
+        c->hold_us = hold_us > c->hold_us ? hold_us : c->hold_us;
         c->sample_ppm = throttle->sample_ppm;
+        c->sample_end_us = base_sat_add_u64(hold_us, WIRE_TUNNEL_SAMPLE_MS * TUNNEL_MS);
     }
 }

@@ -46,7 +46,9 @@ static bool shadow_ok(const struct wire_release *release)
 {
     return (!wire_release_is_shadow(release) || release->kind == WIRE_RELEASE_INSTALL) &&
            shadow_percent_ok(release, release->shadow_slow_percent) &&
-           shadow_percent_ok(release, release->shadow_memory_percent);
+           shadow_percent_ok(release, release->shadow_memory_percent) &&
+           (release->tolerances.count == 0 || wire_release_is_shadow(release)) &&
+           wire_tolerances_ok(&release->tolerances);
 }
 
 // What holds for every release, whichever way it came. Only REMOVE needs no manifest.
@@ -97,6 +99,7 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     if (wire_release_is_shadow(release)) {
         base_writer_u16(&writer, release->shadow_slow_percent);
         base_writer_u16(&writer, release->shadow_memory_percent);
+        wire_tolerances_write(&writer, &release->tolerances);
     }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
@@ -129,6 +132,7 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
     if (wire_release_is_shadow(&release)) {
         release.shadow_slow_percent = base_reader_u16(&reader);
         release.shadow_memory_percent = base_reader_u16(&reader);
+        wire_tolerances_read(&reader, &release.tolerances);
     }
     BASE_TRY(base_reader_finish(&reader));
     if (!release_ok(&release) || arm != (release.arm_to != 0)) {

@@ -9,7 +9,8 @@
 //                       varint manifest_bytes, u64 rollout_id, u64 salt, u16 max_bucket,
 //                       u8 stage_kind, u64 issued_s, u64 expires_s,
 //                       [kind 4: u64 arm_salt, u16 arm_from, u16 arm_to],
-//                       [stage_kind 4: u16 shadow_slow_percent, u16 shadow_memory_percent]
+//                       [stage_kind 4: u16 shadow_slow_percent, u16 shadow_memory_percent,
+//                        tolerances (wire/tolerance.h)]
 //
 // Payloads of the other types are in wire/root.h and wire/meta.h.
 #ifndef WIRE_STATEMENT_H
@@ -17,6 +18,7 @@
 
 #include "base/cursor.h"
 #include "wire/digest.h"
+#include "wire/tolerance.h"
 
 #define WIRE_STATEMENT_BYTES_MAX  1024
 #define WIRE_STATEMENT_SIGNATURES 8
@@ -64,6 +66,7 @@ struct wire_release {
     // percentage of its time, or of its memory, has failed. 0: not judged.
     uint16_t shadow_slow_percent;
     uint16_t shadow_memory_percent;
+    struct wire_tolerances tolerances; // of its result; likewise
 };
 
 struct wire_signature {

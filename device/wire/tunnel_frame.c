@@ -420,6 +420,20 @@ enum base_status wire_tunnel_ping_parse(const uint8_t *payload, size_t size, uin
     return BASE_OK;
 }
 
+bool wire_tunnel_keeps(uint64_t device, uint8_t class_id, uint32_t epoch, uint64_t first_seq,
+                       uint32_t sample_ppm)
+{
+    uint8_t bytes[8 + 1 + 4 + 8];
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof bytes);
+    base_writer_u64(&writer, device);
+    base_writer_u8(&writer, class_id);
+    base_writer_u32(&writer, epoch);
+    base_writer_u64(&writer, first_seq);
+    uint64_t drawn = (base_hash64(bytes, sizeof bytes) >> 32) * WIRE_TUNNEL_SAMPLE_ALL >> 32;
+    return drawn < sample_ppm;
+}
+
 // ---- The chain
 
 uint64_t wire_tunnel_chain_first(uint64_t device, uint8_t class_id, uint32_t epoch)

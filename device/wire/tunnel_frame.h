@@ -67,6 +67,7 @@
 #define WIRE_TUNNEL_CREDIT_MAX   (64 * 1024 * 1024)        // in one WELCOME or CREDIT
 #define WIRE_TUNNEL_DELAY_MS_MAX (24 * 3600 * 1000)        // of THROTTLE and DRAIN
 #define WIRE_TUNNEL_SAMPLE_ALL   1000000
+#define WIRE_TUNNEL_SAMPLE_MS    10000 // a sample ends when it was not asked for again
 
 enum wire_tunnel_type {
     WIRE_TUNNEL_HELLO = 1,
@@ -203,6 +204,10 @@ struct wire_tunnel_throttle {
     uint32_t spread_ms;     // then at a moment drawn from this span
     uint32_t sample_ppm;    // of new batches to keep; 1,000,000: all. The rest is LOSS_POLICY.
 };
+// Which ones: the same batch always gets the same answer, and what a smaller sample keeps a larger
+// one keeps too. `first_seq` is the number its first record would have.
+bool wire_tunnel_keeps(uint64_t device, uint8_t class_id, uint32_t epoch, uint64_t first_seq,
+                       uint32_t sample_ppm);
 
 struct wire_tunnel_reject {
     uint8_t class_id;

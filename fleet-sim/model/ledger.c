@@ -103,6 +103,11 @@ void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t versi
     }
 }
 
+void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t version)
+{
+    ledger->entries[device].root = (uint8_t)(version < UINT8_MAX ? version : UINT8_MAX);
+}
+
 void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,
                             bool verified, bool permitted)
 {

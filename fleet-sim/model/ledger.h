@@ -28,6 +28,7 @@ struct sim_ledger_entry {
     uint8_t before;   // version active before the first bad one it ran
     uint8_t outcome;  // enum wire_outcome_kind of the last run
     bool arrived;     // came online at least once
+    uint8_t root;     // version of the root it believes in, at most 255; 0: a pinned key
     bool wild;        // something unverified or not permitted ran
 };
 
@@ -52,10 +53,14 @@ struct sim_counters {
     uint64_t response_bytes;
     uint64_t runs;
     uint64_t run_failures;
-    uint64_t crashes; // virtual processes killed
+    uint64_t exclusive_runs; // with exclusive files
+    uint64_t crashes;        // virtual processes killed
     uint64_t activations;
     uint64_t rollbacks;
     uint64_t refused_offers;
+    uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
+    uint64_t leases_lost;
+    uint64_t kills; // active versions stopped by the kill list
     uint64_t links_up;
     uint64_t reconnects;
     uint64_t exposed;          // devices that ever ran a bad version
@@ -96,6 +101,8 @@ void sim_ledger_downloaded(struct sim_ledger *ledger, uint32_t device, uint32_t 
 // What the runtime has active now; called when it may have changed.
 void sim_ledger_active(struct sim_ledger *ledger, uint32_t device, uint8_t version,
                        uint32_t now_ms);
+// The root the device believes in now.
+void sim_ledger_root(struct sim_ledger *ledger, uint32_t device, uint64_t version);
 // A task run begins (`verified`, `permitted`: found by the simulator itself), then ends. A crash
 // has no end but `outcome` FAIL_CRASH.
 void sim_ledger_run_started(struct sim_ledger *ledger, uint32_t device, uint8_t version,

@@ -151,6 +151,11 @@ void sim_population_draw(const struct sim_population *population, uint64_t index
         below(random[SIM_TRAIT_CHANNEL], 10000) < population->beta_per_10000;
 }
 
+bool sim_traits_beta(const struct sim_traits *traits)
+{
+    return traits->value[SIM_TRAIT_CHANNEL] != 0; // stable, beta
+}
+
 void sim_population_widest(struct sim_traits *out)
 {
     for (uint32_t i = 0; i < SIM_TRAIT_COUNT; i++) {

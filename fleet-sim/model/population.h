@@ -58,6 +58,7 @@ void sim_population_draw(const struct sim_population *population, uint64_t index
                          struct sim_traits *out);
 
 // Traits whose attributes take the most bytes; no device needs more.
+bool sim_traits_beta(const struct sim_traits *traits); // on the beta channel?
 void sim_population_widest(struct sim_traits *out);
 
 const char *sim_trait_name(enum sim_trait trait);

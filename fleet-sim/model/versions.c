@@ -94,13 +94,15 @@ void sim_versions_describe(struct sim_versions *versions, uint8_t version, struc
     pthread_mutex_unlock(&versions->lock);
 }
 
-uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release)
+uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release,
+                           bool beta_only)
 {
     pthread_mutex_lock(&versions->lock);
     uint8_t number = intern(versions, &release->manifest);
     struct sim_grant grant = {
         .version = number,
         .kind = (uint8_t)release->kind,
+        .beta_only = beta_only,
         .max_bucket = release->max_bucket,
         .salt = release->salt,
         .rollout_id = release->rollout_id,
@@ -109,8 +111,8 @@ uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_rele
     for (uint32_t i = 0; i < versions->grant_count && !known; i++) {
         const struct sim_grant *have = &versions->grants[i];
         known = have->version == grant.version && have->kind == grant.kind &&
-                have->max_bucket == grant.max_bucket && have->salt == grant.salt &&
-                have->rollout_id == grant.rollout_id;
+                (!have->beta_only || beta_only) && have->max_bucket == grant.max_bucket &&
+                have->salt == grant.salt && have->rollout_id == grant.rollout_id;
     }
     if (!known && versions->grant_count < SIM_GRANTS_MAX) {
         versions->grants[versions->grant_count++] = grant;
@@ -125,15 +127,16 @@ uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_rele
     return number;
 }
 
-bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id)
+bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id,
+                          bool beta_device)
 {
     bool allowed = false;
     pthread_mutex_lock(&versions->lock);
     for (uint32_t i = 0; i < versions->grant_count && !allowed; i++) {
         const struct sim_grant *grant = &versions->grants[i];
-        allowed =
-            grant->version == version && (grant->max_bucket >= POL_BUCKET_COUNT ||
-                                          pol_bucket(device_id, grant->salt) < grant->max_bucket);
+        allowed = grant->version == version && (!grant->beta_only || beta_device) &&
+                  (grant->max_bucket >= POL_BUCKET_COUNT ||
+                   pol_bucket(device_id, grant->salt) < grant->max_bucket);
     }
     pthread_mutex_unlock(&versions->lock);
     return allowed;

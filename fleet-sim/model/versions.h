@@ -21,7 +21,8 @@
 // A signed permission that verified: what a device may run is what one of these says.
 struct sim_grant {
     uint8_t version;
-    uint8_t kind; // enum wire_release_kind
+    uint8_t kind;   // enum wire_release_kind
+    bool beta_only; // only so many signed it that it is for the beta channel
     uint16_t max_bucket;
     uint64_t salt;
     uint64_t rollout_id;
@@ -56,10 +57,12 @@ bool sim_versions_mark_bad(struct sim_versions *versions, const struct wire_sha2
 // Names from the manifest, known once the version runs somewhere.
 void sim_versions_describe(struct sim_versions *versions, uint8_t version, struct base_str task,
                            struct base_str label);
-// Records a verified release; returns its version.
-uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release);
+// Records a verified release, for everybody or for the beta channel alone; returns its version.
+uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_release *release,
+                           bool beta_only);
 // Does a verified statement allow this version on this device?
-bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id);
+bool sim_versions_allowed(struct sim_versions *versions, uint8_t version, uint64_t device_id,
+                          bool beta_device);
 // Copy for reading without the lock.
 struct sim_version sim_versions_get(struct sim_versions *versions, uint8_t version);
 uint32_t sim_versions_count(struct sim_versions *versions);

@@ -138,6 +138,11 @@ enum base_status sim_store_add(struct sim_store *store, const struct wire_sha256
     return BASE_OK;
 }
 
+const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t index)
+{
+    return index < store->blob_count ? &store->blobs[index] : NULL;
+}
+
 uint64_t sim_store_bytes(const struct sim_store *store)
 {
     return store->bytes;

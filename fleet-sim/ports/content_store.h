@@ -41,6 +41,8 @@ const struct sim_blob *sim_store_find(struct sim_store *store, const struct wire
 BASE_NODISCARD enum base_status sim_store_add(struct sim_store *store,
                                               const struct wire_sha256 *name, const uint8_t *bytes,
                                               size_t size, const struct sim_blob **out_blob);
+// Content in the order it came; NULL past the end.
+const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t index);
 uint64_t sim_store_bytes(const struct sim_store *store);
 uint32_t sim_store_blob_count(const struct sim_store *store);
 uint32_t sim_store_image_count(const struct sim_store *store);

@@ -4,12 +4,13 @@
 // are compared with it instead. The first byte that differs, or a length that does, sends the whole
 // of it through the real hash from the start, so the result is always what the real hash gives.
 // Signatures: the answer of the real check is kept by (key, message, signature), compared whole.
+// A director's answer is for one device and one question: it is checked for real every time.
 // One memo per shard, owned by its thread.
 #ifndef SIM_SIM_CRYPTO_H
 #define SIM_SIM_CRYPTO_H
 
 #include "ports/content_store.h"
-#include "wire/statement.h"
+#include "wire/root.h"
 
 #define SIM_VERIFY_MEMO_MAX 4096
 
@@ -36,5 +37,9 @@ BASE_NODISCARD enum base_status sim_crypto_init(struct sim_crypto *crypto,
 void sim_crypto_done(struct sim_crypto *crypto);
 // `crypto` must stay where it is.
 struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto);
+// Type of the envelope that signed bytes are of (enum wire_envelope_type); 0: too short for one.
+uint8_t sim_message_type(const uint8_t *message, size_t size);
+// A port as the wire module wants it; `crypto` must outlive it.
+struct wire_verifier sim_verifier(const struct dev_crypto_port *crypto);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADERS_MAX 4
+#define HEADERS_MAX 5
 
 struct sim_link {
     struct sim_wheel_node node; // reconnect timer; first, see wheel.h
@@ -239,6 +239,9 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
     if (request->profile.size > 0) {
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
+    }
+    if (request->nonce.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-nonce"), request->nonce};
     }
     if (request->range_from > 0) {
         int size =

@@ -1,36 +1,30 @@
 // The in-process responder of the simulate stage. Everything happens on the shard's thread.
 #include "ports/sim_local.h"
 
-#include "base/hash.h"
+#include "ports/sim_crypto.h"
 #include "wire/manifest.h"
 #include "wire/profile.h"
 #include "wire/report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ROLLOUT_ID 1
 #define EXPIRES_S  253402300799u // the year 9999: a simulation does not expire
 
-const uint8_t sim_local_key[WIRE_PUBLIC_KEY_BYTES] = "simulate stage of this process";
-
-static void seal(const uint8_t *message, size_t size, uint8_t out[WIRE_SIGNATURE_BYTES])
-{
-    for (uint32_t i = 0; i < WIRE_SIGNATURE_BYTES / sizeof(uint64_t); i++) {
-        uint64_t word = base_hash64_seed(message, size, i + 1);
-        memcpy(out + i * sizeof(word), &word, sizeof(word));
-    }
-}
+const uint8_t sim_local_key[1][WIRE_PUBLIC_KEY_BYTES] = {"simulate stage of this process"};
 
 static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
                                const uint8_t *message, size_t size,
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
 {
     (void)ctx;
-    uint8_t expected[WIRE_SIGNATURE_BYTES];
-    seal(message, size, expected);
-    bool ours = memcmp(key, sim_local_key, WIRE_PUBLIC_KEY_BYTES) == 0;
-    return ours && memcmp(expected, signature, sizeof(expected)) == 0 ? BASE_OK
-                                                                      : BASE_ERR_SIGNATURE;
+    if (sim_message_type(message, size) == WIRE_ENVELOPE_TYPE_ROOT) {
+        // Roots are signed by people, here as everywhere.
+        const struct dev_crypto_port *real = dev_crypto_openssl();
+        return real->verify(real->ctx, key, message, size, signature);
+    }
+    return sim_seal_holds(key, message, size, signature) ? BASE_OK : BASE_ERR_SIGNATURE;
 }
 
 struct dev_crypto_port sim_local_crypto(const struct dev_crypto_port *real)
@@ -40,30 +34,24 @@ struct dev_crypto_port sim_local_crypto(const struct dev_crypto_port *real)
     return port;
 }
 
-static enum base_status envelope_make(const struct wire_release *release, uint8_t *out,
+static enum base_status envelope_make(const struct sim_local *local,
+                                      const struct wire_release *release, uint8_t *out,
                                       size_t capacity, size_t *out_size)
 {
     uint8_t payload[WIRE_STATEMENT_BYTES_MAX];
-    uint8_t message[WIRE_STATEMENT_BYTES_MAX + 64];
-    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_RELEASE, .payload = payload};
-    size_t message_bytes = 0;
-    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &envelope.payload_bytes));
-    BASE_TRY(wire_envelope_signed_bytes(envelope.type, payload, envelope.payload_bytes, message,
-                                        sizeof(message), &message_bytes));
-    struct dev_hash_state state;
-    struct wire_sha256 key_id;
-    const struct dev_crypto_port *real = dev_crypto_openssl();
-    real->hash_begin(real->ctx, &state, NULL);
-    real->hash_update(real->ctx, &state, sim_local_key, sizeof(sim_local_key));
-    real->hash_end(real->ctx, &state, &key_id);
-    memcpy(envelope.signatures[0].key_id, key_id.bytes, sizeof(key_id.bytes));
-    seal(message, message_bytes, envelope.signatures[0].bytes);
-    envelope.signature_count = 1;
-    return wire_envelope_encode(&envelope, out, capacity, out_size);
+    size_t size = 0;
+    if (local->trust.on) {
+        return sim_local_trust_release(&local->trust, release, out, capacity, out_size);
+    }
+    BASE_TRY(wire_release_encode(release, payload, sizeof(payload), &size));
+    return sim_seal(WIRE_ENVELOPE_TYPE_RELEASE, payload, size,
+                    (const uint8_t(*)[WIRE_PUBLIC_KEY_BYTES])sim_local_key, 1, out, capacity,
+                    out_size);
 }
 
 enum base_status sim_local_init(struct sim_local *local, struct sim_store *store,
                                 const struct wire_sha256 *manifest,
+                                const struct sim_local_root *root,
                                 const struct sim_transport_events *events)
 {
     memset(local, 0, sizeof(*local));
@@ -86,10 +74,14 @@ enum base_status sim_local_init(struct sim_local *local, struct sim_store *store
     };
     local->task_id = wire_task_id(local->manifest.task_name);
     local->version_id = wire_version_id(manifest);
-    uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
+    if (root->bytes > 0) {
+        BASE_TRY(sim_local_trust_init(&local->trust, root->envelope, root->bytes, &release));
+    }
+    BASE_TRY(envelope_make(local, &release, local->statement, sizeof(local->statement),
+                           &local->statement_bytes));
     struct wire_offers offers = {.count = 1};
-    BASE_TRY(envelope_make(&release, envelope, sizeof(envelope), &offers.items[0].envelope_bytes));
-    offers.items[0].envelope = envelope;
+    offers.items[0].envelope = local->statement;
+    offers.items[0].envelope_bytes = local->statement_bytes;
     return wire_offers_encode(&offers, local->offer, sizeof(local->offer), &local->offer_bytes);
 }
 
@@ -118,6 +110,34 @@ static bool has_version(const struct sim_local *local, struct base_str text)
     return false;
 }
 
+// Under a root an offer comes with the director's answer for this device and question, in memory of
+// the exchange's own.
+static void offer(struct sim_local *local, struct sim_exchange *exchange,
+                  const struct dev_request *request)
+{
+    exchange->status = 200;
+    exchange->body = local->offer;
+    exchange->body_bytes = local->offer_bytes;
+    if (!local->trust.on) {
+        return;
+    }
+    uint8_t director[WIRE_STATEMENT_BYTES_MAX];
+    struct wire_offers offers = {.count = 2};
+    size_t capacity = sizeof(director) + sizeof(local->statement) + 64;
+    exchange->own = malloc(capacity);
+    offers.items[0].envelope = director;
+    offers.items[1].envelope = local->statement;
+    offers.items[1].envelope_bytes = local->statement_bytes;
+    exchange->body = exchange->own;
+    if (exchange->own == NULL ||
+        sim_local_trust_director(&local->trust, request, director, sizeof(director),
+                                 &offers.items[0].envelope_bytes) != BASE_OK ||
+        wire_offers_encode(&offers, exchange->own, capacity, &exchange->body_bytes) != BASE_OK) {
+        exchange->status = 400;
+        exchange->body_bytes = 0;
+    }
+}
+
 static void answer(struct sim_local *local, struct sim_exchange *exchange,
                    const struct dev_request *request)
 {
@@ -131,10 +151,12 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
     case SIM_EXCHANGE_CHECKIN:
         exchange->status = 204;
         if (!has_version(local, request->profile)) {
-            exchange->status = 200;
-            exchange->body = local->offer;
-            exchange->body_bytes = local->offer_bytes;
+            offer(local, exchange, request);
         }
+        break;
+    case SIM_EXCHANGE_META:
+        exchange->body = sim_local_trust_meta(&local->trust, request->path, &exchange->body_bytes);
+        exchange->status = exchange->body != NULL ? 200 : 404;
         break;
     case SIM_EXCHANGE_REPORT:
         exchange->status = 204;
@@ -154,6 +176,10 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
         }
         break;
     default:
+        if (local->exclusive != NULL &&
+            base_str_starts(request->path, BASE_STR("/v1/exclusive/"))) {
+            sim_exclusive_answer(local->exclusive, local->store, request, exchange);
+        }
         break;
     }
 }
@@ -181,6 +207,8 @@ static void cancel(void *ctx, struct sim_exchange *exchange)
         if (at != exchange) {
             continue;
         }
+        free(at->own);
+        at->own = NULL;
         if (previous != NULL) {
             previous->next = at->next;
         } else {
@@ -218,6 +246,8 @@ uint32_t sim_local_deliver(struct sim_local *local)
         if (exchange->body_bytes > 0) {
             local->events.body(local->events.ctx, exchange, exchange->body, exchange->body_bytes);
         }
+        free(exchange->own);
+        exchange->own = NULL;
         local->events.end(local->events.ctx, exchange, BASE_OK);
         count++;
         if (last) {

@@ -42,7 +42,8 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
 // An end that did not come from the VM: an injected failure.
 void sim_task_end_set(struct sim_task_end *out, enum wire_outcome_kind outcome,
                       uint64_t duration_us, const char *detail);
-// Is every byte the job would run content that was verified in `store`, the manifest included?
+// Is every byte the job would run content that was verified in `store`, the manifest included? The
+// files behind the manifest's are exclusive ones; whose they are is not asked here.
 bool sim_task_verified(struct sim_store *store, const struct dev_task_job *job);
 
 #endif

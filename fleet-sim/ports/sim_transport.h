@@ -14,6 +14,7 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_REPORT,
     SIM_EXCHANGE_PUSH,
     SIM_EXCHANGE_TUNNEL,
+    SIM_EXCHANGE_META, // roots, timestamp, snapshots
     SIM_EXCHANGE_OTHER,
     SIM_EXCHANGE_KIND_COUNT
 };
@@ -34,6 +35,7 @@ struct sim_exchange {
     int status;
     uint64_t range_from;
     const uint8_t *body;
+    uint8_t *own; // of this exchange alone; `body` may be it
     size_t body_bytes;
 };
 

@@ -126,6 +126,17 @@ static void head_section(const struct sim_run_result *r, FILE *file)
     (void)fputs("</div>\n", file);
 }
 
+static void trust_section(const struct sim_run_result *r, FILE *file)
+{
+    char text[SIM_TRUST_TEXT_MAX];
+    sim_trust_text(&r->trust, &r->counters, text);
+    if (text[0] != 0) {
+        (void)fputs("<p class=note>Trust: ", file);
+        sim_html_text(file, text);
+        (void)fputs(".</p>\n", file);
+    }
+}
+
 static void slice_section(const struct sim_run_result *r, FILE *file)
 {
     char version[SIM_LABEL_MAX];
@@ -445,6 +456,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     (void)fputs(page_head, file);
     css_series(file);
     head_section(result, file);
+    trust_section(result, file);
     slice_section(result, file);
     coverage_charts(result, &columns, file);
     sim_behaviour_section(result, file);

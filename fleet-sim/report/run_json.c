@@ -73,25 +73,47 @@ static json_t *totals(const struct sim_run_result *result)
 {
     const struct sim_counters *c = &result->counters;
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
         number(c->runs), "run_failures", number(c->run_failures), "crashes", number(c->crashes),
         "activations", number(c->activations), "rollbacks", number(c->rollbacks), "refused_offers",
         number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
-        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes));
+        number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
+        "exclusive_runs", number(c->exclusive_runs));
+}
+
+static json_t *trust(const struct sim_run_result *result)
+{
+    const struct sim_trust_result *t = &result->trust;
+    const struct sim_counters *c = &result->counters;
+    if (!t->has_root) {
+        return json_null();
+    }
+    json_t *devices = json_array();
+    for (uint32_t i = 0; i < SIM_ROOT_NUMBERS; i++) {
+        if (t->devices[i] > 0) {
+            (void)json_array_append_new(
+                devices, json_pack("{s:i, s:o}", "root", (int)i, "devices", number(t->devices[i])));
+        }
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "born", number(t->born.version), "newest",
+                     number(t->newest.version), "devices", devices, "refused_metadata",
+                     number(c->refused_metadata), "leases_lost", number(c->leases_lost), "killed",
+                     number(c->kills));
 }
 
 static json_t *latencies(const struct sim_run_result *result)
 {
     const struct base_hist *kinds = result->latencies.request_us;
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag", quantiles(&result->latencies.lag_us),
-        "checkin_from_intended", quantiles(&result->latencies.checkin_us), "checkin",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
+        quantiles(&result->latencies.lag_us), "checkin_from_intended",
+        quantiles(&result->latencies.checkin_us), "checkin",
         quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
-        "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "offer_to_run",
-        quantiles(&result->offer_to_run_us));
+        "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "metadata",
+        quantiles(&kinds[SIM_EXCHANGE_META]), "offer_to_run", quantiles(&result->offer_to_run_us));
 }
 
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)
@@ -104,13 +126,14 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
                   number(result->budget.dedicated), "completed", number(result->completed),
                   "failed", number(result->failed), "duration_s", result->duration_s, "rate",
                   result->rate, "seed", number(options->seed), "command", options->command);
-    json_t *rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-                             number(result->verdict.exposed), "exposed_back_as_before",
-                             number(result->verdict.back_as_before), "peak_rss_bytes",
-                             number(result->peak_rss_bytes), "totals", totals(result), "versions",
-                             versions(result), "oracles", oracles(result), "failing_slice",
-                             slice(result), "latency_us", latencies(result), "content_bytes",
-                             number(result->store_bytes), "behaviour", sim_behaviour_json(result));
+    json_t *rest =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
+                  number(result->verdict.exposed), "exposed_back_as_before",
+                  number(result->verdict.back_as_before), "peak_rss_bytes",
+                  number(result->peak_rss_bytes), "totals", totals(result), "versions",
+                  versions(result), "oracles", oracles(result), "failing_slice", slice(result),
+                  "latency_us", latencies(result), "content_bytes", number(result->store_bytes),
+                  "trust", trust(result), "behaviour", sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

@@ -4,6 +4,7 @@
 
 #include "report/slice_mining.h"
 #include "report/timeline.h"
+#include "report/trust_report.h"
 #include "run/fleet.h"
 #include "run/fleet_settle.h"
 #include "run/preflight.h"
@@ -23,6 +24,7 @@ struct sim_run_result {
     struct sim_slice slice;
     struct sim_tally *tally; // of behaviour; NULL: nobody behaved
     struct sim_law law;      // likewise
+    struct sim_trust_result trust;
     double duration_s;
     double rate;          // devices a second from offer to first run, see sim_result_rate
     uint8_t rate_version; // the version it is of

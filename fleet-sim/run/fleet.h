@@ -18,6 +18,7 @@
 #include "model/bad_release.h"
 #include "model/ledger.h"
 #include "model/population.h"
+#include "model/root_chain.h"
 #include "model/wheel.h"
 #include "ports/sim_crypto.h"
 #include "ports/sim_links.h"
@@ -33,7 +34,9 @@
 #define SIM_EXCHANGES_MAX    6 // of one device at once
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
+#define SIM_JOB_FILES_MAX    (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT    4096
+#define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
 #define SIM_CRASH_LIMIT_KILLS                                                                      \
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
@@ -67,8 +70,10 @@ struct sim_options {
     uint32_t per_carrier;
     uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
     bool has_key;
-    uint32_t request_timeout_ms; // 0: the runtime's default
-    uint32_t checkin_interval_s; // 0: the runtime's default
+    uint8_t root[WIRE_META_BYTES_MAX]; // the root devices are born with, the same bytes for all
+    uint32_t root_bytes;               // 0: none, trusted_key is pinned
+    uint32_t request_timeout_ms;       // 0: the runtime's default
+    uint32_t checkin_interval_s;       // 0: the runtime's default
     // When to stop.
     uint32_t duration_s;        // 0: no limit
     uint32_t coverage_ppm;      // 0: not asked
@@ -91,6 +96,7 @@ struct sim_options {
     char manifest[SIM_TEXT_MAX];
     char blobs[SIM_TEXT_MAX];
     uint32_t max_failure_ppm;
+    uint32_t exclusive_ppm; // share of devices that belong to a user with exclusive files
     // Output.
     char out[SIM_TEXT_MAX];
     bool live;
@@ -139,6 +145,11 @@ struct sim_awake {
     uint64_t activations; // as observed last
     uint64_t rollbacks;
     uint64_t refused;
+    uint64_t refused_metadata;
+    uint64_t leases_lost;
+    uint64_t kills;
+    uint64_t offer_hash;              // of the release statement whose signatures it verified last
+    struct sim_signers offer_signers; // ... and by whom they are
     struct sim_traits traits;
     uint8_t run_version;
     bool run_followed;             // the run is of the task the ledger follows
@@ -157,13 +168,21 @@ struct sim_awake {
 struct sim_job {
     struct dev_task_job job;
     struct wire_manifest manifest;
-    struct dev_task_file files[WIRE_MANIFEST_FILES_MAX];
+    struct dev_task_file files[SIM_JOB_FILES_MAX];
 };
 
 struct sim_seen_version {
     struct wire_sha256 manifest;
     uint8_t number;
     bool described;
+};
+
+// A release statement some device of the shard verified a signature of.
+struct sim_statement {
+    uint64_t hash;   // of the signed bytes
+    uint8_t version; // SIM_VERSION_NONE: no INSTALL, or not of the task followed
+    uint8_t reach;   // enum sim_reach
+    struct sim_signers signers;
 };
 
 struct sim_shard {
@@ -181,9 +200,10 @@ struct sim_shard {
     struct sim_versions *versions;
     struct sim_seen_version seen[SIM_VERSIONS_MAX];
     uint32_t seen_count;
-    uint64_t statement_hash[SIM_GRANTS_MAX]; // statements looked into already
-    uint8_t statement_version[SIM_GRANTS_MAX];
+    struct sim_statement statements[SIM_GRANTS_MAX]; // a ring of those seen last
     uint32_t statement_count;
+    struct sim_root_chain roots;
+    uint32_t roots_looked; // content of the store that was looked at for roots
     struct sim_store *store;
     struct dev_crypto_port real_crypto;
     struct sim_crypto crypto;
@@ -192,7 +212,8 @@ struct sim_shard {
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
-    struct sim_behaving *behaving; // NULL: nobody behaves
+    struct sim_behaving *behaving;  // NULL: nobody behaves
+    struct sim_exclusive exclusive; // of the simulate stage
     struct sim_transport transport;
     struct event_base *base;
     struct event *timer;
@@ -249,8 +270,17 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
 void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake);
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake);
 struct sim_transport_events sim_device_events(struct sim_shard *shard);
+// fleet_exclusive.c.
+void sim_exclusive_done(struct sim_exclusive *exclusive);
 // fleet_ports.c: the port table of an awake device.
 void sim_awake_ports(struct sim_awake *awake);
+// fleet_statement.c: what signatures permit. A device verified `key`'s signature of `message`.
+void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                            const uint8_t *message, size_t size);
+// The chain begins with the root of the options. The codes of sim_root_chain_begin.
+BASE_NODISCARD enum base_status sim_roots_begin(struct sim_shard *shard);
+// Roots that came into the store since.
+void sim_roots_look(struct sim_shard *shard);
 uint8_t sim_shard_version(struct sim_shard *shard, const struct wire_sha256 *manifest);
 void sim_shard_describe(struct sim_shard *shard, uint8_t version,
                         const struct wire_manifest *manifest);

@@ -140,7 +140,14 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         observe_active(shard, awake, now_us);
     }
     counters->refused_offers += stats.refused_offers - awake->refused;
+    counters->refused_metadata += stats.refused_metadata - awake->refused_metadata;
+    counters->leases_lost += stats.leases_lost - awake->leases_lost;
+    counters->kills += stats.kills - awake->kills;
     awake->refused = stats.refused_offers;
+    awake->refused_metadata = stats.refused_metadata;
+    awake->leases_lost = stats.leases_lost;
+    awake->kills = stats.kills;
+    sim_ledger_root(&shard->ledger, awake->device, stats.root_version);
 }
 
 static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint32_t index)
@@ -152,6 +159,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     awake->shard = shard;
     awake->device = index;
     awake->id = sim_population_device_id(&shard->population, number);
+    (void)sim_exclusive_id(&shard->exclusive, shard->first + index, &awake->id);
     sim_population_draw(&shard->population, number, &awake->traits);
     uint64_t draw = sim_draw(options->seed, number, SIM_STREAM_REAL);
     awake->real = options->real_every > 0 && draw % options->real_every == 0;
@@ -271,6 +279,19 @@ static const struct sim_bad_rule *rule_for(struct sim_shard *shard, struct sim_a
                                shard->job.job.run_index);
 }
 
+// In the simulate stage it is known whose the exclusive files are. False: not this device's.
+static bool exclusive_ok(struct sim_shard *shard, const struct sim_awake *awake,
+                         const struct dev_task_job *job)
+{
+    bool ok = true;
+    for (uint32_t i = job->manifest->file_count; shard->options->local && i < job->file_count;
+         i++) {
+        ok = ok && sim_exclusive_owns(&shard->exclusive, awake->id, &job->files[i].digest);
+    }
+    shard->ledger.counters.exclusive_runs += job->file_count > job->manifest->file_count ? 1 : 0;
+    return ok;
+}
+
 // Runs the job that the runtime asked for. False when the device was killed by it.
 static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
@@ -278,8 +299,9 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     const struct dev_task_job *job = &shard->job.job;
     uint8_t version = sim_shard_version(shard, &job->version);
     sim_shard_describe(shard, version, job->manifest);
-    bool verified = sim_task_verified(shard->store, job);
-    bool permitted = sim_versions_allowed(shard->versions, version, awake->id);
+    bool verified = sim_task_verified(shard->store, job) && exclusive_ok(shard, awake, job);
+    bool permitted =
+        sim_versions_allowed(shard->versions, version, awake->id, sim_traits_beta(&awake->traits));
     awake->run_version = version;
     awake->run_followed =
         !job->shadow && wire_task_id(job->manifest->task_name) == shard->ledger.task_id;
@@ -410,7 +432,11 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
 {
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
-    shard->ledger.counters.request_errors += head->status >= 400;
+    // "There is no next root" is the good end of every cycle, and a device without exclusive files
+    // is told so.
+    bool none = head->status == 404 &&
+                (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
+    shard->ledger.counters.request_errors += head->status >= 400 && !none;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
         sim_device_ready(shard, awake);

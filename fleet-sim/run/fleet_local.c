@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-static enum base_status read_file(const char *path, size_t limit, struct base_buffer *out,
-                                  struct base_error *error)
+enum base_status sim_local_read(const char *path, size_t limit, struct base_buffer *out,
+                                struct base_error *error)
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -38,7 +38,7 @@ static enum base_status add_file(struct sim_store *store, const char *path,
 {
     struct base_buffer bytes;
     const struct sim_blob *blob;
-    BASE_TRY(read_file(path, (size_t)SIM_STORE_BYTES_MAX, &bytes, error));
+    BASE_TRY(sim_local_read(path, (size_t)SIM_STORE_BYTES_MAX, &bytes, error));
     enum base_status status = sim_store_add(store, name, bytes.data, bytes.size, &blob);
     base_buffer_done(&bytes);
     return status == BASE_OK
@@ -57,16 +57,22 @@ static struct wire_sha256 digest_of(const struct base_buffer *bytes)
     return digest;
 }
 
+enum base_status sim_local_blob(struct sim_store *store, const char *folder,
+                                const struct wire_sha256 *name, struct base_error *error)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    char path[SIM_TEXT_MAX + WIRE_SHA256_HEX + 2];
+    wire_sha256_hex(name, hex);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, hex);
+    return add_file(store, path, name, error);
+}
+
 // The files of the manifest are expected under their hashes in the blob folder.
 static enum base_status add_files(struct sim_store *store, const struct wire_manifest *manifest,
                                   const char *folder, struct base_error *error)
 {
     for (uint32_t i = 0; i < manifest->file_count; i++) {
-        char hex[WIRE_SHA256_HEX + 1];
-        char path[SIM_TEXT_MAX + WIRE_SHA256_HEX + 2];
-        wire_sha256_hex(&manifest->files[i].digest, hex);
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, hex);
-        BASE_TRY(add_file(store, path, &manifest->files[i].digest, error));
+        BASE_TRY(sim_local_blob(store, folder, &manifest->files[i].digest, error));
     }
     return BASE_OK;
 }
@@ -75,19 +81,30 @@ enum base_status sim_local_load(struct sim_shard *shard, const struct sim_option
                                 struct base_error *error)
 {
     struct base_buffer bytes;
-    BASE_TRY(read_file(options->manifest, WIRE_MANIFEST_BYTES_MAX, &bytes, error));
+    BASE_TRY(sim_local_read(options->manifest, WIRE_MANIFEST_BYTES_MAX, &bytes, error));
     struct wire_sha256 digest = digest_of(&bytes);
     const struct sim_blob *blob;
     enum base_status status = sim_store_add(shard->store, &digest, bytes.data, bytes.size, &blob);
     base_buffer_done(&bytes);
     if (status == BASE_OK) {
         struct sim_transport_events events = sim_device_events(shard);
-        status = sim_local_init(&shard->local, shard->store, &digest, &events);
+        struct sim_local_root root = {options->root, options->root_bytes};
+        status = sim_local_init(&shard->local, shard->store, &digest, &root, &events);
+    }
+    if (status == BASE_ERR_EXPIRED) {
+        return base_error_set(error, status, "--root: it ran out, devices take nothing new");
+    }
+    if (status == BASE_ERR_SIGNATURE) {
+        struct base_str task = shard->local.manifest.task_name;
+        return base_error_set(error, status, "--root: it lets nobody release %.*s", (int)task.size,
+                              task.data);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: no manifest: %s", options->manifest,
                               base_status_text(status));
     }
     shard->transport = sim_local_transport(&shard->local);
-    return add_files(shard->store, &shard->local.manifest, options->blobs, error);
+    BASE_TRY(add_files(shard->store, &shard->local.manifest, options->blobs, error));
+    shard->local.exclusive = &shard->exclusive;
+    return sim_exclusive_load(shard, options, error);
 }

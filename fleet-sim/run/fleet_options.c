@@ -6,6 +6,7 @@
 #include "run/fleet_run.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ enum key {
     KEY_PER_CARRIER,
     KEY_SEED,
     KEY_TRUST,
+    KEY_ROOT,
     KEY_DURATION,
     KEY_COVERAGE,
     KEY_VERSION,
@@ -42,6 +44,7 @@ enum key {
     KEY_MANIFEST,
     KEY_BLOBS,
     KEY_MAX_FAILURE,
+    KEY_EXCLUSIVE,
     KEY_TIMEOUT,
     KEY_INTERVAL,
     KEY_BEHAVIOUR,
@@ -82,13 +85,16 @@ static const struct argp_option table[] = {
      1},
     {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
     {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
+    {"root", KEY_ROOT, "FILE", 0,
+     "Root that every device is born with (walle root init makes one): who may sign what", 1},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
     {0, 0, 0, 0, "run, against a gateway:", 2},
     {"gateway", KEY_GATEWAY, "URL", 0, "https://HOST:PORT, or http://HOST:PORT for h2c", 2},
     {"gateway-tls", KEY_GATEWAY_TLS, "URL", 0, "Another address for dedicated connections", 2},
     {"dedicated", KEY_DEDICATED, "K", 0, "Devices with a connection of their own (0)", 2},
     {"per-carrier", KEY_PER_CARRIER, "N", 0, "Devices that share a connection (1000)", 2},
-    {"trust", KEY_TRUST, "HEX", 0, "Public key that releases are signed with", 2},
+    {"trust", KEY_TRUST, "HEX", 0,
+     "Instead of a root: the one public key that releases are signed with", 2},
     {"duration", KEY_DURATION, "SECONDS", 0, "End after this long", 2},
     {"until-coverage", KEY_COVERAGE, "SHARE", 0, "End when so many devices run --version", 2},
     {"version", KEY_VERSION, "SHA|X.Y.Z", 0, "Version the coverage is of (the newest)", 2},
@@ -104,6 +110,8 @@ static const struct argp_option table[] = {
     {0, 0, 0, 0, "simulate, in this process:", 3},
     {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
     {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
+    {"exclusive", KEY_EXCLUSIVE, "SHARE", 0,
+     "Devices that belong to a user with exclusive files, where the version has some (50%)", 3},
     {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
     {0, 0, 0, 0, 0, 0},
 };
@@ -251,6 +259,31 @@ static error_t take_key(struct parse *parse, const char *value)
     return 0;
 }
 
+static error_t take_root(struct parse *parse, const char *path)
+{
+    struct sim_options *o = parse->out;
+    struct wire_verifier verifier = sim_verifier(dev_crypto_openssl());
+    struct wire_root root;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return refuse(parse, "root", path, strerror(errno));
+    }
+    size_t size = fread(o->root, 1, sizeof(o->root), file);
+    bool whole = ferror(file) == 0 && fgetc(file) == EOF;
+    (void)fclose(file);
+    enum base_status status = BASE_ERR_TOO_LARGE;
+    if (whole) {
+        status = wire_root_open(o->root, size, &verifier, &root);
+    }
+    if (status != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--root %.60s: not a root: %s", path,
+                             base_status_text(status));
+        return EINVAL;
+    }
+    o->root_bytes = (uint32_t)size;
+    return 0;
+}
+
 static error_t take_bad_version(struct parse *parse, const char *value)
 {
     struct sim_options *o = parse->out;
@@ -297,6 +330,8 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_id(parse, "rollout", value, &o->rollout);
     case KEY_MAX_EXPOSED:
         return take_share(parse, "max-exposed", value, &o->max_exposed_ppm);
+    case KEY_EXCLUSIVE:
+        return take_share(parse, "exclusive", value, &o->exclusive_ppm);
     case KEY_MAX_FAILURE:
         return take_share(parse, "max-failure", value, &o->max_failure_ppm);
     case KEY_TIMEOUT:
@@ -331,6 +366,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return take_url(parse, "gateway-tls", value, o->own_host, &o->own_port, &o->own_tls);
     case KEY_TRUST:
         return take_key(parse, value);
+    case KEY_ROOT:
+        return take_root(parse, value);
     case KEY_VERSION:
         return take_text(parse, "version", value, o->version);
     case KEY_RATE:
@@ -372,6 +409,7 @@ static void defaults(struct sim_options *o)
     o->per_carrier = PER_CARRIER_DEFAULT;
     o->max_exposed_ppm = UINT32_MAX;
     o->max_failure_ppm = 10000;
+    o->exclusive_ppm = 500000;
     o->live = true;
     o->session_every_s = SIM_SESSION_EVERY_S;
     o->active_max = SIM_ACTIVE_DEFAULT;
@@ -427,10 +465,10 @@ static enum base_status check_run(struct parse *parse)
     if (o->host[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
     }
-    if (!o->has_key) {
-        return base_error_set(
-            parse->error, BASE_ERR_INVALID,
-            "run needs --trust HEX: the public key that releases are signed with");
+    if (o->has_key == (o->root_bytes > 0)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "run needs either --root FILE, which says who may sign what, or "
+                              "--trust HEX, the one key that releases are signed with");
     }
     if (o->bad.rule_count > 0 && o->bad_version_count == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,

@@ -2,11 +2,9 @@
 // the runtime on the shard's thread.
 //
 // The crypto port here stands in front of the shard's memo or, on devices that do everything for
-// real, the real implementation; it also sees every statement a device accepts, which is how the
-// ledger knows what was offered to whom and what anybody may run.
+// real, the real implementation; it also sees every signature that verified, which is how the
+// ledger knows what was offered to whom and what anybody may run (fleet_statement.c).
 #include "run/fleet.h"
-
-#include "base/hash.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -111,37 +109,6 @@ static void hash_end(void *ctx, struct dev_hash_state *state, struct wire_sha256
     }
 }
 
-// Version a verified statement speaks of; the first time a statement is seen it is taken apart.
-static uint8_t statement_version(struct sim_shard *shard, const uint8_t *message, size_t size)
-{
-    uint64_t hash = base_hash64(message, size);
-    for (uint32_t i = 0; i < shard->statement_count; i++) {
-        if (shard->statement_hash[i] == hash) {
-            return shard->statement_version[i];
-        }
-    }
-    size_t skip = sizeof(WIRE_STATEMENT_DOMAIN) + 1;
-    struct wire_release release;
-    if (size <= skip || wire_release_parse(message + skip, size - skip, &release) != BASE_OK) {
-        return SIM_VERSION_NONE;
-    }
-    uint64_t task_id = wire_task_id(release.task_name);
-    if (shard->ledger.task_id == 0) {
-        shard->ledger.task_id = task_id;
-    }
-    uint8_t granted = sim_versions_grant(shard->versions, &release);
-    uint8_t number = SIM_VERSION_NONE;
-    if (task_id == shard->ledger.task_id && release.kind == WIRE_RELEASE_INSTALL) {
-        number = sim_shard_version(shard, &release.manifest);
-    }
-    (void)granted;
-    if (shard->statement_count < SIM_GRANTS_MAX) {
-        shard->statement_hash[shard->statement_count] = hash;
-        shard->statement_version[shard->statement_count++] = number;
-    }
-    return number;
-}
-
 static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
                                const uint8_t *message, size_t size,
                                const uint8_t signature[WIRE_SIGNATURE_BYTES])
@@ -157,9 +124,7 @@ static enum base_status verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTE
         status = real;
     }
     if (status == BASE_OK) {
-        uint8_t version = statement_version(shard, message, size);
-        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
-        sim_ledger_offered(&shard->ledger, awake->device, version, sim_shard_ms(shard, now_us));
+        sim_statement_verified(awake, key, message, size);
     }
     return status;
 }
@@ -213,7 +178,7 @@ static enum base_status task_start(void *ctx, uint32_t run, const struct dev_tas
     }
     struct sim_job *copy = &awake->shard->job;
     size_t fixed = offsetof(struct wire_manifest, files);
-    if (job->file_count > WIRE_MANIFEST_FILES_MAX ||
+    if (job->file_count > SIM_JOB_FILES_MAX ||
         job->manifest->file_count > WIRE_MANIFEST_FILES_MAX) {
         return BASE_ERR_INVALID;
     }

@@ -410,6 +410,7 @@ static void gather(struct sim_fleet *fleet)
     sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
     behaviour_gather(fleet);
+    sim_trust_gather(fleet->shards, fleet->shard_count, &fleet->versions, &result->trust);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
     uint64_t most = 0;
@@ -449,6 +450,11 @@ static void print_summary(const struct sim_fleet *fleet)
                       (unsigned long long)c->ran, (unsigned long long)c->failed,
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
     }
+    if (r->counters.exclusive_runs > 0) {
+        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
+                      (unsigned long long)r->counters.exclusive_runs,
+                      (unsigned long long)r->counters.runs);
+    }
     if (r->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
         sim_slice_text(&r->slice, text);
@@ -467,6 +473,11 @@ static void print_summary(const struct sim_fleet *fleet)
                       100.0 * (double)r->verdict.exposed / fleet->options->devices,
                       (unsigned long long)r->verdict.still_bad,
                       (unsigned long long)r->verdict.back_as_before);
+    }
+    char trust[SIM_TRUST_TEXT_MAX];
+    sim_trust_text(&r->trust, &r->counters, trust);
+    if (trust[0] != 0) {
+        (void)fprintf(log, "  trust       %s\n", trust);
     }
     (void)fprintf(log,
                   "  rate        %.0f devices/s from offer to first run; check-in p99 %.1f ms, lag "

@@ -2,6 +2,7 @@
 #ifndef SIM_FLEET_RUN_H
 #define SIM_FLEET_RUN_H
 
+#include "base/buffer.h"
 #include "report/run_result.h"
 
 #include <signal.h>
@@ -31,5 +32,17 @@ uint8_t sim_focus_version(const struct sim_counters *counters);
 BASE_NODISCARD enum base_status sim_local_load(struct sim_shard *shard,
                                                const struct sim_options *options,
                                                struct base_error *error);
+// A file whole; the buffer is the caller's to end. IO, TOO_LARGE, NOMEM.
+BASE_NODISCARD enum base_status sim_local_read(const char *path, size_t limit,
+                                               struct base_buffer *out, struct base_error *error);
+// FOLDER/{sha256} into the store.
+BASE_NODISCARD enum base_status sim_local_blob(struct sim_store *store, const char *folder,
+                                               const struct wire_sha256 *name,
+                                               struct base_error *error);
+// fleet_exclusive.c: the exclusive files of the version, when it has some: the list lies beside the
+// manifest, the rest in the blob folder. INVALID, HASH and what reading gives.
+BASE_NODISCARD enum base_status sim_exclusive_load(struct sim_shard *shard,
+                                                   const struct sim_options *options,
+                                                   struct base_error *error);
 
 #endif

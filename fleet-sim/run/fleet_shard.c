@@ -23,14 +23,20 @@
 void sim_device_config(const struct sim_options *options, struct dev_config *out)
 {
     memset(out, 0, sizeof(*out));
-    memcpy(out->trusted_keys[0], options->local ? sim_local_key : options->trusted_key,
-           WIRE_PUBLIC_KEY_BYTES);
-    out->trusted_key_count = 1;
+    if (options->root_bytes > 0) {
+        out->root = options->root;
+        out->root_bytes = options->root_bytes;
+    } else {
+        memcpy(out->trusted_keys[0], options->local ? sim_local_key[0] : options->trusted_key,
+               WIRE_PUBLIC_KEY_BYTES);
+        out->trusted_key_count = 1;
+    }
     out->tasks_max = TASKS_PER_DEVICE;
     out->outcomes_max = OUTCOMES_PER_DEVICE;
     out->checkin_interval_s = options->checkin_interval_s;
     out->request_timeout_ms = options->request_timeout_ms;
     out->hints = options->hints;
+    out->result_bytes_max = SIM_RESULT_BYTES_MAX;
     // A kill during a run looks like a crash of the version. Killed at random, a device tries
     // again.
     out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
@@ -154,6 +160,7 @@ static enum base_status shard_setup(struct sim_shard *shard)
         shard->real_crypto = sim_local_crypto(dev_crypto_openssl());
     }
     BASE_TRY(sim_crypto_init(&shard->crypto, alloc, &shard->real_crypto, shard->store));
+    BASE_TRY(sim_roots_begin(shard));
     sim_runner_init(&shard->runner);
     shard->base = event_base_new();
     shard->timer = shard->base != NULL ? evtimer_new(shard->base, on_timer, NULL) : NULL;
@@ -209,6 +216,7 @@ void sim_shard_done(struct sim_shard *shard)
     for (uint32_t i = 0; shard->devices != NULL && i < shard->count; i++) {
         sim_disk_done(&shard->devices[i].disk, alloc);
     }
+    sim_exclusive_done(&shard->exclusive);
     sim_store_free(shard->store);
     sim_wheel_done(&shard->wheel);
     alloc->release(alloc->ctx, shard->devices);

@@ -16,6 +16,8 @@
 #define SINK_SLOW     200 // one group in so many
 #define SINK_SLOW_US  5000000
 #define ZOMBIE_MAX_US 8000000
+#define MEMORY_BYTES  (UINT64_C(2) << 20) // of the gateway: with so many more of each device
+#define MEMORY_DEVICE 512
 #define PIPE_MAX      (64u * 1024) // of bytes on their way up; beyond it the transport is busy
 
 struct pipe {
@@ -340,7 +342,8 @@ enum base_status law_gateway_start(struct law_sim *sim)
     const struct gw_ingest_options options = {
         .sink = {sim, submit},
         .clock = {sim, clock_us, clock_us},
-        .memory_bytes = UINT64_C(1) << 30,
+        .memory_bytes = MEMORY_BYTES + sim->options.devices * MEMORY_DEVICE,
+        .thin_percent = 1, // so that bulk is sampled now and then
         .device_batches_per_s = 1000,
     };
     sim->messages_end = &sim->messages;

@@ -9,13 +9,14 @@
 
 #include "svc/control.h"
 
-#define GW_API_BODY_MAX     (256u * 1024) // of a JSON body; blobs have the transport's limit
-#define GW_API_DEPTH_MAX    12u           // nested arrays and objects
-#define GW_API_PAGE_DEFAULT 100u
-#define GW_API_SEGMENTS_MAX 6u
-#define GW_API_SEGMENT_MAX  128u  // bytes of one decoded path segment
-#define GW_API_MISSING_MAX  4096u // blobs named in one 409
-#define GW_API_VIEWS_BATCH  16u   // views fetched at a time for a list
+#define GW_API_BODY_MAX       (256u * 1024) // of a JSON body; blobs have the transport's limit
+#define GW_API_DEPTH_MAX      12u           // nested arrays and objects
+#define GW_API_PAGE_DEFAULT   100u
+#define GW_API_SEGMENTS_MAX   6u
+#define GW_API_SEGMENT_MAX    128u  // bytes of one decoded path segment
+#define GW_API_MISSING_MAX    4096u // blobs named in one 409
+#define GW_API_VIEWS_BATCH    16u   // views fetched at a time for a list
+#define GW_API_LOG_SLICES_MAX 4096u // slices in one page of a log; it ends after the line with more
 
 struct gw_actor; // svc/operators.h
 

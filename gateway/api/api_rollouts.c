@@ -141,34 +141,64 @@ bool gw_api_log_prepare(struct gw_api_call *call)
            gw_api_fail(call, BASE_ERR_INVALID, "query: after is the number of a log line");
 }
 
-void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call)
-{
+struct log_page {
     struct gw_rollout_log_view views[GW_API_VIEWS_BATCH];
-    json_t *items = json_array();
-    uint64_t after = call->after_id;
-    uint32_t left = call->limit;
-    bool more = true;
+    struct gw_view_names names;
+    json_t *items;
+    uint64_t after;
+    uint32_t left;
+    uint32_t slices; // in the lines so far
+    bool more;
+};
 
-    while (left > 0 && more) {
+// Adds lines while there is room; those of slices are long, so many of them end a page early.
+static enum base_status fill_page(struct gw_core *core, uint64_t id, struct log_page *page)
+{
+    while (page->left > 0 && page->more) {
         uint32_t count = 0;
-        uint32_t ask = left < GW_API_VIEWS_BATCH ? left : GW_API_VIEWS_BATCH;
-        enum base_status status = gw_rollout_log(core, call->id, after, ask, views, &count, &more);
-        if (status != BASE_OK) {
-            json_decref(items);
-            gw_api_failed(core, call, status, NULL, "no such rollout");
-            return;
-        }
+        uint32_t ask = page->left < GW_API_VIEWS_BATCH ? page->left : GW_API_VIEWS_BATCH;
+        BASE_TRY(gw_rollout_log(core, id, page->after, ask, page->views, &count, &page->more));
         for (uint32_t i = 0; i < count; ++i) {
-            (void)json_array_append_new(items, gw_view_log(&views[i]));
-            after = views[i].seq;
+            if (page->slices > GW_API_LOG_SLICES_MAX) {
+                page->more = true;
+                return BASE_OK;
+            }
+            (void)json_array_append_new(page->items, gw_view_log(&page->views[i], &page->names));
+            page->after = page->views[i].seq;
+            page->slices += page->views[i].record.slices.failing_count;
+            page->left--;
         }
         if (count == 0) {
             break;
         }
-        left -= count;
     }
-    gw_api_page_take(call, items, call->limit - left,
-                     more ? json_integer((json_int_t)after) : NULL);
+    return BASE_OK;
+}
+
+void gw_api_rollout_log(struct gw_core *core, struct gw_api_call *call)
+{
+    const struct base_alloc_port *heap = base_alloc_heap();
+    struct log_page *page = heap->alloc(heap->ctx, sizeof(*page));
+
+    if (page == NULL) {
+        gw_api_failed(core, call, BASE_ERR_NOMEM, NULL, NULL);
+        return;
+    }
+    page->items = json_array();
+    page->after = call->after_id;
+    page->left = call->limit;
+    page->slices = 0;
+    page->more = true;
+    page->names.count = gw_rollout_segment_names(core, call->id, page->names.items);
+    enum base_status status = fill_page(core, call->id, page);
+    if (status != BASE_OK) {
+        json_decref(page->items);
+        gw_api_failed(core, call, status, NULL, "no such rollout");
+    } else {
+        gw_api_page_take(call, page->items, call->limit - page->left,
+                         page->more ? json_integer((json_int_t)page->after) : NULL);
+    }
+    heap->release(heap->ctx, page);
 }
 
 // ---- Commands

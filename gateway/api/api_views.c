@@ -29,8 +29,7 @@ static json_t *digest_text(const struct wire_sha256 *digest)
     return json_string(text);
 }
 
-// Text that came from outside may be cut inside a character: what is not UTF-8 becomes "?".
-static json_t *safe_text(const char *text)
+json_t *gw_view_text(const char *text)
 {
     json_t *value = json_string(text);
 
@@ -180,6 +179,29 @@ static json_t *shown_object(const struct gw_rollout_view *view)
                      shown->evidence, "good_evidence", shown->good_evidence);
 }
 
+static json_t *ppm_or_null(uint32_t ppm)
+{
+    return ppm < POL_TEST_NOT_ASKED ? json_real(ppm / 1e6) : json_null();
+}
+
+// What the open stage can see; null where no rise is declared.
+static json_t *power_object(const struct gw_rollout_view *view)
+{
+    const struct pol_stage_power *power = &view->power;
+
+    if (!view->has_power) {
+        return json_null();
+    }
+    bool reachable = power->needed < POL_POWER_DEVICES_MAX;
+    return json_pack(
+        "{s:f, s:I, s:I, s:o, s:b, s:o, s:o, s:f, s:b, s:o}", "rise", power->rise_ppm / 1e6,
+        "completed", (json_int_t)power->completed, "devices", (json_int_t)power->devices, "needed",
+        reachable ? json_integer((json_int_t)power->needed) : json_null(), "can_detect",
+        (int)power->can_detect, "sees", ppm_or_null(power->sees_ppm), "best",
+        ppm_or_null(power->best_ppm), "base", power->base_ppm / 1e6, "base_measured",
+        (int)power->base_measured, "seconds", time_or_null(power->seconds));
+}
+
 // {"index","name","kind","percent"} of the stage that is open, or was last.
 static json_t *current_stage(const struct gw_rollout_view *view)
 {
@@ -225,7 +247,7 @@ static json_t *fingerprint_list(const struct gw_rollout_view *view)
             list,
             json_pack("{s:o, s:s, s:I, s:o}", "fingerprint", gw_json_hex(item->fingerprint), "kind",
                       wire_outcome_name((enum wire_outcome_kind)item->kind), "devices",
-                      (json_int_t)item->devices, "detail", safe_text(item->detail)));
+                      (json_int_t)item->devices, "detail", gw_view_text(item->detail)));
     }
     return whole_take(list, count);
 }
@@ -238,9 +260,9 @@ static json_t *slice_list(const struct gw_rollout_view *view)
     for (uint32_t i = 0; i < count; ++i) {
         const struct gw_rollout_slice *slice = &view->slices[i];
         (void)json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:I}", "attr", slice->attr,
-                                                    "value", safe_text(slice->value), "completed",
-                                                    (json_int_t)slice->completed, "failed",
-                                                    (json_int_t)slice->failed));
+                                                    "value", gw_view_text(slice->value),
+                                                    "completed", (json_int_t)slice->completed,
+                                                    "failed", (json_int_t)slice->failed));
     }
     return whole_take(list, count);
 }
@@ -250,7 +272,7 @@ static json_t *quarantine_list(const struct gw_rollout_view *view)
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < view->quarantine_count && i < GW_QUARANTINE_MAX; ++i) {
-        (void)json_array_append_new(list, safe_text(view->quarantine[i].text));
+        (void)json_array_append_new(list, gw_view_text(view->quarantine[i].text));
     }
     return list;
 }
@@ -282,95 +304,8 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
-                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0)) {
-        json_decref(root);
-        return NULL;
-    }
-    return root;
-}
-
-static const char *log_kind_name(enum gw_log_kind kind)
-{
-    switch (kind) {
-    case GW_LOG_CREATED:
-        return "created";
-    case GW_LOG_COMMAND:
-        return "command";
-    case GW_LOG_DECISION:
-        return "decision";
-    case GW_LOG_SIMULATION:
-        return "simulation";
-    case GW_LOG_OBSERVATION:
-        return "observation";
-    case GW_LOG_CLOCK:
-        return "clock";
-    case GW_LOG_QUARANTINE:
-        return "quarantine";
-    }
-    return "unknown";
-}
-
-static const char *log_what(const struct gw_rollout_log_view *view)
-{
-    switch (view->kind) {
-    case GW_LOG_COMMAND:
-        return pol_command_name(view->record.command);
-    case GW_LOG_DECISION:
-    case GW_LOG_OBSERVATION:
-        return pol_action_name(view->record.action);
-    case GW_LOG_CREATED:
-        return "create";
-    case GW_LOG_SIMULATION:
-        return "simulation";
-    case GW_LOG_CLOCK:
-        return "clock";
-    case GW_LOG_QUARANTINE:
-        return "quarantine";
-    }
-    return "unknown";
-}
-
-// The counts as they were judged.
-static json_t *judged_object(const struct gw_rollout_log_view *view)
-{
-    const struct pol_counts *counts = &view->record.counts;
-
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        "offered", (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
-        "activated", (json_int_t)counts->activated, "succeeded", (json_int_t)counts->succeeded,
-        "failed", (json_int_t)counts->failed, "timed_out", (json_int_t)counts->timed_out, "silent",
-        (json_int_t)counts->silent, "not_applicable", (json_int_t)counts->not_applicable,
-        "to_roll_back", (json_int_t)counts->to_roll_back, "rolled_back",
-        (json_int_t)view->rolled_back, "control_completed", (json_int_t)counts->control.trials,
-        "control_failed", (json_int_t)counts->control.failures, "observed_s",
-        (json_int_t)counts->hazard.device_seconds, "hazard_silent",
-        (json_int_t)counts->hazard.silent, "control_observed_s",
-        (json_int_t)counts->control_hazard.device_seconds, "control_silent",
-        (json_int_t)counts->control_hazard.silent);
-}
-
-json_t *gw_view_log(const struct gw_rollout_log_view *view)
-{
-    const struct pol_record *record = &view->record;
-    const struct pol_rollout *after = &record->after;
-    json_t *root = json_pack(
-        "{s:I, s:o, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:f, s:o, s:o, s:o}", "seq",
-        (json_int_t)view->seq, "time", gw_view_time(view->wall_us), "kind",
-        log_kind_name(view->kind), "what", log_what(view), "state",
-        pol_rollout_state_name(after->state), "stage_index", (int)after->stage_index, "verdict",
-        pol_verdict_name(record->verdict), "reason", pol_reason_name(record->reason), "reason_text",
-        pol_reason_text(record->reason), "failure_ratio", view->failure_ppm / 1e6, "counts",
-        judged_object(view), "by", safe_text(view->by), "comment", safe_text(view->comment));
-    // What a replay needs beside: the exact clock and the rest of the state.
-    json_t *rest = json_pack("{s:s, s:I, s:I, s:I, s:b, s:b, s:b, s:b}", "action",
-                             pol_action_name(record->action), "now_us", (json_int_t)record->now_us,
-                             "revision", (json_int_t)view->revision, "stage_since_us",
-                             (json_int_t)after->stage_since_us, "before_first",
-                             (int)after->before_first, "stage_failed", (int)after->stage_failed,
-                             "paged", (int)after->paged, "killed", (int)after->killed);
-
-    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
+                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
+                         json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;
     }
@@ -472,10 +407,10 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
         (int)item->bucket, "admitted", (int)item->admitted, "stage", item->stage_name, "max_bucket",
         (int)item->max_bucket, "reason", pol_reason_name(item->reason), "reason_text",
         pol_reason_text(item->reason), "test", item->test[0] != '\0' ? item->test : NULL);
-    json_t *rest =
-        json_pack("{s:o, s:s?, s:i, s:I, s:o, s:o}", "states", state_list(item->bits), "last", last,
-                  "tries", (int)item->tries, "offered_s", (json_int_t)item->offered_s,
-                  "fingerprint", hex_or_null(item->fingerprint), "detail", safe_text(item->detail));
+    json_t *rest = json_pack("{s:o, s:s?, s:i, s:I, s:o, s:o}", "states", state_list(item->bits),
+                             "last", last, "tries", (int)item->tries, "offered_s",
+                             (json_int_t)item->offered_s, "fingerprint",
+                             hex_or_null(item->fingerprint), "detail", gw_view_text(item->detail));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

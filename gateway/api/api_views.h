@@ -10,12 +10,19 @@
 #include <jansson.h>
 
 json_t *gw_view_time(uint64_t wall_us); // ISO 8601
+// Text that came from outside may be cut inside a character: what is not UTF-8 becomes "?".
+json_t *gw_view_text(const char *text);
 json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view);
 json_t *gw_view_task(const struct gw_task_view *view);
 json_t *gw_view_version(const struct gw_version_view *view);
 // `version` is the semantic version's text, NULL when not known.
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version);
-json_t *gw_view_log(const struct gw_rollout_log_view *view);
+// Names of segments, as far as they are known.
+struct gw_view_names {
+    uint32_t count;
+    struct gw_quarantined items[GW_SEGMENT_NAMES_MAX];
+};
+json_t *gw_view_log(const struct gw_rollout_log_view *view, const struct gw_view_names *names);
 json_t *gw_view_device(const struct gw_device_view *view);
 json_t *gw_view_why(const struct gw_why_view *view);
 // `task` NULL when not known.

@@ -3,6 +3,7 @@
 #include "api/stage_body.h"
 
 #include "api/rollout_body.h"
+#include "api/tolerance_body.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -282,6 +283,7 @@ enum base_status gw_stage_body_parse(const struct gw_json_at *at, struct pol_sta
     BASE_TRY(parse_seconds(at, "observe_s", long_s, GW_STAGE_DEFAULT_S, &stage->observe_s, error));
     BASE_TRY(parse_shadow(at, "max_slowdown", stage->kind, &stage->shadow_slow_percent, error));
     BASE_TRY(parse_shadow(at, "max_memory", stage->kind, &stage->shadow_memory_percent, error));
+    BASE_TRY(gw_tolerance_parse(at, stage, error));
     return gw_json_bool(at, "approval", &stage->approval, error);
 }
 
@@ -349,14 +351,14 @@ json_t *gw_stage_body_view(const struct pol_stage *stage)
 {
     json_t *root = gate_object(&stage->gate);
     json_t *rest = json_pack(
-        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f}", "rate",
+        "{s:o, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:b, s:f, s:f, s:o}", "rate",
         rate_object(&stage->pace), "in_flight", (json_int_t)stage->pace.in_flight_max, "windows",
         window_list(stage), "execution_timeout_s", (json_int_t)stage->execution_timeout_s,
         "offline_expiry_s", (json_int_t)stage->offline_expiry_s, "silence_s",
         (json_int_t)stage->silence_s, "observe_s", (json_int_t)stage->observe_s, "control",
         stage->control_buckets / 100.0, "retries", retry_object(stage), "approval",
         (int)stage->approval, "max_slowdown", stage->shadow_slow_percent / 100.0, "max_memory",
-        stage->shadow_memory_percent / 100.0);
+        stage->shadow_memory_percent / 100.0, "tolerance", gw_tolerance_view(stage));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);

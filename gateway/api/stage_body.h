@@ -11,7 +11,7 @@
     "rule", "min_sample", "min_dwell_s", "max_failure", "max_rise", "tolerated_rise", "alpha",     \
         "beta", "max_silence", "no_data_s", "rate", "in_flight", "windows", "execution_timeout_s", \
         "offline_expiry_s", "silence_s", "observe_s", "control", "retries", "approval",            \
-        "max_slowdown", "max_memory"
+        "max_slowdown", "max_memory", "tolerance"
 
 // Fills all of *stage but kind, max_bucket and audience, which must be set. INVALID with the
 // field's path.

@@ -64,7 +64,7 @@ enum cli_exit cli_option_real(const struct cli *cli, enum cli_option option, dou
         char *end = NULL;
         value = strtod(text, &end);
         if (end == text || *end != '\0' || !isfinite(value) || value < 0 || value > max) {
-            return cli_fail(CLI_EXIT_USAGE, "--%s takes a number from 0 to %g, not '%s'",
+            return cli_fail(CLI_EXIT_USAGE, "--%s takes a number from 0 to %.10g, not '%s'",
                             option_names[option], max, text);
         }
     }

@@ -40,7 +40,9 @@ const struct cli_command cli_commands[] = {
      "  walle release kill 1174d64d... --reason 'leaks addresses'", COMMAND_BITS, 1, 1,
      cli_release_kill},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
-     "  walle task init hello", CLI_BIT(FORMAT), 1, 1, cli_task_init},
+     "  walle task init hello\n"
+     "  git init -q -b page-view shop && walle task init shop     # branch and tag will name it",
+     CLI_BIT(FORMAT), 1, 1, cli_task_init},
     {"task", "build", "DIR",
      "Compile a task to bytecode, name every file by its SHA-256, write the manifest.",
      "  walle task build conf/tasks/ipv --out build/ipv\n"

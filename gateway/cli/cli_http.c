@@ -151,6 +151,11 @@ static enum cli_exit explain(const struct cli *cli, CURLcode code, const struct 
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         hint = "\n  --ca FILE names the certificate to trust (a gateway started for development "
                "keeps its own\n  in its data folder, cert.pem); --insecure skips the check";
+    } else if (code == CURLE_SSL_CONNECT_ERROR) {
+        hint = "\n  is that port TLS? the gateway's clear one takes http://";
+    } else if (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP2 || code == CURLE_GOT_NOTHING ||
+               code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE) {
+        hint = "\n  is that port clear HTTP/2? the gateway's TLS one takes https://";
     } else if (code == CURLE_COULDNT_CONNECT) {
         hint = "\n  is walle-gateway running there? --gateway or WALLE_GATEWAY names another";
     }

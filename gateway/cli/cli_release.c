@@ -9,6 +9,7 @@
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
 #include "cli/task_build.h"
+#include "cli/tolerance_json.h"
 
 #include "base/clock.h"
 #include "base/prng.h"
@@ -34,6 +35,7 @@ static void print_shadow(const json_t *stage)
     if (heavy > 0) {
         printf("; at most %g times the memory", heavy);
     }
+    tolerance_json_print(stage);
     putchar('\n');
 }
 
@@ -92,10 +94,14 @@ static void print_preview(const json_t *preview, const json_t *stages)
                : " (stages as an example draw of the salt has them)");
     json_array_foreach(json_object_get(preview, "stages"), index, item)
     {
-        printf("%-3zu %-12s %12llu enter, %llu inside\n", index + 1,
-               cli_json_text(json_array_get(stages, index), "name", "?"),
-               (unsigned long long)cli_json_u64(item, "devices"),
-               (unsigned long long)cli_json_u64(item, "total"));
+        const json_t *stage = json_array_get(stages, index);
+        uint64_t inside = cli_json_u64(item, "total");
+        uint64_t sample = cli_json_u64(stage, "min_sample");
+        bool starves = inside < sample && ladder_kind(stage) != POL_STAGE_SIMULATE;
+        printf("%-3zu %-12s %12llu enter, %llu inside%s\n", index + 1,
+               cli_json_text(stage, "name", "?"), (unsigned long long)cli_json_u64(item, "devices"),
+               (unsigned long long)inside,
+               starves ? ": fewer than its sample, it would wait for a promote" : "");
     }
     json_object_foreach(json_object_get(preview, "segments"), name, attr)
     {

@@ -18,9 +18,10 @@
 #define PUSH_ROUNDS_MAX  7
 #define PUSH_ROUND_BLOBS 1000
 
+static const char init_identity[] = "  \"name\": \"%s\",\n"
+                                    "  \"version\": \"0.1.0\",\n";
 static const char init_json[] = "{\n"
-                                "  \"name\": \"%s\",\n"
-                                "  \"version\": \"0.1.0\",\n"
+                                "%s"
                                 "  \"entry\": \"task\",\n"
                                 "  \"heap_kib\": 64,\n"
                                 "  \"time_ms\": 200,\n"
@@ -47,6 +48,37 @@ static const char *last_part(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
+// In a git repository branch and tag say what the task is called: task.json leaves it out.
+static bool is_repository(const char *folder)
+{
+    char path[CLI_PATH_MAX];
+
+    return snprintf(path, sizeof(path), "%s/.git", folder) < CLI_PATH_MAX &&
+           access(path, F_OK) == 0;
+}
+
+static int init_text(const char *name, bool repository, char *out, size_t size)
+{
+    char identity[256] = "";
+
+    if (!repository) {
+        (void)snprintf(identity, sizeof(identity), init_identity, name);
+    }
+    return snprintf(out, size, init_json, identity);
+}
+
+static void init_told(const char *folder, const char *name, bool repository)
+{
+    if (repository) {
+        printf("%s: task.json and task.py; commit and tag them, then\n"
+               "  walle task push %s --tag v0.1.0\n",
+               folder, folder);
+    } else {
+        printf("%s: task.json and task.py; build it with\n  walle task build %s --out build/%s\n",
+               folder, folder, name);
+    }
+}
+
 enum cli_exit cli_task_init(struct cli *cli)
 {
     const char *folder = cli->args[0];
@@ -66,7 +98,8 @@ enum cli_exit cli_task_init(struct cli *cli)
     if (access(path, F_OK) == 0) {
         return cli_fail(CLI_EXIT_LOCAL, "%s: there already; nothing was changed", path);
     }
-    int size = snprintf(text, sizeof(text), init_json, name);
+    bool repository = is_repository(folder);
+    int size = init_text(name, repository, text, sizeof(text));
     if (cli_folder_make(folder, &error) != BASE_OK ||
         cli_file_write(path, text, (size_t)size, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
@@ -78,8 +111,7 @@ enum cli_exit cli_task_init(struct cli *cli)
     if (cli->json) {
         return cli_show_take(CLI_EXIT_OK, json_pack("{s:s, s:s}", "name", name, "folder", folder));
     }
-    printf("%s: task.json and task.py; build it with\n  walle task build %s --out build/%s\n",
-           folder, folder, name);
+    init_told(folder, name, repository);
     return CLI_EXIT_OK;
 }
 

@@ -150,7 +150,7 @@ static enum cli_exit put_page(const struct cli *cli, struct walk *walk, uint64_t
     walk->more = json_is_true(json_object_get(page, "more"));
     json_decref(page);
     if (fflush(walk->to) != 0 || ferror(walk->to)) {
-        return cli_fail(CLI_EXIT_FAILED, "cannot write: %s", strerror(errno));
+        return cli_fail(CLI_EXIT_LOCAL, "cannot write: %s", strerror(errno));
     }
     return CLI_EXIT_OK;
 }
@@ -245,7 +245,7 @@ static enum cli_exit save_place(const char *path, const char *place)
         good = fclose(file) == 0 && good;
     }
     if (!good || rename(fresh, side) != 0) {
-        return cli_fail(CLI_EXIT_FAILED, "%s: %s", side, strerror(errno));
+        return cli_fail(CLI_EXIT_LOCAL, "%s: %s", side, strerror(errno));
     }
     return CLI_EXIT_OK;
 }
@@ -258,7 +258,7 @@ static enum cli_exit export_pages(const struct cli *cli, struct walk *walk, cons
         if (code == CLI_EXIT_OK && path != NULL) {
             code = fsync(fileno(walk->to)) == 0
                        ? save_place(path, walk->place)
-                       : cli_fail(CLI_EXIT_FAILED, "%s: %s", path, strerror(errno));
+                       : cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
         }
     } while (code == CLI_EXIT_OK && walk->more);
     return code;
@@ -279,7 +279,7 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
     if (path != NULL) {
         walk.to = fopen(path, "ae");
         if (walk.to == NULL) {
-            return cli_fail(CLI_EXIT_FAILED, "%s: %s", path, strerror(errno));
+            return cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
         }
         if (csv && ftell(walk.to) == 0) {
             fputs(csv_head, walk.to);
@@ -290,7 +290,7 @@ enum cli_exit cli_tunnel_export(struct cli *cli)
         return code;
     }
     if (fclose(walk.to) != 0 && code == CLI_EXIT_OK) {
-        code = cli_fail(CLI_EXIT_FAILED, "%s: %s", path, strerror(errno));
+        code = cli_fail(CLI_EXIT_LOCAL, "%s: %s", path, strerror(errno));
     }
     if (code == CLI_EXIT_OK && cli->json) {
         return cli_show_take(

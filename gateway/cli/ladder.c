@@ -2,6 +2,7 @@
 #include "cli/ladder.h"
 
 #include "cli/cli_json.h"
+#include "cli/tolerance_json.h"
 
 #include "policy/expr.h"
 
@@ -64,6 +65,20 @@ static enum cli_exit check_times(const json_t *stage, const char *key, size_t in
                           POL_SHADOW_PERCENT_MAX / 100);
 }
 
+static enum cli_exit check_tolerance(const json_t *stage, size_t index)
+{
+    struct wire_tolerances tolerances;
+    const char *wrong = NULL;
+
+    if (!tolerance_json_read(stage, &tolerances, &wrong)) {
+        return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"tolerance\": %s", index, wrong);
+    }
+    return tolerances.count == 0 || ladder_kind(stage) == POL_STAGE_SHADOW
+               ? CLI_EXIT_OK
+               : cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"tolerance\" is for a shadow stage",
+                          index);
+}
+
 static enum cli_exit check_stage(const json_t *stage, size_t index)
 {
     const json_t *percent = json_object_get(stage, "percent");
@@ -85,7 +100,8 @@ static enum cli_exit check_stage(const json_t *stage, size_t index)
         return cli_fail(CLI_EXIT_USAGE, "stages[%zu]: \"percent\" is 0.01 to 100", index);
     }
     enum cli_exit code = check_times(stage, "max_slowdown", index);
-    return code == CLI_EXIT_OK ? check_times(stage, "max_memory", index) : code;
+    code = code == CLI_EXIT_OK ? check_times(stage, "max_memory", index) : code;
+    return code == CLI_EXIT_OK ? check_tolerance(stage, index) : code;
 }
 
 // --max-rise, --alpha and --beta ask for the sequential rule where a stage names none.
@@ -222,12 +238,21 @@ static enum cli_exit expression(const char *text, json_t **out_target)
                                : cli_fail(CLI_EXIT_USAGE, "--target: an expression is UTF-8");
 }
 
+// "fleet.json" is an expression too: of devices whose attribute `fleet.json` is true. Nobody means
+// that.
+static bool is_file_name(const char *text)
+{
+    const char *dot = strrchr(text, '.');
+    return dot != NULL && strcmp(dot, ".json") == 0;
+}
+
 enum cli_exit ladder_target(const struct cli *cli, json_t **out_target)
 {
     if (cli_given(cli, CLI_OPTION_TARGET)) {
         const char *value = cli->values[CLI_OPTION_TARGET];
-        return access(value, F_OK) == 0 ? load_list(value, "target", out_target)
-                                        : expression(value, out_target);
+        return access(value, F_OK) == 0 || is_file_name(value)
+                   ? load_list(value, "target", out_target)
+                   : expression(value, out_target);
     }
     *out_target = json_array();
     return CLI_EXIT_OK;

@@ -2,6 +2,7 @@
 #include "cli/rollout_draft.h"
 
 #include "cli/ladder.h"
+#include "cli/tolerance_json.h"
 
 static json_t *hex_text(uint64_t id)
 {
@@ -42,6 +43,7 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
 {
     struct wire_release release = common(draft);
     json_t *text = NULL;
+    const char *wrong = NULL;
 
     release.kind = WIRE_RELEASE_INSTALL;
     release.release_counter = draft->release_counter;
@@ -51,6 +53,9 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
     release.stage_kind = (uint8_t)ladder_kind(stage);
     release.shadow_slow_percent = ladder_times(stage, "max_slowdown");
     release.shadow_memory_percent = ladder_times(stage, "max_memory");
+    if (!tolerance_json_read(stage, &release.tolerances, &wrong)) {
+        return BASE_ERR_INVALID;
+    }
     release.arm_salt = draft->arm_salt;
     release.arm_from = draft->arm_from;
     release.arm_to = draft->arm_to;

@@ -47,6 +47,72 @@ unsigned rollout_explain_evidence(FILE *file, const json_t *rollout)
     return 1;
 }
 
+// ", about 11 minutes"; nothing when nobody knows.
+static void print_wait(FILE *file, uint64_t seconds)
+{
+    static const struct {
+        uint64_t below; // seconds
+        uint64_t unit;
+        const char *name;
+    } units[] = {{120, 1, "seconds"},
+                 {7200, 60, "minutes"},
+                 {172800, 3600, "hours"},
+                 {UINT64_MAX, 86400, "days"}};
+    size_t at = 0;
+
+    if (seconds == 0) {
+        return;
+    }
+    while (seconds >= units[at].below) {
+        at++;
+    }
+    fprintf(file, ", about %llu %s",
+            (unsigned long long)((seconds + units[at].unit / 2) / units[at].unit), units[at].name);
+}
+
+static void print_sees(FILE *file, const json_t *rise)
+{
+    if (json_is_number(rise)) {
+        fprintf(file, "show a rise of +%.2g points or more", 100 * json_number_value(rise));
+    } else {
+        fputs("show no rise", file);
+    }
+}
+
+unsigned rollout_explain_power(FILE *file, const json_t *rollout)
+{
+    const json_t *power = json_object_get(rollout, "power");
+    unsigned long long completed = whole(power, "completed");
+    unsigned long long needed = whole(power, "needed");
+    double declared = 100 * real(power, "rise");
+
+    if (!json_is_object(power)) {
+        return 0;
+    }
+    if (!json_is_true(json_object_get(power, "can_detect"))) {
+        fprintf(file, "  power: cannot see +%g points: the stage's %llu devices ", declared,
+                whole(power, "devices"));
+        print_sees(file, json_object_get(power, "best"));
+    } else if (completed == 0) {
+        fprintf(file, "  power: nobody is done yet; +%g points take %llu devices", declared,
+                needed);
+    } else {
+        fprintf(file, "  power: %llu devices ", completed);
+        print_sees(file, json_object_get(power, "sees"));
+        if (completed < needed) {
+            fprintf(file, "; +%g takes %llu more", declared, needed - completed);
+            print_wait(file, cli_json_u64(power, "seconds"));
+        } else {
+            fprintf(file, ", so +%g would show by now", declared);
+        }
+    }
+    if (!json_is_true(json_object_get(power, "base_measured"))) {
+        fprintf(file, ", if %g %% of control fail", 100 * real(power, "base"));
+    }
+    fputc('\n', file);
+    return 1;
+}
+
 static void say_gate(FILE *file, const json_t *stage)
 {
     fprintf(file, "Its gate passes when at least %llu devices completed, %g s have gone by, and ",
@@ -150,6 +216,7 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
             100 * real(rollout, "failure_ratio"));
     (void)rollout_explain_evidence(file, rollout);
+    (void)rollout_explain_power(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
     {
         fprintf(file, "Kept off it: %s\n", json_string_value(item));

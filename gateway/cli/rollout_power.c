@@ -44,11 +44,7 @@ static struct pol_power_plan plan_stage(const struct power *power, const struct 
     uint64_t devices = power->fleet * stage->max_bucket / POL_BUCKET_COUNT;
     uint64_t per_hour = devices * 3600 / POWER_CHECKIN_S;
     uint64_t paced = (uint64_t)stage->pace.per_minute * 60;
-    struct pol_test test = {.max_failure_ppm = stage->gate.max_failure_ppm,
-                            .max_rise_ppm = stage->gate.max_rise_ppm,
-                            .alpha_ppm = stage->gate.alpha_ppm,
-                            .beta_ppm = stage->gate.beta_ppm,
-                            .tolerated_rise_ppm = stage->gate.tolerated_rise_ppm};
+    struct pol_test test = pol_gate_test(&stage->gate);
 
     pol_stage_control_band(stage, &from, &to);
     per_hour = paced > 0 && paced < per_hour ? paced : per_hour;

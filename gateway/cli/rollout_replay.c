@@ -5,6 +5,7 @@
 #include "cli/stage_json.h"
 
 #include "policy/replay.h"
+#include "wire/digest.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,6 +17,7 @@
 #define SHOWN_MAX   20u
 
 struct replaying {
+    json_t *names; // of segments, by their hex
     struct pol_stage stages[POL_STAGES_MAX];
     uint32_t stage_count;
     bool what_if;
@@ -73,17 +75,98 @@ static bool is_true(const json_t *json, const char *key)
     return json_is_true(json_object_get(json, key));
 }
 
-static void read_record(const json_t *json, struct pol_record *out)
+// ---- Slices
+
+static uint64_t read_segment(struct replaying *replaying, const json_t *json)
+{
+    const char *hex = cli_json_text(json, "segment", "");
+    const json_t *name = json_object_get(json, "name");
+    uint64_t segment = 0;
+
+    if (wire_device_parse(base_str_of(hex), &segment) != BASE_OK) {
+        return 0;
+    }
+    if (json_is_string(name)) {
+        (void)json_object_set(replaying->names, hex, (json_t *)(uintptr_t)name);
+    }
+    return segment;
+}
+
+static void read_held(struct replaying *replaying, const json_t *list, struct pol_held *out)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach((json_t *)(uintptr_t)list, index, item)
+    {
+        if (out->count < POL_HELD_MAX) {
+            out->names[out->count++] = read_segment(replaying, item);
+        }
+    }
+}
+
+static void read_slices(struct replaying *replaying, const json_t *json, struct pol_slices *out)
+{
+    size_t index;
+    json_t *item;
+    uint64_t count = cli_json_u64(json, "count");
+    uint64_t held = cli_json_u64(json, "held");
+
+    out->held_count = held <= POL_HELD_MAX ? (uint32_t)held : UINT32_MAX;
+    out->count = count <= POL_SLICES_MAX ? (uint32_t)count : UINT32_MAX;
+    out->completed = cli_json_u64(json, "completed");
+    json_array_foreach(json_object_get(json, "failing"), index, item)
+    {
+        if (out->failing_count < POL_SLICES_MAX) {
+            out->failing[out->failing_count++] = (struct pol_slice){
+                .name = read_segment(replaying, item),
+                .seen = {cli_json_u64(item, "completed"), cli_json_u64(item, "failed")}};
+        }
+    }
+}
+
+// Names of slices as a list, in hex where nobody knows the name.
+static json_t *held_names(const struct replaying *replaying, const struct pol_held *held)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < held->count; ++i) {
+        char hex[WIRE_DEVICE_HEX + 1];
+        wire_device_hex(held->names[i], hex);
+        const json_t *name = json_object_get(replaying->names, hex);
+        (void)json_array_append_new(list,
+                                    json_string(name != NULL ? json_string_value(name) : hex));
+    }
+    return list;
+}
+
+static enum pol_record_kind read_kind(const json_t *json)
 {
     const char *kind = cli_json_text(json, "kind", "");
+
+    if (strcmp(kind, "command") == 0) {
+        return POL_RECORD_COMMAND;
+    }
+    if (strcmp(kind, "decision") == 0 || strcmp(kind, "observation") == 0) {
+        return POL_RECORD_TICK;
+    }
+    if (strcmp(kind, "clock") == 0) {
+        return POL_RECORD_CLOCK;
+    }
+    if (strcmp(kind, "slices") == 0 || strcmp(kind, "quarantine") == 0) {
+        return json_is_array(json_object_get(json, "lifted")) ? POL_RECORD_LIFT : POL_RECORD_SLICES;
+    }
+    return POL_RECORD_NOTE;
+}
+
+// ---- Records
+
+static void read_record(struct replaying *replaying, const json_t *json, struct pol_record *out)
+{
     const char *what = cli_json_text(json, "what", "");
 
     memset(out, 0, sizeof(*out));
-    out->kind = strcmp(kind, "command") == 0 ? POL_RECORD_COMMAND
-                : strcmp(kind, "decision") == 0 || strcmp(kind, "observation") == 0
-                    ? POL_RECORD_TICK
-                : strcmp(kind, "clock") == 0 ? POL_RECORD_CLOCK
-                                             : POL_RECORD_NOTE;
+    out->kind = read_kind(json);
     out->now_us = cli_json_u64(json, "now_us");
     out->command =
         (enum pol_command)stage_json_name(what, POL_COMMAND_COUNT, command_name, POL_COMMAND_COUNT);
@@ -103,21 +186,38 @@ static void read_record(const json_t *json, struct pol_record *out)
     out->after.paged = is_true(json, "paged");
     out->after.killed = is_true(json, "killed");
     read_counts(json_object_get(json, "counts"), &out->counts);
+    if (out->kind == POL_RECORD_SLICES) {
+        out->action = POL_ACTION_HOLD;
+        read_slices(replaying, json_object_get(json, "slices"), &out->slices);
+        read_held(replaying, json_object_get(json, "held"), &out->held);
+    } else if (out->kind == POL_RECORD_LIFT) {
+        out->action = POL_ACTION_HOLD;
+        read_held(replaying, json_object_get(json, "lifted"), &out->held);
+    }
 }
 
 static void note_difference(struct replaying *replaying, const json_t *json,
                             const struct pol_record *record, const struct pol_decision *decision)
 {
-    (void)json_array_append_new(
-        replaying->differences,
-        json_pack("{s:I, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "seq",
-                  (json_int_t)cli_json_u64(json, "seq"), "time", cli_json_text(json, "time", "?"),
-                  "stage_index", (json_int_t)record->after.stage_index, "recorded_action",
-                  pol_action_name(record->action), "recorded_verdict",
-                  pol_verdict_name(record->verdict), "recorded_reason",
-                  pol_reason_name(record->reason), "action", pol_action_name(decision->action),
-                  "verdict", pol_verdict_name(decision->verdict), "reason",
-                  pol_reason_name(decision->reason)));
+    json_t *difference = json_pack(
+        "{s:I, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "seq",
+        (json_int_t)cli_json_u64(json, "seq"), "time", cli_json_text(json, "time", "?"),
+        "stage_index", (json_int_t)record->after.stage_index, "recorded_action",
+        pol_action_name(record->action), "recorded_verdict", pol_verdict_name(record->verdict),
+        "recorded_reason", pol_reason_name(record->reason), "action",
+        pol_action_name(decision->action), "verdict", pol_verdict_name(decision->verdict), "reason",
+        pol_reason_name(decision->reason));
+
+    if (record->kind == POL_RECORD_SLICES) {
+        (void)json_object_set_new(difference, "recorded_held",
+                                  held_names(replaying, &record->held));
+        (void)json_object_set_new(difference, "held",
+                                  held_names(replaying, &replaying->replay.found));
+    } else if (record->kind == POL_RECORD_LIFT) {
+        (void)json_object_set_new(difference, "recorded_lifted",
+                                  held_names(replaying, &record->held));
+    }
+    (void)json_array_append_new(replaying->differences, difference);
 }
 
 static void replay_record(struct replaying *replaying, const json_t *json)
@@ -125,18 +225,16 @@ static void replay_record(struct replaying *replaying, const json_t *json)
     struct pol_record record;
     bool differs = false;
 
-    read_record(json, &record);
+    read_record(replaying, json, &record);
     if (replaying->replay.records == 0) { // the first line is the creation: a draft as it says
         replaying->replay.rollout = record.after;
     }
     struct pol_decision decision = pol_replay_step(&replaying->replay, replaying->stages,
                                                    replaying->stage_count, &record, &differs);
-    if (!differs) {
-        return;
+    if (differs) {
+        note_difference(replaying, json, &record, &decision);
     }
-    note_difference(replaying, json, &record, &decision);
-    // From another action on the counts are those of a world that did not happen.
-    replaying->over = replaying->what_if && !pol_rollout_equal(&decision.next, &record.after);
+    replaying->over = replaying->what_if && replaying->replay.apart;
 }
 
 static enum cli_exit replay_pages(const struct cli *cli, struct replaying *replaying)
@@ -253,6 +351,47 @@ static enum cli_exit fetch_stages(const struct cli *cli, struct replaying *repla
     return code;
 }
 
+// "model=SM-3 os=ios, model=SM-4"; nothing for none.
+static void print_names(const json_t *list)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach((json_t *)(uintptr_t)list, index, item)
+    {
+        printf("%s%s", index > 0 ? ", " : "", json_string_value(item));
+    }
+    if (json_array_size(list) == 0) {
+        fputs("nothing", stdout);
+    }
+}
+
+static void print_difference(const json_t *item)
+{
+    const json_t *held = json_object_get(item, "recorded_held");
+    const json_t *lifted = json_object_get(item, "recorded_lifted");
+
+    printf("%4llu %s stage %llu: ", (unsigned long long)cli_json_u64(item, "seq"),
+           cli_json_text(item, "time", "?"), (unsigned long long)cli_json_u64(item, "stage_index"));
+    if (held != NULL) {
+        fputs("recorded quarantine of ", stdout);
+        print_names(held);
+        fputs(", replayed of ", stdout);
+        print_names(json_object_get(item, "held"));
+        fputc('\n', stdout);
+    } else if (lifted != NULL) {
+        fputs("lifted, but not in quarantine: ", stdout);
+        print_names(lifted);
+        fputc('\n', stdout);
+    } else {
+        printf("recorded %s (%s, %s), replayed %s (%s, %s)\n",
+               cli_json_text(item, "recorded_action", "?"),
+               cli_json_text(item, "recorded_verdict", "?"),
+               cli_json_text(item, "recorded_reason", "?"), cli_json_text(item, "action", "?"),
+               cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"));
+    }
+}
+
 static void print_result(const struct replaying *replaying)
 {
     size_t index;
@@ -261,13 +400,7 @@ static void print_result(const struct replaying *replaying)
     json_array_foreach(replaying->differences, index, item)
     {
         if (index < SHOWN_MAX) {
-            printf("%4llu %s stage %llu: recorded %s (%s, %s), replayed %s (%s, %s)\n",
-                   (unsigned long long)cli_json_u64(item, "seq"), cli_json_text(item, "time", "?"),
-                   (unsigned long long)cli_json_u64(item, "stage_index"),
-                   cli_json_text(item, "recorded_action", "?"),
-                   cli_json_text(item, "recorded_verdict", "?"),
-                   cli_json_text(item, "recorded_reason", "?"), cli_json_text(item, "action", "?"),
-                   cli_json_text(item, "verdict", "?"), cli_json_text(item, "reason", "?"));
+            print_difference(item);
         }
     }
     printf("%llu records, %llu decisions, %llu differ%s\n",
@@ -284,6 +417,7 @@ enum cli_exit cli_rollout_replay(struct cli *cli)
 
     pol_replay_init(&replaying.replay, 0);
     replaying.differences = json_array();
+    replaying.names = json_object();
     if (code == CLI_EXIT_OK) {
         code = change_limits(cli, &replaying);
     }
@@ -301,6 +435,7 @@ enum cli_exit cli_rollout_replay(struct cli *cli)
         print_result(&replaying);
     }
     json_decref(replaying.differences);
+    json_decref(replaying.names);
     bool wrong = !replaying.what_if && replaying.replay.differences > 0;
     return code == CLI_EXIT_OK && wrong ? CLI_EXIT_FAILED : code;
 }

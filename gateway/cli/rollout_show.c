@@ -120,6 +120,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     fprintf(file, "  verdict %s: %s; %.2f %% failed\n", cli_json_text(rollout, "verdict", "?"),
             cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
     lines += rollout_explain_evidence(file, rollout);
+    lines += rollout_explain_power(file, rollout);
     fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
             count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),
             count(counts, "failed"), count(counts, "rolled_back"));

@@ -355,12 +355,23 @@ void gw_conn_flush(struct gw_conn *conn)
     }
 }
 
+static void count_tunnel(struct gw_conn *conn)
+{
+    struct gw_transport_stats *stats = conn->worker->stats;
+    bool resumed = conn->ssl != NULL && SSL_session_reused(conn->ssl);
+    gw_stat_add(conn->early ? &stats->tunnels_early
+                : resumed   ? &stats->tunnels_resumed
+                            : &stats->tunnels_new,
+                1);
+}
+
 void gw_conn_carry_tunnel(struct gw_conn *conn)
 {
     if (!conn->carries_tunnel) {
         int rto_us = RTO_MIN_US;
         int unsent = UNSENT_BYTES;
         conn->carries_tunnel = true;
+        count_tunnel(conn);
         (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
         (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_RTO_MIN_US, &rto_us, sizeof(rto_us));
     }

@@ -35,15 +35,15 @@ struct gw_conn {
     int fd;
     uint8_t state;
     bool dirty;
-    bool busy;         // inside nghttp2: must not be freed or flushed
-    bool loopback;     // peer is on this machine
+    bool busy;           // inside nghttp2: must not be freed or flushed
+    bool loopback;       // peer is on this machine
     bool carries_tunnel; // small answers overtake a download on it
-    bool early;        // open, and its handshake is not complete: what came is early data
-    bool early_read;   // all of its early data was read, or there was none
-    bool preface_seen; // the peer's first SETTINGS came
-    bool draining;     // told to open no more streams
-    bool goaway_sent;  // with the last stream served: closes with its last stream
-    bool trimmed;      // idle memory was given back
+    bool early;          // open, and its handshake is not complete: what came is early data
+    bool early_read;     // all of its early data was read, or there was none
+    bool preface_seen;   // the peer's first SETTINGS came
+    bool draining;       // told to open no more streams
+    bool goaway_sent;    // with the last stream served: closes with its last stream
+    bool trimmed;        // idle memory was given back
     bool want_read;
     bool want_write;
     bool failed;                      // to be closed at the next flush

@@ -261,6 +261,7 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .retain_bytes = config->tunnel_retain_bytes,
         .credit_bytes = (uint32_t)config->tunnel_credit_bytes,
         .memory_bytes = config->tunnel_memory_bytes,
+        .thin_percent = (uint32_t)config->tunnel_thin_percent,
         .device_batches_per_s = (uint32_t)config->tunnel_device_batches_per_s,
         .refuse_unknown = strcmp(config->tunnel_unknown_uploads, "refuse") == 0,
         .dicts = {.ctx = core, .load = load_dict},

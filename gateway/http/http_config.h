@@ -68,6 +68,7 @@ struct gw_http_config {
     uint64_t tunnel_retain_bytes;
     uint64_t tunnel_credit_bytes;
     uint64_t tunnel_memory_bytes;
+    uint64_t tunnel_thin_percent;
     uint64_t tunnel_device_batches_per_s;
     char tunnel_unknown_uploads[GW_CONFIG_TEXT_MAX];
     uint64_t tick_ms;

@@ -116,6 +116,30 @@ static void print_address(const struct address *address, char *out)
     (void)snprintf(out, GW_ADDRESS_TEXT_MAX, v4 ? "%s:%u" : "[%s]:%u", host, ntohs(port));
 }
 
+// SO_REUSEPORT would let a second process of the same user share the port, and its connections,
+// silently. A bind without it tells; what a process in TIME_WAIT left does not count.
+static bool is_taken(const struct address *where)
+{
+    int one = 1;
+    int fd = socket(where->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool taken = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
+                 bind(fd, &where->at.any, where->size) != 0 && errno == EADDRINUSE;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return taken;
+}
+
+enum base_status gw_listener_free_to_bind(const char *address, struct base_error *error)
+{
+    struct address where;
+    BASE_TRY(parse_address(address, &where, error));
+    if (is_taken(&where)) {
+        return base_error_set(error, BASE_ERR_IO, "%.60s: another process listens there", address);
+    }
+    return BASE_OK;
+}
+
 enum base_status gw_listener_bind(const char *address, bool loopback_only, int *out_fd,
                                   char *out_text, struct base_error *error)
 {

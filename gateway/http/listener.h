@@ -17,6 +17,10 @@ struct gw_listener;
 BASE_NODISCARD enum base_status gw_listener_bind(const char *address, bool loopback_only,
                                                  int *out_fd, char *out_text,
                                                  struct base_error *error);
+// IO when another process has the port already, INVALID as below. To be asked before the first
+// bind.
+BASE_NODISCARD enum base_status gw_listener_free_to_bind(const char *address,
+                                                         struct base_error *error);
 // Accepts on the worker's loop. Takes `fd`, whatever the outcome. NOMEM.
 BASE_NODISCARD enum base_status gw_listener_new(struct gw_http_worker *worker, int fd, bool tls,
                                                 struct gw_listener **out_listener);

@@ -121,6 +121,7 @@ static enum base_status listen_all(struct gw_server *server, const char *address
     if (!listens(address)) {
         return BASE_OK;
     }
+    BASE_TRY(gw_listener_free_to_bind(address, error));
     const char *where = address;
     for (uint32_t i = 0; i < server->worker_count; i++) {
         int fd;
@@ -180,9 +181,12 @@ static void fit_connections(struct gw_server *server)
         room = server->connections_max;
     }
     if (server->config.limits.connections > room) {
-        base_log_info(server->log, "server", "limits.connections %llu does not fit: %llu",
+        base_log_info(server->log, "server",
+                      "at most %llu connections, not the %llu of limits.connections: this process "
+                      "may open %llu files",
+                      (unsigned long long)room,
                       (unsigned long long)server->config.limits.connections,
-                      (unsigned long long)room);
+                      (unsigned long long)files.rlim_cur);
         server->config.limits.connections = room;
     }
     if (server->connections_max == 0) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EXIT_BAD_ARGS   2
 #define VALUE_SHOWN_MAX 64 // bytes of a record shown by dump
 
 struct arguments {
@@ -101,9 +102,12 @@ int main(int argc, char **argv)
         .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR",
         .doc = "Looks into the data directory of a walle-gateway that is not running."
                "\vdump without TABLE counts the records of every table; check reads everything and "
-               "verifies blobs; compact writes a smaller copy of the store.",
+               "verifies blobs; compact writes a smaller copy of the store.\n\nExamples:\n"
+               "  walle-store check walle-data\n  walle-store dump walle-data rollouts\n"
+               "\nExit codes: 0 done; 1 findings, or no store; 2 usage.",
     };
     struct arguments arguments = {.count = 0};
+    argp_err_exit_status = EXIT_BAD_ARGS;
     argp_parse(&argp, argc, argv, 0, NULL, &arguments);
     const char *verb = arguments.count > 0 ? arguments.words[0] : "";
     const char *extra = arguments.count > 2 ? arguments.words[2] : NULL;
@@ -111,7 +115,7 @@ int main(int argc, char **argv)
                  (strcmp(verb, "compact") == 0 && extra != NULL);
     if (!known || arguments.count < 2) {
         argp_help(&argp, stderr, ARGP_HELP_SHORT_USAGE, argv[0]);
-        return EXIT_FAILURE;
+        return EXIT_BAD_ARGS;
     }
     struct gw_store_options options = {.dir = arguments.words[1], .read_only = true};
     struct gw_store *store = NULL;

@@ -162,6 +162,10 @@ struct gw_transport_stats {
     uint64_t tls_handshakes;
     uint64_t tls_resumed;
     uint64_t tls_early; // brought early data that was accepted
+    // Connections that carry tunnel streams, by how their first HELLO came.
+    uint64_t tunnels_new;     // behind a whole handshake, or in clear text
+    uint64_t tunnels_resumed; // behind a resumed one
+    uint64_t tunnels_early;   // in early data
 };
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker);
 void gw_worker_latency(struct gw_worker *worker,

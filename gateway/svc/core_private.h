@@ -41,6 +41,13 @@
 
 // ---- Control-owned
 
+// What a look at a stage's segments depends on: unchanged, it would see the same.
+struct gw_segments_asked {
+    uint64_t succeeded;
+    uint64_t failed;
+    struct pol_sample control;
+};
+
 struct gw_rollout {
     struct gw_release *release;
     struct gw_task *task;
@@ -65,7 +72,8 @@ struct gw_rollout {
     enum pol_reason observed_reason;
     uint32_t quarantine_count;
     struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
-    uint64_t segments_asked; // failures of the stage when its segments were last looked at
+    struct gw_segments_asked segments_asked; // when they were last looked at
+    uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct pol_pace_state pace;
     bool paced;             // the next two are set
     uint64_t paced_offers;  // of the release when pacing began in this process

@@ -123,6 +123,12 @@ static const struct row transport_rows[] = {
     TRANSPORT(tls_handshakes, "tls_handshakes_total", "counter", "TLS handshakes completed."),
     TRANSPORT(tls_resumed, "tls_resumed_total", "counter", "TLS handshakes by session resumption."),
     TRANSPORT(tls_early, "tls_early_total", "counter", "Connections whose early data was taken."),
+    TRANSPORT(tunnels_new, "tunnel_connections_new_total", "counter",
+              "Connections with tunnel streams, behind a whole handshake."),
+    TRANSPORT(tunnels_resumed, "tunnel_connections_resumed_total", "counter",
+              "Connections with tunnel streams, behind a resumed TLS session."),
+    TRANSPORT(tunnels_early, "tunnel_connections_early_total", "counter",
+              "Connections whose first tunnel stream came in early data."),
 };
 
 static void add_workers(struct text *text, struct gw_core *core)

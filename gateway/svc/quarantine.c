@@ -1,10 +1,11 @@
 // Quarantine: a segment (model, os, app version) in which the release fails is taken out, and the
 // rollout goes on elsewhere. Control thread.
 //
-// Each segment of the open stage with completions is asked the gate's questions on its own counts;
-// its evidence goes into one multiple-testing procedure (policy/sequential.h), so that with many
-// segments few good ones are taken out. When what is bad is as many as half of all completions, it
-// is the release and no segment: then the gate decides. What is in quarantine counts no more.
+// The policy decides (policy/slices.h), from a look at the segments of the open stage that
+// completed; a look is taken whenever a count of it changed, so that what is held does not depend
+// on when the gateway was started. The look that took something out is stored with it in one
+// transaction, of others as many are logged as a replay under other limits wants. What is in
+// quarantine counts no more.
 #include "svc/rollout_state.h"
 
 #include <stdio.h>
@@ -54,39 +55,51 @@ void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollou
     free(segments);
 }
 
-// Marks the segments to take out. Returns how many.
-static uint32_t find_bad(struct gw_core *core, const struct gw_rollout *rollout,
-                         const struct gw_tally_segment *segments, uint32_t count,
-                         bool marked[GW_TALLY_SEGMENTS_MAX])
+// ---- Looks
+
+static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
 {
-    const struct pol_gate *gate = &rollout->release->stages[rollout->state.stage_index].gate;
-    double evidence[GW_TALLY_SEGMENTS_MAX];
-    struct gw_rollout_counts seen;
-    struct pol_counts counts;
-    uint64_t total = 0;
-    uint64_t bad = 0;
-    bool sequential = gate->rule == POL_GATE_SEQUENTIAL;
-    gw_rollout_seen(core, rollout, &seen, &counts);
-    struct pol_test test = {
-        .max_failure_ppm = gate->max_failure_ppm,
-        .max_rise_ppm =
-            sequential && counts.control.trials > 0 ? gate->max_rise_ppm : POL_TEST_NOT_ASKED,
-        .alpha_ppm = sequential ? gate->alpha_ppm : POL_GATE_ALPHA_PPM,
-        .beta_ppm = sequential ? gate->beta_ppm : POL_GATE_BETA_PPM,
-        .tolerated_rise_ppm = gate->tolerated_rise_ppm,
-    };
-    for (uint32_t i = 0; i < count; i++) {
-        struct pol_sample sample = {segments[i].completed, segments[i].failed};
-        bool out = is_out(rollout, segments[i].segment);
-        bool ask = !out && segments[i].failed > 0; // without failures there is no evidence
-        evidence[i] = ask ? pol_test_judge(&test, &sample, &counts.control).evidence : 0;
-        total += out ? 0 : segments[i].completed;
+    out->count = rollout->quarantine_count;
+    for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
+        out->names[i] = rollout->quarantine[i].segment;
     }
-    uint32_t found = pol_slices_reject(evidence, count, test.alpha_ppm, marked);
+}
+
+// What the policy is shown of a stage's segments. Returns the failures in them.
+static uint64_t show(const struct gw_rollout *rollout, const struct gw_tally_segment *segments,
+                     uint32_t count, struct pol_slices *out)
+{
+    struct pol_held held;
+    uint64_t failed = 0;
+    held_now(rollout, &held);
+    out->held_count = held.count;
+    out->count = count;
+    out->failing_count = 0;
+    out->completed = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bad += marked[i] ? segments[i].completed : 0;
+        const struct gw_tally_segment *segment = &segments[i];
+        if (pol_held_has(&held, segment->segment)) {
+            continue;
+        }
+        out->completed += segment->completed;
+        failed += segment->failed;
+        if (segment->failed > 0) {
+            out->failing[out->failing_count++] = (struct pol_slice){
+                .name = segment->segment, .seen = {segment->completed, segment->failed}};
+        }
     }
-    return 2 * bad < total && found + rollout->quarantine_count <= GW_QUARANTINE_MAX ? found : 0;
+    return failed;
+}
+
+static const struct gw_tally_segment *find(const struct gw_tally_segment *segments, uint32_t count,
+                                           uint64_t name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (segments[i].segment == name) {
+            return &segments[i];
+        }
+    }
+    return NULL;
 }
 
 static bool store_quarantine(struct gw_core *core, struct gw_rollout *rollout,
@@ -94,52 +107,102 @@ static bool store_quarantine(struct gw_core *core, struct gw_rollout *rollout,
 {
     change->next.revision++;
     change->next.observed_us = 0;
+    change->next.segments_logged = 0;
     return gw_rollout_commit(core, rollout, change) == BASE_OK;
 }
 
+// One change for all that a look found: a crash leaves all of them out, or none.
 static bool take_out(struct gw_core *core, struct gw_rollout *rollout,
-                     const struct gw_tally_segment *segment)
+                     const struct gw_tally_segment *segments, uint32_t count,
+                     struct gw_rollout_change *change)
 {
-    struct gw_rollout_change change;
-    gw_rollout_begin(core, rollout, GW_LOG_QUARANTINE, NULL, &change);
-    struct gw_rollout_log_view *line = &change.line;
-    struct gw_quarantined *out = &change.next.quarantine[change.next.quarantine_count++];
-    out->segment = segment->segment;
-    memcpy(out->text, segment->text, sizeof(out->text));
-    snprintf(line->comment, sizeof(line->comment), "%.150s: %llu of %llu failed", segment->text,
-             (unsigned long long)segment->failed, (unsigned long long)segment->completed);
-    return store_quarantine(core, rollout, &change);
+    struct gw_rollout_log_view *line = &change->line;
+    const struct pol_held *found = &line->record.held;
+    for (uint32_t i = 0; i < found->count; i++) {
+        const struct gw_tally_segment *segment = find(segments, count, found->names[i]);
+        struct gw_quarantined *out = &change->next.quarantine[change->next.quarantine_count++];
+        out->segment = segment->segment;
+        memcpy(out->text, segment->text, sizeof(out->text));
+        if (i == 0) {
+            snprintf(line->comment, sizeof(line->comment), "%.150s: %llu of %llu failed",
+                     segment->text, (unsigned long long)segment->failed,
+                     (unsigned long long)segment->completed);
+        }
+    }
+    if (found->count > 1) {
+        size_t size = strlen(line->comment);
+        snprintf(line->comment + size, sizeof(line->comment) - size, "; and %u more",
+                 found->count - 1);
+    }
+    if (!store_quarantine(core, rollout, change)) {
+        rollout->segments_asked = (struct gw_segments_asked){0}; // asked again
+        return false;
+    }
+    return true;
 }
 
-bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout)
+static bool look(struct gw_core *core, struct gw_rollout *rollout, const struct pol_counts *counts,
+                 const struct gw_tally_segment *segments, uint32_t count)
 {
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_SLICES, NULL, &change);
+    struct pol_record *record = &change.line.record;
+    record->kind = POL_RECORD_SLICES;
+    record->counts = *counts;
+    uint64_t failed = show(rollout, segments, count, &record->slices);
+    pol_slices_judge(&rollout->release->stages[rollout->state.stage_index].gate, &record->slices,
+                     &counts->control, &record->held);
+    if (record->held.count > 0) {
+        change.line.kind = GW_LOG_QUARANTINE;
+        return take_out(core, rollout, segments, count, &change);
+    }
+    if (failed > rollout->segments_logged + rollout->segments_logged / GW_LOG_GROWTH) {
+        record->after = rollout->state;
+        change.line.revision = rollout->revision;
+        change.line.failure_ppm = rollout->failure_ppm;
+        rollout->log_seq = change.line.seq;
+        rollout->segments_logged = failed;
+        gw_rollout_note(core, rollout->release->id, &change.line);
+    }
+    return false;
+}
+
+// Whether there is something to look at that was not there the last time.
+static bool is_news(struct gw_core *core, struct gw_rollout *rollout, struct pol_counts *out_counts)
+{
+    struct gw_rollout_counts seen;
     bool running =
         rollout->state.state == POL_ROLLOUT_RUNNING || rollout->state.state == POL_ROLLOUT_WAITING;
     if (!running || rollout->state.before_first) {
         return false;
     }
-    struct gw_rollout_counts seen;
-    (void)gw_tally_counts(core->tally, rollout->release->id, rollout->state.stage_index,
-                          gw_core_now_s(core), &seen);
-    if (seen.failed == rollout->segments_asked) { // nothing failed since the last look
+    gw_rollout_seen(core, rollout, &seen, out_counts);
+    struct gw_segments_asked ask = {
+        .succeeded = seen.succeeded, .failed = seen.failed, .control = out_counts->control};
+    if (seen.failed == 0 || memcmp(&ask, &rollout->segments_asked, sizeof(ask)) == 0) {
         return false;
     }
-    rollout->segments_asked = seen.failed;
+    rollout->segments_asked = ask;
+    return true;
+}
+
+bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout)
+{
+    struct pol_counts counts;
+    if (!is_news(core, rollout, &counts)) {
+        return false;
+    }
     struct gw_tally_segment *segments = calloc(GW_TALLY_SEGMENTS_MAX, sizeof(*segments));
-    bool marked[GW_TALLY_SEGMENTS_MAX] = {false};
-    bool any = false;
     uint32_t count = segments == NULL ? 0
                                       : gw_tally_segments(core->tally, rollout->release->id,
                                                           rollout->state.stage_index, segments,
                                                           GW_TALLY_SEGMENTS_MAX);
-    if (count > 1 && find_bad(core, rollout, segments, count, marked) > 0) {
-        for (uint32_t i = 0; i < count; i++) {
-            any = (marked[i] && take_out(core, rollout, &segments[i])) || any;
-        }
-    }
+    bool any = count > 1 && look(core, rollout, &counts, segments, count);
     free(segments);
     return any;
 }
+
+// ---- Lifting
 
 enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_str segment,
                                  const struct gw_rollout_who *who, struct gw_rollout_view *out,
@@ -160,6 +223,8 @@ enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_QUARANTINE, who, &change);
     struct gw_rollout *next = &change.next;
+    change.line.record.kind = POL_RECORD_LIFT;
+    change.line.record.held = (struct pol_held){1, {next->quarantine[at].segment}};
     snprintf(change.line.comment, sizeof(change.line.comment), "lifted: %.150s",
              next->quarantine[at].text);
     next->quarantine_count--;
@@ -169,4 +234,29 @@ enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_
         return base_error_set(error, BASE_ERR_IO, "the change could not be stored");
     }
     return gw_rollout_get(core, id, out);
+}
+
+// ---- Names
+
+uint32_t gw_rollout_segment_names(struct gw_core *core, uint64_t id,
+                                  struct gw_quarantined out[GW_SEGMENT_NAMES_MAX])
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
+    struct gw_tally_segment *segments = calloc(GW_TALLY_SEGMENTS_MAX, sizeof(*segments));
+    uint32_t written = 0;
+    if (rollout == NULL || segments == NULL) {
+        free(segments);
+        return 0;
+    }
+    for (; written < rollout->quarantine_count; written++) {
+        out[written] = rollout->quarantine[written];
+    }
+    uint32_t count =
+        gw_tally_segments(core->tally, id, GW_TALLY_STAGE_ALL, segments, GW_TALLY_SEGMENTS_MAX);
+    for (uint32_t i = 0; i < count && written < GW_SEGMENT_NAMES_MAX; i++, written++) {
+        out[written].segment = segments[i].segment;
+        memcpy(out[written].text, segments[i].text, sizeof(out[written].text));
+    }
+    free(segments);
+    return written;
 }

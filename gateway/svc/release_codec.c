@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(4), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(5), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
 //              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
@@ -13,15 +13,15 @@
 #include "base/alloc.h"
 #include "base/cursor.h"
 #include "policy/bucket.h"
-#include "svc/stage_codec.h"
 #include "policy/expr.h"
+#include "svc/stage_codec.h"
 #include "wire/attrs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     4
+#define SPEC_VERSION     5
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -417,6 +417,8 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
     struct wire_release said;
     BASE_TRY(parse_statement(parse, release->statements[index], where, &said));
     BASE_TRY(check_common(parse, release, &said, release->release_counter, where));
+    struct wire_tolerances tolerances;
+    gw_stage_tolerances(stage, &tolerances);
     const char *wrong = NULL;
     if (said.kind != WIRE_RELEASE_INSTALL) {
         wrong = "kind is not INSTALL";
@@ -432,6 +434,8 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
     } else if (said.shadow_slow_percent != stage->shadow_slow_percent ||
                said.shadow_memory_percent != stage->shadow_memory_percent) {
         wrong = "max_slowdown or max_memory differs from the stage's";
+    } else if (!wire_tolerances_equal(&said.tolerances, &tolerances)) {
+        wrong = "tolerance differs from the stage's";
     }
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);

@@ -8,9 +8,11 @@
 //                  varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
 //                  4: paged, 8: killed), u64 stage_since_us
-//   log line    := u8 version(2), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
+//   log line    := u8 version(3), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
 //                  u64 now_us, counts (stage_codec.c), u8 action, u8 verdict, u8 reason,
-//                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment
+//                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment,
+//                  slices when the record is of slices, held then and when it is of a lift
+//                  (stage_codec.c)
 #include "svc/rollout_state.h"
 
 #include "base/cursor.h"
@@ -20,9 +22,9 @@
 #include <string.h>
 
 #define ROW_VERSION    3
-#define LINE_VERSION   2
+#define LINE_VERSION   3
 #define ROW_HEAD_MAX   (256 + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
-#define LINE_BYTES_MAX 1024
+#define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
 #define TASK_BYTES_MAX 256
 
 #define STATE_BEFORE_FIRST 1u
@@ -183,15 +185,22 @@ static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, 
     write_state(&writer, &record->after);
     write_text(&writer, line->by, GW_LOG_BY_MAX);
     write_text(&writer, line->comment, GW_LOG_REASON_MAX);
+    if (record->kind == POL_RECORD_SLICES) {
+        gw_pol_slices_write(&writer, &record->slices);
+    }
+    if (record->kind == POL_RECORD_SLICES || record->kind == POL_RECORD_LIFT) {
+        gw_pol_held_write(&writer, &record->held);
+    }
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
 }
 
-static enum base_status decode_line(struct gw_span value, struct gw_rollout_log_view *out)
+enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
+                                        struct gw_rollout_log_view *out)
 {
     struct pol_record *record = &out->record;
     struct base_reader reader;
     memset(out, 0, sizeof(*out));
-    base_reader_init(&reader, value.data, value.size);
+    base_reader_init(&reader, bytes, size);
     if (base_reader_u8(&reader) != LINE_VERSION) {
         return BASE_ERR_CORRUPT;
     }
@@ -210,6 +219,12 @@ static enum base_status decode_line(struct gw_span value, struct gw_rollout_log_
     read_state(&reader, &record->after);
     read_text(&reader, out->by, GW_LOG_BY_MAX);
     read_text(&reader, out->comment, GW_LOG_REASON_MAX);
+    if (record->kind == POL_RECORD_SLICES) {
+        gw_pol_slices_read(&reader, &record->slices);
+    }
+    if (record->kind == POL_RECORD_SLICES || record->kind == POL_RECORD_LIFT) {
+        gw_pol_held_read(&reader, &record->held);
+    }
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }
 
@@ -268,8 +283,8 @@ enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *ta
 struct note_op {
     struct gw_store_op op;
     struct gw_key key;
-    uint8_t line[LINE_BYTES_MAX];
     size_t line_bytes;
+    uint8_t line[];
 };
 
 static enum base_status apply_note(struct gw_store_txn *txn, struct gw_store_op *self)
@@ -286,14 +301,17 @@ static void note_done(struct gw_store_op *self, enum base_status status)
 
 void gw_rollout_note(struct gw_core *core, uint64_t id, const struct gw_rollout_log_view *line)
 {
-    struct note_op *note = calloc(1, sizeof(*note));
+    uint8_t bytes[LINE_BYTES_MAX];
+    size_t size = encode_line(line, bytes, sizeof(bytes));
+    struct note_op *note = calloc(1, sizeof(*note) + size);
     if (note == NULL) {
         return;
     }
+    memcpy(note->line, bytes, size);
+    note->line_bytes = size;
     note->op.apply = apply_note;
     note->op.done = note_done;
     note->key = gw_key_u64_u64(id, line->seq);
-    note->line_bytes = encode_line(line, note->line, sizeof(note->line));
     if (gw_store_submit(core->store, &note->op) != BASE_OK) {
         free(note);
     }
@@ -349,7 +367,7 @@ static bool list_line(void *ctx, struct gw_span key, struct gw_span value)
         list->more = true;
         return false;
     }
-    if (decode_line(value, &list->out[list->count]) == BASE_OK) {
+    if (gw_rollout_line_decode(value.data, value.size, &list->out[list->count]) == BASE_OK) {
         list->out[list->count++].seq = seq;
     }
     return true;

@@ -24,7 +24,8 @@ BASE_NODISCARD enum base_status gw_rollout_commit(struct gw_core *core, struct g
 bool gw_rollout_is_closed(const struct gw_rollout *rollout);
 // Has the release know which segments are kept off it.
 void gw_rollout_quarantine_tell(struct gw_rollout *rollout);
-// Takes segments that are shown to be bad out of a running rollout. True when there were any.
+// Takes segments that are shown to be bad out of a running rollout, and logs what it looked at.
+// True when there were any.
 bool gw_rollout_quarantine_tick(struct gw_core *core, struct gw_rollout *rollout);
 // Takes the devices of segments in quarantine out of the current stage's counts.
 void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollout *rollout,
@@ -33,6 +34,9 @@ void gw_rollout_quarantine_discount(struct gw_core *core, const struct gw_rollou
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout);
 // One look at a rollout that is under way. True when it moved.
 bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout);
+// What the open stage can see; the view has everything else already.
+void gw_rollout_view_power(struct gw_core *core, const struct gw_rollout *rollout,
+                           struct gw_rollout_view *out);
 // Counts of the current stage: as shown, and as judged.
 void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
                      struct gw_rollout_counts *out_seen, struct pol_counts *out_judged);
@@ -48,5 +52,8 @@ BASE_NODISCARD enum base_status gw_rollout_store(struct gw_core *core, const str
 // Parses a row into a new rollout (its task is not set). CORRUPT, NOMEM.
 BASE_NODISCARD enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
                                                   struct gw_rollout **out_rollout);
+// Parses a line of the log, but for its number; *out is written to in any case. CORRUPT.
+BASE_NODISCARD enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
+                                                       struct gw_rollout_log_view *out);
 
 #endif

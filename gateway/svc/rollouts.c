@@ -57,6 +57,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         counts->succeeded = rollout->simulation_completed - rollout->simulation_failed;
         counts->failed = rollout->simulation_failed;
     }
+    gw_rollout_view_power(core, rollout, out);
 }
 
 enum base_status gw_rollout_get(struct gw_core *core, uint64_t id, struct gw_rollout_view *out)
@@ -144,6 +145,8 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     next->failure_ppm = decision->failure_ppm;
     next->shown = decision->shown;
     next->observed_us = 0; // what comes next is news
+    next->segments_asked = (struct gw_segments_asked){0};
+    next->segments_logged = 0;
     next->pace = (struct pol_pace_state){0};
     if (after == POL_ROLLOUT_ROLLING_BACK && before != after) {
         next->rollback_since_us = gw_core_now_us(core);

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "policy/bucket.h"
 #include "policy/replay.h"
+#include "policy/stage_power.h"
 #include "svc/catalog.h"
 #include "svc/fleet_segment.h"
 #include "wire/digest.h"
@@ -26,7 +27,7 @@
 #define GW_STAGE_SILENCE_TIMES  12u
 #define GW_STAGE_OBSERVE_TIMES  2u
 #define GW_ROLLOUT_SLICES       16u
-#define GW_QUARANTINE_MAX       16u // segments of one rollout
+#define GW_QUARANTINE_MAX       POL_HELD_MAX // segments of one rollout
 #define GW_PRIORITY_MAX         1000u
 
 struct gw_core;
@@ -134,7 +135,9 @@ struct gw_rollout_view {
     enum pol_verdict verdict;
     enum pol_reason reason;
     uint32_t failure_ppm;
-    struct pol_test_report shown;    // by a sequential gate
+    struct pol_test_report shown; // by a sequential gate
+    bool has_power;               // a stage is open whose gate declares a rise
+    struct pol_stage_power power;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
     uint32_t fingerprint_count;
@@ -153,11 +156,13 @@ enum gw_log_kind {
     GW_LOG_OBSERVATION = 5, // counts that moved the verdict, its reason, or themselves enough
     GW_LOG_CLOCK = 6,       // the clock had gone back when the gateway started
     GW_LOG_QUARANTINE = 7,  // a segment was taken out, or let in again; the comment says which
-    GW_LOG_KIND_LAST = GW_LOG_QUARANTINE,
+    GW_LOG_SLICES = 8,      // a look at the segments of the stage that took none out
+    GW_LOG_KIND_LAST = GW_LOG_SLICES,
 };
 
 // An observation is logged when the verdict or its reason changed, when the completed devices grew
-// by one in so many, and at the latest after so long when anything changed.
+// by one in so many, and at the latest after so long when anything changed. A look at segments that
+// took none out is logged when the failures in them grew by one in so many.
 #define GW_LOG_GROWTH   16u
 #define GW_LOG_LATEST_S 60u
 
@@ -209,6 +214,11 @@ BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t i
                                                 const struct gw_rollout_who *who,
                                                 struct gw_rollout_view *out,
                                                 struct base_error *error);
+// Names of segments of a rollout: those in quarantine, and those that devices completed in. Returns
+// how many it wrote; 0: no such rollout.
+#define GW_SEGMENT_NAMES_MAX (GW_QUARANTINE_MAX + 256u)
+uint32_t gw_rollout_segment_names(struct gw_core *core, uint64_t id,
+                                  struct gw_quarantined out[GW_SEGMENT_NAMES_MAX]);
 BASE_NODISCARD enum base_status gw_rollout_get(struct gw_core *core, uint64_t id,
                                                struct gw_rollout_view *out);
 // In the order of ids; `after` 0 begins.

@@ -3,13 +3,22 @@
 //
 //   conduct := gate, pace, u8 window_count, count x window, u32 execution_timeout_s,
 //              u32 offline_expiry_s, u32 silence_s, u32 observe_s, u16 control_buckets,
-//              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent
+//              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
+//              tolerances (wire/tolerance.h)
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
 //              u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64 no_data_us
 //   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
 //              u64 in_flight_max
 //   window  := u8 weekdays, u16 start_min, u16 minutes, u8 device_time
+//   slices  := varint held_count, varint count, varint completed, varint failing_count,
+//              failing_count x { u64 name, varint completed, varint failed }
+//   held    := u8 count, count x u64 name
 #include "svc/stage_codec.h"
+
+#include <string.h>
+
+_Static_assert(POL_TOLERANCES_MAX == WIRE_TOLERANCES_MAX, "a stage says what its statement does");
+_Static_assert(POL_TOLERANCE_FIELD_MAX == WIRE_TOLERANCE_FIELD_MAX, "likewise");
 
 static void write_gate(struct base_writer *writer, const struct pol_gate *gate)
 {
@@ -38,6 +47,33 @@ static void read_gate(struct base_reader *reader, struct pol_gate *gate)
     gate->no_data_us = base_reader_u64(reader);
 }
 
+void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->count =
+        stage->tolerance_count < WIRE_TOLERANCES_MAX ? stage->tolerance_count : WIRE_TOLERANCES_MAX;
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct pol_tolerance *from = &stage->tolerances[i];
+        out->items[i].absolute = from->absolute;
+        out->items[i].relative = from->relative;
+        out->items[i].field_size = from->field_size;
+        memcpy(out->items[i].field, from->field, sizeof(from->field));
+    }
+}
+
+void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances)
+{
+    stage->tolerance_count =
+        tolerances->count < POL_TOLERANCES_MAX ? tolerances->count : POL_TOLERANCES_MAX;
+    for (uint32_t i = 0; i < stage->tolerance_count; i++) {
+        const struct wire_tolerance *from = &tolerances->items[i];
+        stage->tolerances[i].absolute = from->absolute;
+        stage->tolerances[i].relative = from->relative;
+        stage->tolerances[i].field_size = from->field_size;
+        memcpy(stage->tolerances[i].field, from->field, sizeof(from->field));
+    }
+}
+
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
 {
     write_gate(writer, &stage->gate);
@@ -64,6 +100,9 @@ void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage)
     base_writer_u8(writer, stage->approval ? 1 : 0);
     base_writer_u16(writer, stage->shadow_slow_percent);
     base_writer_u16(writer, stage->shadow_memory_percent);
+    struct wire_tolerances tolerances;
+    gw_stage_tolerances(stage, &tolerances);
+    wire_tolerances_write(writer, &tolerances);
 }
 
 void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
@@ -95,6 +134,9 @@ void gw_stage_read(struct base_reader *reader, struct pol_stage *stage)
     stage->approval = base_reader_u8(reader) != 0;
     stage->shadow_slow_percent = base_reader_u16(reader);
     stage->shadow_memory_percent = base_reader_u16(reader);
+    struct wire_tolerances tolerances;
+    wire_tolerances_read(reader, &tolerances);
+    gw_stage_tolerances_set(stage, &tolerances);
 }
 
 // ---- Counts
@@ -144,5 +186,57 @@ void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts)
     };
     for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
         *fields[i] = base_reader_u64(reader);
+    }
+}
+
+// ---- Slices
+
+void gw_pol_slices_write(struct base_writer *writer, const struct pol_slices *slices)
+{
+    base_writer_varint(writer, slices->held_count);
+    base_writer_varint(writer, slices->count);
+    base_writer_varint(writer, slices->completed);
+    base_writer_varint(writer, slices->failing_count);
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        base_writer_u64(writer, slices->failing[i].name);
+        base_writer_varint(writer, slices->failing[i].seen.trials);
+        base_writer_varint(writer, slices->failing[i].seen.failures);
+    }
+}
+
+void gw_pol_slices_read(struct base_reader *reader, struct pol_slices *slices)
+{
+    slices->held_count = (uint32_t)base_reader_varint_max(reader, POL_HELD_MAX);
+    slices->count = (uint32_t)base_reader_varint_max(reader, POL_SLICES_MAX);
+    slices->completed = base_reader_varint(reader);
+    slices->failing_count = (uint32_t)base_reader_varint_max(reader, slices->count);
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        struct pol_slice *slice = &slices->failing[i];
+        slice->name = base_reader_u64(reader);
+        slice->seen.trials = base_reader_varint(reader);
+        slice->seen.failures = base_reader_varint(reader);
+        if (slice->name == 0 || slice->seen.failures > slice->seen.trials) {
+            base_reader_fail(reader, BASE_ERR_INVALID);
+        }
+    }
+}
+
+void gw_pol_held_write(struct base_writer *writer, const struct pol_held *held)
+{
+    base_writer_u8(writer, (uint8_t)held->count);
+    for (uint32_t i = 0; i < held->count; i++) {
+        base_writer_u64(writer, held->names[i]);
+    }
+}
+
+void gw_pol_held_read(struct base_reader *reader, struct pol_held *held)
+{
+    held->count = base_reader_u8(reader);
+    if (held->count > POL_HELD_MAX) {
+        held->count = 0;
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
+    for (uint32_t i = 0; i < held->count; i++) {
+        held->names[i] = base_reader_u64(reader);
     }
 }

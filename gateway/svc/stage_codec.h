@@ -5,15 +5,30 @@
 
 #include "base/cursor.h"
 #include "policy/rollout.h"
+#include "policy/slices.h"
+#include "wire/tolerance.h"
 
 void gw_stage_write(struct base_writer *writer, const struct pol_stage *stage);
 // Fills all of *stage but kind, max_bucket and audience. What is out of range is left to
 // pol_stages_check; a malformed form fails the reader.
 void gw_stage_read(struct base_reader *reader, struct pol_stage *stage);
 
+// The tolerances of a stage as its statement says them, and back.
+void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *out);
+void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances);
+
 // Stored form of the counts a verdict was found from.
 #define GW_COUNTS_BYTES (15u * 8)
 void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts);
 void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts);
+
+// Stored form of a look at slices, and of names of slices that were held or lifted. What does not
+// hang together fails the reader.
+#define GW_SLICES_BYTES_MAX (1u + 5 + 10 + 5 + POL_SLICES_MAX * (8 + 10 + 10))
+#define GW_HELD_BYTES_MAX   (1u + POL_HELD_MAX * 8)
+void gw_pol_slices_write(struct base_writer *writer, const struct pol_slices *slices);
+void gw_pol_slices_read(struct base_reader *reader, struct pol_slices *slices);
+void gw_pol_held_write(struct base_writer *writer, const struct pol_held *held);
+void gw_pol_held_read(struct base_reader *reader, struct pol_held *held);
 
 #endif

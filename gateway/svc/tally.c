@@ -533,7 +533,8 @@ uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t
     pthread_mutex_lock(&tally->lock);
     const struct rollout_tally *rollout = find(tally, rollout_id);
     for (uint32_t i = 0; rollout != NULL && i < rollout->segment_count && count < capacity; i++) {
-        if (rollout->segments[i].stage == stage && rollout->segments[i].counts.completed > 0) {
+        bool asked = stage == GW_TALLY_STAGE_ALL || rollout->segments[i].stage == stage;
+        if (asked && rollout->segments[i].counts.completed > 0) {
             out[count++] = rollout->segments[i].counts;
         }
     }

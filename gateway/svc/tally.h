@@ -85,7 +85,8 @@ struct gw_tally_segment {
     char text[GW_SEGMENT_TEXT_MAX + 1];
 };
 #define GW_TALLY_SEGMENTS_MAX 256u // of a rollout, all stages; further ones are counted in none
-// Copies the segments of a stage that have completions; returns how many.
+// Copies the segments of a stage that have completions, or of every stage one after the other;
+// returns how many.
 uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
                            struct gw_tally_segment *out, uint32_t capacity);
 // Replaces what is known of a stage from the walk.

@@ -31,6 +31,7 @@ static void take_options(struct gw_ingest *ingest, const struct gw_ingest_option
     }
     ingest->memory_max =
         options->memory_bytes != 0 ? options->memory_bytes : GW_INGEST_MEMORY_BYTES;
+    gw_thin_init(&ingest->thin, ingest->memory_max, options->thin_percent);
     ingest->rate =
         options->device_batches_per_s != 0 ? options->device_batches_per_s : GW_INGEST_RATE;
     ingest->retain_bytes = options->retain_bytes;
@@ -83,6 +84,7 @@ static enum base_status make_tables(struct gw_ingest *ingest,
     BASE_TRY(gw_marks_new(&ingest->marks));
     BASE_TRY(gw_tunnel_partials_new(&ingest->partials));
     BASE_TRY(gw_topics_new(&ingest->topics));
+    BASE_TRY(gw_device_rates_new(&ingest->rates));
     return gw_dict_shelf_new(&options->dicts, &ingest->dicts);
 }
 
@@ -127,6 +129,7 @@ void gw_ingest_free(struct gw_ingest *ingest)
     gw_tunnel_partials_free(ingest->partials);
     gw_marks_free(ingest->marks);
     gw_topics_free(ingest->topics);
+    gw_device_rates_free(ingest->rates);
     gw_dict_shelf_free(ingest->dicts);
     while (ingest->workers != NULL) {
         struct gw_ingest_worker *worker = ingest->workers;
@@ -280,9 +283,24 @@ static void feed_starving(struct gw_ingest_worker *worker)
     }
 }
 
+// Fewer are asked to thin, or less: told at once, so that nothing is lost for nothing.
+static void lift_samples(struct gw_ingest_worker *worker)
+{
+    worker->thinned = false;
+    for (struct gw_session *session = worker->sessions; session != NULL; session = session->next) {
+        if (session->thinned) {
+            gw_session_thin(session);
+            worker->thinned = worker->thinned || session->thinned;
+        }
+    }
+}
+
 void gw_ingest_worker_flush(struct gw_ingest_worker *worker)
 {
     worker->turn_bytes = 0;
+    if (gw_worker_thin_step(worker) && worker->thinned) {
+        lift_samples(worker);
+    }
     if (worker->starving && !gw_ingest_is_crowded(worker->ingest)) {
         feed_starving(worker);
     }
@@ -407,6 +425,8 @@ void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
         GW_INGEST_COUNTERS(ADD)
 #undef ADD
         out->sessions += atomic_load_explicit(&worker->counters.sessions, memory_order_relaxed);
+        uint64_t step = atomic_load_explicit(&worker->counters.thin_step, memory_order_relaxed);
+        out->thin_step = step > out->thin_step ? step : out->thin_step;
     }
     pthread_mutex_unlock(&ingest->workers_lock);
     out->memory_bytes = atomic_load_explicit(&ingest->memory, memory_order_relaxed);

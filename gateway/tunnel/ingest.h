@@ -14,9 +14,10 @@
 // (tunnel/mark_lane.h says what a fork is and when it is found). Marks are part of what the
 // segments say: after a crash they are rebuilt from the last checkpoint and the segments behind it.
 //
-// What a session bounds: bytes by credit, batches by a rate, memory by a process-wide sum beyond
-// which no credit is given and then streams are sent away (DRAIN), decompression by the declared
-// size, which must be the zstd frame's own and at most WIRE_TUNNEL_RAW_MAX.
+// What is bounded: bytes of a session by credit, batches of a device by a rate (device_rate.h),
+// memory by a process-wide sum: as it fills, bulk classes are thinned (thinning.h), beyond it no
+// credit is given and then streams are sent away (DRAIN); decompression by the declared size, which
+// must be the zstd frame's own and at most WIRE_TUNNEL_RAW_MAX.
 #ifndef GW_INGEST_H
 #define GW_INGEST_H
 
@@ -35,7 +36,7 @@
 #define GW_INGEST_CREDIT_BYTES   (256u * 1024)
 #define GW_INGEST_CREDIT_RECORDS (4u * WIRE_TUNNEL_RECORDS_MAX)
 #define GW_INGEST_MEMORY_BYTES   (UINT64_C(256) << 20)
-#define GW_INGEST_RATE           200u               // batches a second and stream
+#define GW_INGEST_RATE           200u               // batches a second and device
 #define GW_INGEST_INPUT_MAX      (2u * 1024 * 1024) // bytes of a session that wait to be looked at
 #define GW_INGEST_TURN_BYTES     (4u * 1024 * 1024) // decompressed between two flushes of a worker
 #define GW_INGEST_AWAY_MS        1000u              // DRAIN of a stream whose batches failed
@@ -60,7 +61,8 @@ struct gw_ingest_options {
     uint64_t retain_bytes;    // oldest segments go beyond; 0: keep all
     uint32_t credit_bytes;    // per class and stream; 0 takes 256 KiB
     uint64_t memory_bytes;    // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
-    uint32_t device_batches_per_s; // above: THROTTLE; 0 takes 200
+    uint32_t thin_percent;    // of memory_bytes, where bulk classes are thinned first; 0 takes 50
+    uint32_t device_batches_per_s; // of all a device's streams; above: THROTTLE; 0 takes 200
     bool refuse_unknown;           // uploads that no task declared are rejected
     struct gw_dict_port dicts;     // `load` NULL: there are none
     struct base_clock_port clock;
@@ -129,16 +131,19 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(raw_bytes_total, "Bytes of them, uncompressed.")                                             \
     X(losses_total, "LOSS frames handed to the sink.")                                             \
     X(lost_records_total, "Records declared lost in them.")                                        \
+    X(sampled_records_total, "Records of them that THROTTLE's sample left out.")                   \
     X(known_total, "Batches that were there already.")                                             \
     X(gaps_total, "Batches behind a refused one.")                                                 \
     X(forks_total, "Forks answered.")                                                              \
     X(rejects_total, "Batches refused for their content.")                                         \
     X(needfulls_total, "Batches whose dictionary is not known.")                                   \
     X(throttles_total, "THROTTLE frames sent.")                                                    \
+    X(thinned_total, "Streams asked for a sample of bulk classes, or for all again.")              \
     X(sent_away_total, "Streams told to come back later.")                                         \
     X(superseded_total, "Streams ended by a newer one of the device.")                             \
     X(violations_total, "Streams reset because the peer broke the protocol.")                      \
     X(schema_rejects_total, "Records that no schema allows, or that no task declared.")            \
+    X(unknown_total, "Records refused because no task declared their upload.")                     \
     X(resumed_total, "Batches resumed within their chunks.")
 
 struct gw_ingest_stats {
@@ -147,6 +152,7 @@ struct gw_ingest_stats {
 #undef GW_INGEST_FIELD
     uint64_t sessions;     // open
     uint64_t memory_bytes; // of batches and input
+    uint64_t thin_step;    // of the worker that thins most
     uint64_t marks;        // devices, classes and their newest epoch
     uint64_t asides;       // older epochs
     uint64_t mark_bytes;

@@ -19,6 +19,7 @@ void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
     } rows[] = {
         {"tunnel_sessions", "gauge", "Tunnel streams open.", stats.sessions},
         {"tunnel_memory_bytes", "gauge", "Memory of batches and input.", stats.memory_bytes},
+        {"tunnel_thin_step", "gauge", "How far bulk classes are thinned, 0 to 3.", stats.thin_step},
         {"tunnel_marks", "gauge", "Devices and classes known.", stats.marks},
         {"tunnel_epochs_aside", "gauge", "Epochs of them other than the newest.", stats.asides},
         {"tunnel_mark_bytes", "gauge", "Memory of the marks.", stats.mark_bytes},

@@ -109,6 +109,9 @@ void gw_segment_log_close(struct gw_segment_log *log)
     if (log->writer_started) {
         pthread_join(log->writer, NULL);
     }
+    if (log->fd >= 0 && log->count > 0) { // without the zeros ahead, if it can be
+        (void)ftruncate(log->fd, (off_t)log->segments[log->count - 1].size);
+    }
     close_fd(log->fd);
     close_fd(log->lock_fd);
     close_fd(log->dir_fd);
@@ -273,15 +276,26 @@ static struct gw_segment newest(struct gw_segment_log *log)
     return segment;
 }
 
+// Makes the newest segment's file end at `size`.
+static enum base_status cut_behind(struct gw_segment_log *log, uint64_t size)
+{
+    if (ftruncate(log->fd, (off_t)size) != 0) {
+        return gw_segment_errno(errno);
+    }
+    log->laid = size;
+    log->has_tail = false;
+    return BASE_OK;
+}
+
 // The newest segment with room for `bytes`: this one, or a new one behind it.
 static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, uint64_t *out_size)
 {
     const struct gw_segment last = newest(log);
     if (log->has_tail) {
-        if (ftruncate(log->fd, (off_t)last.size) != 0 || fdatasync(log->fd) != 0) {
+        BASE_TRY(cut_behind(log, last.size));
+        if (fdatasync(log->fd) != 0) {
             return gw_segment_errno(errno);
         }
-        log->has_tail = false;
     }
     if (last.size + bytes <= log->segment_bytes || last.size == GW_SEGMENT_HEAD) {
         *out_size = last.size;
@@ -289,8 +303,10 @@ static enum base_status make_room(struct gw_segment_log *log, uint64_t bytes, ui
     }
     int fd;
     BASE_TRY(gw_segment_make(log, last.base + last.size, &fd));
+    (void)ftruncate(log->fd, (off_t)last.size); // what lies ahead is not looked at any more
     close(log->fd);
     log->fd = fd;
+    log->laid = GW_SEGMENT_HEAD;
     *out_size = GW_SEGMENT_HEAD;
     pthread_mutex_lock(&log->lock);
     log->stats.end = last.base + last.size + GW_SEGMENT_HEAD;
@@ -310,6 +326,7 @@ static enum base_status write_group(struct gw_segment_log *log, struct group *gr
     }
     uint64_t took_us = log->clock.mono_us(log->clock.ctx) - before_us;
     log->has_tail = false;
+    log->laid = size + group->bytes > log->laid ? size + group->bytes : log->laid;
     pthread_mutex_lock(&log->lock);
     struct gw_segment *last = &log->segments[log->count - 1];
     struct gw_segment_stats *stats = &log->stats;
@@ -360,7 +377,7 @@ static void fail_group(struct gw_segment_log *log, struct group *group, enum bas
 {
     struct gw_sink_batch *waiting = shut_log(log, status);
     if (log->has_tail) {
-        log->has_tail = ftruncate(log->fd, (off_t)newest(log).size) != 0;
+        (void)cut_behind(log, newest(log).size);
     }
     for (uint32_t i = 0; i < group->count; i++) {
         group->batches[i]->done(group->batches[i], status);
@@ -393,6 +410,33 @@ static void commit_group(struct gw_segment_log *log, struct group *group)
     log->last_group = group->count;
 }
 
+// Nobody waits: the next records get zeros to lie on, when less than half of them are left. What
+// fails here fails again where it matters, or the records are appended.
+static void lay_ahead(struct gw_segment_log *log)
+{
+    static const uint8_t zeros[64 * 1024];
+    uint64_t size = newest(log).size;
+    uint64_t end =
+        size + GW_SEGMENT_AHEAD < log->segment_bytes ? size + GW_SEGMENT_AHEAD : log->segment_bytes;
+    if (log->has_tail || end <= log->laid || log->laid - size >= GW_SEGMENT_AHEAD / 2) {
+        return;
+    }
+    uint64_t from = log->laid;
+    while (from < end) {
+        uint64_t want = end - from < sizeof(zeros) ? end - from : sizeof(zeros);
+        ssize_t wrote = pwrite(log->fd, zeros, (size_t)want, (off_t)from);
+        if (wrote <= 0) {
+            break;
+        }
+        from += (uint64_t)wrote;
+    }
+    if (from == end && fdatasync(log->fd) == 0) {
+        log->laid = end;
+    } else {
+        (void)cut_behind(log, size);
+    }
+}
+
 void *gw_segment_writer_main(void *arg)
 {
     struct gw_segment_log *log = arg;
@@ -407,6 +451,7 @@ void *gw_segment_writer_main(void *arg)
             break;
         }
         if (empty) {
+            lay_ahead(log);
             (void)gw_bell_wait(&log->bell, UINT64_MAX);
             continue;
         }

@@ -5,13 +5,18 @@
 // last group was a crowd the writer waits commit_delay_us for more company, so that a busy gateway
 // syncs less often and an idle one answers at once.
 //
+// Ahead of the records of the newest segment lie up to GW_SEGMENT_AHEAD zeros, written and synced
+// while nobody waited: a record that overwrites them needs no new blocks and no new length, so its
+// sync writes it and nothing of the file system's (0.3 in place of 0.45 ms on an ext4). A busy log
+// has no such moments and appends.
+//
 // Positions. A record's position counts all bytes of the log before it, from its first segment on:
 // positions only grow, and stay when old segments go (retain_bytes).
 //
 // Damage. At open the newest segment is cut behind its last whole record (what follows was never
-// acknowledged). A write or sync that fails cuts the segment back to what is known to be durable,
-// fails its group, and the log is shut for GW_SEGMENT_RETRY_US: submits answer FULL (no space) or
-// BUSY; then it tries again. So a full disk refuses batches and heals by itself.
+// acknowledged, or are the zeros). A write or sync that fails cuts the segment back to what is
+// known to be durable, fails its group, and the log is shut for GW_SEGMENT_RETRY_US: submits answer
+// FULL (no space) or BUSY; then it tries again. So a full disk refuses batches and heals by itself.
 //
 // Threads: submit, stats and readers from any thread; `done` runs on the writer's.
 #ifndef GW_SEGMENT_LOG_H
@@ -28,7 +33,8 @@
 #define GW_SEGMENT_QUEUE_BYTES (UINT64_C(256) << 20) // waiting; beyond it submit answers BUSY
 #define GW_SEGMENT_GROUP_BYTES (UINT64_C(8) << 20)   // of one writev and sync
 #define GW_SEGMENT_GROUP_MAX   4096u                 // batches of one group
-#define GW_SEGMENT_CROWD       16u                   // a group of so many: the next one waits
+#define GW_SEGMENT_AHEAD       (UINT64_C(1) << 20)
+#define GW_SEGMENT_CROWD       16u // a group of so many: the next one waits
 #define GW_SEGMENT_DELAY_US    1000u
 #define GW_SEGMENT_DELAY_MAX   5000u
 #define GW_SEGMENT_RETRY_US    200000u
@@ -70,7 +76,7 @@ struct gw_segment_stats {
     uint64_t sync_us_max;
     uint64_t group_max;
     uint64_t failures;  // groups that were not written
-    uint64_t cut_bytes; // behind the last whole record, at open
+    uint64_t cut_bytes; // behind the last whole record, at open; zeros are not counted
     uint64_t queue_bytes;
     bool shut; // refuses batches just now
 };

@@ -28,6 +28,7 @@ struct gw_segment_log {
     int fd; // newest segment; the writer's
     pthread_t writer;
     bool writer_started;
+    uint64_t laid; // bytes of the newest file that the disk has room for, zeros; the writer's
     bool has_tail; // bytes behind the durable end could not be cut yet; the writer's
     uint32_t last_group;
     struct gw_bell bell;

@@ -179,6 +179,26 @@ static enum base_status look_at(struct gw_segment_log *log, struct gw_segment *s
     return BASE_OK;
 }
 
+// Whether only zeros lie from `from` on: laid ahead, with nothing on them.
+static bool only_zeros(int fd, uint64_t from, uint64_t size)
+{
+    uint8_t bytes[4096];
+    while (from < size) {
+        uint64_t want = size - from < sizeof(bytes) ? size - from : sizeof(bytes);
+        ssize_t got = pread(fd, bytes, (size_t)want, (off_t)from);
+        for (ssize_t i = 0; i < got; i++) {
+            if (bytes[i] != 0) {
+                return false;
+            }
+        }
+        if (got <= 0) {
+            return false;
+        }
+        from += (uint64_t)got;
+    }
+    return true;
+}
+
 // Cuts the newest segment behind its last whole record.
 static enum base_status repair(struct gw_segment_log *log, struct gw_segment *segment, int fd)
 {
@@ -196,10 +216,13 @@ static enum base_status repair(struct gw_segment_log *log, struct gw_segment *se
         return status;
     }
     if (end < segment->size) {
-        log->stats.cut_bytes = segment->size - end;
-        base_log_warn(log->log, "tunnel",
-                      "segment %016llx: %llu bytes behind the last whole record are cut",
-                      (unsigned long long)segment->base, (unsigned long long)(segment->size - end));
+        if (!only_zeros(fd, end, segment->size)) {
+            log->stats.cut_bytes = segment->size - end;
+            base_log_warn(log->log, "tunnel",
+                          "segment %016llx: %llu bytes behind the last whole record are cut",
+                          (unsigned long long)segment->base,
+                          (unsigned long long)(segment->size - end));
+        }
         if (ftruncate(fd, (off_t)end) != 0 || fsync(fd) != 0) {
             return gw_segment_errno(errno);
         }
@@ -227,11 +250,14 @@ enum base_status gw_segment_recover(struct gw_segment_log *log, struct base_erro
                        : status;
         }
         if (!newest) {
+            uint64_t end = log->segments[i + 1].base - segment->base;
+            segment->size = segment->size < end ? segment->size : end; // without what lies ahead
             close(fd);
             continue;
         }
         log->fd = fd;
         BASE_TRY(repair(log, segment, fd));
+        log->laid = segment->size;
     }
     if (log->fd < 0) {
         uint64_t base = 0;
@@ -239,6 +265,7 @@ enum base_status gw_segment_recover(struct gw_segment_log *log, struct base_erro
             const struct gw_segment *last = &log->segments[log->count - 1];
             base = last->base + last->size;
         }
+        log->laid = GW_SEGMENT_HEAD;
         return gw_segment_make(log, base, &log->fd);
     }
     return BASE_OK;

@@ -104,6 +104,7 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     const struct gw_batch_id id = batch->id;
     bool is_loss = batch->sink.is_loss;
     uint64_t lost = batch->sink.loss.count;
+    bool sampled = is_loss && batch->sink.loss.reason == WIRE_TUNNEL_LOSS_POLICY;
     struct wire_tunnel_batch sent = batch->sink.batch;
     struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
     bool still = class->lane->owner == class && gw_lane_judge(class->lane, &id) == GW_VERDICT_NEW;
@@ -126,6 +127,7 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     if (is_loss) {
         gw_count(&counters->losses_total, 1);
         gw_count(&counters->lost_records_total, lost);
+        gw_count(&counters->sampled_records_total, sampled ? lost : 0);
     } else {
         gw_count(&counters->batches_total, 1);
         gw_count(&counters->records_total, sent.count);
@@ -178,6 +180,8 @@ static enum base_status finish_take(struct gw_session_class *class, struct gw_in
     enum base_status why = gw_session_check(class->session, sent, &record);
     if (why == BASE_OK) {
         submit_take(class, batch);
+        (void)gw_worker_thin_step(class->session->worker);
+        gw_session_thin(class->session);
         return BASE_OK;
     }
     uint64_t number = sent->number;

@@ -4,6 +4,8 @@
 
 #include "tunnel/json_scan.h"
 
+#include <inttypes.h>
+
 // The payload uncompressed, borrowed from the batch or the worker's buffer.
 static enum base_status open_payload(struct gw_session *session,
                                      const struct wire_tunnel_batch *batch, const uint8_t **out)
@@ -49,6 +51,24 @@ static enum base_status check_record(const struct gw_topic *topic, const struct 
     return wants_json ? gw_schema_check(topic->schema, text) : gw_scan_check(text);
 }
 
+// An upload no task declared: the operator should see whose.
+static void note_unknown(struct gw_session *session, const struct wire_topic *name,
+                         const struct gw_topic *topic, enum base_status status)
+{
+    struct gw_ingest_worker *worker = session->worker;
+    if (topic != NULL || status != BASE_ERR_DENIED) {
+        return;
+    }
+    gw_count(&worker->counters.unknown_total, 1);
+    if (gw_session_may_log(worker)) {
+        base_log_warn(worker->ingest->log_port, "tunnel",
+                      "device %016" PRIx64
+                      ": its tenant declares no upload %.*s/%.*s of version %u; refused",
+                      session->device, (int)name->task.size, name->task.data,
+                      (int)name->upload.size, name->upload.data, name->schema);
+    }
+}
+
 static enum base_status check_records(struct gw_session *session, struct wire_batch *view,
                                       uint8_t class_id, uint32_t *out_record)
 {
@@ -70,6 +90,7 @@ static enum base_status check_records(struct gw_session *session, struct wire_ba
                 atomic_fetch_add_explicit(&topic->rejected, 1, memory_order_relaxed);
             }
             gw_count(&session->worker->counters.schema_rejects_total, 1);
+            note_unknown(session, &view->topics[record.topic], topic, admitted[record.topic]);
             *out_record = index;
             return status;
         }

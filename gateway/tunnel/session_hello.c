@@ -75,6 +75,7 @@ static enum base_status make_classes(struct gw_session *session,
         struct gw_session_class *class = &session->classes[i];
         class->session = session;
         class->class_id = hello->classes[i].class_id;
+        class->sample_ppm = WIRE_TUNNEL_SAMPLE_ALL;
         BASE_TRY(attach(session, class, &hello->classes[i]));
     }
     return BASE_OK;

@@ -10,9 +10,7 @@
 #define INPUT_FIRST      1024u
 #define LOG_LINES_PER_S  10u
 #define US_PER_S         UINT64_C(1000000)
-#define MILLION          INT64_C(1000000)
-#define RATE_BURST_S     2    // of batches at once
-#define RATE_DEBT_S      8    // in spite of THROTTLE, then the stream ends
+#define RATE_WAIT_MS     1000u
 #define FRAME_TURN_BYTES 512u // a frame costs as much as so many bytes
 
 enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t device, uint32_t tenant,
@@ -26,8 +24,12 @@ enum base_status gw_session_open(struct gw_ingest_worker *worker, uint64_t devic
     session->port = *port;
     session->device = device;
     session->tenant = tenant;
-    session->rate_us = gw_ingest_now_us(worker->ingest);
-    session->rate_tokens = (int64_t)worker->ingest->rate * RATE_BURST_S * MILLION;
+    session->rate =
+        gw_device_rate_get(worker->ingest->rates, device, gw_ingest_now_us(worker->ingest));
+    if (session->rate == NULL) {
+        free(session);
+        return BASE_ERR_NOMEM;
+    }
     session->next = worker->sessions;
     session->prev = &worker->sessions;
     if (session->next != NULL) {
@@ -76,6 +78,7 @@ void gw_session_close(struct gw_session *session)
     }
     struct gw_ingest_worker *worker = session->worker;
     gw_session_detach(session); // from here on nobody else knows it
+    gw_device_rate_release(worker->ingest->rates, session->rate);
     leave_inbox(session);
     drop_input(session);
     *session->prev = session->next;
@@ -89,7 +92,7 @@ void gw_session_close(struct gw_session *session)
 }
 
 // Hostile peers must not fill the log: so many lines a second and worker.
-static bool may_log(struct gw_ingest_worker *worker)
+bool gw_session_may_log(struct gw_ingest_worker *worker)
 {
     uint64_t now_us = gw_ingest_now_us(worker->ingest);
     if (now_us - worker->log_us >= US_PER_S) {
@@ -103,7 +106,7 @@ enum base_status gw_session_violation(struct gw_session *session, enum base_stat
                                       const char *what)
 {
     gw_count(&session->worker->counters.violations_total, 1);
-    if (may_log(session->worker)) {
+    if (gw_session_may_log(session->worker)) {
         base_log_warn(session->worker->ingest->log_port, "tunnel",
                       "device %016" PRIx64 ": %s: %s; its stream is reset", session->device, what,
                       base_status_text(status));
@@ -119,25 +122,16 @@ static enum base_status count_frame(struct gw_session *session)
 {
     struct gw_ingest *ingest = session->worker->ingest;
     uint64_t now_us = gw_ingest_now_us(ingest);
-    int64_t burst = (int64_t)ingest->rate * RATE_BURST_S * MILLION;
-    uint64_t passed_us = now_us - session->rate_us;
-    uint64_t refill =
-        passed_us > US_PER_S * RATE_DEBT_S * 2 ? US_PER_S * RATE_DEBT_S * 2 : passed_us;
-    session->rate_us = now_us;
-    session->rate_tokens += (int64_t)(refill * ingest->rate);
-    if (session->rate_tokens > burst) {
-        session->rate_tokens = burst;
-    }
-    session->rate_tokens -= MILLION;
-    if (session->rate_tokens >= 0) {
+    uint64_t ahead_us = gw_device_rate_take(session->rate, ingest->rate, now_us);
+    if (ahead_us <= GW_RATE_BURST_US) {
         return BASE_OK;
     }
-    if (session->rate_tokens < -(int64_t)ingest->rate * RATE_DEBT_S * MILLION) {
-        return gw_session_violation(session, BASE_ERR_LIMIT, "batches beyond the rate");
+    if (ahead_us > GW_RATE_BURST_US + GW_RATE_DEBT_US) {
+        return gw_session_violation(session, BASE_ERR_LIMIT, "batches beyond the device's rate");
     }
     if (session->throttled_us == 0 || now_us - session->throttled_us >= US_PER_S) {
         session->throttled_us = now_us;
-        gw_session_throttle(session, 1000, 1000);
+        gw_session_throttle(session, RATE_WAIT_MS, RATE_WAIT_MS);
     }
     return BASE_OK;
 }

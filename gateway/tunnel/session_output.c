@@ -10,6 +10,9 @@
 #define OVERLOAD_FADE 5000u
 #define OVERLOAD_US   UINT64_C(5000000)
 #define LATER_CLASSES 0x0cu // 2 and 3
+#define THIN_STEP_US  UINT64_C(1000000)
+// A device forgets a sample after WIRE_TUNNEL_SAMPLE_MS.
+#define THIN_AGAIN_US (UINT64_C(1000) * WIRE_TUNNEL_SAMPLE_MS / 2)
 
 bool gw_session_send(struct gw_session *session, const uint8_t *bytes, size_t size)
 {
@@ -60,18 +63,34 @@ void gw_session_away(struct gw_session *session, uint32_t after_ms, uint32_t spr
     }
 }
 
-static void throttle(struct gw_session *session, uint32_t mask, uint32_t not_before_ms,
-                     uint32_t spread_ms)
+static void send_throttle(struct gw_session *session, const struct wire_tunnel_throttle *throttle)
 {
     uint8_t frame[FRAME_MAX];
     size_t size = 0;
-    const struct wire_tunnel_throttle throttle = {.class_mask = (uint8_t)mask,
-                                                  .not_before_ms = not_before_ms,
-                                                  .spread_ms = spread_ms,
-                                                  .sample_ppm = WIRE_TUNNEL_SAMPLE_ALL};
     gw_count(&session->worker->counters.throttles_total, 1);
-    send_frame(session, wire_tunnel_throttle_encode(&throttle, frame, sizeof(frame), &size), frame,
+    send_frame(session, wire_tunnel_throttle_encode(throttle, frame, sizeof(frame), &size), frame,
                &size);
+}
+
+// One frame for the classes of the mask that have one sample.
+static void throttle(struct gw_session *session, uint32_t mask, uint32_t not_before_ms,
+                     uint32_t spread_ms)
+{
+    while (mask != 0 && session->state != GW_SESSION_ENDED) {
+        struct wire_tunnel_throttle throttle = {.not_before_ms = not_before_ms,
+                                                .spread_ms = spread_ms};
+        for (uint32_t i = 0; i < session->class_count; i++) {
+            const struct gw_session_class *class = &session->classes[i];
+            uint32_t bit = 1u << class->class_id;
+            if ((mask & bit) != 0 &&
+                (throttle.class_mask == 0 || throttle.sample_ppm == class->sample_ppm)) {
+                throttle.class_mask |= (uint8_t)bit;
+                throttle.sample_ppm = class->sample_ppm;
+            }
+        }
+        mask &= ~(uint32_t)throttle.class_mask;
+        send_throttle(session, &throttle);
+    }
 }
 
 static uint32_t class_mask(const struct gw_session *session)
@@ -86,6 +105,55 @@ static uint32_t class_mask(const struct gw_session *session)
 void gw_session_throttle(struct gw_session *session, uint32_t not_before_ms, uint32_t spread_ms)
 {
     throttle(session, class_mask(session), not_before_ms, spread_ms);
+}
+
+// ---- Thinning
+
+bool gw_worker_thin_step(struct gw_ingest_worker *worker)
+{
+    const struct gw_ingest *ingest = worker->ingest;
+    uint64_t bytes = atomic_load_explicit(&ingest->memory, memory_order_relaxed);
+    uint32_t next = gw_thin_next(&ingest->thin, worker->thin_step, bytes);
+    if (next == worker->thin_step) {
+        return false;
+    }
+    uint64_t now_us = gw_ingest_now_us(ingest);
+    bool lower = next < worker->thin_step;
+    if (lower && now_us - worker->thin_us < THIN_STEP_US) {
+        return false; // up at once, down step by step
+    }
+    worker->thin_step = lower ? worker->thin_step - 1 : next;
+    worker->thin_us = now_us;
+    atomic_store_explicit(&worker->counters.thin_step, worker->thin_step, memory_order_relaxed);
+    return lower;
+}
+
+void gw_session_thin(struct gw_session *session)
+{
+    struct gw_ingest_worker *worker = session->worker;
+    if ((worker->thin_step == 0 && !session->thinned) || session->state != GW_SESSION_OPEN) {
+        return;
+    }
+    uint64_t now_us = gw_ingest_now_us(worker->ingest);
+    bool again = now_us - session->thinned_us >= THIN_AGAIN_US;
+    uint32_t mask = 0;
+    session->thinned = false;
+    for (uint32_t i = 0; i < session->class_count; i++) {
+        struct gw_session_class *class = &session->classes[i];
+        uint32_t ppm = gw_thin_ppm(worker->thin_step, class->class_id);
+        bool stands = ppm < WIRE_TUNNEL_SAMPLE_ALL;
+        if (ppm != class->sample_ppm || (stands && again)) {
+            mask |= 1u << class->class_id;
+        }
+        class->sample_ppm = ppm;
+        session->thinned = session->thinned || stands;
+    }
+    worker->thinned = worker->thinned || session->thinned;
+    if (mask != 0) {
+        session->thinned_us = now_us;
+        gw_count(&worker->counters.thinned_total, 1);
+        throttle(session, mask, 0, 0);
+    }
 }
 
 // ---- ACK and CREDIT
@@ -182,6 +250,7 @@ void gw_session_settle(struct gw_session *session)
     if (size > 0) {
         (void)gw_session_send(session, frames, size);
     }
+    gw_session_thin(session);
     if (crowded && session->state == GW_SESSION_OPEN) {
         hold_back(session);
     }

@@ -6,7 +6,9 @@
 #define GW_SESSION_PRIVATE_H
 
 #include "tunnel/ingest.h"
+#include "tunnel/device_rate.h"
 #include "tunnel/mark_lane.h"
+#include "tunnel/thinning.h"
 #include "tunnel/tunnel_partials.h"
 #include "tunnel/tunnel_zstd.h"
 
@@ -28,7 +30,8 @@ struct gw_session_class {
     struct gw_session *session;
     struct gw_lane *lane;
     uint8_t class_id;
-    bool forked; // FORK was sent: what comes is dropped
+    bool forked;         // FORK was sent: what comes is dropped
+    uint32_t sample_ppm; // the device was asked to keep
     uint64_t acked;
     // Credit, from the beginning of the stream.
     uint64_t used_bytes;
@@ -73,11 +76,12 @@ struct gw_session {
     uint32_t input_capacity;
     uint32_t class_count;
     uint32_t strikes;
-    int64_t rate_tokens; // batches, in millionths
-    uint64_t rate_us;    // when they were counted
+    struct gw_device_rate *rate;
     uint64_t throttled_us;
-    uint32_t dict; // told to the device
-    bool starving; // got no credit for want of memory
+    uint64_t thinned_us; // when a sample was asked for; 0: never
+    bool thinned;        // it stands
+    uint32_t dict;       // told to the device
+    bool starving;       // got no credit for want of memory
     struct gw_session_class *classes;
     struct wire_tunnel_hello_class *hello; // until welcomed
 };
@@ -87,6 +91,7 @@ struct gw_ingest_counters {
     GW_INGEST_COUNTERS(GW_INGEST_ATOMIC)
 #undef GW_INGEST_ATOMIC
     _Atomic uint64_t sessions;
+    _Atomic uint64_t thin_step;
 };
 
 struct gw_ingest_worker {
@@ -97,6 +102,9 @@ struct gw_ingest_worker {
     struct gw_session *sessions;
     struct gw_tunnel_zstd *zstd;
     bool starving;       // some session of its
+    bool thinned;        // likewise
+    uint32_t thin_step;  // thinning.h
+    uint64_t thin_us;    // since when
     uint64_t turn_bytes; // decompressed since the last flush
     uint64_t log_us;     // of the second in which log_count lines were written
     uint32_t log_count;
@@ -114,6 +122,7 @@ struct gw_ingest {
     struct gw_sink_port sink;
     struct gw_tunnel_partials *partials;
     struct gw_topics *topics;
+    struct gw_device_rates *rates;
     struct gw_dict_shelf *dicts;
     bool refuse_unknown;
     struct base_clock_port clock;
@@ -121,6 +130,7 @@ struct gw_ingest {
     uint32_t credit_bytes;
     uint32_t rate;
     uint64_t memory_max;
+    struct gw_thin thin;
     uint64_t retain_bytes;
     _Atomic uint64_t memory;
     _Atomic uint64_t failed;
@@ -149,6 +159,8 @@ void gw_ingest_batch_free(struct gw_ingest_batch *batch); // accepts NULL
 // Looks at what waits in `input`.
 enum base_status gw_session_process(struct gw_session *session);
 // The peer broke the protocol: counted, logged. Returns `status`.
+// Hostile peers must not fill the log.
+bool gw_session_may_log(struct gw_ingest_worker *worker);
 enum base_status gw_session_violation(struct gw_session *session, enum base_status status,
                                       const char *what);
 // session_batch.c
@@ -174,6 +186,11 @@ void gw_session_fork(struct gw_session *session, struct gw_session_class *class,
                      const struct gw_mark *mark);
 void gw_session_away(struct gw_session *session, uint32_t after_ms, uint32_t spread_ms);
 void gw_session_throttle(struct gw_session *session, uint32_t not_before_ms, uint32_t spread_ms);
+// Asks for the samples of the worker's step, where the device was not asked for them yet or might
+// have forgotten.
+void gw_session_thin(struct gw_session *session);
+// The worker's step, brought up to date. True: it was lowered, and who was thinned is to be told.
+bool gw_worker_thin_step(struct gw_ingest_worker *worker);
 // ACK and CREDIT where they are due.
 void gw_session_settle(struct gw_session *session);
 

@@ -198,11 +198,12 @@ class Request:
 
 
 class Evil:
-    """`hook(request, forward)` answers (status, body) or None to forward; body may be an iterator of chunks."""
+    """`hook(request, forward)` answers (status, body) or None to forward; body may be an iterator of chunks. With `only`, requests
+    of these paths alone get here and all others go to the real gateway at full speed: for whole fleets."""
     FORWARDED = ("walle-device", "walle-profile", "walle-nonce", "range", "content-type")
     RETURNED = ("content-type", "content-range", "retry-after", "etag")
 
-    def __init__(self, stack):
+    def __init__(self, stack, only=("/",)):
         self.stack, self.hook, self.reports, self.requests = stack, None, [], []
         evil = self
 
@@ -221,13 +222,19 @@ class Evil:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 4096  # a fleet connects at once
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.port = free_port()
+        backends = [f"-b127.0.0.1,{self.server.server_address[1]};{path}" for path in only]
+        if "/" not in only:
+            backends.append(f"-b127.0.0.1,{stack.gateway.ports['h2c']};/;proto=h2")
         self.front = stack.spawn_path(
-            shutil.which("nghttpx") or "/usr/sbin/nghttpx", f"-f127.0.0.1,{self.port};no-tls", f"-b127.0.0.1,{self.server.server_address[1]}", "-L", "ERROR",
-            "--workers=1", "--conf=/dev/null", "--accesslog-file=/dev/null", "--errorlog-file=/dev/null")
+            shutil.which("nghttpx") or "/usr/sbin/nghttpx", f"-f127.0.0.1,{self.port};no-tls", *backends, "-L", "ERROR",
+            "--workers=1", "--frontend-http2-max-concurrent-streams=1000", "--conf=/dev/null", "--accesslog-file=/dev/null", "--errorlog-file=/dev/null")
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -276,6 +283,12 @@ class Evil:
             status, headers, body = self.forward(request)
         else:
             status, body = answer
+        try:
+            self.send(handler, status, headers, body)
+        except OSError:
+            handler.close_connection = True  # the device had enough
+
+    def send(self, handler, status, headers, body):
         handler.send_response(status)
         for name in self.RETURNED:
             if name in headers:
@@ -288,10 +301,7 @@ class Evil:
             return
         handler.send_header("transfer-encoding", "chunked")
         handler.end_headers()
-        try:
-            for chunk in body:
-                handler.wfile.write(b"%x\r\n" % len(chunk) + chunk + b"\r\n")
-                handler.wfile.flush()
-            handler.wfile.write(b"0\r\n\r\n")
-        except OSError:
-            handler.close_connection = True  # the device had enough
+        for chunk in body:
+            handler.wfile.write(b"%x\r\n" % len(chunk) + chunk + b"\r\n")
+            handler.wfile.flush()
+        handler.wfile.write(b"0\r\n\r\n")

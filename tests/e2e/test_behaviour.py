@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """From behaviour to the gateway with real programs: events an app records start a task that was released, its results go up the
 tunnel and out of `walle tunnel export`; nothing undeclared leaves; kills of device and gateway lose nothing that was recorded."""
+import base64
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import unittest
 
 from walle_stack import Stack, program, wait_until
 
+SOURCE = os.environ.get("WALLE_SOURCE", ".")
 DEVICE = "00000000000004d2"
 FULL = [{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]
 SCRIPT = """import walle
@@ -63,10 +65,13 @@ class Behaviour(unittest.TestCase):
 
     def release(self, task):
         self.build(task)
+        self.start(task["name"])
+
+    def start(self, name):
         self.stack.walle("task", "push", self.stack.path("build"))
         with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
             json.dump(FULL, file)
-        self.stack.walle("rollout", "start", task["name"], "--build", self.stack.path("build"), "--key", self.stack.path("key"),
+        self.stack.walle("rollout", "start", name, "--build", self.stack.path("build"), "--key", self.stack.path("key"),
                          "--stages", self.stack.path("stages.json"))
 
     def device(self, *arguments):
@@ -101,6 +106,16 @@ class Behaviour(unittest.TestCase):
             self.assertEqual((record["device"], record["task"], record["upload"], record["class"]), (DEVICE, "shop/spent", "spent", 1))
         run = self.run_events(visit("i-3", 1))  # another process: what was stored is there
         self.assertEqual(self.values()[2], {"item": "i-3", "events": 3, "spent": 1, "before": 2})
+
+    def test_the_worked_example(self):
+        self.stack.walle("task", "build", os.path.join(SOURCE, "conf", "tasks", "ipv_events"), "--out", self.stack.path("build"))
+        self.start("ipv-events")
+        self.run_events([{**line, "page": "item_detail"} for line in visit("i-1", 3)] + visit("i-2", 5))
+        records = {record["upload"]: record for record in self.records()}
+        self.assertEqual(sorted(records), ["ipv", "ipv_encoding"])
+        row, encoding = records["ipv"]["record"], records["ipv_encoding"]
+        self.assertEqual((row["item"], row["sequence"]), ("i-1", "ecq"))
+        self.assertEqual((encoding["format"], len(base64.urlsafe_b64decode(encoding["record"] + "=="))), ("bytes", 128))
 
     def test_only_what_is_declared_is_kept(self):
         self.release({**TASK, "triggers": ["custom:like(item)"], "events": {"take": "matched"}})

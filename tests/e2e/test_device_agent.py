@@ -96,6 +96,21 @@ class DeviceAgent(unittest.TestCase):
             wait_until(lambda: self.checkins() > before, 60, "the first check-in")
             self.assertEqual(device.stop(number), 0)
 
+    def test_no_gateway_is_said_once(self):
+        for url, text in (("http://127.0.0.1:1", "no answer from 127.0.0.1 port 1: Connection refused"),
+                          ("https://" + self.stack.gateway.url.removeprefix("http://"), "the TLS handshake failed")):
+            device = self.stack.spawn("walle-device", "--gateway", url, "--insecure", "--dir", self.stack.path("lost"), "--id", DEVICE,
+                                      "--trust", "00" * 32, "--verbose", stderr=subprocess.PIPE, text=True)
+            log = []
+            while sum("connection to" in line for line in log) < 1: # the second time, for those who ask
+                line = device.stderr.readline()
+                self.assertTrue(line, log)
+                log.append(line)
+            device.terminate()
+            self.assertEqual(device.wait(60), 0)
+            self.assertEqual(sum("WARN" in line for line in log), 1, log)
+            self.assertIn(text, next(line for line in log if "WARN" in line))
+
     def test_bad_arguments_say_what_is_wrong(self):
         good = {"--gateway": "https://127.0.0.1:1", "--insecure": None, "--dir": self.stack.path("x"), "--id": DEVICE,
                 "--trust": "00" * 32}

@@ -463,6 +463,12 @@ class Operation(unittest.TestCase):
         self.assertIn("must be set together", self.refused("--tls", "127.0.0.1:0", "--h2c", "none", "--set",
                                                            "tls.key=/nonexistent"))
 
+    def test_a_port_that_is_taken(self):
+        with Gateway() as gateway:
+            where = f"127.0.0.1:{gateway.ports['h2c']}"
+            self.assertIn(where + ": another process listens there", self.refused("--tls", "none", "--h2c", where))
+            self.assertEqual(gateway.stop(), 0)
+
     def test_the_file_in_conf_starts(self):
         with Gateway("--config", os.path.join(SOURCE, "conf", "gateway.conf")) as gateway:
             self.assertEqual(gateway.stop(), 0)

@@ -6,6 +6,7 @@ WALLE_IPV_VISITS asks for more visits than the default 2,000 (bench/ipv/oracle.p
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,16 @@ class Features(unittest.TestCase):
         batch, given, differing, _ = oracle.compare(WORKER, span(22, 400), task)
         self.assertEqual((differing, batch.visits), (0, given))
         self.assertGreater(given, 300)
+
+    def test_the_task_gives_the_encoding(self):
+        task = [os.path.join(BIN, "ipv_vm"), "encodings", *span(25, 400), os.path.join(SOURCE, "conf", "tasks", "ipv_events")]
+        core = [os.path.join(BIN, "ipv_encoder"), "pairs", "projection", *span(25, 400)]
+        given, pairs = (subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout for command in (task, core))
+        self.assertEqual(len(given) // 128, len(pairs) // (4 * (32 * 16 + 32)))
+        self.assertGreater(len(given) // 128, 300)
+        for i, (ours, line) in enumerate(zip(struct.iter_unpack("<32f", given), struct.iter_unpack("<544f", pairs))):
+            for a, b in zip(ours, line[512:]):
+                self.assertAlmostEqual(a, b, delta=2e-5 * max(1.0, *map(abs, line[512:])), msg=f"visit {i}")
 
     def test_stream_functions_give_the_same(self):
         run = subprocess.run([os.path.join(BIN, "ipv_streams"), *span(24, 1000)], stdout=subprocess.PIPE)

@@ -45,10 +45,10 @@ class Control(unittest.TestCase):
                           "--by", "ana", *more)
         return json.loads(run.stdout)["id"]
 
-    def wake(self, stack, device):
+    def wake(self, stack, device, **more):
         arguments = [program("walle-device"), "--gateway", stack.gateway.url, "--dir", stack.path("d" + device), "--id", device,
                      "--trust", stack.public, "--once"]
-        for name, value in DEVICES[device].items():
+        for name, value in {**DEVICES[device], **more}.items():
             arguments += ["--attr", f"{name}={value}"]
         run = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
@@ -128,6 +128,32 @@ class Control(unittest.TestCase):
         self.assertIn("recorded advance", text)
         self.assertIn("what came after would not have happened so", text)
 
+    def test_a_quarantine_is_replayed(self):
+        """Devices of one model fail: it is held, and the log tells why, with these limits and with others."""
+        stack = self.stack
+        self.complete(stack)
+        build, _ = self.push(stack, "ipv_v2")
+        rollout = self.start(stack, build, [{"name": "full", "kind": "full", "min_sample": 400, "max_failure": 0.01}])
+        for device in ("4", "5", "6", "1", "2"):  # of an os_version below 12, the last two
+            self.wake(stack, device.rjust(16, "0"), model="SM-3" if device in "12" else "SM-1")
+        held = "model=SM-3 os=android"
+        self.wait_for(stack, rollout, lambda r: r["quarantine"] == [held], "the quarantine")
+        line = next(line for line in self.log(stack, rollout) if line["kind"] == "quarantine")
+        self.assertEqual([item["name"] for item in line["held"]], [held])
+        self.assertEqual((line["what"], line["slices"]["count"]), ("quarantine", 2))
+        code, equal = self.replay(stack, rollout)
+        self.assertEqual((code, equal["differences"]), (0, []))
+        self.assertEqual(equal["decisions"], 2)  # the start, and the quarantine
+        code, other = self.replay(stack, rollout, "--threshold", "0.9")
+        self.assertEqual((code, other["what_if"]), (0, True))
+        difference = other["differences"][-1]
+        self.assertEqual((difference["recorded_held"], difference["held"], difference["seq"]), ([held], [], line["seq"]))
+        text = stack.walle("rollout", "replay", rollout, "--threshold", "0.9").stdout
+        self.assertIn(f"recorded quarantine of {held}, replayed of nothing", text)
+        stack.walle("rollout", "lift", rollout, "--segment", held)
+        code, equal = self.replay(stack, rollout)
+        self.assertEqual((code, equal["differences"]), (0, []))
+
     def test_start_says_what_it_cannot_see(self):
         build, _ = self.push(self.stack, "ipv")
         stages = [{"name": "gray-1", "kind": "gray", "percent": 1, "max_failure": 0.05}, {"name": "full", "kind": "full",
@@ -142,8 +168,17 @@ class Control(unittest.TestCase):
             self.assertIn(text, run.stderr)
         run = self.stack.walle(*base, "--fleet", "50000", "--accept-power", "--no-start", "-o", "json")
         self.assertIn("stage gray-1 cannot see +0.5 points", run.stderr)
-        stage = json.loads(run.stdout)["stages"][0]
+        created = json.loads(run.stdout)
+        self.assertIsNone(created["power"])  # nothing is open yet
+        stage = created["stages"][0]
         self.assertEqual((stage["rule"], stage["max_rise"], stage["control"]), ("sequential", 0.005, 1.0))
+        run = self.stack.walle(*base, "--fleet", "50000", "--accept-power", "-o", "json")
+        rollout = json.loads(run.stdout)["id"]
+        power = self.status(self.stack, rollout)["power"]
+        self.assertEqual((power["rise"], power["completed"], power["can_detect"], power["base_measured"]), (0.005, 0, False, False))
+        line = "power: cannot see +0.5 points: the stage's 0 devices show no rise, if 0.5 % of control fail"
+        for verb in ("status", "explain"):
+            self.assertIn(line, self.stack.walle("rollout", verb, rollout).stdout)
         plan = self.stack.walle("rollout", "plan", "--max-rise", "0.05", "--fleet", "100000").stdout
         self.assertRegex(plan, r"to see \+5 points at stage gray-10 you need \d+ of its 10000 devices, about \d+ ")
 
@@ -190,7 +225,7 @@ class Control(unittest.TestCase):
         causes = self.status(stack, second)["fingerprints"]
         self.assertRegex(causes[0]["detail"], r"^KeyError")  # also when the gateway was killed since
         keys = ("kind", "what", "state", "stage_index", "verdict", "reason")
-        told = [[tuple(line[key] for key in keys) for line in self.log(stack, rollout) if line["kind"] != "observation"]
+        told = [[tuple(line[key] for key in keys) for line in self.log(stack, rollout) if line["kind"] not in ("observation", "slices")]
                 for rollout in (first, second)]
         for rollout in (first, second):
             self.assertEqual(self.replay(stack, rollout)[0], 0)

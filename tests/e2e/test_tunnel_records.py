@@ -9,6 +9,9 @@ import unittest
 from walle_stack import Stack, program, wait_until
 
 
+UNKNOWN = ("--set", "tunnel.unknown_uploads=accept")  # tunnel_load sends what no task declares
+
+
 class Records(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
@@ -35,14 +38,14 @@ class Records(unittest.TestCase):
             return [json.loads(line) for line in file]
 
     def test_exports_go_on(self):
-        self.stack.start_gateway("--workers", "1")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN)
         path = self.stack.path("records.jsonl")
         self.assertEqual(self.export(path), [])
         first = self.load(5)
         self.assertEqual(len(self.export(path)), first)
         self.assertEqual(len(self.export(path)), first)  # nothing twice
         self.stack.gateway.kill()
-        self.stack.restart_gateway("--workers", "1")
+        self.stack.restart_gateway("--workers", "1", *UNKNOWN)
         second = self.load(3)
         records = self.export(path)
         self.assertEqual(len(records), first + second)
@@ -70,7 +73,7 @@ class Records(unittest.TestCase):
         self.assertIn("after is a place", refused.stderr)
 
     def test_old_segments_go(self):
-        self.stack.start_gateway("--workers", "1", "--set", "tunnel.segment_bytes=1048576", "--set", "tunnel.retain_bytes=2097152",
+        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.segment_bytes=1048576", "--set", "tunnel.retain_bytes=2097152",
                                  "--set", "tunnel.device_batches_per_s=100000")
         path = self.stack.path("records.jsonl")
         self.load(1)

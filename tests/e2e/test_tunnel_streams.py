@@ -12,6 +12,7 @@ from walle_stack import Stack, program, wait_until
 
 TUNNEL = ("/v1/tunnel", "POST")
 DEVICE = ("walle-device", "00000000000004d2")
+UNKNOWN = ("--set", "tunnel.unknown_uploads=accept")  # tunnel_load and tunnel_devices send what no task declares
 
 
 def load(stack, *arguments, wait=True, tls=True):
@@ -43,7 +44,7 @@ class Tunnel(unittest.TestCase):
         return stream
 
     def test_batches_become_durable(self):
-        self.stack.start_gateway("--workers", "1")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN)
         for tls in (True, False):
             run = load(self.stack, "--mode", "latency", "--count", 5, "--connections", 3, "--bytes", 3000, "--gap-ms", 1, "--gap-to-ms", 3, tls=tls)
             self.assertEqual(run.returncode, 0, run.stderr)
@@ -66,7 +67,7 @@ class Tunnel(unittest.TestCase):
             self.assertEqual(connection.reply(stream)[0], 401)  # its body is not waited for
 
     def test_a_revoked_device_loses_its_streams(self):
-        self.stack.start_gateway("--workers", "1", "--set", "tunnel.device_batches_per_s=100000")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.device_batches_per_s=100000")
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, "--first-device", 1, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 100, what="batches")
         self.stack.walle("device", "revoke", "0000000000000003")
@@ -76,7 +77,7 @@ class Tunnel(unittest.TestCase):
         self.assertIn("status (403)", run.stderr)
 
     def test_a_drain_tells_devices_and_ends(self):
-        self.stack.start_gateway("--workers", "1", "--set", "tunnel.device_batches_per_s=100000")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.device_batches_per_s=100000")
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 100, what="batches")
         began = time.monotonic()
@@ -86,12 +87,12 @@ class Tunnel(unittest.TestCase):
         self.assertIn("a frame of type (23)", errors)  # DRAIN
 
     def test_what_was_acknowledged_survives_a_kill(self):
-        self.stack.start_gateway("--workers", "1", "--set", "tunnel.device_batches_per_s=100000")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.device_batches_per_s=100000")
         flood = load(self.stack, "--mode", "flood", "--devices", 4, "--connections", 2, "--seconds", 40, wait=False)
         wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 500, what="batches")
         self.stack.gateway.kill()
         flood.communicate(timeout=30)
-        self.stack.restart_gateway("--workers", "1")
+        self.stack.restart_gateway("--workers", "1", *UNKNOWN)
         self.assertGreaterEqual(metric(self.stack, "walle_tunnel_marks"), 4)
         run = load(self.stack, "--mode", "latency", "--count", 3, "--connections", 2, "--first-device", 100)
         self.assertEqual(run.returncode, 0, run.stderr)
@@ -102,7 +103,7 @@ class Tunnel(unittest.TestCase):
 
     def test_the_law_holds_for_real_devices_over_kills(self):
         """Device tunnels with their own stores; the gateway is killed while they talk, three times, and drained once."""
-        self.stack.start_gateway("--workers", "2")
+        self.stack.start_gateway("--workers", "2", *UNKNOWN)
         child = self.devices("--devices", 30, "--records", 150, "--seconds", 100, "--share", 12, "--seed", os.getpid())
         for number, graceful in enumerate((False, False, True, False)):
             wait_until(lambda: metric(self.stack, "walle_tunnel_batches_total") > 20, what="batches")
@@ -111,7 +112,7 @@ class Tunnel(unittest.TestCase):
                 self.assertEqual(self.stack.gateway.stop(), 0)
             else:
                 self.stack.gateway.kill()
-            self.stack.restart_gateway("--workers", "2")
+            self.stack.restart_gateway("--workers", "2", *UNKNOWN)
         out, errors = child.communicate(timeout=120)
         self.assertEqual(child.returncode, 0, out + errors)
         told = json.loads(out)
@@ -119,6 +120,30 @@ class Tunnel(unittest.TestCase):
         self.assertEqual(told["durable"] + told["lost"], told["produced"])
         self.assertEqual((told["law_broken"], told["forks"], told["bad_frames"], told["rejects"]), (0, 0, 0, 0))
         self.assertEqual(metric(self.stack, "walle_tunnel_violations_total"), 0)
+
+    def test_bulk_is_thinned_and_the_law_holds(self):
+        """More than the gateway wants to have in memory: debug and behaviour records are sampled, the rest all comes."""
+        self.stack.start_gateway("--workers", "2", *UNKNOWN, "--set", "tunnel.memory_bytes=16777216", "--set", "tunnel.thin_percent=1",
+                                 "--set", "tunnel.commit_delay_us=5000", "--set", "tunnel.device_batches_per_s=100000")
+        child = self.devices("--devices", 60, "--records", 400, "--bytes", 8000, "--seconds", 60, "--share", 12, "--seed", os.getpid())
+        out, errors = child.communicate(timeout=90)
+        self.assertEqual(child.returncode, 0, out + errors)
+        told = json.loads(out)
+        self.assertEqual(told["produced"], 60 * 400)
+        self.assertEqual(told["durable"] + told["lost"], told["produced"])
+        self.assertEqual((told["law_broken"], told["forks"], told["bad_frames"], told["rejects"]), (0, 0, 0, 0))
+        self.assertGreater(metric(self.stack, "walle_tunnel_thinned_total"), 0)
+        self.assertGreater(metric(self.stack, "walle_tunnel_sampled_records_total"), 0)
+        self.assertGreater(metric(self.stack, "walle_tunnel_connections_new_total"), 0)
+        self.assertEqual(metric(self.stack, "walle_tunnel_sent_away_total"), 0)
+
+    def test_uploads_nobody_declared_are_refused(self):
+        self.stack.start_gateway("--workers", "1")
+        run = load(self.stack, "--mode", "latency", "--count", 5, "--connections", 2)
+        self.assertIn("a frame of type (20)", run.stderr)  # REJECT
+        self.assertEqual(metric(self.stack, "walle_tunnel_batches_total"), 0)
+        self.assertGreater(metric(self.stack, "walle_tunnel_unknown_total"), 0)
+        self.assertIn("declares no upload", self.stack.gateway.log_text())
 
     def test_hostile_peers(self):
         self.stack.start_gateway("--workers", "1", "--log", "debug")
@@ -139,7 +164,7 @@ class Tunnel(unittest.TestCase):
         self.assertEqual(metric(self.stack, "walle_tunnel_memory_bytes"), 0)
 
     def test_many_that_open_and_go(self):
-        self.stack.start_gateway("--workers", "1")
+        self.stack.start_gateway("--workers", "1", *UNKNOWN)
         for _ in range(20):
             with raw_h2.Connection(self.stack.gateway.ports["h2c"]) as connection:
                 for _ in range(20):

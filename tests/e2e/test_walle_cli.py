@@ -123,6 +123,14 @@ class Local(unittest.TestCase):
         self.assertIn("hello from 0000000000000001", run["output"])
         self.refused(2, "no task name", "task", "init", self.path("Not A Name"))
 
+    def test_init_in_a_repository(self):
+        subprocess.run(["git", "init", "-q", self.path("shop")], check=True)
+        self.assertIn("task push", self.walle("task", "init", self.path("shop")).stdout)
+        with open(self.path("shop", "task.json"), encoding="utf-8") as file:
+            task = json.load(file)
+        self.assertTrue({"name", "version"}.isdisjoint(task), task)  # branch and tag say them
+        self.assertEqual(task["files"], ["task.py"])
+
     def blobs(self, build):
         names = {}
         for name in sorted(os.listdir(self.path(build, "blobs"))):
@@ -211,6 +219,8 @@ class Local(unittest.TestCase):
         target = 'os == "ios" && user.age in 18..30'
         plan = json.loads(self.walle("rollout", "plan", "--target", target, "-o", "json").stdout)
         self.assertEqual(plan["target"], target)
+        self.refused(5, "fleet.json: No such file", "rollout", "plan", "--target", "fleet.json")
+        self.refused(2, "--min-dwell takes a number from 0 to 2592000", "rollout", "plan", "--min-dwell", "x")
         self.refused(2, "line 1, column 4: '==' is meant", "rollout", "plan", "--target", 'os = "ios"')
         for stages, text in (([{"name": "x", "kind": "gray"}], 'needs "percent"'), ([{"name": "x"}], '"kind" is'),
                              ([{"name": "x", "kind": "gray", "percent": 0}], "0.01 to 100"), ([], "1 to 16 stages"),

@@ -187,6 +187,7 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
                                              : 1,
         .shadow_slow_percent = statement->slow_percent,
         .shadow_memory_percent = statement->memory_percent,
+        .tolerances = statement->tolerances,
         .arm_salt = statement->arm_salt,
         .arm_from = statement->arm_from,
         .arm_to = statement->arm_to,

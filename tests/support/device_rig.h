@@ -62,6 +62,7 @@ struct rig_statement {
     bool shadow;        // for a shadow stage
     uint16_t slow_percent;
     uint16_t memory_percent;
+    struct wire_tolerances tolerances;
 };
 
 struct rig_outcome {

@@ -704,6 +704,13 @@ uint32_t rig_rows_of(const struct rig_gateway *gateway, uint64_t token)
     return count;
 }
 
+struct dev_tunnel_stats rig_figures(const struct rig_device *device)
+{
+    struct dev_tunnel_stats stats;
+    dev_tunnel_stats(device->tunnel, &stats);
+    return stats;
+}
+
 uint64_t rig_lost(struct rig_device *device, uint8_t class_id)
 {
     struct dev_tunnel_stats stats;

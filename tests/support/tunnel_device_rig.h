@@ -122,6 +122,7 @@ void rig_drain(struct rig_device *device, uint32_t turns);
 void rig_pass(struct rig_device *device, uint64_t ms);
 // The law, with the tokens: all of it must be there once, lost, or forgotten in a kill.
 void rig_check(struct rig_device *device);
+struct dev_tunnel_stats rig_figures(const struct rig_device *device);
 uint64_t rig_lost(struct rig_device *device, uint8_t class_id);
 // Rows with this token.
 uint32_t rig_rows_of(const struct rig_gateway *gateway, uint64_t token);

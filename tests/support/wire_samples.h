@@ -113,6 +113,17 @@ static inline void wire_sample_release(struct base_prng *prng, struct wire_sampl
         sample->release.shadow_slow_percent = (uint16_t)(100 + base_prng_below(prng, 9901));
         sample->release.shadow_memory_percent =
             base_prng_below(prng, 2) == 0 ? 0 : (uint16_t)(100 + base_prng_below(prng, 9901));
+        static const char *const fields[WIRE_TOLERANCES_MAX] = {"", "a", "a.b", "scores"};
+        struct wire_tolerances *tolerances = &sample->release.tolerances;
+        for (uint32_t i = 0; i < WIRE_TOLERANCES_MAX; i++) {
+            if (base_prng_below(prng, 2) == 0) {
+                struct wire_tolerance *item = &tolerances->items[tolerances->count++];
+                item->absolute = (double)base_prng_below(prng, 1000) / 7;
+                item->relative = (double)(1 + base_prng_below(prng, 1000)) / 1000;
+                item->field_size = (uint8_t)strlen(fields[i]);
+                memcpy(item->field, fields[i], item->field_size);
+            }
+        }
     }
 }
 

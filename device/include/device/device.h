@@ -30,6 +30,7 @@
 #define DEV_TASKS_MAX        64 // upper bound for dev_config.tasks_max
 #define DEV_TRUSTED_KEYS_MAX 4
 #define DEV_STATE_BYTES_MAX  (64 * 1024)
+#define DEV_RESULT_BYTES_MAX (1024 * 1024) // upper bound for dev_config.result_bytes_max
 
 struct dev_ports;
 struct dev_runtime;
@@ -48,6 +49,9 @@ struct dev_config {
     uint32_t mirrors;      // other places the port may bring content from (dev_request.source)
     uint32_t tasks_max;    // task slots, a shadow takes one; 0 takes 8
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
+    // Longest result of an active version that is kept while its shadow runs, so that the two can
+    // be compared value by value; a longer one must be the same. 0 takes 4 KiB.
+    uint32_t result_bytes_max;
     uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it
     uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
     uint32_t backoff_base_ms;    // 0 takes 1,000
@@ -90,6 +94,7 @@ struct dev_stats {
     uint64_t rollbacks;
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
+    uint64_t root_version;     // of the root in force now; 0: keys are pinned
     uint64_t leases_lost;
     uint64_t kills;
     uint64_t dropped_outcomes;

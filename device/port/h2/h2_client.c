@@ -246,6 +246,11 @@ void h2_client_cancel(struct h2_client *client, int32_t id)
     h2_socket_flush_later(client);
 }
 
+const char *h2_client_why(const struct h2_client *client)
+{
+    return client->why;
+}
+
 bool h2_client_usable(const struct h2_client *client)
 {
     return client->phase != H2_PHASE_GONE && !client->draining && !client->doomed;

@@ -76,6 +76,7 @@ struct h2_client {
     size_t backlog_bytes;
     size_t backlog_sent;
     size_t early_sent; // of the backlog, as early data
+    const char *why;   // static text of what ended the connection; NULL: its status says it all
     char *offer;       // value of walle-offer of the header block under way
     size_t offer_bytes;
     uint64_t bytes_read;

@@ -333,6 +333,13 @@ static void connection_open(struct h2_client *client)
     }
 }
 
+static const char *handshake_fault(const struct h2_client *client)
+{
+    long verdict = SSL_get_verify_result(client->ssl);
+    return verdict != X509_V_OK ? X509_verify_cert_error_string(verdict)
+                                : "the TLS handshake failed";
+}
+
 static void handshake(struct h2_client *client)
 {
     ERR_clear_error();
@@ -342,6 +349,7 @@ static void handshake(struct h2_client *client)
         if (h2_tls_is_h2(client)) {
             connection_open(client);
         } else {
+            client->why = "it speaks no HTTP/2";
             h2_client_fail(client, BASE_ERR_IO);
         }
         return;
@@ -355,6 +363,7 @@ static void handshake(struct h2_client *client)
         break;
     default:
         h2_tls_forget(client);
+        client->why = handshake_fault(client);
         h2_client_fail(client, BASE_ERR_IO);
         break;
     }
@@ -365,6 +374,7 @@ static void connected(struct h2_client *client)
     int error = 0;
     socklen_t size = sizeof(error);
     if (getsockopt(client->socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
+        client->why = error != 0 ? strerrordesc_np(error) : NULL;
         h2_client_fail(client, BASE_ERR_IO);
     } else if (client->ssl != NULL) {
         client->phase = H2_PHASE_TLS;

@@ -33,6 +33,8 @@ struct posix_http {
     struct exchange exchanges[EXCHANGES_MAX];
     struct exchange streams[POSIX_STREAMS_MAX];
     struct posix_duplex_events duplex;
+    bool answered; // on the newest connection, or one was never tried
+    bool warned;   // of connections without an answer, since the last answer
     bool freeing;
 };
 
@@ -40,6 +42,8 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
 {
     struct posix_http *http = ctx;
     const struct exchange *exchange = user;
+    http->answered = true;
+    http->warned = false;
     if (exchange->duplex) {
         http->duplex.head(http->duplex.ctx, exchange->id, head);
         return;
@@ -96,6 +100,18 @@ static void on_writable(void *ctx, void *user)
     http->duplex.writable(http->duplex.ctx, exchange->id);
 }
 
+// A device that is offline is nothing special, so it is said once until there is an answer again.
+static void say_ended(struct posix_http *http, const char *why)
+{
+    if (http->answered || http->warned) {
+        base_log_debug(http->options.log, "device", "connection to %s ended: %s", http->host, why);
+        return;
+    }
+    http->warned = true;
+    base_log_warn(http->options.log, "device", "no answer from %s port %u: %s; trying again",
+                  http->host, http->options.port, why);
+}
+
 static void on_state(void *ctx, struct h2_client *client, enum base_status status)
 {
     struct posix_http *http = ctx;
@@ -103,8 +119,8 @@ static void on_state(void *ctx, struct h2_client *client, enum base_status statu
         base_log_debug(http->options.log, "device", "connected to %s", http->host);
         return;
     }
-    base_log_debug(http->options.log, "device", "connection to %s ended: %s", http->host,
-                   base_status_text(status));
+    const char *why = h2_client_why(client);
+    say_ended(http, why != NULL ? why : base_status_text(status));
     if (http->client == client) {
         http->client = NULL;
     }
@@ -130,9 +146,15 @@ static enum base_status client_ready(struct posix_http *http)
                                      .state = on_state,
                                      .writable = on_writable,
                                      .ctx = http};
+    http->answered = false;
     struct h2_options options = {
         .host = base_str_of(http->host), .port = http->options.port, .tls = http->options.tls};
-    return h2_client_new(http->options.base, &options, &events, &http->client);
+    enum base_status status = h2_client_new(http->options.base, &options, &events, &http->client);
+    if (status != BASE_OK) {
+        say_ended(http, status == BASE_ERR_IO ? "there is no such host, or no way to it"
+                                              : base_status_text(status));
+    }
+    return status;
 }
 
 static struct exchange *exchange_free_one(struct posix_http *http)

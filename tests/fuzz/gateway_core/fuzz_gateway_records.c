@@ -1,5 +1,5 @@
-// Stored rollouts and device records, as a damaged disk may hand them back: they are refused or
-// read, and what is read can be written again.
+// Stored rollouts, lines of their logs, and device records, as a damaged disk may hand them back:
+// they are refused or read, and what is read can be written again.
 //
 // Input: u8 which, then the bytes.
 #include "fuzz_target.h"
@@ -37,6 +37,32 @@ static void fuzz_rollout(const uint8_t *data, size_t size)
     free(rollout);
 }
 
+static void fuzz_line(const uint8_t *data, size_t size)
+{
+    static struct gw_rollout_log_view line;
+    if (gw_rollout_line_decode(data, size, &line) != BASE_OK) {
+        return;
+    }
+    const struct pol_slices *slices = &line.record.slices;
+    if (slices->count > POL_SLICES_MAX || slices->failing_count > slices->count ||
+        line.record.held.count > POL_HELD_MAX) {
+        abort();
+    }
+    struct pol_stage stage = {.gate = {.rule = POL_GATE_SEQUENTIAL,
+                                       .max_failure_ppm = 50000,
+                                       .max_rise_ppm = 10000,
+                                       .alpha_ppm = 50000,
+                                       .beta_ppm = 100000}};
+    struct pol_replay replay;
+    bool differs;
+    pol_replay_init(&replay, 0);
+    replay.rollout.state = POL_ROLLOUT_RUNNING;
+    (void)pol_replay_step(&replay, &stage, 1, &line.record, &differs);
+    if (replay.held.count > POL_HELD_MAX) {
+        abort();
+    }
+}
+
 static void fuzz_device(const uint8_t *data, size_t size)
 {
     struct gw_device_record record;
@@ -60,12 +86,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
         fuzz_release(data + 1, size - 1);
         break;
     case 1:
         fuzz_rollout(data + 1, size - 1);
+        break;
+    case 3:
+        fuzz_line(data + 1, size - 1);
         break;
     default:
         fuzz_device(data + 1, size - 1);

@@ -312,8 +312,12 @@ static void test_memory_is_small(void **state)
     struct dev_config config = rig.config;
     config.tasks_max = 2;
     config.outcomes_max = 8;
+    config.result_bytes_max = 1;
     print_message("runtime of 2 tasks, 8 outcomes: %zu bytes\n", dev_runtime_bytes(&config));
-    assert_true(dev_runtime_bytes(&config) <= 5376);
+    assert_true(dev_runtime_bytes(&config) <= 5712);
+    config.result_bytes_max = DEV_RESULT_BYTES_MAX + 1;
+    assert_int_equal(dev_runtime_bytes(&config), 0);
+    config.result_bytes_max = 0;
     config.trusted_key_count = 2;
     memcpy(config.trusted_keys[1], config.trusted_keys[0], WIRE_PUBLIC_KEY_BYTES);
     assert_int_equal(dev_runtime_bytes(&config), 0);

@@ -15,9 +15,10 @@
 
 #include <cmocka.h>
 
-#define TASK    "demo/score"
-#define ROLLOUT 9
-#define EVERY_S 60
+#define TASK             "demo/score"
+#define ROLLOUT          9
+#define EVERY_S          60
+#define RIG_RESULT_BYTES 4096 // what a runtime keeps when not told otherwise
 
 static struct rig rig;
 
@@ -165,6 +166,84 @@ static void expect_failure(enum wire_outcome_kind kind, uint32_t runs)
     run_for(5);
     assert_int_equal(rig.versions[1].runs, runs);
     rig_done(&rig);
+}
+
+// Runs a shadow beside results with these tolerances; true: it agrees.
+static bool agrees_within(const char *active, const char *shadow, struct wire_tolerances within)
+{
+    begin(EVERY_S);
+    rig.versions[0].result = active;
+    rig.versions[1].result = shadow;
+    struct rig_statement statement = shadow_statement(2);
+    statement.slow_percent = 0;
+    statement.tolerances = within;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    rig_offer_none(&rig);
+    run_for(2);
+    rig_kill(&rig); // the tolerances are in the record
+    rig_boot(&rig);
+    run_for(3);
+    check_untouched();
+    bool agreed = rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED) == 1;
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DIFFERENT), agreed ? 0 : 1);
+    assert_true(!agreed || rig.versions[1].runs > 3);
+    return agreed;
+}
+
+static uint64_t expect_difference(const char *active, const char *shadow,
+                                  struct wire_tolerances within, const char *text)
+{
+    assert_false(agrees_within(active, shadow, within));
+    const struct rig_outcome *last = rig_last(&rig, WIRE_OUTCOME_FAIL_DIFFERENT);
+    assert_string_equal(last->detail, text);
+    uint64_t fingerprint = last->outcome.fingerprint;
+    rig_done(&rig);
+    return fingerprint;
+}
+
+static void test_tolerance(void **state)
+{
+    (void)state;
+    const struct wire_tolerances none = {0};
+    const struct wire_tolerances close = {.count = 1, .items = {{.relative = 1e-6}}};
+    const char *active = "{\"scores\": [0.1, 0.31], \"name\": \"Ann\"}";
+    const char *near = "{\"name\": \"Ann\", \"scores\": [0.1, 0.31000001]}";
+    const char *far = "{\"scores\": [0.1, 0.341], \"name\": \"Ann\"}";
+    assert_true(agrees_within(active, near, close));
+    rig_done(&rig);
+    uint64_t second = expect_difference(active, far, close, "differs at .scores[1]: 0.31 vs 0.341");
+    uint64_t first = expect_difference(active, "{\"scores\": [0.9, 0.31], \"name\": \"Ann\"}",
+                                       close, "differs at .scores[0]: 0.1 vs 0.9");
+    assert_true(first == second); // one cluster, whatever the element and its values
+    uint64_t name = expect_difference(active, "{\"scores\": [0.1, 0.31], \"name\": \"Bob\"}", close,
+                                      "differs at .name: a text vs another text");
+    assert_true(first != name);
+    // Exact is what goes without saying, and says where, too.
+    (void)expect_difference(active, near, none, "differs at .scores[1]: 0.31 vs 0.31000001");
+}
+
+// What the device does not keep must be the same.
+static void test_tolerance_of_a_long_result(void **state)
+{
+    (void)state;
+    const struct wire_tolerances close = {.count = 1, .items = {{.absolute = 1}}};
+    static char active[RIG_RESULT_BYTES + 64];
+    static char shadow[RIG_RESULT_BYTES + 64];
+    for (int over = 0; over < 2; over++) {
+        size_t size = RIG_RESULT_BYTES + (size_t)over;
+        memset(active, ' ', size);
+        active[0] = '1';
+        active[size] = '\0';
+        memcpy(shadow, active, size + 1);
+        shadow[0] = '2';
+        assert_int_equal(agrees_within(active, shadow, close), over == 0);
+        if (over == 1) {
+            assert_string_equal(rig_last(&rig, WIRE_OUTCOME_FAIL_DIFFERENT)->detail,
+                                "the result is not the active version's");
+        }
+        rig_done(&rig);
+    }
 }
 
 static void test_failures(void **state)
@@ -434,6 +513,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_agreement),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_tolerance),
+        cmocka_unit_test(test_tolerance_of_a_long_result),
         cmocka_unit_test(test_task_without_interval),
         cmocka_unit_test(test_active_version_fails),
         cmocka_unit_test(test_nothing_to_run_beside),

@@ -226,12 +226,13 @@ static void permissions_are_the_signed_ones(void **state)
         .max_bucket = 1000, // a tenth
         .salt = 77,
     };
-    assert_false(sim_versions_allowed(&rig.versions, rig.good, 1));
-    assert_int_equal(sim_versions_grant(&rig.versions, &release), rig.good);
+    assert_false(sim_versions_allowed(&rig.versions, rig.good, 1, false));
+    assert_int_equal(sim_versions_grant(&rig.versions, &release, false), rig.good);
     uint32_t allowed = 0;
     for (uint64_t device = 0; device < 10000; device++) {
-        allowed += sim_versions_allowed(&rig.versions, rig.good, device * 0x9e3779b97f4a7c15u);
-        assert_false(sim_versions_allowed(&rig.versions, rig.bad, device));
+        allowed +=
+            sim_versions_allowed(&rig.versions, rig.good, device * 0x9e3779b97f4a7c15u, false);
+        assert_false(sim_versions_allowed(&rig.versions, rig.bad, device, false));
     }
     assert_in_range(allowed, 850, 1150);
     rig_done(&rig);

@@ -2,6 +2,7 @@
 #include "test_kit.h"
 
 #include "api/rollout_body.h"
+#include "api/tolerance_body.h"
 #include "policy/expr.h"
 #include "base/alloc.h"
 
@@ -81,6 +82,11 @@ static void test_good_body(void **state)
 #define COND(text)  HEAD STAGES ",\"target\":[{" text "}]}"
 #define EXPR(text)  HEAD STAGES ",\"target\":\"" text "\"}"
 
+#define SHADOW(text)                                                                               \
+    STAGE(                                                                                         \
+        "\"name\":\"a\",\"kind\":\"shadow\",\"percent\":1,\"max_failure\":0,\"statement\":\"_w\"," \
+        "\"tolerance\":" text)
+
 static const struct {
     const char *text;
     const char *says;
@@ -138,8 +144,57 @@ static const struct {
     {STAGE("\"name\":\"a\",\"kind\":\"beta\",\"max_failure\":0,\"audience\":\"a in [1,true]\""),
      "stages[0].audience: line 1, column 9: the literals of a set have one type"},
     {HEAD STAGES ",\"target\":5}", "target: neither an expression nor a list of conditions"},
+    {STAGE("\"name\":\"a\",\"kind\":\"full\",\"max_failure\":0,\"statement\":\"_w\","
+           "\"tolerance\":{\"absolute\":1}"),
+     "stages[0].tolerance: for a shadow stage only"},
+    {SHADOW("1e-6"), "stages[0].tolerance: not an object"},
+    {SHADOW("{\"absolut\":1}"), "stages[0].tolerance.absolut: unknown field"},
+    {SHADOW("{\"absolute\":-1}"), "stages[0].tolerance.absolute"},
+    {SHADOW("{\"relative\":1.1}"), "stages[0].tolerance.relative"},
+    {SHADOW("{\"fields\":[]}"), "stages[0].tolerance.fields: not an object"},
+    {SHADOW("{\"fields\":{\"a\":1}}"), "stages[0].tolerance.fields.a: not an object"},
+    {SHADOW("{\"fields\":{\"a\":{\"x\":1}}}"), "stages[0].tolerance.fields.a.x: unknown field"},
+    {SHADOW("{\"fields\":{\"\":{}}}"), "stages[0].tolerance.fields"},
+    {SHADOW("{\"fields\":{\"abcdefghijklmnopqrstuvwxy\":{}}}"), "1 to 24 bytes"},
+    {SHADOW("{\"relative\":1,\"fields\":{\"a\":{},\"b\":{},\"c\":{},\"d\":{}}}"), "4 names"},
+    {SHADOW("{\"fields\":{\"a\\\"b\":{}}}"), "no quote"},
     {"{\"a\":[[[[[[[[[[[[[[]]]]]]]]]]]]]]}", "nested levels"},
 };
+
+// Said in any order, it is kept in one, and shown as it was said.
+static void test_tolerances_both_ways(void **state)
+{
+    (void)state;
+    struct base_arena arena;
+    struct gw_rollout_body body;
+    struct base_error error = {0};
+    static const char said[] = SHADOW("{\"fields\":{\"s\":{\"absolute\":0.1},\"id\":{}},"
+                                      "\"relative\":1e-6}");
+    base_arena_init(&arena, base_alloc_heap(), 0, 0);
+    if (parse(&arena, said, &body, &error) != BASE_OK) {
+        fail_msg("refused: %s", error.text);
+    }
+    const struct pol_stage *stage = &body.spec.stages[0].stage;
+    assert_int_equal(stage->tolerance_count, 3);
+    assert_int_equal(stage->tolerances[0].field_size, 0);
+    assert_true(stage->tolerances[0].relative == 1e-6 && stage->tolerances[0].absolute == 0);
+    assert_memory_equal(stage->tolerances[1].field, "id", 2);
+    assert_true(stage->tolerances[2].field_size == 1 && stage->tolerances[2].absolute == 0.1);
+    json_t *view = gw_tolerance_view(stage);
+    json_t *expected = json_pack("{s:f, s:f, s:{s:{s:f, s:f}, s:{s:f, s:f}}}", "absolute", 0.0,
+                                 "relative", 1e-6, "fields", "id", "absolute", 0.0, "relative", 0.0,
+                                 "s", "absolute", 0.1, "relative", 0.0);
+    assert_true(json_equal(view, expected));
+    json_decref(view);
+    json_decref(expected);
+    assert_int_equal(parse(&arena, SHADOW("{\"absolute\":0,\"fields\":{}}"), &body, &error),
+                     BASE_OK);
+    assert_int_equal(body.spec.stages[0].stage.tolerance_count, 0);
+    view = gw_tolerance_view(&body.spec.stages[0].stage);
+    assert_true(json_is_null(view));
+    json_decref(view);
+    base_arena_done(&arena);
+}
 
 static void test_expressions_are_compiled(void **state)
 {
@@ -294,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_body),
+        cmocka_unit_test(test_tolerances_both_ways),
         cmocka_unit_test(test_expressions_are_compiled),
         cmocka_unit_test(test_an_expression_has_its_limit),
         cmocka_unit_test(test_bad_bodies_are_named),

@@ -39,6 +39,13 @@ static void control_is_drawn_beside_the_stage(void **state)
     assert_int_equal(view.stages[0].counts.offered, updated);
     assert_int_equal(view.stages[0].counts.control, beside);
     assert_int_equal(view.stages[0].counts.control_completed, 0);
+    // What it can see: as many as completed, from a rate of control that is not measured yet.
+    assert_true(view.has_power);
+    assert_int_equal(view.power.rise_ppm, 50000);
+    assert_int_equal(view.power.completed, updated);
+    assert_int_equal(view.power.devices, updated);
+    assert_false(view.power.base_measured);
+    assert_false(view.power.can_detect); // forty devices show no five points
     // They complete by coming again after the time of observation; a restart forgets nobody.
     rig_advance_s(&rig, 299);
     (void)all_come(&rig, 0x11, good, 3);
@@ -55,6 +62,10 @@ static void control_is_drawn_beside_the_stage(void **state)
     assert_int_equal(view.stages[0].counts.control_failed, 0);
     assert_int_equal(view.stages[0].counts.succeeded, updated);
     assert_int_equal(view.stage_index, 0); // some forty good devices show no rate below 20 %
+    assert_true(view.has_power && view.power.base_measured);
+    assert_int_equal(view.power.base_ppm, (500000 + beside / 2) / (beside + 1));
+    assert_true(view.power.needed > updated && view.power.sees_ppm > 50000);
+    assert_true(view.power.sees_ppm == view.power.best_ppm); // all of the stage is done
     expect_replay(&rig, 0x11);
     rig_expect_counts_from_disk(&rig);
     // Promoted, control devices are let in like everybody, and are control no more.
@@ -64,6 +75,7 @@ static void control_is_drawn_beside_the_stage(void **state)
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stages[0].counts.control, 0);
     assert_int_equal(view.counts.succeeded, DEVICES);
+    assert_false(view.has_power); // the full stage declares no rise
     rig_expect_counts_from_disk(&rig);
     expect_replay(&rig, 0x11);
     rig_done(&rig);

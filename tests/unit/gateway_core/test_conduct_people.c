@@ -269,12 +269,28 @@ static const struct rig_stage ladder[] = {
     {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 300000, 30000000},
 };
 
+// A bad model's failures fit into the samples, until its evidence is there.
+static const struct rig_stage patient[] = {
+    {"gray-20", POL_STAGE_GRAY, 2000, NULL, NULL, 5, 200000, 30000000},
+    {"gray-50", POL_STAGE_GRAY, 5000, NULL, NULL, 15, 200000, 30000000},
+    {"full", POL_STAGE_FULL, 10000, NULL, NULL, 20, 200000, 30000000},
+};
+
+// What the version does in a story: it is good, fails on a third of the devices, or on one model.
+enum plot { PLOT_GOOD, PLOT_BAD, PLOT_BAD_MODEL };
+
+static bool fails_in(enum plot plot, uint32_t i, uint32_t at)
+{
+    return (plot == PLOT_BAD && i % 3 == 0 && at > 8) ||
+           (plot == PLOT_BAD_MODEL && i % 4 == 3 && at > 4);
+}
+
 // One step of the story: time passes, devices come, somebody commands.
-static void step(struct rig *rig, uint32_t at, bool fails)
+static void step(struct rig *rig, uint32_t at, enum plot plot)
 {
     rig_advance_s(rig, 20);
     for (uint32_t i = 0; i < CRASH_DEVICES; i++) {
-        bool bad_one = fails && i % 3 == 0 && at > 8;
+        bool bad_one = fails_in(plot, i, at);
         if ((i + at) % 2 == 0) {
             (void)come(rig, &devices[i], 0x61, bad_one ? bad : good, bad_one ? 4 : 3, NULL);
         }
@@ -306,7 +322,8 @@ static void read_story(struct rig *rig, struct story *out)
                      BASE_OK);
     assert_false(more);
     for (uint32_t i = 0; i < count; i++) {
-        if (lines[i].kind != GW_LOG_OBSERVATION && out->count < 64) {
+        bool decided = lines[i].kind != GW_LOG_OBSERVATION && lines[i].kind != GW_LOG_SLICES;
+        if (decided && out->count < 64) {
             out->records[out->count++] = lines[i].record;
         }
     }
@@ -322,7 +339,7 @@ static void expect_same_story(const struct story *a, const struct story *b, uint
         const struct pol_record *y = &b->records[i];
         if (x->kind != y->kind || x->action != y->action || x->verdict != y->verdict ||
             x->reason != y->reason || x->command != y->command ||
-            !pol_rollout_equal(&x->after, &y->after)) {
+            !pol_held_equal(&x->held, &y->held) || !pol_rollout_equal(&x->after, &y->after)) {
             fail_msg("killed at step %u: decision %u is %s in %s, not %s in %s", killed_at, i,
                      pol_action_name(y->action), pol_rollout_state_name(y->after.state),
                      pol_action_name(x->action), pol_rollout_state_name(x->after.state));
@@ -331,7 +348,7 @@ static void expect_same_story(const struct story *a, const struct story *b, uint
 }
 
 // A copy of the folder as a killed process leaves it, and what goes on from there.
-static void go_on_from(const struct rig *rig, uint32_t at, bool fails, struct story *out)
+static void go_on_from(const struct rig *rig, uint32_t at, enum plot plot, struct story *out)
 {
     static struct rig_device kept[DEVICES];
     struct rig other;
@@ -344,7 +361,7 @@ static void go_on_from(const struct rig *rig, uint32_t at, bool fails, struct st
     other.wall_us = (uint64_t)rig->wall_us;
     rig_start(&other);
     for (uint32_t i = at + 1; i < STEPS; i++) {
-        step(&other, i, fails);
+        step(&other, i, plot);
     }
     read_story(&other, out);
     expect_replay(&other, 0x61);
@@ -352,34 +369,57 @@ static void go_on_from(const struct rig *rig, uint32_t at, bool fails, struct st
     memcpy(devices, kept, sizeof(kept));
 }
 
-static void tell_story(bool fails)
+static void give_models(void)
+{
+    static char models[4][8];
+    for (uint32_t i = 0; i < CRASH_DEVICES; i++) {
+        snprintf(models[i % 4], sizeof(models[0]), "SM-%u", i % 4);
+        rig_device_attr(&devices[i], "model", models[i % 4]);
+    }
+}
+
+static uint32_t count_held(const struct story *story)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < story->count; i++) {
+        held += story->records[i].kind == POL_RECORD_SLICES ? story->records[i].held.count : 0;
+    }
+    return held;
+}
+
+static void tell_story(enum plot plot)
 {
     struct rig rig;
     static struct story told[STEPS];
+    static struct story whole;
     static uint32_t killed_at[STEPS];
     uint32_t branches = 0;
     uint64_t records = 0;
     open_rig(&rig, crash_stages);
-    begin(&rig, 0x61, ladder, 3);
+    if (plot == PLOT_BAD_MODEL) {
+        give_models();
+    }
+    begin(&rig, 0x61, plot == PLOT_BAD_MODEL ? patient : ladder, 3);
     for (uint32_t i = 0; i < STEPS; i++) {
-        step(&rig, i, fails);
+        step(&rig, i, plot);
         uint64_t now = gw_rollout_last_line(rig.core, 0x61, 0);
         if (now > records) { // something was written: here it is killed
             records = now;
             killed_at[branches] = i;
-            go_on_from(&rig, i, fails, &told[branches++]);
+            go_on_from(&rig, i, plot, &told[branches++]);
         }
     }
-    struct story whole;
     read_story(&rig, &whole);
     for (uint32_t i = 0; i < branches; i++) {
         expect_same_story(&whole, &told[i], killed_at[i]);
     }
     struct gw_rollout_view view;
     rig_view(&rig, 0x61, &view);
-    printf("%u decisions, killed at %u places, ended %s\n", whole.count, branches,
-           pol_rollout_state_name(view.state));
-    assert_int_equal(view.state, fails ? POL_ROLLOUT_ROLLED_BACK : POL_ROLLOUT_COMPLETED);
+    printf("%u decisions, %u segments held, killed at %u places, ended %s\n", whole.count,
+           count_held(&whole), branches, pol_rollout_state_name(view.state));
+    assert_int_equal(view.state,
+                     plot == PLOT_BAD ? POL_ROLLOUT_ROLLED_BACK : POL_ROLLOUT_COMPLETED);
+    assert_int_equal(count_held(&whole), plot == PLOT_BAD_MODEL);
     assert_true(branches >= 8);
     rig_done(&rig);
 }
@@ -387,8 +427,9 @@ static void tell_story(bool fails)
 static void killed_at_every_record_it_decides_the_same(void **state)
 {
     (void)state;
-    tell_story(false);
-    tell_story(true);
+    tell_story(PLOT_GOOD);
+    tell_story(PLOT_BAD);
+    tell_story(PLOT_BAD_MODEL);
 }
 
 int main(void)

@@ -395,6 +395,28 @@ static void test_refused_ladders(void **state)
                      BASE_ERR_INVALID);
 }
 
+static void forgive(struct pol_stage *stage, uint32_t index)
+{
+    conduct(stage, index);
+    stage->tolerance_count = index == 0 ? 1 : 0;
+    stage->tolerances[0] = (struct pol_tolerance){.relative = 0.5};
+}
+
+// What a device forgives is signed: a stage cannot say something else.
+static void test_tolerance_that_was_not_signed(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct base_error error = {0};
+    rig_version(&rig, TASK, "3.0.0", &manifest);
+    rig.conduct = forgive;
+    assert_int_equal(
+        rig_rollout(&rig, 42, TASK, &manifest, NULL, NULL, shadow_full, 2, &view, &error),
+        BASE_ERR_INVALID);
+    rig.conduct = NULL;
+    assert_non_null(strstr(error.text, "stage 1: statement: tolerance differs from the stage's"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_survives_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_ladders, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tolerance_that_was_not_signed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

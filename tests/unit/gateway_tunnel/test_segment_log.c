@@ -322,6 +322,62 @@ static void test_torn_tail(void **state)
     }
 }
 
+static off_t newest_size(void)
+{
+    char path[160];
+    struct stat info;
+    newest_path(path, sizeof(path));
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_size;
+}
+
+// Zeros lie ahead of a log that rests. What a crash leaves of them (here: of an older segment too,
+// and with a record torn so that its head is missing) is no damage and no record.
+static void test_zeros_ahead(void **state)
+{
+    (void)state;
+    struct gw_segment_log *log = open_log(GW_SEGMENT_BYTES_MIN);
+    struct gw_segment_stats stats;
+    uint32_t sent = 0;
+    do {
+        assert_int_equal(submit(log, sent++, 1000), BASE_OK);
+        wait_done(sent);
+        gw_segment_log_stats(log, &stats);
+    } while (stats.segments < 2);
+    for (int i = 0; i < 5000 && newest_size() < (off_t)GW_SEGMENT_BYTES_MIN; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(newest_size(), GW_SEGMENT_BYTES_MIN);
+    gw_segment_log_close(log);
+    const off_t tidy = newest_size();
+    assert_true(tidy < (off_t)GW_SEGMENT_BYTES_MIN);
+
+    char path[160];
+    char oldest[160];
+    newest_path(path, sizeof(path));
+    (void)snprintf(oldest, sizeof(oldest), "%s/segment-%016x", dir, 0);
+    assert_int_equal(truncate(oldest, GW_SEGMENT_BYTES_MIN + 5000), 0);
+    assert_int_equal(truncate(path, GW_SEGMENT_BYTES_MIN), 0);
+    log = open_log(GW_SEGMENT_BYTES_MIN);
+    gw_segment_log_stats(log, &stats);
+    assert_int_equal(stats.cut_bytes, 0);
+    assert_int_equal(read_all(log, 0), sent);
+    gw_segment_log_close(log);
+
+    assert_int_equal(truncate(path, GW_SEGMENT_BYTES_MIN), 0);
+    int fd = open(path, O_RDWR);
+    assert_int_equal(pwrite(fd, "torn", 4, tidy + 700), 4);
+    close(fd);
+    log = open_log(GW_SEGMENT_BYTES_MIN);
+    gw_segment_log_stats(log, &stats);
+    assert_int_equal(stats.cut_bytes, (off_t)GW_SEGMENT_BYTES_MIN - tidy);
+    assert_int_equal(read_all(log, 0), sent);
+    assert_int_equal(submit(log, sent, 300), BASE_OK);
+    wait_done(sent + 1);
+    assert_int_equal(read_all(log, 0), sent + 1);
+    gw_segment_log_close(log);
+}
+
 // The file size limit stands in for a full disk.
 static void test_full_disk_heals(void **state)
 {
@@ -432,6 +488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_segments_roll_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader_follows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_torn_tail, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_zeros_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk_heals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_process, setup, teardown),

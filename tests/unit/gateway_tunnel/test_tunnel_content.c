@@ -140,6 +140,9 @@ static void test_schemas(void **state)
     expect_reject(BASE_ERR_DENIED, 0);
     send_records(unknown, good, 1, false);
     expect_reject(BASE_ERR_DENIED, 0);
+    struct gw_ingest_stats stats;
+    gw_ingest_stats(rig.ingest, &stats);
+    assert_int_equal(stats.unknown_total, 2);
     send_records(topic, good, 1, true);
     assert_int_equal(rig.sink.waiting, 2);
     // Of another class than it was declared for.
@@ -300,6 +303,49 @@ static void test_rate(void **state)
     assert_int_equal(stream.status, BASE_ERR_LIMIT);
 }
 
+// The rate is the device's: streams on two workers share it, and coming back gains nothing.
+static void test_rate_is_of_the_device(void **state)
+{
+    (void)state;
+    struct tunnel_rig_device second;
+    size_t size;
+    rig.options.device_batches_per_s = 10;
+    start();
+    tunnel_rig_device(&second, DEVICE, 3, 1);
+    tunnel_rig_open(&rig, &other, 1, DEVICE);
+    tunnel_rig_greet(&other, &second, &welcome);
+    for (uint32_t i = 0; i < 10; i++) {
+        tunnel_rig_send_batch(&stream, &device, 0);
+        tunnel_rig_send_batch(&other, &second, 0);
+    }
+    assert_int_equal(stream.out_size + other.out_size, 0);
+    tunnel_rig_send_batch(&other, &second, 0);
+    enum wire_tunnel_type type;
+    const uint8_t *bytes;
+    assert_true(tunnel_rig_next(&other, &type, &bytes, &size));
+    assert_int_equal(type, WIRE_TUNNEL_THROTTLE);
+    for (uint32_t i = 0; i < 80 && stream.status == BASE_OK; i++) {
+        tunnel_rig_send_batch(&stream, &device, 0);
+    }
+    assert_int_equal(stream.status, BASE_ERR_LIMIT);
+    tunnel_rig_close(&stream);
+    tunnel_rig_close(&other);
+    while (tunnel_rig_land(&rig, 200, BASE_OK) > 0) {
+    }
+    tunnel_rig_open(&rig, &stream, 1, DEVICE);
+    tunnel_rig_greet(&stream, &second, &welcome);
+    tunnel_rig_send_batch(&stream, &second, 0);
+    assert_int_equal(stream.status, BASE_ERR_LIMIT);
+    tunnel_rig_close(&stream);
+    // In time it is as good as any.
+    rig.mono_us += 11000000;
+    tunnel_rig_open(&rig, &stream, 1, DEVICE);
+    tunnel_rig_greet(&stream, &second, &welcome);
+    tunnel_rig_send_batch(&stream, &second, 0);
+    assert_int_equal(stream.status, BASE_OK);
+    assert_int_equal(stream.out_size, 0);
+}
+
 // Beyond the memory no credit is given; who waits gets it when there is memory again, without
 // having to send anything.
 static void test_memory(void **state)
@@ -359,6 +405,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dictionaries, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bombs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rate, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rate_is_of_the_device, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

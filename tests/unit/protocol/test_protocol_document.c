@@ -163,6 +163,10 @@ static void make_example(struct example *example)
     release.max_bucket = 200;
     release.shadow_slow_percent = 150;
     release.shadow_memory_percent = 200;
+    release.tolerances = (struct wire_tolerances){
+        .count = 2,
+        .items = {{.relative = 0.25}, {.field_size = 2, .field = "id"}},
+    };
     assert_int_equal(
         wire_release_encode(&release, example->shadow, BLOCK_MAX, &example->shadow_size), BASE_OK);
     read_hex("envelope", &example->envelope);
@@ -492,6 +496,8 @@ static const struct {
 } limits[] = {
     LIMIT(WIRE_SHADOW_PERCENT_MIN),
     LIMIT(WIRE_SHADOW_PERCENT_MAX),
+    LIMIT(WIRE_TOLERANCES_MAX),
+    LIMIT(WIRE_TOLERANCE_FIELD_MAX),
     LIMIT(WIRE_ATTRS_MAX),
     LIMIT(WIRE_ATTRS_BYTES_MAX),
     LIMIT(WIRE_ATTR_NAME_MAX),

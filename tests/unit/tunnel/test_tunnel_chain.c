@@ -27,13 +27,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct dev_tunnel_stats figures(struct rig_device *of)
-{
-    struct dev_tunnel_stats stats;
-    dev_tunnel_stats(of->tunnel, &stats);
-    return stats;
-}
-
 static bool is_dead(const struct rig_device *of)
 {
     return of->killed || of->kv.killed;
@@ -187,16 +180,16 @@ static void a_clone_gets_an_epoch_of_its_own(void **state)
     rig_drain(&device, 100);
     rig_pass(&device, 5000);
     rig_clone(&other, &device);
-    uint32_t epoch = figures(&device).classes[2].epoch;
+    uint32_t epoch = rig_figures(&device).classes[2].epoch;
     for (unsigned i = 0; i < 40; i++) {
         rig_offer(&device, 2, 100);
         rig_offer(&other, 2, 120);
     }
     rig_drain(&device, 100);
     rig_drain(&other, 500);
-    assert_int_equal(figures(&device).classes[2].epoch, epoch);
-    assert_int_not_equal(figures(&other).classes[2].epoch, epoch);
-    assert_int_equal(figures(&other).forks, 1);
+    assert_int_equal(rig_figures(&device).classes[2].epoch, epoch);
+    assert_int_not_equal(rig_figures(&other).classes[2].epoch, epoch);
+    assert_int_equal(rig_figures(&other).forks, 1);
     // Both go on, each in its own.
     for (unsigned i = 0; i < 40; i++) {
         rig_offer(&device, 2, 100);
@@ -239,7 +232,7 @@ static void clones_that_are_connected_at_once_stay_exact(void **state)
     rig_drain(&other, 500);
     rig_check(&device);
     rig_check(&other);
-    assert_true(figures(&device).forks + figures(&other).forks >= 1);
+    assert_true(rig_figures(&device).forks + rig_figures(&other).forks >= 1);
 }
 
 // The backup is of a moment when batches were queued that were delivered since.
@@ -266,7 +259,7 @@ static void restored_from_a_backup(void **state)
         rig_kill(&device);
         rig_offer(&other, 2, 1000);
         rig_drain(&other, 500);
-        struct dev_tunnel_stats stats = figures(&other);
+        struct dev_tunnel_stats stats = rig_figures(&other);
         assert_int_equal(stats.classes[2].durable, 31);
         if (more == 0) { // the chain shows that what it has was delivered
             assert_int_equal(stats.forks, 0);
@@ -298,9 +291,9 @@ static void what_was_sent_before_welcome_goes_on(void **state)
     rig_drain(&other, 500);
     rig_check(&device);
     rig_check(&other);
-    assert_int_equal(figures(&other).rejects, 1);
-    assert_int_equal(figures(&other).bad_frames, 0);
-    assert_int_equal(figures(&other).forks, 0);
+    assert_int_equal(rig_figures(&other).rejects, 1);
+    assert_int_equal(rig_figures(&other).bad_frames, 0);
+    assert_int_equal(rig_figures(&other).forks, 0);
 }
 
 static void a_wiped_device_begins_anew(void **state)
@@ -317,8 +310,9 @@ static void a_wiped_device_begins_anew(void **state)
     }
     rig_drain(&other, 100);
     rig_check(&other);
-    assert_int_not_equal(figures(&device).classes[0].epoch, figures(&other).classes[0].epoch);
-    assert_int_equal(figures(&other).forks, 0);
+    assert_int_not_equal(rig_figures(&device).classes[0].epoch,
+                         rig_figures(&other).classes[0].epoch);
+    assert_int_equal(rig_figures(&other).forks, 0);
 }
 
 static void a_gateway_that_forgot_is_noticed(void **state)
@@ -334,7 +328,7 @@ static void a_gateway_that_forgot_is_noticed(void **state)
     rig_cut(&device);
     rig_offer(&device, 0, 100);
     rig_drain(&device, 500);
-    assert_int_equal(figures(&device).forks, 1);
+    assert_int_equal(rig_figures(&device).forks, 1);
     assert_int_equal(rig_rows_of(&gateway, device.tokens[0][10]), 1);
 }
 
@@ -353,7 +347,7 @@ static void a_refused_record_is_quarantined_and_the_rest_arrives(void **state)
         gateway.bad_token = device.tokens[2][37];
         rig_drain(&device, 1000);
         rig_check(&device);
-        struct dev_tunnel_stats stats = figures(&device);
+        struct dev_tunnel_stats stats = rig_figures(&device);
         assert_int_equal(stats.classes[2].lost[WIRE_TUNNEL_LOSS_REJECTED], 1);
         assert_int_equal(stats.classes[2].durable, 199);
         assert_int_equal(rig_rows_of(&gateway, gateway.bad_token), 0);
@@ -442,8 +436,8 @@ static void an_unknown_dictionary_loses_nothing(void **state)
     }
     rig_drain(&device, 100);
     rig_check(&device);
-    assert_int_equal(figures(&device).needfulls, 1);
-    assert_int_equal(figures(&device).bad_frames, 0);
+    assert_int_equal(rig_figures(&device).needfulls, 1);
+    assert_int_equal(rig_figures(&device).bad_frames, 0);
 }
 
 // ---- Large batches
@@ -459,14 +453,14 @@ static void a_large_batch_goes_in_chunks_and_is_resumed(void **state)
     rig_step_only(&device);
     rig_deliver_up(&device); // HELLO, BATCH and CHUNKs as far as the first credit goes
     assert_true(gateway.chunks >= 1);
-    uint64_t sent = figures(&device).classes[2].bytes_sent;
+    uint64_t sent = rig_figures(&device).classes[2].bytes_sent;
     rig_cut(&device);
     device.up_max = 0;
     rig_drain(&device, 200);
     rig_check(&device);
     assert_int_equal(rig_rows_of(&gateway, device.tokens[2][0]), 1);
     // It went on where it was interrupted.
-    assert_true(figures(&device).classes[2].bytes_sent - sent < 300 * 1024 - sent / 2);
+    assert_true(rig_figures(&device).classes[2].bytes_sent - sent < 300 * 1024 - sent / 2);
 }
 
 static void a_large_batch_survives_a_kill(void **state)
@@ -557,7 +551,7 @@ static void batches_of_a_larger_time_are_declared(void **state)
     rig_boot(&device);
     rig_drain(&device, 500);
     rig_check(&device);
-    assert_int_equal(figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_DAMAGED], 2);
+    assert_int_equal(rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_DAMAGED], 2);
 }
 
 // ---- Lost connections, at random

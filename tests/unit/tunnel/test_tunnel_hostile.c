@@ -25,13 +25,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct dev_tunnel_stats figures(void)
-{
-    struct dev_tunnel_stats stats;
-    dev_tunnel_stats(device.tunnel, &stats);
-    return stats;
-}
-
 // ---- Waiting
 
 static void waits_grow_until_something_is_durable(void **state)
@@ -137,21 +130,74 @@ static void throttle_holds_and_samples(void **state)
         rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
         (void)rig_turn(&device);
     }
-    assert_int_equal(figures().classes[2].batches_sent, 0);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, 0);
     rig_offer(&device, 0, 10); // another class is not held
     (void)rig_turn(&device);
-    assert_int_equal(figures().classes[0].batches_sent, 2);
+    assert_int_equal(rig_figures(&device).classes[0].batches_sent, 2);
     rig_pass(&device, 19000);
-    assert_int_equal(figures().classes[2].batches_sent, 0);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, 0);
     rig_pass(&device, 11100);
-    assert_true(figures().classes[2].batches_sent > 0);
+    assert_true(rig_figures(&device).classes[2].batches_sent > 0);
     assert_true(device.now_us - begin >= 30000000);
     rig_drain(&device, 3000);
     rig_check(&device);
     // A quarter is kept; the rest is declared.
-    uint64_t lost = figures().classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
+    uint64_t lost = rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
     assert_in_range(lost, 800 * 60 / 100, 800 * 90 / 100);
-    assert_int_equal(figures().throttles, 1);
+    assert_int_equal(rig_figures(&device).throttles, 1);
+}
+
+static void say_throttle(uint8_t mask, uint32_t not_before_ms, uint32_t sample_ppm)
+{
+    const struct wire_tunnel_throttle throttle = {mask, not_before_ms, 0, sample_ppm};
+    assert_int_equal(wire_tunnel_throttle_encode(&throttle, frame, sizeof frame, &size), BASE_OK);
+    rig_say(&device, 0, frame, size);
+    rig_deliver_down(&device);
+}
+
+// Offers so many batches of class 2 and returns how many records of them were left out.
+static uint64_t left_out(unsigned batches)
+{
+    uint64_t before = rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY];
+    for (unsigned i = 0; i < batches; i++) {
+        rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
+        rig_offer(&device, 2, DEV_TUNNEL_BATCH_BYTES / 2);
+        (void)rig_turn(&device);
+    }
+    return rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_POLICY] - before;
+}
+
+// A sample alone holds nothing back and sets nobody free; it ends with its time, when it is lifted,
+// and with the stream.
+static void a_sample_ends(void **state)
+{
+    (void)state;
+    device.config.one_stream = true;
+    rig_boot(&device);
+    rig_offer(&device, 0, 10);
+    rig_drain(&device, 10);
+    say_throttle(4, 0, 0);
+    assert_int_equal(left_out(20), 40);
+    rig_pass(&device, WIRE_TUNNEL_SAMPLE_MS + 1);
+    assert_int_equal(left_out(20), 0);
+    say_throttle(4, 0, 0);
+    say_throttle(4, 0, WIRE_TUNNEL_SAMPLE_ALL);
+    assert_int_equal(left_out(20), 0);
+    rig_drain(&device, 300);
+    uint64_t sent = rig_figures(&device).classes[2].batches_sent;
+    say_throttle(4, 20000, WIRE_TUNNEL_SAMPLE_ALL);
+    say_throttle(4, 0, WIRE_TUNNEL_SAMPLE_ALL / 2);
+    uint64_t out = left_out(100);
+    assert_in_range(out, 60, 140);
+    assert_int_equal(rig_figures(&device).classes[2].batches_sent, sent);
+    say_throttle(4, 0, 0);
+    device.streams[0].open = false;
+    dev_tunnel_on_closed(device.tunnel, 0, device.now_us, BASE_ERR_IO, 0);
+    assert_int_equal(left_out(20), 0);
+    rig_pass(&device, 40000);
+    rig_drain(&device, 3000);
+    assert_true(rig_figures(&device).classes[2].batches_sent > sent);
+    rig_check(&device);
 }
 
 static void drain_is_obeyed(void **state)
@@ -166,10 +212,10 @@ static void drain_is_obeyed(void **state)
     rig_deliver_down(&device);
     rig_offer(&device, 0, 10);
     rig_offer(&device, 1, 10);
-    uint64_t sent = figures().classes[0].batches_sent;
+    uint64_t sent = rig_figures(&device).classes[0].batches_sent;
     rig_pass(&device, 4900);
     assert_int_equal(device.opens, 1); // nor does another stream
-    assert_int_equal(figures().classes[0].batches_sent, sent);
+    assert_int_equal(rig_figures(&device).classes[0].batches_sent, sent);
     rig_pass(&device, 20200);
     assert_int_equal(device.opens, 3);
     rig_drain(&device, 100);
@@ -196,12 +242,12 @@ static void welcomed(void)
 static void say_and_expect_bad(enum base_status encoded)
 {
     assert_int_equal(encoded, BASE_OK);
-    uint64_t before = figures().bad_frames;
+    uint64_t before = rig_figures(&device).bad_frames;
     rig_say(&device, 2, frame, size);
     device.streams[2].up_size = 0;
     rig_deliver_down(&device);
     assert_true(dev_tunnel_validate(device.tunnel));
-    assert_int_equal(figures().bad_frames, before + 1);
+    assert_int_equal(rig_figures(&device).bad_frames, before + 1);
     assert_false(device.streams[2].open);
 }
 
@@ -219,7 +265,7 @@ static void lies_end_the_stream(void **state)
         (void)teardown(NULL);
         (void)setup(NULL);
         welcomed();
-        uint32_t epoch = figures().classes[2].epoch;
+        uint32_t epoch = rig_figures(&device).classes[2].epoch;
         const struct wire_tunnel_ack acks[] = {
             {2, WIRE_TUNNEL_DURABLE, epoch, 7, 0}, // of batches never sent
             {2, WIRE_TUNNEL_DURABLE, epoch, WIRE_TUNNEL_NUMBER_MAX, 0},
@@ -278,7 +324,8 @@ static void what_is_said_before_welcome_is_wrong(void **state)
     device.now_us += 2000000;
     rig_step_only(&device); // HELLO is said
     assert_true(device.streams[2].open);
-    const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE, figures().classes[2].epoch, 2, 0};
+    const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE,
+                                        rig_figures(&device).classes[2].epoch, 2, 0};
     say_and_expect_bad(wire_tunnel_ack_encode(&ack, frame, sizeof frame, &size));
     recover();
 }
@@ -287,7 +334,7 @@ static void replays_and_floods_change_nothing(void **state)
 {
     (void)state;
     welcomed();
-    uint32_t epoch = figures().classes[2].epoch;
+    uint32_t epoch = rig_figures(&device).classes[2].epoch;
     const struct wire_tunnel_ack ack = {2, WIRE_TUNNEL_DURABLE, epoch, 1, 0};
     const struct wire_tunnel_ack received = {2, WIRE_TUNNEL_RECEIVED, epoch, 6, 0};
     const struct wire_tunnel_credit credit = {2, WIRE_TUNNEL_CREDIT_MAX, WIRE_TUNNEL_CREDIT_MAX};
@@ -300,9 +347,9 @@ static void replays_and_floods_change_nothing(void **state)
         rig_say(&device, 2, frame, size);
     }
     rig_deliver_down(&device);
-    assert_int_equal(figures().bad_frames, 0);
-    assert_int_equal(figures().classes[2].durable, 1);
-    assert_int_equal(figures().classes[2].queued, 5); // RECEIVED deletes nothing
+    assert_int_equal(rig_figures(&device).bad_frames, 0);
+    assert_int_equal(rig_figures(&device).classes[2].durable, 1);
+    assert_int_equal(rig_figures(&device).classes[2].queued, 5); // RECEIVED deletes nothing
     recover();
 }
 
@@ -321,7 +368,7 @@ static void endless_refusals_are_bounded(void **state)
         rig_deliver_up(&device);
         device.streams[2].down_size = 0;
         if (device.streams[2].open) {
-            struct dev_tunnel_stats stats = figures();
+            struct dev_tunnel_stats stats = rig_figures(&device);
             struct wire_tunnel_welcome welcome = {.class_count = 1};
             welcome.classes[0] = (struct wire_tunnel_welcome_class){
                 .class_id = 2,
@@ -339,7 +386,7 @@ static void endless_refusals_are_bounded(void **state)
         assert_true(dev_tunnel_validate(device.tunnel));
         device.now_us += 100000;
     }
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_in_range(stats.forks, 2, 40); // back-off: 200 s
     assert_int_equal(stats.classes[2].queued, 30);
 }
@@ -390,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_silent_gateway_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(retry_after_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(throttle_holds_and_samples, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sample_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(drain_is_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(lies_end_the_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_said_before_welcome_is_wrong, setup, teardown),

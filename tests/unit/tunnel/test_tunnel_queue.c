@@ -20,13 +20,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct dev_tunnel_stats figures(void)
-{
-    struct dev_tunnel_stats stats;
-    dev_tunnel_stats(device.tunnel, &stats);
-    return stats;
-}
-
 static void records_arrive_once_and_leave_the_store(void **state)
 {
     (void)state;
@@ -36,7 +29,7 @@ static void records_arrive_once_and_leave_the_store(void **state)
     }
     rig_drain(&device, 1000);
     rig_check(&device);
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(stats.classes[i].durable, 125);
         assert_int_equal(stats.classes[i].batches_resent, 0);
@@ -71,35 +64,35 @@ static void batches_are_due_by_class(void **state)
     rig_offer(&device, 1, 10);
     rig_offer(&device, 2, 10);
     rig_step_only(&device);
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_int_equal(stats.classes[0].next, 1); // at once
     assert_int_equal(stats.classes[1].next, 0);
     device.now_us += 49000;
     rig_step_only(&device);
-    assert_int_equal(figures().classes[1].next, 0);
+    assert_int_equal(rig_figures(&device).classes[1].next, 0);
     device.now_us += 1000; // DEV_TUNNEL_COALESCE_MS
     rig_step_only(&device);
-    stats = figures();
+    stats = rig_figures(&device);
     assert_int_equal(stats.classes[1].next, 1);
     assert_int_equal(stats.classes[2].next, 0);
     device.now_us += 4949000;
     rig_step_only(&device);
-    assert_int_equal(figures().classes[2].next, 0);
+    assert_int_equal(rig_figures(&device).classes[2].next, 0);
     device.now_us += 1000; // DEV_TUNNEL_BATCH_AGE_MS
     rig_step_only(&device);
-    assert_int_equal(figures().classes[2].next, 1);
+    assert_int_equal(rig_figures(&device).classes[2].next, 1);
     for (unsigned i = 0; i < DEV_TUNNEL_BATCH_RECORDS; i++) {
         rig_offer(&device, 2, 10);
     }
     rig_step_only(&device);
-    assert_int_equal(figures().classes[2].next, 2); // 64 records
+    assert_int_equal(rig_figures(&device).classes[2].next, 2); // 64 records
     rig_offer(&device, 3, DEV_TUNNEL_BATCH_BYTES);
     rig_step_only(&device);
-    assert_int_equal(figures().classes[3].next, 1); // 8 KB
+    assert_int_equal(rig_figures(&device).classes[3].next, 1); // 8 KB
     rig_offer(&device, 2, 10);
     dev_tunnel_flush(device.tunnel, device.now_us);
     rig_step_only(&device);
-    assert_int_equal(figures().classes[2].next, 3); // background
+    assert_int_equal(rig_figures(&device).classes[2].next, 3); // background
     assert_int_equal(dev_collect_durable(device.collect), dev_collect_changes(device.collect));
 }
 
@@ -116,9 +109,9 @@ static void class_1_is_sent_at_once_when_the_radio_is_on_and_takes_others_along(
     (void)rig_turn(&device);
     rig_offer(&device, 1, 10);
     rig_offer(&device, 2, 10);
-    uint64_t before = figures().classes[1].next;
+    uint64_t before = rig_figures(&device).classes[1].next;
     (void)rig_turn(&device);
-    assert_int_equal(figures().classes[1].next, before + 1);
+    assert_int_equal(rig_figures(&device).classes[1].next, before + 1);
     rig_drain(&device, 1000);
     rig_check(&device);
 }
@@ -178,7 +171,7 @@ static void no_credit_no_send(void **state)
         (void)rig_turn(&device);
     }
     rig_pass(&device, 10000);
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_true(stats.classes[2].bytes_sent <= 41000);
     assert_true(stats.classes[2].durable >= 4);
     uint8_t frame[32];
@@ -200,7 +193,7 @@ static void the_window_bounds_what_is_under_way(void **state)
         rig_offer(&device, 0, 20);
         (void)rig_turn(&device);
     }
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_int_equal(stats.classes[0].batches_sent, 8);
     gateway.silent = false;
     rig_cut(&device);
@@ -241,13 +234,13 @@ static void a_full_queue_drops_the_oldest_and_says_so(void **state)
         rig_step_only(&device);
         device.now_us += 100000;
     }
-    struct dev_tunnel_stats stats = figures();
+    struct dev_tunnel_stats stats = rig_figures(&device);
     assert_true(stats.classes[2].lost[WIRE_TUNNEL_LOSS_QUOTA] > 1000);
     assert_true(stats.classes[2].queued > 300);
     assert_true(dev_collect_usage(device.collect, DEV_SPACE_QUEUE) <= 64 * 1024);
     rig_kill(&device); // what is stored says the same
     rig_boot(&device);
-    assert_int_equal(figures().classes[2].lost[WIRE_TUNNEL_LOSS_QUOTA],
+    assert_int_equal(rig_figures(&device).classes[2].lost[WIRE_TUNNEL_LOSS_QUOTA],
                      stats.classes[2].lost[WIRE_TUNNEL_LOSS_QUOTA]);
     device.offline = false;
     rig_drain(&device, 1000);
@@ -302,7 +295,7 @@ static void stale_records_of_class_1_expire(void **state)
     dev_tunnel_wake(device.tunnel, device.now_us);
     rig_drain(&device, 100);
     rig_check(&device);
-    uint64_t expired = figures().classes[1].lost[WIRE_TUNNEL_LOSS_EXPIRED];
+    uint64_t expired = rig_figures(&device).classes[1].lost[WIRE_TUNNEL_LOSS_EXPIRED];
     assert_in_range(expired, 5, 15); // of 3 s, what was older than 2 s
     assert_int_equal(rig_rows_of(&gateway, device.tokens[1][29]), 1);
 }
@@ -325,7 +318,7 @@ static void records_out_of_bounds_are_not_produced(void **state)
         assert_int_equal(dev_tunnel_offer(device.tunnel, device.now_us, &rows[i], NULL),
                          i < 5 ? BASE_ERR_INVALID : BASE_ERR_TOO_LARGE);
     }
-    assert_int_equal(figures().classes[1].produced, 0);
+    assert_int_equal(rig_figures(&device).classes[1].produced, 0);
     uint64_t seq = 0;
     assert_int_equal(dev_tunnel_offer(device.tunnel, device.now_us, &good, &seq), BASE_OK);
     assert_int_equal(seq, 0);

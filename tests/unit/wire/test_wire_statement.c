@@ -2,6 +2,8 @@
 #include "wire_damage.h"
 #include "wire_samples.h"
 
+#include <math.h>
+
 static struct wire_release plain_release(void)
 {
     struct wire_release release = {
@@ -102,14 +104,14 @@ static void shadows_are_signed_too(void **state)
     release.shadow_slow_percent = 150;
     release.shadow_memory_percent = 0;
     assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
-    assert_int_equal(size, plain_size + 4);
+    assert_int_equal(size, plain_size + 5);
     assert_int_equal(wire_release_parse(bytes, size, &out), BASE_OK);
     assert_int_equal(out.shadow_slow_percent, 150);
     assert_int_equal(out.shadow_memory_percent, 0);
     assert_true(wire_release_task_id(&out) == wire_shadow_task_id(wire_task_id(out.task_name)));
     assert_true(wire_shadow_task_id(wire_release_task_id(&out)) == wire_task_id(out.task_name));
     assert_int_equal(wire_release_parse(bytes, plain_size, &out), BASE_ERR_TRUNCATED);
-    bytes[size - 4] = 99; // a percentage below the least
+    bytes[size - 5] = 99; // a percentage below the least
     assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
     release.shadow_slow_percent = 10001;
     assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
@@ -119,6 +121,53 @@ static void shadows_are_signed_too(void **state)
     release.kind = WIRE_RELEASE_INSTALL;
     release.stage_kind = 2;
     assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+}
+
+// What numbers of a shadow may be off by: there is one way to say it.
+static void tolerances_have_one_form(void **state)
+{
+    (void)state;
+    static const struct {
+        struct wire_tolerances tolerances;
+        bool ok;
+    } cases[] = {
+        {{.count = 1, .items = {{.absolute = 1e300, .relative = 1}}}, true},
+        {{.count = 1, .items = {{.absolute = 0, .relative = 0}}}, false}, // goes without saying
+        {{.count = 1, .items = {{.field_size = 2, .field = "id"}}}, true},
+        {{.count = 1, .items = {{.absolute = -1}}}, false},
+        {{.count = 1, .items = {{.relative = 1.0001}}}, false},
+        {{.count = 1, .items = {{.absolute = (double)INFINITY}}}, false},
+        {{.count = 1, .items = {{.relative = (double)NAN}}}, false},
+        {{.count = 1, .items = {{.field_size = 2, .field = "a\""}}}, false},
+        {{.count = 1, .items = {{.field_size = 2, .field = "a\\"}}}, false},
+        {{.count = 1, .items = {{.field_size = 2, .field = "a\n"}}}, false},
+        {{.count = 1, .items = {{.field_size = 1, .field = "\xff"}}}, false},
+        {{.count = 2, .items = {{.relative = 1}, {.relative = 1}}}, false}, // twice
+        {{.count = 2, .items = {{.field_size = 1, .field = "b"}, {.field_size = 1, .field = "a"}}},
+         false},
+        {{.count = 2, .items = {{.field_size = 1, .field = "a"}, {.field_size = 2, .field = "ab"}}},
+         true},
+        {{.count = WIRE_TOLERANCES_MAX + 1}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wire_release release = plain_release();
+        struct wire_release out;
+        uint8_t bytes[512];
+        size_t size = 0;
+        release.stage_kind = WIRE_STAGE_SHADOW;
+        release.tolerances = cases[i].tolerances;
+        enum base_status status = wire_release_encode(&release, bytes, sizeof bytes, &size);
+        if (status != (cases[i].ok ? BASE_OK : BASE_ERR_INVALID)) {
+            fail_msg("case %zu: status %d", i, (int)status);
+        }
+        if (status == BASE_OK) {
+            assert_int_equal(wire_release_parse(bytes, size, &out), BASE_OK);
+            assert_true(wire_tolerances_equal(&release.tolerances, &out.tolerances));
+            release.stage_kind = 2; // of a shadow alone
+            assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size),
+                             BASE_ERR_INVALID);
+        }
+    }
 }
 
 // An arm goes behind the rest, under a kind of its own; what is no arm is not written and not read.
@@ -329,6 +378,7 @@ int main(void)
         cmocka_unit_test(release_bytes_are_as_documented),
         cmocka_unit_test(arms_are_signed_too),
         cmocka_unit_test(shadows_are_signed_too),
+        cmocka_unit_test(tolerances_have_one_form),
         cmocka_unit_test(bad_releases_are_neither_written_nor_read),
         cmocka_unit_test(random_releases_round_trip_and_survive_damage),
         cmocka_unit_test(envelopes_round_trip_and_survive_damage),

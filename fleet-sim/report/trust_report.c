@@ -1,0 +1,77 @@
+// Gathers what the shards' chains and ledgers say about roots, and puts it in a sentence. Called by
+// the coordinator when the run is over.
+#include "report/trust_report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sim_trust_gather(struct sim_shard *const *shards, uint32_t count,
+                      struct sim_versions *versions, struct sim_trust_result *out)
+{
+    memset(out, 0, sizeof(*out));
+    for (uint32_t s = 0; s < count; s++) {
+        struct sim_shard *shard = shards[s];
+        const struct sim_root_chain *chain = &shard->roots;
+        sim_roots_look(shard);
+        if (chain->count == 0) {
+            continue;
+        }
+        if (!out->has_root || out->born.version > chain->items[0].version) {
+            out->born = chain->items[0];
+        }
+        if (out->newest.version < sim_root_chain_newest(chain)) {
+            out->newest = chain->items[chain->count - 1];
+        }
+        out->has_root = true;
+        for (uint32_t i = 0; i < shard->ledger.count; i++) {
+            const struct sim_ledger_entry *entry = &shard->ledger.entries[i];
+            out->devices[entry->root] += entry->arrived ? 1 : 0;
+            out->online += entry->arrived ? 1 : 0;
+        }
+    }
+    if (sim_versions_count(versions) > 1) {
+        struct sim_version first = sim_versions_get(versions, 1);
+        (void)snprintf(out->task, sizeof(out->task), "%s", first.task);
+    }
+}
+
+static uint32_t keys_of(const struct wire_role *role)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < WIRE_ROOT_KEYS_MAX; i++) {
+        count += role->keys >> i & 1u;
+    }
+    return count;
+}
+
+void sim_trust_text(const struct sim_trust_result *trust, const struct sim_counters *counters,
+                    char out[SIM_TRUST_TEXT_MAX])
+{
+    const struct wire_root *root = &trust->newest;
+    out[0] = 0;
+    if (!trust->has_root) {
+        return;
+    }
+    char release[120] = "";
+    const struct wire_delegation *delegation = wire_root_delegation(root, base_str_of(trust->task));
+    if (delegation != NULL) {
+        (void)snprintf(release, sizeof(release),
+                       ", a release %u of %u, above %g %% of the devices %u",
+                       delegation->role.threshold, keys_of(&delegation->role),
+                       root->wide_bucket / 100.0, delegation->wide_threshold);
+    }
+    const struct wire_role *root_role = &root->roles[WIRE_ROLE_ROOT];
+    uint64_t on_newest = root->version < SIM_ROOT_NUMBERS ? trust->devices[root->version]
+                                                          : trust->devices[UINT8_MAX];
+    (void)snprintf(
+        out, SIM_TRUST_TEXT_MAX,
+        "root %llu (born with %llu) on %llu of %llu devices; the next root needs %u of %u keys%s, "
+        "lease %u s; refused: %llu offers, %llu metadata; %llu leases ran out, %llu stopped by the "
+        "kill list",
+        (unsigned long long)root->version, (unsigned long long)trust->born.version,
+        (unsigned long long)on_newest, (unsigned long long)trust->online, root_role->threshold,
+        keys_of(root_role), release, root->lease_max_s,
+        (unsigned long long)counters->refused_offers,
+        (unsigned long long)counters->refused_metadata, (unsigned long long)counters->leases_lost,
+        (unsigned long long)counters->kills);
+}

@@ -1,0 +1,116 @@
+// What verified signatures let devices run, kept by the simulator beside the devices' own
+// judgement: the permissions that the oracle compares every run with, and when a device was offered
+// a version. Called from the crypto port of an awake device, on the shard's thread.
+#include "run/fleet.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+enum base_status sim_roots_begin(struct sim_shard *shard)
+{
+    const struct sim_options *options = shard->options;
+    struct wire_verifier verifier = sim_verifier(&shard->real_crypto);
+    return options->root_bytes == 0
+               ? BASE_OK
+               : sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier);
+}
+
+void sim_roots_look(struct sim_shard *shard)
+{
+    struct wire_verifier verifier = sim_verifier(&shard->real_crypto);
+    const struct sim_blob *blob;
+    while (shard->roots.count > 0 &&
+           (blob = sim_store_at(shard->store, shard->roots_looked)) != NULL) {
+        shard->roots_looked++;
+        (void)sim_root_chain_add(&shard->roots, blob->bytes, blob->size, &verifier);
+    }
+}
+
+// The statement whose signed bytes these are; the first time one is seen it is taken apart. NULL:
+// not a release.
+static struct sim_statement *statement_of(struct sim_shard *shard, const uint8_t *message,
+                                          size_t size, struct wire_release *release)
+{
+    uint64_t hash = base_hash64(message, size);
+    size_t skip = sizeof(WIRE_STATEMENT_DOMAIN) + 1;
+    if (wire_release_parse(message + skip, size - skip, release) != BASE_OK) {
+        return NULL;
+    }
+    uint32_t known =
+        shard->statement_count < SIM_GRANTS_MAX ? shard->statement_count : SIM_GRANTS_MAX;
+    for (uint32_t i = 0; i < known; i++) {
+        if (shard->statements[i].hash == hash) {
+            return &shard->statements[i];
+        }
+    }
+    uint64_t task_id = wire_task_id(release->task_name);
+    if (shard->ledger.task_id == 0) {
+        shard->ledger.task_id = task_id;
+    }
+    struct sim_statement *statement = &shard->statements[shard->statement_count % SIM_GRANTS_MAX];
+    shard->statement_count++;
+    *statement = (struct sim_statement){.hash = hash, .version = SIM_VERSION_NONE};
+    if (task_id == shard->ledger.task_id && release->kind == WIRE_RELEASE_INSTALL) {
+        statement->version = sim_shard_version(shard, &release->manifest);
+    }
+    return statement;
+}
+
+// One more key signed: may more devices run it now?
+static void grant(struct sim_shard *shard, struct sim_statement *statement,
+                  const struct wire_release *release, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    if (statement->reach == SIM_REACH_ALL) {
+        return;
+    }
+    sim_roots_look(shard);
+    sim_signers_add(&statement->signers, key);
+    enum sim_reach reach = sim_root_chain_reach(&shard->roots, release, &statement->signers);
+    if (reach != statement->reach) {
+        (void)sim_versions_grant(shard->versions, release, reach == SIM_REACH_BETA);
+        statement->reach = (uint8_t)reach;
+    }
+}
+
+// Did the keys that this device has verified one after the other complete the release for it?
+static bool is_offered(struct sim_awake *awake, const struct sim_statement *statement,
+                       const struct wire_release *release, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
+{
+    struct sim_shard *shard = awake->shard;
+    if (shard->roots.count == 0) {
+        return true;
+    }
+    struct sim_signers *signers = &awake->offer_signers;
+    bool again = signers->count > 0 && memcmp(signers->keys[0], key, WIRE_PUBLIC_KEY_BYTES) == 0;
+    if (awake->offer_hash != statement->hash || again) {
+        awake->offer_hash = statement->hash;
+        signers->count = 0;
+    }
+    sim_signers_add(signers, key);
+    struct dev_stats stats;
+    dev_stats(awake->runtime, &stats);
+    const struct wire_root *root = sim_root_chain_find(&shard->roots, stats.root_version);
+    enum sim_reach reach = root != NULL ? sim_root_reach(root, release, signers) : SIM_REACH_NOBODY;
+    return reach == SIM_REACH_ALL || (reach == SIM_REACH_BETA && sim_traits_beta(&awake->traits));
+}
+
+void sim_statement_verified(struct sim_awake *awake, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
+                            const uint8_t *message, size_t size)
+{
+    struct sim_shard *shard = awake->shard;
+    struct wire_release release;
+    if (sim_message_type(message, size) != WIRE_ENVELOPE_TYPE_RELEASE) {
+        return;
+    }
+    struct sim_statement *statement = statement_of(shard, message, size, &release);
+    if (statement == NULL) {
+        return;
+    }
+    grant(shard, statement, &release, key);
+    if (is_offered(awake, statement, &release, key)) {
+        uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
+        sim_ledger_offered(&shard->ledger, awake->device, statement->version,
+                           sim_shard_ms(shard, now_us));
+    }
+}

@@ -1,0 +1,147 @@
+// Rates of devices, as device_rate.h says. Entries nobody uses and that owe nothing are freed when
+// their bucket is looked at. Workers' threads.
+#include "tunnel/device_rate.h"
+
+#include "base/check.h"
+#include "base/prng.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define SHARDS    64u // powers of two
+#define BUCKETS   64u // of a shard
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_S  UINT64_C(1000000000)
+
+struct gw_device_rate {
+    struct gw_device_rate *next; // in the bucket
+    uint64_t device;
+    uint32_t users; // sessions
+    _Atomic uint64_t even_ns;
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    uint32_t count;
+    struct gw_device_rate *buckets[BUCKETS];
+};
+
+struct gw_device_rates {
+    struct shard shards[SHARDS];
+};
+
+enum base_status gw_device_rates_new(struct gw_device_rates **out)
+{
+    struct gw_device_rates *rates = calloc(1, sizeof(*rates));
+    if (rates == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_init(&rates->shards[i].lock, NULL);
+    }
+    *out = rates;
+    return BASE_OK;
+}
+
+void gw_device_rates_free(struct gw_device_rates *rates)
+{
+    if (rates == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < SHARDS * BUCKETS; i++) {
+        struct gw_device_rate **bucket = &rates->shards[i / BUCKETS].buckets[i % BUCKETS];
+        while (*bucket != NULL) {
+            struct gw_device_rate *rate = *bucket;
+            *bucket = rate->next;
+            free(rate);
+        }
+    }
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_destroy(&rates->shards[i].lock);
+    }
+    free(rates);
+}
+
+static struct shard *shard_of(struct gw_device_rates *rates, uint64_t device)
+{
+    return &rates->shards[base_mix64(device) & (SHARDS - 1)];
+}
+
+static bool is_idle(const struct gw_device_rate *rate, uint64_t now_us)
+{
+    return rate->users == 0 &&
+           atomic_load_explicit(&rate->even_ns, memory_order_relaxed) <= now_us * NS_PER_US;
+}
+
+// The device's place in its bucket; whoever is idle on the way there goes.
+static struct gw_device_rate **find(struct shard *shard, uint64_t device, uint64_t now_us)
+{
+    struct gw_device_rate **at = &shard->buckets[base_mix64(device) >> 40 & (BUCKETS - 1)];
+    while (*at != NULL && (*at)->device != device) {
+        struct gw_device_rate *rate = *at;
+        if (is_idle(rate, now_us)) {
+            *at = rate->next;
+            shard->count--;
+            free(rate);
+        } else {
+            at = &rate->next;
+        }
+    }
+    return at;
+}
+
+struct gw_device_rate *gw_device_rate_get(struct gw_device_rates *rates, uint64_t device,
+                                          uint64_t now_us)
+{
+    struct shard *shard = shard_of(rates, device);
+    pthread_mutex_lock(&shard->lock);
+    struct gw_device_rate **at = find(shard, device, now_us);
+    if (*at == NULL && (*at = calloc(1, sizeof(**at))) != NULL) {
+        (*at)->device = device;
+        shard->count++;
+    }
+    struct gw_device_rate *rate = *at;
+    if (rate != NULL) {
+        rate->users++;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return rate;
+}
+
+void gw_device_rate_release(struct gw_device_rates *rates, struct gw_device_rate *rate)
+{
+    if (rate == NULL) {
+        return;
+    }
+    struct shard *shard = shard_of(rates, rate->device);
+    pthread_mutex_lock(&shard->lock);
+    base_check(rate->users > 0);
+    rate->users--;
+    pthread_mutex_unlock(&shard->lock);
+}
+
+uint64_t gw_device_rate_take(struct gw_device_rate *rate, uint32_t batches_per_s, uint64_t now_us)
+{
+    uint64_t now_ns = now_us * NS_PER_US;
+    uint64_t share_ns = NS_PER_S / batches_per_s;
+    uint64_t most_ns = now_ns + (GW_RATE_BURST_US + GW_RATE_DEBT_US) * NS_PER_US + share_ns;
+    uint64_t before = atomic_load_explicit(&rate->even_ns, memory_order_relaxed);
+    uint64_t after;
+    do {
+        after = (before > now_ns ? before : now_ns) + share_ns;
+        after = after < most_ns ? after : most_ns; // nobody owes for ever
+    } while (!atomic_compare_exchange_weak_explicit(&rate->even_ns, &before, after,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return (after - now_ns) / NS_PER_US;
+}
+
+uint64_t gw_device_rates_count(struct gw_device_rates *rates)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        pthread_mutex_lock(&rates->shards[i].lock);
+        count += rates->shards[i].count;
+        pthread_mutex_unlock(&rates->shards[i].lock);
+    }
+    return count;
+}

@@ -1,0 +1,58 @@
+// The power of a running stage. Called for views of rollouts; what power is, is in power.c.
+//
+// Two samples are asked about: what has completed, with the control that has, for the rise that
+// shows by now; and the stage as it will be, for the devices it needs. Control's rate is measured
+// with half a failure more, so that a few devices without one do not promise too much.
+#include "policy/stage_power.h"
+
+#define MILLION 1000000u
+
+static uint32_t measured_ppm(const struct pol_sample *sample)
+{
+    double failures =
+        (double)(sample->failures < sample->trials ? sample->failures : sample->trials);
+    return (uint32_t)((failures + 0.5) / ((double)sample->trials + 1) * MILLION + 0.5);
+}
+
+// At the pace of the stage so far.
+static uint64_t seconds_until(uint64_t needed, uint64_t completed, uint64_t in_stage_us)
+{
+    if (completed == 0 || needed <= completed || needed >= POL_POWER_DEVICES_MAX) {
+        return 0;
+    }
+    double seconds =
+        (double)(needed - completed) / (double)completed * ((double)in_stage_us / MILLION);
+    return seconds < (double)POL_POWER_DEVICES_MAX ? (uint64_t)(seconds + 0.999) : 0;
+}
+
+bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *counts,
+                     const struct pol_stage_size *size, struct pol_stage_power *out)
+{
+    if (gate->rule != POL_GATE_SEQUENTIAL || gate->max_rise_ppm >= POL_TEST_NOT_ASKED) {
+        return false;
+    }
+    struct pol_test test = pol_gate_test(gate);
+    struct pol_stage_power power = {.rise_ppm = gate->max_rise_ppm,
+                                    .completed = pol_gate_sample(counts).trials,
+                                    .base_ppm = POL_STAGE_POWER_BASE_PPM,
+                                    .base_measured = counts->control.trials > 0};
+    if (power.base_measured) {
+        power.base_ppm = measured_ppm(&counts->control);
+    }
+    power.devices = size->devices > power.completed ? size->devices : power.completed;
+    uint64_t control =
+        size->control > counts->control.trials ? size->control : counts->control.trials;
+    struct pol_power_plan whole =
+        pol_power(&test, power.devices, control, power.base_ppm, power.rise_ppm, 0);
+    struct pol_power_plan now = pol_power(&test, power.completed, counts->control.trials,
+                                          power.base_ppm, power.rise_ppm, 0);
+    power.needed = whole.devices;
+    power.can_detect = whole.can_detect;
+    power.best_ppm = whole.smallest_rise_ppm;
+    power.sees_ppm = now.smallest_rise_ppm;
+    if (power.can_detect) {
+        power.seconds = seconds_until(power.needed, power.completed, size->in_stage_us);
+    }
+    *out = power;
+    return true;
+}
