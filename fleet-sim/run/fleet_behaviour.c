@@ -97,6 +97,9 @@ static uint64_t draw_of(const struct sim_shard *shard, uint32_t device, uint32_t
 // each pause then falls evenly around it.
 static uint32_t pause_ms(const struct sim_shard *shard, uint32_t device, uint32_t number)
 {
+    if (shard->options->local) {
+        return 0; // nobody waits in the simulate stage, also not after a kill
+    }
     double kind = (double)(draw_of(shard, device, UINT32_MAX) >> 32) / 4294967296.0;
     double this = (double)(draw_of(shard, device, number) >> 32) / 4294967296.0;
     double factor = PERSONALITY_MIN * pow(PERSONALITY_SPAN, 2 * kind);

@@ -78,6 +78,13 @@ class FleetBehaviour(unittest.TestCase):
         with open(self.stack.path("fleet", "report.html"), encoding="utf-8") as file:
             self.assertIn("<h2>Behaviour</h2>", file.read())
 
+    def test_simulate_with_kills_ends(self):
+        self.build(TASK)
+        _, result = self.simulate("--devices", "12", "--sessions", "2", "--kills", "20%", "--behaviour", "ipv")
+        self.assertEqual(result["behaviour"]["totals"]["sessions"], 24)
+        self.assertGreater(result["behaviour"]["totals"]["sessions_killed"], 0)
+        self.assertLess(result["duration_s"], 30)  # pauses between sessions are not waited for
+
     def test_one_seed_one_run(self):
         self.build(TASK)
         path = self.log(visit("i-1", 1800000000000) + visit("i-2", 1800000060000) + [{"kind": "click", "page": "home"}] * 3)
