@@ -25,6 +25,7 @@
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
+#include "svc/set_cost.h"
 #include "svc/tally.h"
 #include "svc/tunnel_seam.h"
 
@@ -158,6 +159,7 @@ struct gw_core {
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
+    struct gw_set_costs *set_costs; // the control thread's
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;

@@ -556,13 +556,6 @@ bool gw_release_take_offer(struct gw_release *release)
     return false;
 }
 
-void gw_release_return_offer(struct gw_release *release)
-{
-    if (atomic_load_explicit(&release->offers_left, memory_order_relaxed) != GW_OFFERS_UNLIMITED) {
-        atomic_fetch_add_explicit(&release->offers_left, 1, memory_order_relaxed);
-    }
-}
-
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs)
 {
     uint64_t segment = 0;
