@@ -248,3 +248,41 @@ bool pol_target_anchor(const struct pol_target *target, struct pol_anchor *out)
     }
     return there;
 }
+
+// Values of two types may be one device's: the text 9.0.0 is 9 as well.
+static bool may_be_same(const struct pol_value *a, const struct pol_value *b)
+{
+    if (a->type != b->type) {
+        return true;
+    }
+    switch (a->type) {
+    case POL_TYPE_STRING:
+        return text_equal(a->text, b->text);
+    case POL_TYPE_INTEGER:
+        return a->integer == b->integer;
+    case POL_TYPE_BOOLEAN:
+        return a->boolean == b->boolean;
+    case POL_TYPE_VERSION:
+    case POL_TYPE_COUNT:
+        break;
+    }
+    return true;
+}
+
+bool pol_targets_meet(const struct pol_target *a, const struct pol_target *b)
+{
+    struct pol_anchor left;
+    struct pol_anchor right;
+    if (!pol_target_anchor(a, &left) || !pol_target_anchor(b, &right) ||
+        !text_equal(left.attr, right.attr)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < left.value_count; i++) {
+        for (uint32_t k = 0; k < right.value_count; k++) {
+            if (may_be_same(&left.values[i], &right.values[k])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}

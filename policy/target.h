@@ -100,5 +100,8 @@ struct pol_anchor {
     uint32_t value_count;
 };
 bool pol_target_anchor(const struct pol_target *target, struct pol_anchor *out);
+// Might one device match both? False only when it is certain that none can: both need the same
+// attribute, and no value that one of them lists is in the other's list.
+bool pol_targets_meet(const struct pol_target *a, const struct pol_target *b);
 
 #endif

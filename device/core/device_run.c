@@ -8,7 +8,11 @@
 #include "base/check.h"
 #include "base/hash.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define LEFT_OUT_FINGERPRINT                                                                       \
+    UINT64_C(0x6c6566746f757400) // "leftout": one cause, whatever the numbers
 
 // When is the next run due? Runs repeat by the wall clock, so that a restart does not run them
 // again at once.
@@ -214,6 +218,31 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     if (trial && wire_outcome_is_failure(end->outcome)) {
         dev_slot_give_up(runtime, task);
     }
+}
+
+void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why)
+{
+    struct dev_task *task = dev_task_find(runtime, task_id);
+    const struct dev_task_end end = {.outcome = WIRE_OUTCOME_FAIL_LOAD,
+                                     .fingerprint = LEFT_OUT_FINGERPRINT};
+    if (task == NULL || task->shadow ||
+        !dev_update_has_active((enum dev_update_state)task->state) ||
+        !failure_is_news(task, &end)) {
+        return;
+    }
+    char text[WIRE_REPORT_DETAIL_MAX + 1];
+    (void)snprintf(text, sizeof(text), "left out on this device: %s", why);
+    const struct wire_outcome outcome = {
+        .kind = end.outcome,
+        .task_id = task->id,
+        .version_id = wire_version_id(&task->active),
+        .rollout_id = task->active_rollout,
+        .fingerprint = end.fingerprint,
+        .detail = base_str_of(text),
+    };
+    runtime->stats.failures++;
+    runtime->dirty = true;
+    dev_outcome(runtime, &outcome);
 }
 
 static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)

@@ -34,7 +34,8 @@
 #define DEV_PIPELINE_DECLARATION_BYTES (8 * 1024) // of all live tasks
 // Taken from the memory port while needed:
 #define DEV_PIPELINE_TRIGGER_BYTES                                                                 \
-    (64 * 1024) // compiled patterns and their state, two of them for a moment
+    (64 * 1024)                       // compiled patterns and their state, two of them for a moment
+#define DEV_PIPELINE_SOURCE_BYTES  24 // of it for each pattern, whose it is
 #define DEV_PIPELINE_SCRATCH_BYTES (512 * 1024) // while patterns are compiled
 #define DEV_PIPELINE_INPUT_BYTES   (64 * 1024)  // events of one run, encoded, until it ended
 #define DEV_PIPELINE_RETRY_US      (200 * 1000) // when the runtime was busy
@@ -79,6 +80,12 @@ struct dev_pipeline_ports {
     // Every event that is kept, and every end of a visit, in order; for stream functions and tests.
     // May be NULL.
     void (*on_event)(void *ctx, const struct dev_event *event);
+    // During dev_pipeline_declare: the task was left out, and why. Somebody should hear of it. May
+    // be NULL.
+    void (*left_out)(void *ctx, uint64_t task_id, const char *why);
+    // A match of the task's trigger (its place in the declaration) that is to start something; for
+    // counting. May be NULL.
+    void (*on_match)(void *ctx, uint64_t task_id, uint32_t trigger);
     const struct base_log *log; // NULL: silence
 };
 
@@ -124,10 +131,11 @@ BASE_NODISCARD enum base_status dev_pipeline_init(void *memory, size_t memory_by
 BASE_NODISCARD enum base_status dev_pipeline_boot(struct dev_pipeline *pipeline, uint64_t now_us,
                                                   uint64_t wall_ms);
 
-// The active versions, all of them. Patterns that stay keep what they had matched. A task this
-// device cannot take (its declaration is damaged, its triggers cost too much, there are too many
-// tasks) is left out, counted and logged; the others are taken. NOMEM: the patterns of before
-// stay in force; try again.
+// The active versions, all of them; those that declare something come first. Patterns that stay
+// keep what they had matched. A task this device cannot take (its declaration is damaged, its
+// triggers cost too much, there are too many tasks) is left out, counted and told (ports.left_out);
+// the others are taken. dev_declaration_afford says beforehand whether one would be. NOMEM: the
+// patterns of before stay in force; try again.
 BASE_NODISCARD enum base_status dev_pipeline_declare(struct dev_pipeline *pipeline, uint64_t now_us,
                                                      const struct dev_pipeline_task *tasks,
                                                      uint32_t count);

@@ -16,6 +16,7 @@
 struct making {
     struct dev_trigger_source sources[PIPELINE_SOURCES_MAX];
     uint64_t task_ids[PIPELINE_SOURCES_MAX];
+    uint32_t triggers[PIPELINE_SOURCES_MAX]; // of their tasks
     uint32_t count;
 };
 
@@ -42,11 +43,16 @@ void dev_pipeline_declared(const struct dev_pipeline *pipeline, const struct pip
     }
 }
 
-static void refuse(struct dev_pipeline *pipeline, struct base_str name, const char *why)
+static void refuse(struct dev_pipeline *pipeline, uint64_t task_id, struct base_str name,
+                   const char *why)
 {
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     pipeline->stats.tasks_refused++;
-    base_log_debug(pipeline->options.ports.log, "pipeline", "task %.*s is left out: %s",
-                   (int)name.size, name.data, why);
+    base_log_debug(ports->log, "pipeline", "task %.*s is left out: %s", (int)name.size, name.data,
+                   why);
+    if (ports->left_out != NULL) {
+        ports->left_out(ports->ctx, task_id, why);
+    }
 }
 
 // ---- Taking declarations
@@ -56,16 +62,16 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
     struct wire_declaration declaration;
     struct base_str bytes = from->declaration;
     if (pipeline->task_count == DEV_PIPELINE_TASKS_MAX || from->name.size > WIRE_TASK_NAME_MAX) {
-        refuse(pipeline, from->name, "too many tasks");
+        refuse(pipeline, from->task_id, from->name, "too many tasks");
         return;
     }
     if (bytes.size > DEV_PIPELINE_DECLARATION_BYTES - pipeline->declarations_used) {
-        refuse(pipeline, from->name, "the declarations of all tasks are too large");
+        refuse(pipeline, from->task_id, from->name, "the declarations of all tasks are too large");
         return;
     }
     if (bytes.size > 0 &&
         wire_declaration_parse((const uint8_t *)bytes.data, bytes.size, &declaration) != BASE_OK) {
-        refuse(pipeline, from->name, "its declaration is damaged");
+        refuse(pipeline, from->task_id, from->name, "its declaration is damaged");
         return;
     }
     struct pipeline_task *task = &pipeline->tasks[pipeline->task_count++];
@@ -85,7 +91,7 @@ static void task_take(struct dev_pipeline *pipeline, const struct dev_pipeline_t
 static void task_leave_out(struct dev_pipeline *pipeline, uint32_t index, const char *why)
 {
     struct pipeline_task *task = &pipeline->tasks[index];
-    refuse(pipeline, (struct base_str){task->name, task->name_size}, why);
+    refuse(pipeline, task->id, (struct base_str){task->name, task->name_size}, why);
     pipeline->task_count--;
     memmove(task, task + 1, (pipeline->task_count - index) * sizeof(*task));
 }
@@ -107,6 +113,7 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
         for (uint32_t k = 0; k < declaration.trigger_count; k++) {
             making->sources[making->count] = (struct dev_trigger_source){
                 .key = source_key(pipeline->tasks[i].id, k), .pattern = declaration.triggers[k]};
+            making->triggers[making->count] = k;
             making->task_ids[making->count++] = pipeline->tasks[i].id;
         }
     }
@@ -139,7 +146,8 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
     out->source_count = making->count;
     out->sources = (struct pipeline_source *)(void *)(state + state_bytes);
     for (uint32_t i = 0; i < making->count; i++) {
-        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key};
+        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key,
+                                                   making->triggers[i]};
     }
     return BASE_OK;
 }
@@ -370,8 +378,11 @@ static void tasks_take(struct dev_pipeline *pipeline, const struct dev_pipeline_
 {
     pipeline->task_count = 0;
     pipeline->declarations_used = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        task_take(pipeline, &tasks[i]);
+    for (uint32_t i = 0; i < 2 * count; i++) { // who declares nothing takes nobody's place
+        const struct dev_pipeline_task *task = &tasks[i % count];
+        if ((task->declaration.size > 0) == (i < count)) {
+            task_take(pipeline, task);
+        }
     }
 }
 

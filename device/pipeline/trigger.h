@@ -62,7 +62,8 @@ struct dev_trigger_options {
 
 // What a set costs at most, for any history of events.
 struct dev_trigger_certificate {
-    size_t set_bytes;
+    size_t set_bytes;     // with this secret
+    size_t set_bytes_max; // with any: its tables are placed by hashes
     size_t state_bytes;
     uint32_t sources;
     uint32_t nodes;

@@ -499,6 +499,7 @@ enum base_status dev_trigger_certify(const struct dev_trigger_source *sources, u
     trig_plan_places(build);
     build->certificate.slots = build->counts.slots;
     build->certificate.set_bytes = trig_set_bytes(&build->counts);
+    build->certificate.set_bytes_max = trig_set_bytes_max(&build->counts);
     build->certificate.state_bytes = trig_state_bytes(&build->counts, &build->certificate);
     build->ready = 1;
     *out = build->certificate;

@@ -47,6 +47,15 @@ size_t trig_set_bytes(const struct trig_counts *counts)
     return lay_out(&set, counts, NULL);
 }
 
+size_t trig_set_bytes_max(const struct trig_counts *counts)
+{
+    // At the worst all hashes have their place at the end of the span, one behind the other.
+    struct trig_counts worst = *counts;
+    worst.symbol_places = counts->symbol_span + counts->symbols + 1;
+    worst.slots = counts->slot_span + counts->hashed + 1;
+    return trig_set_bytes(&worst);
+}
+
 // ---- Before the set has its block: numbers and places, which say how large it is
 
 static struct build_symbol *symbol_of_key(struct trig_build *build, uint64_t key)

@@ -303,6 +303,7 @@ void trig_certify_build(struct trig_build *build);
 // ---- trigger_compile.c
 void trig_plan_places(struct trig_build *build); // numbers literals, sorts what is hashed
 size_t trig_set_bytes(const struct trig_counts *counts);
+size_t trig_set_bytes_max(const struct trig_counts *counts); // whatever the hashes are
 
 // ---- trigger_engine.c
 size_t trig_state_bytes(const struct trig_counts *counts,

@@ -47,6 +47,9 @@
 
 struct event_base;
 struct event;
+struct sim_active;
+struct sim_behaving;
+struct sim_sessions;
 
 struct sim_options {
     uint32_t devices;
@@ -86,6 +89,11 @@ struct sim_options {
     uint32_t bad_version_count;
     uint32_t max_exposed_ppm; // UINT32_MAX: no limit
     char task[SIM_TEXT_MAX];  // followed; empty: the first one offered
+    // Behaviour.
+    char behaviour[SIM_TEXT_MAX]; // as for sim_sessions_load
+    uint32_t sessions;            // of each device; 0: as long as the run lasts
+    uint32_t session_every_s;     // mean time between two
+    uint32_t active_max;          // devices in a session at once, over all threads
     // Simulate stage.
     bool local;
     char manifest[SIM_TEXT_MAX];
@@ -152,6 +160,7 @@ struct sim_awake {
     struct sim_storage storage;
     struct base_prng prng;
     struct dev_ports ports;
+    struct sim_active *active;    // its data pipeline, while a session lasts; NULL otherwise
     struct dev_hash_state shadow; // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
@@ -206,6 +215,7 @@ struct sim_shard {
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
+    struct sim_behaving *behaving;  // NULL: nobody behaves
     struct sim_exclusive exclusive; // of the simulate stage
     struct sim_transport transport;
     struct event_base *base;

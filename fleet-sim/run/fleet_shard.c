@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "run/fleet_behaviour.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -228,6 +229,7 @@ void sim_shard_done(struct sim_shard *shard)
     if (shard->base != NULL) {
         event_base_free(shard->base);
     }
+    sim_behaving_done(shard);
     sim_runner_done(&shard->runner);
     sim_crypto_done(&shard->crypto);
     const struct base_alloc_port *alloc = base_alloc_heap();
@@ -341,6 +343,11 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);
     }
+    if (shard->behaving != NULL) {
+        uint64_t left = shard->behaving->sessions_left;
+        counters->behaviour.left = left != UINT64_MAX ? left : 0;
+        counters->behaviour.active = shard->behaving->active_count;
+    }
     pthread_mutex_lock(&shard->mailbox.lock);
     shard->mailbox.counters = *counters;
     base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);
@@ -431,8 +438,10 @@ static void connect_first(struct sim_shard *shard)
 // was killed starts again soon, everybody else sleeps for minutes.
 static bool all_done(const struct sim_shard *shard)
 {
-    return shard->options->local && shard->arrived == shard->count && shard->awake_count == 0 &&
-           shard->rebooting == 0 && shard->waiting_first == SIM_WHEEL_NONE;
+    bool played = shard->behaving == NULL || shard->behaving->sessions_left == 0;
+    return shard->options->local && played && shard->arrived == shard->count &&
+           shard->awake_count == 0 && shard->rebooting == 0 &&
+           shard->waiting_first == SIM_WHEEL_NONE;
 }
 
 void sim_shard_run(struct sim_shard *shard)
@@ -467,6 +476,7 @@ void sim_shard_run(struct sim_shard *shard)
     }
     for (uint32_t i = 0; i < shard->count; i++) {
         if (shard->devices[i].awake != NULL) {
+            sim_behaving_drop(shard, shard->devices[i].awake, true);
             sim_device_drop(shard, shard->devices[i].awake);
         }
     }

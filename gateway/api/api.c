@@ -41,6 +41,8 @@ static const struct gw_api_route routes[] = {
      gw_api_rollout_create, false},
     {GW_METHOD_POST, "rollouts/preview", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_preview_prepare,
      gw_api_preview, true},
+    {GW_METHOD_POST, "rollouts/cost", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_cost_prepare,
+     gw_api_cost, false},
     {GW_METHOD_GET, "rollouts", GW_ROLE_VIEWER, GW_API_NOTHING, gw_api_paging_id,
      gw_api_rollout_list, false},
     {GW_METHOD_GET, "rollouts/*", GW_ROLE_VIEWER, GW_API_ROLLOUT, gw_api_path_id,

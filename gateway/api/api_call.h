@@ -10,6 +10,7 @@
 
 struct gw_api_route;
 struct gw_preview_spec;
+struct gw_set_cost_spec;
 struct gw_api_records;
 
 #define GW_API_SCAN_MAX 4096u // items looked at for one page: a page may be short
@@ -45,6 +46,7 @@ struct gw_api_call {
     // Filled by `prepare` of the route.
     struct gw_rollout_body rollout;
     struct gw_preview_spec *preview;
+    struct gw_set_cost_spec *cost;
     struct gw_api_records *records;
     struct gw_rollout_who who;
     struct wire_sha256 digest;
@@ -152,6 +154,10 @@ void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_simulation_prepare(struct gw_api_call *call);
 void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call);
 
+// api_cost.c. What an operator accepts is written down with the reason, in log and audit log.
+void gw_api_note_cost(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_cost_prepare(struct gw_api_call *call);
+void gw_api_cost(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_preview_prepare(struct gw_api_call *call);
 void gw_api_preview(struct gw_core *core, struct gw_api_call *call);
 

@@ -28,8 +28,10 @@ void gw_api_device_get(struct gw_core *core, struct gw_api_call *call)
             (tenant != call->actor.tenant || !gw_actor_covers(&call->actor, base_str_of(task)))) {
             continue;
         }
-        (void)json_array_append_new(outcomes,
-                                    gw_view_outcome(&view.outcomes[i], known ? task : NULL));
+        char detail[WIRE_REPORT_DETAIL_MAX + 1];
+        gw_device_failure(core, &view.outcomes[i], detail);
+        (void)json_array_append_new(
+            outcomes, gw_view_outcome(&view.outcomes[i], known ? task : NULL, detail));
         shown++;
     }
     json_t *root = gw_view_device(&view);

@@ -63,6 +63,10 @@ void gw_api_rollout_create(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_rollout_view view;
     struct base_error error = {0};
+
+    if (call->rollout.spec.accept_cost) {
+        gw_api_note_cost(core, call);
+    }
     enum base_status status =
         gw_rollout_create(core, &call->rollout.spec, &call->rollout.who, &view, &error);
 

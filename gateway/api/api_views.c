@@ -381,17 +381,19 @@ static json_t *state_list(uint16_t outcome_bits)
     return whole_take(states, state_count);
 }
 
-json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task)
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task,
+                        const char *detail)
 {
     json_t *states = state_list(outcome->bits);
     const char *last = outcome->last_kind != 0
                            ? wire_outcome_name((enum wire_outcome_kind)outcome->last_kind)
                            : NULL;
-    return json_pack("{s:s?, s:o, s:o, s:o, s:b, s:i, s:o, s:s?, s:o, s:I, s:I}", "task", task,
+    return json_pack("{s:s?, s:o, s:o, s:o, s:b, s:i, s:o, s:s?, s:o, s:o, s:I, s:I}", "task", task,
                      "task_id", gw_json_hex(outcome->task_id), "version_id",
                      gw_json_hex(outcome->version_id), "rollout", hex_or_null(outcome->rollout_id),
                      "shadow", (int)outcome->shadow, "stage", (int)outcome->stage, "states", states,
-                     "last", last, "fingerprint", hex_or_null(outcome->fingerprint), "offered_s",
+                     "last", last, "fingerprint", hex_or_null(outcome->fingerprint), "detail",
+                     detail[0] != '\0' ? gw_view_text(detail) : json_null(), "offered_s",
                      (json_int_t)outcome->offered_s, "updated_s", (json_int_t)outcome->updated_s);
 }
 

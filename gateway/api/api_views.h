@@ -25,7 +25,8 @@ struct gw_view_names {
 json_t *gw_view_log(const struct gw_rollout_log_view *view, const struct gw_view_names *names);
 json_t *gw_view_device(const struct gw_device_view *view);
 json_t *gw_view_why(const struct gw_why_view *view);
-// `task` NULL when not known.
-json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task);
+// `task` NULL when not known; `detail` what its last failure said, empty: nothing.
+json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *task,
+                        const char *detail);
 
 #endif

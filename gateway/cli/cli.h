@@ -80,6 +80,8 @@ enum cli_exit {
     X(BASE_FAILURE, 0, "base-failure", "RATIO", "Share that fails without the release (0.005)")    \
     X(PER_HOUR, 0, "per-hour", "N", "Devices of a stage that complete in an hour")                 \
     X(ACCEPT_POWER, 0, "accept-power", NULL, "Start although no stage can see its rise")           \
+    X(ACCEPT_COST, 0, "accept-cost", NULL,                                                         \
+      "Start although a phone cannot hold all tasks; needs --reason")                              \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \
     X(SEGMENT, 0, "segment", "TEXT", "As the rollout's quarantine names it")                       \
     X(TASK, 0, "task", "TASK", "The task to explain")                                              \

@@ -7,7 +7,8 @@
     (CLI_BIT(STAGES) | CLI_BIT(TARGET) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL) |                \
      CLI_BIT(MAX_FAILURE) | TEST_BITS | CLI_BIT(FLEET) | CLI_BIT(BASE_FAILURE) |                   \
      CLI_BIT(PER_HOUR))
-#define TEST_BITS (CLI_BIT(MAX_RISE) | CLI_BIT(ALPHA) | CLI_BIT(BETA))
+#define VERSION_BITS (CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD))
+#define TEST_BITS    (CLI_BIT(MAX_RISE) | CLI_BIT(ALPHA) | CLI_BIT(BETA))
 
 #define ROOT_BITS                                                                                  \
     (CLI_BITS_GATEWAY | CLI_BIT(OUT) | CLI_BIT(KEY) | CLI_BIT(MEMBER) | CLI_BIT(RELEASE) |         \
@@ -73,18 +74,21 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0, cli_task_list},
     {"task", "get", "TASK", "Show a task and its versions.", "  walle task get ipv",
      CLI_BITS_GATEWAY, 1, 1, cli_task_get},
-    {"rollout", "plan", "",
-     "Show the stages a rollout would go through; with --gateway also whom it would reach there.",
+    {"rollout", "plan", "[TASK]",
+     "Show the stages a rollout would go through; with --gateway also whom it would reach there, "
+     "and of a TASK's version what a phone would have to hold with it.",
      "  walle rollout plan\n  walle rollout plan --stages stages.json --min-sample 500\n"
      "  walle rollout plan --max-rise 0.005 --fleet 100000      what each stage can detect\n"
-     "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'",
-     CLI_BITS_GATEWAY | PLAN_BITS, 0, 0, cli_rollout_plan},
+     "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'\n"
+     "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443",
+     CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan},
     {"rollout", "start", "TASK",
      "Sign one statement a stage and the way back, create the rollout and start it.",
      "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
-     "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch",
-     CLI_BITS_GATEWAY | PLAN_BITS | CLI_BIT(VERSION) | CLI_BIT(MANIFEST) | CLI_BIT(BUILD) |
+     "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
+     "  walle rollout start ipv --version 1.2.0 --dry-run      what it would do and cost",
+     CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
          CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
          CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT),
@@ -95,7 +99,7 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
      "  walle task sign ipv.json --key ben.key",
      CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
-         CLI_BIT(BY),
+         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST),
      1, 1, cli_rollout_submit},
     {"task", "sign", "FILE",
      "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",

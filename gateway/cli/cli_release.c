@@ -4,11 +4,12 @@
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
+#include "cli/rollout_cost.h"
 #include "cli/rollout_draft.h"
 #include "cli/rollout_power.h"
 #include "cli/rollout_show.h"
+#include "cli/rollout_version.h"
 #include "cli/rollout_watch.h"
-#include "cli/task_build.h"
 #include "cli/tolerance_json.h"
 
 #include "base/clock.h"
@@ -140,133 +141,85 @@ static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, js
     return code;
 }
 
-enum cli_exit cli_rollout_plan(struct cli *cli)
-{
-    json_t *preview = NULL;
-    json_t *stages = NULL;
-    json_t *target = NULL;
-    enum cli_exit code = ladder_stages(cli, &stages);
+// What a plan is made of. Zeroed; plan_done releases it.
+struct plan {
+    json_t *stages;
+    json_t *target;
+    json_t *preview; // NULL: no gateway was asked
+    json_t *cost;    // NULL: of no version
+};
 
-    if (code == CLI_EXIT_OK) {
-        code = ladder_target(cli, &target);
+static void plan_done(struct plan *plan)
+{
+    json_decref(plan->stages);
+    json_decref(plan->target);
+    json_decref(plan->preview);
+    json_decref(plan->cost);
+}
+
+static enum cli_exit plan_version(const struct cli *cli, struct plan *plan)
+{
+    struct wire_sha256 manifest;
+    uint64_t bytes = 0;
+
+    if (cli->arg_count == 0 && !rollout_version_given(cli)) {
+        return CLI_EXIT_OK;
     }
-    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_GATEWAY)) {
-        code = ask_preview(cli, target, stages, &preview);
+    if (cli->arg_count == 0) {
+        return cli_fail(CLI_EXIT_USAGE, "whose version? TASK is missing");
     }
-    if (code == CLI_EXIT_OK && cli->json) {
-        json_t *root =
-            json_pack("{s:O, s:O, s:O?}", "target", target, "stages", stages, "preview", preview);
+    enum cli_exit code = rollout_version_choose(cli, cli->args[0], &manifest, &bytes);
+    return code == CLI_EXIT_OK
+               ? rollout_cost_ask(cli, cli->args[0], &manifest, plan->target, &plan->cost)
+               : code;
+}
+
+static enum cli_exit show_plan(const struct cli *cli, const struct plan *plan)
+{
+    bool sees = false;
+
+    if (cli->json) {
+        json_t *root = json_pack("{s:O, s:O, s:O?, s:O?}", "target", plan->target, "stages",
+                                 plan->stages, "preview", plan->preview, "cost", plan->cost);
         cli_json_print(root);
         json_decref(root);
-    } else if (code == CLI_EXIT_OK) {
-        bool sees = false;
-        print_plan(stages);
-        if (preview != NULL) {
-            print_preview(preview, stages);
-        }
-        code = rollout_power(cli, stages, stdout, &sees);
+        return CLI_EXIT_OK;
     }
-    json_decref(preview);
-    json_decref(stages);
-    json_decref(target);
+    print_plan(plan->stages);
+    if (plan->preview != NULL) {
+        print_preview(plan->preview, plan->stages);
+    }
+    rollout_cost_print(stdout, plan->cost);
+    return rollout_power(cli, plan->stages, stdout, &sees);
+}
+
+// `asked`: the gateway is asked even when it was not named.
+static enum cli_exit make_plan(const struct cli *cli, bool asked, struct plan *plan)
+{
+    enum cli_exit code = ladder_stages(cli, &plan->stages);
+
+    if (code == CLI_EXIT_OK) {
+        code = ladder_target(cli, &plan->target);
+    }
+    if (code == CLI_EXIT_OK && (asked || cli_given(cli, CLI_OPTION_GATEWAY))) {
+        code = ask_preview(cli, plan->target, plan->stages, &plan->preview);
+    }
+    return code == CLI_EXIT_OK ? plan_version(cli, plan) : code;
+}
+
+enum cli_exit cli_rollout_plan(struct cli *cli)
+{
+    struct plan plan = {0};
+    enum cli_exit code = make_plan(cli, false, &plan);
+
+    if (code == CLI_EXIT_OK) {
+        code = show_plan(cli, &plan);
+    }
+    plan_done(&plan);
     return code;
 }
 
 // ---- Start
-
-// Size of a registered version's manifest.
-static enum cli_exit fetch_manifest_bytes(const struct cli *cli, const char *task,
-                                          const char *manifest, uint64_t *out_bytes)
-{
-    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
-    json_t *version = NULL;
-
-    if (!cli_path_add(path, sizeof(path) - 96, task)) {
-        return cli_fail(CLI_EXIT_USAGE, "task name too long");
-    }
-    (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%.64s", manifest);
-    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &version);
-    *out_bytes = cli_json_u64(version, "manifest_bytes");
-    json_decref(version);
-    return code;
-}
-
-// The manifest of a registered version by its number; page by page.
-static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
-                                  struct wire_sha256 *out)
-{
-    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
-    char after[WIRE_SHA256_HEX + 1] = "";
-    bool found = false;
-    bool more = true;
-    enum cli_exit code = CLI_EXIT_OK;
-
-    if (!cli_path_add(path, sizeof(path) - 128, task)) {
-        return cli_fail(CLI_EXIT_USAGE, "task name too long");
-    }
-    size_t prefix = strlen(path);
-    while (code == CLI_EXIT_OK && more && !found) {
-        json_t *page = NULL;
-        size_t index;
-        json_t *item;
-        (void)snprintf(path + prefix, sizeof(path) - prefix, "/versions?limit=500%s%s",
-                       after[0] != '\0' ? "&after=" : "", after);
-        code = cli_api_call(cli, "GET", path, NULL, &page);
-        json_array_foreach(json_object_get(page, "items"), index, item)
-        {
-            found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
-                              wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
-                                                out) == BASE_OK);
-        }
-        (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
-        more = after[0] != '\0';
-        json_decref(page);
-    }
-    return code != CLI_EXIT_OK || found
-               ? code
-               : cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
-                          version);
-}
-
-// What is to be released: --version X.Y.Z, --build DIR or --manifest SHA256.
-static enum cli_exit choose_version(const struct cli *cli, struct rollout_draft *draft)
-{
-    char hex[WIRE_SHA256_HEX + 1];
-    const char *folder = cli->values[CLI_OPTION_BUILD];
-    const char *manifest = cli->values[CLI_OPTION_MANIFEST];
-
-    const char *version = cli->values[CLI_OPTION_VERSION];
-
-    if ((folder != NULL) + (manifest != NULL) + (version != NULL) != 1) {
-        return cli_fail(CLI_EXIT_USAGE,
-                        "one of --version X.Y.Z, --build DIR and --manifest SHA256 is needed");
-    }
-    if (version != NULL) {
-        enum cli_exit code = find_version(cli, draft->task, version, &draft->manifest);
-        if (code != CLI_EXIT_OK) {
-            return code;
-        }
-    } else if (folder != NULL) {
-        struct task_build build = {0};
-        struct base_error error = {0};
-        enum base_status status = task_build_load(folder, &build, &error);
-        draft->manifest = build.manifest_digest;
-        bool other = status == BASE_OK &&
-                     !base_str_equal(build.manifest.task_name, base_str_of(draft->task));
-        task_build_done(&build);
-        if (status != BASE_OK) {
-            return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
-        }
-        if (other) {
-            return cli_fail(CLI_EXIT_USAGE, "%s holds a version of another task than %s", folder,
-                            draft->task);
-        }
-    } else if (wire_sha256_parse(base_str_of(manifest), &draft->manifest) != BASE_OK) {
-        return cli_fail(CLI_EXIT_USAGE, "--manifest takes 64 hex digits");
-    }
-    wire_sha256_hex(&draft->manifest, hex);
-    return fetch_manifest_bytes(cli, draft->task, hex, &draft->manifest_bytes);
-}
 
 // Counter and baseline, from the gateway.
 static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *draft)
@@ -287,7 +240,7 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     if (manifest != NULL) {
         draft->has_baseline = true;
         code = wire_sha256_parse(base_str_of(manifest), &draft->baseline) == BASE_OK
-                   ? fetch_manifest_bytes(cli, draft->task, manifest, &draft->baseline_bytes)
+                   ? rollout_version_bytes(cli, draft->task, manifest, &draft->baseline_bytes)
                    : cli_fail(CLI_EXIT_REFUSED, "the gateway's baseline is garbled");
     }
     json_decref(task);
@@ -331,7 +284,7 @@ static enum cli_exit fill_draft(const struct cli *cli, struct rollout_draft *dra
         code = fetch_task(cli, draft);
     }
     if (code == CLI_EXIT_OK) {
-        code = choose_version(cli, draft);
+        code = rollout_version_choose(cli, draft->task, &draft->manifest, &draft->manifest_bytes);
     }
     draft->id = base_entropy_u64() | 1u;
     draft->salt = base_entropy_u64() | 1u;
@@ -357,6 +310,20 @@ static enum cli_exit check_power(const struct cli *cli, const json_t *stages)
                           "can see the rise it declares; or --accept-power");
 }
 
+// What a phone could not hold is said before anything is signed; the gateway refuses it as well.
+static enum cli_exit check_cost(const struct cli *cli, const struct rollout_draft *draft,
+                                const json_t *target)
+{
+    json_t *cost = NULL;
+    enum cli_exit code = rollout_cost_ask(cli, draft->task, &draft->manifest, target, &cost);
+
+    if (code == CLI_EXIT_OK) {
+        code = rollout_cost_check(cli, cost);
+    }
+    json_decref(cost);
+    return code;
+}
+
 static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft *draft,
                                json_t **out_body)
 {
@@ -371,6 +338,9 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     }
     if (code == CLI_EXIT_OK) {
         code = ladder_target(cli, &target);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_cost(cli, draft, target);
     }
     if (code == CLI_EXIT_OK &&
         (signing_keys_load(cli->values[CLI_OPTION_KEY], &keys, &error) != BASE_OK ||
@@ -513,6 +483,15 @@ enum cli_exit cli_task_sign(struct cli *cli)
     return code;
 }
 
+// What was accepted and who did it go with the rollout.
+static void add_consent(const struct cli *cli, json_t *body)
+{
+    cli_add_who(cli, body);
+    if (cli_given(cli, CLI_OPTION_ACCEPT_COST)) {
+        (void)json_object_set_new(body, "accept_cost", json_true());
+    }
+}
+
 enum cli_exit cli_rollout_submit(struct cli *cli)
 {
     struct base_error error = {0};
@@ -521,8 +500,25 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
     if (cli_json_load(cli->args[0], &body, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
-    cli_add_who(cli, body);
+    add_consent(cli, body);
     return create_take(cli, body);
+}
+
+// --dry-run: what a start would do and cost. Nothing is drawn, signed or made.
+static enum cli_exit try_start(const struct cli *cli)
+{
+    struct plan plan = {0};
+    enum cli_exit code = make_plan(cli, true, &plan);
+
+    if (code == CLI_EXIT_OK) {
+        code = show_plan(cli, &plan);
+    }
+    if (code == CLI_EXIT_OK && plan.cost != NULL && !rollout_cost_fits(plan.cost) &&
+        !cli_given(cli, CLI_OPTION_ACCEPT_COST)) {
+        code = CLI_EXIT_REFUSED;
+    }
+    plan_done(&plan);
+    return code;
 }
 
 enum cli_exit cli_rollout_start(struct cli *cli)
@@ -530,6 +526,9 @@ enum cli_exit cli_rollout_start(struct cli *cli)
     struct rollout_draft draft = {0};
     json_t *body = NULL;
 
+    if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
+        return try_start(cli);
+    }
     if (!cli_given(cli, CLI_OPTION_KEY)) {
         return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
     }
@@ -546,6 +545,6 @@ enum cli_exit cli_rollout_start(struct cli *cli)
         json_decref(body);
         return code;
     }
-    cli_add_who(cli, body);
+    add_consent(cli, body);
     return create_take(cli, body);
 }

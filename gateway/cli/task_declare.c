@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "cli/cli_json.h"
 #include "pipeline/declaration_check.h"
+#include "pipeline/pipeline.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
@@ -219,6 +220,12 @@ static enum base_status declare(const json_t *document, struct work *work, uint8
         return base_error_set(error, status, "task.json: %s", inner.text);
     }
     status = wire_declaration_encode(declaration, out, WIRE_DECLARATION_BYTES_MAX, out_size);
+    if (status == BASE_OK && *out_size > DEV_PIPELINE_DECLARATION_BYTES) {
+        return base_error_set(error, BASE_ERR_LIMIT,
+                              "task.json: triggers, events and uploads take %zu bytes; a device "
+                              "has %d for all of its tasks",
+                              *out_size, DEV_PIPELINE_DECLARATION_BYTES);
+    }
     return status == BASE_OK
                ? BASE_OK
                : base_error_set(error, status,

@@ -10,6 +10,7 @@
 
 #include "base/cursor.h"
 #include "pipeline/declaration_check.h"
+#include "pipeline/pipeline.h"
 #include "svc/blob.h"
 #include "svc/exclusive.h"
 #include "svc/tunnel_dicts.h"
@@ -522,6 +523,11 @@ static enum base_status check_declaration(const struct wire_manifest *manifest,
     struct wire_declaration declaration;
     if (manifest->declaration.size == 0) {
         return BASE_OK;
+    }
+    if (manifest->declaration.size > DEV_PIPELINE_DECLARATION_BYTES) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "declaration: %zu bytes, a device has %d for all of its tasks",
+                              manifest->declaration.size, DEV_PIPELINE_DECLARATION_BYTES);
     }
     BASE_TRY(wire_declaration_parse((const uint8_t *)manifest->declaration.data,
                                     manifest->declaration.size, &declaration));

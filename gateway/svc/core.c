@@ -26,11 +26,6 @@ uint32_t gw_core_now_s(const struct gw_core *core)
     return (uint32_t)(gw_core_now_us(core) / 1000000u);
 }
 
-const struct base_clock_port *gw_core_clock(const struct gw_core *core)
-{
-    return &core->clock;
-}
-
 uint32_t gw_core_retry_after_s(const struct gw_core *core)
 {
     return core->retry_after_s;
@@ -141,6 +136,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_credentials_new(&core->credentials));
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
+    BASE_TRY(gw_set_costs_new(&core->set_costs));
     BASE_TRY(gw_operators_load(core, error));
     BASE_TRY(gw_credentials_load(core, error));
     BASE_TRY(gw_answers_load(core, error));
@@ -220,6 +216,7 @@ void gw_core_free(struct gw_core *core)
     gw_credentials_free(core->credentials);
     gw_audit_free(core->audit);
     gw_answers_free(core->answers);
+    gw_set_costs_free(core->set_costs);
     gw_device_table_free(core->table);
     gw_attr_pool_free(core->pool);
     gw_tally_free(core->tally);

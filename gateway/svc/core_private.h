@@ -25,6 +25,7 @@
 #include "svc/plan.h"
 #include "svc/reply.h"
 #include "svc/rollouts.h"
+#include "svc/set_cost.h"
 #include "svc/tally.h"
 #include "svc/tunnel_seam.h"
 
@@ -72,6 +73,7 @@ struct gw_rollout {
     enum pol_reason observed_reason;
     uint32_t quarantine_count;
     struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
+    struct pol_held lifted;                  // out of quarantine, in the stage that is open
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct pol_pace_state pace;
@@ -157,6 +159,7 @@ struct gw_core {
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
+    struct gw_set_costs *set_costs; // the control thread's
     struct gw_control control;
     struct gw_background background;
     struct gw_catalog catalog;

@@ -1,5 +1,6 @@
 // Devices between memory and store: loading at start, the background flush, and operators' views.
 // Control thread; the flush's apply runs on the writer thread while the control thread waits.
+#include "svc/causes.h"
 #include "svc/record_edit.h"
 
 #include <stdlib.h>
@@ -259,6 +260,17 @@ static void view_device(struct gw_core *core, uint64_t device_id,
     }
 }
 
+void gw_device_failure(struct gw_core *core, const struct gw_device_outcome *outcome,
+                       char out[WIRE_REPORT_DETAIL_MAX + 1])
+{
+    struct gw_cause cause;
+    out[0] = '\0';
+    if (outcome->fingerprint != 0 &&
+        gw_cause_get(core, outcome->rollout_id, outcome->fingerprint, &cause) == BASE_OK) {
+        memcpy(out, cause.detail, sizeof(cause.detail));
+    }
+}
+
 enum base_status gw_device_get(struct gw_core *core, uint64_t device_id, struct gw_device_view *out)
 {
     struct gw_store_read *read;
@@ -331,9 +343,4 @@ enum base_status gw_device_list(struct gw_core *core, bool has_after, uint64_t a
         *out_more = list.more;
     }
     return status;
-}
-
-uint64_t gw_device_count(struct gw_core *core)
-{
-    return gw_device_table_count(core->table);
 }

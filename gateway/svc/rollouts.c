@@ -133,6 +133,9 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
         next->control_hazard.device_seconds += counts->control_hazard.device_seconds;
         next->control_hazard.silent += counts->control_hazard.silent;
     }
+    if (next->state.stage_index != decision->next.stage_index) {
+        next->lifted.count = 0;
+    }
     enum pol_rollout_state before = next->state.state;
     enum pol_rollout_state after = decision->next.state;
     change->line.record.action = decision->action;
@@ -230,9 +233,9 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
 // ---- Creation
 
 static enum base_status check_new(struct gw_core *core, const struct gw_release *release,
-                                  struct gw_task **out_task, struct base_error *error)
+                                  struct base_error *error)
 {
-    struct gw_task *task = gw_catalog_find_task(core, release->task_id);
+    const struct gw_task *task = gw_catalog_find_task(core, release->task_id);
     struct gw_version_view version;
     if (task == NULL) {
         return base_error_set(error, BASE_ERR_NOT_FOUND, "task %s: no such task", release->task);
@@ -285,16 +288,35 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
                               GW_ROLLOUTS_MAX);
     }
-    *out_task = task;
     return BASE_OK;
+}
+
+// What a phone could not hold is refused here, where somebody can still choose.
+static enum base_status check_cost(struct gw_core *core, const struct gw_release *release,
+                                   struct base_error *error)
+{
+    const struct gw_set_cost_spec spec = {.task = base_str_of(release->task),
+                                          .manifest = release->manifest,
+                                          .target = release->target};
+    struct gw_set_cost *cost = malloc(sizeof(*cost));
+    if (cost == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    enum base_status status = gw_set_cost_find(core, &spec, cost, error);
+    if (status == BASE_OK && !cost->fits) {
+        char text[BASE_ERROR_TEXT_MAX];
+        gw_set_cost_text(cost, text);
+        status = base_error_set(error, BASE_ERR_CONFLICT, "cost: %s", text);
+    }
+    free(cost);
+    return status;
 }
 
 static enum base_status add_rollout(struct gw_core *core, struct gw_release *release,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
 {
-    struct gw_task *task = NULL;
-    BASE_TRY(check_new(core, release, &task, error));
+    struct gw_task *task = gw_catalog_find_task(core, release->task_id); // check_new saw it
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
     if (rollout == NULL) {
         return BASE_ERR_NOMEM;
@@ -342,6 +364,12 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     enum base_status status = gw_release_encode(spec, core->checkin_interval_s, &bytes, error);
     if (status == BASE_OK) {
         status = gw_release_new(bytes.data, bytes.size, &release, error);
+    }
+    if (status == BASE_OK) {
+        status = check_new(core, release, error);
+    }
+    if (status == BASE_OK && !spec->accept_cost) {
+        status = check_cost(core, release, error);
     }
     if (status == BASE_OK) {
         status = add_rollout(core, release, who, out, error);

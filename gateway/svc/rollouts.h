@@ -54,6 +54,7 @@ struct gw_rollout_spec {
     uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
     uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
     struct pol_arm arm;           // all zero: none
+    bool accept_cost;             // more than a phone can hold (svc/set_cost.h) is no obstacle
 };
 
 // Devices, each counted once, in the state it is in now.
@@ -187,7 +188,8 @@ struct gw_rollout_who {
 };
 
 // INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (too many rollouts of
-// the task are open, or the counter is not above the task's), EXISTS (id), FULL, IO.
+// the task are open, the counter is not above the task's, or a device could not hold what the
+// version and all others that may be there declare), EXISTS (id), FULL, IO.
 BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_spec *spec,
                                                   const struct gw_rollout_who *who,
@@ -207,7 +209,8 @@ BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint
                                                       const struct gw_rollout_who *who,
                                                       struct gw_rollout_view *out,
                                                       struct base_error *error);
-// Lets a segment in again, named as the view names it. NOT_FOUND: no such rollout, or it is not in
+// Lets a segment in again, named as the view names it; until the next stage opens it is not put in
+// quarantine again, and counts in the stage's verdict. NOT_FOUND: no such rollout, or it is not in
 // quarantine. Devices that went back accepted the way back, and stay where they are.
 BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id,
                                                 struct base_str segment,

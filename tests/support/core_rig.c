@@ -388,7 +388,8 @@ void rig_version(struct rig *rig, const char *task, const char *version, struct 
     manifest->file_count = 1;
     manifest->files[0] = (struct wire_manifest_file){WIRE_FILE_SCRIPT, BASE_STR("run.mpy"),
                                                      (uint64_t)script_size, digest};
-    uint8_t bytes[2048];
+    manifest->declaration = rig->declaration;
+    static uint8_t bytes[16 * 1024];
     size_t size = 0;
     assert_int_equal(wire_manifest_encode(manifest, bytes, sizeof(bytes), &size), BASE_OK);
     free(manifest);
@@ -444,6 +445,23 @@ static struct pol_target make_target(uint32_t slot, const char *attr, const char
     return (struct pol_target){.conds = &target->cond, .cond_count = 1};
 }
 
+static void fill_stage(const struct rig *rig, const struct rig_stage *from, uint32_t index,
+                       struct gw_stage_spec *out)
+{
+    out->name = base_str_of(from->name);
+    out->stage.kind = from->kind;
+    out->stage.max_bucket = from->max_bucket;
+    out->stage.gate = (struct pol_gate){.min_sample = from->min_sample,
+                                        .max_failure_ppm = from->max_failure_ppm,
+                                        .min_dwell_us = from->min_dwell_us};
+    if (rig->conduct != NULL) {
+        rig->conduct(&out->stage, index);
+    }
+    if (from->attr != NULL) {
+        out->stage.audience = make_target(index, from->attr, from->value);
+    }
+}
+
 enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
                              const struct wire_sha256 *manifest, const char *target_attr,
                              const char *target_value, const struct rig_stage *stages,
@@ -471,18 +489,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     };
     memset(specs, 0, sizeof(specs));
     for (uint32_t i = 0; i < stage_count; i++) {
-        specs[i].name = base_str_of(stages[i].name);
-        specs[i].stage.kind = stages[i].kind;
-        specs[i].stage.max_bucket = stages[i].max_bucket;
-        specs[i].stage.gate = (struct pol_gate){.min_sample = stages[i].min_sample,
-                                                .max_failure_ppm = stages[i].max_failure_ppm,
-                                                .min_dwell_us = stages[i].min_dwell_us};
-        if (rig->conduct != NULL) {
-            rig->conduct(&specs[i].stage, i);
-        }
-        if (stages[i].attr != NULL) {
-            specs[i].stage.audience = make_target(i, stages[i].attr, stages[i].value);
-        }
+        fill_stage(rig, &stages[i], i, &specs[i]);
         if (stages[i].kind != POL_STAGE_SIMULATE) {
             release.max_bucket = stages[i].max_bucket;
             release.stage_kind = (uint8_t)stages[i].kind;
@@ -502,6 +509,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .revert = revert,
         .priority = rig->priority,
         .arm = rig->arm,
+        .accept_cost = rig->accept_cost,
     };
     if (target_attr != NULL) {
         spec.target = make_target(POL_STAGES_MAX, target_attr, target_value);

@@ -42,6 +42,8 @@ struct rig {
     char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
     uint16_t priority;                   // of rollouts made from now on
     struct pol_arm arm;
+    struct base_str declaration; // of versions made from now on
+    bool accept_cost;            // of rollouts made from now on
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
     struct gw_core *core;

@@ -145,6 +145,10 @@ BASE_NODISCARD enum base_status dev_run_triggered(struct dev_runtime *runtime, u
                                                   const struct dev_run_input *input);
 // In on_result: is it the end of a run that dev_run_triggered asked for? (on_triggered follows.)
 bool dev_run_is_triggered(const struct dev_runtime *runtime);
+// The embedding cannot do for the active version of the task what it declares (device/pipeline had
+// to leave it out): reported as fail_load, once as long as nothing else happens to the task.
+// Nothing for a task that has no active version.
+void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why);
 // Changes when the set of active versions does: then what they declare is to be read again.
 uint64_t dev_active_mark(const struct dev_runtime *runtime);
 // The manifest of the active version of the task at `index` (as in dev_task_view), borrowed until

@@ -72,6 +72,14 @@ static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipe
                : BASE_ERR_TOO_LARGE;
 }
 
+static void left_out(void *ctx, uint64_t task_id, const char *why)
+{
+    struct posix_pipeline *self = ctx;
+    base_log_warn(self->options.log, "pipeline", "task %016llx is left out: %s",
+                  (unsigned long long)task_id, why);
+    dev_left_out(self->runtime, task_id, why);
+}
+
 // ---- What active versions declare
 
 // Bytes of a file of an active version; unmapped by the caller.
@@ -268,7 +276,11 @@ static enum base_status parts_init(struct posix_pipeline *self)
         .features = self->features,
         .recorder = self->recorder,
         .memory = base_alloc_heap(),
-        .ports = {.ctx = self, .start = start_task, .upload = upload, .log = options->log},
+        .ports = {.ctx = self,
+                  .start = start_task,
+                  .upload = upload,
+                  .left_out = left_out,
+                  .log = options->log},
     };
     size = dev_pipeline_bytes(&pipeline);
     BASE_TRY(dev_pipeline_init(block(self, 3, size), size, &pipeline, &self->pipeline));

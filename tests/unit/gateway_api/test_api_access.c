@@ -33,6 +33,8 @@ static const struct expectation matrix[] = {
     {"GET tasks/*/versions", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview/versions", NULL},
     {"GET tasks/*/versions/*", GW_ROLE_VIEWER, 404, 404, "tasks/shop%2Fview/versions/DIGEST", NULL},
     {"POST rollouts", GW_ROLE_RELEASER, 404, 404, "rollouts", "ROLLOUT"},
+    {"POST rollouts/cost", GW_ROLE_VIEWER, 404, 404, "rollouts/cost",
+     "{\"task\":\"shop/view\",\"manifest\":\"DIGEST\"}"},
     {"POST rollouts/preview", GW_ROLE_VIEWER, 0, 0, "rollouts/preview", "{}"},
     {"GET rollouts", GW_ROLE_VIEWER, 0, 0, "rollouts", NULL},
     {"GET rollouts/*", GW_ROLE_VIEWER, 404, 404, "rollouts/" ROLLOUT, NULL},

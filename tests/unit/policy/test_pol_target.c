@@ -231,6 +231,63 @@ static void checking_finds_the_malformed_one(void **state)
     }
 }
 
+static struct pol_target one(struct pol_cond *cond, const char *attr, enum pol_op op,
+                             const struct pol_value *values, uint32_t count)
+{
+    *cond =
+        (struct pol_cond){.attr = text(attr), .op = op, .operands = values, .operand_count = count};
+    return (struct pol_target){.conds = cond, .cond_count = 1};
+}
+
+// Certainty only: where it is not certain that no device matches both, they meet.
+static void targets_that_meet(void **state)
+{
+    (void)state;
+    struct pol_cond left;
+    struct pol_cond right;
+    const struct pol_value ios[] = {string_value("ios"), string_value("tvos")};
+    const struct pol_value droid[] = {string_value("android"), string_value("tvos")};
+    const struct pol_value nine[] = {integer_value(9)};
+    const struct pol_value ten[] = {integer_value(10)};
+    const struct pol_value nine_text[] = {string_value("9.0.0")};
+    const struct pol_value nine_version[] = {version_value("9.0.0")};
+    const struct pol_value yes[] = {boolean_value(true)};
+    const struct pol_value no[] = {boolean_value(false)};
+    const struct {
+        const char *attrs[2];
+        enum pol_op ops[2];
+        const struct pol_value *values[2];
+        uint32_t counts[2];
+        bool meet;
+    } cases[] = {
+        {{"os", "os"}, {POL_OP_EQ, POL_OP_EQ}, {ios, droid}, {1, 1}, false},
+        {{"os", "os"}, {POL_OP_EQ, POL_OP_EQ}, {ios, ios}, {1, 1}, true},
+        {{"os", "os"}, {POL_OP_IN, POL_OP_IN}, {ios, droid}, {2, 2}, true},
+        {{"os", "os"}, {POL_OP_IN, POL_OP_EQ}, {ios, droid}, {2, 1}, false},
+        {{"os", "model"}, {POL_OP_EQ, POL_OP_EQ}, {ios, droid}, {1, 1}, true},
+        {{"os", "os"}, {POL_OP_EQ, POL_OP_NE}, {ios, ios}, {1, 1}, true},
+        {{"v", "v"}, {POL_OP_EQ, POL_OP_EQ}, {nine, ten}, {1, 1}, false},
+        {{"v", "v"}, {POL_OP_EQ, POL_OP_EQ}, {nine, nine_text}, {1, 1}, true},
+        {{"v", "v"}, {POL_OP_EQ, POL_OP_EQ}, {ten, nine_version}, {1, 1}, true},
+        {{"v", "v"}, {POL_OP_EQ, POL_OP_GE}, {nine, ten}, {1, 1}, true},
+        {{"beta", "beta"}, {POL_OP_EQ, POL_OP_EQ}, {yes, no}, {1, 1}, false},
+        {{"beta", "beta"}, {POL_OP_EQ, POL_OP_EQ}, {yes, yes}, {1, 1}, true},
+    };
+    const struct pol_target all = {.cond_count = 0};
+    for (size_t i = 0; i < TEST_COUNT(cases); i++) {
+        struct pol_target a =
+            one(&left, cases[i].attrs[0], cases[i].ops[0], cases[i].values[0], cases[i].counts[0]);
+        struct pol_target b =
+            one(&right, cases[i].attrs[1], cases[i].ops[1], cases[i].values[1], cases[i].counts[1]);
+        if (pol_targets_meet(&a, &b) != cases[i].meet ||
+            pol_targets_meet(&b, &a) != cases[i].meet) {
+            fail_msg("case %zu: not as expected (%d)", i, cases[i].meet);
+        }
+        assert_true(pol_targets_meet(&a, &all) && pol_targets_meet(&all, &b));
+    }
+    assert_true(pol_targets_meet(&all, &all));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +296,7 @@ int main(void)
         cmocka_unit_test(presence),
         cmocka_unit_test(conjunction_names_the_first_failure),
         cmocka_unit_test(checking_finds_the_malformed_one),
+        cmocka_unit_test(targets_that_meet),
     };
     return cmocka_run_group_tests(tests, make_device, NULL);
 }

@@ -1,0 +1,115 @@
+// Which version is meant, asked from the gateway. Called by `rollout plan` and `rollout start`; one
+// thread.
+#include "cli/rollout_version.h"
+
+#include "cli/cli_http.h"
+#include "cli/cli_json.h"
+#include "cli/task_build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Size of a registered version's manifest.
+enum cli_exit rollout_version_bytes(const struct cli *cli, const char *task, const char *manifest,
+                                    uint64_t *out_bytes)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    json_t *version = NULL;
+
+    if (!cli_path_add(path, sizeof(path) - 96, task)) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    (void)snprintf(path + strlen(path), sizeof(path) - strlen(path), "/versions/%.64s", manifest);
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &version);
+    *out_bytes = cli_json_u64(version, "manifest_bytes");
+    json_decref(version);
+    return code;
+}
+
+// The manifest of a registered version by its number; page by page.
+static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
+                                  struct wire_sha256 *out)
+{
+    char path[CLI_PATH_MAX] = "/api/v1/tasks/";
+    char after[WIRE_SHA256_HEX + 1] = "";
+    bool found = false;
+    bool more = true;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if (!cli_path_add(path, sizeof(path) - 128, task)) {
+        return cli_fail(CLI_EXIT_USAGE, "task name too long");
+    }
+    size_t prefix = strlen(path);
+    while (code == CLI_EXIT_OK && more && !found) {
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        (void)snprintf(path + prefix, sizeof(path) - prefix, "/versions?limit=500%s%s",
+                       after[0] != '\0' ? "&after=" : "", after);
+        code = cli_api_call(cli, "GET", path, NULL, &page);
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
+                              wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
+                                                out) == BASE_OK);
+        }
+        (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
+        more = after[0] != '\0';
+        json_decref(page);
+    }
+    return code != CLI_EXIT_OK || found
+               ? code
+               : cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
+                          version);
+}
+
+bool rollout_version_given(const struct cli *cli)
+{
+    return cli_given(cli, CLI_OPTION_VERSION) || cli_given(cli, CLI_OPTION_BUILD) ||
+           cli_given(cli, CLI_OPTION_MANIFEST);
+}
+
+// The build's version, which must be the task's.
+static enum cli_exit take_build(const char *folder, const char *task, struct wire_sha256 *out)
+{
+    struct task_build build = {0};
+    struct base_error error = {0};
+    enum base_status status = task_build_load(folder, &build, &error);
+    *out = build.manifest_digest;
+    bool other = status == BASE_OK && !base_str_equal(build.manifest.task_name, base_str_of(task));
+
+    task_build_done(&build);
+    if (status != BASE_OK) {
+        return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
+    }
+    return !other ? CLI_EXIT_OK
+                  : cli_fail(CLI_EXIT_USAGE, "%s holds a version of another task than %s", folder,
+                             task);
+}
+
+enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
+                                     struct wire_sha256 *out_manifest, uint64_t *out_bytes)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    const char *folder = cli->values[CLI_OPTION_BUILD];
+    const char *manifest = cli->values[CLI_OPTION_MANIFEST];
+    const char *version = cli->values[CLI_OPTION_VERSION];
+    enum cli_exit code = CLI_EXIT_OK;
+
+    if ((folder != NULL) + (manifest != NULL) + (version != NULL) != 1) {
+        return cli_fail(CLI_EXIT_USAGE,
+                        "one of --version X.Y.Z, --build DIR and --manifest SHA256 is needed");
+    }
+    if (version != NULL) {
+        code = find_version(cli, task, version, out_manifest);
+    } else if (folder != NULL) {
+        code = take_build(folder, task, out_manifest);
+    } else if (wire_sha256_parse(base_str_of(manifest), out_manifest) != BASE_OK) {
+        code = cli_fail(CLI_EXIT_USAGE, "--manifest takes 64 hex digits");
+    }
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    wire_sha256_hex(out_manifest, hex);
+    return rollout_version_bytes(cli, task, hex, out_bytes);
+}
