@@ -17,7 +17,7 @@ bool pol_rollout_equal(const struct pol_rollout *a, const struct pol_rollout *b)
 }
 
 // Whether a look fits what the replay knows: a stage is open, as many slices are held as it says,
-// and none is listed that is held already, none twice.
+// and none is listed that is held or was lifted, none twice.
 static bool look_fits(const struct pol_replay *replay, uint32_t stage_count,
                       const struct pol_slices *slices)
 {
@@ -31,7 +31,8 @@ static bool look_fits(const struct pol_replay *replay, uint32_t stage_count,
         const struct pol_slice *slice = &slices->failing[i];
         completed += slice->seen.trials;
         fits = slice->seen.failures > 0 && slice->seen.failures <= slice->seen.trials &&
-               completed <= slices->completed && !pol_held_has(&replay->held, slice->name);
+               completed <= slices->completed && !pol_held_has(&replay->held, slice->name) &&
+               !pol_held_has(&replay->lifted, slice->name);
         for (uint32_t k = 0; fits && k < i; k++) {
             fits = slices->failing[k].name != slice->name;
         }
@@ -56,7 +57,7 @@ static bool replay_lift(struct pol_replay *replay, const struct pol_held *lifted
 {
     bool all = lifted->count > 0;
     for (uint32_t i = 0; i < lifted->count && i < POL_HELD_MAX; i++) {
-        all = pol_held_lift(&replay->held, lifted->names[i]) && all;
+        all = pol_held_lift(&replay->held, &replay->lifted, lifted->names[i]) && all;
     }
     return all;
 }
@@ -93,6 +94,9 @@ struct pol_decision pol_replay_step(struct pol_replay *replay, const struct pol_
     case POL_RECORD_NOTE:
     case POL_RECORD_KIND_COUNT:
         break;
+    }
+    if (decision.next.stage_index != replay->rollout.stage_index) {
+        replay->lifted.count = 0;
     }
     replay->rollout = decision.next;
     replay->records++;

@@ -39,6 +39,7 @@ struct pol_record {
 struct pol_replay {
     struct pol_rollout rollout; // as the replay has it
     struct pol_held held;       // likewise
+    struct pol_held lifted;     // since the stage opened
     struct pol_held found;      // by the last record
     uint64_t records;
     uint64_t decisions;   // records that moved the rollout, or held a slice

@@ -94,7 +94,8 @@ void pol_held_add(struct pol_held *held, const struct pol_held *more)
     }
 }
 
-bool pol_held_lift(struct pol_held *held, uint64_t name)
+// False: it is not in it. The others keep their order.
+static bool take(struct pol_held *held, uint64_t name)
 {
     uint32_t kept = 0;
     uint32_t count = held->count < POL_HELD_MAX ? held->count : POL_HELD_MAX;
@@ -105,6 +106,18 @@ bool pol_held_lift(struct pol_held *held, uint64_t name)
     }
     held->count = kept;
     return kept < count;
+}
+
+bool pol_held_lift(struct pol_held *held, struct pol_held *lifted, uint64_t name)
+{
+    if (!take(held, name)) {
+        return false;
+    }
+    if (lifted->count >= POL_HELD_MAX) {
+        (void)take(lifted, lifted->names[0]);
+    }
+    pol_held_add(lifted, &(struct pol_held){1, {name}});
+    return true;
 }
 
 bool pol_held_equal(const struct pol_held *a, const struct pol_held *b)

@@ -3,8 +3,9 @@
 // A look takes every slice of the stage with completions, asks the gate's questions of each on its
 // own counts beside the stage's control, and puts the evidence into one test over all of them
 // (pol_slices_reject). What is held is out of later looks and of the stage's counts, until somebody
-// lifts it. Pure: the same look gives the same slices, so a replay of logged looks finds what was
-// held, and where other limits had held something else.
+// lifts it; what was lifted is not held again in that stage, whose gate judges it with the rest.
+// Pure: the same look gives the same slices, so a replay of logged looks finds what was held, and
+// where other limits had held something else.
 #ifndef POL_SLICES_H
 #define POL_SLICES_H
 
@@ -23,7 +24,7 @@ struct pol_slices {
     uint32_t count;         // slices with completions, those held among them; <= POL_SLICES_MAX
     uint32_t failing_count; // <= count
     uint64_t completed;     // devices of the slices that are not held
-    struct pol_slice failing[POL_SLICES_MAX]; // have failures and are not held
+    struct pol_slice failing[POL_SLICES_MAX]; // have failures, and are neither held nor lifted
 };
 
 struct pol_held {
@@ -34,8 +35,9 @@ struct pol_held {
 bool pol_held_has(const struct pol_held *held, uint64_t name);
 // Adds what is not in it yet, while there is room.
 void pol_held_add(struct pol_held *held, const struct pol_held *more);
-// False: it is not held.
-bool pol_held_lift(struct pol_held *held, uint64_t name);
+// Takes a name out of those held and adds it to those lifted in this stage; when they are too many,
+// the one lifted first is forgotten. False: it is not held.
+bool pol_held_lift(struct pol_held *held, struct pol_held *lifted, uint64_t name);
 bool pol_held_equal(const struct pol_held *a, const struct pol_held *b);
 
 // The slices to hold from now on, in the order of `failing`. With

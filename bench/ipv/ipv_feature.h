@@ -24,9 +24,9 @@
 #ifndef IPV_FEATURE_H
 #define IPV_FEATURE_H
 
+#include "ipv_world.h"
 #include "pipeline/event.h"
 
-#define IPV_PAGE         "item_detail"
 #define IPV_IDLE_MS      10000
 #define IPV_GAPS         10
 #define IPV_STAYS        10

@@ -2,6 +2,7 @@
 #ifndef IPV_WORKER_KIT_H
 #define IPV_WORKER_KIT_H
 
+#include "ipv_feature.h"
 #include "ipv_world.h"
 #include "pipeline/recorder.h"
 

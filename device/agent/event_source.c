@@ -1,7 +1,7 @@
 // Reads lines without blocking and records them, a few at a time, on a timer of the agent's loop.
 #include "event_source.h"
 
-#include "event_lines.h"
+#include "lines/event_lines.h"
 
 #include "base/clock.h"
 

@@ -130,6 +130,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         dev_trust_ask(runtime, nonce);
         request.nonce = (struct base_str){nonce, WIRE_ASK_TEXT};
     }
+    control->again_due_us = UINT64_MAX; // this one is for all that was said so far
     dev_offers_start(&control->offers);
     dev_offers_none(runtime);
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
@@ -177,6 +178,16 @@ static void report_start(struct dev_runtime *runtime, uint64_t now_us)
         .body_bytes = size,
     };
     request_start(runtime, DEV_CONTROL_REPORT, &request, now_us);
+}
+
+void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us)
+{
+    struct dev_control *control = &runtime->control;
+    bool under_way = control->exchange != 0 && control->kind == DEV_CONTROL_CHECKIN;
+    uint64_t *at = under_way ? &control->again_due_us : &control->checkin_due_us;
+    if (due_us < *at) {
+        *at = due_us;
+    }
 }
 
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
@@ -248,6 +259,9 @@ static void checkin_done(struct dev_runtime *runtime)
     uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;
     control->checkin_due_us = due_us < renew_us ? due_us : renew_us;
+    if (control->again_due_us < control->checkin_due_us) {
+        control->checkin_due_us = control->again_due_us;
+    }
     runtime->trust.asked = false;
     runtime->trust.directed = false;
     dev_trust_age(runtime);

@@ -45,10 +45,7 @@ void dev_hints_stop(struct dev_runtime *runtime)
 // At a moment drawn from the span that begins `after_us` from now.
 static void checkin_within(struct dev_runtime *runtime, uint64_t after_us, uint64_t span_us)
 {
-    uint64_t due_us = dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us);
-    if (due_us < runtime->control.checkin_due_us) {
-        runtime->control.checkin_due_us = due_us;
-    }
+    dev_checkin_by(runtime, dev_now_us(runtime) + after_us + dev_random_below_us(runtime, span_us));
 }
 
 void dev_hints_head(struct dev_runtime *runtime, const struct dev_response_head *head)

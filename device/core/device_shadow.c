@@ -12,6 +12,8 @@
 
 #include <string.h>
 
+_Static_assert(DEV_DIFFERENCE_TEXT <= WIRE_REPORT_DETAIL_MAX, "a difference is told whole");
+
 static bool has_active(const struct dev_task *task)
 {
     return dev_update_has_active((enum dev_update_state)task->state);

@@ -295,6 +295,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t spread_us = settings->checkin_spread_s * 1000000ull;
     control->exchange = 0;
     control->checkin_due_us = now_us + dev_random_below_us(runtime, spread_us);
+    control->again_due_us = UINT64_MAX;
     control->report_due_us = UINT64_MAX;
     control->not_before_us = 0;
     control->pairs_wanted = false;
@@ -414,7 +415,7 @@ void dev_stop(struct dev_runtime *runtime)
 
 void dev_checkin_now(struct dev_runtime *runtime)
 {
-    runtime->control.checkin_due_us = 0;
+    dev_checkin_by(runtime, 0);
     if (runtime->control.retry_after_s == 0) { // a gateway that asked for time gets it
         runtime->control.not_before_us = 0;
     }

@@ -179,6 +179,7 @@ struct dev_settings {
 // The check-in or report under way, and when the next ones are due.
 struct dev_control {
     uint64_t checkin_due_us;
+    uint64_t again_due_us;  // asked for while a check-in was under way; UINT64_MAX: not
     uint64_t report_due_us; // UINT64_MAX: nothing to report
     uint64_t not_before_us; // back-off
     uint64_t deadline_us;
@@ -529,6 +530,9 @@ void dev_shadow_step(struct dev_runtime *runtime);
 uint64_t dev_result_digest(struct base_str json);
 
 // ---- device_control.c
+// A check-in at `due_us` or before. One under way may have been answered too early for what this is
+// about: then it is another one.
+void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us);
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us);
 void dev_control_stop(struct dev_runtime *runtime);
 void dev_control_head(struct dev_runtime *runtime, const struct dev_response_head *head);

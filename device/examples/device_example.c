@@ -7,7 +7,7 @@
 
 int main(void)
 {
-    static _Alignas(16) unsigned char memory[16 * 1024];
+    static _Alignas(16) unsigned char memory[20 * 1024];
     static struct mem_port port;
     struct dev_ports ports;
     struct dev_runtime *runtime = NULL;

@@ -54,22 +54,6 @@ static const char *const kind_names[DEV_AGGREGATE_KIND_COUNT] = {
     [DEV_AGGREGATE_QUANTILES] = "quantiles",
 };
 
-const char *dev_aggregate_kind_name(enum dev_aggregate_kind kind)
-{
-    return (unsigned)kind < DEV_AGGREGATE_KIND_COUNT ? kind_names[kind] : "?";
-}
-
-enum base_status dev_aggregate_kind_parse(struct base_str text, enum dev_aggregate_kind *out)
-{
-    for (unsigned kind = 0; kind < DEV_AGGREGATE_KIND_COUNT; kind++) {
-        if (base_str_equal(text, base_str_of(kind_names[kind]))) {
-            *out = (enum dev_aggregate_kind)kind;
-            return BASE_OK;
-        }
-    }
-    return BASE_ERR_NOT_FOUND;
-}
-
 static bool name_valid(struct base_str name)
 {
     if (name.size == 0 || name.size > DEV_AGGREGATE_NAME_MAX) {

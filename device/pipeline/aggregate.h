@@ -40,9 +40,6 @@ struct dev_aggregate_spec {
     double high;
 };
 
-const char *dev_aggregate_kind_name(enum dev_aggregate_kind kind); // "count"; "?" out of range
-BASE_NODISCARD enum base_status dev_aggregate_kind_parse(struct base_str text,
-                                                         enum dev_aggregate_kind *out);
 // Puts defaults in place of zeros. INVALID, TOO_LARGE: `error` (may be NULL) says why. Expressions
 // are not looked at.
 BASE_NODISCARD enum base_status dev_aggregate_check(struct dev_aggregate_spec *spec,

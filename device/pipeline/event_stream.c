@@ -21,11 +21,6 @@ static const char *const kind_names[DEV_WINDOW_KIND_COUNT] = {
     [DEV_WINDOW_PAGE] = "page",
 };
 
-const char *dev_window_kind_name(enum dev_window_kind kind)
-{
-    return (unsigned)kind < DEV_WINDOW_KIND_COUNT ? kind_names[kind] : "?";
-}
-
 enum base_status dev_window_kind_parse(struct base_str text, enum dev_window_kind *out)
 {
     for (unsigned kind = 0; kind < DEV_WINDOW_KIND_COUNT; kind++) {
@@ -489,21 +484,9 @@ enum base_status dev_stream_init(void *memory, size_t memory_bytes,
 
 // --- what callers read
 
-struct base_str dev_stream_name(const struct dev_stream *stream)
-{
-    return stream->name;
-}
-
 uint32_t dev_stream_aggregate_count(const struct dev_stream *stream)
 {
     return stream->aggregate_count;
-}
-
-const struct dev_aggregate_spec *dev_stream_aggregate(const struct dev_stream *stream,
-                                                      uint32_t index)
-{
-    base_check(index < stream->aggregate_count);
-    return &stream->aggregates[index].spec;
 }
 
 const void *dev_stream_answer_state(const struct dev_stream_result *result, uint32_t index)

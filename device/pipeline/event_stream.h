@@ -167,10 +167,7 @@ void dev_stream_on_visit_end(struct dev_stream *stream, uint32_t visit);
 // Answers what is open, as not complete, and starts empty. What keeps events is dropped.
 void dev_stream_flush(struct dev_stream *stream);
 
-struct base_str dev_stream_name(const struct dev_stream *stream);
 uint32_t dev_stream_aggregate_count(const struct dev_stream *stream);
-const struct dev_aggregate_spec *dev_stream_aggregate(const struct dev_stream *stream,
-                                                      uint32_t index);
 // The answer of aggregate `index`, and its state for dev_aggregate_last, _bin and _quantile.
 struct dev_value dev_stream_answer(const struct dev_stream_result *result, uint32_t index);
 const void *dev_stream_answer_state(const struct dev_stream_result *result, uint32_t index);
@@ -206,7 +203,6 @@ BASE_NODISCARD enum base_status
 dev_stream_spec_parse(const uint8_t *bytes, size_t size, struct dev_stream_spec *out,
                       struct dev_aggregate_spec aggregates[DEV_STREAM_AGGREGATES_MAX]);
 
-const char *dev_window_kind_name(enum dev_window_kind kind); // "tumbling"; "?" out of range
 BASE_NODISCARD enum base_status dev_window_kind_parse(struct base_str text,
                                                       enum dev_window_kind *out);
 bool dev_stream_validate(const struct dev_stream *stream); // for tests and debug builds

@@ -83,6 +83,9 @@ struct dev_pipeline_ports {
     // During dev_pipeline_declare: the task was left out, and why. Somebody should hear of it. May
     // be NULL.
     void (*left_out)(void *ctx, uint64_t task_id, const char *why);
+    // A match of the task's trigger (its place in the declaration) that is to start something; for
+    // counting. May be NULL.
+    void (*on_match)(void *ctx, uint64_t task_id, uint32_t trigger);
     const struct base_log *log; // NULL: silence
 };
 

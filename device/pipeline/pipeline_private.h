@@ -42,6 +42,7 @@ struct pipeline_task {
 struct pipeline_source {
     uint64_t task_id;
     uint64_t key;
+    uint32_t trigger; // of the task
 };
 _Static_assert(sizeof(struct pipeline_source) == DEV_PIPELINE_SOURCE_BYTES, "as it is published");
 

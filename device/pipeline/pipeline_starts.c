@@ -79,23 +79,25 @@ static bool decode(const uint8_t *bytes, size_t size, struct pipeline_start *out
 
 // ---- Coming
 
-static uint64_t task_of_key(const struct pipeline_engine *engine, uint64_t key)
+static struct pipeline_source source_of(const struct pipeline_engine *engine, uint64_t key)
 {
     for (uint32_t i = 0; i < engine->source_count; i++) {
         if (engine->sources[i].key == key) {
-            return engine->sources[i].task_id;
+            return engine->sources[i];
         }
     }
-    return 0;
+    return (struct pipeline_source){0};
 }
 
 void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *event,
                         const struct dev_trigger_fired *fired)
 {
     struct pipeline_engine *engine = pipeline_engine(pipeline);
+    struct pipeline_source source = source_of(engine, fired->key);
+    const struct dev_pipeline_ports *ports = &pipeline->options.ports;
     struct pipeline_start start = {
         .token = fired->token,
-        .task_id = task_of_key(engine, fired->key),
+        .task_id = source.task_id,
         .seq = fired->seq,
         .wall_ms = event->wall_ms,
         .visit = event->visit,
@@ -103,6 +105,9 @@ void dev_pipeline_fired(struct dev_pipeline *pipeline, const struct dev_event *e
     pipeline->stats.matches++;
     if (dev_pipeline_start_find(pipeline, fired->token) != NULL) {
         return; // given again after a restart
+    }
+    if (ports->on_match != NULL) {
+        ports->on_match(ports->ctx, source.task_id, source.trigger);
     }
     if (pipeline->start_count == DEV_PIPELINE_STARTS_MAX) {
         pipeline->stats.starts_dropped++;

@@ -16,6 +16,7 @@
 struct making {
     struct dev_trigger_source sources[PIPELINE_SOURCES_MAX];
     uint64_t task_ids[PIPELINE_SOURCES_MAX];
+    uint32_t triggers[PIPELINE_SOURCES_MAX]; // of their tasks
     uint32_t count;
 };
 
@@ -112,6 +113,7 @@ static void sources_gather(const struct dev_pipeline *pipeline, struct making *m
         for (uint32_t k = 0; k < declaration.trigger_count; k++) {
             making->sources[making->count] = (struct dev_trigger_source){
                 .key = source_key(pipeline->tasks[i].id, k), .pattern = declaration.triggers[k]};
+            making->triggers[making->count] = k;
             making->task_ids[making->count++] = pipeline->tasks[i].id;
         }
     }
@@ -144,7 +146,8 @@ static enum base_status compile_in(struct dev_pipeline *pipeline, const struct m
     out->source_count = making->count;
     out->sources = (struct pipeline_source *)(void *)(state + state_bytes);
     for (uint32_t i = 0; i < making->count; i++) {
-        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key};
+        out->sources[i] = (struct pipeline_source){making->task_ids[i], making->sources[i].key,
+                                                   making->triggers[i]};
     }
     return BASE_OK;
 }

@@ -13,8 +13,6 @@ extern const mp_obj_module_t dev_vm_module_data;
 
 // --- vm_event.c
 mp_obj_t dev_vm_event_new(const struct dev_event *event);
-// NULL: not an event.
-const struct dev_event *dev_vm_event_of(mp_obj_t object);
 mp_obj_t dev_vm_value_object(struct dev_value value); // NONE: None
 
 // --- vm_stream.c

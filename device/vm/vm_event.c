@@ -140,8 +140,3 @@ mp_obj_t dev_vm_event_new(const struct dev_event *event)
     object->event = event;
     return MP_OBJ_FROM_PTR(object);
 }
-
-const struct dev_event *dev_vm_event_of(mp_obj_t object)
-{
-    return mp_obj_is_exact_type(object, &event_type) ? event_of(object) : NULL;
-}

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool eng_lower_foldable(const struct eng_lower *l, uint32_t tensor)
-{
-    return l->notes[tensor].foldable;
-}
-
 bool eng_lower_is_known(const struct eng_lower *l, uint32_t tensor)
 {
     const struct eng_note *note = &l->notes[tensor];

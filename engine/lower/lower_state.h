@@ -114,7 +114,6 @@ BASE_NODISCARD enum base_status eng_lower_set(struct eng_lower *l, struct eng_sc
 BASE_NODISCARD enum base_status eng_lower_node(struct eng_lower *l, const struct eng_node *node);
 
 // lower_fold.c
-bool eng_lower_foldable(const struct eng_lower *l, uint32_t tensor);
 // Adds to the list of wanted tensors, once.
 BASE_NODISCARD enum base_status eng_lower_want(struct eng_lower *l, uint32_t tensor);
 // Evaluates tensors (foldable, PLAIN) at once; fills arrays with arena memory.

@@ -10,11 +10,6 @@
 static const char *const behaviour_names[SIM_BEHAVIOUR_COUNT] = {"none", "crash", "exception",
                                                                  "hang", "slow",  "wrong"};
 
-const char *sim_behaviour_name(enum sim_behaviour behaviour)
-{
-    return behaviour < SIM_BEHAVIOUR_COUNT ? behaviour_names[behaviour] : "?";
-}
-
 static struct base_str trim(struct base_str text)
 {
     while (text.size > 0 && text.data[0] == ' ') {

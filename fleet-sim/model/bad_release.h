@@ -36,7 +36,6 @@ struct sim_bad_release {
     uint32_t rule_count;
 };
 
-const char *sim_behaviour_name(enum sim_behaviour behaviour);
 // INVALID, TOO_LARGE with the column in `error`.
 BASE_NODISCARD enum base_status sim_bad_rule_parse(struct base_str text, struct sim_bad_rule *out,
                                                    struct base_error *error);

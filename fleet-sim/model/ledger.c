@@ -166,7 +166,7 @@ void sim_counters_merge(struct sim_counters *into, const struct sim_counters *fr
 }
 
 static const char *const oracle_names[SIM_ORACLE_COUNT] = {
-    "verified", "permitted", "sealed", "exact", "recovered", "back", "exposure"};
+    "verified", "permitted", "sealed", "exact", "recovered", "back", "exposure", "law"};
 static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "nothing unverified ran on any device",
     "nothing ran outside its signed stage",
@@ -175,6 +175,7 @@ static const char *const oracle_texts[SIM_ORACLE_COUNT] = {
     "every wake recovered from what the device had stored",
     "every device that ran a bad version is on another one at the end",
     "no more devices than allowed ran a bad version",
+    "records offered = durable + queued + declared lost + gone with a kill, on every device",
 };
 
 const char *sim_oracle_name(enum sim_oracle oracle)
@@ -237,8 +238,15 @@ void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_c
     uint64_t allowed = limited ? devices * max_exposed_ppm / 1000000 : 0;
     uint64_t over = limited && out->exposed > allowed ? out->exposed - allowed : 0;
     set(&out->oracle[SIM_ORACLE_EXPOSURE], limited, over, devices);
+    set(&out->oracle[SIM_ORACLE_LAW], false, 0, 0);
     out->holds = true;
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         out->holds = out->holds && out->oracle[i].holds;
     }
+}
+
+void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t checked)
+{
+    set(&verdict->oracle[SIM_ORACLE_LAW], true, broken, checked);
+    verdict->holds = verdict->holds && broken == 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/hist.h"
 #include "base/ports.h"
+#include "behaviour/behaviour_tally.h"
 #include "model/versions.h"
 #include "wire/report.h"
 
@@ -73,6 +74,7 @@ struct sim_counters {
     uint64_t shared_hash_bytes;
     uint64_t real_hash_bytes;
     struct sim_version_counters version[SIM_VERSIONS_MAX];
+    struct sim_behaviour_sums behaviour;
 };
 
 struct sim_ledger {
@@ -119,6 +121,7 @@ enum sim_oracle {
     SIM_ORACLE_RECOVERED, // every wake recovered
     SIM_ORACLE_BACK,      // every device that ran a bad version is on another one again
     SIM_ORACLE_EXPOSURE,  // no more devices than allowed ever ran a bad version
+    SIM_ORACLE_LAW,       // every record offered to a tunnel is accounted for
     SIM_ORACLE_COUNT
 };
 
@@ -143,5 +146,7 @@ const char *sim_oracle_text(enum sim_oracle oracle);
 // devices have to be back. `max_exposed_ppm` UINT32_MAX: no limit on exposure.
 void sim_ledger_judge(const struct sim_ledger *const *ledgers, uint32_t ledger_count, bool released,
                       uint32_t max_exposed_ppm, struct sim_verdict *out);
+// After it: what the tunnel's law came to, in a run in which devices behaved.
+void sim_ledger_judge_law(struct sim_verdict *verdict, uint64_t broken, uint64_t checked);
 
 #endif

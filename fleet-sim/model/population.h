@@ -37,6 +37,7 @@ enum sim_stream {
     SIM_STREAM_RUNTIME,
     SIM_STREAM_REBOOT,
     SIM_STREAM_KILL,
+    SIM_STREAM_SESSION,
 };
 
 struct sim_population {

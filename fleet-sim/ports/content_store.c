@@ -153,11 +153,6 @@ uint32_t sim_store_blob_count(const struct sim_store *store)
     return store->blob_count;
 }
 
-uint32_t sim_store_image_count(const struct sim_store *store)
-{
-    return store->image_count;
-}
-
 bool sim_image_has(const struct sim_store *store, uint32_t image, uint16_t blob)
 {
     const struct image *set = &store->images[image];

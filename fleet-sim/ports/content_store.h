@@ -45,7 +45,6 @@ BASE_NODISCARD enum base_status sim_store_add(struct sim_store *store,
 const struct sim_blob *sim_store_at(const struct sim_store *store, uint32_t index);
 uint64_t sim_store_bytes(const struct sim_store *store);
 uint32_t sim_store_blob_count(const struct sim_store *store);
-uint32_t sim_store_image_count(const struct sim_store *store);
 
 // Images: sorted sets of blob indexes. FULL past the limits, NOMEM.
 bool sim_image_has(const struct sim_store *store, uint32_t image, uint16_t blob);

@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "model/wheel.h"
+#include "wire/tunnel_frame.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +106,12 @@ static void on_end(void *ctx, void *user, enum base_status status)
     events->end(events->ctx, user, status);
 }
 
+static void on_writable(void *ctx, void *user)
+{
+    const struct sim_transport_events *events = &((struct sim_link *)ctx)->set->options.events;
+    events->writable(events->ctx, user);
+}
+
 // A loopback address of its own for every connection: 127.16.0.1 and up.
 static void source_address(uint32_t number, char out[20])
 {
@@ -128,8 +135,12 @@ static enum base_status connect_link(struct sim_link *link)
         .source_address = base_str_of(source),
         .small = own,
     };
-    struct h2_events events = {
-        .head = on_head, .body = on_body, .end = on_end, .state = on_state, .ctx = link};
+    struct h2_events events = {.head = on_head,
+                               .body = on_body,
+                               .end = on_end,
+                               .state = on_state,
+                               .ctx = link,
+                               .writable = on_writable};
     link->dead = false;
     return h2_client_new(links->options.base, &options, &events, &link->client);
 }
@@ -251,6 +262,45 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     return BASE_OK;
 }
 
+// What a class is worth, as on a phone (posix_tunnel.c).
+static const struct {
+    struct base_str priority;
+    uint16_t weight;
+} ranks[WIRE_TUNNEL_CLASSES] = {
+    {{"u=0", 3}, 256}, {{"u=1", 3}, 128}, {{"u=4", 3}, 16}, {{"u=7", 3}, 4}};
+
+static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
+                                    struct base_str device, uint8_t class_id)
+{
+    struct sim_links *links = ctx;
+    struct sim_link *link = links->closing ? NULL : link_for(links, exchange->device);
+    if (link == NULL) {
+        return BASE_ERR_CLOSED;
+    }
+    const struct h2_header headers[] = {{BASE_STR("walle-device"), device},
+                                        {BASE_STR("priority"), ranks[class_id].priority}};
+    struct h2_request request = {
+        .method = BASE_STR("POST"),
+        .path = BASE_STR("/v1/tunnel"),
+        .headers = headers,
+        .header_count = sizeof(headers) / sizeof(headers[0]),
+        .open_body = true,
+        .weight = ranks[class_id].weight,
+    };
+    BASE_TRY(h2_client_request(link->client, &request, exchange, &exchange->stream));
+    exchange->link = link;
+    return BASE_OK;
+}
+
+static enum base_status write_stream(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes,
+                                     size_t size)
+{
+    (void)ctx;
+    return exchange->link->client != NULL
+               ? h2_client_write(exchange->link->client, exchange->stream, bytes, size, false)
+               : BASE_ERR_CLOSED;
+}
+
 static void cancel(void *ctx, struct sim_exchange *exchange)
 {
     (void)ctx;
@@ -261,7 +311,8 @@ static void cancel(void *ctx, struct sim_exchange *exchange)
 
 struct sim_transport sim_links_transport(struct sim_links *links)
 {
-    return (struct sim_transport){.ctx = links, .start = start, .cancel = cancel};
+    return (struct sim_transport){
+        .ctx = links, .start = start, .cancel = cancel, .open = open_stream, .write = write_stream};
 }
 
 static void bury_dead(struct sim_links *links)

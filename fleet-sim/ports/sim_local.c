@@ -111,7 +111,7 @@ static bool has_version(const struct sim_local *local, struct base_str text)
 }
 
 // Under a root an offer comes with the director's answer for this device and question, in memory of
-// the exchange's own.
+// the exchange's own. An exchange begins zeroed.
 static void offer(struct sim_local *local, struct sim_exchange *exchange,
                   const struct dev_request *request)
 {
@@ -124,15 +124,16 @@ static void offer(struct sim_local *local, struct sim_exchange *exchange,
     uint8_t director[WIRE_STATEMENT_BYTES_MAX];
     struct wire_offers offers = {.count = 2};
     size_t capacity = sizeof(director) + sizeof(local->statement) + 64;
-    exchange->own = malloc(capacity);
+    uint8_t *own = malloc(capacity);
     offers.items[0].envelope = director;
     offers.items[1].envelope = local->statement;
     offers.items[1].envelope_bytes = local->statement_bytes;
-    exchange->body = exchange->own;
-    if (exchange->own == NULL ||
+    exchange->body = own;
+    exchange->body_owned = true;
+    if (own == NULL ||
         sim_local_trust_director(&local->trust, request, director, sizeof(director),
                                  &offers.items[0].envelope_bytes) != BASE_OK ||
-        wire_offers_encode(&offers, exchange->own, capacity, &exchange->body_bytes) != BASE_OK) {
+        wire_offers_encode(&offers, own, capacity, &exchange->body_bytes) != BASE_OK) {
         exchange->status = 400;
         exchange->body_bytes = 0;
     }
@@ -199,6 +200,15 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     return BASE_OK;
 }
 
+static void forget_body(struct sim_exchange *exchange)
+{
+    if (exchange->body_owned) {
+        free((void *)(uintptr_t)exchange->body);
+    }
+    exchange->body = NULL;
+    exchange->body_owned = false;
+}
+
 static void cancel(void *ctx, struct sim_exchange *exchange)
 {
     struct sim_local *local = ctx;
@@ -207,8 +217,7 @@ static void cancel(void *ctx, struct sim_exchange *exchange)
         if (at != exchange) {
             continue;
         }
-        free(at->own);
-        at->own = NULL;
+        forget_body(at);
         if (previous != NULL) {
             previous->next = at->next;
         } else {
@@ -246,8 +255,7 @@ uint32_t sim_local_deliver(struct sim_local *local)
         if (exchange->body_bytes > 0) {
             local->events.body(local->events.ctx, exchange, exchange->body, exchange->body_bytes);
         }
-        free(exchange->own);
-        exchange->own = NULL;
+        forget_body(exchange);
         local->events.end(local->events.ctx, exchange, BASE_OK);
         count++;
         if (last) {

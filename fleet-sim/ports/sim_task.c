@@ -17,6 +17,7 @@ void sim_runner_done(struct sim_runner *runner)
     for (uint32_t i = 0; i < runner->count; i++) {
         dev_vm_free(runner->vm[i]);
     }
+    posix_run_effects_done(&runner->effects);
     memset(runner, 0, sizeof(*runner));
 }
 
@@ -83,8 +84,63 @@ static void end_from_result(const struct dev_vm_result *result, struct sim_task_
     out->end.heap_peak_bytes = result->heap_peak_bytes;
 }
 
+// ---- Features a script asks for
+
+struct asking {
+    const struct sim_run_data *data;
+    dev_vm_row_fn visit;
+    void *visit_ctx;
+};
+
+static bool row_give(void *ctx, const struct dev_feature_row *row)
+{
+    struct asking *asking = ctx;
+    return asking->visit(asking->visit_ctx, row->key, row->time_ms, row->value, row->value_size);
+}
+
+static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_vm_row_fn visit,
+                              void *visit_ctx)
+{
+    struct asking *asking = ctx;
+    if (asking->data->features == NULL) {
+        return BASE_ERR_NOT_FOUND;
+    }
+    struct dev_feature_query find = {
+        .feature = asked->feature,
+        .key = asked->key,
+        .every_key = asked->every_key,
+        .from_ms = asked->from_ms,
+        .to_ms = asked->to_ms,
+        .newest = asked->newest,
+    };
+    asking->visit = visit;
+    asking->visit_ctx = visit_ctx;
+    enum base_status status =
+        dev_feature_find(asking->data->features, asking->data->now_us, &find, row_give, asking);
+    // Of more rows than one query gives, the first are given.
+    return status == BASE_ERR_LIMIT ? BASE_OK : status;
+}
+
+static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct dev_vm_job *job,
+                            const struct dev_run_input *input, struct dev_vm_result *out)
+{
+    struct posix_run_events events = {0};
+    enum base_status status = BASE_OK;
+    posix_run_effects_done(&runner->effects);
+    if (input != NULL) {
+        status = posix_run_events_make(input->events, input->events_bytes, &events);
+        job->events = events.events;
+        job->event_count = events.count;
+    }
+    if (status == BASE_OK) {
+        status = dev_vm_run(vm, job, out);
+    }
+    posix_run_events_done(&events);
+    return status == BASE_OK ? posix_run_effects_copy(out, &runner->effects) : status;
+}
+
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
-                    struct sim_task_end *out)
+                    const struct sim_run_data *data, struct sim_task_end *out)
 {
     struct dev_vm *vm = vm_for(runner, job->manifest->heap_kib);
     if (vm == NULL) {
@@ -98,7 +154,10 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
                 without_suffix(job->files[i].name), job->files[i].bytes, job->files[i].size};
         }
     }
+    struct asking asking = {.data = data};
+    const struct dev_vm_data_port port = {.ctx = &asking, .query = query};
     struct dev_vm_job vm_job = {
+        .data = &port,
         .modules = runner->modules,
         .module_count = count,
         .entry = job->manifest->entry,
@@ -109,13 +168,15 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
     };
     struct dev_vm_result result;
     memset(&result, 0, sizeof(result));
-    enum base_status status = dev_vm_run(vm, &vm_job, &result);
+    enum base_status status = run(runner, vm, &vm_job, job->input, &result);
     if (status != BASE_OK) {
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, base_status_text(status));
         return;
     }
     runner->vm_us += result.duration_us;
     end_from_result(&result, out);
+    out->end.effects = runner->effects.effects;
+    out->end.effect_count = runner->effects.count;
 }
 
 bool sim_task_verified(struct sim_store *store, const struct dev_task_job *job)

@@ -5,7 +5,9 @@
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
+#include "pipeline/feature_store.h"
 #include "ports/content_store.h"
+#include "posix/posix_run_io.h"
 #include "vm/vm.h"
 
 #define SIM_VMS_MAX         4 // heap sizes kept at once
@@ -16,10 +18,17 @@ struct sim_runner {
     uint32_t heap_kib[SIM_VMS_MAX];
     uint32_t count;
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
-    uint64_t vm_us; // time spent inside the VM
+    uint64_t vm_us;                   // time spent inside the VM
+    struct posix_run_effects effects; // of the last run
 };
 
-// How a run ended, with storage for its text: valid until the next run for `result`.
+// What a run may ask for beside its files: stored features (NULL: none).
+struct sim_run_data {
+    struct dev_feature_store *features;
+    uint64_t now_us;
+};
+
+// How a run ended, with storage for its text: valid until the next run for `result` and `effects`.
 struct sim_task_end {
     struct dev_task_end end;
     char detail[SIM_TASK_DETAIL_MAX + 1];
@@ -29,7 +38,7 @@ void sim_runner_init(struct sim_runner *runner);
 void sim_runner_done(struct sim_runner *runner);
 // Runs the job to its end. Whatever goes wrong is an outcome.
 void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
-                    struct sim_task_end *out);
+                    const struct sim_run_data *data, struct sim_task_end *out);
 // An end that did not come from the VM: an injected failure.
 void sim_task_end_set(struct sim_task_end *out, enum wire_outcome_kind outcome,
                       uint64_t duration_us, const char *detail);

@@ -13,6 +13,7 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_BLOB,
     SIM_EXCHANGE_REPORT,
     SIM_EXCHANGE_PUSH,
+    SIM_EXCHANGE_TUNNEL,
     SIM_EXCHANGE_META, // roots, timestamp, snapshots
     SIM_EXCHANGE_OTHER,
     SIM_EXCHANGE_KIND_COUNT
@@ -26,6 +27,7 @@ struct sim_exchange {
     uint64_t started_us; // when it was handed to the transport
     enum sim_exchange_kind kind;
     bool open;
+    bool body_owned; // `body` is on the heap, for this exchange alone
     // Of the socket transport.
     struct sim_link *link;
     int32_t stream;
@@ -34,7 +36,6 @@ struct sim_exchange {
     int status;
     uint64_t range_from;
     const uint8_t *body;
-    uint8_t *own; // of this exchange alone; `body` may be it
     size_t body_bytes;
 };
 
@@ -44,6 +45,7 @@ struct sim_transport_events {
     void (*head)(void *ctx, struct sim_exchange *exchange, const struct dev_response_head *head);
     void (*body)(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes, size_t size);
     void (*end)(void *ctx, struct sim_exchange *exchange, enum base_status status);
+    void (*writable)(void *ctx, struct sim_exchange *exchange); // after a write said BUSY
 };
 
 struct sim_transport {
@@ -52,6 +54,12 @@ struct sim_transport {
     enum base_status (*start)(void *ctx, struct sim_exchange *exchange,
                               const struct dev_request *request);
     void (*cancel)(void *ctx, struct sim_exchange *exchange);
+    // A tunnel stream: a request with an open body, which `write` adds to. NULL: there are none.
+    enum base_status (*open)(void *ctx, struct sim_exchange *exchange, struct base_str device,
+                             uint8_t class_id);
+    // All of it or nothing. BUSY: `writable` is called when there is room.
+    enum base_status (*write)(void *ctx, struct sim_exchange *exchange, const uint8_t *bytes,
+                              size_t size);
 };
 
 enum sim_exchange_kind sim_exchange_kind_of(struct base_str path);

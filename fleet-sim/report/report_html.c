@@ -4,6 +4,7 @@
 #include "report/run_result.h"
 
 #include "base/alloc.h"
+#include "report/behaviour_report.h"
 #include "report/report_svg.h"
 
 #include <stdlib.h>
@@ -458,6 +459,7 @@ enum base_status sim_report_html_write(const struct sim_run_result *result, FILE
     trust_section(result, file);
     slice_section(result, file);
     coverage_charts(result, &columns, file);
+    sim_behaviour_section(result, file);
     cohort_section(result, file);
     latency_section(result, &columns, file);
     rate_chart(result, &columns, file);

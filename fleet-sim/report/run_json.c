@@ -1,4 +1,5 @@
 // run.json: the run in numbers, for programs. Written once, at the end.
+#include "report/behaviour_report.h"
 #include "report/run_result.h"
 
 #include <jansson.h>
@@ -125,13 +126,14 @@ enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *f
                   number(result->budget.dedicated), "completed", number(result->completed),
                   "failed", number(result->failed), "duration_s", result->duration_s, "rate",
                   result->rate, "seed", number(options->seed), "command", options->command);
-    json_t *rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
-                             number(result->verdict.exposed), "exposed_back_as_before",
-                             number(result->verdict.back_as_before), "peak_rss_bytes",
-                             number(result->peak_rss_bytes), "totals", totals(result), "versions",
-                             versions(result), "oracles", oracles(result), "failing_slice",
-                             slice(result), "latency_us", latencies(result), "content_bytes",
-                             number(result->store_bytes), "trust", trust(result));
+    json_t *rest =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "exposed",
+                  number(result->verdict.exposed), "exposed_back_as_before",
+                  number(result->verdict.back_as_before), "peak_rss_bytes",
+                  number(result->peak_rss_bytes), "totals", totals(result), "versions",
+                  versions(result), "oracles", oracles(result), "failing_slice", slice(result),
+                  "latency_us", latencies(result), "content_bytes", number(result->store_bytes),
+                  "trust", trust(result), "behaviour", sim_behaviour_json(result));
     enum base_status status = BASE_ERR_NOMEM;
     if (root != NULL && rest != NULL && json_object_update(root, rest) == 0) {
         status = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF

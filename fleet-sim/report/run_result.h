@@ -6,6 +6,7 @@
 #include "report/timeline.h"
 #include "report/trust_report.h"
 #include "run/fleet.h"
+#include "run/fleet_settle.h"
 #include "run/preflight.h"
 
 struct sim_run_result {
@@ -21,6 +22,8 @@ struct sim_run_result {
     uint8_t focus; // the version that failures are explained of; SIM_VERSION_NONE: no version ran
     struct sim_mining *mining; // of the focus version; NULL: none
     struct sim_slice slice;
+    struct sim_tally *tally; // of behaviour; NULL: nobody behaved
+    struct sim_law law;      // likewise
     struct sim_trust_result trust;
     double duration_s;
     double rate;          // devices a second from offer to first run, see sim_result_rate

@@ -40,6 +40,7 @@ void sim_row_fill(struct sim_row *row, double t_s, const struct sim_counters *co
         .lag_p99_us = base_hist_quantile(lag_us, 0.99),
         .checkin_p50_us = base_hist_quantile(checkin_us, 0.5),
         .checkin_p99_us = base_hist_quantile(checkin_us, 0.99),
+        .behaviour = counters->behaviour,
         .gateway = *gateway,
     };
     memcpy(row->version, counters->version, sizeof(row->version));
@@ -82,7 +83,7 @@ static void write_head(FILE *file, uint32_t versions)
     (void)fputs("t_s,arrived,awake,skipped,checkins,requests,request_errors,runs,run_failures,"
                 "exposed,links_up,lag_p50_us,lag_p99_us,checkin_p50_us,checkin_p99_us,"
                 "gateway_requests,gateway_connections,gateway_streams,gateway_rss_bytes,"
-                "gateway_cpu_s",
+                "gateway_cpu_s,sessions,events,triggered_runs,records,records_durable",
                 file);
     for (uint32_t v = 1; v < versions; v++) {
         (void)fprintf(file,
@@ -110,6 +111,10 @@ enum base_status sim_timeline_write(const struct sim_timeline *timeline, FILE *f
                       U64(row->lag_p99_us), U64(row->checkin_p50_us), U64(row->checkin_p99_us),
                       row->gateway.requests_total, row->gateway.connections, row->gateway.streams,
                       row->gateway.rss_bytes, row->gateway.cpu_seconds);
+        const struct sim_behaviour_sums *behaviour = &row->behaviour;
+        (void)fprintf(file, ",%llu,%llu,%llu,%llu,%llu", U64(behaviour->sessions),
+                      U64(behaviour->events), U64(behaviour->triggered), U64(behaviour->records),
+                      U64(behaviour->durable));
         for (uint32_t v = 1; v < versions; v++) {
             const struct sim_version_counters *c = &row->version[v];
             (void)fprintf(file, ",%llu,%llu,%llu,%llu,%llu,%llu,%lld", U64(c->offered),

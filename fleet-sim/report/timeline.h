@@ -44,6 +44,7 @@ struct sim_row {
     uint64_t checkin_p50_us;
     uint64_t checkin_p99_us;
     struct sim_version_counters version[SIM_ROW_VERSIONS];
+    struct sim_behaviour_sums behaviour;
     struct sim_gateway_load gateway;
 };
 

@@ -41,9 +41,15 @@
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
 #define SIM_WAKES_PER_TURN 256
+#define SIM_PAGE_BYTES     4096
+#define SIM_META_BYTES_EXPECTED                                                                    \
+    512 // of a timestamp; the root at a rotation is a little more, and may touch a page more
 
 struct event_base;
 struct event;
+struct sim_active;
+struct sim_behaving;
+struct sim_sessions;
 
 struct sim_options {
     uint32_t devices;
@@ -83,6 +89,11 @@ struct sim_options {
     uint32_t bad_version_count;
     uint32_t max_exposed_ppm; // UINT32_MAX: no limit
     char task[SIM_TEXT_MAX];  // followed; empty: the first one offered
+    // Behaviour.
+    char behaviour[SIM_TEXT_MAX]; // as for sim_sessions_load
+    uint32_t sessions;            // of each device; 0: as long as the run lasts
+    uint32_t session_every_s;     // mean time between two
+    uint32_t active_max;          // devices in a session at once, over all threads
     // Simulate stage.
     bool local;
     char manifest[SIM_TEXT_MAX];
@@ -140,8 +151,8 @@ struct sim_awake {
     uint64_t refused_metadata;
     uint64_t leases_lost;
     uint64_t kills;
-    uint64_t offer_hash;              // of the release statement whose signatures it verified last
-    struct sim_signers offer_signers; // ... and by whom they are
+    uint64_t offer_hash; // of the release statement whose signatures it verified last
+    uint32_t offer_keys; // ... which keys of its root they are by: bit i is key i
     struct sim_traits traits;
     uint8_t run_version;
     bool run_followed;             // the run is of the task the ledger follows
@@ -149,6 +160,7 @@ struct sim_awake {
     struct sim_storage storage;
     struct base_prng prng;
     struct dev_ports ports;
+    struct sim_active *active;    // its data pipeline, while a session lasts; NULL otherwise
     struct dev_hash_state shadow; // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
@@ -203,12 +215,14 @@ struct sim_shard {
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
+    struct sim_behaving *behaving;  // NULL: nobody behaves
     struct sim_exclusive exclusive; // of the simulate stage
     struct sim_transport transport;
     struct event_base *base;
     struct event *timer;
     // Awake devices.
     char *slots;
+    void *slots_memory; // what `slots` lies in, at the first page
     size_t slot_bytes;
     size_t runtime_bytes;
     uint32_t awake_max;
@@ -236,6 +250,10 @@ struct sim_shard {
 
 // Bytes of an awake device's slot for these options; 0 when the configuration is invalid.
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes);
+// ... and those of them that memory is spent on. Under a root the last WIRE_META_BYTES_MAX bytes of
+// a runtime are for metadata that come whole; slots then begin at pages, so that the pages which
+// ordinary metadata do not reach are never touched.
+size_t sim_awake_used_bytes(const struct sim_options *options);
 // The runtime configuration of every device, without id and attributes.
 void sim_device_config(const struct sim_options *options, struct dev_config *out);
 

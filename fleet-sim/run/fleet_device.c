@@ -5,6 +5,8 @@
 // queue only, never from inside one of its own callbacks.
 #include "run/fleet.h"
 
+#include "run/fleet_behaviour.h"
+
 #include "base/check.h"
 
 #include <stdio.h>
@@ -64,6 +66,7 @@ void sim_device_drop(struct sim_shard *shard, struct sim_awake *awake)
             awake->exchanges[i].open = false;
         }
     }
+    sim_behaving_drop(shard, awake, false);
     sim_wheel_cancel(&shard->wheel, awake->device);
     shard->ledger.alloc->release(shard->ledger.alloc->ctx, awake->late_end);
     awake->late_end = NULL;
@@ -170,6 +173,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
         awake->kill_after = 1 + (uint32_t)(draw % KILL_TICKS_SPREAD);
     }
     sim_awake_ports(awake);
+    sim_behaving_ports(awake);
 }
 
 static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
@@ -178,7 +182,7 @@ static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
     sim_device_config(shard->options, &config);
     config.device_id = awake->id;
     sim_traits_wire(&awake->traits, &config.attrs);
-    char *memory = (char *)awake + shard->slot_bytes - shard->runtime_bytes;
+    char *memory = (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
     BASE_TRY(dev_init(memory, shard->runtime_bytes, &config, &awake->ports, &awake->runtime));
     return dev_boot(awake->runtime);
 }
@@ -214,6 +218,7 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
     if (shard->ledger.task_id != 0 && device->wakes > 1) {
         observe_active(shard, awake, now_us); // recovery may have gone back
     }
+    sim_behaving_wake(shard, awake, now_us);
     sim_device_ready(shard, awake);
     return true;
 }
@@ -253,6 +258,7 @@ static bool injected(const struct dev_task_job *job, const struct sim_bad_rule *
         *out_delay_ms = rule->amount;
         end->end.duration_us += (uint64_t)rule->amount * 1000;
         end->end.result = (struct base_str){NULL, 0}; // the VM's memory is used again by then
+        end->end.effect_count = 0;
         return true;
     default:
         return false;
@@ -309,7 +315,8 @@ static bool run_job(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
         return false;
     }
     struct sim_task_end end;
-    sim_runner_run(&shard->runner, job, &end);
+    const struct sim_run_data data = sim_behaving_data(awake);
+    sim_runner_run(&shard->runner, job, &data, &end);
     uint32_t delay_ms = 0;
     if (rule != NULL && injected(job, rule, &end, &delay_ms)) {
         awake->late_end = shard->ledger.alloc->alloc(shard->ledger.alloc->ctx, sizeof(end));
@@ -348,6 +355,9 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
     if (awake->run_late && awake->end_due_ms < due) {
         due = awake->end_due_ms;
     }
+    if (awake->active == NULL && sim_behaving_next_ms(shard, awake->device) < due) {
+        due = sim_behaving_next_ms(shard, awake->device);
+    }
     if (due == SIM_WHEEL_NONE) {
         sim_wheel_cancel(&shard->wheel, awake->device);
     } else {
@@ -358,6 +368,7 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
     uint64_t next_us = 0;
+    uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
         next_us = dev_tick(awake->runtime, now_us);
         if (awake->kill_after > 0 && --awake->kill_after == 0) {
@@ -366,6 +377,21 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
             return;
         }
         if (!awake->run_asked) {
+            bool alive = true;
+            bool more = sim_behaving_turn(shard, awake, now_us, &alive);
+            if (!alive) {
+                observe(shard, awake, now_us);
+                kill_device(shard, awake, now_us);
+                return;
+            }
+            if (more && ++played < SIM_PLAYS_PER_TURN) {
+                now_us = shard->clock.mono_us(shard->clock.ctx);
+                continue;
+            }
+            if (more) { // after the others
+                sim_device_ready(shard, awake);
+                return;
+            }
             break;
         }
         observe(shard, awake, now_us);
@@ -375,10 +401,15 @@ void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t 
         now_us = shard->clock.mono_us(shard->clock.ctx);
     }
     observe(shard, awake, now_us);
-    if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late) {
+    uint64_t active_us = sim_behaving_due_us(awake, now_us);
+    next_us = active_us < next_us ? active_us : next_us;
+    if (dev_is_idle(awake->runtime) && !shard->options->hints && !awake->run_late &&
+        awake->active == NULL) {
         uint64_t due_ms = next_us == UINT64_MAX
                               ? (uint64_t)sim_shard_ms(shard, now_us) + SLEEP_MS_DEFAULT
                               : (next_us - shard->start_us) / 1000;
+        uint32_t session_ms = sim_behaving_next_ms(shard, awake->device);
+        due_ms = session_ms < due_ms ? session_ms : due_ms;
         sleep_until(shard, awake, due_ms < SIM_WHEEL_NONE ? (uint32_t)due_ms : SIM_WHEEL_NONE - 1);
         return;
     }
@@ -391,6 +422,7 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
     if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
         late_end_due(shard, awake, now_us);
     }
+    sim_behaving_wake(shard, awake, now_us);
     sim_device_ready(shard, awake);
 }
 
@@ -405,6 +437,11 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
+    if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
+        sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
+        sim_device_ready(shard, awake);
+        return;
+    }
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
         shard->ledger.counters.checkins++;
         if (!awake->checked_in) {
@@ -424,7 +461,11 @@ static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *byt
     struct sim_shard *shard = ctx;
     struct sim_awake *awake = exchange->owner;
     shard->ledger.counters.response_bytes += size;
-    dev_on_body(awake->runtime, exchange->id, bytes, size);
+    if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
+        sim_tunnel_body(exchange, bytes, size, shard->clock.mono_us(shard->clock.ctx));
+    } else {
+        dev_on_body(awake->runtime, exchange->id, bytes, size);
+    }
     sim_device_ready(shard, awake);
 }
 
@@ -439,12 +480,23 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     uint64_t now_us = shard->clock.mono_us(shard->clock.ctx);
     base_hist_add(&shard->latencies.request_us[exchange->kind], now_us - exchange->started_us);
     shard->ledger.counters.request_errors += status != BASE_OK;
-    dev_on_end(awake->runtime, exchange->id, status);
+    if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
+        sim_tunnel_end(exchange, status, now_us);
+    } else {
+        dev_on_end(awake->runtime, exchange->id, status);
+    }
     sim_device_ready(shard, awake);
+}
+
+static void on_writable(void *ctx, struct sim_exchange *exchange)
+{
+    struct sim_shard *shard = ctx;
+    sim_tunnel_writable(exchange, shard->clock.mono_us(shard->clock.ctx));
+    sim_device_ready(shard, exchange->owner);
 }
 
 struct sim_transport_events sim_device_events(struct sim_shard *shard)
 {
     return (struct sim_transport_events){
-        .ctx = shard, .head = on_head, .body = on_body, .end = on_end};
+        .ctx = shard, .head = on_head, .body = on_body, .end = on_end, .writable = on_writable};
 }

@@ -1,5 +1,6 @@
 // walle-fleet-sim: the program. Options, signals, and the run; `walle-fleet-sim tunnel` is the law
-// of the tunnel on a fleet of its own.
+// of the tunnel on a fleet of its own, `walle-fleet-sim law` compares a run with the gateway's log.
+#include "run/fleet_law.h"
 #include "run/fleet_options.h"
 #include "run/fleet_run.h"
 
@@ -22,6 +23,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "tunnel") == 0) {
         return sim_tunnel_law(argc - 1, argv + 1, stdout);
+    }
+    if (argc > 1 && strcmp(argv[1], "law") == 0) {
+        return sim_law_main(argc - 1, argv + 1, stdout);
     }
     struct sim_options *options = calloc(1, sizeof(*options));
     struct base_error error = {.status = BASE_OK};

@@ -2,6 +2,7 @@
 // once.
 #include "run/fleet_options.h"
 
+#include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 
 #include <argp.h>
@@ -46,6 +47,10 @@ enum key {
     KEY_EXCLUSIVE,
     KEY_TIMEOUT,
     KEY_INTERVAL,
+    KEY_BEHAVIOUR,
+    KEY_SESSIONS,
+    KEY_SESSION_EVERY,
+    KEY_ACTIVE,
     KEY_DEVICES = 'n',
 };
 
@@ -70,6 +75,16 @@ static const struct argp_option table[] = {
     {"beta", KEY_BETA, "SHARE", 0, "Share of devices on the beta channel (1%)", 1},
     {"kills", KEY_KILLS, "SHARE", 0, "Share of wakes that end in a kill at some moment (0)", 1},
     {"arrival-rate", KEY_RATE, "R", 0, "Devices a second that come online (10000)", 1},
+    {"behaviour", KEY_BEHAVIOUR, "none|ipv|triggers|FILE", 0,
+     "What users do: nothing; item page views as generated; what the tasks' triggers ask for; or "
+     "sessions of a log in the form of walle-device --events. Starts tasks and feeds the tunnel "
+     "(run: none, simulate: triggers)",
+     1},
+    {"sessions", KEY_SESSIONS, "N", 0,
+     "Sessions of each device; a run without another goal then ends (run: 0, no end; simulate: 10)",
+     1},
+    {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
+    {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what", 1},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
@@ -323,6 +338,12 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_u32(parse, "request-timeout", value, 1, 3600000, &o->request_timeout_ms);
     case KEY_INTERVAL:
         return take_u32(parse, "checkin-interval", value, 1, 86400, &o->checkin_interval_s);
+    case KEY_SESSIONS:
+        return take_u32(parse, "sessions", value, 0, 1000000, &o->sessions);
+    case KEY_SESSION_EVERY:
+        return take_u32(parse, "session-every", value, 1, 86400, &o->session_every_s);
+    case KEY_ACTIVE:
+        return take_u32(parse, "active", value, 1, SIM_ACTIVE_MAX, &o->active_max);
     case KEY_NO_LIVE:
         o->live = false;
         return 0;
@@ -364,6 +385,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return take_where(parse, value);
     case KEY_MANIFEST:
         return take_text(parse, "manifest", value, o->manifest);
+    case KEY_BEHAVIOUR:
+        return take_text(parse, "behaviour", value, o->behaviour);
     case KEY_BLOBS:
         return take_text(parse, "blobs", value, o->blobs);
     case ARGP_KEY_ARG:
@@ -388,6 +411,8 @@ static void defaults(struct sim_options *o)
     o->max_failure_ppm = 10000;
     o->exclusive_ppm = 500000;
     o->live = true;
+    o->session_every_s = SIM_SESSION_EVERY_S;
+    o->active_max = SIM_ACTIVE_DEFAULT;
     (void)snprintf(o->out, sizeof(o->out), "out/fleet");
 }
 
@@ -422,6 +447,10 @@ static enum base_status check_local(struct parse *parse)
         // In the simulate stage there is one version, and the rules are about it.
         (void)snprintf(o->bad_versions[0], SIM_TEXT_MAX, "*");
         o->bad_version_count = 1;
+    }
+    if (o->sessions == 0) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "simulate needs --sessions N above 0, or --behaviour none");
     }
     o->hints = false;
     return BASE_OK;
@@ -459,24 +488,33 @@ enum base_status sim_options_parse(int argc, char **argv, struct sim_options *ou
     if (argc >= 2 && strcmp(argv[1], "simulate") == 0) {
         out->local = true;
         out->arrival_rate = 1e6;
+        out->sessions = SIM_SESSIONS_LOCAL;
+        (void)snprintf(out->behaviour, sizeof(out->behaviour), "triggers");
     } else if (argc < 2 || (strcmp(argv[1], "run") != 0 && strcmp(argv[1], "--help") != 0)) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "the first word is run or simulate (see --help)");
+                              "the first word is run, simulate or tunnel (see --help)");
     }
-    static const struct argp parser = {
+    bool help = strcmp(argv[1], "--help") == 0;
+    const struct argp parser = {
         table,
         on_option,
-        "run|simulate",
+        help ? "run|simulate|tunnel" : NULL,
         "Virtual devices, each the real device runtime, against a gateway (run) or in this process "
-        "(simulate).\vExit status: 0 everything held, 1 an oracle is broken or a goal was missed, "
+        "(simulate); tunnel is the tunnel's own simulation, with its own --help.\vExamples:\n"
+        "  walle-fleet-sim simulate --task BUILD --devices 1000 --out out/simulate\n"
+        "  walle-fleet-sim run --devices 100000 --gateway http://127.0.0.1:8080 \\\n"
+        "      --trust \"$(cat release.key.pub)\" --hints\n\nExit status: 0 everything held, 1 an "
+        "oracle is broken or a goal was missed, "
         "2 usage, 3 refused by the preflight, 4 files or memory.",
         NULL,
         NULL,
         NULL};
     struct parse parse = {out, error, NULL};
-    bool help = strcmp(argv[1], "--help") == 0;
     char **words = help ? argv : argv + 1;
     int count = help ? argc : argc - 1;
+    static char run[] = "walle-fleet-sim run";
+    static char simulate[] = "walle-fleet-sim simulate";
+    words[0] = help ? words[0] : out->local ? simulate : run; // as the help calls itself
     argp_err_exit_status = SIM_EXIT_USAGE; // what argp itself refuses ends the process
     if (argp_parse(&parser, count, words, 0, NULL, &parse) != 0) {
         if (error->status == BASE_OK) {

@@ -4,11 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "report/behaviour_report.h"
+#include "run/fleet_behaviour.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 
 #include <errno.h>
 #include <event2/event.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -23,6 +26,7 @@ struct sim_fleet {
     const struct sim_options *options;
     FILE *log;
     struct sim_versions versions;
+    struct sim_sessions sessions;
     struct sim_shard *shards[SIM_THREADS_MAX];
     uint32_t shard_count;
     uint32_t started;
@@ -59,6 +63,13 @@ static enum base_status mark_bad_versions(struct sim_fleet *fleet)
     return BASE_OK;
 }
 
+// False: the version of the simulate stage has no triggers to walk, so nobody needs to behave.
+static bool can_walk(const struct sim_fleet *fleet, const struct sim_shard *shard)
+{
+    return !fleet->options->local || fleet->sessions.kind != SIM_SESSIONS_TRIGGERS ||
+           shard->local.manifest.declaration.size > 0;
+}
+
 static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
@@ -79,6 +90,12 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
+        if (!can_walk(fleet, shard)) {
+            fleet->sessions.kind = SIM_SESSIONS_NONE;
+        }
+        if (sim_behaving_init(shard, &fleet->sessions) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+        }
         first += count;
     }
     return BASE_OK;
@@ -90,12 +107,29 @@ static void *shard_main(void *shard)
     return NULL;
 }
 
+// The folder and those above it.
+static enum base_status make_folders(const char *path, struct base_error *error)
+{
+    char part[PATH_MAX];
+    size_t size = strlen(path);
+    for (size_t i = 1; i <= size && size < sizeof(part); i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
+            return base_error_set(error, BASE_ERR_IO, "%s: %s", part, strerror(errno));
+        }
+    }
+    return size < sizeof(part) ? BASE_OK
+                               : base_error_set(error, BASE_ERR_TOO_LARGE, "--out is too long");
+}
+
 static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *error)
 {
     const struct sim_options *options = fleet->options;
-    if (mkdir(options->out, 0777) != 0 && errno != EEXIST) {
-        return base_error_set(error, BASE_ERR_IO, "%s: %s", options->out, strerror(errno));
-    }
+    BASE_TRY(make_folders(options->out, error));
     fleet->base = event_base_new();
     if (fleet->base == NULL || sim_timeline_init(&fleet->timeline, base_alloc_heap()) != BASE_OK) {
         return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
@@ -118,6 +152,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
         }
     }
+    BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
     BASE_TRY(shards_init(fleet, error));
     fleet->start_us = base_clock_mono_us();
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
@@ -225,6 +260,17 @@ static bool goal_reached(struct sim_fleet *fleet)
     return false;
 }
 
+// In a run with a number of sessions and no other goal.
+static bool all_played(const struct sim_fleet *fleet)
+{
+    const struct sim_options *options = fleet->options;
+    const struct sim_behaviour_sums *sums = &fleet->counters.behaviour;
+    bool wanted = fleet->sessions.kind != SIM_SESSIONS_NONE && !options->local &&
+                  options->sessions > 0 && options->coverage_ppm == 0 &&
+                  options->until_rollout == 0;
+    return wanted && sums->sessions > 0 && sums->left == 0 && sums->active == 0;
+}
+
 // True when the run is over; result.ended then says why.
 static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interrupted)
 {
@@ -237,6 +283,11 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     if (shards_done(fleet)) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
                        "every device went through the version");
+        return true;
+    }
+    if (all_played(fleet)) {
+        (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
+                       "every session was played");
         return true;
     }
     if (fleet->goal_s < 0 && goal_reached(fleet)) {
@@ -327,6 +378,33 @@ static bool goal_missed(const struct sim_fleet *fleet)
     return options->coverage_ppm > 0 && fleet->goal_s < 0;
 }
 
+// Tallies of all shards, and the law over all devices; its rows go beside the reports.
+static void behaviour_gather(struct sim_fleet *fleet)
+{
+    struct sim_run_result *result = &fleet->result;
+    char path[SIM_TEXT_MAX + 32];
+    if (fleet->sessions.kind == SIM_SESSIONS_NONE) {
+        return;
+    }
+    result->tally = malloc(sizeof(*result->tally));
+    if (result->tally == NULL) {
+        return;
+    }
+    sim_tally_init(result->tally);
+    for (uint32_t i = 0; i < fleet->shard_count; i++) {
+        sim_tally_merge(result->tally, &fleet->shards[i]->behaving->tally);
+    }
+    if (fleet->options->local) {
+        return; // nothing leaves
+    }
+    (void)snprintf(path, sizeof(path), "%s/tunnel.csv", fleet->options->out);
+    FILE *rows = fopen(path, "we");
+    bool ok = rows != NULL &&
+              sim_settle(fleet->shards, fleet->shard_count, rows, &result->law) == BASE_OK;
+    ok = rows != NULL && fclose(rows) == 0 && ok;
+    sim_ledger_judge_law(&result->verdict, result->law.broken + (ok ? 0 : 1), result->law.checked);
+}
+
 static void gather(struct sim_fleet *fleet)
 {
     struct sim_run_result *result = &fleet->result;
@@ -349,6 +427,7 @@ static void gather(struct sim_fleet *fleet)
     result->duration_s = seconds(fleet);
     sim_ledger_judge(ledgers, fleet->shard_count, !fleet->options->local,
                      fleet->options->max_exposed_ppm, &result->verdict);
+    behaviour_gather(fleet);
     sim_trust_gather(fleet->shards, fleet->shard_count, &fleet->versions, &result->trust);
     result->focus = sim_focus_version(&result->counters);
     result->mining = sim_mine(fleet->shards, fleet->shard_count, result->focus, &result->slice);
@@ -423,6 +502,7 @@ static void print_summary(const struct sim_fleet *fleet)
                   "p99 %.1f ms\n",
                   r->rate, (double)base_hist_quantile(&r->latencies.checkin_us, 0.99) / 1000,
                   (double)base_hist_quantile(&r->latencies.lag_us, 0.99) / 1000);
+    sim_behaviour_print(r, log);
     for (uint32_t i = 0; i < SIM_ORACLE_COUNT; i++) {
         const struct sim_oracle_result *oracle = &r->verdict.oracle[i];
         if (oracle->checked && !oracle->holds) {
@@ -442,9 +522,11 @@ static void fleet_free(struct sim_fleet *fleet)
         sim_shard_done(fleet->shards[i]);
         free(fleet->shards[i]);
     }
+    sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
     h2_tls_free(fleet->tls);
     sim_mining_free(fleet->result.mining);
+    free(fleet->result.tally);
     sim_timeline_done(&fleet->timeline);
     if (fleet->base != NULL) {
         event_base_free(fleet->base);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "run/fleet_behaviour.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -41,6 +42,11 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->crash_limit = options->kill_ppm > 0 ? SIM_CRASH_LIMIT_KILLS : 0;
 }
 
+static size_t pages(size_t bytes)
+{
+    return (bytes + SIM_PAGE_BYTES - 1) / SIM_PAGE_BYTES * SIM_PAGE_BYTES;
+}
+
 size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_bytes)
 {
     struct dev_config config;
@@ -53,7 +59,19 @@ size_t sim_awake_bytes(const struct sim_options *options, size_t *out_runtime_by
         return 0;
     }
     *out_runtime_bytes = runtime;
-    return ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
+    size_t bytes = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
+    return options->root_bytes > 0 ? pages(bytes) : bytes;
+}
+
+size_t sim_awake_used_bytes(const struct sim_options *options)
+{
+    size_t runtime = 0;
+    size_t bytes = sim_awake_bytes(options, &runtime);
+    if (options->root_bytes == 0 || bytes == 0) {
+        return bytes;
+    }
+    size_t filled = ((sizeof(struct sim_awake) + 15) & ~(size_t)15) + runtime;
+    return pages(filled - WIRE_META_BYTES_MAX + SIM_META_BYTES_EXPECTED);
 }
 
 static void *take_zeroed(const struct base_alloc_port *alloc, size_t size)
@@ -78,10 +96,13 @@ static enum base_status slots_init(struct sim_shard *shard)
         shard->awake_max = shard->count;
     }
     // Not touched here: a slot costs memory only once it was used.
-    shard->slots = alloc->alloc(alloc->ctx, shard->slot_bytes * ((size_t)shard->awake_max + 1));
-    if (shard->slots == NULL) {
+    size_t bytes = shard->slot_bytes * ((size_t)shard->awake_max + 1) + SIM_PAGE_BYTES;
+    shard->slots_memory = alloc->alloc(alloc->ctx, bytes);
+    if (shard->slots_memory == NULL) {
         return BASE_ERR_NOMEM;
     }
+    shard->slots = (char *)shard->slots_memory +
+                   (SIM_PAGE_BYTES - (uintptr_t)shard->slots_memory % SIM_PAGE_BYTES);
     return BASE_OK;
 }
 
@@ -208,6 +229,7 @@ void sim_shard_done(struct sim_shard *shard)
     if (shard->base != NULL) {
         event_base_free(shard->base);
     }
+    sim_behaving_done(shard);
     sim_runner_done(&shard->runner);
     sim_crypto_done(&shard->crypto);
     const struct base_alloc_port *alloc = base_alloc_heap();
@@ -218,7 +240,7 @@ void sim_shard_done(struct sim_shard *shard)
     sim_store_free(shard->store);
     sim_wheel_done(&shard->wheel);
     alloc->release(alloc->ctx, shard->devices);
-    alloc->release(alloc->ctx, shard->slots);
+    alloc->release(alloc->ctx, shard->slots_memory);
     sim_ledger_done(&shard->ledger);
     pthread_mutex_destroy(&shard->mailbox.lock);
 }
@@ -321,6 +343,11 @@ static void publish(struct sim_shard *shard, uint64_t now_us)
         counters->links_up = sim_links_up(shard->links);
         counters->reconnects = sim_links_reconnects(shard->links);
     }
+    if (shard->behaving != NULL) {
+        uint64_t left = shard->behaving->sessions_left;
+        counters->behaviour.left = left != UINT64_MAX ? left : 0;
+        counters->behaviour.active = shard->behaving->active_count;
+    }
     pthread_mutex_lock(&shard->mailbox.lock);
     shard->mailbox.counters = *counters;
     base_hist_merge(&shard->mailbox.lag_us, &shard->window_lag_us);
@@ -411,8 +438,10 @@ static void connect_first(struct sim_shard *shard)
 // was killed starts again soon, everybody else sleeps for minutes.
 static bool all_done(const struct sim_shard *shard)
 {
-    return shard->options->local && shard->arrived == shard->count && shard->awake_count == 0 &&
-           shard->rebooting == 0 && shard->waiting_first == SIM_WHEEL_NONE;
+    bool played = shard->behaving == NULL || shard->behaving->sessions_left == 0;
+    return shard->options->local && played && shard->arrived == shard->count &&
+           shard->awake_count == 0 && shard->rebooting == 0 &&
+           shard->waiting_first == SIM_WHEEL_NONE;
 }
 
 void sim_shard_run(struct sim_shard *shard)
@@ -447,6 +476,7 @@ void sim_shard_run(struct sim_shard *shard)
     }
     for (uint32_t i = 0; i < shard->count; i++) {
         if (shard->devices[i].awake != NULL) {
+            sim_behaving_drop(shard, shard->devices[i].awake, true);
             sim_device_drop(shard, shard->devices[i].awake);
         }
     }

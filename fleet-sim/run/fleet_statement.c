@@ -78,20 +78,29 @@ static bool is_offered(struct sim_awake *awake, const struct sim_statement *stat
                        const struct wire_release *release, const uint8_t key[WIRE_PUBLIC_KEY_BYTES])
 {
     struct sim_shard *shard = awake->shard;
+    struct dev_stats stats;
     if (shard->roots.count == 0) {
         return true;
     }
-    struct sim_signers *signers = &awake->offer_signers;
-    bool again = signers->count > 0 && memcmp(signers->keys[0], key, WIRE_PUBLIC_KEY_BYTES) == 0;
-    if (awake->offer_hash != statement->hash || again) {
-        awake->offer_hash = statement->hash;
-        signers->count = 0;
-    }
-    sim_signers_add(signers, key);
-    struct dev_stats stats;
     dev_stats(awake->runtime, &stats);
     const struct wire_root *root = sim_root_chain_find(&shard->roots, stats.root_version);
-    enum sim_reach reach = root != NULL ? sim_root_reach(root, release, signers) : SIM_REACH_NOBODY;
+    uint32_t bit = 0;
+    for (uint32_t i = 0; root != NULL && i < root->key_count; i++) {
+        bit = memcmp(root->keys[i], key, WIRE_PUBLIC_KEY_BYTES) == 0 ? 1u << i : bit;
+    }
+    // The same key once more: the statement has come again.
+    if (awake->offer_hash != statement->hash || (awake->offer_keys & bit) != 0) {
+        awake->offer_hash = statement->hash;
+        awake->offer_keys = 0;
+    }
+    awake->offer_keys |= bit;
+    struct sim_signers signers = {.count = 0};
+    for (uint32_t i = 0; root != NULL && i < root->key_count; i++) {
+        if ((awake->offer_keys >> i & 1u) != 0) {
+            sim_signers_add(&signers, root->keys[i]);
+        }
+    }
+    enum sim_reach reach = bit != 0 ? sim_root_reach(root, release, &signers) : SIM_REACH_NOBODY;
     return reach == SIM_REACH_ALL || (reach == SIM_REACH_BETA && sim_traits_beta(&awake->traits));
 }
 

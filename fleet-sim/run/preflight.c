@@ -55,10 +55,9 @@ static void compute(const struct sim_options *options, struct sim_budget *out)
     out->sockets = (uint64_t)out->carriers + out->dedicated + (options->local ? 0 : 1);
     out->open_files = out->sockets + FILES_RESERVED;
     out->source_addresses = out->sockets;
-    size_t runtime = 0;
     uint64_t slots = options->hints || options->awake_max > options->devices ? options->devices
                                                                              : options->awake_max;
-    out->awake_bytes = slots * sim_awake_bytes(options, &runtime);
+    out->awake_bytes = slots * sim_awake_used_bytes(options);
     out->record_bytes =
         (uint64_t)options->devices *
         (sizeof(struct sim_device) + sizeof(struct sim_ledger_entry) + STATE_BYTES_EXPECTED);

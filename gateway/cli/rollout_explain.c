@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define CAUSES_MAX 3
+
 static double real(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
@@ -150,6 +152,21 @@ static void say_counts(FILE *file, const json_t *stage)
     }
 }
 
+// How it failed, the most frequent way first, as the gateway lists them.
+static void say_causes(FILE *file, const json_t *rollout)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(rollout, "fingerprints"), index, item)
+    {
+        if (index < CAUSES_MAX) {
+            fprintf(file, "On %llu devices: %s %s\n", whole(item, "devices"),
+                    cli_json_text(item, "kind", "?"), cli_json_text(item, "detail", ""));
+        }
+    }
+}
+
 // What a stage that runs still waits for.
 static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, uint64_t now_s)
 {
@@ -217,6 +234,7 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             100 * real(rollout, "failure_ratio"));
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);
+    say_causes(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
     {
         fprintf(file, "Kept off it: %s\n", json_string_value(item));

@@ -59,7 +59,6 @@ struct base_str gw_worker_ddi_token(const struct gw_worker *worker);
 // Compares without telling by its time how much of the secret was right.
 bool gw_same_secret(struct base_str given, struct base_str secret);
 uint32_t gw_core_checkin_interval_s(const struct gw_core *core);
-const struct base_clock_port *gw_core_clock(const struct gw_core *core);
 // Seconds told to a client that is sent away.
 uint32_t gw_core_retry_after_s(const struct gw_core *core);
 // A number for a request, to find it again in logs; unlike any other of this process.

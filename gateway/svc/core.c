@@ -26,11 +26,6 @@ uint32_t gw_core_now_s(const struct gw_core *core)
     return (uint32_t)(gw_core_now_us(core) / 1000000u);
 }
 
-const struct base_clock_port *gw_core_clock(const struct gw_core *core)
-{
-    return &core->clock;
-}
-
 uint32_t gw_core_retry_after_s(const struct gw_core *core)
 {
     return core->retry_after_s;

@@ -73,6 +73,7 @@ struct gw_rollout {
     enum pol_reason observed_reason;
     uint32_t quarantine_count;
     struct gw_quarantined quarantine[GW_QUARANTINE_MAX];
+    struct pol_held lifted;                  // out of quarantine, in the stage that is open
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
     struct pol_pace_state pace;

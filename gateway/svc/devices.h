@@ -70,6 +70,5 @@ void gw_device_failure(struct gw_core *core, const struct gw_device_outcome *out
 BASE_NODISCARD enum base_status gw_device_list(struct gw_core *core, bool has_after, uint64_t after,
                                                uint32_t limit, struct gw_device_view *out,
                                                uint32_t *out_count, bool *out_more);
-uint64_t gw_device_count(struct gw_core *core);
 
 #endif

@@ -344,8 +344,3 @@ enum base_status gw_device_list(struct gw_core *core, bool has_after, uint64_t a
     }
     return status;
 }
-
-uint64_t gw_device_count(struct gw_core *core)
-{
-    return gw_device_table_count(core->table);
-}

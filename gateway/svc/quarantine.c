@@ -65,7 +65,7 @@ static void held_now(const struct gw_rollout *rollout, struct pol_held *out)
     }
 }
 
-// What the policy is shown of a stage's segments. Returns the failures in them.
+// What the policy is shown of a stage's segments. Returns the failures it may hold some for.
 static uint64_t show(const struct gw_rollout *rollout, const struct gw_tally_segment *segments,
                      uint32_t count, struct pol_slices *out)
 {
@@ -82,8 +82,8 @@ static uint64_t show(const struct gw_rollout *rollout, const struct gw_tally_seg
             continue;
         }
         out->completed += segment->completed;
-        failed += segment->failed;
-        if (segment->failed > 0) {
+        if (segment->failed > 0 && !pol_held_has(&rollout->lifted, segment->segment)) {
+            failed += segment->failed;
             out->failing[out->failing_count++] = (struct pol_slice){
                 .name = segment->segment, .seen = {segment->completed, segment->failed}};
         }
@@ -225,6 +225,9 @@ enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id, struct base_
     struct gw_rollout *next = &change.next;
     change.line.record.kind = POL_RECORD_LIFT;
     change.line.record.held = (struct pol_held){1, {next->quarantine[at].segment}};
+    struct pol_held held;
+    held_now(rollout, &held);
+    (void)pol_held_lift(&held, &next->lifted, next->quarantine[at].segment);
     snprintf(change.line.comment, sizeof(change.line.comment), "lifted: %.150s",
              next->quarantine[at].text);
     next->quarantine_count--;

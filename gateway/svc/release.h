@@ -79,6 +79,5 @@ bool gw_release_take_offer(struct gw_release *release);
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs);
 // Of what is in quarantine: plans differ when it does. 0: nothing is.
 uint64_t gw_release_quarantine_signature(const struct gw_release *release);
-void gw_release_return_offer(struct gw_release *release);
 
 #endif

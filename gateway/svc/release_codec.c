@@ -1,6 +1,6 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(5), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(6), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
 //              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     5
+#define SPEC_VERSION     6
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -554,13 +554,6 @@ bool gw_release_take_offer(struct gw_release *release)
         }
     }
     return false;
-}
-
-void gw_release_return_offer(struct gw_release *release)
-{
-    if (atomic_load_explicit(&release->offers_left, memory_order_relaxed) != GW_OFFERS_UNLIMITED) {
-        atomic_fetch_add_explicit(&release->offers_left, 1, memory_order_relaxed);
-    }
 }
 
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs)

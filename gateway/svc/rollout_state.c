@@ -1,10 +1,11 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
 // while the control thread waits.
 //
-//   rollout row := u8 version(3), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
+//   rollout row := u8 version(4), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
 //                  u64 rollback_since_us, u64 closed_us, u8 has_simulation, u64 completed,
 //                  u64 failed, u64 log_seq, u64 revision, u64 control_seconds, u64 control_silent,
 //                  u8 size, created_by, u8 count, count x { u64 segment, u8 size, text },
+//                  lifted (held of stage_codec.c),
 //                  varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
 //                  4: paged, 8: killed), u64 stage_since_us
@@ -21,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    3
+#define ROW_VERSION    4
 #define LINE_VERSION   3
-#define ROW_HEAD_MAX   (256 + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
+#define ROW_HEAD_MAX   (256 + GW_HELD_BYTES_MAX + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
 #define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
 #define TASK_BYTES_MAX 256
 
@@ -115,6 +116,7 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
         base_writer_u64(&writer, rollout->quarantine[i].segment);
         write_text(&writer, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
     }
+    gw_pol_held_write(&writer, &rollout->lifted);
     base_writer_varint(&writer, rollout->release->spec_bytes);
     base_writer_bytes(&writer, rollout->release->spec, rollout->release->spec_bytes);
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
@@ -150,6 +152,7 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
         rollout->quarantine[i].segment = base_reader_u64(&reader);
         read_text(&reader, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
     }
+    gw_pol_held_read(&reader, &rollout->lifted);
     size_t spec_bytes = (size_t)base_reader_varint_max(&reader, GW_ROLLOUT_SPEC_BYTES_MAX);
     const uint8_t *spec = base_reader_bytes(&reader, spec_bytes);
     ok = ok && base_reader_finish(&reader) == BASE_OK &&

@@ -133,6 +133,9 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
         next->control_hazard.device_seconds += counts->control_hazard.device_seconds;
         next->control_hazard.silent += counts->control_hazard.silent;
     }
+    if (next->state.stage_index != decision->next.stage_index) {
+        next->lifted.count = 0;
+    }
     enum pol_rollout_state before = next->state.state;
     enum pol_rollout_state after = decision->next.state;
     change->line.record.action = decision->action;

@@ -209,7 +209,8 @@ BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint
                                                       const struct gw_rollout_who *who,
                                                       struct gw_rollout_view *out,
                                                       struct base_error *error);
-// Lets a segment in again, named as the view names it. NOT_FOUND: no such rollout, or it is not in
+// Lets a segment in again, named as the view names it; until the next stage opens it is not put in
+// quarantine again, and counts in the stage's verdict. NOT_FOUND: no such rollout, or it is not in
 // quarantine. Devices that went back accepted the way back, and stay where they are.
 BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id,
                                                 struct base_str segment,

@@ -6,7 +6,8 @@
 //              8 x u8 retries, u8 approval, u16 shadow_slow_percent, u16 shadow_memory_percent,
 //              tolerances (wire/tolerance.h)
 //   gate    := u8 rule, u32 min_sample, u32 max_failure_ppm, u64 min_dwell_us, u32 max_rise_ppm,
-//              u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64 no_data_us
+//              u32 tolerated_rise_ppm, u32 alpha_ppm, u32 beta_ppm, u32 max_silence_percent, u64
+//              no_data_us
 //   pace    := u32 per_minute, u32 factor_percent, u64 step, u8 by_success, u32 max_per_minute,
 //              u64 in_flight_max
 //   window  := u8 weekdays, u16 start_min, u16 minutes, u8 device_time
@@ -27,6 +28,7 @@ static void write_gate(struct base_writer *writer, const struct pol_gate *gate)
     base_writer_u32(writer, gate->max_failure_ppm);
     base_writer_u64(writer, gate->min_dwell_us);
     base_writer_u32(writer, gate->max_rise_ppm);
+    base_writer_u32(writer, gate->tolerated_rise_ppm);
     base_writer_u32(writer, gate->alpha_ppm);
     base_writer_u32(writer, gate->beta_ppm);
     base_writer_u32(writer, gate->max_silence_percent);
@@ -41,6 +43,7 @@ static void read_gate(struct base_reader *reader, struct pol_gate *gate)
     gate->max_failure_ppm = base_reader_u32(reader);
     gate->min_dwell_us = base_reader_u64(reader);
     gate->max_rise_ppm = base_reader_u32(reader);
+    gate->tolerated_rise_ppm = base_reader_u32(reader);
     gate->alpha_ppm = base_reader_u32(reader);
     gate->beta_ppm = base_reader_u32(reader);
     gate->max_silence_percent = base_reader_u32(reader);

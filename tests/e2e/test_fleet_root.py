@@ -78,7 +78,10 @@ class FleetRoot(unittest.TestCase):
         return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]
 
     def await_counts(self, rollout, test, what):
-        return wait_until(lambda: test(self.counts(rollout)), 90, f"{what}: {self.counts(rollout)} {self.log_text()[-600:]}")
+        try:
+            wait_until(lambda: test(self.counts(rollout)), 90, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.counts(rollout)} {self.log_text()[-600:]}") from error
 
     def await_everybody(self, rollout):
         self.await_counts(rollout, lambda c: c["succeeded"] >= DEVICES, "every device")

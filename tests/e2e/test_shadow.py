@@ -27,7 +27,7 @@ class Shadow(unittest.TestCase):
     def build(self, version, more="", before="", every_s=1):
         folder = self.stack.path("source" + version)
         os.mkdir(folder)
-        task = {"name": "shop/score", "version": version, "entry": "score", "heap_kib": 256, "time_ms": 500, "every_s": every_s, "config": {},
+        task = {"name": "shop/score", "version": version, "entry": "score", "heap_kib": 256, "time_ms": 10000, "every_s": every_s, "config": {},
                 "files": ["score.py"]}
         for name, text in (("task.json", json.dumps(task)), ("score.py", before + SCRIPT.format(more=more))):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ class Shadow(unittest.TestCase):
         def look():
             status, state = self.stack.api(f"/api/v1/rollouts/{rollout}")
             return state if status == 200 and test(state) else None
-        return wait_until(look, timeout_s=60, what=f"{what}: {self.stack.api(f'/api/v1/rollouts/{rollout}')[1]}")
+        return wait_until(look, timeout_s=180, what=f"{what}: {self.stack.api(f'/api/v1/rollouts/{rollout}')[1]}")
 
     def test_a_version_that_differs_is_in_charge_nowhere(self):
         good, good_hash = self.build("1.0.0")

@@ -27,7 +27,7 @@ class ShadowTolerance(unittest.TestCase):
     def build(self, version, value):
         folder = self.stack.path("source" + version)
         os.mkdir(folder)
-        task = {"name": TASK, "version": version, "entry": "score", "heap_kib": 256, "time_ms": 500, "every_s": 1, "config": {},
+        task = {"name": TASK, "version": version, "entry": "score", "heap_kib": 256, "time_ms": 10000, "every_s": 1, "config": {},
                 "files": ["score.py"]}
         for name, text in (("task.json", json.dumps(task)), ("score.py", SCRIPT.format(value=value))):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -63,7 +63,7 @@ class ShadowTolerance(unittest.TestCase):
         def look():
             state = self.stack.api(f"/api/v1/rollouts/{rollout}")[1]
             return state if state["state"] == end else None
-        return wait_until(look, timeout_s=60, what=f"{end}: {self.stack.api(f'/api/v1/rollouts/{rollout}')[1]}")
+        return wait_until(look, timeout_s=180, what=f"{end}: {self.stack.api(f'/api/v1/rollouts/{rollout}')[1]}")
 
     def test_what_is_off_and_by_how_much(self):
         good, rebuilt, other = self.build("1.0.0", "0.31"), self.build("2.0.0", "0.31 + 3.1e-8"), self.build("3.0.0", "0.341")
@@ -86,6 +86,7 @@ class ShadowTolerance(unittest.TestCase):
         why = self.stack.walle("device", "why", f"{1:016x}", "--task", TASK).stdout
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", why)
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "status", off, check=False).stdout)
+        self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "explain", off, check=False).stdout)
         self.assertEqual(self.stack.walle("rollout", "replay", off, check=False).returncode, 0)
 
         again = self.build("2.0.1", "0.31 - 3.1e-8")

@@ -79,7 +79,7 @@ DOORS = [
     (r"lmdb\.h", ["gateway/store", "device/port/posix"]),
     (r"event2/|event\.h|evhttp\.h", ["gateway/http", "device/port", "device/agent", "fleet-sim"]),
     (r"nghttp2/", ["gateway/http", "device/port/h2"]),
-    (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent"]),
+    (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent", "device/port/lines"]),
     (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",
                                       "device/port/delta", "device/port/zstd"]),
     (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
@@ -199,7 +199,7 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port",
+        names = {"device-core": "device", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port", "device-lines": "port",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):

@@ -133,7 +133,6 @@ void eng_ref_move(void *out, int64_t out_stride, const void *in, int64_t in_stri
 
 double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta);
 double eng_ref_binary(enum eng_binary_fn fn, double a, double b);
-bool eng_ref_is_comparison(enum eng_binary_fn fn);
 // value + bias[channel] + residual[index], then the activation. `index` counts the output's
 // physical elements.
 double eng_ref_epilogue(const struct eng_step *step, const struct eng_run *run,

@@ -262,11 +262,6 @@ double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta)
     }
 }
 
-bool eng_ref_is_comparison(enum eng_binary_fn fn)
-{
-    return fn >= ENG_EQUAL && fn <= ENG_GREATER_EQUAL;
-}
-
 // The divisor's sign; fmod has the dividend's.
 static double modulo(double a, double b)
 {

@@ -300,6 +300,38 @@ static void test_hint_stream(void **state)
     assert_int_equal(rig.checkins, 1);
 }
 
+// The answer under way may have been given before what the hint is about: the device asks again.
+static void test_asked_for_during_a_check_in(void **state)
+{
+    (void)state;
+    static const char hint[] = "event: hint\ndata: {\"spread_ms\":2000}\n\n";
+    struct dev_response_head head = {.status = 200, .content_bytes = UINT64_MAX};
+    rig.config.hints = true;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig_run(&rig, SECOND);
+    struct mem_exchange *stream = mem_exchange_find(&rig.port, "/v1/push");
+    assert_non_null(stream);
+    dev_on_head(rig.runtime, stream->id, &head);
+    rig.run_on = true;
+    for (int asked_by_app = 0; asked_by_app < 2; asked_by_app++) {
+        rig_run(&rig, 30 * SECOND);
+        rig.checkins = 0;
+        dev_checkin_now(rig.runtime);
+        (void)dev_tick(rig.runtime, rig.port.clock.mono_us);
+        assert_non_null(mem_exchange_find(&rig.port, "/v1/checkin"));
+        if (asked_by_app != 0) {
+            dev_checkin_now(rig.runtime);
+        } else {
+            dev_on_body(rig.runtime, stream->id, (const uint8_t *)hint, sizeof(hint) - 1);
+        }
+        rig_run(&rig, 10 * SECOND);
+        assert_int_equal(rig.checkins, 2);
+        rig_run(&rig, 30 * SECOND);
+        assert_int_equal(rig.checkins, 2);
+    }
+}
+
 static void test_unknown_exchanges_are_ignored(void **state)
 {
     (void)state;
@@ -331,6 +363,7 @@ int main(void)
         CASE(test_check_in_times_out),
         CASE(test_pairs_only_when_few_or_asked_for),
         CASE(test_hint_stream),
+        CASE(test_asked_for_during_a_check_in),
         CASE(test_unknown_exchanges_are_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,47 @@ static void test_tolerance_of_a_long_result(void **state)
     }
 }
 
+// Two tasks that are due together have one place for a result: each shadow comes right after its
+// task, and both are compared as often as one alone.
+static void test_two_shadows_with_tolerances(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"demo/one", "demo/two"};
+    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL};
+    rig_init(&rig);
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_version_add(&rig, names[i / 2], 1, 1000, WIRE_RUNTIME_ABI, EVERY_S);
+        rig.versions[i].result = i % 2 == 0 ? "[0.5, 7]" : "[0.500001, 7]";
+    }
+    rig_boot(&rig);
+    for (uint32_t i = 0; i < 2; i++) {
+        statement.task = names[i];
+        statement.version = 2 * i;
+        statement.counter = 1;
+        statement.rollout_id = 3 + i;
+        rig_offer(&rig, &statement);
+        rig_checkin(&rig);
+    }
+    rig_offer_none(&rig);
+    statement.shadow = true;
+    statement.tolerances = (struct wire_tolerances){.count = 1, .items = {{.absolute = 0.001}}};
+    for (uint32_t i = 0; i < 2; i++) {
+        statement.task = names[i];
+        statement.version = 2 * i + 1;
+        statement.counter = 2;
+        statement.rollout_id = ROLLOUT + i;
+        rig_offer(&rig, &statement);
+        rig_checkin(&rig);
+    }
+    rig_offer_none(&rig);
+    run_for(DEV_SHADOW_RUNS + 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DIFFERENT), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 2);
+    assert_int_equal(rig.versions[1].runs, DEV_SHADOW_RUNS);
+    assert_int_equal(rig.versions[3].runs, DEV_SHADOW_RUNS);
+    rig_done(&rig);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -514,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_agreement),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_tolerance),
+        cmocka_unit_test(test_two_shadows_with_tolerances),
         cmocka_unit_test(test_tolerance_of_a_long_result),
         cmocka_unit_test(test_task_without_interval),
         cmocka_unit_test(test_active_version_fails),

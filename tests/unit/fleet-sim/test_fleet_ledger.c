@@ -11,6 +11,7 @@ struct rig {
     struct sim_ledger ledger;
     uint8_t good;
     uint8_t bad;
+    uint64_t law_broken;
 };
 
 static void rig_init(struct rig *rig)
@@ -19,6 +20,7 @@ static void rig_init(struct rig *rig)
     struct wire_sha256 two = {{2}};
     test_alloc_init(&rig->alloc, SIZE_MAX);
     sim_versions_init(&rig->versions);
+    rig->law_broken = 0;
     rig->good = sim_versions_intern(&rig->versions, &one);
     assert_true(sim_versions_mark_bad(&rig->versions, &two));
     rig->bad = sim_versions_intern(&rig->versions, &two);
@@ -51,6 +53,7 @@ static struct sim_verdict judge(const struct rig *rig, uint32_t max_exposed_ppm)
     struct sim_verdict verdict;
     const struct sim_ledger *ledgers[] = {&rig->ledger};
     sim_ledger_judge(ledgers, 1, true, max_exposed_ppm, &verdict);
+    sim_ledger_judge_law(&verdict, rig->law_broken, DEVICES);
     return verdict;
 }
 
@@ -135,6 +138,9 @@ static void break_it(struct rig *rig, enum sim_oracle oracle)
     case SIM_ORACLE_BACK: // stays on the bad version
         release(rig, 0, rig->bad, WIRE_OUTCOME_RAN);
         break;
+    case SIM_ORACLE_LAW:
+        rig->law_broken = 1;
+        break;
     case SIM_ORACLE_EXPOSURE: // two of ten, one allowed; both are back
     default:
         for (uint32_t i = 0; i < 2; i++) {
@@ -178,6 +184,7 @@ static void what_does_not_apply_is_not_checked(void **state)
     struct sim_verdict verdict;
     const struct sim_ledger *ledgers[] = {&rig.ledger};
     sim_ledger_judge(ledgers, 1, false, UINT32_MAX, &verdict); // in process: nobody rolls back
+    assert_false(verdict.oracle[SIM_ORACLE_LAW].checked);      // and nobody behaved
     assert_false(verdict.oracle[SIM_ORACLE_BACK].checked);
     assert_false(verdict.oracle[SIM_ORACLE_EXPOSURE].checked);
     assert_true(verdict.holds);

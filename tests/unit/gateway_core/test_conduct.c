@@ -8,6 +8,7 @@ static void compared(struct pol_stage *stage, uint32_t index)
 {
     stage->gate.rule = POL_GATE_SEQUENTIAL;
     stage->gate.max_rise_ppm = index == 0 ? 50000 : POL_TEST_NOT_ASKED;
+    stage->gate.tolerated_rise_ppm = index == 0 ? 100 : 0;
     stage->gate.alpha_ppm = 50000;
     stage->gate.beta_ppm = 100000;
     stage->gate.max_silence_percent = 200;
@@ -57,6 +58,7 @@ static void control_is_drawn_beside_the_stage(void **state)
     (void)all_come(&rig, 0x11, good, 3);
     rig_settle(&rig);
     rig_view(&rig, 0x11, &view);
+    assert_int_equal(view.stages[0].conduct.gate.tolerated_rise_ppm, 100);
     assert_int_equal(view.stages[0].counts.control, beside);
     assert_int_equal(view.stages[0].counts.control_completed, beside);
     assert_int_equal(view.stages[0].counts.control_failed, 0);

@@ -403,6 +403,24 @@ static void shadow_stages(void **state)
     own[1].shadow_slow_percent = 0;
     own[2].shadow_memory_percent = 200; // of a stage that has no shadow
     assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[2].shadow_memory_percent = 0;
+    own[2].tolerance_count = 1; // nor results to compare
+    own[2].tolerances[0].relative = 0.5;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[2].tolerance_count = 0;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
+    own[1].tolerance_count = 1;
+    own[1].tolerances[0].relative = 1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_MATCHED);
+    own[1].tolerances[0].relative = 1.001;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerances[0].relative = 0;
+    own[1].tolerances[0].absolute = -1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerances[0].absolute = 0;
+    own[1].tolerance_count = POL_TOLERANCES_MAX + 1;
+    assert_int_equal(pol_stages_check(own, 4), POL_REASON_STAGES_INVALID);
+    own[1].tolerance_count = 0;
     uint16_t from;
     uint16_t to;
     own[1].control_buckets = 100;

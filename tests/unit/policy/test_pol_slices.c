@@ -151,9 +151,19 @@ static void names_are_held_once_and_lifted(void **state)
     pol_held_add(&held, &more);
     assert_int_equal(held.count, 2);
     assert_true(pol_held_has(&held, 2) && !pol_held_has(&held, 3));
-    assert_false(pol_held_lift(&held, 3));
-    assert_true(pol_held_lift(&held, 1));
+    struct pol_held lifted = {0};
+    assert_false(pol_held_lift(&held, &lifted, 3));
+    assert_int_equal(lifted.count, 0);
+    assert_true(pol_held_lift(&held, &lifted, 1));
     assert_int_equal(held.count, 1);
+    assert_true(lifted.count == 1 && lifted.names[0] == 1);
+    for (uint64_t name = 100; name < 100 + POL_HELD_MAX; name++) { // the first is forgotten
+        held = (struct pol_held){1, {name}};
+        assert_true(pol_held_lift(&held, &lifted, name));
+    }
+    assert_int_equal(lifted.count, POL_HELD_MAX);
+    assert_true(!pol_held_has(&lifted, 1) && pol_held_has(&lifted, 100));
+    held = (struct pol_held){1, {2}};
     for (uint64_t name = 10; name < 40; name++) {
         struct pol_held one = {1, {name}};
         pol_held_add(&held, &one);

@@ -1,5 +1,5 @@
-// Behaviour events as JSON lines, for `walle-device --events`: what an app says by dev_record, one
-// object a line.
+// Behaviour events as JSON lines, for `walle-device --events` and `walle-fleet-sim --behaviour`:
+// what an app says by dev_record, one object a line.
 //
 //   {"kind":"exposure","page":"item","item":"i-1041","t":1767225600000,"attrs":{"position":3,"price":12.5,"ad":true}}
 //

@@ -7,14 +7,16 @@
 // a page entered again without an exit, an exit without an enter, an app that is killed in the
 // middle, a wall clock that steps, a device that boots.
 //
+// Used by walle-fleet-sim (--behaviour ipv), the worked example in bench/ipv and tests.
+//
 // A device belongs to one thread; what an event points to is valid until the device's next event.
 #ifndef IPV_WORLD_H
 #define IPV_WORLD_H
 
 #include "base/prng.h"
-#include "ipv_feature.h"
 #include "pipeline/event.h"
 
+#define IPV_PAGE         "item_detail" // the page that visits of items are of
 #define IPV_ATTRS_MAX    48
 #define IPV_OPEN_MAX     4  // pages open one above the other
 #define IPV_SHOWN_MAX    48 // related items on a page

@@ -1,5 +1,6 @@
-// One JSON line to one recording. Called by the agent's event source; one thread.
-#include "event_lines.h"
+// One JSON line to one recording. Called by the agent's event source and by the fleet simulator;
+// one thread.
+#include "lines/event_lines.h"
 
 #include <jansson.h>
 #include <stdlib.h>

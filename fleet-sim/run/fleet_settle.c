@@ -1,0 +1,142 @@
+// After the run: what every device that behaved has stored, read by booting its tunnel once more
+// without a connection, as a phone that starts in a tunnel would. The law is computed from that and
+// from what the simulator handed to the tunnels, never from what ran. Coordinator's thread, when
+// the shards' threads have ended.
+#include "run/fleet_settle.h"
+
+#include "base/alloc.h"
+#include "wire/digest.h"
+
+#include <string.h>
+
+struct settling {
+    struct sim_law *law;
+    FILE *rows; // NULL: none wanted
+    void *collect_memory;
+    void *tunnel_memory;
+    struct base_prng prng;
+};
+
+static enum base_status no_stream(void *ctx, uint32_t stream, uint8_t class_id)
+{
+    (void)ctx, (void)stream, (void)class_id;
+    return BASE_ERR_CLOSED;
+}
+
+static enum base_status no_send(void *ctx, uint32_t stream, const uint8_t *bytes, size_t size,
+                                bool early)
+{
+    (void)ctx, (void)stream, (void)bytes, (void)size, (void)early;
+    return BASE_ERR_CLOSED;
+}
+
+static void no_close(void *ctx, uint32_t stream)
+{
+    (void)ctx, (void)stream;
+}
+
+static enum base_status stats_of(struct settling *settling, uint64_t id, struct mem_kv *kv,
+                                 struct dev_tunnel_stats *out)
+{
+    const struct dev_kv_port port = mem_kv_port(kv);
+    const struct dev_tunnel_config config = {.device_id = id};
+    const struct dev_tunnel_ports ports = {
+        .random = base_prng_port(&settling->prng),
+        .transport = {.open = no_stream, .send = no_send, .close = no_close}};
+    struct dev_collect *collect = NULL;
+    struct dev_tunnel *tunnel = NULL;
+    mem_kv_revive(kv);
+    BASE_TRY(dev_collect_init(settling->collect_memory, dev_collect_bytes(), &port, &collect));
+    BASE_TRY(dev_collect_boot(collect, 1));
+    BASE_TRY(dev_tunnel_init(settling->tunnel_memory, dev_tunnel_bytes(&config), &config, &ports,
+                             collect, &tunnel));
+    BASE_TRY(dev_tunnel_boot(tunnel, 1));
+    if (!dev_tunnel_validate(tunnel)) {
+        return BASE_ERR_CORRUPT;
+    }
+    dev_tunnel_stats(tunnel, out);
+    return BASE_OK;
+}
+
+static void class_settle(struct settling *settling, uint64_t id, const struct sim_past *past,
+                         unsigned class_id, const struct dev_tunnel_class_stats *stats)
+{
+    struct sim_law_class *sum = &settling->law->classes[class_id];
+    uint64_t offered = past->offered[class_id];
+    uint64_t lost = 0;
+    for (unsigned k = 0; k < WIRE_TUNNEL_LOSS_END; k++) {
+        sum->lost_by[k] += stats->lost[k];
+        lost += stats->lost[k];
+    }
+    if (offered == 0 && stats->produced == 0) {
+        return;
+    }
+    uint64_t gone = offered > stats->produced ? offered - stats->produced : 0;
+    bool holds = stats->produced == stats->durable + stats->queued + lost &&
+                 stats->produced <= offered && (gone == 0 || past->killed);
+    sum->offered += offered;
+    sum->produced += stats->produced;
+    sum->durable += stats->durable;
+    sum->queued += stats->queued;
+    sum->lost += lost;
+    sum->gone += gone;
+    settling->law->checked++;
+    settling->law->broken += holds ? 0 : 1;
+    if (settling->rows != NULL) {
+        char hex[WIRE_DEVICE_HEX + 1];
+        wire_device_hex(id, hex);
+        (void)fprintf(settling->rows, "%s,%u,%u,%llu,%llu,%llu,%llu,%llu\n", hex, class_id,
+                      stats->epoch, (unsigned long long)offered,
+                      (unsigned long long)stats->produced, (unsigned long long)stats->durable,
+                      (unsigned long long)stats->queued, (unsigned long long)lost);
+    }
+}
+
+static void shard_settle(struct settling *settling, const struct sim_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->count; i++) {
+        const struct sim_past *past = &shard->behaving->pasts[i];
+        struct dev_tunnel_stats stats = {0};
+        if (past->kv == NULL) {
+            continue;
+        }
+        uint64_t id = sim_population_device_id(&shard->population, sim_shard_index(shard, i));
+        settling->law->devices++;
+        settling->law->stored_bytes += past->kv->bytes;
+        if (stats_of(settling, id, past->kv, &stats) != BASE_OK) {
+            settling->law->broken++;
+            continue;
+        }
+        for (unsigned c = 0; c < WIRE_TUNNEL_CLASSES; c++) {
+            class_settle(settling, id, past, c, &stats.classes[c]);
+        }
+    }
+}
+
+enum base_status sim_settle(struct sim_shard *const *shards, uint32_t count, FILE *rows,
+                            struct sim_law *out)
+{
+    const struct base_alloc_port *alloc = base_alloc_heap();
+    const struct dev_tunnel_config config = {0};
+    struct settling settling = {
+        .law = out,
+        .rows = rows,
+        .collect_memory = alloc->alloc(alloc->ctx, dev_collect_bytes()),
+        .tunnel_memory = alloc->alloc(alloc->ctx, dev_tunnel_bytes(&config)),
+    };
+    enum base_status status = BASE_ERR_NOMEM;
+    *out = (struct sim_law){.checked = 0};
+    base_prng_seed(&settling.prng, 1);
+    if (settling.collect_memory != NULL && settling.tunnel_memory != NULL) {
+        if (rows != NULL) {
+            (void)fputs("device,class,epoch,offered,produced,durable,queued,lost\n", rows);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            shard_settle(&settling, shards[i]);
+        }
+        status = BASE_OK;
+    }
+    alloc->release(alloc->ctx, settling.collect_memory);
+    alloc->release(alloc->ctx, settling.tunnel_memory);
+    return status;
+}

@@ -1,0 +1,181 @@
+"""Behaviour in the fleet simulator: triggers fire in the real pipeline, runs happen in the real VM, records go up the real tunnel to a
+real gateway, and what the devices say of them is what the gateway's log holds; also with kills. One seed gives one set of events."""
+import collections
+import csv
+import json
+import os
+import subprocess
+import unittest
+
+from walle_stack import Stack, program
+
+FULL = [{"name": "full", "kind": "full", "min_sample": 1, "min_dwell_s": 0}]
+SCRIPT = """import walle
+from walle import data
+events = data.events()
+if len(events) > 0:
+    n = len(data.query("seen", "", 0))
+    data.store("seen", "", n)
+    walle.result({"events": len(events), "item": events[0].item or "", "before": n})
+"""
+TASK = {"name": "shop/seen", "version": "1.0.0", "entry": "seen", "files": ["seen.py"],
+        "triggers": ["exit(item_detail)", "enter(cart) * click(cart, price > 3) page"],
+        "events": {"take": "visit", "attributes": ["price"]},
+        "uploads": [{"name": "seen", "class": "behaviour", "schema": {"type": "object"}}], "result": "seen"}
+
+
+def visit(item, at_ms):
+    return [{"kind": kind, "page": "item_detail", "item": item, "t": at_ms + i * 700} for i, kind in enumerate(("enter", "scroll", "exit"))]
+
+
+class FleetBehaviour(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+
+    def build(self, task):
+        folder = self.stack.path("source")
+        os.makedirs(folder, exist_ok=True)
+        for name, text in (("task.json", json.dumps(task)), ("seen.py", SCRIPT)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.stack.walle("task", "build", folder, "--out", self.stack.path("build"))
+        return self.stack.path("build")
+
+    def fleet(self, *arguments, out="fleet", code=0):
+        run = subprocess.run([program("walle-fleet-sim"), *arguments, "--no-live", "--out", self.stack.path(out)], capture_output=True,
+                             text=True, timeout=100, check=False)
+        self.assertEqual(run.returncode, code, run.stdout[-3000:] + run.stderr)
+        if code != 0:
+            return run, None
+        with open(self.stack.path(out, "run.json"), encoding="utf-8") as file:
+            return run, json.load(file)
+
+    def log(self, lines):
+        path = self.stack.path("events.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+        return path
+
+    def simulate(self, *arguments, out="fleet", code=0):
+        return self.fleet("simulate", "--task", self.stack.path("build"), *arguments, out=out, code=code)
+
+    def test_simulate_fires_the_tasks_triggers(self):
+        self.build(TASK)
+        run, result = self.simulate("--devices", "20", "--sessions", "8")
+        behaviour = result["behaviour"]
+        self.assertEqual(behaviour["totals"]["sessions"], 160)
+        self.assertEqual([trigger["sessions"] for trigger in behaviour["triggers"]], [160, 160])
+        for trigger in behaviour["triggers"]:
+            self.assertGreater(trigger["fired"], 60, trigger)
+            self.assertIsNone(trigger["miss"])
+        task = behaviour["tasks"][0]
+        self.assertEqual(task["ran"], task["starts"])
+        self.assertEqual(task["ran"], behaviour["totals"]["records"])
+        self.assertEqual(task["starts"], sum(trigger["fired"] for trigger in behaviour["triggers"]))
+        self.assertLessEqual(behaviour["cost"]["work_max"], task["certificate"]["work"])
+        self.assertNotIn("WARNING", run.stdout)
+        with open(self.stack.path("fleet", "report.html"), encoding="utf-8") as file:
+            self.assertIn("<h2>Behaviour</h2>", file.read())
+
+    def test_one_seed_one_run(self):
+        self.build(TASK)
+        path = self.log(visit("i-1", 1800000000000) + visit("i-2", 1800000060000) + [{"kind": "click", "page": "home"}] * 3)
+
+        def look(*arguments):
+            behaviour = self.simulate("--devices", "30", "--sessions", "3", *arguments)[1]["behaviour"]
+            totals = {name: value for name, value in behaviour["totals"].items() if name != "commits"}
+            return totals, [(t["fired"], t["step_events"]) for t in behaviour["triggers"]]
+        for source in ("ipv", "triggers", path):
+            first = look("--behaviour", source, "--seed", "5")
+            self.assertEqual(look("--behaviour", source, "--seed", "5", "--threads", "2"), first, source)
+            self.assertNotEqual(look("--behaviour", source, "--seed", "6"), first, source)
+            self.assertGreater(first[0]["records"], 0)
+
+    def test_a_trigger_that_never_fires_is_told(self):
+        self.build({**TASK, "triggers": ["exit(item_detail)", "enter(item_detail) * click(basket)"]})
+        run, result = self.simulate("--devices", "5", "--sessions", "4", "--behaviour", "ipv")
+        self.assertIn("WARNING", run.stdout)
+        self.assertIn("never fired in 20 sessions", run.stdout)
+        self.assertIn("none matched step 2 of 2, click(basket)", result["behaviour"]["triggers"][1]["miss"])
+
+    def test_bad_logs_are_refused(self):
+        self.build(TASK)
+        for lines, words in ((["{"], "line 1"), ([{"kind": "click", "page": "a"}, {"kind": "jump", "page": "a"}], "line 2"),
+                             ([{"kind": "click"}], "line 1"), ([], "no event")):
+            run, _ = self.simulate("--behaviour", self.log(lines), code=4)
+            self.assertIn(words, run.stdout)
+        run, _ = self.simulate("--behaviour", self.stack.path("nothing.jsonl"), code=4)
+        self.assertIn("No such file", run.stdout)
+        self.simulate("--sessions", "0", code=2)
+
+    def start_gateway(self, task=TASK):
+        self.stack.start_gateway("--set", "rollout.tick_ms=100")
+        self.key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
+        self.stack.walle("task", "push", self.build(task))
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(FULL, file)
+        self.stack.walle("rollout", "start", TASK["name"], "--build", self.stack.path("build"), "--key", self.stack.path("key"),
+                         "--stages", self.stack.path("stages.json"))
+
+    def run_fleet(self, *arguments):
+        return self.fleet("run", "--gateway", self.stack.gateway.url, "--trust", self.key, "--devices", "200", "--threads", "2",
+                          "--behaviour", "ipv", "--checkin-interval", "2", *arguments)[1]
+
+    def check_law(self, result):
+        """Every device's account against the gateway's log, record by record."""
+        path = self.stack.path("records.jsonl")
+        self.stack.walle("tunnel", "export", "--out", path)
+        with open(path, encoding="utf-8") as file:
+            lines = file.readlines()
+        entries = [json.loads(line) for line in lines]
+        records = [entry for entry in entries if "lost" not in entry]  # the others declare a loss
+        keys = {(r["device"], r["class"], r["epoch"], r["seq"]) for r in entries}
+        self.assertEqual(len(keys), len(entries), "nothing is there twice")
+        there = collections.Counter((r["device"], r["class"]) for r in records)
+        with open(self.stack.path("fleet", "tunnel.csv"), encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertGreater(len(rows), 0)
+        for row in rows:
+            count = there.pop((row["device"], int(row["class"])), 0)
+            durable, queued = int(row["durable"]), int(row["queued"])
+            self.assertTrue(durable <= count <= durable + queued, (row, count))
+        self.assertEqual(there, {}, "of devices nobody simulated")
+        law = result["behaviour"]["law"]
+        self.assertTrue(law["holds"])
+        oracle = next(o for o in result["oracles"] if o["name"] == "law")
+        self.assertTrue(oracle["checked"] and oracle["holds"])
+        run = subprocess.run([program("walle-fleet-sim"), "law", self.stack.path("fleet", "tunnel.csv"), path], capture_output=True,
+                             text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn(f"{len(records)} records", run.stdout)
+        settled = {(row["device"], int(row["class"])) for row in rows if row["queued"] == "0"}
+        gone = next(i for i, r in enumerate(entries) if (r["device"], r["class"]) in settled and "lost" not in r)
+        for name, change in (("twice", lines + lines[:1]), ("less", lines[:gone] + lines[gone + 1:])):
+            with open(self.stack.path(name), "w", encoding="utf-8") as file:
+                file.writelines(change)
+            run = subprocess.run([program("walle-fleet-sim"), "law", self.stack.path("fleet", "tunnel.csv"), self.stack.path(name)],
+                                 capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(run.returncode, 1, f"{name}: {run.stdout}")
+        return records
+
+    def test_records_come_up_the_tunnel(self):
+        self.start_gateway()
+        result = self.run_fleet("--sessions", "2", "--session-every", "1", "--duration", "60", "--active", "64")
+        behaviour = result["behaviour"]
+        self.assertEqual(behaviour["totals"]["devices"], 200)
+        self.assertGreater(behaviour["triggers"][0]["fired"], 200)
+        self.assertEqual(behaviour["law"]["classes"][2]["gone_with_kills"], 0)
+        records = self.check_law(result)
+        self.assertGreaterEqual(len(records), behaviour["totals"]["durable"])
+        self.assertGreater(len(records), 200)
+
+    def test_with_kills_every_record_is_accounted_for(self):
+        self.start_gateway({**TASK, "uploads": [{"name": "seen", "class": "realtime"}]})  # what is late is declared lost
+        result = self.run_fleet("--sessions", "3", "--session-every", "1", "--duration", "60", "--kills", "40%")
+        self.assertGreater(result["behaviour"]["totals"]["sessions_killed"], 20)
+        self.check_law(result)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
