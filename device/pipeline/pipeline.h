@@ -35,7 +35,7 @@
 // Taken from the memory port while needed:
 #define DEV_PIPELINE_TRIGGER_BYTES                                                                 \
     (64 * 1024)                       // compiled patterns and their state, two of them for a moment
-#define DEV_PIPELINE_SOURCE_BYTES  16 // of it for each pattern, whose it is
+#define DEV_PIPELINE_SOURCE_BYTES  24 // of it for each pattern, whose it is
 #define DEV_PIPELINE_SCRATCH_BYTES (512 * 1024) // while patterns are compiled
 #define DEV_PIPELINE_INPUT_BYTES   (64 * 1024)  // events of one run, encoded, until it ended
 #define DEV_PIPELINE_RETRY_US      (200 * 1000) // when the runtime was busy
