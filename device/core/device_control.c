@@ -130,7 +130,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
         dev_trust_ask(runtime, nonce);
         request.nonce = (struct base_str){nonce, WIRE_ASK_TEXT};
     }
-    control->again_due_us = UINT64_MAX; // this one is for all that was said so far
+    control->again_ms = UINT32_MAX; // this one is for all that was said so far
     dev_offers_start(&control->offers);
     dev_offers_none(runtime);
     request_start(runtime, DEV_CONTROL_CHECKIN, &request, now_us);
@@ -184,10 +184,14 @@ void dev_checkin_by(struct dev_runtime *runtime, uint64_t due_us)
 {
     struct dev_control *control = &runtime->control;
     bool under_way = control->exchange != 0 && control->kind == DEV_CONTROL_CHECKIN;
-    uint64_t *at = under_way ? &control->again_due_us : &control->checkin_due_us;
-    if (due_us < *at) {
-        *at = due_us;
+    if (!under_way) {
+        control->checkin_due_us =
+            due_us < control->checkin_due_us ? due_us : control->checkin_due_us;
+        return;
     }
+    uint64_t now_us = dev_now_us(runtime);
+    uint64_t after_ms = due_us > now_us ? (due_us - now_us) / 1000 : 0;
+    control->again_ms = after_ms < control->again_ms ? (uint32_t)after_ms : control->again_ms;
 }
 
 void dev_control_step(struct dev_runtime *runtime, uint64_t now_us)
@@ -259,8 +263,8 @@ static void checkin_done(struct dev_runtime *runtime)
     uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;
     control->checkin_due_us = due_us < renew_us ? due_us : renew_us;
-    if (control->again_due_us < control->checkin_due_us) {
-        control->checkin_due_us = control->again_due_us;
+    if (control->again_ms != UINT32_MAX) {
+        dev_checkin_by(runtime, dev_now_us(runtime) + control->again_ms * 1000ull);
     }
     runtime->trust.asked = false;
     runtime->trust.directed = false;

@@ -295,7 +295,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t spread_us = settings->checkin_spread_s * 1000000ull;
     control->exchange = 0;
     control->checkin_due_us = now_us + dev_random_below_us(runtime, spread_us);
-    control->again_due_us = UINT64_MAX;
+    control->again_ms = UINT32_MAX;
     control->report_due_us = UINT64_MAX;
     control->not_before_us = 0;
     control->pairs_wanted = false;

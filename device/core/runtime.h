@@ -179,7 +179,6 @@ struct dev_settings {
 // The check-in or report under way, and when the next ones are due.
 struct dev_control {
     uint64_t checkin_due_us;
-    uint64_t again_due_us;  // asked for while a check-in was under way; UINT64_MAX: not
     uint64_t report_due_us; // UINT64_MAX: nothing to report
     uint64_t not_before_us; // back-off
     uint64_t deadline_us;
@@ -192,6 +191,8 @@ struct dev_control {
     bool pairs_wanted;
     bool more_offers;   // check in again when the pulls are done
     bool checkin_first; // the last report failed: it must not keep the device from checking in
+    // A check-in asked for while one was under way, so long after its end; UINT32_MAX: none.
+    uint32_t again_ms;
     struct dev_backoff backoff;
     struct dev_offers_stream offers;
 };

@@ -44,7 +44,7 @@ struct pipeline_source {
     uint64_t key;
     uint32_t trigger; // of the task
 };
-_Static_assert(sizeof(struct pipeline_source) == DEV_PIPELINE_SOURCE_BYTES, "as it is published");
+_Static_assert(sizeof(struct pipeline_source) <= DEV_PIPELINE_SOURCE_BYTES, "as is published");
 
 // A compiled set with its engine; two places, so that a new one is made aside.
 struct pipeline_engine {

@@ -42,7 +42,8 @@ class FleetRoot(unittest.TestCase):
         self.addCleanup(log.close)
         self.fleet = self.stack.spawn(
             "walle-fleet-sim", "run", "--devices", str(devices), "--gateway", url or self.stack.gateway.url, "--root",
-            self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--no-live", "--threads", "2", "--out",
+            self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--checkin-interval", "4",
+            "--no-live", "--threads", "2", "--out",
             self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def log_text(self):
@@ -145,7 +146,7 @@ class FleetRoot(unittest.TestCase):
 
         attacker = evil.Evil(self.stack, only=("/v1/checkin", "/v1/report"))
         attacker.hook = hook
-        self.start_fleet("--checkin-interval", "1", devices=devices, url=attacker.url)
+        self.start_fleet(devices=devices, url=attacker.url)
         _, one = self.release(1, OPEN, ("ci", "lead"))
         wait_until(lambda: self.refused_by(attacker, FRESHNESS) >= devices, 90, f"{len(answers)} answers kept")
         self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")

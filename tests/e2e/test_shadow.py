@@ -94,7 +94,7 @@ class Shadow(unittest.TestCase):
         self.assertRegex(shown.stdout, r"shadow +40 %")
 
         third = self.release(same, dict(SHADOW, max_memory=3), FULL)
-        state = self.await_rollout(third, "version 3 everywhere", lambda r: r["counts"]["activated"] >= DEVICES and r["state"] == "completed")
+        state = self.await_rollout(third, "version 3 everywhere", lambda r: r["stages"][-1]["counts"]["succeeded"] >= DEVICES and r["state"] == "completed")
         stages = {stage["name"]: stage["counts"] for stage in state["stages"]}
         self.assertGreaterEqual(stages["shadow"]["succeeded"], 60)
         self.assertEqual((stages["shadow"]["activated"], stages["shadow"]["failed"]), (0, 0))

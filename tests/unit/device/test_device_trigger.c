@@ -238,6 +238,32 @@ static void test_going_back_takes_the_old_schedule(void **state)
     rig_done(&rig);
 }
 
+// What the pipeline had to leave out is reported with the reason, once, whatever the numbers in it;
+// after a success it is news again. The version stays: the gateway decides.
+static void test_what_is_left_out_is_reported(void **state)
+{
+    (void)state;
+    begin(0);
+    uint64_t id = wire_task_id(BASE_STR(TASK));
+    dev_left_out(rig.runtime, 12345, "nobody's");
+    dev_left_out(rig.runtime, id, "5000 steps an event, a device has 4096");
+    dev_left_out(rig.runtime, id, "5001 steps an event, a device has 4096");
+    run();
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_LOAD), 1);
+    const struct rig_outcome *said = rig_last(&rig, WIRE_OUTCOME_FAIL_LOAD);
+    assert_string_equal(said->detail,
+                        "left out on this device: 5000 steps an event, a device has 4096");
+    assert_true(said->outcome.task_id == id && said->outcome.rollout_id == ROLLOUT);
+    assert_int_equal(rig_active(&rig, TASK), 0);
+    assert_true(dev_validate(rig.runtime));
+    assert_int_equal(trigger(41), BASE_OK);
+    run();
+    dev_left_out(rig.runtime, id, "too many tasks");
+    run();
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_LOAD), 2);
+    rig_done(&rig);
+}
+
 static void test_manifests_can_be_read(void **state)
 {
     (void)state;
@@ -267,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_shadow_gets_the_same_input),
         cmocka_unit_test(test_stop_drops_it),
         cmocka_unit_test(test_going_back_takes_the_old_schedule),
+        cmocka_unit_test(test_what_is_left_out_is_reported),
         cmocka_unit_test(test_manifests_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
