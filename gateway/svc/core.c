@@ -260,6 +260,7 @@ static void run_wake(struct gw_message *message)
     if (plan != NULL) {
         gw_plan_unref(worker->plan);
         worker->plan = plan;
+        gw_hints_plan_taken(worker);
         gw_hints_plan_changed(worker);
     }
     uint64_t revocations = atomic_load_explicit(&worker->core->revocations, memory_order_acquire);
@@ -293,6 +294,7 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     bool room = core->worker_count < GW_WORKERS_MAX;
     if (room) {
         worker->plan = gw_plan_ref(core->plan);
+        atomic_init(&worker->plan_taken, worker->plan->generation);
         worker->meta = gw_meta_ref(core->meta);
         core->workers[core->worker_count++] = worker;
     }

@@ -241,9 +241,11 @@ struct gw_worker {
     struct gw_hint *hints;
     struct gw_hint *walk_at; // next stream of the walk under way
     bool walking;
-    bool walk_again;           // a stream's buffer was full
-    bool walk_revoked;         // this walk ends the streams of revoked devices
-    uint64_t revocations_seen; // of the core's
+    bool plan_is_everywhere;     // no worker has an older one
+    _Atomic uint64_t plan_taken; // generation of `plan`, for the other workers
+    bool walk_again;             // a stream with news could not be told
+    bool walk_revoked;           // this walk ends the streams of revoked devices
+    uint64_t revocations_seen;   // of the core's
     uint64_t hint_count;
     gw_tunnel_end_fn tunnel_end;
     void *tunnel_ctx;
@@ -269,7 +271,9 @@ void gw_worker_wake(struct gw_worker *worker);
 void gw_worker_flush_touches(struct gw_worker *worker);
 void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attrs_id,
                      uint32_t now_s);
-// Walks a slice of the hint streams; wakes the worker again when there is more.
+// The worker has a new plan: wakes the others when it was the last, who may wait for it.
+void gw_hints_plan_taken(struct gw_worker *worker);
+// Walks the hint streams slice by slice; wakes the worker again when there is more.
 void gw_hints_plan_changed(struct gw_worker *worker);
 void gw_hints_walk(struct gw_worker *worker);
 // tunnel_admit.c: devices were revoked; walks a slice of the tunnel streams.

@@ -1,7 +1,9 @@
 // Hint streams of one worker: who is subscribed, and telling those for whom a new plan has news.
 //
 // A new plan starts a walk over the list in slices of GW_HINT_SLICE, each its own message, so that
-// two hundred thousand streams do not keep the worker from its other work. A stream costs its
+// two hundred thousand streams do not keep the worker from its other work. It begins when every
+// worker has that plan: the check-in that a hint brings may reach another worker, which would know
+// of nothing new yet, and the device would not ask again before its interval. A stream costs its
 // struct gw_hint. Worker's thread.
 #include "svc/checkin.h"
 
@@ -125,6 +127,39 @@ void gw_hints_plan_changed(struct gw_worker *worker)
     pthread_mutex_unlock(&worker->core->workers_lock);
 }
 
+static bool others_have(const struct gw_worker *worker)
+{
+    const struct gw_core *core = worker->core;
+    for (uint32_t i = 0; i < core->worker_count; i++) {
+        if (atomic_load_explicit(&core->workers[i]->plan_taken, memory_order_acquire) <
+            worker->plan->generation) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void look_whether_everywhere(struct gw_worker *worker)
+{
+    pthread_mutex_lock(&worker->core->workers_lock);
+    worker->plan_is_everywhere = others_have(worker);
+    pthread_mutex_unlock(&worker->core->workers_lock);
+}
+
+void gw_hints_plan_taken(struct gw_worker *worker)
+{
+    struct gw_core *core = worker->core;
+    atomic_store_explicit(&worker->plan_taken, worker->plan->generation, memory_order_release);
+    pthread_mutex_lock(&core->workers_lock);
+    worker->plan_is_everywhere = others_have(worker);
+    for (uint32_t i = 0; worker->plan_is_everywhere && i < core->worker_count; i++) {
+        if (core->workers[i] != worker) {
+            gw_worker_wake(core->workers[i]); // they may have waited for this one
+        }
+    }
+    pthread_mutex_unlock(&core->workers_lock);
+}
+
 void gw_hints_walk(struct gw_worker *worker)
 {
     if (!worker->walking) {
@@ -132,6 +167,12 @@ void gw_hints_walk(struct gw_worker *worker)
             return;
         }
         gw_hints_plan_changed(worker);
+    }
+    if (!worker->plan_is_everywhere) {
+        look_whether_everywhere(worker);
+    }
+    if (!worker->plan_is_everywhere && !worker->walk_revoked) {
+        return; // the last worker to take the plan wakes this one
     }
     for (uint32_t i = 0; i < GW_HINT_SLICE && worker->walk_at != NULL; i++) {
         struct gw_hint *hint = worker->walk_at;
@@ -141,7 +182,7 @@ void gw_hints_walk(struct gw_worker *worker)
             worker->hint_end(worker->hint_ctx, hint);
             continue;
         }
-        if (!consider(worker, hint)) {
+        if (!worker->plan_is_everywhere || !consider(worker, hint)) {
             worker->walk_again = true;
         }
     }
@@ -179,12 +220,18 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     worker->hints = hint;
     worker->hint_count++;
     atomic_store_explicit(&worker->stats.hint_streams, worker->hint_count, memory_order_relaxed);
-    // What it missed between its last check-in and now is told at once.
-    if (news &&
-        !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
-                                 checkin.cohort->signature) &&
-        write_hint(worker, hint)) {
-        hint->digest = expected;
+    // What it missed between its last check-in and now is told at once, or by the next walk.
+    if (news && !gw_device_table_settled(worker->core->table, hint->device_id, hint->digest,
+                                         checkin.cohort->signature)) {
+        if (!worker->plan_is_everywhere) {
+            look_whether_everywhere(worker);
+        }
+        if (worker->plan_is_everywhere && write_hint(worker, hint)) {
+            hint->digest = expected;
+        } else {
+            hint->plan_seen--;
+            worker->walk_again = true;
+        }
     }
 }
 

@@ -37,12 +37,12 @@ class FleetRoot(unittest.TestCase):
     def path(self, *names):
         return self.stack.path(*names)
 
-    def start_fleet(self, *arguments, devices=DEVICES, url=None):
+    def start_fleet(self, *arguments, devices=DEVICES, url=None, interval=300):
         log = open(self.path("fleet.log"), "wb")
         self.addCleanup(log.close)
         self.fleet = self.stack.spawn(
             "walle-fleet-sim", "run", "--devices", str(devices), "--gateway", url or self.stack.gateway.url, "--root",
-            self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--checkin-interval", "4",
+            self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--checkin-interval", str(interval),
             "--no-live", "--threads", "2", "--out",
             self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
@@ -146,7 +146,7 @@ class FleetRoot(unittest.TestCase):
 
         attacker = evil.Evil(self.stack, only=("/v1/checkin", "/v1/report"))
         attacker.hook = hook
-        self.start_fleet(devices=devices, url=attacker.url)
+        self.start_fleet(devices=devices, url=attacker.url, interval=4)
         _, one = self.release(1, OPEN, ("ci", "lead"))
         wait_until(lambda: self.refused_by(attacker, FRESHNESS) >= devices, 90, f"{len(answers)} answers kept")
         self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")

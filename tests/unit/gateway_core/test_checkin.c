@@ -498,6 +498,47 @@ static void test_hints_reach_those_with_news(void **state)
     rig_done(&rig);
 }
 
+// Two workers. The check-in that a hint brings may reach the other one, so nobody is told before
+// both have the plan: neither those who are there, nor who comes meanwhile.
+static void test_a_hint_waits_for_every_worker(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct rig_worker other;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    struct hint_log log = {0};
+    struct rig_device device;
+    struct gw_hint hints[2];
+    rig_init(&rig);
+    rig.hint_spread_ms = 250;
+    rig_start(&rig);
+    rig_worker_start(&other, rig.core);
+    gw_worker_on_hint(rig.worker.worker, write_hint, NULL, &log);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 9, "t", &v1, "os", "ios", mixed + 2, 2, &view, &error),
+                     BASE_OK);
+    make_device(&device, 1);
+    subscribe(&rig, &device, &hints[0]);
+    (void)rig_worker_pump(&other);
+    rig_command(&rig, 9, POL_COMMAND_START, NULL);
+    rig_command(&rig, 9, POL_COMMAND_PROMOTE, NULL);
+    rig_settle(&rig);
+    subscribe(&rig, &device, &hints[1]);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, 0);
+    assert_true(rig_worker_pump(&other)); // takes the plan, and wakes the first
+    assert_true(rig_pump(&rig));
+    assert_int_equal(log.hints, 1);
+    rig_settle(&rig);
+    assert_int_equal(log.hints, 2);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[0]);
+    gw_worker_unsubscribe(rig.worker.worker, &hints[1]);
+    rig_worker_stop(&other);
+    rig_done(&rig);
+}
+
 struct pace_log {
     uint32_t hints;
 };
@@ -710,6 +751,7 @@ int main(void)
         cmocka_unit_test(test_blocked_version_is_not_offered_again),
         cmocka_unit_test(test_who_was_away_gets_the_latest),
         cmocka_unit_test(test_hints_reach_those_with_news),
+        cmocka_unit_test(test_a_hint_waits_for_every_worker),
         cmocka_unit_test(test_hints_are_paced),
         cmocka_unit_test(test_offer_header),
         cmocka_unit_test(test_many_offers_do_not_all_fit),
