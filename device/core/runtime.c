@@ -131,7 +131,7 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     if (config->root != NULL) {
         runtime->trust.work = (struct dev_trust_work *)(void *)at;
         runtime->kept_result.bytes = (char *)at + aligned(sizeof(struct dev_trust_work));
-        struct wire_verifier verifier = dev_trust_verifier(runtime);
+        struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
         struct wire_root root;
         BASE_TRY(wire_root_open(config->root, config->root_bytes, &verifier, &root));
     }

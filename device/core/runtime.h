@@ -569,7 +569,6 @@ struct dev_trust_snapshot {
     size_t size;
     struct wire_sha256 name;
 };
-struct wire_verifier dev_trust_verifier(struct dev_runtime *runtime);
 // After the record was read: is the root there, is the one of the settings newer?
 void dev_trust_restore(struct dev_runtime *runtime);
 // CORRUPT, IO.

@@ -28,7 +28,7 @@ static enum base_status director_verify(struct dev_runtime *runtime,
                                         const struct wire_envelope *envelope,
                                         uint64_t *out_latest_s)
 {
-    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
     BASE_TRY(dev_trust_root_open(runtime, &root));
     const struct wire_role *role = &root.parsed.roles[WIRE_ROLE_DIRECTOR];
@@ -111,7 +111,7 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
                                       const struct wire_envelope *envelope,
                                       const struct wire_release *release)
 {
-    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
     const struct dev_task *task = dev_task_find(runtime, wire_task_id(release->task_name));
     bool is_kept = task != NULL && !wire_sha256_is_zero(&task->kept) &&

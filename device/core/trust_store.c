@@ -27,13 +27,10 @@ static enum base_status verifier_verify(void *ctx, const uint8_t key[WIRE_PUBLIC
     return crypto->verify(crypto->ctx, key, message, size, signature);
 }
 
-struct wire_verifier dev_trust_verifier(struct dev_runtime *runtime)
+struct wire_verifier dev_crypto_verifier(const struct dev_crypto_port *crypto)
 {
     return (struct wire_verifier){
-        .ctx = (void *)(uintptr_t)&runtime->ports->crypto,
-        .sha256 = verifier_sha256,
-        .verify = verifier_verify,
-    };
+        .ctx = (void *)(uintptr_t)crypto, .sha256 = verifier_sha256, .verify = verifier_verify};
 }
 
 static struct wire_sha256 sha256_of(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
@@ -170,7 +167,7 @@ static void online_keys_changed(struct dev_runtime *runtime, const struct wire_r
 enum base_status dev_trust_root_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = &runtime->trust;
-    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root before;
     struct wire_root root;
     BASE_TRY(dev_trust_root_open(runtime, &before));
@@ -225,7 +222,7 @@ void dev_trust_timestamp_close(struct dev_runtime *runtime, const uint8_t *bytes
 static enum base_status role_signed(struct dev_runtime *runtime, enum wire_root_role role,
                                     const struct wire_envelope *envelope, uint64_t *out_latest_s)
 {
-    struct wire_verifier verifier = dev_trust_verifier(runtime);
+    struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
     BASE_TRY(dev_trust_root_open(runtime, &root));
     const struct wire_role *keys = &root.parsed.roles[role];

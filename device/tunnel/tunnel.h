@@ -175,7 +175,12 @@ void dev_tunnel_on_open(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now
 void dev_tunnel_on_bytes(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us,
                          const uint8_t *bytes, size_t size);
 void dev_tunnel_on_writable(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us);
-// `retry_after_s` of the answer, 0: none.
+#define DEV_TUNNEL_STATUS_OPEN 200 // of the answer; another's body is prose, not frames
+// How a stream ended that its transport closed with `status`: what the answer's HTTP status says
+// (0: none came) when that is no tunnel; CLOSED for an end in order, since a stream has none of its
+// own.
+enum base_status dev_tunnel_ending(int http_status, enum base_status status);
+// `status` from dev_tunnel_ending; `retry_after_s` of an answer that is no tunnel, 0: none.
 void dev_tunnel_on_closed(struct dev_tunnel *tunnel, uint32_t stream, uint64_t now_us,
                           enum base_status status, uint32_t retry_after_s);
 

@@ -6,6 +6,26 @@
 #define SILENCE_US (DEV_TUNNEL_SILENCE_MS * TUNNEL_MS)
 #define UNMOVED_US (DEV_TUNNEL_UNMOVED_MS * TUNNEL_MS)
 
+enum base_status dev_tunnel_ending(int http_status, enum base_status status)
+{
+    switch (http_status) {
+    case 0:
+    case DEV_TUNNEL_STATUS_OPEN:
+        return status == BASE_OK ? BASE_ERR_CLOSED : status;
+    case 401: // not known
+    case 403: // revoked
+        return BASE_ERR_DENIED;
+    case 404: // there are no tunnels here
+        return BASE_ERR_UNSUPPORTED;
+    case 425: // too early
+    case 429:
+    case 503:
+        return BASE_ERR_BUSY;
+    default:
+        return BASE_ERR_IO;
+    }
+}
+
 static bool belongs(const struct dev_tunnel *t, uint32_t stream, unsigned id)
 {
     return t->classes[id] != NULL && t->classes[id]->stream == stream;

@@ -197,30 +197,6 @@ uint8_t sim_message_type(const uint8_t *message, size_t size)
     return size > sizeof(WIRE_STATEMENT_DOMAIN) ? message[sizeof(WIRE_STATEMENT_DOMAIN)] : 0;
 }
 
-static void verifier_sha256(void *ctx, const void *bytes, size_t size,
-                            const struct wire_sha256 *hoped, struct wire_sha256 *out)
-{
-    const struct dev_crypto_port *crypto = ctx;
-    struct dev_hash_state state;
-    crypto->hash_begin(crypto->ctx, &state, hoped);
-    crypto->hash_update(crypto->ctx, &state, bytes, size);
-    crypto->hash_end(crypto->ctx, &state, out);
-}
-
-static enum base_status verifier_verify(void *ctx, const uint8_t key[WIRE_PUBLIC_KEY_BYTES],
-                                        const uint8_t *message, size_t size,
-                                        const uint8_t signature[WIRE_SIGNATURE_BYTES])
-{
-    const struct dev_crypto_port *crypto = ctx;
-    return crypto->verify(crypto->ctx, key, message, size, signature);
-}
-
-struct wire_verifier sim_verifier(const struct dev_crypto_port *crypto)
-{
-    return (struct wire_verifier){
-        .ctx = (void *)(uintptr_t)crypto, .sha256 = verifier_sha256, .verify = verifier_verify};
-}
-
 struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto)
 {
     return (struct dev_crypto_port){

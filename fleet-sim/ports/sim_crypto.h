@@ -39,7 +39,5 @@ void sim_crypto_done(struct sim_crypto *crypto);
 struct dev_crypto_port sim_crypto_port(struct sim_crypto *crypto);
 // Type of the envelope that signed bytes are of (enum wire_envelope_type); 0: too short for one.
 uint8_t sim_message_type(const uint8_t *message, size_t size);
-// A port as the wire module wants it; `crypto` must outlive it.
-struct wire_verifier sim_verifier(const struct dev_crypto_port *crypto);
 
 #endif

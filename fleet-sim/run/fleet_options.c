@@ -262,7 +262,7 @@ static error_t take_key(struct parse *parse, const char *value)
 static error_t take_root(struct parse *parse, const char *path)
 {
     struct sim_options *o = parse->out;
-    struct wire_verifier verifier = sim_verifier(dev_crypto_openssl());
+    struct wire_verifier verifier = dev_crypto_verifier(dev_crypto_openssl());
     struct wire_root root;
     FILE *file = fopen(path, "re");
     if (file == NULL) {

@@ -10,7 +10,7 @@
 enum base_status sim_roots_begin(struct sim_shard *shard)
 {
     const struct sim_options *options = shard->options;
-    struct wire_verifier verifier = sim_verifier(&shard->real_crypto);
+    struct wire_verifier verifier = dev_crypto_verifier(&shard->real_crypto);
     return options->root_bytes == 0
                ? BASE_OK
                : sim_root_chain_begin(&shard->roots, options->root, options->root_bytes, &verifier);
@@ -18,7 +18,7 @@ enum base_status sim_roots_begin(struct sim_shard *shard)
 
 void sim_roots_look(struct sim_shard *shard)
 {
-    struct wire_verifier verifier = sim_verifier(&shard->real_crypto);
+    struct wire_verifier verifier = dev_crypto_verifier(&shard->real_crypto);
     const struct sim_blob *blob;
     while (shard->roots.count > 0 &&
            (blob = sim_store_at(shard->store, shard->roots_looked)) != NULL) {

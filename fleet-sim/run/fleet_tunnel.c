@@ -5,32 +5,6 @@
 
 #include "wire/digest.h"
 
-#define STATUS_OK          200
-#define STATUS_UNKNOWN     401
-#define STATUS_REVOKED     403
-#define STATUS_NONE        404
-#define STATUS_TOO_EARLY   425
-#define STATUS_TOO_MANY    429
-#define STATUS_UNAVAILABLE 503
-
-// What an answer that is no tunnel says to the tunnel, as on a phone (posix_tunnel.c).
-static enum base_status refusal(int status)
-{
-    switch (status) {
-    case STATUS_UNKNOWN:
-    case STATUS_REVOKED:
-        return BASE_ERR_DENIED;
-    case STATUS_NONE:
-        return BASE_ERR_UNSUPPORTED;
-    case STATUS_TOO_EARLY:
-    case STATUS_TOO_MANY:
-    case STATUS_UNAVAILABLE:
-        return BASE_ERR_BUSY;
-    default:
-        return BASE_ERR_IO;
-    }
-}
-
 static struct sim_active *active_of(const struct sim_exchange *exchange, uint32_t *out_stream)
 {
     struct sim_awake *awake = exchange->owner;
@@ -45,7 +19,7 @@ void sim_tunnel_head(struct sim_exchange *exchange, const struct dev_response_he
     struct sim_active *active = active_of(exchange, &stream);
     active->status[stream] = head->status;
     active->retry_after_s[stream] = head->retry_after_s;
-    if (head->status == STATUS_OK) {
+    if (head->status == DEV_TUNNEL_STATUS_OPEN) {
         dev_tunnel_on_open(active->tunnel, stream, now_us);
     }
 }
@@ -55,7 +29,7 @@ void sim_tunnel_body(struct sim_exchange *exchange, const uint8_t *bytes, size_t
 {
     uint32_t stream;
     struct sim_active *active = active_of(exchange, &stream);
-    if (active->status[stream] == STATUS_OK) { // of a refusal it is prose
+    if (active->status[stream] == DEV_TUNNEL_STATUS_OPEN) { // of a refusal it is prose
         dev_tunnel_on_bytes(active->tunnel, stream, now_us, bytes, size);
     }
 }
@@ -71,13 +45,9 @@ void sim_tunnel_end(struct sim_exchange *exchange, enum base_status status, uint
 {
     uint32_t stream;
     struct sim_active *active = active_of(exchange, &stream);
-    bool refused = active->status[stream] != 0 && active->status[stream] != STATUS_OK;
-    if (refused) {
-        status = refusal(active->status[stream]);
-    } else if (status == BASE_OK) {
-        status = BASE_ERR_CLOSED; // a tunnel stream has no end of its own
-    }
-    dev_tunnel_on_closed(active->tunnel, stream, now_us, status,
+    bool refused = active->status[stream] != DEV_TUNNEL_STATUS_OPEN;
+    dev_tunnel_on_closed(active->tunnel, stream, now_us,
+                         dev_tunnel_ending(active->status[stream], status),
                          refused ? active->retry_after_s[stream] : 0);
 }
 

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "device/device.h"
 #include "wire/manifest.h"
+#include "wire/root.h"
 
 // ---- HTTP exchanges: request out, head / body / end back in
 // -------------------------------------------------------
@@ -118,6 +119,9 @@ struct dev_crypto_port {
                                const uint8_t *message, size_t size,
                                const uint8_t signature[WIRE_SIGNATURE_BYTES]);
 };
+
+// The port as wire/root.h wants it; it must outlive what is returned.
+struct wire_verifier dev_crypto_verifier(const struct dev_crypto_port *crypto);
 
 // The OpenSSL implementation (device/port/crypto). Static, stateless, thread-safe.
 const struct dev_crypto_port *dev_crypto_openssl(void);

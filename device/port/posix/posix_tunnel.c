@@ -10,14 +10,6 @@
 
 #include <stdlib.h>
 
-#define STATUS_OK          200
-#define STATUS_UNKNOWN     401
-#define STATUS_REVOKED     403
-#define STATUS_NONE        404
-#define STATUS_TOO_EARLY   425
-#define STATUS_TOO_MANY    429
-#define STATUS_UNAVAILABLE 503
-
 struct posix_tunnel {
     struct posix_http *http;
     struct dev_tunnel *tunnel; // NULL before it is attached
@@ -28,30 +20,12 @@ struct posix_tunnel {
     void (*woke)(void *ctx);
 };
 
-// What an answer that is no tunnel says to the tunnel.
-static enum base_status refusal(int status)
-{
-    switch (status) {
-    case STATUS_UNKNOWN:
-    case STATUS_REVOKED:
-        return BASE_ERR_DENIED;
-    case STATUS_NONE:
-        return BASE_ERR_UNSUPPORTED;
-    case STATUS_TOO_EARLY:
-    case STATUS_TOO_MANY:
-    case STATUS_UNAVAILABLE:
-        return BASE_ERR_BUSY;
-    default:
-        return BASE_ERR_IO;
-    }
-}
-
 static void on_head(void *ctx, uint32_t stream, const struct h2_head *head)
 {
     struct posix_tunnel *self = ctx;
     self->status[stream] = head->status;
     self->retry_after_s[stream] = head->retry_after_s;
-    if (head->status == STATUS_OK) {
+    if (head->status == DEV_TUNNEL_STATUS_OPEN) {
         dev_tunnel_on_open(self->tunnel, stream, base_clock_mono_us());
         self->woke(self->ctx);
     }
@@ -60,7 +34,7 @@ static void on_head(void *ctx, uint32_t stream, const struct h2_head *head)
 static void on_body(void *ctx, uint32_t stream, const uint8_t *bytes, size_t size)
 {
     struct posix_tunnel *self = ctx;
-    if (self->status[stream] == STATUS_OK) { // of a refusal it is prose
+    if (self->status[stream] == DEV_TUNNEL_STATUS_OPEN) { // of a refusal it is prose
         dev_tunnel_on_bytes(self->tunnel, stream, base_clock_mono_us(), bytes, size);
         self->woke(self->ctx);
     }
@@ -76,13 +50,9 @@ static void on_writable(void *ctx, uint32_t stream)
 static void on_end(void *ctx, uint32_t stream, enum base_status status)
 {
     struct posix_tunnel *self = ctx;
-    bool refused = self->status[stream] != 0 && self->status[stream] != STATUS_OK;
-    if (refused) {
-        status = refusal(self->status[stream]);
-    } else if (status == BASE_OK) {
-        status = BASE_ERR_CLOSED; // a tunnel stream has no end of its own
-    }
-    dev_tunnel_on_closed(self->tunnel, stream, base_clock_mono_us(), status,
+    bool refused = self->status[stream] != DEV_TUNNEL_STATUS_OPEN;
+    dev_tunnel_on_closed(self->tunnel, stream, base_clock_mono_us(),
+                         dev_tunnel_ending(self->status[stream], status),
                          refused ? self->retry_after_s[stream] : 0);
     self->woke(self->ctx);
 }
