@@ -137,9 +137,10 @@ class Behaviour(unittest.TestCase):
 
     def test_bad_lines_are_told(self):
         self.release(TASK)
-        run = self.run_events([{"kind": "jump", "page": "x"}, {"kind": "click"}, {"kind": "click", "page": "x", "more": 1}] + visit("i-1", 3))
-        self.assertIn("line 1:", run.stderr)
-        self.assertIn("3 bad", run.stderr)
+        run = self.run_events([{"kind": "jump", "page": "x"}, {"kind": "click"}, {"kind": "click", "page": "x", "more": 1},
+                               {"kind": "click", "page": "x", "name": "buy"}, {"kind": "custom", "page": "x"}] + visit("i-1", 3))
+        for words in ("line 1:", 'line 2: no "page"', 'line 4: a custom event has a "name"', "line 5: a custom", "5 bad"):
+            self.assertIn(words, run.stderr)
         self.assertEqual(len(self.values()), 1)
 
     def ran(self, item):

@@ -132,6 +132,13 @@ static enum base_status take(struct event_line *line, struct dev_recording *out,
             "\"kind\" is enter, scroll, exposure, click, exit or custom, not \"%.*s\"",
             (int)(kind.size < 40 ? kind.size : 40), kind.size > 0 ? kind.data : "");
     }
+    if ((out->kind == DEV_EVENT_CUSTOM) != (out->name.size > 0)) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "a custom event has a \"name\", no other has");
+    }
+    if (out->page.size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "no \"page\"");
+    }
     return take_attrs(line, out, error);
 }
 

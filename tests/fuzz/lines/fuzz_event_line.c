@@ -36,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     base_check(recording.kind >= DEV_EVENT_ENTER);
     base_check(recording.kind <= DEV_EVENT_CUSTOM);
     base_check((recording.kind == DEV_EVENT_CUSTOM) == (recording.name.size > 0));
+    base_check(recording.page.size > 0);
     base_check(recording.attr_count <= DEV_EVENT_ATTRS_MAX);
     for (uint32_t i = 0; i < recording.attr_count; i++) {
         sum ^= read_all(recording.attrs[i].name);
