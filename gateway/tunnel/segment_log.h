@@ -7,8 +7,7 @@
 //
 // Ahead of the records of the newest segment lie up to GW_SEGMENT_AHEAD zeros, written and synced
 // while nobody waited: a record that overwrites them needs no new blocks and no new length, so its
-// sync writes it and nothing of the file system's (0.3 in place of 0.45 ms on an ext4). A busy log
-// has no such moments and appends.
+// sync writes it and nothing of the file system's. A busy log has no such moments and appends.
 //
 // Positions. A record's position counts all bytes of the log before it, from its first segment on:
 // positions only grow, and stay when old segments go (retain_bytes).

@@ -515,12 +515,34 @@ static bool wanted_with(const struct need *needs, uint32_t count, const struct t
     return wanted;
 }
 
+static uint32_t capture_random(struct rig *rig, struct base_prng *prng, struct need needs[NEEDS])
+{
+    static struct dev_capture capture;
+    uint32_t count = (uint32_t)base_prng_below(prng, 5);
+    dev_capture_begin(&capture, dev_recorder_secret(rig->recorder));
+    for (uint32_t i = 0; i < count; i++) {
+        needs[i] = random_need(prng);
+        struct base_str wanted[2] = {base_str_of(needs[i].attrs[0]),
+                                     base_str_of(needs[i].attrs[1])};
+        const struct dev_capture_need need = {
+            .kinds = needs[i].kinds,
+            .page = base_str_of(needs[i].page),
+            .name = base_str_of(needs[i].name),
+            .attrs = wanted,
+            .attr_count = needs[i].attr_count,
+            .every_attr = needs[i].every_attr,
+        };
+        assert_int_equal(dev_capture_add(&capture, &need), BASE_OK);
+    }
+    dev_recorder_capture(rig->recorder, &capture);
+    return count;
+}
+
 static void capture_keeps_what_is_needed_and_nothing_else(void **state)
 {
     (void)state;
     struct base_prng prng;
     struct rig rig;
-    static struct dev_capture capture;
     test_seed(&prng);
     rig_init(&rig);
     rig_boot(&rig, 0);
@@ -532,23 +554,7 @@ static void capture_keeps_what_is_needed_and_nothing_else(void **state)
     uint64_t seq = 1;
     for (unsigned round = 0; round < 300; round++) {
         struct need needs[NEEDS];
-        uint32_t count = (uint32_t)base_prng_below(&prng, 5);
-        dev_capture_begin(&capture, dev_recorder_secret(rig.recorder));
-        for (uint32_t i = 0; i < count; i++) {
-            needs[i] = random_need(&prng);
-            struct base_str wanted[2] = {base_str_of(needs[i].attrs[0]),
-                                         base_str_of(needs[i].attrs[1])};
-            const struct dev_capture_need need = {
-                .kinds = needs[i].kinds,
-                .page = base_str_of(needs[i].page),
-                .name = base_str_of(needs[i].name),
-                .attrs = wanted,
-                .attr_count = needs[i].attr_count,
-                .every_attr = needs[i].every_attr,
-            };
-            assert_int_equal(dev_capture_add(&capture, &need), BASE_OK);
-        }
-        dev_recorder_capture(rig.recorder, &capture);
+        uint32_t count = capture_random(&rig, &prng, needs);
         for (unsigned i = 0; i < 40; i++, seq++) {
             enum dev_event_kind kind = (enum dev_event_kind)(1 + base_prng_below(&prng, 6));
             struct taken given = {.event = {.kind = kind}};

@@ -79,4 +79,22 @@ static inline void expect(const char *name, const uint8_t *bytes, size_t size)
     }
 }
 
+// A row of the tables of limits.
+struct limit {
+    const char *name;
+    uint64_t value;
+};
+
+static inline void check_limits(const struct limit *limits, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char row[96];
+        (void)snprintf(row, sizeof row, "\n| `%s` | %llu |", limits[i].name,
+                       (unsigned long long)limits[i].value);
+        if (strstr(page, row) == NULL) {
+            fail_msg("the table of limits lacks %s", row + 1);
+        }
+    }
+}
+
 #endif
