@@ -80,6 +80,12 @@ BASE_NODISCARD enum base_status eng_cpu_prepare_pool(const struct eng_prepare *c
                                                      const struct eng_command *command,
                                                      struct eng_step *out_step);
 
+// vec_pool_grad.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_pool_grad(const struct eng_prepare *ctx,
+                                                          const struct eng_program *program,
+                                                          const struct eng_command *command,
+                                                          struct eng_step *out_step);
+
 // vec_attention.c
 BASE_NODISCARD enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,
                                                           const struct eng_program *program,
