@@ -73,6 +73,7 @@ static inline v4 v4_exp2i(v4 x)
 #define V_STORE_M(p, m, x)        v4_store_some(p, m, x)
 
 #include "backend/cpu/gemm_template.h"
+#include "backend/cpu/gemm_turned_template.h"
 
 #include "backend/cpu/gemm_act_template.h"
 
@@ -81,9 +82,13 @@ static inline v4 v4_exp2i(v4 x)
 
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
+GEMM_UPTO_4(GEMM_TURNED_FN, 1)
+GEMM_UPTO_4(GEMM_TURNED_FN, 2)
 
 static const eng_gemm_tile_fn tiles1[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 1)};
 static const eng_gemm_tile_fn tiles2[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 2)};
+static const eng_gemm_turned_fn turned1[] = {GEMM_UPTO_4(GEMM_TURNED_NAME, 1)};
+static const eng_gemm_turned_fn turned2[] = {GEMM_UPTO_4(GEMM_TURNED_NAME, 2)};
 
 const struct eng_gemm_kernels eng_gemm_generic = {
     .name = "generic",
@@ -91,6 +96,7 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .nr = 2 * V_LANES,
     .mr_max = {0, 4, 4, 0, 0},
     .tile = {NULL, tiles1, tiles2},
+    .turned = {NULL, turned1, turned2},
     .act_rows = act_rows,
     .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},

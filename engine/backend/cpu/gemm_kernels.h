@@ -47,6 +47,22 @@ struct eng_gemm_tile {
 };
 typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
 
+// c[i][n] = sum over k of a[k * a_step + i] * b[k * b_step + n]: rows of A side by side, as pixels
+// of channels are. A is made of segments as above; B goes on from one to the next.
+struct eng_gemm_turned {
+    const float *a; // first row
+    size_t a_step;
+    const int64_t *segments;
+    uint32_t segment_count, k; // k: steps of one segment
+    const float *b;            // first column
+    size_t b_step;
+    float *c;
+    size_t ldc;
+    uint32_t n; // columns, in (vl * (nv - 1), vl * nv]
+    bool accumulate;
+};
+typedef void (*eng_gemm_turned_fn)(const struct eng_gemm_turned *tile);
+
 #define ENG_GEMM_MR_MAX 32
 #define ENG_GEMM_NV_MAX 4
 
@@ -104,6 +120,7 @@ struct eng_gemm_kernels {
     uint32_t nr;                                       // columns of a full panel: 2 * vl
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    const eng_gemm_turned_fn *turned[3];               // likewise, nv 1 and 2, mr_max[2] rows each
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
     // pairs; only products use such a table.
     uint32_t pair_step;
