@@ -189,7 +189,7 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
         is_strided = is_strided || dims[s] != size;
     }
     bool is_point = taps_of(conv) == 1 && !has_padding(conv);
-    if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 ||
+    if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 || has_kernel(ad, conv, x) ||
         (!is_point && !turned_padding(conv, &desc, dims, &inner))) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, out);
     }

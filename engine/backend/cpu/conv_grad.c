@@ -344,5 +344,6 @@ enum base_status eng_cpu_prepare_conv_grad_weight(const struct eng_prepare *ctx,
         return BASE_ERR_UNSUPPORTED;
     }
     BASE_TRY(eng_conv_shape_from(&command->u.conv, &x->desc, &dy->desc, &s));
-    return prepare_direct(ctx, command, &s, out_step);
+    enum base_status status = eng_conv_prepare_grad_wino(ctx, command, &s, out_step);
+    return status != BASE_ERR_UNSUPPORTED ? status : prepare_direct(ctx, command, &s, out_step);
 }

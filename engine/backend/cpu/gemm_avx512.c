@@ -43,6 +43,7 @@ static inline __attribute__((always_inline)) __m512 add_product(__m512 a, __m512
 
 #include "backend/cpu/conv_dw_template.h"
 #include "backend/cpu/wino_template.h"
+#include "backend/cpu/wino_grad_template.h"
 
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
@@ -67,4 +68,7 @@ const struct eng_gemm_kernels eng_gemm_avx512 = {
     .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
+    .wino_kernels = wino_kernels4,
+    .wino_kernels_back = wino_kernels_back4,
+    .wino_spread = wino_spread4,
 };

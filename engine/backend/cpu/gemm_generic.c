@@ -79,6 +79,7 @@ static inline v4 v4_exp2i(v4 x)
 
 #include "backend/cpu/conv_dw_template.h"
 #include "backend/cpu/wino_template.h"
+#include "backend/cpu/wino_grad_template.h"
 
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
@@ -101,4 +102,7 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
+    .wino_kernels = wino_kernels4,
+    .wino_kernels_back = wino_kernels_back4,
+    .wino_spread = wino_spread4,
 };

@@ -111,6 +111,16 @@ struct eng_wino_store {
     enum eng_gemm_act act;
     float alpha, beta;
 };
+// Gradient of the output: rows x cols of 4 x 4 pixels (the others zero) -> out + e * plane, whole
+// vectors.
+struct eng_wino_spread {
+    const float *in;
+    size_t row, pixel;
+    uint32_t rows, cols;
+    float *out;
+    size_t plane;
+    size_t channels;
+};
 typedef void (*eng_wino_tile_fn)(const struct eng_wino_tile *tile);
 typedef void (*eng_wino_store_fn)(const struct eng_wino_store *tile);
 
@@ -133,6 +143,11 @@ struct eng_gemm_kernels {
     const eng_dw_block_fn *dw_block; // [pixels - 1]
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
+    // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
+    // elements `plane` floats apart; back; and an output tile's gradient to elements.
+    void (*wino_kernels)(const float *taps, float *out, size_t plane);
+    void (*wino_kernels_back)(const float *in, size_t plane, float *taps);
+    void (*wino_spread)(const struct eng_wino_spread *spread);
 };
 
 extern const struct eng_gemm_kernels eng_gemm_generic;
