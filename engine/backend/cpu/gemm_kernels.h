@@ -75,13 +75,15 @@ struct eng_dw_block {
 typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
-// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane.
+// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane, as
+// floats, or as bfloat16 in a table that holds pairs.
 struct eng_wino_tile {
     const float *in;
     size_t row, pixel;
     float *out;
     size_t plane;
     size_t channels;
+    size_t zeroes; // channels behind those, and behind their last vector, to be written as zeroes
 };
 // Output: products m + e * plane -> unit*unit pixels, of which rows x cols are stored.
 struct eng_wino_store {
@@ -105,7 +107,7 @@ struct eng_gemm_kernels {
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
-    // pairs; only products use such a table.
+    // pairs; products use such a table, and Winograd's between the transforms.
     uint32_t pair_step;
     // NULL, or called by each thread before its first tile of an execution and after its last one:
     // registers that have to be set up, and that callers of the engine may use between executions.
@@ -126,6 +128,9 @@ extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
 extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
 // To the nearest bfloat16, ties to even; needs AVX512_BF16.
 void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
+// Input transforms of tables of pairs.
+void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
+void eng_wino_in4_bf16(const struct eng_wino_tile *tile);
 #endif
 
 #endif

@@ -107,6 +107,12 @@
         (void)b1, (void)b2, (void)b3;                                                              \
         GEMM_ROWS(GEMM_FMA)                                                                        \
     } while (0)
+// Lines of C and of the residual are asked for before the sums are made: rows lie so far apart that
+// the processor does not fetch them ahead by itself.
+#define GEMM_TOUCH_C(i, v) __builtin_prefetch(c + (i)*ldc + (v)*V_LANES, 1)
+#define GEMM_TOUCH_R(i, v) __builtin_prefetch(r + (i)*ldr + (v)*V_LANES)
+#define GEMM_TOUCH_C1(i)   GEMM_EACH(i, GEMM_TOUCH_C)
+#define GEMM_TOUCH_R1(i)   GEMM_EACH(i, GEMM_TOUCH_R)
 // Keeps the compiler from replacing five pointers by fourteen.
 #define GEMM_PIN()                                                                                 \
     __asm__("" : "+r"(p0), "+r"(p1), "+r"(p2), "+r"(p3), "+r"(p4), "+r"(b), "+r"(next))
@@ -121,6 +127,13 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
     GEMM_ROWS(GEMM_DECLARE)
     if (t->accumulate) {
         GEMM_ROWS(GEMM_READ)
+    } else {
+        GEMM_ROWS(GEMM_TOUCH_C1)
+    }
+    if (t->finish && t->residual != NULL) {
+        const float *r = t->residual;
+        const size_t ldr = t->ldr;
+        GEMM_ROWS(GEMM_TOUCH_R1)
     }
     for (uint32_t segment = 0; segment < t->segment_count; segment++) {
         const float *p0 = t->a + t->segments[segment];
