@@ -92,6 +92,17 @@
             __builtin_prefetch((const char *)(p) + GEMM_AHEAD_BYTES + 64);                         \
         }                                                                                          \
     } while (0)
+// Rows of C and of the residual lie a line or two each, which the processor does not foresee: they
+// are asked for while the sums are made.
+#define GEMM_SOON(i, p, ld, writes)                                                                \
+    if (mr > (i)) {                                                                                \
+        __builtin_prefetch((p) + (i) * (ld), writes);                                              \
+        if (nv > 1 && V_LANES == 16) {                                                             \
+            __builtin_prefetch((p) + (i) * (ld) + V_LANES, writes);                                \
+        }                                                                                          \
+    }
+#define GEMM_SOON_C(i)        GEMM_SOON(i, c, ldc, 1)
+#define GEMM_SOON_RESIDUAL(i) GEMM_SOON(i, t->residual, t->ldr, 0)
 // One step along K: `s` is a constant offset from the pointers.
 #define GEMM_STEP(s)                                                                               \
     do {                                                                                           \
@@ -119,6 +130,12 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
     float *c = t->c;
     const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
     GEMM_ROWS(GEMM_DECLARE)
+    if (t->residual != NULL && t->finish) {
+        GEMM_ROWS(GEMM_SOON_RESIDUAL)
+    }
+    if (t->far) {
+        GEMM_ROWS(GEMM_SOON_C)
+    }
     if (t->accumulate) {
         GEMM_ROWS(GEMM_READ)
     }
