@@ -39,9 +39,9 @@ struct eng_gemm_tile {
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
     bool far;        // C is too large for the caches near the processor
-    bool finish;     // bias, residual and activation below apply
+    bool finish;     // residual and activation below apply
     enum eng_gemm_act act;
-    const float *bias;     // of the first column; NULL: none
+    const float *bias;     // of the first column: where sums start that C does not hold; NULL: at 0
     const float *residual; // as c; NULL: none
     size_t ldr;
     float alpha, beta;
