@@ -38,9 +38,10 @@ struct eng_gemm_tile {
     uint32_t rows;   // rows stored
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
-    bool finish;     // bias, residual and activation below apply
+    bool far;        // C is too large for the caches near the processor
+    bool finish;     // residual and activation below apply
     enum eng_gemm_act act;
-    const float *bias;     // of the first column; NULL: none
+    const float *bias;     // of the first column: where sums start that C does not hold; NULL: at 0
     const float *residual; // as c; NULL: none
     size_t ldr;
     float alpha, beta;
