@@ -48,6 +48,22 @@ struct eng_gemm_tile {
 };
 typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
 
+// c[i][n] = sum over k of a[k * a_step + i] * b[k * b_step + n]: rows of A side by side, as pixels
+// of channels are. A is made of segments as above; B goes on from one to the next.
+struct eng_gemm_turned {
+    const float *a; // first row
+    size_t a_step;
+    const int64_t *segments;
+    uint32_t segment_count, k; // k: steps of one segment
+    const float *b;            // first column
+    size_t b_step;
+    float *c;
+    size_t ldc;
+    uint32_t n; // columns, in (vl * (nv - 1), vl * nv]
+    bool accumulate;
+};
+typedef void (*eng_gemm_turned_fn)(const struct eng_gemm_turned *tile);
+
 #define ENG_GEMM_MR_MAX 32
 #define ENG_GEMM_NV_MAX 4
 
@@ -98,6 +114,16 @@ struct eng_wino_store {
     enum eng_gemm_act act;
     float alpha, beta;
 };
+// Gradient of the output: rows x cols of 4 x 4 pixels (the others zero) -> out + e * plane, whole
+// vectors.
+struct eng_wino_spread {
+    const float *in;
+    size_t row, pixel;
+    uint32_t rows, cols;
+    float *out;
+    size_t plane;
+    size_t channels;
+};
 typedef void (*eng_wino_tile_fn)(const struct eng_wino_tile *tile);
 typedef void (*eng_wino_store_fn)(const struct eng_wino_store *tile);
 
@@ -107,6 +133,7 @@ struct eng_gemm_kernels {
     uint32_t nr;                                       // columns of a full panel: 2 * vl
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    const eng_gemm_turned_fn *turned[3];               // likewise, nv 1 and 2, mr_max[2] rows each
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
     // pairs; products use such a table, and Winograd's between the transforms.
     uint32_t pair_step;
@@ -119,6 +146,11 @@ struct eng_gemm_kernels {
     const eng_dw_block_fn *dw_block; // [pixels - 1]
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
+    // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
+    // elements `plane` floats apart; back; and an output tile's gradient to elements.
+    void (*wino_kernels)(const float *taps, float *out, size_t plane);
+    void (*wino_kernels_back)(const float *in, size_t plane, float *taps);
+    void (*wino_spread)(const struct eng_wino_spread *spread);
 };
 
 extern const struct eng_gemm_kernels eng_gemm_generic;
