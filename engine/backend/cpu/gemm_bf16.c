@@ -55,6 +55,50 @@ void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to)
     }
 }
 
+// Pixels of three channels without anything between them, four at a time: the stems of networks.
+static size_t stem_pixels(const float *from, size_t pixels, uint16_t *to)
+{
+    const __m256i places = _mm256_setr_epi16(0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0, 9, 10, 11, 0);
+    size_t i = 0;
+    for (; i + 4 <= pixels; i += 4) {
+        const __m256i four =
+            (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(0x0fff, from + i * 3));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i * 4),
+                            _mm256_maskz_permutexvar_epi16(0x7777, places, four));
+    }
+    return i;
+}
+
+// One pixel: whole vectors are stored as far as its pitch goes.
+static void put_pixel(const float *from, size_t channels, size_t pitch, uint16_t *to)
+{
+    for (size_t c = 0; c < pitch; c += V_LANES) {
+        const size_t in = channels > c ? channels - c : 0, out = pitch - c;
+        const __m512 x = in >= V_LANES ? _mm512_loadu_ps(from + c)
+                         : in > 0      ? _mm512_maskz_loadu_ps(M_TAIL((uint32_t)in), from + c)
+                                       : _mm512_setzero_ps();
+        const __m256i half = (__m256i)_mm512_cvtneps_pbh(x);
+        if (out >= V_LANES) {
+            _mm256_storeu_si256((__m256i *)(void *)(to + c), half);
+        } else {
+            _mm256_mask_storeu_epi16(to + c, M_TAIL((uint32_t)out), half);
+        }
+    }
+}
+
+void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
+                             size_t pitch, uint16_t *to)
+{
+    if (step == channels && pitch == channels) {
+        eng_gemm_to_bf16(from, pixels * channels, to);
+        return;
+    }
+    size_t i = step == 3 && channels == 3 && pitch == 4 ? stem_pixels(from, pixels, to) : 0;
+    for (; i < pixels; i++) {
+        put_pixel(from + i * step, channels, pitch, to + i * pitch);
+    }
+}
+
 static void put_zeroes(const struct eng_wino_tile *tile, size_t elements)
 {
     const size_t vectors = (tile->channels + V_LANES - 1) / V_LANES * V_LANES;
