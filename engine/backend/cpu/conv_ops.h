@@ -48,9 +48,12 @@ BASE_NODISCARD enum base_status eng_conv_pack_depthwise(const struct eng_prepare
                                                         const struct eng_conv_shape *shape,
                                                         const struct eng_tensor *w,
                                                         const float **out);
-// 3 x 3, stride 1, constant weights; unit 2 or 4.
+// 3 x 3, stride 1, constant weights; unit 2 or 4. `products`: the instruction set's, or those of
+// bfloat16 pairs. A layer's error is then one and a half times that of the direct sum of rounded
+// operands with unit 2, four times with unit 4.
 bool eng_conv_fits_wino(const struct eng_conv_shape *shape);
-BASE_NODISCARD enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t unit,
-                                                      struct eng_step *out_step);
+BASE_NODISCARD enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
+                                                      const struct eng_gemm_kernels *products,
+                                                      uint32_t unit, struct eng_step *out_step);
 
 #endif

@@ -19,6 +19,7 @@ static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_NORM] = eng_cpu_prepare_norm,
     [ENG_OP_CUMSUM] = eng_cpu_prepare_cumsum,
     [ENG_OP_POOL] = eng_cpu_prepare_pool,
+    [ENG_OP_POOL_GRAD] = eng_cpu_prepare_pool_grad,
     [ENG_OP_ATTENTION] = eng_cpu_prepare_attention,
     [ENG_OP_RASTER] = eng_cpu_prepare_raster,
     [ENG_OP_GATHER] = eng_cpu_prepare_gather,
