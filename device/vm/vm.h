@@ -24,7 +24,7 @@
 #define DEV_VM_HEAP_KIB_MAX     (64 * 1024)
 #define DEV_VM_TIME_MS_DEFAULT  1000
 #define DEV_VM_STACK_KIB        64  // C stack a script may use
-#define DEV_VM_MODEL_STACK_KIB  256 // and the engine below it
+#define DEV_VM_MODEL_STACK_KIB  128 // more, where models are run
 #define DEV_VM_OUTPUT_MAX       (16 * 1024)
 #define DEV_VM_RESULT_MAX       (16 * 1024)
 #define DEV_VM_TYPE_MAX         48
