@@ -393,7 +393,10 @@ static enum base_status plan(const struct build *b)
         .watch = &session->watch,
         .error = b->error,
     };
-    struct eng_optimise_options passes = {.no_fuse = session->options.no_fuse};
+    struct eng_optimise_options passes = {
+        .no_fuse = session->options.no_fuse,
+        .no_chains = session->options.precision == ENG_PRECISION_LOW,
+    };
     BASE_TRY(eng_program_optimise(&segment->program, &passes, b->error));
     prepare.kernels = eng_session_backend(session, &segment->program);
     if (segment->first == 0) {

@@ -7,6 +7,7 @@
 #include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "run/fleet_behaviour.h"
+#include "run/fleet_enrol.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 
@@ -29,6 +30,7 @@ struct sim_fleet {
     struct sim_versions versions;
     struct sim_sessions sessions;
     struct dev_model_store *models; // of all shards
+    struct sim_credentials *credentials;
     struct sim_shard *shards[SIM_THREADS_MAX];
     uint32_t shard_count;
     uint32_t started;
@@ -96,6 +98,8 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
+        shard->credentials = fleet->credentials;
+        BASE_TRY(sim_enrol_check(shard, error));
         if (!can_walk(fleet, shard)) {
             fleet->sessions.kind = SIM_SESSIONS_NONE;
         }
@@ -159,6 +163,10 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
         }
     }
     BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
+    if (options->credentials[0] != '\0') {
+        BASE_TRY(sim_credentials_open(options->credentials, options->devices, &fleet->credentials,
+                                      error));
+    }
     BASE_TRY(shards_init(fleet, error));
     fleet->start_us = base_clock_mono_us();
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
@@ -453,6 +461,26 @@ static void gather(struct sim_fleet *fleet)
     result->passed = result->verdict.holds && !goal_missed(fleet);
 }
 
+// What devices have for themselves: credentials and exclusive files.
+static void print_own(const struct sim_fleet *fleet)
+{
+    const struct sim_run_result *r = &fleet->result;
+    FILE *log = fleet->log;
+    if (fleet->options->credentials[0] != '\0') {
+        (void)fprintf(log,
+                      "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
+                      "nobody's or a stranger's\n",
+                      (unsigned long long)r->counters.enrolled,
+                      (unsigned long long)r->counters.enrol_refused,
+                      (unsigned long long)r->counters.unauthorized);
+    }
+    if (r->counters.exclusive_runs > 0) {
+        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
+                      (unsigned long long)r->counters.exclusive_runs,
+                      (unsigned long long)r->counters.runs);
+    }
+}
+
 static void print_summary(const struct sim_fleet *fleet)
 {
     const struct sim_run_result *r = &fleet->result;
@@ -474,11 +502,7 @@ static void print_summary(const struct sim_fleet *fleet)
                       (unsigned long long)c->ran, (unsigned long long)c->failed,
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
     }
-    if (r->counters.exclusive_runs > 0) {
-        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
-                      (unsigned long long)r->counters.exclusive_runs,
-                      (unsigned long long)r->counters.runs);
-    }
+    print_own(fleet);
     if (r->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
         sim_slice_text(&r->slice, text);
@@ -529,6 +553,7 @@ static void fleet_free(struct sim_fleet *fleet)
         free(fleet->shards[i]);
     }
     dev_model_store_free(fleet->models);
+    sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
     h2_tls_free(fleet->tls);
