@@ -4,6 +4,7 @@
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define V                  __m512
 #define V_LANES            16u
@@ -14,6 +15,7 @@
 #define V_FMA(a, b, c)     _mm512_fmadd_ps(a, b, c)
 #define V_DOT(a, b, c)     _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #define V_ADD(a, b)        _mm512_add_ps(a, b)
+#define V_SUB(a, b)        _mm512_sub_ps(a, b)
 #define V_MUL(a, b)        _mm512_mul_ps(a, b)
 #define V_MIN(a, b)        _mm512_min_ps(a, b)
 #define V_MAX(a, b)        _mm512_max_ps(a, b)
@@ -23,6 +25,13 @@
 #define V_STORE_M(p, m, x) _mm512_mask_storeu_ps(p, m, x)
 
 #include "backend/cpu/gemm_template.h"
+
+#define WINO_IN_ONLY
+#define WINO_PUT(line, c, x)                                                                       \
+    _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)(line) + (c)),                     \
+                        (__m256i)_mm512_cvtneps_pbh(x))
+
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
@@ -46,6 +55,27 @@ void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to)
     }
 }
 
+static void put_zeroes(const struct eng_wino_tile *tile, size_t elements)
+{
+    const size_t vectors = (tile->channels + V_LANES - 1) / V_LANES * V_LANES;
+    for (size_t e = 0; tile->zeroes > 0 && e < elements; e++) {
+        uint16_t *line = (uint16_t *)(void *)(tile->out + e * tile->plane);
+        memset(line + vectors, 0, tile->zeroes * sizeof(*line));
+    }
+}
+
+void eng_wino_in2_bf16(const struct eng_wino_tile *tile)
+{
+    wino_in2(tile);
+    put_zeroes(tile, 16);
+}
+
+void eng_wino_in4_bf16(const struct eng_wino_tile *tile)
+{
+    wino_in4(tile);
+    put_zeroes(tile, 36);
+}
+
 static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
 {
     eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
@@ -58,5 +88,6 @@ const struct eng_gemm_kernels eng_gemm_bf16 = {
     .mr_max = {0, 14, 14, 0, 4},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
+    .wino_in = {[2] = eng_wino_in2_bf16, [4] = eng_wino_in4_bf16},
     .pair_step = 1,
 };

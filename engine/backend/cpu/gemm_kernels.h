@@ -38,14 +38,31 @@ struct eng_gemm_tile {
     uint32_t rows;   // rows stored
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
-    bool finish;     // bias, residual and activation below apply
+    bool far;        // C is too large for the caches near the processor
+    bool finish;     // residual and activation below apply
     enum eng_gemm_act act;
-    const float *bias;     // of the first column; NULL: none
+    const float *bias;     // of the first column: where sums start that C does not hold; NULL: at 0
     const float *residual; // as c; NULL: none
     size_t ldr;
     float alpha, beta;
 };
 typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
+
+// c[i][n] = sum over k of a[k * a_step + i] * b[k * b_step + n]: rows of A side by side, as pixels
+// of channels are. A is made of segments as above; B goes on from one to the next.
+struct eng_gemm_turned {
+    const float *a; // first row
+    size_t a_step;
+    const int64_t *segments;
+    uint32_t segment_count, k; // k: steps of one segment
+    const float *b;            // first column
+    size_t b_step;
+    float *c;
+    size_t ldc;
+    uint32_t n; // columns, in (vl * (nv - 1), vl * nv]
+    bool accumulate;
+};
+typedef void (*eng_gemm_turned_fn)(const struct eng_gemm_turned *tile);
 
 #define ENG_GEMM_MR_MAX 32
 #define ENG_GEMM_NV_MAX 4
@@ -75,13 +92,15 @@ struct eng_dw_block {
 typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
-// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane.
+// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane, as
+// floats, or as bfloat16 in a table that holds pairs.
 struct eng_wino_tile {
     const float *in;
     size_t row, pixel;
     float *out;
     size_t plane;
     size_t channels;
+    size_t zeroes; // channels behind those, and behind their last vector, to be written as zeroes
 };
 // Output: products m + e * plane -> unit*unit pixels, of which rows x cols are stored.
 struct eng_wino_store {
@@ -95,6 +114,16 @@ struct eng_wino_store {
     enum eng_gemm_act act;
     float alpha, beta;
 };
+// Gradient of the output: rows x cols of 4 x 4 pixels (the others zero) -> out + e * plane, whole
+// vectors.
+struct eng_wino_spread {
+    const float *in;
+    size_t row, pixel;
+    uint32_t rows, cols;
+    float *out;
+    size_t plane;
+    size_t channels;
+};
 typedef void (*eng_wino_tile_fn)(const struct eng_wino_tile *tile);
 typedef void (*eng_wino_store_fn)(const struct eng_wino_store *tile);
 
@@ -104,8 +133,9 @@ struct eng_gemm_kernels {
     uint32_t nr;                                       // columns of a full panel: 2 * vl
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    const eng_gemm_turned_fn *turned[3];               // likewise, nv 1 and 2, mr_max[2] rows each
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
-    // pairs; only products use such a table.
+    // pairs; products use such a table, and Winograd's between the transforms.
     uint32_t pair_step;
     // NULL, or called by each thread before its first tile of an execution and after its last one:
     // registers that have to be set up, and that callers of the engine may use between executions.
@@ -116,6 +146,11 @@ struct eng_gemm_kernels {
     const eng_dw_block_fn *dw_block; // [pixels - 1]
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
+    // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
+    // elements `plane` floats apart; back; and an output tile's gradient to elements.
+    void (*wino_kernels)(const float *taps, float *out, size_t plane);
+    void (*wino_kernels_back)(const float *in, size_t plane, float *taps);
+    void (*wino_spread)(const struct eng_wino_spread *spread);
 };
 
 extern const struct eng_gemm_kernels eng_gemm_generic;
@@ -126,6 +161,9 @@ extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
 extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
 // To the nearest bfloat16, ties to even; needs AVX512_BF16.
 void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
+// Input transforms of tables of pairs.
+void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
+void eng_wino_in4_bf16(const struct eng_wino_tile *tile);
 #endif
 
 #endif

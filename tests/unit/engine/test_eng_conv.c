@@ -18,13 +18,16 @@ struct convolution {
     uint32_t spatial;
     int64_t in[3], kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
     bool bias, residual, act, dynamic;
-    bool low; // operands are rounded to bfloat16
+    bool low;   // operands are rounded to bfloat16
+    bool whole; // operands are small whole numbers, so that bfloat16 transforms are exact
     enum eng_unary_fn fn;
 };
 
 typedef enum base_status (*prepare_fn)(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static enum base_status low(const struct eng_conv_job *job, struct eng_step *out_step);
+static enum base_status low_wino2(const struct eng_conv_job *job, struct eng_step *out_step);
+static enum base_status low_wino4(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static struct base_prng prng;
 static enum eng_tuning tuning;
@@ -124,8 +127,9 @@ static void run_once(const struct eng_program *program, const struct eng_command
                                       .packs = packs,
                                       .kernels = eng_kernels_find(isa),
                                       .pool = pool,
-                                      .precision =
-                                          fn == low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
+                                      .precision = fn == low || fn == low_wino2 || fn == low_wino4
+                                                       ? ENG_PRECISION_LOW
+                                                       : ENG_PRECISION_HIGH};
     assert_non_null(usual.kernels);
     const struct eng_prepare prepare = eng_tuning_context(&usual, tuning);
     struct eng_step step = {.program = program, .command = command};
@@ -173,6 +177,11 @@ static void check(const struct convolution *p, const char *isa, uint32_t threads
     float *data[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
         data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
+    }
+    for (int i = X; p->whole && i <= W; i++) { // quarters of weights are whole, too
+        for (int64_t j = 0; j < eng_desc_count(&tensors[i].desc); j++) {
+            data[i][j] = i == X ? rintf(data[i][j] * 4) : 4 * rintf(data[i][j] * 2);
+        }
     }
     if (!p->dynamic) {
         tensors[W].kind = ENG_CONST;
@@ -370,12 +379,12 @@ static void test_epilogues(void **state)
 
 static enum base_status wino2(const struct eng_conv_job *job, struct eng_step *out_step)
 {
-    return eng_conv_prepare_wino(job, 2, out_step);
+    return eng_conv_prepare_with(job, ENG_CONV_WINO2, out_step);
 }
 
 static enum base_status wino4(const struct eng_conv_job *job, struct eng_step *out_step)
 {
-    return eng_conv_prepare_wino(job, 4, out_step);
+    return eng_conv_prepare_with(job, ENG_CONV_WINO4, out_step);
 }
 
 static void test_winograd(void **state)
@@ -421,6 +430,43 @@ static void check_low(const char *isa)
     }
 }
 
+static enum base_status low_wino2(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_LOW_WINO2, out_step);
+}
+
+static enum base_status low_wino4(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_LOW_WINO4, out_step);
+}
+
+static void check_low_winograd(const char *isa)
+{
+    const int64_t step = strcmp(isa, "amx") == 0 ? 3 : 1; // emulated tiles take their time
+    for (int64_t i = 0; i < 24; i += step) {
+        struct convolution p = square(1 + i * 7 % 130, 1 + i * 11 % 75, 3 + i % 13, 3, 1, i % 3);
+        p.in[1] += i % 4;
+        p.n = 1 + i % 2;
+        p.bias = i % 2;
+        p.residual = i % 3 == 0;
+        p.act = i % 4 < 2;
+        p.fn = i % 4 == 0 ? ENG_RELU : ENG_SIGMOID;
+        p.whole = true;
+        check(&p, isa, 1 + (uint32_t)i % 3, low_wino2, 1e-5);
+        // Any numbers: within what rounding both transformed operands to eight bits does.
+        p.whole = false;
+        check(&p, isa, 1, low_wino2, 1e-2);
+        check(&p, isa, 1 + (uint32_t)i % 3, low_wino4, 3e-2);
+    }
+    struct convolution p = square(64, 100, 28, 3, 1, 1);
+    p.whole = true;
+    p.pad_end[0] = 3;
+    check(&p, isa, 1, low_wino2, 1e-5);
+    check(&p, isa, 2, low_wino2, 1e-5);
+    p.whole = false;
+    check(&p, isa, 2, low_wino4, 3e-2);
+}
+
 static void test_low_pairs(void **state)
 {
     (void)state;
@@ -429,6 +475,7 @@ static void test_low_pairs(void **state)
         skip();
     }
     check_low("avx512");
+    check_low_winograd("avx512");
 }
 
 static void test_low_tiles(void **state)
@@ -440,118 +487,8 @@ static void test_low_tiles(void **state)
     }
     const uint64_t before = amx_emulator_count(AMX_TDPBF16PS);
     check_low("amx");
+    check_low_winograd("amx");
     assert_true(source == AMX_NATIVE || amx_emulator_count(AMX_TDPBF16PS) > before);
-}
-
-// Sums of the taps again, scattered to the input's (w: weights) or the weights' (w: dy) gradient.
-static void scatter(const struct eng_conv_shape *s, const float *x, const float *w, const float *dy,
-                    double *dx, double *dw)
-{
-    const int64_t cg = s->in_channels / s->groups, mg = s->out_channels / s->groups;
-    const int64_t pixels = s->out[1] * s->out[2], taps_count = eng_conv_taps(s);
-    for (int64_t i = 0; i < s->batch * pixels * s->out_channels; i++) {
-        const int64_t m = i % s->out_channels, at = i / s->out_channels;
-        for (int64_t t = 0; t < taps_count; t++) {
-            const int64_t y = at / s->out[2] % s->out[1] * s->stride[1] +
-                              t / s->kernel[2] * s->dilation[1] - s->pad[1];
-            const int64_t z =
-                at % s->out[2] * s->stride[2] + t % s->kernel[2] * s->dilation[2] - s->pad[2];
-            if (y < 0 || y >= s->in[1] || z < 0 || z >= s->in[2]) {
-                continue;
-            }
-            for (int64_t c = 0; c < cg; c++) {
-                const int64_t to = ((at / pixels * s->in[1] + y) * s->in[2] + z) * s->in_channels +
-                                   m / mg * cg + c;
-                dx[to] += (double)w[(m * cg + c) * taps_count + t] * (double)dy[i];
-                dw[(m * cg + c) * taps_count + t] += (double)x[to] * (double)dy[i];
-            }
-        }
-    }
-}
-
-static void check_gradient(const struct convolution *p, const char *isa, uint32_t threads,
-                           bool of_input)
-{
-    struct base_arena arena;
-    base_arena_init(&arena, base_alloc_heap(), 0, 0);
-    uint32_t inputs[2] = {of_input ? Y : X, of_input ? W : Y}, outputs[1] = {RESULT};
-    struct eng_command command = {
-        .op = of_input ? ENG_OP_CONV_GRAD_INPUT : ENG_OP_CONV_GRAD_WEIGHT,
-        .input_count = 2,
-        .output_count = 1,
-        .inputs = inputs,
-        .outputs = outputs,
-        .u.conv = {.spatial = p->spatial,
-                   .groups = p->groups,
-                   .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}},
-    };
-    memcpy(command.u.conv.kernel, p->kernel, sizeof(p->kernel));
-    memcpy(command.u.conv.stride, p->stride, sizeof(p->stride));
-    memcpy(command.u.conv.dilation, p->dilation, sizeof(p->dilation));
-    memcpy(command.u.conv.pad_begin, p->pad_begin, sizeof(p->pad_begin));
-    memcpy(command.u.conv.pad_end, p->pad_end, sizeof(p->pad_end));
-    struct eng_tensor tensors[TENSORS] = {0};
-    describe(p, tensors);
-    tensors[RESULT] = tensors[of_input ? X : W];
-    float *data[TENSORS];
-    for (int i = 0; i < TENSORS; i++) {
-        data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
-    }
-    struct eng_conv_shape shape;
-    assert_int_equal(
-        eng_conv_shape_from(&command.u.conv, &tensors[X].desc, &tensors[Y].desc, &shape), BASE_OK);
-    double *dx = calloc((size_t)eng_desc_count(&tensors[X].desc), sizeof(double));
-    double *dw = calloc((size_t)eng_desc_count(&tensors[W].desc), sizeof(double));
-    assert_true(dx != NULL && dw != NULL);
-    scatter(&shape, data[X], data[W], data[Y], dx, dw);
-    const struct eng_program program = {
-        .arena = &arena, .tensors = tensors, .tensor_count = TENSORS};
-    struct eng_pool *pool;
-    assert_int_equal(eng_pool_new(threads, &pool), BASE_OK);
-    const struct eng_prepare prepare = {
-        .arena = &arena, .kernels = eng_kernels_find(isa), .pool = pool};
-    struct eng_step step = {.program = &program, .command = &command};
-    assert_int_equal((of_input
-                          ? eng_cpu_prepare_conv_grad_input
-                          : eng_cpu_prepare_conv_grad_weight)(&prepare, &program, &command, &step),
-                     BASE_OK);
-    run_step(&step, data, pool);
-    for (int64_t i = 0; i < eng_desc_count(&tensors[RESULT].desc); i++) {
-        const double want = of_input ? dx[i] : dw[i];
-        if (!(fabs(want - (double)data[RESULT][i]) <= 1e-4)) {
-            fail_msg("%s: %s: element %lld: %g, expected %g", isa, step.kernel, (long long)i,
-                     (double)data[RESULT][i], want);
-        }
-    }
-    free(dx);
-    free(dw);
-    for (int i = 0; i < TENSORS; i++) {
-        free(data[i]);
-    }
-    eng_pool_free(pool);
-    base_arena_done(&arena);
-}
-
-static void test_gradients(void **state)
-{
-    (void)state;
-    for (int64_t i = 0; i < 48; i++) {
-        struct convolution p =
-            square(1 + i * 2, 1 + i * 5 % 41, 6 + i % 9, 1 + i % 3, 1 + i / 3 % 3, i / 9 % 3);
-        p.pad_begin[0] = p.pad_begin[1] = p.pad_begin[0] % p.kernel[0];
-        p.dilation[1] = 1 + i % 2;
-        p.in[0] += 3;
-        p.n = 1 + i % 2;
-        const char *isa = kernel_names[i % 3];
-        if (eng_kernels_find(isa) == NULL) {
-            continue;
-        }
-        check_gradient(&p, isa, 1 + (uint32_t)i % 2, true);
-        check_gradient(&p, isa, 1 + (uint32_t)i % 2, false);
-        p.c = p.m = 6;
-        p.groups = i % 2 ? 6 : 2;
-        check_gradient(&p, isa, 1, true);
-    }
 }
 
 static void test_threads(void **state)
@@ -628,13 +565,13 @@ static void test_blas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_square),    cmocka_unit_test(test_models),
-        cmocka_unit_test(test_uneven),    cmocka_unit_test(test_dimensions),
-        cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
-        cmocka_unit_test(test_low_pairs), cmocka_unit_test(test_low_tiles),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_depthwise_rows),
-        cmocka_unit_test(test_tunings),   cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_square),         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_uneven),         cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_low_pairs),      cmocka_unit_test(test_low_tiles),
+        cmocka_unit_test(test_depthwise_rows), cmocka_unit_test(test_tunings),
+        cmocka_unit_test(test_blas),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);
