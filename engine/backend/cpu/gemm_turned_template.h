@@ -32,7 +32,7 @@ INLINE void turned_tile(const struct eng_gemm_turned *t, const int mr, const int
     const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
     const bool whole = t->n == (uint32_t)nv * V_LANES;
     const float *b = t->b;
-    float *c = t->c;
+    float *at = t->c; // its next row
     GEMM_ROWS(GEMM_DECLARE)
     (void)c0_2, (void)c0_3;
     if (t->accumulate) {
@@ -50,6 +50,7 @@ INLINE void turned_tile(const struct eng_gemm_turned *t, const int mr, const int
             }
         }
     }
+    at = t->c;
     GEMM_ROWS(GEMM_WRITE)
 }
 
