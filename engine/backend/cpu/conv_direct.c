@@ -62,7 +62,6 @@ static void copy_pixels(const struct direct *d, const float *from, int64_t count
 static void fill_row(const struct direct *d, const float *x, float *to)
 {
     const struct eng_conv_shape *s = &d->shape;
-    const int64_t c = s->in_channels;
     const int64_t before = min_i64(s->pad[2], d->row_pixels);
     const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
     const int64_t inside = min_i64(d->row_pixels - before, left);
