@@ -5,7 +5,7 @@
 #include "search/search.h"
 
 #define ENG_SEARCH_NAME_BYTES 24
-#define ENG_SEARCH_VERSION    2 // of the file
+#define ENG_SEARCH_VERSION    3 // of the file
 #define ENG_SEARCH_HEAD_BYTES 160
 
 struct eng_search_row {

@@ -9,8 +9,8 @@
 #define TILES_SPEED       7.0  // of AMX tiles
 #define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
 
-static const char *const names[] = {"direct",    "depthwise", "winograd2",
-                                    "winograd4", "bf16",      "blas"};
+static const char *const names[] = {"direct", "depthwise",      "winograd2",      "winograd4",
+                                    "bf16",   "winograd2.bf16", "winograd4.bf16", "blas"};
 
 const char *eng_conv_algorithm_name(enum eng_conv_algorithm algorithm)
 {
@@ -78,24 +78,28 @@ static struct eng_conv_candidate depthwise(const struct eng_conv_shape *s,
 
 static struct eng_conv_candidate wino(const struct eng_conv_shape *s,
                                       const struct eng_gemm_kernels *kernels,
-                                      const struct eng_cpu_rates *rates, int64_t unit)
+                                      const struct eng_cpu_rates *rates, int64_t unit,
+                                      const struct eng_gemm_kernels *low)
 {
     const int64_t elements = (unit + 2) * (unit + 2);
     const int64_t tiles =
         s->batch * ((s->out[1] + unit - 1) / unit) * ((s->out[2] + unit - 1) / unit);
-    const double packed =
-        (double)(elements * s->in_channels) * round_up(s->out_channels, kernels->vl) * 4;
+    const double packed = (double)(elements * s->in_channels) *
+                          round_up(s->out_channels, kernels->vl) * (low != NULL ? 2 : 4);
     // Transformed once on the way in and once on the way out: written and read.
     const double moved =
-        8.0 * (double)(elements * tiles) * (double)(s->in_channels + s->out_channels);
+        (double)(elements * tiles) *
+        ((low != NULL ? 4 : 8) * (double)s->in_channels + 8 * (double)s->out_channels);
+    const double speed = low != NULL ? eng_conv_low_speed(low) : 1;
     // Few tiles leave a tile of the product half empty of rows, and weights without reuse.
     const double rows = (double)(tiles < 6 ? 6 : tiles);
     return (struct eng_conv_candidate){
-        .algorithm = unit == 2 ? ENG_CONV_WINO2 : ENG_CONV_WINO4,
+        .algorithm = low == NULL ? (unit == 2 ? ENG_CONV_WINO2 : ENG_CONV_WINO4)
+                                 : (unit == 2 ? ENG_CONV_LOW_WINO2 : ENG_CONV_LOW_WINO4),
         .packed_bytes = (size_t)packed,
-        .time_us =
-            (double)elements * product_us(kernels, rates, rows, s->in_channels, s->out_channels) +
-            moved / rates->cache_bytes_per_us + packed / 2 / rates->memory_bytes_per_us,
+        .time_us = (double)elements *
+                       product_us(kernels, rates, rows, s->in_channels, s->out_channels) / speed +
+                   moved / rates->cache_bytes_per_us + packed / 2 / rates->memory_bytes_per_us,
     };
 }
 
@@ -112,9 +116,11 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
         out[count++] = depthwise(shape, rates);
     }
     if (constant && eng_conv_fits_wino(shape)) {
+        // Pairs' are better than floats' in all but accuracy.
+        const struct eng_gemm_kernels *products = low != NULL ? low : kernels;
         for (int64_t unit = 2; unit <= 4; unit += 2) {
-            if (kernels->wino_in[unit] != NULL) {
-                out[count++] = wino(shape, kernels, rates, unit);
+            if (products->wino_in[unit] != NULL) {
+                out[count++] = wino(shape, kernels, rates, unit, low);
             }
         }
     }
@@ -147,18 +153,21 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
 enum base_status eng_conv_prepare_with(const struct eng_conv_job *job,
                                        enum eng_conv_algorithm algorithm, struct eng_step *out_step)
 {
+    const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
     switch (algorithm) {
     case ENG_CONV_DEPTHWISE:
         return eng_conv_is_depthwise(&job->shape) ? eng_conv_prepare_depthwise(job, out_step)
                                                   : BASE_ERR_UNSUPPORTED;
     case ENG_CONV_WINO2:
-        return eng_conv_prepare_wino(job, 2, out_step);
+        return eng_conv_prepare_wino(job, job->ctx->kernels->gemm, 2, out_step);
     case ENG_CONV_WINO4:
-        return eng_conv_prepare_wino(job, 4, out_step);
-    case ENG_CONV_LOW: {
-        const struct eng_gemm_kernels *low = eng_gemm_low_kernels(job->ctx);
+        return eng_conv_prepare_wino(job, job->ctx->kernels->gemm, 4, out_step);
+    case ENG_CONV_LOW:
         return low != NULL ? eng_conv_prepare_direct(job, low, out_step) : BASE_ERR_UNSUPPORTED;
-    }
+    case ENG_CONV_LOW_WINO2:
+        return low != NULL ? eng_conv_prepare_wino(job, low, 2, out_step) : BASE_ERR_UNSUPPORTED;
+    case ENG_CONV_LOW_WINO4:
+        return low != NULL ? eng_conv_prepare_wino(job, low, 4, out_step) : BASE_ERR_UNSUPPORTED;
     case ENG_CONV_BLAS:
         return eng_blas_prepare_conv(job, out_step);
     default:

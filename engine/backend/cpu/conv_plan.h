@@ -14,7 +14,9 @@ enum eng_conv_algorithm {
     ENG_CONV_DEPTHWISE,
     ENG_CONV_WINO2,
     ENG_CONV_WINO4,
-    ENG_CONV_LOW,  // direct on bfloat16 pairs
+    ENG_CONV_LOW, // direct on bfloat16 pairs
+    ENG_CONV_LOW_WINO2,
+    ENG_CONV_LOW_WINO4,
     ENG_CONV_BLAS, // one product by OpenBLAS; never among eng_conv_candidates
     ENG_CONV_ALGORITHM_COUNT
 };

@@ -54,12 +54,16 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
         return 0;
     }
     struct eng_candidate list[ENG_CONV_CANDIDATES_MAX];
+    enum eng_conv_algorithm fixed = ENG_CONV_DIRECT;
+    for (size_t i = 0; i < count; i++) {
+        fixed = candidates[i].algorithm == ENG_CONV_LOW ? ENG_CONV_LOW : fixed;
+    }
     for (size_t i = 0; i < count; i++) {
         list[i] = (struct eng_candidate){.name = eng_conv_algorithm_name(candidates[i].algorithm),
                                          .a = (uint32_t)candidates[i].algorithm,
                                          .cost_us = candidates[i].time_us,
                                          .extra_us = candidates[i].cost - candidates[i].time_us,
-                                         .fixed = candidates[i].algorithm == ENG_CONV_DIRECT,
+                                         .fixed = candidates[i].algorithm == fixed,
                                          .measured_only = candidates[i].algorithm == ENG_CONV_BLAS};
     }
     char problem[ENG_SEARCH_PROBLEM_BYTES];

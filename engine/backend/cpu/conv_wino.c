@@ -17,14 +17,17 @@
 #define ELEMENTS_MAX 36     // of a tile
 
 struct wino {
-    const struct eng_gemm_kernels *kernels;
+    // Of the transforms, and of the products between them: the same, or those of bfloat16 pairs.
+    const struct eng_gemm_kernels *kernels, *products;
     struct eng_conv_shape shape;
     struct eng_gemm_plan act; // only its activation fields
     uint32_t unit, size;      // size = unit + 2
     uint32_t x, w, y, bias, residual;
     int64_t tiles_y, tiles_x, tiles;   // of an image; of all
     int64_t block, blocks, splits, mr; // tiles of a block; ranges of panels
-    int64_t pitch;                     // floats of a transformed pixel
+    int64_t zeroes;                    // channels behind the last vector of a transformed pixel
+    int64_t depth;                     // of the products: channels, or pairs of them
+    int64_t pitch;                     // floats, or pairs, of a transformed pixel
     size_t in_plane, out_plane, in_floats, out_floats, edge_floats;
     const float *packed, *weights; // by panel, by element: [channels][columns of the panel]
 };
@@ -72,31 +75,59 @@ static void transform_kernels(const double (*g)[3], uint32_t size, const lanes w
     }
 }
 
-// For each panel of output channels, in the order of their use, the elements' operands.
+// The elements of one input channel for LANES output channels from `column` on; zeroes where there
+// are none.
+static void transform_at(const struct wino *d, int64_t channel, int64_t column,
+                         lanes values[ELEMENTS_MAX])
+{
+    const int64_t c = d->shape.in_channels, left = d->shape.out_channels - column;
+    lanes taps[9];
+    memset(taps, 0, sizeof(taps));
+    for (int64_t l = 0; channel < c && l < LANES && l < left; l++) {
+        const float *w = d->weights + ((column + l) * c + channel) * 9;
+        for (int t = 0; t < 9; t++) {
+            taps[t][l] = w[t];
+        }
+    }
+    transform_kernels(d->unit == 2 ? g2 : g4, d->size, taps, values);
+}
+
+typedef uint32_t words __attribute__((vector_size(16)));
+
+// To the nearest bfloat16, ties to even, in the upper halves; weights that are no number stay none.
+static words rounded(lanes values)
+{
+    const words bits = (words)values;
+    const words up = bits + 0x7fffu + (bits >> 16 & 1u);
+    const words is_nan = (words)((bits & 0x7fffffffu) > 0x7f800000u);
+    return ((up & ~is_nan) | ((bits | 0x400000u) & is_nan)) & 0xffff0000u;
+}
+
+// For each panel of output channels, in the order of their use, the elements' operands: rows of one
+// channel, or of a pair of them.
 static void pack_weights(void *ctx, void *out)
 {
     const struct wino *d = ctx;
-    const int64_t c = d->shape.in_channels, m = d->shape.out_channels;
-    const int64_t nr = d->kernels->nr, vl = d->kernels->vl;
+    const int64_t m = d->shape.out_channels, nr = d->kernels->nr, vl = d->kernels->vl;
     const int64_t elements = (int64_t)d->size * d->size;
+    const bool pairs = d->products->pair_step > 0;
     float *to = out;
-    lanes taps[9], values[ELEMENTS_MAX];
+    lanes values[ELEMENTS_MAX], seconds[ELEMENTS_MAX];
     for (int64_t panel = 0; panel < m; panel += nr) {
         const int64_t left = m - panel < nr ? m - panel : nr;
         const int64_t width = (left + vl - 1) / vl * vl;
-        for (int64_t at = 0; at < c * width; at += LANES) {
-            const int64_t i = at / width, j = at % width;
-            memset(taps, 0, sizeof(taps));
-            for (int64_t l = 0; l < LANES && j + l < left; l++) {
-                const float *w = d->weights + ((panel + j + l) * c + i) * 9;
-                for (int t = 0; t < 9; t++) {
-                    taps[t][l] = w[t];
-                }
+        for (int64_t at = 0; at < d->depth * width; at += LANES) {
+            const int64_t i = at / width, column = panel + at % width;
+            transform_at(d, pairs ? 2 * i : i, column, values);
+            if (pairs) {
+                transform_at(d, 2 * i + 1, column, seconds);
             }
-            transform_kernels(d->unit == 2 ? g2 : g4, d->size, taps, values);
-            float *first = to + panel * elements * c + at;
+            float *first = to + panel * elements * d->depth + at;
             for (int64_t e = 0; e < elements; e++) {
-                memcpy(first + e * c * width, &values[e], sizeof(values[e]));
+                if (pairs) {
+                    values[e] = (lanes)(rounded(values[e]) >> 16 | rounded(seconds[e]));
+                }
+                memcpy(first + e * d->depth * width, &values[e], sizeof(values[e]));
             }
         }
     }
@@ -145,7 +176,11 @@ static void transform_in(const struct wino_run *r, int64_t tile, int64_t count, 
         const float *image = r->x + at.image * s->in[1] * s->in[2] * c;
         const int64_t y = at.y - s->pad[1], x = at.x - s->pad[2];
         struct eng_wino_tile t = {
-            .out = v + i * d->pitch, .plane = d->in_plane, .channels = (size_t)c};
+            .out = v + i * d->pitch,
+            .plane = d->in_plane,
+            .channels = (size_t)c,
+            .zeroes = (size_t)d->zeroes,
+        };
         if (y < 0 || x < 0 || y + d->size > s->in[1] || x + d->size > s->in[2]) {
             copy_edge(d, image, y, x, edge);
             t.in = edge;
@@ -155,7 +190,7 @@ static void transform_in(const struct wino_run *r, int64_t tile, int64_t count, 
             t.row = (size_t)(s->in[2] * c);
         }
         t.pixel = (size_t)c;
-        d->kernels->wino_in[d->unit](&t);
+        d->products->wino_in[d->unit](&t);
     }
 }
 
@@ -199,14 +234,14 @@ static void multiply(const struct wino *d, const float *v, const float *u, float
                      int64_t n)
 {
     static const int64_t no_offset[1] = {0};
-    const int64_t vl = d->kernels->vl, c = d->shape.in_channels;
+    const int64_t vl = d->kernels->vl;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
-    const size_t floats = (size_t)(nv * vl * c);
+    const size_t floats = (size_t)(nv * vl * d->depth);
     struct eng_gemm_tile tile = {
         .lda = (size_t)d->pitch,
         .segments = no_offset,
         .segment_count = 1,
-        .k = (uint32_t)c,
+        .k = (uint32_t)d->depth,
         .ldc = d->kernels->nr,
         .n = (uint32_t)n,
     };
@@ -216,7 +251,8 @@ static void multiply(const struct wino *d, const float *v, const float *u, float
             const int64_t left = count - i < d->mr ? count - i : d->mr;
             tile.a = v + e * d->in_plane + (size_t)(i * d->pitch);
             tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
-            d->kernels->tile[nv][left - 1](&tile);
+            tile.rows = (uint32_t)left;
+            d->products->tile[nv][left - 1](&tile);
         }
     }
 }
@@ -228,7 +264,7 @@ static void run_block(const struct wino_run *r, int64_t block, int64_t split, fl
     const int64_t panels = eng_gemm_panels(d->kernels, channels);
     const int64_t tile = block * d->block;
     const int64_t count = d->tiles - tile < d->block ? d->tiles - tile : d->block;
-    const int64_t per_column = (int64_t)d->size * d->size * d->shape.in_channels;
+    const int64_t per_column = (int64_t)d->size * d->size * d->depth;
     float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
     const int64_t end = (split + 1) * panels / d->splits;
     transform_in(r, tile, count, v, edge);
@@ -245,8 +281,14 @@ static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct wino_run *r = ctx;
     const struct wino *d = r->d;
     float *scratch = r->scratch + worker * (d->in_floats + d->out_floats + d->edge_floats);
+    if (d->products->enter != NULL) {
+        d->products->enter();
+    }
     for (int64_t item = begin; item < end; item++) {
         run_block(r, item / d->splits, item % d->splits, scratch);
+    }
+    if (d->products->leave != NULL) {
+        d->products->leave();
     }
 }
 
@@ -271,13 +313,25 @@ static enum base_status run_wino(const struct eng_step *step, const struct eng_r
     return BASE_OK;
 }
 
+// Rows of the products: whole vectors of channels, or of pairs of them.
+static void plan_depth(struct wino *d)
+{
+    const int64_t vl = d->kernels->vl, c = d->shape.in_channels;
+    const int64_t written = (c + vl - 1) / vl * vl;
+    d->depth = c;
+    d->pitch = written;
+    if (d->products->pair_step > 0) {
+        d->depth = eng_gemm_pairs(d->products, c);
+        d->zeroes = 2 * d->depth > written ? 2 * d->depth - written : 0;
+        d->pitch = (written + d->zeroes) / 2;
+    }
+}
+
 static void plan_blocks(struct wino *d, uint32_t threads)
 {
     const int64_t elements = (int64_t)d->size * d->size, c = d->shape.in_channels;
-    const int64_t vl = d->kernels->vl;
-    const int64_t mr = d->kernels->mr_max[2];
+    const int64_t mr = d->products->mr_max[2];
     const int64_t panels = eng_gemm_panels(d->kernels, d->shape.out_channels);
-    d->pitch = (c + vl - 1) / vl * vl;
     // Blocks of a few tiles' rows of the product, so that each panel of weights is used again.
     int64_t block =
         BLOCK_BYTES / (int64_t)sizeof(float) / (elements * (d->pitch + d->kernels->nr)) / mr * mr;
@@ -300,19 +354,22 @@ static void plan_blocks(struct wino *d, uint32_t threads)
     d->in_plane = (size_t)(block * d->pitch + PLANE_PAD);
     d->out_plane = (size_t)(block * d->kernels->nr + PLANE_PAD);
     d->in_floats = (size_t)elements * d->in_plane;
+    if (d->products->pair_step > 1) { // whole tiles are read
+        d->in_floats += (size_t)(mr * d->pitch);
+    }
     d->out_floats = (size_t)elements * d->out_plane;
     d->edge_floats = (size_t)(elements * c + PLANE_PAD) / PLANE_PAD * PLANE_PAD;
 }
 
-enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t unit,
+enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
+                                       const struct eng_gemm_kernels *products, uint32_t unit,
                                        struct eng_step *out_step)
 {
     const struct eng_prepare *ctx = job->ctx;
     const struct eng_command *command = job->command;
     const struct eng_tensor *w = &job->program->tensors[command->inputs[1]];
     const struct eng_conv_shape *s = &job->shape;
-    if (!eng_conv_fits_wino(s) || w->kind != ENG_CONST ||
-        ctx->kernels->gemm->wino_in[unit] == NULL) {
+    if (!eng_conv_fits_wino(s) || w->kind != ENG_CONST || products->wino_in[unit] == NULL) {
         return BASE_ERR_UNSUPPORTED;
     }
     struct wino *d = base_arena_zalloc(ctx->arena, sizeof(*d));
@@ -320,6 +377,7 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t 
         return BASE_ERR_NOMEM;
     }
     d->kernels = ctx->kernels->gemm;
+    d->products = products;
     d->shape = *s;
     d->unit = unit;
     d->size = unit + 2;
@@ -332,21 +390,23 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job, uint32_t 
     d->tiles_y = (s->out[1] + unit - 1) / unit;
     d->tiles_x = (s->out[2] + unit - 1) / unit;
     d->tiles = s->batch * d->tiles_y * d->tiles_x;
+    plan_depth(d);
     plan_blocks(d, eng_pool_threads(ctx->pool));
     d->weights = w->data;
-    const int64_t params[3] = {s->in_channels, s->out_channels, d->kernels->nr};
+    const int64_t params[4] = {s->in_channels, s->out_channels, products->nr, products->pair_step};
     const void *packed;
-    BASE_TRY(
-        eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
-                         d->size * d->size * sizeof(float) *
-                             eng_gemm_packed_floats(d->kernels, s->in_channels, s->out_channels),
-                         pack_weights, d, &packed));
+    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
+                              d->size * d->size * sizeof(float) *
+                                  eng_gemm_packed_floats(products, d->depth, s->out_channels),
+                              pack_weights, d, &packed));
     d->packed = packed;
     out_step->loose = ENG_LOOSE_WEIGHTS;
     out_step->scratch_bytes = (d->in_floats + d->out_floats + d->edge_floats) * sizeof(float) *
                               eng_pool_threads(ctx->pool);
     out_step->state = d;
     out_step->run = run_wino;
-    out_step->kernel = unit == 2 ? "conv.winograd2" : "conv.winograd4";
+    const bool pairs = products->pair_step > 0;
+    out_step->kernel = unit == 2 ? (pairs ? "conv.winograd2.bf16" : "conv.winograd2")
+                                 : (pairs ? "conv.winograd4.bf16" : "conv.winograd4");
     return BASE_OK;
 }

@@ -5,6 +5,7 @@
 static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_MATMUL] = eng_cpu_prepare_matmul,
     [ENG_OP_CONV] = eng_cpu_prepare_conv,
+    [ENG_OP_CONV_CHAIN] = eng_cpu_prepare_conv_chain,
     [ENG_OP_CONV_GRAD_INPUT] = eng_cpu_prepare_conv_grad_input,
     [ENG_OP_CONV_GRAD_WEIGHT] = eng_cpu_prepare_conv_grad_weight,
     [ENG_OP_UNARY] = eng_cpu_prepare_unary,

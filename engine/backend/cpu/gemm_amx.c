@@ -135,5 +135,6 @@ const struct eng_gemm_kernels eng_gemm_amx = {
     .enter = enter,
     .leave = leave,
     .act_rows = act_rows,
+    .wino_in = {[2] = eng_wino_in2_bf16, [4] = eng_wino_in4_bf16},
     .pair_step = SIDE,
 };

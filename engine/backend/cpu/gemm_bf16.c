@@ -4,6 +4,7 @@
 #include "backend/cpu/gemm_kernels.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define V                  __m512
 #define V_LANES            16u
@@ -14,6 +15,7 @@
 #define V_FMA(a, b, c)     _mm512_fmadd_ps(a, b, c)
 #define V_DOT(a, b, c)     _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #define V_ADD(a, b)        _mm512_add_ps(a, b)
+#define V_SUB(a, b)        _mm512_sub_ps(a, b)
 #define V_MUL(a, b)        _mm512_mul_ps(a, b)
 #define V_MIN(a, b)        _mm512_min_ps(a, b)
 #define V_MAX(a, b)        _mm512_max_ps(a, b)
@@ -23,6 +25,13 @@
 #define V_STORE_M(p, m, x) _mm512_mask_storeu_ps(p, m, x)
 
 #include "backend/cpu/gemm_template.h"
+
+#define WINO_IN_ONLY
+#define WINO_PUT(line, c, x)                                                                       \
+    _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)(line) + (c)),                     \
+                        (__m256i)_mm512_cvtneps_pbh(x))
+
+#include "backend/cpu/wino_template.h"
 
 GEMM_UPTO_14(GEMM_TILE_FN, 1)
 GEMM_UPTO_14(GEMM_TILE_FN, 2)
@@ -46,6 +55,71 @@ void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to)
     }
 }
 
+// Pixels of three channels without anything between them, four at a time: the stems of networks.
+static size_t stem_pixels(const float *from, size_t pixels, uint16_t *to)
+{
+    const __m256i places = _mm256_setr_epi16(0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0, 9, 10, 11, 0);
+    size_t i = 0;
+    for (; i + 4 <= pixels; i += 4) {
+        const __m256i four =
+            (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(0x0fff, from + i * 3));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i * 4),
+                            _mm256_maskz_permutexvar_epi16(0x7777, places, four));
+    }
+    return i;
+}
+
+// One pixel: whole vectors are stored as far as its pitch goes.
+static void put_pixel(const float *from, size_t channels, size_t pitch, uint16_t *to)
+{
+    for (size_t c = 0; c < pitch; c += V_LANES) {
+        const size_t in = channels > c ? channels - c : 0, out = pitch - c;
+        const __m512 x = in >= V_LANES ? _mm512_loadu_ps(from + c)
+                         : in > 0      ? _mm512_maskz_loadu_ps(M_TAIL((uint32_t)in), from + c)
+                                       : _mm512_setzero_ps();
+        const __m256i half = (__m256i)_mm512_cvtneps_pbh(x);
+        if (out >= V_LANES) {
+            _mm256_storeu_si256((__m256i *)(void *)(to + c), half);
+        } else {
+            _mm256_mask_storeu_epi16(to + c, M_TAIL((uint32_t)out), half);
+        }
+    }
+}
+
+void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
+                             size_t pitch, uint16_t *to)
+{
+    if (step == channels && pitch == channels) {
+        eng_gemm_to_bf16(from, pixels * channels, to);
+        return;
+    }
+    size_t i = step == 3 && channels == 3 && pitch == 4 ? stem_pixels(from, pixels, to) : 0;
+    for (; i < pixels; i++) {
+        put_pixel(from + i * step, channels, pitch, to + i * pitch);
+    }
+}
+
+static void put_zeroes(const struct eng_wino_tile *tile, size_t elements)
+{
+    const size_t vectors = (tile->channels + V_LANES - 1) / V_LANES * V_LANES;
+    for (size_t e = 0; tile->zeroes > 0 && e < elements; e++) {
+        uint16_t *line = (uint16_t *)(void *)(tile->out + e * tile->plane);
+        memset(line + vectors, 0, tile->zeroes * sizeof(*line));
+    }
+}
+
+void eng_wino_in2_bf16(const struct eng_wino_tile *tile)
+{
+    wino_in2(tile);
+    put_zeroes(tile, 16);
+}
+
+void eng_wino_in4_bf16(const struct eng_wino_tile *tile)
+{
+    wino_in4(tile);
+    put_zeroes(tile, 36);
+}
+
 static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
 {
     eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
@@ -58,5 +132,6 @@ const struct eng_gemm_kernels eng_gemm_bf16 = {
     .mr_max = {0, 14, 14, 0, 4},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
     .act_rows = act_rows,
+    .wino_in = {[2] = eng_wino_in2_bf16, [4] = eng_wino_in4_bf16},
     .pair_step = 1,
 };

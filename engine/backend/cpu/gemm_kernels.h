@@ -38,9 +38,10 @@ struct eng_gemm_tile {
     uint32_t rows;   // rows stored
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
-    bool finish;     // bias, residual and activation below apply
+    bool far;        // C is too large for the caches near the processor
+    bool finish;     // residual and activation below apply
     enum eng_gemm_act act;
-    const float *bias;     // of the first column; NULL: none
+    const float *bias;     // of the first column: where sums start that C does not hold; NULL: at 0
     const float *residual; // as c; NULL: none
     size_t ldr;
     float alpha, beta;
@@ -90,14 +91,35 @@ struct eng_dw_block {
 };
 typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
+// A strip of neighbouring output pixels down `rows` rows of a depthwise convolution of 3 x 3 taps,
+// stride 1.
+#define ENG_DW_STRIP_ROWS_MAX 30
+struct eng_dw_strip {
+    const float *in[ENG_DW_STRIP_ROWS_MAX + 2]; // rows from the first tap's on, at the first tap of
+                                                // the first pixel; NULL: outside the image
+    uint32_t rows;
+    bool left, right;     // the first tap of the first pixel, the last of the last one lie outside
+    const float *weights; // [9][channels]
+    size_t step;          // floats from one input pixel to the next
+    size_t channels;
+    size_t out_step, out_row;     // floats from one output pixel, row to the next
+    const float *bias, *residual; // residual as out; NULL: none
+    float *out;
+    enum eng_gemm_act act;
+    float alpha, beta;
+};
+typedef void (*eng_dw_strip_fn)(const struct eng_dw_strip *strip);
+
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
-// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane.
+// floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane, as
+// floats, or as bfloat16 in a table that holds pairs.
 struct eng_wino_tile {
     const float *in;
     size_t row, pixel;
     float *out;
     size_t plane;
     size_t channels;
+    size_t zeroes; // channels behind those, and behind their last vector, to be written as zeroes
 };
 // Output: products m + e * plane -> unit*unit pixels, of which rows x cols are stored.
 struct eng_wino_store {
@@ -132,7 +154,7 @@ struct eng_gemm_kernels {
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
     const eng_gemm_turned_fn *turned[3];               // likewise, nv 1 and 2, mr_max[2] rows each
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
-    // pairs; only products use such a table.
+    // pairs; products use such a table, and Winograd's between the transforms.
     uint32_t pair_step;
     // NULL, or called by each thread before its first tile of an execution and after its last one:
     // registers that have to be set up, and that callers of the engine may use between executions.
@@ -141,6 +163,7 @@ struct eng_gemm_kernels {
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]
+    const eng_dw_strip_fn *dw_strip; // [pixels - 1]; NULL: blocks are faster
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
     // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
@@ -158,6 +181,13 @@ extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
 extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
 // To the nearest bfloat16, ties to even; needs AVX512_BF16.
 void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
+// The same for `pixels` runs of `channels`, `step` floats apart, into runs of `pitch` numbers,
+// zeroes behind the channels; pitch >= channels.
+void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
+                             size_t pitch, uint16_t *to);
+// Input transforms of tables of pairs.
+void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
+void eng_wino_in4_bf16(const struct eng_wino_tile *tile);
 #endif
 
 #endif

@@ -3,12 +3,18 @@
 // squares are 1/2 and 2, and errors are a quarter of those of the usual 0, +-1, +-2. Included by
 // gemm_<isa>.c after gemm_template.h, whose macros it uses.
 //
+// With WINO_IN_ONLY it is the input transforms alone, which store through WINO_PUT.
+//
 // One vector of channels at a time: rows of a tile are transformed into a small square on the
 // stack, then its columns.
 #ifndef ENG_CPU_WINO_TEMPLATE_H
 #define ENG_CPU_WINO_TEMPLATE_H
 
 #include "backend/cpu/gemm_kernels.h"
+
+#ifndef WINO_PUT // channel c of the line of an element; bfloat16 has its own
+#define WINO_PUT(line, c, x) V_STORE((line) + (c), x)
+#endif
 
 #define WINO_SQRT_HALF 0.70710678118654752f
 #define WINO_SQRT_2    1.41421356237309505f
@@ -35,25 +41,6 @@ INLINE void wino_in_line2(const V d[4], V *to, size_t step)
     to[step] = V_ADD(d[2], d[1]);
     to[2 * step] = V_SUB(d[2], d[1]);
     to[3 * step] = V_SUB(d[3], d[1]);
-}
-
-// Output transforms: t products to t - 2 values.
-INLINE void wino_out_line4(const V m[6], V *to, size_t step)
-{
-    const V a = V_SET1(WINO_SQRT_HALF), b = V_SET1(WINO_SQRT_2);
-    const V half = V_SET1(0.5f), two = V_SET1(2.0f);
-    const V sum_a = V_ADD(m[1], m[2]), sum_b = V_ADD(m[3], m[4]);
-    const V odd_a = V_MUL(a, V_SUB(m[1], m[2])), odd_b = V_MUL(b, V_SUB(m[3], m[4]));
-    to[0] = V_ADD(m[0], V_ADD(sum_a, sum_b));
-    to[step] = V_ADD(odd_a, odd_b);
-    to[2 * step] = V_FMA(half, sum_a, V_MUL(two, sum_b));
-    to[3 * step] = V_ADD(V_FMA(half, odd_a, V_MUL(two, odd_b)), m[5]);
-}
-
-INLINE void wino_out_line2(const V m[4], V *to, size_t step)
-{
-    to[0] = V_ADD(m[0], V_ADD(m[1], m[2]));
-    to[step] = V_ADD(V_SUB(m[1], m[2]), m[3]);
 }
 
 INLINE void wino_in(const struct eng_wino_tile *tile, const size_t t)
@@ -89,10 +76,40 @@ INLINE void wino_in(const struct eng_wino_tile *tile, const size_t t)
             }
 #pragma GCC unroll 6
             for (size_t y = 0; y < t; y++) {
-                V_STORE(tile->out + (y * t + x) * tile->plane + c, line[y]);
+                WINO_PUT(tile->out + (y * t + x) * tile->plane, c, line[y]);
             }
         }
     }
+}
+
+static void wino_in2(const struct eng_wino_tile *tile)
+{
+    wino_in(tile, 4);
+}
+
+static void wino_in4(const struct eng_wino_tile *tile)
+{
+    wino_in(tile, 6);
+}
+
+#ifndef WINO_IN_ONLY
+// Output transforms: t products to t - 2 values.
+INLINE void wino_out_line4(const V m[6], V *to, size_t step)
+{
+    const V a = V_SET1(WINO_SQRT_HALF), b = V_SET1(WINO_SQRT_2);
+    const V half = V_SET1(0.5f), two = V_SET1(2.0f);
+    const V sum_a = V_ADD(m[1], m[2]), sum_b = V_ADD(m[3], m[4]);
+    const V odd_a = V_MUL(a, V_SUB(m[1], m[2])), odd_b = V_MUL(b, V_SUB(m[3], m[4]));
+    to[0] = V_ADD(m[0], V_ADD(sum_a, sum_b));
+    to[step] = V_ADD(odd_a, odd_b);
+    to[2 * step] = V_FMA(half, sum_a, V_MUL(two, sum_b));
+    to[3 * step] = V_ADD(V_FMA(half, odd_a, V_MUL(two, odd_b)), m[5]);
+}
+
+INLINE void wino_out_line2(const V m[4], V *to, size_t step)
+{
+    to[0] = V_ADD(m[0], V_ADD(m[1], m[2]));
+    to[step] = V_ADD(V_SUB(m[1], m[2]), m[3]);
 }
 
 INLINE V wino_finish(const struct eng_wino_store *tile, V x, V bias, const float *residual, M mask)
@@ -153,16 +170,6 @@ INLINE void wino_out(const struct eng_wino_store *tile, const size_t t)
     }
 }
 
-static void wino_in2(const struct eng_wino_tile *tile)
-{
-    wino_in(tile, 4);
-}
-
-static void wino_in4(const struct eng_wino_tile *tile)
-{
-    wino_in(tile, 6);
-}
-
 static void wino_out2(const struct eng_wino_store *tile)
 {
     wino_out(tile, 4);
@@ -172,5 +179,6 @@ static void wino_out4(const struct eng_wino_store *tile)
 {
     wino_out(tile, 6);
 }
+#endif
 
 #endif

@@ -18,13 +18,16 @@ struct convolution {
     uint32_t spatial;
     int64_t in[3], kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
     bool bias, residual, act, dynamic;
-    bool low; // operands are rounded to bfloat16
+    bool low;   // operands are rounded to bfloat16
+    bool whole; // operands are small whole numbers, so that bfloat16 transforms are exact
     enum eng_unary_fn fn;
 };
 
 typedef enum base_status (*prepare_fn)(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static enum base_status low(const struct eng_conv_job *job, struct eng_step *out_step);
+static enum base_status low_wino2(const struct eng_conv_job *job, struct eng_step *out_step);
+static enum base_status low_wino4(const struct eng_conv_job *job, struct eng_step *out_step);
 
 static struct base_prng prng;
 static enum eng_tuning tuning;
@@ -124,8 +127,9 @@ static void run_once(const struct eng_program *program, const struct eng_command
                                       .packs = packs,
                                       .kernels = eng_kernels_find(isa),
                                       .pool = pool,
-                                      .precision =
-                                          fn == low ? ENG_PRECISION_LOW : ENG_PRECISION_HIGH};
+                                      .precision = fn == low || fn == low_wino2 || fn == low_wino4
+                                                       ? ENG_PRECISION_LOW
+                                                       : ENG_PRECISION_HIGH};
     assert_non_null(usual.kernels);
     const struct eng_prepare prepare = eng_tuning_context(&usual, tuning);
     struct eng_step step = {.program = program, .command = command};
@@ -173,6 +177,11 @@ static void check(const struct convolution *p, const char *isa, uint32_t threads
     float *data[TENSORS];
     for (int i = 0; i < TENSORS; i++) {
         data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
+    }
+    for (int i = X; p->whole && i <= W; i++) { // quarters of weights are whole, too
+        for (int64_t j = 0; j < eng_desc_count(&tensors[i].desc); j++) {
+            data[i][j] = i == X ? rintf(data[i][j] * 4) : 4 * rintf(data[i][j] * 2);
+        }
     }
     if (!p->dynamic) {
         tensors[W].kind = ENG_CONST;
@@ -370,12 +379,12 @@ static void test_epilogues(void **state)
 
 static enum base_status wino2(const struct eng_conv_job *job, struct eng_step *out_step)
 {
-    return eng_conv_prepare_wino(job, 2, out_step);
+    return eng_conv_prepare_with(job, ENG_CONV_WINO2, out_step);
 }
 
 static enum base_status wino4(const struct eng_conv_job *job, struct eng_step *out_step)
 {
-    return eng_conv_prepare_wino(job, 4, out_step);
+    return eng_conv_prepare_with(job, ENG_CONV_WINO4, out_step);
 }
 
 static void test_winograd(void **state)
@@ -421,6 +430,43 @@ static void check_low(const char *isa)
     }
 }
 
+static enum base_status low_wino2(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_LOW_WINO2, out_step);
+}
+
+static enum base_status low_wino4(const struct eng_conv_job *job, struct eng_step *out_step)
+{
+    return eng_conv_prepare_with(job, ENG_CONV_LOW_WINO4, out_step);
+}
+
+static void check_low_winograd(const char *isa)
+{
+    const int64_t step = strcmp(isa, "amx") == 0 ? 3 : 1; // emulated tiles take their time
+    for (int64_t i = 0; i < 24; i += step) {
+        struct convolution p = square(1 + i * 7 % 130, 1 + i * 11 % 75, 3 + i % 13, 3, 1, i % 3);
+        p.in[1] += i % 4;
+        p.n = 1 + i % 2;
+        p.bias = i % 2;
+        p.residual = i % 3 == 0;
+        p.act = i % 4 < 2;
+        p.fn = i % 4 == 0 ? ENG_RELU : ENG_SIGMOID;
+        p.whole = true;
+        check(&p, isa, 1 + (uint32_t)i % 3, low_wino2, 1e-5);
+        // Any numbers: within what rounding both transformed operands to eight bits does.
+        p.whole = false;
+        check(&p, isa, 1, low_wino2, 1e-2);
+        check(&p, isa, 1 + (uint32_t)i % 3, low_wino4, 3e-2);
+    }
+    struct convolution p = square(64, 100, 28, 3, 1, 1);
+    p.whole = true;
+    p.pad_end[0] = 3;
+    check(&p, isa, 1, low_wino2, 1e-5);
+    check(&p, isa, 2, low_wino2, 1e-5);
+    p.whole = false;
+    check(&p, isa, 2, low_wino4, 3e-2);
+}
+
 static void test_low_pairs(void **state)
 {
     (void)state;
@@ -429,6 +475,7 @@ static void test_low_pairs(void **state)
         skip();
     }
     check_low("avx512");
+    check_low_winograd("avx512");
 }
 
 static void test_low_tiles(void **state)
@@ -440,6 +487,7 @@ static void test_low_tiles(void **state)
     }
     const uint64_t before = amx_emulator_count(AMX_TDPBF16PS);
     check_low("amx");
+    check_low_winograd("amx");
     assert_true(source == AMX_NATIVE || amx_emulator_count(AMX_TDPBF16PS) > before);
 }
 
