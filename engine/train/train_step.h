@@ -44,6 +44,7 @@ struct eng_trainer {
     struct eng_fold fold;
     struct eng_weight *weights; // first `parameter_count` of them float32
     uint32_t weight_count, parameter_count;
+    bool *fixed;                 // by value of the graph: bounds of Clip, no weights at all
     struct eng_train_plan *plan; // NULL: none yet
     uint64_t plan_us, steps;
 };
