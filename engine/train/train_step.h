@@ -63,8 +63,8 @@ BASE_NODISCARD enum base_status eng_train_plan_run(struct eng_trainer *trainer,
 void eng_train_plan_free(struct eng_trainer *trainer);
 
 // train_update.c
-// One update of `count` elements. `step` counts from 1.
-void eng_train_update(const struct eng_trainer_options *options, uint64_t step, int64_t count,
-                      float *data, float *first, float *second, const float *gradient);
+// One update of a weight by what was found for it. `step` counts from 1.
+void eng_train_update(const struct eng_trainer_options *options, uint64_t step,
+                      const struct eng_weight *weight, struct eng_pool *pool);
 
 #endif

@@ -326,8 +326,7 @@ enum base_status eng_trainer_step(struct eng_trainer *trainer, const struct eng_
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         struct eng_weight *weight = &trainer->weights[i];
         if (weight->found != NULL) {
-            eng_train_update(&trainer->options, trainer->steps, eng_desc_count(&weight->desc),
-                             weight->data, weight->first, weight->second, weight->found);
+            eng_train_update(&trainer->options, trainer->steps, weight, trainer->pool);
         }
     }
     return BASE_OK;
