@@ -1,7 +1,7 @@
 // Codec of enrolments. Pure; the gateway encodes, devices parse.
 #include "wire/enrolment.h"
 
-static bool credential_ok(struct base_str text)
+bool wire_credential_ok(struct base_str text)
 {
     if (text.size == 0 || text.size > WIRE_CREDENTIAL_MAX) {
         return false;
@@ -18,7 +18,7 @@ enum base_status wire_enrolment_encode(const struct wire_enrolment *enrolment, u
                                        size_t capacity, size_t *out_size)
 {
     struct base_writer writer;
-    if (!credential_ok(enrolment->credential)) {
+    if (!wire_credential_ok(enrolment->credential)) {
         return BASE_ERR_INVALID;
     }
     base_writer_init(&writer, out, capacity);
@@ -45,7 +45,7 @@ enum base_status wire_enrolment_parse(const uint8_t *bytes, size_t size, struct 
     if (version != WIRE_ENROLMENT_VERSION) {
         return BASE_ERR_UNSUPPORTED;
     }
-    if (!credential_ok(enrolment.credential)) {
+    if (!wire_credential_ok(enrolment.credential)) {
         return BASE_ERR_INVALID;
     }
     *out = enrolment;

@@ -17,6 +17,8 @@ struct wire_enrolment {
     struct base_str credential; // borrowed
 };
 
+// 1 to WIRE_CREDENTIAL_MAX printable characters without blanks?
+bool wire_credential_ok(struct base_str text);
 BASE_NODISCARD enum base_status wire_enrolment_encode(const struct wire_enrolment *enrolment,
                                                       uint8_t *out, size_t capacity,
                                                       size_t *out_size);

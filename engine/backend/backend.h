@@ -15,6 +15,7 @@ struct eng_pack_cache;
 struct eng_model;
 struct eng_kernels; // cpu/kernels.h: the table of one instruction set
 struct eng_search;  // search/search.h: choices measured before
+struct eng_watch;   // session/run_watch.h
 
 // How the loops of a product (or of a convolution done as one) are cut: what the search varies.
 // Each changes one thing of what the sizes of the caches suggest.
@@ -43,7 +44,8 @@ struct eng_prepare {
     enum eng_precision precision;
     struct eng_search *search; // NULL: fixed choices
     enum eng_tuning tuning;
-    size_t buffer_bytes_max; // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
+    size_t buffer_bytes_max;       // of activations, and of scratch; 0: ENG_BUFFER_BYTES_MAX
+    const struct eng_watch *watch; // looked at from command to command; NULL: nobody stops planning
     struct base_error *error;
 };
 
@@ -70,6 +72,7 @@ struct eng_step {
     uint32_t loose; // bit i: input i may lie at any address: packed and not read, or read byte-wise
     const char *kernel; // static name for traces: "conv.winograd4.avx512"
     bool alone;         // prepared without a pool, run without one
+    uint64_t work;      // eng_command_work of the command
 };
 // Runs a step; where it is to run alone, without the pool.
 BASE_NODISCARD static inline enum base_status eng_step_run(const struct eng_step *step,

@@ -6,7 +6,7 @@
 
 #define SCRATCH_CHUNK_BYTES ((size_t)64 << 10)
 
-enum pass { PASS_SWEEP, PASS_PATTERNS, PASS_EPILOGUES, PASS_EXPRESSIONS };
+enum pass { PASS_SWEEP, PASS_PATTERNS, PASS_EPILOGUES, PASS_EXPRESSIONS, PASS_CHAINS };
 
 static enum base_status run_pass(struct eng_program *program, enum pass pass,
                                  struct base_arena *scratch)
@@ -28,6 +28,9 @@ static enum base_status run_pass(struct eng_program *program, enum pass pass,
     case PASS_EXPRESSIONS:
         BASE_TRY(eng_fuse_expressions(&fuse));
         break;
+    case PASS_CHAINS:
+        BASE_TRY(eng_fuse_chains(&fuse, ENG_CHAIN_BYTES_MIN));
+        break;
     }
     eng_fuse_finish(&fuse);
     return BASE_OK;
@@ -37,14 +40,16 @@ enum base_status eng_program_optimise(struct eng_program *program,
                                       const struct eng_optimise_options *options,
                                       struct base_error *error)
 {
-    static const enum pass passes[] = {PASS_SWEEP, PASS_PATTERNS, PASS_EPILOGUES, PASS_EXPRESSIONS,
-                                       PASS_EPILOGUES};
+    static const enum pass passes[] = {PASS_SWEEP,       PASS_PATTERNS,  PASS_EPILOGUES,
+                                       PASS_EXPRESSIONS, PASS_EPILOGUES, PASS_CHAINS};
     struct base_arena scratch;
     base_arena_init(&scratch, base_alloc_heap(), SCRATCH_CHUNK_BYTES, 0);
     enum base_status status = BASE_OK;
-    bool only_sweep = options != NULL && options->no_fuse;
+    const struct eng_optimise_options all = {0};
+    options = options != NULL ? options : &all;
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]) && status == BASE_OK; i++) {
-        if (passes[i] == PASS_SWEEP || !only_sweep) {
+        const bool is_left_out = passes[i] == PASS_CHAINS && options->no_chains;
+        if (passes[i] == PASS_SWEEP || !(options->no_fuse || is_left_out)) {
             status = run_pass(program, passes[i], &scratch);
         }
     }

@@ -8,6 +8,8 @@
 //   expressions   what is left of elementwise commands that feed each other -> EXPR; expressions
 //                 that compute a known function (GELU in its many spellings) -> UNARY, which then
 //                 may become an epilogue
+//   chains        a depthwise CONV with those of single pixels before and behind it -> CONV_CHAIN,
+//                 where what lies between is too large for the caches near the processor
 //
 // Tensors keep their numbers; commands do not. Results may differ in rounding. Called once per plan
 // on the planning thread; needs nothing but the program.
@@ -16,8 +18,13 @@
 
 #include "program/program.h"
 
+// Of what lies between the convolutions of a chain, once each: less than that the second-level
+// cache holds anyway, and convolutions one after the other are shared by threads more evenly.
+#define ENG_CHAIN_BYTES_MIN 1000000
+
 struct eng_optimise_options {
-    bool no_fuse; // only dead code goes
+    bool no_fuse;   // only dead code goes
+    bool no_chains; // convolutions stay apart: their products are to be of bfloat16
 };
 
 // NULL options: all passes. NOMEM.
@@ -31,6 +38,8 @@ BASE_NODISCARD enum base_status eng_fuse_norms(struct eng_fuse *fuse);
 BASE_NODISCARD enum base_status eng_fuse_attention(struct eng_fuse *fuse);
 BASE_NODISCARD enum base_status eng_fuse_epilogues(struct eng_fuse *fuse);
 BASE_NODISCARD enum base_status eng_fuse_expressions(struct eng_fuse *fuse);
+// Chains with at least so many bytes between their convolutions.
+BASE_NODISCARD enum base_status eng_fuse_chains(struct eng_fuse *fuse, int64_t bytes_min);
 
 // Which unary function of one argument an expression computes, if it is one worth having as such:
 // told by its values, not by its form. False: none.

@@ -169,6 +169,7 @@ enum eng_reduce_fn {
     X(ARG_REDUCE, "arg_reduce")                                                                    \
     X(MATMUL, "matmul")                                                                            \
     X(CONV, "conv")                                                                                \
+    X(CONV_CHAIN, "conv_chain")                                                                    \
     X(CONV_TRANSPOSE, "conv_transpose")                                                            \
     X(POOL, "pool")                                                                                \
     X(SOFTMAX, "softmax")                                                                          \
@@ -298,6 +299,13 @@ struct eng_conv {
         pad_end[ENG_SPATIAL_MAX]; // of CONV_TRANSPOSE: cut from the output
     struct eng_epilogue epilogue;
 };
+// Convolutions of two dimensions, each of the result of the one before: one of single pixels, a
+// depthwise one and one of single pixels again; the first or the last may be missing. What lies
+// between them is no tensor of the program any more: a backend keeps as much of it as it needs at a
+// time. Inputs: x, then what else the convolutions read in their order (weights, bias, residual,
+// the last one's alone). Float32, channels last.
+#define ENG_CHAIN_MAX 3
+struct eng_conv_chain;
 enum eng_pool_fn { ENG_POOL_MAX, ENG_POOL_AVERAGE, ENG_POOL_LP };
 // Layout as CONV. Output 1, when present: I64 indices of the maxima (PLAIN order, column_major as
 // ONNX storage_order).
@@ -439,6 +447,7 @@ struct eng_command {
         struct eng_norm norm;
         struct eng_matmul matmul;
         struct eng_conv conv;
+        const struct eng_conv_chain *chain;
         struct eng_pool pool;
         struct eng_attention attention;
         struct eng_gather gather;
@@ -457,6 +466,12 @@ struct eng_command {
             bool zero_fill;
         } raster;
     } u;
+};
+
+struct eng_conv_chain {
+    uint32_t count; // 2 or 3
+    // As they were. Outputs of all but the last: TEMP tensors that no command writes or reads.
+    struct eng_command convs[ENG_CHAIN_MAX];
 };
 
 struct eng_program {

@@ -81,6 +81,16 @@ static enum base_status dump_conv(const struct eng_conv *conv, struct base_buffe
     return base_buffer_printf(out, " g %" PRId64, conv->groups);
 }
 
+static enum base_status dump_chain(const struct eng_conv_chain *chain, struct base_buffer *out)
+{
+    for (uint32_t i = 0; i < chain->count; i++) {
+        BASE_TRY(base_buffer_printf(out, i == 0 ? "" : " |"));
+        BASE_TRY(dump_conv(&chain->convs[i].u.conv, out));
+        BASE_TRY(dump_epilogue(&chain->convs[i].u.conv.epilogue, out));
+    }
+    return BASE_OK;
+}
+
 static enum base_status dump_views(const struct eng_command *command, uint32_t views,
                                    struct base_buffer *out)
 {
@@ -132,6 +142,8 @@ static enum base_status dump_parameters(const struct eng_command *command, struc
     case ENG_OP_CONV_TRANSPOSE:
         BASE_TRY(dump_conv(&command->u.conv, out));
         return dump_epilogue(&command->u.conv.epilogue, out);
+    case ENG_OP_CONV_CHAIN:
+        return dump_chain(command->u.chain, out);
     case ENG_OP_POOL:
         BASE_TRY(dump_numbers("k", command->u.pool.kernel, command->u.pool.spatial, out));
         return dump_numbers("s", command->u.pool.stride, command->u.pool.spatial, out);

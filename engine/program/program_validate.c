@@ -251,6 +251,36 @@ static enum base_status check_conv(const struct check *check)
     return check_epilogue(check, &conv->epilogue);
 }
 
+// Each convolution reads the result of the one before, and the command's ports are theirs.
+static enum base_status check_chain(const struct check *check)
+{
+    const struct eng_conv_chain *chain = check->command->u.chain;
+    if (chain == NULL || chain->count < 2 || chain->count > ENG_CHAIN_MAX) {
+        return refuse(check, "no chain");
+    }
+    for (uint32_t i = 0; i < chain->count; i++) {
+        struct check one = *check;
+        one.command = &chain->convs[i];
+        const uint32_t before = i == 0 ? check->command->inputs[0] : one.command[-1].outputs[0];
+        const bool is_last = i + 1 == chain->count;
+        if (one.command->op != ENG_OP_CONV || one.command->output_count != 1 ||
+            one.command->outputs[0] >= check->program->tensor_count) {
+            return refuse(check, "a chain of other than convolutions");
+        }
+        if (one.command->input_count < 2 || one.command->inputs[0] != before ||
+            (is_last && one.command->outputs[0] != check->command->outputs[0])) {
+            return refuse(check, "convolutions of a chain do not follow each other");
+        }
+        for (uint32_t p = 1; p < one.command->input_count; p++) {
+            if (!has_input(check->command, one.command->inputs[p])) {
+                return refuse(check, "a chain reads what is not an input");
+            }
+        }
+        BASE_TRY(check_conv(&one));
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_raster(const struct check *check)
 {
     const struct eng_command *command = check->command;
@@ -317,6 +347,8 @@ static enum base_status check_parameters(const struct check *check)
         return check_matmul(check);
     case ENG_OP_CONV:
         return check_conv(check);
+    case ENG_OP_CONV_CHAIN:
+        return check_chain(check);
     case ENG_OP_ATTENTION:
         return command->box.rank == 6 ? BASE_OK : refuse(check, "a box of other than 6 dims");
     case ENG_OP_SCATTER:

@@ -78,6 +78,7 @@ enum base_status eng_exec_step(const struct eng_prepare *ctx, const struct eng_p
     if (status == BASE_OK) {
         out_step->program = program;
         out_step->command = command;
+        out_step->work = eng_command_work(program, command);
         base_assert(out_step->run != NULL);
     }
     return status;
@@ -110,6 +111,7 @@ static enum base_status prepare_steps(struct eng_exec *exec, const struct eng_pr
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < program->command_count; i++) {
+        BASE_TRY(eng_watch_look(ctx->watch, ctx->error));
         BASE_TRY(eng_exec_step(ctx, program, &program->commands[i], &exec->steps[i]));
         if (exec->steps[i].scratch_bytes > scratch) {
             scratch = exec->steps[i].scratch_bytes;
@@ -283,15 +285,8 @@ enum base_status eng_exec_go(const struct eng_exec *exec, const struct eng_exec_
     }
     for (uint32_t i = 0; i < exec->step_count; i++) {
         const struct eng_step *step = &exec->steps[i];
-        uint64_t begin_us = 0;
-        if (run->deadline_us != 0 || run->events != NULL) {
-            begin_us = base_clock_mono_us();
-            if (run->deadline_us != 0 && begin_us >= run->deadline_us) {
-                return base_error_set(run->error, BASE_ERR_TIMEOUT,
-                                      "the deadline passed before step %u of %u", i,
-                                      exec->step_count);
-            }
-        }
+        BASE_TRY(eng_watch_spend(run->watch, step->work, run->error));
+        uint64_t begin_us = run->events != NULL ? base_clock_mono_us() : 0;
         enum base_status status = eng_step_run(step, &state);
         if (status != BASE_OK) {
             return name_failure(step, run, status);

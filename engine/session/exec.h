@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "model/graph.h"
+#include "session/run_watch.h"
 
 #define ENG_BUFFER_BYTES_MAX ((size_t)64 << 30) // activations of one program
 
@@ -33,7 +34,7 @@ struct eng_exec {
 struct eng_exec_run {
     struct eng_pool *pool;
     const struct eng_graph *graph; // names nodes in errors; NULL: they stay unnamed
-    uint64_t deadline_us;          // 0: none
+    struct eng_watch *watch;       // NULL: nothing ends the run
     struct eng_event *events;      // step_count of them, NULL: not timed
     struct base_error *error;
 };

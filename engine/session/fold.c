@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "base/clock.h"
+#include "base/ckd.h"
 #include "session/exec.h"
 
 #include <stdlib.h>
@@ -111,6 +111,7 @@ static enum base_status run_commands(struct eng_fold *fold, const struct eng_pro
         struct eng_run run = {
             .data = data, .pool = fold->pool, .scratch = fold->scratch, .error = error};
         BASE_TRY(step.run(&step, &run));
+        fold->work = base_sat_add_u64(fold->work, step.work);
     }
     return BASE_OK;
 }
@@ -168,9 +169,7 @@ enum base_status eng_fold_run(void *ctx, struct eng_program *program, const uint
 {
     struct eng_fold *fold = ctx;
     struct base_error local = {0};
-    if (fold->deadline_us != 0 && base_clock_mono_us() >= fold->deadline_us) {
-        return base_error_set(error, BASE_ERR_TIMEOUT, "the deadline passed");
-    }
+    BASE_TRY(eng_watch_look(fold->watch, error));
     enum base_status status = run_program(fold, program, outputs, count, out_arrays, arena,
                                           error != NULL ? error : &local);
     base_arena_reset(&fold->arena);

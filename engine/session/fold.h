@@ -6,12 +6,14 @@
 
 #include "backend/backend.h"
 #include "base/arena.h"
+#include "session/run_watch.h"
 
 struct eng_fold {
     const struct eng_kernels *kernels; // NULL: reference only
     struct eng_pool *pool;
     enum eng_precision precision;
-    uint64_t deadline_us; // 0: none; what a caller sets for the time of a run
+    const struct eng_watch *watch; // what a caller sets for the time of a run; NULL: none
+    uint64_t work;                 // done since the caller set it to 0 (eng_command_work)
     struct base_arena arena;
     void *scratch;
     size_t scratch_bytes;

@@ -331,6 +331,20 @@ static enum base_status add_results(const struct build *b)
     return BASE_OK;
 }
 
+// Whether the plan was made with contents that another run may bring otherwise.
+static bool hangs_on_contents(const struct eng_segment *segment)
+{
+    for (uint32_t i = 0; i < segment->binding_count; i++) {
+        const struct eng_binding *binding = &segment->bindings[i];
+        for (uint32_t j = 0; binding->is_known && j < binding->live.count; j++) {
+            if (!binding->live.items[j].is_const) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 // --- planning ------------------------------------------------------------------------------------
 
 static enum base_status lower_once(struct build *b, bool *out_is_final)
@@ -338,6 +352,7 @@ static enum base_status lower_once(struct build *b, bool *out_is_final)
     const struct eng_session_options *options = &b->session->options;
     struct eng_segment *segment = b->segment;
     base_arena_reset(&segment->arena);
+    b->session->fold.work = 0;
     segment->bindings = NULL;
     segment->binding_count = 0;
     eng_program_init(&segment->program, &segment->arena);
@@ -375,9 +390,13 @@ static enum base_status plan(const struct build *b)
         .precision = session->options.precision,
         .search = session->search,
         .buffer_bytes_max = session->options.memory_bytes_max,
+        .watch = &session->watch,
         .error = b->error,
     };
-    struct eng_optimise_options passes = {.no_fuse = session->options.no_fuse};
+    struct eng_optimise_options passes = {
+        .no_fuse = session->options.no_fuse,
+        .no_chains = session->options.precision == ENG_PRECISION_LOW,
+    };
     BASE_TRY(eng_program_optimise(&segment->program, &passes, b->error));
     prepare.kernels = eng_session_backend(session, &segment->program);
     if (segment->first == 0) {
@@ -407,6 +426,7 @@ static enum base_status build(struct build *b)
         }
         BASE_TRY(lower_once(b, &is_final));
     }
+    b->segment->plan_work = hangs_on_contents(b->segment) ? b->session->fold.work : 0;
     BASE_TRY(add_results(b));
     return plan(b);
 }

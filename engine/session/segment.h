@@ -32,6 +32,8 @@ struct eng_segment {
     struct eng_result *results;
     uint32_t result_count;
     struct eng_event *events; // by step, when the session traces
+    uint64_t plan_work;       // folding that hung on contents of a run: counted in every run, also
+                              // in those that find the plan made
 };
 
 // Lowers the graph from node `first` on with what is live now, as far as known contents carry, and
@@ -45,8 +47,7 @@ void eng_segment_free(struct eng_segment *segment); // accepts NULL
 // Whether the segment may run on what is live now.
 bool eng_segment_fits(const struct eng_segment *segment, const struct eng_session *session);
 // Points inputs at what is live, runs, and makes the results live.
-BASE_NODISCARD enum base_status eng_segment_go(struct eng_segment *segment,
-                                               struct eng_session *session, uint64_t deadline_us,
-                                               struct base_error *error);
+BASE_NODISCARD enum base_status
+eng_segment_go(struct eng_segment *segment, struct eng_session *session, struct base_error *error);
 
 #endif

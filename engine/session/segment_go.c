@@ -43,7 +43,7 @@ bool eng_segment_fits(const struct eng_segment *segment, const struct eng_sessio
 }
 
 enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session *session,
-                                uint64_t deadline_us, struct base_error *error)
+                                struct base_error *error)
 {
     void **data = segment->exec.data;
     for (uint32_t i = 0; i < segment->binding_count; i++) {
@@ -52,9 +52,10 @@ enum base_status eng_segment_go(struct eng_segment *segment, struct eng_session 
             data[binding->tensors[j]] = session->live[binding->value].items[j].data;
         }
     }
+    BASE_TRY(eng_watch_spend(&session->watch, segment->plan_work, error));
     BASE_TRY(eng_exec_go(&segment->exec, &(struct eng_exec_run){.pool = session->pool,
                                                                 .graph = session->model->graph,
-                                                                .deadline_us = deadline_us,
+                                                                .watch = &session->watch,
                                                                 .events = segment->events,
                                                                 .error = error}));
     for (uint32_t i = 0; i < segment->result_count; i++) {

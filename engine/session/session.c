@@ -139,6 +139,7 @@ static enum base_status fill(struct eng_session *session, struct base_error *err
     BASE_TRY(eng_pool_new(session->options.threads, &session->pool));
     BASE_TRY(eng_session_search_new(session));
     eng_fold_init(&session->fold, session->kernels, session->pool);
+    session->fold.watch = &session->watch;
     if (session->options.memory_bytes_max != 0) {
         session->fold.arena.limit_bytes = session->options.memory_bytes_max;
     }
@@ -196,6 +197,8 @@ void eng_session_free(struct eng_session *session)
 
 // --- planning and running ------------------------------------------------------------------------
 
+static const struct eng_run_options no_limits;
+
 // Gives failures without a text one.
 static enum base_status explained(enum base_status status, struct base_error *error)
 {
@@ -208,17 +211,18 @@ static enum base_status explained(enum base_status status, struct base_error *er
     return status;
 }
 
-static enum base_status go(struct eng_session *session, bool is_run, uint64_t deadline_us,
-                           struct base_error *error)
+static enum base_status go(struct eng_session *session, bool is_run,
+                           const struct eng_run_options *options, struct base_error *error)
 {
     struct base_error local;
     error = error != NULL ? error : &local;
     *error = (struct base_error){0};
     session->has_run = false;
-    session->fold.deadline_us = deadline_us;
+    session->watch = (struct eng_watch){
+        .deadline_us = options->deadline_us, .stop = options->stop, .work_max = options->work_max};
     enum base_status status = eng_session_check_inputs(session, is_run, error);
     if (status == BASE_OK) {
-        status = eng_session_go(session, is_run, deadline_us, error);
+        status = eng_session_go(session, is_run, error);
     }
     session->has_run = is_run && status == BASE_OK;
     return explained(status, error);
@@ -226,13 +230,13 @@ static enum base_status go(struct eng_session *session, bool is_run, uint64_t de
 
 enum base_status eng_session_prepare(struct eng_session *session, struct base_error *error)
 {
-    return go(session, false, 0, error);
+    return go(session, false, &no_limits, error);
 }
 
 enum base_status eng_session_run(struct eng_session *session, const struct eng_run_options *options,
                                  struct base_error *error)
 {
-    return go(session, true, options != NULL ? options->deadline_us : 0, error);
+    return go(session, true, options != NULL ? options : &no_limits, error);
 }
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -245,15 +249,20 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
         .segment_count = session->segment_count,
         .plan_us = session->plan_us,
         .search_us = session->search_us,
+        .run_work = session->watch.work,
     };
     for (uint32_t i = 0; i < session->segment_count; i++) {
         const struct eng_segment *segment = session->segments[i];
         stats.arena_bytes += segment->exec.buffer_bytes;
+        stats.plan_bytes += segment->arena.used_bytes;
         stats.activation_bytes += segment->exec.activation_bytes;
         stats.command_count += segment->program.command_count;
         for (uint32_t j = 0; j < segment->program.command_count; j++) {
             stats.raster_count += segment->program.commands[j].op == ENG_OP_RASTER;
         }
+    }
+    for (uint32_t i = 0; i < session->model->graph->input_count; i++) {
+        stats.plan_bytes += session->inputs[i].capacity_bytes;
     }
     size_t length = strnlen(session->isa, sizeof stats.isa - 1);
     memcpy(stats.isa, session->isa, length);

@@ -66,13 +66,14 @@ struct eng_session {
     uint32_t segment_count, segment_capacity;
     uint64_t next_stamp;
     uint64_t plan_us, search_us;
-    bool has_run; // outputs can be read
+    struct eng_watch watch; // of the run under way, and what the last one did
+    bool has_run;           // outputs can be read
 };
 
 // Lowers, plans and, when `is_run`, executes segments until the graph is done. Without `is_run`
-// only the first one is planned.
+// only the first one is planned. `session->watch` holds what the run may do.
 BASE_NODISCARD enum base_status eng_session_go(struct eng_session *session, bool is_run,
-                                               uint64_t deadline_us, struct base_error *error);
+                                               struct base_error *error);
 void eng_session_drop_plan(struct eng_session *session);
 // Every input has a shape (those the model fixes need none set) and, when `is_run`, contents.
 // INVALID names the first that lacks them.

@@ -55,6 +55,12 @@ static double weights_of_channel(const struct eng_program *program, uint32_t wei
     return count_of(program, weights) / channels;
 }
 
+static double conv_flops(const struct eng_program *program, const struct eng_command *command)
+{
+    return 2 * count_of(program, command->outputs[0]) *
+           weights_of_channel(program, command->inputs[1]);
+}
+
 static void work_of_product(const struct eng_program *program, const struct eng_command *command,
                             struct work *w)
 {
@@ -69,9 +75,14 @@ static void work_of_product(const struct eng_program *program, const struct eng_
         break;
     }
     case ENG_OP_CONV:
-        w->flops = 2 * w->elements * weights_of_channel(program, command->inputs[1]);
+        w->flops = conv_flops(program, command);
         w->may_be_low =
             program->tensors[command->inputs[1]].kind == ENG_CONST && command->u.conv.groups == 1;
+        break;
+    case ENG_OP_CONV_CHAIN:
+        for (uint32_t i = 0; i < command->u.chain->count; i++) {
+            w->flops += conv_flops(program, &command->u.chain->convs[i]);
+        }
         break;
     case ENG_OP_CONV_GRAD_INPUT:
         w->flops = 2 * count_of(program, command->inputs[0]) *
@@ -121,6 +132,7 @@ static struct work work_of(const struct eng_program *program, const struct eng_c
     switch (command->op) {
     case ENG_OP_MATMUL:
     case ENG_OP_CONV:
+    case ENG_OP_CONV_CHAIN:
     case ENG_OP_CONV_GRAD_INPUT:
     case ENG_OP_CONV_GRAD_WEIGHT:
     case ENG_OP_ATTENTION:

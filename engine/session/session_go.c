@@ -27,8 +27,31 @@ void eng_session_drop_plan(struct eng_session *session)
     session->has_run = false;
 }
 
-static enum base_status append(struct eng_session *session, struct eng_segment *segment)
+// Segments keep their buffers until the run is over: together they are within the caller's limit.
+static enum base_status check_memory(const struct eng_session *session,
+                                     const struct eng_segment *added, struct base_error *error)
 {
+    const size_t limit = session->options.memory_bytes_max;
+    size_t total = added->exec.buffer_bytes;
+    for (uint32_t i = 0; limit != 0 && i < session->segment_count; i++) {
+        total += session->segments[i]->exec.buffer_bytes;
+    }
+    if (limit != 0 && total > limit) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE,
+                              "%u segments need more than %zu bytes of activations",
+                              session->segment_count + 1, limit);
+    }
+    return BASE_OK;
+}
+
+static enum base_status append(struct eng_session *session, struct eng_segment *segment,
+                               struct base_error *error)
+{
+    enum base_status status = check_memory(session, segment, error);
+    if (status != BASE_OK) {
+        eng_segment_free(segment);
+        return status;
+    }
     if (session->segment_count == session->segment_capacity) {
         uint32_t capacity = session->segment_capacity == 0 ? 4 : session->segment_capacity * 2;
         struct eng_segment **grown =
@@ -64,15 +87,14 @@ static enum base_status segment_at(struct eng_session *session, uint32_t index, 
         eng_session_search_begin(session);
     }
     BASE_TRY(eng_segment_new(session, first, &segment, error));
-    BASE_TRY(append(session, segment));
+    BASE_TRY(append(session, segment, error));
     BASE_TRY(eng_session_search_end(session, error));
     session->plan_us = (index == 0 ? 0 : session->plan_us) + (base_clock_mono_us() - begin_us);
     *out_segment = segment;
     return BASE_OK;
 }
 
-enum base_status eng_session_go(struct eng_session *session, bool is_run, uint64_t deadline_us,
-                                struct base_error *error)
+enum base_status eng_session_go(struct eng_session *session, bool is_run, struct base_error *error)
 {
     uint32_t node_count = session->model->graph->node_count;
     uint32_t first = 0;
@@ -83,7 +105,7 @@ enum base_status eng_session_go(struct eng_session *session, bool is_run, uint64
         if (!is_run) {
             return BASE_OK;
         }
-        BASE_TRY(eng_segment_go(segment, session, deadline_us, error));
+        BASE_TRY(eng_segment_go(segment, session, error));
         first = segment->next;
         index++;
     } while (first < node_count);

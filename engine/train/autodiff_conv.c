@@ -68,6 +68,13 @@ static enum base_status raster(struct eng_ad *ad, const struct eng_region *regio
     return BASE_OK;
 }
 
+// What fast backends have kernels for.
+static bool has_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t x)
+{
+    return ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST ||
+           (conv->groups == 1 && conv->spatial <= 2);
+}
+
 // --- by the input -----------------------------------------------------------------------------
 
 // w [groups, m, c, k...] as [groups, c, m, k... backwards].
@@ -182,7 +189,7 @@ static enum base_status by_input(struct eng_ad *ad, const struct eng_command *co
         is_strided = is_strided || dims[s] != size;
     }
     bool is_point = taps_of(conv) == 1 && !has_padding(conv);
-    if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 ||
+    if (eng_desc_count(&ad_tensor(ad, dy)->desc) == 0 || has_kernel(ad, conv, x) ||
         (!is_point && !turned_padding(conv, &desc, dims, &inner))) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_INPUT, command, dy, w, x, out);
     }
@@ -336,8 +343,7 @@ static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *
                               .m = y.dims[1] / conv->groups,
                               .c = ad_tensor(ad, x)->desc.dims[1] / conv->groups,
                               .taps = taps_of(conv)};
-    if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
-        ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST) {
+    if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 || has_kernel(ad, conv, x)) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, out);
     }
     s.rows = eng_desc_count(&y) / y.dims[1];

@@ -54,7 +54,10 @@ struct sim_counters {
     uint64_t runs;
     uint64_t run_failures;
     uint64_t exclusive_runs; // with exclusive files
-    uint64_t crashes;        // virtual processes killed
+    uint64_t enrolled;       // credentials the gateway gave
+    uint64_t enrol_refused;  // enrolments it refused
+    uint64_t unauthorized; // other requests it refused: who asks may not, or did not show who it is
+    uint64_t crashes;      // virtual processes killed
     uint64_t activations;
     uint64_t rollbacks;
     uint64_t refused_offers;

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIM_STORE_BLOBS_MAX  4096
-#define SIM_STORE_IMAGES_MAX 65536
+#define SIM_STORE_BLOBS_MAX  65000 // exclusive ones too; an index has 16 bits
+#define SIM_STORE_IMAGES_MAX 262144
 #define SIM_IMAGE_BLOBS_MAX  1024
 #define SIM_STORE_BYTES_MAX  (1024ull * 1024 * 1024)
 #define SIM_IMAGE_EMPTY      0

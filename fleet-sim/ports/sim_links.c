@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADERS_MAX 5
+#define HEADERS_MAX 6
+#define BEARER_MAX  300
 
 struct sim_link {
     struct sim_wheel_node node; // reconnect timer; first, see wheel.h
@@ -36,6 +37,7 @@ struct sim_links {
     bool closing;
     char host[128];
     char own_host[128];
+    char bearer[BEARER_MAX]; // what enrolments are authorized by; empty: there are none
 };
 
 static uint32_t now_ms(const struct sim_links *links)
@@ -162,6 +164,10 @@ enum base_status sim_links_new(const struct sim_links_options *options,
                    options->host.data);
     (void)snprintf(links->own_host, sizeof(links->own_host), "%.*s", (int)options->own_host.size,
                    options->own_host.data);
+    if (options->enrol_token.size > 0) {
+        (void)snprintf(links->bearer, sizeof(links->bearer), "Bearer %.*s",
+                       (int)options->enrol_token.size, options->enrol_token.data);
+    }
     links->items = alloc->alloc(alloc->ctx, sizeof(struct sim_link) * (links->count + 1));
     links->dead = alloc->alloc(alloc->ctx, sizeof(uint32_t) * (links->count + 1));
     if (links->items == NULL || links->dead == NULL) {
@@ -237,6 +243,13 @@ static enum base_status start(void *ctx, struct sim_exchange *exchange,
     uint32_t count = 0;
     char range[40];
     headers[count++] = (struct h2_header){BASE_STR("walle-device"), request->device};
+    if (exchange->credential.size > 0) {
+        headers[count++] = (struct h2_header){BASE_STR("walle-credential"), exchange->credential};
+    }
+    if (exchange->kind == SIM_EXCHANGE_ENROL) {
+        headers[count++] =
+            (struct h2_header){BASE_STR("authorization"), base_str_of(links->bearer)};
+    }
     if (request->profile.size > 0) {
         headers[count++] = (struct h2_header){BASE_STR("walle-profile"), request->profile};
     }
@@ -278,12 +291,13 @@ static enum base_status open_stream(void *ctx, struct sim_exchange *exchange,
         return BASE_ERR_CLOSED;
     }
     const struct h2_header headers[] = {{BASE_STR("walle-device"), device},
-                                        {BASE_STR("priority"), ranks[class_id].priority}};
+                                        {BASE_STR("priority"), ranks[class_id].priority},
+                                        {BASE_STR("walle-credential"), exchange->credential}};
     struct h2_request request = {
         .method = BASE_STR("POST"),
         .path = BASE_STR("/v1/tunnel"),
         .headers = headers,
-        .header_count = sizeof(headers) / sizeof(headers[0]),
+        .header_count = exchange->credential.size > 0 ? 3 : 2,
         .open_body = true,
         .weight = ranks[class_id].weight,
     };

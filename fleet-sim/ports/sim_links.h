@@ -34,6 +34,7 @@ struct sim_links_options {
     uint32_t dedicated;    // devices 0 .. dedicated-1 of the shard
     uint32_t first_source; // number of this shard's first source address
     uint64_t seed;
+    struct base_str enrol_token; // shown by enrolments; valid as long as the links
     struct sim_transport_events events;
 };
 

@@ -15,16 +15,18 @@ enum sim_exchange_kind {
     SIM_EXCHANGE_PUSH,
     SIM_EXCHANGE_TUNNEL,
     SIM_EXCHANGE_META, // roots, timestamp, snapshots
+    SIM_EXCHANGE_ENROL,
     SIM_EXCHANGE_OTHER,
     SIM_EXCHANGE_KIND_COUNT
 };
 
 // One exchange under way; embedded in the awake device, free when `open` is false.
 struct sim_exchange {
-    void *owner;         // the awake device
-    uint32_t device;     // index in the shard
-    uint32_t id;         // the runtime's name for it
-    uint64_t started_us; // when it was handed to the transport
+    void *owner;                // the awake device
+    uint32_t device;            // index in the shard
+    uint32_t id;                // the runtime's name for it
+    uint64_t started_us;        // when it was handed to the transport
+    struct base_str credential; // shown; empty: none. Valid until the exchange ends
     enum sim_exchange_kind kind;
     bool open;
     bool body_owned; // `body` is on the heap, for this exchange alone

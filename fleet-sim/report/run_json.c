@@ -73,7 +73,9 @@ static json_t *totals(const struct sim_run_result *result)
 {
     const struct sim_counters *c = &result->counters;
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, "
+        "s:o, s:o}",
         "arrived", number(c->arrived), "wakes", number(c->wakes), "skipped", number(c->skipped),
         "checkins", number(c->checkins), "requests", number(c->requests), "request_errors",
         number(c->request_errors), "response_bytes", number(c->response_bytes), "runs",
@@ -81,7 +83,8 @@ static json_t *totals(const struct sim_run_result *result)
         "activations", number(c->activations), "rollbacks", number(c->rollbacks), "refused_offers",
         number(c->refused_offers), "reconnects", number(c->reconnects), "shared_hash_bytes",
         number(c->shared_hash_bytes), "real_hash_bytes", number(c->real_hash_bytes),
-        "exclusive_runs", number(c->exclusive_runs));
+        "exclusive_runs", number(c->exclusive_runs), "enrolled", number(c->enrolled),
+        "enrol_refused", number(c->enrol_refused), "unauthorized", number(c->unauthorized));
 }
 
 static json_t *trust(const struct sim_run_result *result)
@@ -108,12 +111,13 @@ static json_t *latencies(const struct sim_run_result *result)
 {
     const struct base_hist *kinds = result->latencies.request_us;
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "generator_lag",
         quantiles(&result->latencies.lag_us), "checkin_from_intended",
         quantiles(&result->latencies.checkin_us), "checkin",
         quantiles(&kinds[SIM_EXCHANGE_CHECKIN]), "blob", quantiles(&kinds[SIM_EXCHANGE_BLOB]),
         "report", quantiles(&kinds[SIM_EXCHANGE_REPORT]), "metadata",
-        quantiles(&kinds[SIM_EXCHANGE_META]), "offer_to_run", quantiles(&result->offer_to_run_us));
+        quantiles(&kinds[SIM_EXCHANGE_META]), "enrolment", quantiles(&kinds[SIM_EXCHANGE_ENROL]),
+        "offer_to_run", quantiles(&result->offer_to_run_us));
 }
 
 enum base_status sim_run_json_write(const struct sim_run_result *result, FILE *file)

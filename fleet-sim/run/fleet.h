@@ -20,6 +20,7 @@
 #include "model/population.h"
 #include "model/root_chain.h"
 #include "model/wheel.h"
+#include "ports/sim_credentials.h"
 #include "ports/sim_crypto.h"
 #include "ports/sim_links.h"
 #include "ports/sim_local.h"
@@ -34,6 +35,7 @@
 #define SIM_EXCHANGES_MAX    6 // of one device at once
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
+#define SIM_TOKEN_TEXT_MAX   256 // of an enrolment token
 #define SIM_JOB_FILES_MAX    (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT    4096
 #define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
@@ -49,6 +51,7 @@ struct event_base;
 struct event;
 struct sim_active;
 struct sim_behaving;
+struct sim_enrolling;
 struct sim_sessions;
 
 struct sim_options {
@@ -73,10 +76,12 @@ struct sim_options {
     uint32_t per_carrier;
     uint8_t trusted_key[WIRE_PUBLIC_KEY_BYTES];
     bool has_key;
-    uint8_t root[WIRE_META_BYTES_MAX]; // the root devices are born with, the same bytes for all
-    uint32_t root_bytes;               // 0: none, trusted_key is pinned
-    uint32_t request_timeout_ms;       // 0: the runtime's default
-    uint32_t checkin_interval_s;       // 0: the runtime's default
+    uint8_t root[WIRE_META_BYTES_MAX];    // the root devices are born with, the same bytes for all
+    uint32_t root_bytes;                  // 0: none, trusted_key is pinned
+    uint32_t request_timeout_ms;          // 0: the runtime's default
+    uint32_t checkin_interval_s;          // 0: the runtime's default
+    char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
+    char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
     // When to stop.
     uint32_t duration_s;        // 0: no limit
     uint32_t coverage_ppm;      // 0: not asked
@@ -127,7 +132,8 @@ struct sim_device {
     struct sim_awake *awake;    // NULL: dormant
     struct sim_disk disk;
     uint32_t wakes;
-    bool rebooting; // was killed and starts again soon
+    bool rebooting;      // was killed and starts again soon
+    uint8_t enrol_tries; // in vain, one after the other
 };
 
 struct sim_awake {
@@ -160,8 +166,9 @@ struct sim_awake {
     struct sim_storage storage;
     struct base_prng prng;
     struct dev_ports ports;
-    struct sim_active *active;    // its data pipeline, while a session lasts; NULL otherwise
-    struct dev_hash_state shadow; // of a real device: the shared computation beside the real one
+    struct sim_enrolling *enrolling; // until it has a credential, in place of `runtime`
+    struct sim_active *active;       // its data pipeline, while a session lasts; NULL otherwise
+    struct dev_hash_state shadow;    // of a real device: the shared computation beside the real one
     const struct dev_hash_state *shadow_of;
     struct sim_exchange exchanges[SIM_EXCHANGES_MAX];
 };
@@ -215,8 +222,9 @@ struct sim_shard {
     struct h2_tls *tls;
     struct sim_links *links;
     struct sim_local local;
-    struct sim_behaving *behaving;  // NULL: nobody behaves
-    struct sim_exclusive exclusive; // of the simulate stage
+    struct sim_behaving *behaving;       // NULL: nobody behaves
+    struct sim_exclusive exclusive;      // of the simulate stage
+    struct sim_credentials *credentials; // of the whole fleet; NULL: there are none
     struct sim_transport transport;
     struct event_base *base;
     struct event *timer;

@@ -6,6 +6,7 @@
 #include "run/fleet.h"
 
 #include "run/fleet_behaviour.h"
+#include "run/fleet_enrol.h"
 
 #include "base/check.h"
 
@@ -176,15 +177,51 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     sim_behaving_ports(awake);
 }
 
+static void *runtime_memory(struct sim_awake *awake)
+{
+    return (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
+}
+
 static enum base_status boot(struct sim_shard *shard, struct sim_awake *awake)
 {
     struct dev_config config;
     sim_device_config(shard->options, &config);
     config.device_id = awake->id;
     sim_traits_wire(&awake->traits, &config.attrs);
-    char *memory = (char *)awake + ((sizeof(*awake) + 15) & ~(size_t)15);
-    BASE_TRY(dev_init(memory, shard->runtime_bytes, &config, &awake->ports, &awake->runtime));
+    BASE_TRY(dev_init(runtime_memory(awake), shard->runtime_bytes, &config, &awake->ports,
+                      &awake->runtime));
     return dev_boot(awake->runtime);
+}
+
+// The runtime starts: the device is who it is, and has shown nothing yet.
+static void start(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    if (boot(shard, awake) != BASE_OK) {
+        shard->ledger.counters.boot_failures++;
+        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + BOOT_RETRY_MS);
+        return;
+    }
+    if (shard->ledger.task_id != 0 && shard->devices[awake->device].wakes > 1) {
+        observe_active(shard, awake, now_us); // recovery may have gone back
+    }
+    sim_behaving_wake(shard, awake, now_us);
+    sim_device_ready(shard, awake);
+}
+
+// The turn of a device that enrols. A kill now takes back an answer that has come.
+static void enrol_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
+{
+    uint32_t wait_ms = 0;
+    uint64_t deadline_us = sim_enrol_deadline_us(awake);
+    if (!sim_enrol_over(awake) && now_us < deadline_us) {
+        sim_wheel_set(&shard->wheel, awake->device, sim_shard_ms(shard, deadline_us) + 1);
+    } else if (awake->kill_after == 1) {
+        kill_device(shard, awake, now_us);
+    } else if (sim_enrol_done(awake, &wait_ms)) {
+        start(shard, awake, now_us);
+    } else {
+        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + wait_ms);
+    }
 }
 
 bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_us, uint64_t now_us)
@@ -210,16 +247,12 @@ bool sim_device_wake(struct sim_shard *shard, uint32_t index, uint64_t intended_
         shard->ledger.entries[index].arrived = true;
         shard->ledger.counters.arrived++;
     }
-    if (boot(shard, awake) != BASE_OK) {
-        shard->ledger.counters.boot_failures++;
-        sleep_until(shard, awake, sim_shard_ms(shard, now_us) + BOOT_RETRY_MS);
-        return true;
+    if (sim_enrol_needed(awake)) {
+        sim_enrol_begin(awake, runtime_memory(awake), now_us);
+        sim_device_ready(shard, awake);
+    } else {
+        start(shard, awake, now_us);
     }
-    if (shard->ledger.task_id != 0 && device->wakes > 1) {
-        observe_active(shard, awake, now_us); // recovery may have gone back
-    }
-    sim_behaving_wake(shard, awake, now_us);
-    sim_device_ready(shard, awake);
     return true;
 }
 
@@ -367,6 +400,10 @@ static void set_timer(struct sim_shard *shard, struct sim_awake *awake, uint64_t
 
 void sim_device_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_t now_us)
 {
+    if (awake->enrolling != NULL) {
+        enrol_turn(shard, awake, now_us);
+        return;
+    }
     uint64_t next_us = 0;
     uint32_t played = 0;
     for (uint32_t i = 0; i < SIM_TURNS_MAX; i++) {
@@ -422,7 +459,9 @@ void sim_device_timer(struct sim_shard *shard, uint32_t device, uint64_t now_us)
     if (awake->run_late && sim_shard_ms(shard, now_us) >= awake->end_due_ms) {
         late_end_due(shard, awake, now_us);
     }
-    sim_behaving_wake(shard, awake, now_us);
+    if (awake->enrolling == NULL) {
+        sim_behaving_wake(shard, awake, now_us);
+    }
     sim_device_ready(shard, awake);
 }
 
@@ -437,9 +476,15 @@ static void on_head(void *ctx, struct sim_exchange *exchange, const struct dev_r
     bool none = head->status == 404 &&
                 (exchange->kind == SIM_EXCHANGE_META || exchange->kind == SIM_EXCHANGE_OTHER);
     shard->ledger.counters.request_errors += head->status >= 400 && !none;
+    shard->ledger.counters.unauthorized +=
+        (head->status == 401 || head->status == 403) && exchange->kind != SIM_EXCHANGE_ENROL;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_head(exchange, head, shard->clock.mono_us(shard->clock.ctx));
         sim_device_ready(shard, awake);
+        return;
+    }
+    if (exchange->kind == SIM_EXCHANGE_ENROL) {
+        sim_enrol_head(awake, head);
         return;
     }
     if (exchange->kind == SIM_EXCHANGE_CHECKIN && head->status < 300) {
@@ -463,6 +508,8 @@ static void on_body(void *ctx, struct sim_exchange *exchange, const uint8_t *byt
     shard->ledger.counters.response_bytes += size;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_body(exchange, bytes, size, shard->clock.mono_us(shard->clock.ctx));
+    } else if (exchange->kind == SIM_EXCHANGE_ENROL) {
+        sim_enrol_body(awake, bytes, size);
     } else {
         dev_on_body(awake->runtime, exchange->id, bytes, size);
     }
@@ -482,6 +529,8 @@ static void on_end(void *ctx, struct sim_exchange *exchange, enum base_status st
     shard->ledger.counters.request_errors += status != BASE_OK;
     if (exchange->kind == SIM_EXCHANGE_TUNNEL) {
         sim_tunnel_end(exchange, status, now_us);
+    } else if (exchange->kind == SIM_EXCHANGE_ENROL) {
+        sim_enrol_end(awake, status);
     } else {
         dev_on_end(awake->runtime, exchange->id, status);
     }

@@ -51,6 +51,8 @@ enum key {
     KEY_SESSIONS,
     KEY_SESSION_EVERY,
     KEY_ACTIVE,
+    KEY_ENROL,
+    KEY_CREDENTIALS,
     KEY_DEVICES = 'n',
 };
 
@@ -106,6 +108,12 @@ static const struct argp_option table[] = {
      2},
     {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
     {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
+    {"enroll-token", KEY_ENROL, "FILE", 0,
+     "Enrolment token: devices without a credential enrol before anything else", 2},
+    {"credentials", KEY_CREDENTIALS, "FILE", 0,
+     "The devices' credentials, all in one file, which a next run finds again (with an enrolment "
+     "token: credentials in the folder of --out)",
+     2},
     {"checkin-interval", KEY_INTERVAL, "SECONDS", 0, "Until the gateway says otherwise", 2},
     {0, 0, 0, 0, "simulate, in this process:", 3},
     {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
@@ -284,6 +292,21 @@ static error_t take_root(struct parse *parse, const char *path)
     return 0;
 }
 
+// First word of the file.
+static error_t take_token(struct parse *parse, const char *path)
+{
+    char *token = parse->out->enrol_token;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return refuse(parse, "enroll-token", path, strerror(errno));
+    }
+    size_t size = fread(token, 1, SIM_TOKEN_TEXT_MAX - 1, file);
+    (void)fclose(file);
+    token[size] = '\0';
+    token[strcspn(token, " \t\r\n")] = '\0';
+    return token[0] != '\0' ? 0 : refuse(parse, "enroll-token", path, "no token in this file");
+}
+
 static error_t take_bad_version(struct parse *parse, const char *value)
 {
     struct sim_options *o = parse->out;
@@ -368,6 +391,10 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return take_key(parse, value);
     case KEY_ROOT:
         return take_root(parse, value);
+    case KEY_ENROL:
+        return take_token(parse, value);
+    case KEY_CREDENTIALS:
+        return take_text(parse, "credentials", value, o->credentials);
     case KEY_VERSION:
         return take_text(parse, "version", value, o->version);
     case KEY_RATE:
@@ -432,6 +459,11 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
 static enum base_status check_local(struct parse *parse)
 {
     struct sim_options *o = parse->out;
+    if (o->enrol_token[0] != '\0' || o->credentials[0] != '\0') {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--enroll-token and --credentials are for run: simulate has no "
+                              "gateway");
+    }
     if (parse->task != NULL) {
         int a = snprintf(o->manifest, sizeof(o->manifest), "%s/manifest", parse->task);
         int b = snprintf(o->blobs, sizeof(o->blobs), "%s/blobs", parse->task);
@@ -473,6 +505,12 @@ static enum base_status check_run(struct parse *parse)
     if (o->bad.rule_count > 0 && o->bad_version_count == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "--bad needs --bad-version: the version that goes wrong");
+    }
+    if (o->enrol_token[0] != '\0' && o->credentials[0] == '\0') {
+        int size = snprintf(o->credentials, sizeof(o->credentials), "%s/credentials", o->out);
+        if (size < 0 || (size_t)size >= sizeof(o->credentials)) {
+            return base_error_set(parse->error, BASE_ERR_INVALID, "--out: path too long");
+        }
     }
     if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
         o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams

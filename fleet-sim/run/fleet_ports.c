@@ -4,7 +4,7 @@
 // The crypto port here stands in front of the shard's memo or, on devices that do everything for
 // real, the real implementation; it also sees every signature that verified, which is how the
 // ledger knows what was offered to whom and what anybody may run (fleet_statement.c).
-#include "run/fleet.h"
+#include "run/fleet_enrol.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -148,6 +148,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         .id = id,
         .started_us = shard->clock.mono_us(shard->clock.ctx),
         .kind = sim_exchange_kind_of(request->path),
+        .credential = sim_awake_credential(awake),
     };
     enum base_status status = shard->transport.start(shard->transport.ctx, exchange, request);
     shard->ledger.counters.requests++;

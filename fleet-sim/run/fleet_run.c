@@ -4,8 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "run/fleet_behaviour.h"
+#include "run/fleet_enrol.h"
 #include "run/gateway_watch.h"
 #include "run/live_view.h"
 
@@ -27,6 +29,8 @@ struct sim_fleet {
     FILE *log;
     struct sim_versions versions;
     struct sim_sessions sessions;
+    struct dev_model_store *models; // of all shards
+    struct sim_credentials *credentials;
     struct sim_shard *shards[SIM_THREADS_MAX];
     uint32_t shard_count;
     uint32_t started;
@@ -74,6 +78,9 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
 {
     const struct sim_options *options = fleet->options;
     uint32_t first = 0;
+    if (dev_model_store_new(0, &fleet->models) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
     for (uint32_t i = 0; i < options->threads; i++) {
         uint32_t count =
             options->devices / options->threads + (i < options->devices % options->threads ? 1 : 0);
@@ -87,9 +94,12 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, status, "cannot set up the devices: %s",
                                   base_status_text(status));
         }
+        shard->runner.model_store = fleet->models;
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
+        shard->credentials = fleet->credentials;
+        BASE_TRY(sim_enrol_check(shard, error));
         if (!can_walk(fleet, shard)) {
             fleet->sessions.kind = SIM_SESSIONS_NONE;
         }
@@ -153,6 +163,10 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
         }
     }
     BASE_TRY(sim_sessions_load(options->behaviour, options->seed, &fleet->sessions, error));
+    if (options->credentials[0] != '\0') {
+        BASE_TRY(sim_credentials_open(options->credentials, options->devices, &fleet->credentials,
+                                      error));
+    }
     BASE_TRY(shards_init(fleet, error));
     fleet->start_us = base_clock_mono_us();
     for (uint32_t i = 0; i < fleet->shard_count; i++) {
@@ -447,6 +461,26 @@ static void gather(struct sim_fleet *fleet)
     result->passed = result->verdict.holds && !goal_missed(fleet);
 }
 
+// What devices have for themselves: credentials and exclusive files.
+static void print_own(const struct sim_fleet *fleet)
+{
+    const struct sim_run_result *r = &fleet->result;
+    FILE *log = fleet->log;
+    if (fleet->options->credentials[0] != '\0') {
+        (void)fprintf(log,
+                      "  enrolled    %llu devices, %llu refusals; %llu other requests refused as "
+                      "nobody's or a stranger's\n",
+                      (unsigned long long)r->counters.enrolled,
+                      (unsigned long long)r->counters.enrol_refused,
+                      (unsigned long long)r->counters.unauthorized);
+    }
+    if (r->counters.exclusive_runs > 0) {
+        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
+                      (unsigned long long)r->counters.exclusive_runs,
+                      (unsigned long long)r->counters.runs);
+    }
+}
+
 static void print_summary(const struct sim_fleet *fleet)
 {
     const struct sim_run_result *r = &fleet->result;
@@ -468,11 +502,7 @@ static void print_summary(const struct sim_fleet *fleet)
                       (unsigned long long)c->ran, (unsigned long long)c->failed,
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
     }
-    if (r->counters.exclusive_runs > 0) {
-        (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",
-                      (unsigned long long)r->counters.exclusive_runs,
-                      (unsigned long long)r->counters.runs);
-    }
+    print_own(fleet);
     if (r->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
         sim_slice_text(&r->slice, text);
@@ -522,6 +552,8 @@ static void fleet_free(struct sim_fleet *fleet)
         sim_shard_done(fleet->shards[i]);
         free(fleet->shards[i]);
     }
+    dev_model_store_free(fleet->models);
+    sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);
     h2_tls_free(fleet->tls);

@@ -148,6 +148,7 @@ static enum base_status network_init(struct sim_shard *shard)
         .dedicated = dedicated,
         .first_source = shard->number * 400000,
         .seed = options->seed + shard->number,
+        .enrol_token = base_str_of(options->enrol_token),
         .events = sim_device_events(shard),
     };
     BASE_TRY(sim_links_new(&links, &shard->links));

@@ -2,6 +2,7 @@
 // connection that carries the device's check-ins, so many devices' streams share a few sockets.
 // Called by the tunnel and by the shard's connections, on the shard's thread.
 #include "run/fleet_behaviour.h"
+#include "run/fleet_enrol.h"
 
 #include "wire/digest.h"
 
@@ -70,6 +71,7 @@ static enum base_status open_stream(void *ctx, uint32_t stream, uint8_t class_id
         .id = stream,
         .started_us = shard->clock.mono_us(shard->clock.ctx),
         .kind = SIM_EXCHANGE_TUNNEL,
+        .credential = sim_awake_credential(active->awake),
     };
     enum base_status status = transport->open(transport->ctx, &active->streams[stream],
                                               (struct base_str){device, WIRE_DEVICE_HEX}, class_id);

@@ -15,8 +15,7 @@ struct depthwise {
     struct eng_conv_shape shape;
     struct eng_gemm_plan act; // only its activation fields
     uint32_t x, w, y, bias, residual;
-    const float *packed;  // [taps][channels]; NULL: packed by each run
-    const float *weights; // while packing
+    const float *packed; // [taps][channels]; NULL: packed by each run
 };
 
 bool eng_conv_is_depthwise(const struct eng_conv_shape *s)
@@ -26,29 +25,46 @@ bool eng_conv_is_depthwise(const struct eng_conv_shape *s)
            s->kernel[1] * s->kernel[2] <= ENG_DW_TAPS_MAX;
 }
 
+struct pack {
+    const struct eng_conv_shape *shape;
+    const float *weights;
+};
+
 static void pack_weights(void *ctx, void *out)
 {
-    const struct depthwise *d = ctx;
-    const int64_t taps = eng_conv_taps(&d->shape), channels = d->shape.in_channels;
+    const struct pack *pack = ctx;
+    const int64_t taps = eng_conv_taps(pack->shape), channels = pack->shape->in_channels;
     float *to = out;
     for (int64_t t = 0; t < taps; t++) {
         for (int64_t c = 0; c < channels; c++) {
-            to[t * channels + c] = d->weights[c * taps + t];
+            to[t * channels + c] = pack->weights[c * taps + t];
         }
     }
 }
 
-struct depthwise_run {
-    const struct depthwise *d;
-    const float *x, *w, *bias, *residual;
-    float *y;
-};
+static size_t packed_bytes(const struct eng_conv_shape *s)
+{
+    return (size_t)(eng_conv_taps(s) * s->in_channels) * sizeof(float);
+}
+
+enum base_status eng_conv_pack_depthwise(const struct eng_prepare *ctx,
+                                         const struct eng_conv_shape *shape,
+                                         const struct eng_tensor *w, const float **out)
+{
+    const int64_t params[2] = {eng_conv_taps(shape), shape->in_channels};
+    struct pack pack = {shape, w->data};
+    const void *packed;
+    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_DEPTHWISE, params, sizeof(params),
+                              packed_bytes(shape), pack_weights, &pack, &packed));
+    *out = packed;
+    return BASE_OK;
+}
 
 // Lists the taps of output pixels [x, x + pixels) of a row; y is the input row of the first tap.
-static void list_taps(const struct depthwise_run *r, int64_t image, int64_t y, int64_t x,
+static void list_taps(const struct eng_dw_rows *r, int64_t image, int64_t y, int64_t x,
                       int64_t pixels, struct eng_dw_block *block)
 {
-    const struct eng_conv_shape *s = &r->d->shape;
+    const struct eng_conv_shape *s = r->shape;
     block->tap_count = 0;
     block->all = (1u << pixels) - 1;
     for (int64_t ky = 0; ky < s->kernel[1]; ky++) {
@@ -56,7 +72,7 @@ static void list_taps(const struct depthwise_run *r, int64_t image, int64_t y, i
         if (row < 0 || row >= s->in[1]) {
             continue;
         }
-        const float *line = r->x + (image * s->in[1] + row) * s->in[2] * s->in_channels;
+        const float *line = r->x + (image * s->in[1] + row) % r->ring * s->in[2] * r->x_pitch;
         for (int64_t kx = 0; kx < s->kernel[2]; kx++) {
             const int64_t first = x * s->stride[2] - s->pad[2] + kx * s->dilation[2];
             uint32_t inside = block->all;
@@ -67,8 +83,9 @@ static void list_taps(const struct depthwise_run *r, int64_t image, int64_t y, i
                     inside |= (column >= 0 && column < s->in[2] ? 1u : 0u) << i;
                 }
             }
-            block->in[block->tap_count] = line + first * s->in_channels;
-            block->weights[block->tap_count] = r->w + (ky * s->kernel[2] + kx) * s->in_channels;
+            block->in[block->tap_count] = line + first * r->x_pitch;
+            block->weights[block->tap_count] =
+                r->weights + (ky * s->kernel[2] + kx) * s->in_channels;
             block->inside[block->tap_count] = (uint8_t)inside;
             block->tap_count += inside != 0;
         }
@@ -100,20 +117,69 @@ static bool is_inner(const struct eng_conv_shape *s, int64_t x, int64_t pixels)
     return x * s->stride[2] >= s->pad[2] && last - s->pad[2] < s->in[2];
 }
 
-static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+// Whether strips of this convolution can be done row by row of the input.
+static bool has_strips(const struct eng_dw_rows *r)
 {
-    (void)worker;
-    const struct depthwise_run *r = ctx;
-    const struct eng_conv_shape *s = &r->d->shape;
-    const int64_t channels = s->in_channels;
-    struct eng_dw_block block = {
-        .step = (size_t)(s->stride[2] * channels),
-        .channels = (size_t)channels,
-        .out_step = (size_t)channels,
+    const struct eng_conv_shape *s = r->shape;
+    for (int d = 1; d < 3; d++) {
+        if (s->kernel[d] != CHAIN_TAPS || s->stride[d] != 1 || s->dilation[d] != 1) {
+            return false;
+        }
+    }
+    // At most one column outside on each side.
+    return r->kernels->dw_strip != NULL && s->pad[2] <= 1 && s->out[2] - s->pad[2] + 1 <= s->in[2];
+}
+
+// Output rows [begin, end), at most ENG_DW_STRIP_ROWS_MAX of one image, in strips.
+static void run_strips(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+{
+    const struct eng_conv_shape *s = r->shape;
+    const int64_t image = begin / s->out[1], first = begin % s->out[1] - s->pad[1];
+    struct eng_dw_strip strip = {
+        .rows = (uint32_t)(end - begin),
+        .weights = r->weights,
+        .step = (size_t)r->x_pitch,
+        .channels = (size_t)s->in_channels,
+        .out_step = (size_t)r->y_pitch,
+        .out_row = (size_t)(s->out[2] * r->y_pitch),
         .bias = r->bias,
-        .act = r->d->act.act,
-        .alpha = r->d->act.alpha,
-        .beta = r->d->act.beta,
+        .act = r->act->act,
+        .alpha = r->act->alpha,
+        .beta = r->act->beta,
+    };
+    const int64_t strips = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
+    for (int64_t b = 0; b < strips; b++) {
+        const int64_t x = b * s->out[2] / strips, pixels = (b + 1) * s->out[2] / strips - x;
+        const int64_t column = x - s->pad[2];
+        for (int64_t i = 0; i < end - begin + CHAIN_TAPS - 1; i++) {
+            const int64_t y = first + i, row = (image * s->in[1] + y) % r->ring;
+            strip.in[i] =
+                y >= 0 && y < s->in[1] ? r->x + (row * s->in[2] + column) * r->x_pitch : NULL;
+        }
+        strip.left = column < 0;
+        strip.right = column + pixels + 1 >= s->in[2];
+        const int64_t out = ((begin - r->first) * s->out[2] + x) * r->y_pitch;
+        strip.out = r->y + out;
+        strip.residual = r->residual != NULL ? r->residual + out : NULL;
+        r->kernels->dw_strip[pixels - 1](&strip);
+        for (int64_t i = begin; i < end && r->act->act_after != ENG_GEMM_ACT_NONE; i++) {
+            r->kernels->act_rows(strip.out + (size_t)(i - begin) * strip.out_row, (size_t)pixels,
+                                 strip.out_step, strip.channels, r->act->act_after);
+        }
+    }
+}
+
+static void run_blocks(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+{
+    const struct eng_conv_shape *s = r->shape;
+    struct eng_dw_block block = {
+        .step = (size_t)(s->stride[2] * r->x_pitch),
+        .channels = (size_t)s->in_channels,
+        .out_step = (size_t)r->y_pitch,
+        .bias = r->bias,
+        .act = r->act->act,
+        .alpha = r->act->alpha,
+        .beta = r->act->beta,
     };
     // Blocks of nearly equal width: 14 pixels are 7 + 7.
     const int64_t blocks = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
@@ -123,7 +189,7 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
         int64_t before = 0;
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t x = b * s->out[2] / blocks, pixels = (b + 1) * s->out[2] / blocks - x;
-            const int64_t out = (row * s->out[2] + x) * channels;
+            const int64_t out = ((row - r->first) * s->out[2] + x) * r->y_pitch;
             const bool now_inner = is_inner(s, x, pixels);
             if (b > 0 && inner && now_inner && block.all == (1u << pixels) - 1) {
                 for (uint32_t t = 0; t < block.tap_count; t++) {
@@ -137,13 +203,34 @@ static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
             before = x;
             block.out = r->y + out;
             block.residual = r->residual != NULL ? r->residual + out : NULL;
-            r->d->kernels->dw_block[pixels - 1](&block);
-            if (r->d->act.act_after != ENG_GEMM_ACT_NONE) {
-                r->d->kernels->act_rows(block.out, (size_t)pixels, block.out_step, block.channels,
-                                        r->d->act.act_after);
+            r->kernels->dw_block[pixels - 1](&block);
+            if (r->act->act_after != ENG_GEMM_ACT_NONE) {
+                r->kernels->act_rows(block.out, (size_t)pixels, block.out_step, block.channels,
+                                     r->act->act_after);
             }
         }
     }
+}
+
+void eng_conv_dw_rows(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+{
+    if (!has_strips(r)) {
+        run_blocks(r, begin, end);
+        return;
+    }
+    const int64_t rows = r->shape->out[1];
+    for (int64_t row = begin, last; row < end; row = last) {
+        last = row + ENG_DW_STRIP_ROWS_MAX < end ? row + ENG_DW_STRIP_ROWS_MAX : end;
+        const int64_t image_end = (row / rows + 1) * rows;
+        last = last < image_end ? last : image_end;
+        run_strips(r, row, last);
+    }
+}
+
+static void run_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    eng_conv_dw_rows(ctx, begin, end);
 }
 
 static const float *optional_data(const struct eng_run *run, uint32_t tensor)
@@ -156,15 +243,19 @@ static enum base_status run_depthwise(const struct eng_step *step, const struct 
     const struct depthwise *d = step->state;
     const float *packed = d->packed;
     if (packed == NULL) {
-        struct depthwise now = *d;
-        now.weights = run->data[d->w];
-        pack_weights(&now, run->scratch);
+        struct pack pack = {&d->shape, run->data[d->w]};
+        pack_weights(&pack, run->scratch);
         packed = run->scratch;
     }
-    struct depthwise_run r = {
-        .d = d,
+    struct eng_dw_rows r = {
+        .kernels = d->kernels,
+        .shape = &d->shape,
+        .act = &d->act,
         .x = run->data[d->x],
-        .w = packed,
+        .ring = d->shape.batch * d->shape.in[1],
+        .x_pitch = d->shape.in_channels,
+        .y_pitch = d->shape.in_channels,
+        .weights = packed,
         .bias = optional_data(run, d->bias),
         .residual = optional_data(run, d->residual),
         .y = run->data[d->y],
@@ -193,17 +284,11 @@ enum base_status eng_conv_prepare_depthwise(const struct eng_conv_job *job,
     d->residual = command->u.conv.epilogue.residual;
     eng_gemm_plan_act(&d->act, &command->u.conv.epilogue);
     const struct eng_tensor *w = &job->program->tensors[d->w];
-    const int64_t params[2] = {eng_conv_taps(&d->shape), d->shape.in_channels};
-    const size_t bytes = (size_t)(params[0] * params[1]) * sizeof(float);
     if (w->kind == ENG_CONST) {
-        const void *packed;
-        d->weights = w->data;
-        BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_DEPTHWISE, params, sizeof(params), bytes,
-                                  pack_weights, d, &packed));
-        d->packed = packed;
+        BASE_TRY(eng_conv_pack_depthwise(ctx, &d->shape, w, &d->packed));
         out_step->loose = ENG_LOOSE_WEIGHTS;
     } else {
-        out_step->scratch_bytes = bytes;
+        out_step->scratch_bytes = packed_bytes(&d->shape);
     }
     out_step->state = d;
     out_step->run = run_depthwise;

@@ -23,10 +23,6 @@ struct direct {
     size_t group_floats;  // packed weights of one group
     const float *packed;  // NULL: packed by each run
     const float *weights; // while packing
-    // Gradient of the input: a convolution of dy, with zeroes between its pixels where the forward
-    // one has strides, by kernels turned around.
-    bool is_gradient;
-    int64_t spread[2]; // rows, columns from one pixel that is there to the next; 1: all are
 };
 
 static int64_t min_i64(int64_t a, int64_t b)
@@ -66,17 +62,6 @@ static void copy_pixels(const struct direct *d, const float *from, int64_t count
 static void fill_row(const struct direct *d, const float *x, float *to)
 {
     const struct eng_conv_shape *s = &d->shape;
-    const int64_t c = s->in_channels;
-    if (d->spread[1] > 1) {
-        memset(to, 0, (size_t)(d->row_pixels * d->pitch) * sizeof(float));
-        for (int64_t i = 0; i < d->row_pixels; i++) {
-            const int64_t at = i - s->pad[2];
-            if (at >= 0 && at < s->in[2] && at % d->spread[1] == 0) {
-                memcpy(to + i * d->pitch, x + at / d->spread[1] * c, (size_t)c * sizeof(float));
-            }
-        }
-        return;
-    }
     const int64_t before = min_i64(s->pad[2], d->row_pixels);
     const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
     const int64_t inside = min_i64(d->row_pixels - before, left);
@@ -99,13 +84,10 @@ static void fill_band(const void *ctx, const float *x, int64_t image, int64_t ro
         float *to = buffer + kz * d->plane_rows * row_floats;
         for (int64_t r = 0; r < rows; r++, to += row_floats) {
             const int64_t y = row * s->stride[1] - s->pad[1] + r * d->row_step;
-            if (z < 0 || z >= s->in[0] || y < 0 || y >= s->in[1] || y % d->spread[0] != 0) {
+            if (z < 0 || z >= s->in[0] || y < 0 || y >= s->in[1]) {
                 memset(to, 0, (size_t)row_floats * sizeof(float));
             } else {
-                const int64_t rows_there = (s->in[1] - 1) / d->spread[0] + 1;
-                const int64_t columns_there = (s->in[2] - 1) / d->spread[1] + 1;
-                const int64_t line = plane * rows_there + y / d->spread[0];
-                fill_row(d, x + line * columns_there * s->in_channels, to);
+                fill_row(d, x + (plane * s->in[1] + y) * s->in[2] * s->in_channels, to);
             }
         }
     }
@@ -124,12 +106,6 @@ static void pack_weights(void *ctx, void *out)
     for (int64_t g = 0; g < s->groups; g++) {
         struct eng_gemm_source group = source;
         group.data = d->weights + g * source.n * source.stride_n;
-        if (d->is_gradient) { // w [channels of dy][n][taps], last tap first
-            group.data += taps - 1;
-            group.stride_n = taps;
-            group.strides[0] = -1;
-            group.strides[1] = source.n * taps;
-        }
         eng_gemm_pack(d->plan.kernels, &group, (float *)out + (size_t)g * d->group_floats);
     }
 }
@@ -314,67 +290,17 @@ static enum base_status plan_direct(const struct eng_prepare *ctx, struct direct
     plan->c_row = plan->width * plan->ldc;
     plan->c_image = plan->rows * plan->c_row;
     const bool collides = s->stride[2] * s->in_channels % (2 * COLLIDING_FLOATS) == 0;
-    const bool spread = d->spread[0] > 1 || d->spread[1] > 1;
     const bool copies = plan->kernels->pair_step > 0 || ctx->tuning == ENG_TUNING_COPY ||
                         (collides && ctx->tuning != ENG_TUNING_PLACE);
     if (point && copies && s->groups == 1) {
         BASE_TRY(plan_points(ctx, d));
-    } else if (s->padded || spread || copies) {
+    } else if (s->padded || copies) {
         BASE_TRY(plan_filled(ctx, d));
     } else {
         BASE_TRY(plan_in_place(ctx, d));
     }
     d->group_floats = eng_gemm_packed_floats(
         plan->kernels, (int64_t)plan->k * (int64_t)plan->segment_count, plan->n);
-    return BASE_OK;
-}
-
-enum base_status eng_cpu_prepare_conv_grad_input(const struct eng_prepare *ctx,
-                                                 const struct eng_program *program,
-                                                 const struct eng_command *command,
-                                                 struct eng_step *out_step)
-{
-    const struct eng_tensor *dy = &program->tensors[command->inputs[0]];
-    const struct eng_tensor *dx = &program->tensors[command->outputs[0]];
-    struct eng_conv_shape s;
-    if (dy->layout != ENG_CHANNELS_LAST || dx->layout != ENG_CHANNELS_LAST ||
-        dy->desc.dtype != ENG_F32 || dx->desc.dtype != ENG_F32 ||
-        program->tensors[command->inputs[1]].desc.dtype != ENG_F32 || command->u.conv.spatial > 2) {
-        return BASE_ERR_UNSUPPORTED;
-    }
-    BASE_TRY(eng_conv_shape_from(&command->u.conv, &dx->desc, &dy->desc, &s));
-    struct direct *d = base_arena_zalloc(ctx->arena, sizeof(*d));
-    if (d == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    d->is_gradient = true;
-    d->spread[0] = s.stride[1];
-    d->spread[1] = s.stride[2];
-    d->x = command->inputs[0];
-    d->w = command->inputs[1];
-    d->y = command->outputs[0];
-    d->bias = d->residual = ENG_NONE;
-    d->plan.kernels = ctx->kernels->gemm;
-    d->shape = s;
-    d->shape.in_channels = s.out_channels;
-    d->shape.out_channels = s.in_channels;
-    for (int i = 0; i < 3; i++) {
-        d->shape.in[i] = (s.out[i] - 1) * s.stride[i] + 1;
-        d->shape.out[i] = s.in[i];
-        d->shape.stride[i] = 1;
-        d->shape.pad[i] = (s.kernel[i] - 1) * s.dilation[i] - s.pad[i];
-        if (d->shape.pad[i] < 0) {
-            return BASE_ERR_UNSUPPORTED;
-        }
-    }
-    d->shape.padded = true;
-    BASE_TRY(plan_direct(ctx, d, false));
-    const size_t packed = (size_t)s.groups * d->group_floats;
-    out_step->scratch_bytes =
-        (packed + d->plan.fill_floats * eng_pool_threads(ctx->pool)) * sizeof(float);
-    out_step->state = d;
-    out_step->run = run_direct;
-    out_step->kernel = "conv_grad_input.direct";
     return BASE_OK;
 }
 
@@ -396,7 +322,6 @@ static enum base_status plan_forward(const struct eng_conv_job *job,
     d->residual = command->u.conv.epilogue.residual;
     d->plan.kernels = kernels;
     eng_gemm_plan_act(&d->plan, &command->u.conv.epilogue);
-    d->spread[0] = d->spread[1] = 1;
     return plan_direct(job->ctx, d, is_point(&job->shape));
 }
 

@@ -1,87 +1,206 @@
-// Gradient of a convolution's weights as products: for each tap, dw[c][m] is x moved by the tap and
-// turned around, times dy, summed over pixels. Pixels of x are turned around once for an image, one
-// plane a phase of the stride, so that a tap is an offset; dy is packed once for all taps. (The
-// gradient of the input is conv_direct.c's.) Prepared on the planning thread, run by the session's
-// and the pool's.
-#include "backend/cpu/conv_shape.h"
+// Gradient of a convolution's weights as products over pixels: for each row of taps, x moved by it
+// and turned, times dy. Both are read where they lie; where taps leave the image, the rows a band
+// of output rows needs are copied first with their padding. Small weights: every thread sums bands
+// of its own, and the sums are added up; large ones: the threads share the weights, band by band.
+// (3 x 3 kernels with stride 1 are conv_grad_wino.c's; the gradient of the input is
+// conv_grad_input.c's.) Prepared on the planning thread, run by the session's and the pool's.
+#include "backend/cpu/conv_grad.h"
+
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/gemm_run.h"
 #include "model/graph.h"
 
 #include <string.h>
 
-#define PITCH_PAD 16 // floats: channels must not share sets of the cache
+#define BAND_PIXELS      512 // of the output, about: what a tile sums before its sums are stored
+#define OWN_BYTES        (512 << 10) // weights up to this size are summed by each thread
+#define COLLIDING_FLOATS 256         // pixels this far apart share sets of the caches
+#define PITCH_PAD        16
 
 struct grad {
-    struct eng_gemm_plan plan;
+    const struct eng_gemm_kernels *kernels;
     struct eng_conv_shape shape;
     uint32_t x, dy, dw;
-    int64_t phases_x, rows, columns, pitch; // of one phase's plane; floats of a channel
-    size_t turned_floats, packed_floats, sum_floats;
+    // Rows of the product, which are channels of taps: `groups` runs of `run` floats that lie
+    // together, at these offsets from an output pixel's input.
+    int64_t groups, run;
+    const int64_t *offsets;
+    int64_t tile_rows, tiles;  // of a run
+    int64_t bands, band_rows;  // of an image; with band_images above 1, one band
+    int64_t band_images;       // whole images of a band
+    bool copies, is_own;       // x is copied; each thread has its own sums
+    int64_t pitch, row_floats; // of a pixel and a row as read
+    int64_t image_floats;      // from an image to the next, as read
+    size_t copy_floats, sum_floats;
+    const int64_t *segments; // where each output row of a band begins
 };
 
 struct grad_run {
     const struct grad *g;
     const float *x, *dy;
-    float *turned, *packed, *sums, *dw;
+    float *copies, *sums, *dw;
+    bool *begun; // by thread: its sums hold something
+    uint32_t sum_count;
+    // The band all threads share.
+    int64_t band;
 };
 
-// Input rows [begin, end), padding included, of one image: every channel's pixels side by side.
-static void turn_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+// What a band covers.
+struct band {
+    int64_t image, images; // the first, and how many
+    int64_t row, rows;     // output rows of each
+};
+
+static struct band band_of(const struct grad *g, int64_t index)
 {
-    (void)worker;
-    const struct grad_run *r = ctx;
-    const struct grad *g = r->g;
+    const int64_t image = index / g->bands * g->band_images;
+    const int64_t row = index % g->bands * g->band_rows;
+    const int64_t images = g->shape.batch - image, rows = g->shape.out[1] - row;
+    return (struct band){image, images < g->band_images ? images : g->band_images, row,
+                         rows < g->band_rows ? rows : g->band_rows};
+}
+
+static int64_t band_count(const struct grad *g)
+{
+    return (g->shape.batch + g->band_images - 1) / g->band_images * g->bands;
+}
+
+// Input rows that `rows` output rows read.
+static int64_t rows_read(const struct eng_conv_shape *s, int64_t rows)
+{
+    return (rows - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+}
+
+// One row of pixels with its padding; `y` counts from the image's first.
+static void copy_row(const struct grad *g, const float *image, int64_t y, float *to)
+{
     const struct eng_conv_shape *s = &g->shape;
-    for (int64_t at = begin; at < end; at++) {
-        const int64_t y = at - s->pad[1], phase = at % s->stride[1] * g->phases_x;
-        if (y < 0 || y >= s->in[1]) {
-            continue; // zero from the start
+    const int64_t c = s->in_channels, pixels = g->row_floats / g->pitch;
+    const int64_t before = s->pad[2] < pixels ? s->pad[2] : pixels;
+    const int64_t inside = pixels - before < s->in[2] ? pixels - before : s->in[2];
+    if (y < 0 || y >= s->in[1]) {
+        memset(to, 0, (size_t)g->row_floats * sizeof(float));
+        return;
+    }
+    const float *from = image + y * s->in[2] * c;
+    memset(to, 0, (size_t)(before * g->pitch) * sizeof(float));
+    to += before * g->pitch;
+    if (g->pitch == c) {
+        memcpy(to, from, (size_t)(inside * c) * sizeof(float));
+    } else {
+        for (int64_t i = 0; i < inside; i++) {
+            memcpy(to + i * g->pitch, from + i * c, (size_t)c * sizeof(float));
         }
-        const float *from = r->x + y * s->in[2] * s->in_channels;
-        for (int64_t x = 0; x < s->in[2]; x++, from += s->in_channels) {
-            const int64_t column = x + s->pad[2];
-            const int64_t plane = phase + column % s->stride[2];
-            if (column / s->stride[2] >= g->columns || at / s->stride[1] >= g->rows) {
-                continue; // no output reads it
-            }
-            float *to = r->turned + plane * g->rows * g->columns + at / s->stride[1] * g->columns +
-                        column / s->stride[2];
-            for (int64_t c = 0; c < s->in_channels; c++) {
-                to[c * g->pitch] = from[c];
-            }
-        }
+    }
+    memset(to + inside * g->pitch, 0,
+           (size_t)((pixels - before - inside) * g->pitch) * sizeof(float));
+}
+
+// Rows [begin, end) of those a band reads, of all its images one after the other.
+static void copy_rows(const struct grad_run *r, const struct band *band, int64_t begin, int64_t end,
+                      float *copy)
+{
+    const struct eng_conv_shape *s = &r->g->shape;
+    const int64_t rows = rows_read(s, band->rows), image_floats = s->in[1] * s->in[2];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t image = i / rows, y = band->row * s->stride[1] - s->pad[1] + i % rows;
+        copy_row(r->g, r->x + (band->image + image) * image_floats * s->in_channels, y,
+                 copy + image * r->g->image_floats + i % rows * r->g->row_floats);
     }
 }
 
-static void pack_dy(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+// Tiles [begin, end) of a band's product: panels of dy's channels, by groups and rows of them.
+static void sum_tiles(const struct grad_run *r, const struct band *band, const float *copy,
+                      int64_t begin, int64_t end, bool accumulate, float *sums)
+{
+    const struct grad *g = r->g;
+    const struct eng_conv_shape *s = &g->shape;
+    const int64_t m = s->out_channels, nr = g->kernels->nr, vl = g->kernels->vl;
+    const int64_t in_place =
+        band->image * g->image_floats + band->row * s->stride[1] * g->row_floats;
+    const float *x = copy != NULL ? copy : r->x + in_place;
+    const float *dy = r->dy + (band->image * s->out[1] + band->row) * s->out[2] * m;
+    struct eng_gemm_turned tile = {
+        .a_step = (size_t)(s->stride[2] * g->pitch),
+        .segments = g->segments,
+        .segment_count = (uint32_t)(band->images * band->rows),
+        .k = (uint32_t)s->out[2],
+        .b_step = (size_t)m,
+        .ldc = (size_t)m,
+        .accumulate = accumulate,
+    };
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t column = i / (g->groups * g->tiles) * nr;
+        const int64_t group = i / g->tiles % g->groups, row = i % g->tiles * g->tile_rows;
+        const int64_t left = g->run - row, rows = left < g->tile_rows ? left : g->tile_rows;
+        tile.n = (uint32_t)(m - column < nr ? m - column : nr);
+        tile.a = x + g->offsets[group] + row;
+        tile.b = dy + column;
+        tile.c = sums + (group * g->run + row) * m + column;
+        g->kernels->turned[(tile.n + vl - 1) / vl][rows - 1](&tile);
+    }
+}
+
+static int64_t tile_count(const struct grad *g)
+{
+    return eng_gemm_panels(g->kernels, g->shape.out_channels) * g->groups * g->tiles;
+}
+
+// A thread's own bands.
+static void run_bands(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct grad_run *r = ctx;
+    const struct grad *g = r->g;
+    float *copy = g->copies ? r->copies + worker * g->copy_floats : NULL;
+    for (int64_t i = begin; i < end; i++) {
+        const struct band band = band_of(g, i);
+        if (copy != NULL) {
+            copy_rows(r, &band, 0, band.images * rows_read(&g->shape, band.rows), copy);
+        }
+        sum_tiles(r, &band, copy, 0, tile_count(g), r->begun[worker],
+                  r->sums + worker * g->sum_floats);
+        r->begun[worker] = true;
+    }
+}
+
+static void copy_shared(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct grad_run *r = ctx;
-    const struct eng_conv_shape *s = &r->g->shape;
-    const struct eng_gemm_source source = {
-        .data = r->dy,
-        .n = s->out_channels,
-        .stride_n = 1,
-        .dim_count = 1,
-        .dims = {s->out[1] * s->out[2]},
-        .strides = {s->out_channels},
-        .scale = 1.0f,
-    };
-    eng_gemm_pack_panels(r->g->plan.kernels, &source, begin, end, r->packed);
+    const struct band band = band_of(r->g, r->band);
+    copy_rows(r, &band, begin, end, r->copies);
 }
 
-// Sums [tap][c][m] to dw [m][c][tap], output channels [begin, end).
-static void store_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+static void sum_shared(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct grad_run *r = ctx;
+    const struct band band = band_of(r->g, r->band);
+    sum_tiles(r, &band, r->g->copies ? r->copies : NULL, begin, end, r->band > 0, r->sums);
+}
+
+// Sums [tap][c][m] to dw [m][c][tap], for output channels [begin, end). Some channels at a time,
+// so that each line read is used while it is there.
+static void store_channels(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct grad_run *r = ctx;
     const struct eng_conv_shape *s = &r->g->shape;
     const int64_t taps = eng_conv_taps(s), c = s->in_channels, m = s->out_channels;
-    for (int64_t i = begin; i < end; i++) {
-        for (int64_t j = 0; j < c; j++) {
-            for (int64_t t = 0; t < taps; t++) {
-                r->dw[(i * c + j) * taps + t] = r->sums[(t * c + j) * m + i];
+    for (int64_t from = begin; from < end; from += ENG_GRAD_STORE_CHANNELS) {
+        const int64_t left = end - from;
+        const int64_t count = left < ENG_GRAD_STORE_CHANNELS ? left : ENG_GRAD_STORE_CHANNELS;
+        for (int64_t j = 0; j < c * taps; j++) {
+            const float *row = r->sums + (j % taps * c + j / taps) * m + from;
+            float sum[ENG_GRAD_STORE_CHANNELS];
+            memcpy(sum, row, (size_t)count * sizeof(float));
+            for (uint32_t n = 1; n < r->sum_count; n++) {
+                for (int64_t l = 0; r->begun[n] && l < count; l++) {
+                    sum[l] += row[n * r->g->sum_floats + (size_t)l];
+                }
+            }
+            for (int64_t l = 0; l < count; l++) {
+                r->dw[(from + l) * c * taps + j] = sum[l];
             }
         }
     }
@@ -90,47 +209,123 @@ static void store_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 static enum base_status run_grad(const struct eng_step *step, const struct eng_run *run)
 {
     const struct grad *g = step->state;
-    const struct eng_conv_shape *s = &g->shape;
-    struct grad_run r = {.g = g, .turned = run->scratch, .dw = run->data[g->dw]};
-    r.packed = r.turned + g->turned_floats;
-    r.sums = r.packed + g->packed_floats;
-    memset(r.turned, 0, g->turned_floats * sizeof(float));
-    memset(r.sums, 0, g->sum_floats * sizeof(float));
-    const float *x = run->data[g->x], *dy = run->data[g->dy];
-    for (int64_t image = 0; image < s->batch; image++) {
-        r.x = x + image * s->in[1] * s->in[2] * s->in_channels;
-        r.dy = dy + image * s->out[1] * s->out[2] * s->out_channels;
-        eng_pool_for(run->pool, s->pad[1] + s->in[1], 8, turn_rows, &r);
-        eng_pool_for(run->pool, eng_gemm_panels(g->plan.kernels, s->out_channels), 1, pack_dy, &r);
-        const struct eng_gemm_run product = {
-            .plan = &g->plan, .a = r.turned, .b = r.packed, .c = r.sums};
-        eng_gemm_execute(&product, run->pool);
+    const uint32_t threads = eng_pool_threads(run->pool);
+    bool begun[ENG_THREADS_MAX] = {false};
+    struct grad_run r = {.g = g,
+                         .x = run->data[g->x],
+                         .dy = run->data[g->dy],
+                         .sums = run->scratch,
+                         .dw = run->data[g->dw],
+                         .begun = begun,
+                         .sum_count = g->is_own ? threads : 1};
+    r.copies = r.sums + r.sum_count * g->sum_floats;
+    if (g->is_own) {
+        eng_pool_for(run->pool, band_count(g), 1, run_bands, &r);
+        if (!begun[0]) { // the first sums are the ones the others are added to
+            memset(r.sums, 0, g->sum_floats * sizeof(float));
+        }
     }
-    eng_pool_for(run->pool, s->out_channels, 8, store_rows, &r);
+    for (r.band = 0; !g->is_own && r.band < band_count(g); r.band++) {
+        const struct band band = band_of(g, r.band);
+        if (g->copies) {
+            eng_pool_for(run->pool, band.images * rows_read(&g->shape, band.rows), 4, copy_shared,
+                         &r);
+        }
+        eng_pool_for(run->pool, tile_count(g), 4, sum_shared, &r);
+    }
+    eng_pool_for(run->pool, g->shape.out_channels, ENG_GRAD_STORE_CHANNELS, store_channels, &r);
     return BASE_OK;
 }
 
-// Where each tap's first pixel lies, and each output row's.
+// How x is read: where it lies, or copied with its padding and without collisions.
+static void plan_copy(struct grad *g)
+{
+    const struct eng_conv_shape *s = &g->shape;
+    const int64_t c = s->in_channels;
+    g->copies = s->padded;
+    g->pitch = c;
+    g->row_floats = s->in[2] * c;
+    g->image_floats = s->in[1] * g->row_floats;
+    if (g->copies) {
+        const int64_t columns =
+            (s->out[2] - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2];
+        g->pitch = c % COLLIDING_FLOATS == 0 ? c + PITCH_PAD : c;
+        g->row_floats = (columns + 1) * g->pitch;
+        g->image_floats = rows_read(s, g->band_rows) * g->row_floats;
+        g->copy_floats = (size_t)(g->band_images * g->image_floats + PITCH_PAD);
+    }
+    const bool together = s->dilation[2] == 1 && g->pitch == c;
+    g->run = together ? c * s->kernel[2] : c;
+    g->groups = together ? s->kernel[1] : s->kernel[1] * s->kernel[2];
+    const int64_t most = g->kernels->mr_max[2];
+    g->tiles = (g->run + most - 1) / most;
+    g->tile_rows = (g->run + g->tiles - 1) / g->tiles;
+    g->tiles = (g->run + g->tile_rows - 1) / g->tile_rows;
+}
+
+static void plan_bands(struct grad *g, uint32_t threads)
+{
+    const struct eng_conv_shape *s = &g->shape;
+    const int64_t image = s->out[1] * s->out[2];
+    g->sum_floats = (size_t)(eng_conv_taps(s) * s->in_channels * s->out_channels);
+    g->is_own = threads > 1 && g->sum_floats * sizeof(float) <= OWN_BYTES;
+    int64_t wanted = BAND_PIXELS;
+    if (g->is_own && s->batch * image < BAND_PIXELS * 4 * (int64_t)threads) {
+        wanted = s->batch * image / 4 / threads;
+    }
+    g->band_images = image >= wanted ? 1 : wanted / image;
+    g->band_images = g->band_images < s->batch ? g->band_images : s->batch;
+    g->bands = g->band_images > 1 || image <= wanted ? 1 : (image + wanted - 1) / wanted;
+    g->band_rows = (s->out[1] + g->bands - 1) / g->bands;
+    g->bands = (s->out[1] + g->band_rows - 1) / g->band_rows;
+}
+
+// Where each run of rows and each output row begins.
 static enum base_status set_offsets(const struct eng_prepare *ctx, struct grad *g)
 {
     const struct eng_conv_shape *s = &g->shape;
-    const int64_t taps = eng_conv_taps(s);
-    int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)taps * sizeof(int64_t));
-    int64_t *segments = base_arena_alloc(ctx->arena, (size_t)s->out[1] * sizeof(int64_t));
+    const int64_t rows = g->band_images * g->band_rows, across = g->groups / s->kernel[1];
+    int64_t *offsets = base_arena_alloc(ctx->arena, (size_t)g->groups * sizeof(int64_t));
+    int64_t *segments = base_arena_alloc(ctx->arena, (size_t)rows * sizeof(int64_t));
     if (offsets == NULL || segments == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (int64_t t = 0; t < taps; t++) {
-        const int64_t y = t / s->kernel[2] * s->dilation[1], x = t % s->kernel[2] * s->dilation[2];
-        const int64_t plane = y % s->stride[1] * g->phases_x + x % s->stride[2];
-        offsets[t] =
-            plane * g->rows * g->columns + y / s->stride[1] * g->columns + x / s->stride[2];
+    for (int64_t i = 0; i < g->groups; i++) {
+        offsets[i] =
+            i / across * s->dilation[1] * g->row_floats + i % across * s->dilation[2] * g->pitch;
     }
-    for (int64_t i = 0; i < s->out[1]; i++) {
-        segments[i] = i * g->columns;
+    for (int64_t i = 0; i < rows; i++) {
+        segments[i] =
+            i / g->band_rows * g->image_floats + i % g->band_rows * s->stride[1] * g->row_floats;
     }
-    g->plan.a_offsets = offsets;
-    g->plan.segments = segments;
+    g->offsets = offsets;
+    g->segments = segments;
+    return BASE_OK;
+}
+
+static enum base_status prepare_direct(const struct eng_prepare *ctx,
+                                       const struct eng_command *command,
+                                       const struct eng_conv_shape *shape,
+                                       struct eng_step *out_step)
+{
+    const uint32_t threads = eng_pool_threads(ctx->pool);
+    struct grad *g = base_arena_zalloc(ctx->arena, sizeof(*g));
+    if (g == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    g->kernels = ctx->kernels->gemm;
+    g->shape = *shape;
+    g->x = command->inputs[0];
+    g->dy = command->inputs[1];
+    g->dw = command->outputs[0];
+    plan_bands(g, threads);
+    plan_copy(g);
+    BASE_TRY(set_offsets(ctx, g));
+    const uint32_t own = g->is_own ? threads : 1;
+    out_step->scratch_bytes = own * (g->sum_floats + g->copy_floats) * sizeof(float);
+    out_step->state = g;
+    out_step->run = run_grad;
+    out_step->kernel = "conv_grad_weight.direct";
     return BASE_OK;
 }
 
@@ -149,38 +344,6 @@ enum base_status eng_cpu_prepare_conv_grad_weight(const struct eng_prepare *ctx,
         return BASE_ERR_UNSUPPORTED;
     }
     BASE_TRY(eng_conv_shape_from(&command->u.conv, &x->desc, &dy->desc, &s));
-    struct grad *g = base_arena_zalloc(ctx->arena, sizeof(*g));
-    if (g == NULL) {
-        return BASE_ERR_NOMEM;
-    }
-    g->shape = s;
-    g->x = command->inputs[0];
-    g->dy = command->inputs[1];
-    g->dw = command->outputs[0];
-    g->phases_x = s.stride[2];
-    g->rows = s.out[1] + (s.kernel[1] - 1) * s.dilation[1] / s.stride[1];
-    g->columns = s.out[2] + (s.kernel[2] - 1) * s.dilation[2] / s.stride[2];
-    const int64_t plane = s.stride[1] * g->phases_x * g->rows * g->columns;
-    g->pitch = (plane + PITCH_PAD) / PITCH_PAD * PITCH_PAD + PITCH_PAD;
-    struct eng_gemm_plan *plan = &g->plan;
-    plan->kernels = ctx->kernels->gemm;
-    plan->images = eng_conv_taps(&s);
-    plan->lda = g->pitch;
-    plan->groups = 1;
-    plan->n = plan->ldc = s.out_channels;
-    plan->c_image = s.in_channels * s.out_channels;
-    plan->segment_count = (uint32_t)s.out[1];
-    plan->k = (uint32_t)s.out[2];
-    plan->add = true;
-    eng_gemm_plan_rows(plan, s.in_channels);
-    eng_gemm_plan_block(plan, eng_pool_threads(ctx->pool), 0);
-    BASE_TRY(set_offsets(ctx, g));
-    g->turned_floats = (size_t)(s.in_channels * g->pitch);
-    g->packed_floats = eng_gemm_packed_floats(plan->kernels, s.out[1] * s.out[2], s.out_channels);
-    g->sum_floats = (size_t)(plan->images * plan->c_image);
-    out_step->scratch_bytes = (g->turned_floats + g->packed_floats + g->sum_floats) * sizeof(float);
-    out_step->state = g;
-    out_step->run = run_grad;
-    out_step->kernel = "conv_grad_weight.product";
-    return BASE_OK;
+    enum base_status status = eng_conv_prepare_grad_wino(ctx, command, &s, out_step);
+    return status != BASE_ERR_UNSUPPORTED ? status : prepare_direct(ctx, command, &s, out_step);
 }

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_ops.h"
 
 #include "backend/cpu/blas_step.h"
+#include "backend/cpu/conv_grad.h"
 #include "backend/cpu/conv_search.h"
 #include "backend/cpu/gemm_cost.h"
 #include "backend/cpu/gemm_run.h"
@@ -54,6 +55,12 @@ enum base_status eng_cpu_prepare_conv(const struct eng_prepare *ctx,
 {
     struct eng_conv_job job = {.ctx = ctx, .program = program, .command = command};
     BASE_TRY(eng_conv_shape_of(program, command, &job.shape));
+    if (program->tensors[command->inputs[1]].kind == ENG_PARAM) {
+        enum base_status status = eng_conv_prepare_live(ctx, command, &job.shape, false, out_step);
+        if (status != BASE_ERR_UNSUPPORTED) {
+            return status;
+        }
+    }
     const struct eng_gemm_kernels *kernels = ctx->kernels->gemm;
     const struct eng_gemm_kernels *low = eng_gemm_low_kernels(ctx);
     const struct eng_cpu_rates rates = rates_for(ctx);

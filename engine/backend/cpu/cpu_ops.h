@@ -16,7 +16,12 @@ BASE_NODISCARD enum base_status eng_cpu_prepare_conv(const struct eng_prepare *c
                                                      const struct eng_program *program,
                                                      const struct eng_command *command,
                                                      struct eng_step *out_step);
-// conv_direct.c, conv_grad.c: one or two dimensions; weights' gradients of one group.
+// conv_chain.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_conv_chain(const struct eng_prepare *ctx,
+                                                           const struct eng_program *program,
+                                                           const struct eng_command *command,
+                                                           struct eng_step *out_step);
+// conv_grad_input.c, conv_grad.c: one or two dimensions; weights' gradients of one group.
 BASE_NODISCARD enum base_status eng_cpu_prepare_conv_grad_input(const struct eng_prepare *ctx,
                                                                 const struct eng_program *program,
                                                                 const struct eng_command *command,
@@ -79,6 +84,12 @@ BASE_NODISCARD enum base_status eng_cpu_prepare_pool(const struct eng_prepare *c
                                                      const struct eng_program *program,
                                                      const struct eng_command *command,
                                                      struct eng_step *out_step);
+
+// vec_pool_grad.c
+BASE_NODISCARD enum base_status eng_cpu_prepare_pool_grad(const struct eng_prepare *ctx,
+                                                          const struct eng_program *program,
+                                                          const struct eng_command *command,
+                                                          struct eng_step *out_step);
 
 // vec_attention.c
 BASE_NODISCARD enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,

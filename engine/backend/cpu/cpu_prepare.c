@@ -5,6 +5,7 @@
 static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_MATMUL] = eng_cpu_prepare_matmul,
     [ENG_OP_CONV] = eng_cpu_prepare_conv,
+    [ENG_OP_CONV_CHAIN] = eng_cpu_prepare_conv_chain,
     [ENG_OP_CONV_GRAD_INPUT] = eng_cpu_prepare_conv_grad_input,
     [ENG_OP_CONV_GRAD_WEIGHT] = eng_cpu_prepare_conv_grad_weight,
     [ENG_OP_UNARY] = eng_cpu_prepare_unary,
@@ -18,6 +19,7 @@ static const eng_prepare_fn families[ENG_OP_COUNT] = {
     [ENG_OP_NORM] = eng_cpu_prepare_norm,
     [ENG_OP_CUMSUM] = eng_cpu_prepare_cumsum,
     [ENG_OP_POOL] = eng_cpu_prepare_pool,
+    [ENG_OP_POOL_GRAD] = eng_cpu_prepare_pool_grad,
     [ENG_OP_ATTENTION] = eng_cpu_prepare_attention,
     [ENG_OP_RASTER] = eng_cpu_prepare_raster,
     [ENG_OP_GATHER] = eng_cpu_prepare_gather,

@@ -51,19 +51,25 @@ static inline __attribute__((always_inline)) __m256 add_product(__m256 a, __m256
 #define V_STORE_M(p, m, x)        _mm256_maskstore_ps(p, m, x)
 
 #include "backend/cpu/gemm_template.h"
+#include "backend/cpu/gemm_turned_template.h"
 
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
 #include "backend/cpu/wino_template.h"
+#include "backend/cpu/wino_grad_template.h"
 
 GEMM_UPTO_12(GEMM_TILE_FN, 1)
 GEMM_UPTO_6(GEMM_TILE_FN, 2)
 GEMM_UPTO_3(GEMM_TILE_FN, 4)
+GEMM_UPTO_6(GEMM_TURNED_FN, 1)
+GEMM_UPTO_6(GEMM_TURNED_FN, 2)
 
 static const eng_gemm_tile_fn tiles1[] = {GEMM_UPTO_12(GEMM_TILE_NAME, 1)};
 static const eng_gemm_tile_fn tiles2[] = {GEMM_UPTO_6(GEMM_TILE_NAME, 2)};
 static const eng_gemm_tile_fn tiles4[] = {GEMM_UPTO_3(GEMM_TILE_NAME, 4)};
+static const eng_gemm_turned_fn turned1[] = {GEMM_UPTO_6(GEMM_TURNED_NAME, 1)};
+static const eng_gemm_turned_fn turned2[] = {GEMM_UPTO_6(GEMM_TURNED_NAME, 2)};
 
 const struct eng_gemm_kernels eng_gemm_avx2 = {
     .name = "avx2",
@@ -71,8 +77,12 @@ const struct eng_gemm_kernels eng_gemm_avx2 = {
     .nr = 2 * V_LANES,
     .mr_max = {0, 12, 6, 0, 3},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
+    .turned = {NULL, turned1, turned2},
     .act_rows = act_rows,
     .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
+    .wino_kernels = wino_kernels4,
+    .wino_kernels_back = wino_kernels_back4,
+    .wino_spread = wino_spread4,
 };

@@ -73,17 +73,23 @@ static inline v4 v4_exp2i(v4 x)
 #define V_STORE_M(p, m, x)        v4_store_some(p, m, x)
 
 #include "backend/cpu/gemm_template.h"
+#include "backend/cpu/gemm_turned_template.h"
 
 #include "backend/cpu/gemm_act_template.h"
 
 #include "backend/cpu/conv_dw_template.h"
 #include "backend/cpu/wino_template.h"
+#include "backend/cpu/wino_grad_template.h"
 
 GEMM_UPTO_4(GEMM_TILE_FN, 1)
 GEMM_UPTO_4(GEMM_TILE_FN, 2)
+GEMM_UPTO_4(GEMM_TURNED_FN, 1)
+GEMM_UPTO_4(GEMM_TURNED_FN, 2)
 
 static const eng_gemm_tile_fn tiles1[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 1)};
 static const eng_gemm_tile_fn tiles2[] = {GEMM_UPTO_4(GEMM_TILE_NAME, 2)};
+static const eng_gemm_turned_fn turned1[] = {GEMM_UPTO_4(GEMM_TURNED_NAME, 1)};
+static const eng_gemm_turned_fn turned2[] = {GEMM_UPTO_4(GEMM_TURNED_NAME, 2)};
 
 const struct eng_gemm_kernels eng_gemm_generic = {
     .name = "generic",
@@ -91,8 +97,12 @@ const struct eng_gemm_kernels eng_gemm_generic = {
     .nr = 2 * V_LANES,
     .mr_max = {0, 4, 4, 0, 0},
     .tile = {NULL, tiles1, tiles2},
+    .turned = {NULL, turned1, turned2},
     .act_rows = act_rows,
     .dw_block = dw_blocks,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
+    .wino_kernels = wino_kernels4,
+    .wino_kernels_back = wino_kernels_back4,
+    .wino_spread = wino_spread4,
 };

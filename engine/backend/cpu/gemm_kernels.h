@@ -38,14 +38,31 @@ struct eng_gemm_tile {
     uint32_t rows;   // rows stored
     uint32_t n;      // columns stored, in (vl * (nv - 1), vl * nv]
     bool accumulate; // adds to what C holds
-    bool finish;     // bias, residual and activation below apply
+    bool far;        // C is too large for the caches near the processor
+    bool finish;     // residual and activation below apply
     enum eng_gemm_act act;
-    const float *bias;     // of the first column; NULL: none
+    const float *bias;     // of the first column: where sums start that C does not hold; NULL: at 0
     const float *residual; // as c; NULL: none
     size_t ldr;
     float alpha, beta;
 };
 typedef void (*eng_gemm_tile_fn)(const struct eng_gemm_tile *tile);
+
+// c[i][n] = sum over k of a[k * a_step + i] * b[k * b_step + n]: rows of A side by side, as pixels
+// of channels are. A is made of segments as above; B goes on from one to the next.
+struct eng_gemm_turned {
+    const float *a; // first row
+    size_t a_step;
+    const int64_t *segments;
+    uint32_t segment_count, k; // k: steps of one segment
+    const float *b;            // first column
+    size_t b_step;
+    float *c;
+    size_t ldc;
+    uint32_t n; // columns, in (vl * (nv - 1), vl * nv]
+    bool accumulate;
+};
+typedef void (*eng_gemm_turned_fn)(const struct eng_gemm_turned *tile);
 
 #define ENG_GEMM_MR_MAX 32
 #define ENG_GEMM_NV_MAX 4
@@ -74,6 +91,25 @@ struct eng_dw_block {
 };
 typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
+// A strip of neighbouring output pixels down `rows` rows of a depthwise convolution of 3 x 3 taps,
+// stride 1.
+#define ENG_DW_STRIP_ROWS_MAX 30
+struct eng_dw_strip {
+    const float *in[ENG_DW_STRIP_ROWS_MAX + 2]; // rows from the first tap's on, at the first tap of
+                                                // the first pixel; NULL: outside the image
+    uint32_t rows;
+    bool left, right;     // the first tap of the first pixel, the last of the last one lie outside
+    const float *weights; // [9][channels]
+    size_t step;          // floats from one input pixel to the next
+    size_t channels;
+    size_t out_step, out_row;     // floats from one output pixel, row to the next
+    const float *bias, *residual; // residual as out; NULL: none
+    float *out;
+    enum eng_gemm_act act;
+    float alpha, beta;
+};
+typedef void (*eng_dw_strip_fn)(const struct eng_dw_strip *strip);
+
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
 // floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane, as
 // floats, or as bfloat16 in a table that holds pairs.
@@ -97,6 +133,16 @@ struct eng_wino_store {
     enum eng_gemm_act act;
     float alpha, beta;
 };
+// Gradient of the output: rows x cols of 4 x 4 pixels (the others zero) -> out + e * plane, whole
+// vectors.
+struct eng_wino_spread {
+    const float *in;
+    size_t row, pixel;
+    uint32_t rows, cols;
+    float *out;
+    size_t plane;
+    size_t channels;
+};
 typedef void (*eng_wino_tile_fn)(const struct eng_wino_tile *tile);
 typedef void (*eng_wino_store_fn)(const struct eng_wino_store *tile);
 
@@ -106,6 +152,7 @@ struct eng_gemm_kernels {
     uint32_t nr;                                       // columns of a full panel: 2 * vl
     uint8_t mr_max[ENG_GEMM_NV_MAX + 1];               // by vectors a row: 1, 2 and 4; 0: none
     const eng_gemm_tile_fn *tile[ENG_GEMM_NV_MAX + 1]; // tile[nv][mr - 1]
+    const eng_gemm_turned_fn *turned[3];               // likewise, nv 1 and 2, mr_max[2] rows each
     // 0: operands hold floats. Else they hold pairs of bfloat16 along K, K a multiple of so many
     // pairs; products use such a table, and Winograd's between the transforms.
     uint32_t pair_step;
@@ -116,8 +163,14 @@ struct eng_gemm_kernels {
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]
+    const eng_dw_strip_fn *dw_strip; // [pixels - 1]; NULL: blocks are faster
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
+    // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
+    // elements `plane` floats apart; back; and an output tile's gradient to elements.
+    void (*wino_kernels)(const float *taps, float *out, size_t plane);
+    void (*wino_kernels_back)(const float *in, size_t plane, float *taps);
+    void (*wino_spread)(const struct eng_wino_spread *spread);
 };
 
 extern const struct eng_gemm_kernels eng_gemm_generic;

@@ -9,6 +9,7 @@
 
 #define L1_PANEL_BYTES   65536
 #define L2_BAND_BYTES    600000
+#define L2_RESULT_BYTES  500000
 #define COLLIDING_FLOATS 1024    // rows this far apart share sets of the caches
 #define ROWS_FOR_PEAK    8       // fewer wait for each other's sums
 #define SMALL_FLOPS      1000000 // below it, waking another thread costs more than it brings
@@ -155,6 +156,8 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     plan->band_rows = div_up(plan->rows, plan->bands);
     plan->bands = div_up(plan->rows, plan->band_rows);
     plan->kc = block_of_k(plan);
+    plan->far = (double)plan->images * (double)plan->row_limit * (double)plan->ldc * sizeof(float) >
+                L2_RESULT_BYTES;
 }
 
 // One panel of columns over the tiles of a band, for one block of K.
@@ -207,6 +210,7 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
         .alpha = plan->alpha,
         .beta = plan->beta,
         .bias = block->bias,
+        .far = plan->far,
     };
     const uint32_t kc = block->whole ? UINT32_MAX : plan->kc;
     const uint32_t parts = plan->k > kc ? (plan->k - 1) / kc + 1 : 1;

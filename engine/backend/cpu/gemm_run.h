@@ -38,6 +38,7 @@ struct eng_gemm_plan {
     uint32_t splits;                  // ranges of panels
     uint32_t kc;                      // floats of K in a block
     bool add;                         // to what C holds
+    bool far;                         // C as a whole does not stay in the second-level cache
     enum eng_gemm_act act, act_after; // in registers; as a second pass
     float alpha, beta;
 };

@@ -41,31 +41,38 @@
             expression(i, 3);                                                                      \
         }                                                                                          \
     }
-// Vector v of a row is the last one, and partial, when v is nv - 1.
+// Vector v of a row is the last one, and partial unless `whole`, when v is nv - 1.
 #define GEMM_LOAD_AT(p, v)                                                                         \
     ((v) == nv - 1 ? V_LOAD_M((p) + (v)*V_LANES, tail) : V_LOAD((p) + (v)*V_LANES))
 #define GEMM_STORE_AT(p, v, x)                                                                     \
     do {                                                                                           \
-        if ((v) == nv - 1) {                                                                       \
+        if ((v) == nv - 1 && !whole) {                                                             \
             V_STORE_M((p) + (v)*V_LANES, tail, x);                                                 \
         } else {                                                                                   \
             V_STORE((p) + (v)*V_LANES, x);                                                         \
         }                                                                                          \
     } while (0)
+// Rows of C are walked, and the compiler is kept from computing all their addresses ahead, which
+// are more than it has registers for.
+#define GEMM_NEXT(i, p, ld)                                                                        \
+    if (mr > (i) + 1) {                                                                            \
+        (p) += (ld);                                                                               \
+        __asm__("" : "+r"(p));                                                                     \
+    }
 
-#define GEMM_READ1(i, v)     c##i##_##v = GEMM_LOAD_AT(c + (i)*ldc, v)
-#define GEMM_WRITE1(i, v)    GEMM_STORE_AT(c + (i)*ldc, v, c##i##_##v)
-#define GEMM_BIAS1(i, v)     c##i##_##v = V_ADD(c##i##_##v, bias##v)
-#define GEMM_RESIDUAL1(i, v) c##i##_##v = V_ADD(c##i##_##v, GEMM_LOAD_AT(r + (i)*ldr, v))
+#define GEMM_READ1(i, v)     c##i##_##v = GEMM_LOAD_AT(at, v)
+#define GEMM_WRITE1(i, v)    GEMM_STORE_AT(at, v, c##i##_##v)
+#define GEMM_BIAS1(i, v)     c##i##_##v = bias##v
+#define GEMM_RESIDUAL1(i, v) c##i##_##v = V_ADD(c##i##_##v, GEMM_LOAD_AT(r, v))
 // The order of operands keeps NaN: max and min return the second when either is one.
 #define GEMM_CLIP1(i, v)  c##i##_##v = V_MIN(high, V_MAX(low, c##i##_##v))
 #define GEMM_LEAKY1(i, v) c##i##_##v = V_FMA(low, V_MIN(zero, c##i##_##v), V_MAX(zero, c##i##_##v))
 #define GEMM_SWISH1(i, v)                                                                          \
     c##i##_##v = V_MUL(c##i##_##v, V_MIN(one, V_MAX(zero, V_FMA(low, c##i##_##v, high))))
-#define GEMM_READ(i)     GEMM_EACH(i, GEMM_READ1)
-#define GEMM_WRITE(i)    GEMM_EACH(i, GEMM_WRITE1)
+#define GEMM_READ(i)     GEMM_EACH(i, GEMM_READ1) GEMM_NEXT(i, at, ldc)
+#define GEMM_WRITE(i)    GEMM_EACH(i, GEMM_WRITE1) GEMM_NEXT(i, at, ldc)
 #define GEMM_BIAS(i)     GEMM_EACH(i, GEMM_BIAS1)
-#define GEMM_RESIDUAL(i) GEMM_EACH(i, GEMM_RESIDUAL1)
+#define GEMM_RESIDUAL(i) GEMM_EACH(i, GEMM_RESIDUAL1) GEMM_NEXT(i, r, ldr)
 #define GEMM_CLIP(i)     GEMM_EACH(i, GEMM_CLIP1)
 #define GEMM_LEAKY(i)    GEMM_EACH(i, GEMM_LEAKY1)
 #define GEMM_SWISH(i)    GEMM_EACH(i, GEMM_SWISH1)
@@ -92,6 +99,18 @@
             __builtin_prefetch((const char *)(p) + GEMM_AHEAD_BYTES + 64);                         \
         }                                                                                          \
     } while (0)
+// Rows of C and of the residual lie a line or two each, which the processor does not foresee: they
+// are asked for while the sums are made.
+#define GEMM_SOON(i, p, ld, writes)                                                                \
+    if (mr > (i)) {                                                                                \
+        __builtin_prefetch(p, writes);                                                             \
+        if (nv > 1 && V_LANES == 16) {                                                             \
+            __builtin_prefetch((p) + V_LANES, writes);                                             \
+        }                                                                                          \
+    }                                                                                              \
+    GEMM_NEXT(i, p, ld)
+#define GEMM_SOON_C(i)        GEMM_SOON(i, at, ldc, 1)
+#define GEMM_SOON_RESIDUAL(i) GEMM_SOON(i, r, ldr, 0)
 // One step along K: `s` is a constant offset from the pointers.
 #define GEMM_STEP(s)                                                                               \
     do {                                                                                           \
@@ -107,12 +126,6 @@
         (void)b1, (void)b2, (void)b3;                                                              \
         GEMM_ROWS(GEMM_FMA)                                                                        \
     } while (0)
-// Lines of C and of the residual are asked for before the sums are made: rows lie so far apart that
-// the processor does not fetch them ahead by itself.
-#define GEMM_TOUCH_C(i, v) __builtin_prefetch(c + (i)*ldc + (v)*V_LANES, 1)
-#define GEMM_TOUCH_R(i, v) __builtin_prefetch(r + (i)*ldr + (v)*V_LANES)
-#define GEMM_TOUCH_C1(i)   GEMM_EACH(i, GEMM_TOUCH_C)
-#define GEMM_TOUCH_R1(i)   GEMM_EACH(i, GEMM_TOUCH_R)
 // Keeps the compiler from replacing five pointers by fourteen.
 #define GEMM_PIN()                                                                                 \
     __asm__("" : "+r"(p0), "+r"(p1), "+r"(p2), "+r"(p3), "+r"(p4), "+r"(b), "+r"(next))
@@ -125,15 +138,25 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
     float *c = t->c;
     const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
     GEMM_ROWS(GEMM_DECLARE)
-    if (t->accumulate) {
-        GEMM_ROWS(GEMM_READ)
-    } else {
-        GEMM_ROWS(GEMM_TOUCH_C1)
-    }
-    if (t->finish && t->residual != NULL) {
+    if (t->residual != NULL && t->finish) {
         const float *r = t->residual;
         const size_t ldr = t->ldr;
-        GEMM_ROWS(GEMM_TOUCH_R1)
+        GEMM_ROWS(GEMM_SOON_RESIDUAL)
+    }
+    if (t->far) {
+        const float *at = c;
+        GEMM_ROWS(GEMM_SOON_C)
+    }
+    if (t->accumulate) {
+        const float *at = c;
+        GEMM_ROWS(GEMM_READ)
+    } else if (t->bias != NULL) {
+        const V bias0 = GEMM_LOAD_AT(t->bias, 0);
+        const V bias1 = nv > 1 ? GEMM_LOAD_AT(t->bias, 1) : bias0;
+        const V bias2 = nv > 2 ? GEMM_LOAD_AT(t->bias, 2) : bias0;
+        const V bias3 = nv > 2 ? GEMM_LOAD_AT(t->bias, 3) : bias0;
+        (void)bias1, (void)bias2, (void)bias3;
+        GEMM_ROWS(GEMM_BIAS)
     }
     for (uint32_t segment = 0; segment < t->segment_count; segment++) {
         const float *p0 = t->a + t->segments[segment];
@@ -159,14 +182,6 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
         }
     }
     if (t->finish) {
-        if (t->bias != NULL) {
-            const V bias0 = GEMM_LOAD_AT(t->bias, 0);
-            const V bias1 = nv > 1 ? GEMM_LOAD_AT(t->bias, 1) : bias0;
-            const V bias2 = nv > 2 ? GEMM_LOAD_AT(t->bias, 2) : bias0;
-            const V bias3 = nv > 2 ? GEMM_LOAD_AT(t->bias, 3) : bias0;
-            (void)bias1, (void)bias2, (void)bias3;
-            GEMM_ROWS(GEMM_BIAS)
-        }
         if (t->residual != NULL) {
             const float *r = t->residual;
             const size_t ldr = t->ldr;
@@ -181,7 +196,14 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
             GEMM_ROWS(GEMM_SWISH)
         }
     }
-    GEMM_ROWS(GEMM_WRITE)
+    float *at = c;
+    if (t->n == (uint32_t)nv * V_LANES) {
+        const bool whole = true;
+        GEMM_ROWS(GEMM_WRITE)
+    } else {
+        const bool whole = false;
+        GEMM_ROWS(GEMM_WRITE)
+    }
 }
 
 // One function a (rows, vectors) pair, and lists of them by rows for the tables.

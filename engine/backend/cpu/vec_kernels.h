@@ -36,6 +36,9 @@ struct eng_vec_window {
     float factor; // average: 1 / divisor
 };
 typedef void (*eng_vec_pool_fn)(const struct eng_vec_window *window, float *y, int64_t channels);
+// Adds dy, the gradient of the window's result, to dx, which lies as the window's x does.
+typedef void (*eng_vec_pool_grad_fn)(const struct eng_vec_window *window, const float *dy,
+                                     float *dx, int64_t channels);
 
 #define ENG_VEC_ATTENTION_ROWS_MAX 96 // of one block
 
@@ -97,6 +100,7 @@ struct eng_vec_kernels {
     void (*norm_apply)(const float *x, float *y, int64_t n, float mean, float inverse,
                        const float *scale, const float *bias, int64_t step);
     eng_vec_pool_fn pool_max, pool_average;
+    eng_vec_pool_grad_fn pool_max_grad, pool_average_grad;
 
     int64_t panel; // columns of a packed panel of attention_pack
     // Packs a [rows, columns] matrix into panels of `panel` columns, zero-filled; each panel holds

@@ -1,23 +1,15 @@
 // Pooling over CHANNELS_LAST tensors: each output position is one window of channel vectors. One to
 // three spatial dims are handled as three. Prepared on the planning thread, run on the pool.
+#include "backend/cpu/vec_pool.h"
+
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/vec_kernels.h"
 
 #define DIMS ENG_SPATIAL_MAX
 
-// Which input positions a window of one dim covers: `count` from `first` on, `step` apart; `padded`
-// counts positions within the padded extent.
-struct pool_span {
-    int64_t first, count, padded;
-};
-
 struct pool_state {
+    struct eng_pool_shape shape;
     eng_vec_pool_fn kernel;
-    int64_t batch, channels;
-    int64_t in[DIMS], out[DIMS];
-    int64_t dilation[DIMS];
-    struct pool_span *spans[DIMS];
-    bool count_include_pad;
     int64_t grain; // output rows
 };
 
@@ -27,35 +19,49 @@ struct pool_run {
     float *y;
 };
 
+void eng_pool_row_window(const struct eng_pool_shape *s, int64_t row, int64_t *out_offset,
+                         struct eng_vec_window *out_window)
+{
+    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
+    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
+    const int64_t image = row / s->out[1] / s->out[0], line = s->in[2] * s->channels;
+    *out_offset = ((image * s->in[0] + planes->first) * s->in[1] + lines->first) * line;
+    *out_window = (struct eng_vec_window){
+        .planes = planes->count,
+        .rows = lines->count,
+        .plane_stride = s->dilation[0] * s->in[1] * line,
+        .row_stride = s->dilation[1] * line,
+        .column_stride = s->dilation[2] * s->channels,
+    };
+}
+
+void eng_pool_column_window(const struct eng_pool_shape *s, int64_t row, int64_t column,
+                            struct eng_vec_window *window)
+{
+    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
+    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
+    const struct eng_pool_span *columns = &s->spans[2][column];
+    const int64_t padded = planes->padded * lines->padded * columns->padded;
+    const int64_t inside = planes->count * lines->count * columns->count;
+    const int64_t divisor = s->count_include_pad ? padded : inside;
+    window->columns = columns->count;
+    window->factor = divisor == 0 ? 0.0f : 1.0f / (float)divisor;
+}
+
 static void pool_rows(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const struct pool_run *r = ctx;
-    const struct pool_state *s = r->state;
+    const struct eng_pool_shape *s = &r->state->shape;
     for (int64_t u = begin; u < end; u++) {
-        const struct pool_span *row = &s->spans[1][u % s->out[1]];
-        const struct pool_span *plane = &s->spans[0][u / s->out[1] % s->out[0]];
-        int64_t image = u / s->out[1] / s->out[0];
-        const float *x = r->x + ((image * s->in[0] + plane->first) * s->in[1] + row->first) *
-                                    s->in[2] * s->channels;
+        struct eng_vec_window window;
+        int64_t offset;
+        eng_pool_row_window(s, u, &offset, &window);
         float *y = r->y + u * s->out[2] * s->channels;
-        struct eng_vec_window window = {
-            .planes = plane->count,
-            .rows = row->count,
-            .plane_stride = s->dilation[0] * s->in[1] * s->in[2] * s->channels,
-            .row_stride = s->dilation[1] * s->in[2] * s->channels,
-            .column_stride = s->dilation[2] * s->channels,
-        };
-        int64_t outer = plane->count * row->count;
-        int64_t outer_padded = plane->padded * row->padded;
         for (int64_t i = 0; i < s->out[2]; i++) {
-            const struct pool_span *column = &s->spans[2][i];
-            int64_t inside = outer * column->count;
-            int64_t divisor = s->count_include_pad ? outer_padded * column->padded : inside;
-            window.x = x + column->first * s->channels;
-            window.columns = column->count;
-            window.factor = divisor == 0 ? 0.0f : 1.0f / (float)divisor;
-            s->kernel(&window, y + i * s->channels, s->channels);
+            eng_pool_column_window(s, u, i, &window);
+            window.x = r->x + offset + s->spans[2][i].first * s->channels;
+            r->state->kernel(&window, y + i * s->channels, s->channels);
         }
     }
 }
@@ -65,22 +71,23 @@ static enum base_status run_pool(const struct eng_step *step, const struct eng_r
     const struct pool_state *s = step->state;
     struct pool_run r = {s, run->data[step->command->inputs[0]],
                          run->data[step->command->outputs[0]]};
-    eng_pool_for(run->pool, s->batch * s->out[0] * s->out[1], s->grain, pool_rows, &r);
+    eng_pool_for(run->pool, s->shape.batch * s->shape.out[0] * s->shape.out[1], s->grain, pool_rows,
+                 &r);
     return BASE_OK;
 }
 
 // Windows of one dim.
-static struct pool_span *make_spans(struct base_arena *arena, const struct eng_pool *p, uint32_t d,
-                                    int64_t in, int64_t out)
+static struct eng_pool_span *make_spans(struct base_arena *arena, const struct eng_pool *p,
+                                        uint32_t d, int64_t in, int64_t out)
 {
-    struct pool_span *spans = base_arena_alloc(arena, (size_t)out * sizeof *spans);
+    struct eng_pool_span *spans = base_arena_alloc(arena, (size_t)out * sizeof *spans);
     if (spans == NULL) {
         return NULL;
     }
     int64_t dilation = p->dilation[d] > 0 ? p->dilation[d] : 1;
     for (int64_t i = 0; i < out; i++) {
         int64_t start = i * p->stride[d] - p->pad_begin[d];
-        spans[i] = (struct pool_span){0};
+        spans[i] = (struct eng_pool_span){0};
         for (int64_t k = 0; k < p->kernel[d]; k++) {
             int64_t at = start + k * dilation;
             if (at >= 0 && at < in) {
@@ -93,6 +100,38 @@ static struct pool_span *make_spans(struct base_arena *arena, const struct eng_p
     return spans;
 }
 
+enum base_status eng_pool_shape_of(const struct eng_prepare *ctx, const struct eng_pool *p,
+                                   const struct eng_tensor *x, const struct eng_tensor *y,
+                                   struct eng_pool_shape *out_shape)
+{
+    if (x->desc.dtype != ENG_F32 || x->layout != ENG_CHANNELS_LAST ||
+        y->layout != ENG_CHANNELS_LAST || p->fn == ENG_POOL_LP || p->spatial < 1 ||
+        p->spatial > DIMS || x->desc.rank != p->spatial + 2 || eng_desc_count(&x->desc) == 0 ||
+        eng_desc_count(&y->desc) == 0) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    const struct eng_pool one = {.kernel = {1}, .stride = {1}, .dilation = {1}};
+    struct eng_pool_shape s = {.batch = x->desc.dims[0],
+                               .channels = x->desc.dims[1],
+                               .window = 1,
+                               .count_include_pad = p->count_include_pad};
+    for (uint32_t i = 0; i < DIMS; i++) {
+        uint32_t missing = DIMS - p->spatial;
+        uint32_t d = i - missing;
+        bool real = i >= missing;
+        s.in[i] = real ? x->desc.dims[d + 2] : 1;
+        s.out[i] = real ? y->desc.dims[d + 2] : 1;
+        s.dilation[i] = real && p->dilation[d] > 0 ? p->dilation[d] : 1;
+        s.spans[i] = make_spans(ctx->arena, real ? p : &one, real ? d : 0, s.in[i], s.out[i]);
+        s.window *= real ? p->kernel[d] : 1;
+        if (s.spans[i] == NULL) {
+            return BASE_ERR_NOMEM;
+        }
+    }
+    *out_shape = s;
+    return BASE_OK;
+}
+
 enum base_status eng_cpu_prepare_pool(const struct eng_prepare *ctx,
                                       const struct eng_program *program,
                                       const struct eng_command *command, struct eng_step *out_step)
@@ -101,37 +140,17 @@ enum base_status eng_cpu_prepare_pool(const struct eng_prepare *ctx,
     const struct eng_tensor *x = &program->tensors[command->inputs[0]];
     const struct eng_tensor *y = &program->tensors[command->outputs[0]];
     bool has_indices = command->output_count > 1 && command->outputs[1] != ENG_NONE;
-    if (x->desc.dtype != ENG_F32 || x->layout != ENG_CHANNELS_LAST ||
-        y->layout != ENG_CHANNELS_LAST || has_indices || p->fn == ENG_POOL_LP || p->spatial < 1 ||
-        p->spatial > DIMS || x->desc.rank != p->spatial + 2 || eng_desc_count(&x->desc) == 0 ||
-        eng_desc_count(&y->desc) == 0) {
-        return BASE_ERR_UNSUPPORTED;
-    }
     struct pool_state *s = base_arena_zalloc(ctx->arena, sizeof *s);
     if (s == NULL) {
         return BASE_ERR_NOMEM;
     }
-    const struct eng_pool one = {.kernel = {1}, .stride = {1}, .dilation = {1}};
-    int64_t window = 1;
-    for (uint32_t i = 0; i < DIMS; i++) {
-        uint32_t missing = DIMS - p->spatial;
-        uint32_t d = i - missing;
-        bool real = i >= missing;
-        s->in[i] = real ? x->desc.dims[d + 2] : 1;
-        s->out[i] = real ? y->desc.dims[d + 2] : 1;
-        s->dilation[i] = real && p->dilation[d] > 0 ? p->dilation[d] : 1;
-        s->spans[i] = make_spans(ctx->arena, real ? p : &one, real ? d : 0, s->in[i], s->out[i]);
-        window *= real ? p->kernel[d] : 1;
-        if (s->spans[i] == NULL) {
-            return BASE_ERR_NOMEM;
-        }
+    if (has_indices) {
+        return BASE_ERR_UNSUPPORTED;
     }
-    s->batch = x->desc.dims[0];
-    s->channels = x->desc.dims[1];
-    s->count_include_pad = p->count_include_pad;
+    BASE_TRY(eng_pool_shape_of(ctx, p, x, y, &s->shape));
     s->kernel =
         p->fn == ENG_POOL_MAX ? ctx->kernels->vec->pool_max : ctx->kernels->vec->pool_average;
-    s->grain = ENG_CPU_GRAIN / (s->out[2] * s->channels * window);
+    s->grain = ENG_CPU_GRAIN / (s->shape.out[2] * s->shape.channels * s->shape.window);
     out_step->run = run_pool;
     out_step->state = s;
     out_step->kernel = ctx->kernels->vec->names[command->op];

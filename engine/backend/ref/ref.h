@@ -171,6 +171,7 @@ extern const struct eng_ref_kernel eng_ref_expr[];
 extern const struct eng_ref_kernel eng_ref_reduce[];
 extern const struct eng_ref_kernel eng_ref_matmul[];
 extern const struct eng_ref_kernel eng_ref_conv[];
+extern const struct eng_ref_kernel eng_ref_chain[];
 extern const struct eng_ref_kernel eng_ref_pool[];
 extern const struct eng_ref_kernel eng_ref_norm[];
 extern const struct eng_ref_kernel eng_ref_attention[];

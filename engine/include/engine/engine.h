@@ -86,7 +86,7 @@ struct eng_session_options {
     bool no_search;          // fixed choices instead of the measured best
     bool keep_values;        // every value of the graph can be read after a run (eng_session_value)
     bool trace;              // record per-operator times (eng_session_trace)
-    size_t memory_bytes_max; // of one plan's activations, and of its program with constants, each;
+    size_t memory_bytes_max; // of all activations, and of one plan's program with constants, each;
                              // 0: the engine's own limits
     const char *explain; // when set: a file that receives the search's table as text ("-": stdout)
 };
@@ -118,11 +118,15 @@ BASE_NODISCARD enum base_status eng_session_input(struct eng_session *session, s
 BASE_NODISCARD enum base_status eng_session_prepare(struct eng_session *session,
                                                     struct base_error *error);
 
+// What a run may do; looked at between commands, and while planning.
 struct eng_run_options {
-    uint64_t deadline_us; // monotonic microseconds (base_clock_mono_us); 0: none. Checked between
-                          // operators
+    uint64_t deadline_us;      // monotonic microseconds (base_clock_mono_us); 0: none
+    const _Atomic(bool) *stop; // set by any thread: the run ends; NULL: none
+    uint64_t work_max;         // multiplications of products, elements read and written by all else
+                               // (eng_session_stats.run_work); 0: no limit
 };
-// TIMEOUT: the deadline passed; outputs are undefined, the session stays usable.
+// TIMEOUT: the deadline passed, the run was stopped, or its next command would be over work_max;
+// outputs are undefined, the session stays usable.
 BASE_NODISCARD enum base_status eng_session_run(struct eng_session *session,
                                                 const struct eng_run_options *options,
                                                 struct base_error *error);
@@ -149,6 +153,7 @@ BASE_NODISCARD enum base_status eng_session_value(struct eng_session *session, c
 struct eng_session_stats {
     size_t arena_bytes;      // planned buffer of activations
     size_t activation_bytes; // the same without reuse: what the plan saved is the difference
+    size_t plan_bytes;       // programs with constants and steps, and the copies of inputs
     size_t packed_bytes;    // packed weights this session uses (shared ones counted once per model)
     uint32_t node_count;    // nodes of the graph
     uint32_t command_count; // atomic commands and rasters in the plan
@@ -156,7 +161,10 @@ struct eng_session_stats {
     uint32_t segment_count; // 1: a session in one piece; more: split by contents or control flow
     uint64_t plan_us;       // time of the last planning, search included
     uint64_t search_us;     // of that, measuring candidates
-    char isa[16];           // what runs
+    uint64_t run_work; // of the last run, in the units of eng_run_options.work_max. Hangs on the
+                       // model, the shapes and (where contents decide what is run) the contents
+                       // alone: the same on every machine
+    char isa[16];      // what runs
 };
 void eng_session_stats(const struct eng_session *session, struct eng_session_stats *out_stats);
 

@@ -491,117 +491,6 @@ static void test_low_tiles(void **state)
     assert_true(source == AMX_NATIVE || amx_emulator_count(AMX_TDPBF16PS) > before);
 }
 
-// Sums of the taps again, scattered to the input's (w: weights) or the weights' (w: dy) gradient.
-static void scatter(const struct eng_conv_shape *s, const float *x, const float *w, const float *dy,
-                    double *dx, double *dw)
-{
-    const int64_t cg = s->in_channels / s->groups, mg = s->out_channels / s->groups;
-    const int64_t pixels = s->out[1] * s->out[2], taps_count = eng_conv_taps(s);
-    for (int64_t i = 0; i < s->batch * pixels * s->out_channels; i++) {
-        const int64_t m = i % s->out_channels, at = i / s->out_channels;
-        for (int64_t t = 0; t < taps_count; t++) {
-            const int64_t y = at / s->out[2] % s->out[1] * s->stride[1] +
-                              t / s->kernel[2] * s->dilation[1] - s->pad[1];
-            const int64_t z =
-                at % s->out[2] * s->stride[2] + t % s->kernel[2] * s->dilation[2] - s->pad[2];
-            if (y < 0 || y >= s->in[1] || z < 0 || z >= s->in[2]) {
-                continue;
-            }
-            for (int64_t c = 0; c < cg; c++) {
-                const int64_t to = ((at / pixels * s->in[1] + y) * s->in[2] + z) * s->in_channels +
-                                   m / mg * cg + c;
-                dx[to] += (double)w[(m * cg + c) * taps_count + t] * (double)dy[i];
-                dw[(m * cg + c) * taps_count + t] += (double)x[to] * (double)dy[i];
-            }
-        }
-    }
-}
-
-static void check_gradient(const struct convolution *p, const char *isa, uint32_t threads,
-                           bool of_input)
-{
-    struct base_arena arena;
-    base_arena_init(&arena, base_alloc_heap(), 0, 0);
-    uint32_t inputs[2] = {of_input ? Y : X, of_input ? W : Y}, outputs[1] = {RESULT};
-    struct eng_command command = {
-        .op = of_input ? ENG_OP_CONV_GRAD_INPUT : ENG_OP_CONV_GRAD_WEIGHT,
-        .input_count = 2,
-        .output_count = 1,
-        .inputs = inputs,
-        .outputs = outputs,
-        .u.conv = {.spatial = p->spatial,
-                   .groups = p->groups,
-                   .epilogue = {.bias = ENG_NONE, .residual = ENG_NONE}},
-    };
-    memcpy(command.u.conv.kernel, p->kernel, sizeof(p->kernel));
-    memcpy(command.u.conv.stride, p->stride, sizeof(p->stride));
-    memcpy(command.u.conv.dilation, p->dilation, sizeof(p->dilation));
-    memcpy(command.u.conv.pad_begin, p->pad_begin, sizeof(p->pad_begin));
-    memcpy(command.u.conv.pad_end, p->pad_end, sizeof(p->pad_end));
-    struct eng_tensor tensors[TENSORS] = {0};
-    describe(p, tensors);
-    tensors[RESULT] = tensors[of_input ? X : W];
-    float *data[TENSORS];
-    for (int i = 0; i < TENSORS; i++) {
-        data[i] = kernel_floats(&prng, (size_t)eng_desc_count(&tensors[i].desc));
-    }
-    struct eng_conv_shape shape;
-    assert_int_equal(
-        eng_conv_shape_from(&command.u.conv, &tensors[X].desc, &tensors[Y].desc, &shape), BASE_OK);
-    double *dx = calloc((size_t)eng_desc_count(&tensors[X].desc), sizeof(double));
-    double *dw = calloc((size_t)eng_desc_count(&tensors[W].desc), sizeof(double));
-    assert_true(dx != NULL && dw != NULL);
-    scatter(&shape, data[X], data[W], data[Y], dx, dw);
-    const struct eng_program program = {
-        .arena = &arena, .tensors = tensors, .tensor_count = TENSORS};
-    struct eng_pool *pool;
-    assert_int_equal(eng_pool_new(threads, &pool), BASE_OK);
-    const struct eng_prepare prepare = {
-        .arena = &arena, .kernels = eng_kernels_find(isa), .pool = pool};
-    struct eng_step step = {.program = &program, .command = &command};
-    assert_int_equal((of_input
-                          ? eng_cpu_prepare_conv_grad_input
-                          : eng_cpu_prepare_conv_grad_weight)(&prepare, &program, &command, &step),
-                     BASE_OK);
-    run_step(&step, data, pool);
-    for (int64_t i = 0; i < eng_desc_count(&tensors[RESULT].desc); i++) {
-        const double want = of_input ? dx[i] : dw[i];
-        if (!(fabs(want - (double)data[RESULT][i]) <= 1e-4)) {
-            fail_msg("%s: %s: element %lld: %g, expected %g", isa, step.kernel, (long long)i,
-                     (double)data[RESULT][i], want);
-        }
-    }
-    free(dx);
-    free(dw);
-    for (int i = 0; i < TENSORS; i++) {
-        free(data[i]);
-    }
-    eng_pool_free(pool);
-    base_arena_done(&arena);
-}
-
-static void test_gradients(void **state)
-{
-    (void)state;
-    for (int64_t i = 0; i < 48; i++) {
-        struct convolution p =
-            square(1 + i * 2, 1 + i * 5 % 41, 6 + i % 9, 1 + i % 3, 1 + i / 3 % 3, i / 9 % 3);
-        p.pad_begin[0] = p.pad_begin[1] = p.pad_begin[0] % p.kernel[0];
-        p.dilation[1] = 1 + i % 2;
-        p.in[0] += 3;
-        p.n = 1 + i % 2;
-        const char *isa = kernel_names[i % 3];
-        if (eng_kernels_find(isa) == NULL) {
-            continue;
-        }
-        check_gradient(&p, isa, 1 + (uint32_t)i % 2, true);
-        check_gradient(&p, isa, 1 + (uint32_t)i % 2, false);
-        p.c = p.m = 6;
-        p.groups = i % 2 ? 6 : 2;
-        check_gradient(&p, isa, 1, true);
-    }
-}
-
 static void test_threads(void **state)
 {
     (void)state;
@@ -676,13 +565,13 @@ static void test_blas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_square),    cmocka_unit_test(test_models),
-        cmocka_unit_test(test_uneven),    cmocka_unit_test(test_dimensions),
-        cmocka_unit_test(test_depthwise), cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_winograd),
-        cmocka_unit_test(test_low_pairs), cmocka_unit_test(test_low_tiles),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_depthwise_rows),
-        cmocka_unit_test(test_tunings),   cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_square),         cmocka_unit_test(test_models),
+        cmocka_unit_test(test_uneven),         cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_depthwise),      cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_winograd),
+        cmocka_unit_test(test_low_pairs),      cmocka_unit_test(test_low_tiles),
+        cmocka_unit_test(test_depthwise_rows), cmocka_unit_test(test_tunings),
+        cmocka_unit_test(test_blas),
     };
     printf("seed %u\n", SEED);
     base_prng_seed(&prng, SEED);

@@ -108,12 +108,26 @@ static void deadlines_and_events(void **state)
     exec.data[x] = in;
     memset(exec.data[y], 0, sizeof in);
     struct eng_event event = {0};
-    struct eng_exec_run run = {.deadline_us = 1, .events = &event, .error = &b.error};
+    struct eng_watch watch = {.deadline_us = 1};
+    struct eng_exec_run run = {.watch = &watch, .events = &event, .error = &b.error};
     assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
     assert_float_equal(((const float *)exec.data[y])[0], 0, 0); // nothing ran
-    run.deadline_us = UINT64_MAX;
+    watch.deadline_us = UINT64_MAX;
     assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
     assert_true(event.begin_us > 0);
+    assert_int_equal(watch.work, 6); // three elements read, three written
+    watch = (struct eng_watch){.work_max = 5};
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_int_equal(watch.work, 0);
+    watch.work_max = 6;
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT); // it is used up
+    _Atomic(bool) stop = false;
+    watch = (struct eng_watch){.stop = &stop};
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_OK);
+    stop = true;
+    assert_int_equal(eng_exec_go(&exec, &run), BASE_ERR_TIMEOUT);
+    assert_non_null(strstr(b.error.text, "stopped"));
     eng_exec_done(&exec);
     base_arena_done(&b.arena);
 }
@@ -176,10 +190,11 @@ static void folding_leaves_results_in_the_callers_arena(void **state)
     uint32_t x = tensor(&b, ENG_CONST, ENG_F32, 4);
     b.program.tensors[x].data = in;
     uint32_t y = negate(&b, x, 4);
-    fold.deadline_us = 1;
+    struct eng_watch watch = {.deadline_us = 1};
+    fold.watch = &watch;
     assert_int_equal(eng_fold_run(&fold, &b.program, &y, 1, out, &results, &b.error),
                      BASE_ERR_TIMEOUT);
-    fold.deadline_us = 0;
+    fold.watch = NULL;
     uint32_t lost = tensor(&b, ENG_TEMP, ENG_F32, 4); // no command computes it
     assert_int_equal(eng_fold_run(&fold, &b.program, &lost, 1, out, &results, &b.error),
                      BASE_ERR_BUG);

@@ -209,6 +209,63 @@ static void a_deadline_stops_a_run(void **state)
     eng_model_unref(model);
 }
 
+static void the_caller_stops_a_run(void **state)
+{
+    (void)state;
+    struct eng_model *model = add_relu_model();
+    struct eng_session *session = open_session(model, NULL);
+    struct base_error error = {0};
+    _Atomic(bool) stop = true;
+    struct eng_run_options options = {.stop = &stop};
+    set_floats(session, 0, (const float[]){1, 2, 3}, 2, (int64_t[]){1, 3});
+    assert_int_equal(eng_session_run(session, &options, &error), BASE_ERR_TIMEOUT); // planning
+    assert_non_null(strstr(error.text, "stopped"));
+    stop = false;
+    assert_int_equal(eng_session_run(session, &options, &error), BASE_OK);
+    stop = true;
+    assert_int_equal(eng_session_run(session, &options, &error), BASE_ERR_TIMEOUT); // running
+    stop = false;
+    assert_int_equal(eng_session_run(session, &options, &error), BASE_OK);
+    check_add_relu(session, 2, 0);
+    eng_session_free(session);
+    eng_model_unref(model);
+}
+
+static uint64_t work_of_run(struct eng_session *session)
+{
+    struct eng_session_stats stats;
+    eng_session_stats(session, &stats);
+    return stats.run_work;
+}
+
+// Work is counted the same whoever runs it, and a limit of exactly that lets a run through.
+static void work_is_counted_and_bounded(void **state)
+{
+    (void)state;
+    uint64_t first = 0;
+    for (size_t i = 0; i < 3; i++) {
+        struct eng_model *model = add_relu_model();
+        struct eng_session *session = open_session(
+            model,
+            &(struct eng_session_options){.isa = (const char *[]){NULL, "generic", "ref"}[i]});
+        struct base_error error = {0};
+        check_add_relu(session, 2, 0);
+        uint64_t work = work_of_run(session);
+        first = i == 0 ? work : first;
+        assert_int_equal(work, first);
+        assert_in_range(work, 12, 60); // 6 elements in, 6 out, 2 operations
+        struct eng_run_options options = {.work_max = work};
+        assert_int_equal(eng_session_run(session, &options, &error), BASE_OK);
+        assert_int_equal(work_of_run(session), work);
+        options.work_max = work - 1;
+        assert_int_equal(eng_session_run(session, &options, &error), BASE_ERR_TIMEOUT);
+        assert_non_null(strstr(error.text, "work"));
+        check_add_relu(session, 2, 0);
+        eng_session_free(session);
+        eng_model_unref(model);
+    }
+}
+
 // z = nonzero(x) as [1, n] indices of a vector, y = cast(z) * 2: the shape hangs on contents.
 static struct eng_model *nonzero_model(void)
 {
@@ -246,6 +303,26 @@ static void check_nonzero(struct eng_session *session, const float *x, int64_t c
     assert_int_equal(y.desc.rank, 2);
     assert_int_equal(y.desc.dims[0], 1);
     assert_int_equal(y.desc.dims[1], n);
+}
+
+// Fresh sessions count the same for the same contents, whatever other sessions did before.
+static void work_of_segments_repeats_itself(void **state)
+{
+    (void)state;
+    static const float five[5] = {1, -1, 2, 0, 3};
+    static const float none[5] = {-1, -1, -1, -1, -1};
+    struct eng_model *model = nonzero_model();
+    uint64_t work[2] = {0};
+    for (size_t i = 0; i < 6; i++) {
+        struct eng_session *session = open_session(model, NULL);
+        check_nonzero(session, i % 2 == 0 ? five : none, 5);
+        uint64_t now = work_of_run(session);
+        assert_true(i < 2 || now == work[i % 2]);
+        work[i % 2] = now;
+        eng_session_free(session);
+    }
+    assert_true(work[0] > work[1]);
+    eng_model_unref(model);
 }
 
 static void contents_that_decide_shapes_split_the_graph(void **state)
@@ -379,6 +456,9 @@ int main(void)
         cmocka_unit_test(inputs_can_be_written_in_place),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(a_deadline_stops_a_run),
+        cmocka_unit_test(the_caller_stops_a_run),
+        cmocka_unit_test(work_is_counted_and_bounded),
+        cmocka_unit_test(work_of_segments_repeats_itself),
         cmocka_unit_test(contents_that_decide_shapes_split_the_graph),
         cmocka_unit_test(contents_of_inputs_are_used_at_once),
         cmocka_unit_test(every_value_can_be_kept),

@@ -214,7 +214,38 @@ static void pools(void **state)
             struct eng_command *command = rig_command(&rig, ENG_OP_POOL, 1, &in, 1, &out);
             command->u.pool = p;
             assert_true(vec_check(&rig, command, 2e-6f));
+            uint32_t dy = vec_random(&rig, &prng, ENG_CHANNELS_LAST, p.spatial + 2, out_dims, 1.0f);
+            uint32_t back[2] = {in, dy};
+            uint32_t dx =
+                rig_tensor(&rig, ENG_CHANNELS_LAST, ENG_F32, p.spatial + 2, in_dims, NULL);
+            command = rig_command(&rig, ENG_OP_POOL_GRAD, 2, back, 1, &dx);
+            command->u.pool = p;
+            assert_true(vec_check(&rig, command, 2e-6f));
         }
+        rig_done(&rig);
+    }
+}
+
+// Of equal values the first takes the gradient, of several NaN the last.
+static void pool_gradients_choose_one(void **state)
+{
+    (void)state;
+    static const float values[2][6] = {{1, 2, 2, 0, 2, 1}, {1, NAN, 3, NAN, 0, 9}};
+    static const float one[1] = {1};
+    const int64_t in_dims[4] = {1, 1, 2, 3}, out_dims[4] = {1, 1, 1, 1};
+    for (int i = 0; i < 2; i++) {
+        struct ref_rig rig;
+        rig_init(&rig);
+        uint32_t back[2] = {rig_tensor(&rig, ENG_CHANNELS_LAST, ENG_F32, 4, in_dims, values[i]),
+                            rig_tensor(&rig, ENG_CHANNELS_LAST, ENG_F32, 4, out_dims, one)};
+        uint32_t dx = rig_tensor(&rig, ENG_CHANNELS_LAST, ENG_F32, 4, in_dims, NULL);
+        struct eng_command *command = rig_command(&rig, ENG_OP_POOL_GRAD, 2, back, 1, &dx);
+        command->u.pool = (struct eng_pool){.fn = ENG_POOL_MAX,
+                                            .spatial = 2,
+                                            .kernel = {2, 3},
+                                            .stride = {1, 1},
+                                            .dilation = {1, 1}};
+        assert_true(vec_check(&rig, command, 0));
         rig_done(&rig);
     }
 }
@@ -283,7 +314,8 @@ int main(void)
         cmocka_unit_test(reductions),     cmocka_unit_test(nan_is_seen),
         cmocka_unit_test(arg_reductions), cmocka_unit_test(softmax),
         cmocka_unit_test(cumsum),         cmocka_unit_test(norms),
-        cmocka_unit_test(pools),          cmocka_unit_test(attention),
+        cmocka_unit_test(pools),          cmocka_unit_test(pool_gradients_choose_one),
+        cmocka_unit_test(attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

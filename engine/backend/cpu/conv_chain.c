@@ -1,0 +1,337 @@
+// Chains of convolutions: single pixels, depthwise, single pixels. A thread takes some rows of an
+// image and goes through them in bands: what the first convolution makes lies in a ring of rows,
+// what the depthwise one makes of it in a second buffer, and both stay in the second-level cache.
+// Rows that two threads' bands read are made by both. Prepared on the planning thread, run by the
+// session's and the pool's.
+#include "backend/cpu/conv_ops.h"
+
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/gemm_weights.h"
+#include "base/ckd.h"
+
+#define BAND_BYTES       400000 // of both buffers together
+#define ITEM_ROWS_MIN    7      // fewer are not worth making the rows around them twice
+#define ITEMS_PER_THREAD 2
+#define COLLIDING_FLOATS 512 // pixels this far apart share sets of the first-level cache
+#define PITCH_PAD_FLOATS 16
+#define FAR_RESULT_BYTES 500000
+
+// A convolution of single pixels: a product.
+struct point {
+    struct eng_gemm_plan plan; // of no rows yet
+    const float *packed;
+    uint32_t bias, residual;
+};
+
+struct chain {
+    const struct eng_gemm_kernels *kernels;
+    struct eng_conv_shape shape; // of the depthwise one
+    struct eng_gemm_plan act;    // its activation
+    const float *weights;        // packed
+    uint32_t bias, residual;
+    bool has_before, has_behind;
+    struct point before, behind;
+    uint32_t x, y;
+    int64_t x_channels, y_channels;
+    int64_t ring, band;        // rows of input kept; of output at a time
+    int64_t x_pitch, y_pitch;  // floats of a pixel between
+    int64_t items;             // of an image
+    size_t x_floats, y_floats; // buffers of a worker
+};
+
+struct chain_run {
+    const struct chain *c;
+    const float *x, *before_bias, *bias, *behind_bias, *residual;
+    float *y, *scratch;
+};
+
+static int64_t min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// Input rows [*first, *end) of an image that output rows [begin, end) read.
+static void rows_read(const struct eng_conv_shape *s, int64_t begin, int64_t end,
+                      int64_t *out_first, int64_t *out_end)
+{
+    const int64_t reach = (s->kernel[1] - 1) * s->dilation[1] + 1;
+    *out_first = min_i64(max_i64(begin * s->stride[1] - s->pad[1], 0), s->in[1]);
+    *out_end = min_i64((end - 1) * s->stride[1] - s->pad[1] + reach, s->in[1]);
+}
+
+static void multiply(const struct point *p, struct eng_gemm_run *run, int64_t pixels)
+{
+    struct eng_gemm_plan plan = p->plan;
+    const bool far = plan.far;
+    eng_gemm_plan_rows(&plan, pixels);
+    eng_gemm_plan_block(&plan, 1, 0);
+    plan.far = far;
+    run->plan = &plan;
+    run->b = p->packed;
+    eng_gemm_execute(run, NULL);
+}
+
+// Makes input rows [first, end) of an image in the ring.
+static void make_rows(const struct chain_run *r, int64_t image, int64_t first, int64_t end,
+                      float *ring)
+{
+    const struct chain *c = r->c;
+    const struct eng_conv_shape *s = &c->shape;
+    for (int64_t row = image * s->in[1] + first, left = end - first; left > 0;) {
+        const int64_t at = row % c->ring, count = min_i64(left, c->ring - at);
+        struct eng_gemm_run run = {
+            .a = r->x + row * s->in[2] * c->x_channels,
+            .c = ring + at * s->in[2] * c->x_pitch,
+            .bias = r->before_bias,
+        };
+        multiply(&c->before, &run, count * s->in[2]);
+        row += count;
+        left -= count;
+    }
+}
+
+// Output rows [begin, end) of an image, a band at a time.
+static void run_image_rows(const struct chain_run *r, int64_t image, int64_t begin, int64_t end,
+                           float *ring, float *between)
+{
+    const struct chain *c = r->c;
+    const struct eng_conv_shape *s = &c->shape;
+    const int64_t row_pixels = s->out[2];
+    struct eng_dw_rows rows = {
+        .kernels = c->kernels,
+        .shape = s,
+        .act = &c->act,
+        .x = c->has_before ? ring : r->x,
+        .ring = c->has_before ? c->ring : s->batch * s->in[1],
+        .x_pitch = c->x_pitch,
+        .y_pitch = c->y_pitch,
+        .weights = c->weights,
+        .bias = r->bias,
+        .residual = c->has_behind ? NULL : r->residual,
+        .y = c->has_behind ? between : r->y,
+    };
+    for (int64_t y = begin, made = 0; y < end; y += c->band) {
+        const int64_t last = min_i64(y + c->band, end), row = image * s->out[1] + y;
+        int64_t need, need_end;
+        rows_read(s, y, last, &need, &need_end);
+        if (c->has_before) {
+            make_rows(r, image, max_i64(need, made), need_end, ring);
+            made = max_i64(made, need_end);
+        }
+        rows.first = c->has_behind ? row : 0;
+        eng_conv_dw_rows(&rows, row, row + last - y);
+        if (c->has_behind) {
+            const int64_t out = row * row_pixels * c->y_channels;
+            struct eng_gemm_run run = {
+                .a = between,
+                .c = r->y + out,
+                .bias = r->behind_bias,
+                .residual = r->residual != NULL ? r->residual + out : NULL,
+            };
+            multiply(&c->behind, &run, (last - y) * row_pixels);
+        }
+    }
+}
+
+static void run_items(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct chain_run *r = ctx;
+    const struct chain *c = r->c;
+    float *ring = r->scratch + worker * (c->x_floats + c->y_floats);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / c->items, part = item % c->items, rows = c->shape.out[1];
+        run_image_rows(r, image, rows * part / c->items, rows * (part + 1) / c->items, ring,
+                       ring + c->x_floats);
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_chain(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct chain *c = step->state;
+    struct chain_run r = {
+        .c = c,
+        .x = run->data[c->x],
+        .before_bias = c->has_before ? optional_data(run, c->before.bias) : NULL,
+        .bias = optional_data(run, c->bias),
+        .behind_bias = c->has_behind ? optional_data(run, c->behind.bias) : NULL,
+        .residual = optional_data(run, c->has_behind ? c->behind.residual : c->residual),
+        .y = run->data[c->y],
+        .scratch = run->scratch,
+    };
+    eng_pool_for(run->pool, c->shape.batch * c->items, 1, run_items, &r);
+    return BASE_OK;
+}
+
+// --- preparing -----------------------------------------------------------------------------------
+
+struct pack {
+    const struct eng_gemm_kernels *kernels;
+    struct eng_gemm_source source;
+};
+
+static void pack_point(void *ctx, void *out)
+{
+    const struct pack *pack = ctx;
+    eng_gemm_pack(pack->kernels, &pack->source, out);
+}
+
+static enum base_status prepare_point(const struct eng_prepare *ctx,
+                                      const struct eng_program *program,
+                                      const struct eng_command *command, struct point *p)
+{
+    static const int64_t no_offset[1] = {0};
+    struct eng_conv_shape s;
+    BASE_TRY(eng_conv_shape_of(program, command, &s));
+    struct eng_gemm_plan *plan = &p->plan;
+    plan->kernels = ctx->kernels->gemm;
+    plan->images = plan->groups = 1;
+    plan->segments = no_offset;
+    plan->segment_count = 1;
+    plan->k = (uint32_t)s.in_channels;
+    plan->n = s.out_channels;
+    plan->lda = s.in_channels;
+    plan->ldc = s.out_channels;
+    eng_gemm_plan_act(plan, &command->u.conv.epilogue);
+    p->bias = command->u.conv.epilogue.bias;
+    p->residual = command->u.conv.epilogue.residual;
+    const struct eng_tensor *w = &program->tensors[command->inputs[1]];
+    // The same form as conv_direct.c's: one packing of a weight serves both.
+    const int64_t params[5] = {s.out_channels, s.in_channels, 1, 1, 0};
+    struct pack pack = {plan->kernels,
+                        {.data = w->data,
+                         .n = s.out_channels,
+                         .stride_n = s.in_channels,
+                         .dim_count = 2,
+                         .dims = {1, s.in_channels},
+                         .strides = {1, 1},
+                         .scale = 1.0f}};
+    const void *packed;
+    BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_PANELS + plan->kernels->nr, params, sizeof(params),
+                              eng_gemm_packed_floats(plan->kernels, s.in_channels, s.out_channels) *
+                                  sizeof(float),
+                              pack_point, &pack, &packed));
+    p->packed = packed;
+    return BASE_OK;
+}
+
+static int64_t pitch_of(int64_t channels)
+{
+    return channels % COLLIDING_FLOATS == 0 ? channels + PITCH_PAD_FLOATS : channels;
+}
+
+// Bands, and the buffers they need.
+static enum base_status plan_bands(struct chain *c, uint32_t threads, size_t *out_bytes)
+{
+    const struct eng_conv_shape *s = &c->shape;
+    const int64_t reach = (s->kernel[1] - 1) * s->dilation[1] + 1;
+    c->items = 1;
+    if (threads > 1) {
+        const int64_t wanted = ((int64_t)threads * ITEMS_PER_THREAD + s->batch - 1) / s->batch;
+        c->items = max_i64(min_i64(wanted, s->out[1] / ITEM_ROWS_MIN), 1);
+    }
+    const int64_t rows = (s->out[1] + c->items - 1) / c->items;
+    size_t x_row = 0, y_row = 0, bytes;
+    if ((c->has_before && !base_ckd_mul((size_t)s->in[2], (size_t)c->x_pitch, &x_row)) ||
+        (c->has_behind && !base_ckd_mul((size_t)s->out[2], (size_t)c->y_pitch, &y_row))) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    c->band = rows;
+    for (;; c->band--) {
+        c->ring = min_i64((c->band - 1) * s->stride[1] + reach, s->in[1]);
+        if (!base_ckd_mul((size_t)c->ring, x_row, &c->x_floats) ||
+            !base_ckd_mul((size_t)c->band, y_row, &c->y_floats) ||
+            !base_ckd_add(c->x_floats, c->y_floats, &bytes) ||
+            !base_ckd_mul(bytes, sizeof(float) * threads, &bytes)) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+        if (bytes / threads <= BAND_BYTES || c->band == 1) {
+            break;
+        }
+    }
+    const int64_t bands = (rows + c->band - 1) / c->band;
+    c->band = (rows + bands - 1) / bands;
+    *out_bytes = bytes;
+    return BASE_OK;
+}
+
+// Which of its inputs a chain packs and does not read: the weights.
+static uint32_t packed_inputs(const struct eng_conv_chain *chain)
+{
+    uint32_t loose = 0, at = 1;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        loose |= 1u << at;
+        at += chain->convs[i].input_count - 1;
+    }
+    return loose;
+}
+
+static enum base_status prepare_depthwise(const struct eng_prepare *ctx,
+                                          const struct eng_program *program,
+                                          const struct eng_command *command, struct chain *c)
+{
+    BASE_TRY(eng_conv_shape_of(program, command, &c->shape));
+    if (!eng_conv_is_depthwise(&c->shape)) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    c->bias = command->u.conv.epilogue.bias;
+    c->residual = command->u.conv.epilogue.residual;
+    eng_gemm_plan_act(&c->act, &command->u.conv.epilogue);
+    return eng_conv_pack_depthwise(ctx, &c->shape, &program->tensors[command->inputs[1]],
+                                   &c->weights);
+}
+
+// Where the depthwise one stands in a chain.
+static uint32_t depthwise_of(const struct eng_conv_chain *chain)
+{
+    return chain->convs[0].u.conv.groups > 1 ? 0 : 1;
+}
+
+enum base_status eng_cpu_prepare_conv_chain(const struct eng_prepare *ctx,
+                                            const struct eng_program *program,
+                                            const struct eng_command *command,
+                                            struct eng_step *out_step)
+{
+    const struct eng_conv_chain *chain = command->u.chain;
+    const uint32_t at = depthwise_of(chain);
+    struct chain *c = base_arena_zalloc(ctx->arena, sizeof(*c));
+    if (c == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    c->kernels = ctx->kernels->gemm;
+    c->has_before = at > 0;
+    c->has_behind = at + 1 < chain->count;
+    BASE_TRY(prepare_depthwise(ctx, program, &chain->convs[at], c));
+    const struct eng_conv_shape *s = &c->shape;
+    c->x = command->inputs[0];
+    c->y = command->outputs[0];
+    c->x_channels = c->x_pitch = c->y_channels = c->y_pitch = s->in_channels;
+    if (c->has_before) {
+        BASE_TRY(prepare_point(ctx, program, &chain->convs[0], &c->before));
+        c->x_channels = c->before.plan.k;
+        c->x_pitch = c->before.plan.ldc = pitch_of(s->in_channels);
+    }
+    if (c->has_behind) {
+        BASE_TRY(prepare_point(ctx, program, &chain->convs[at + 1], &c->behind));
+        c->y_channels = c->behind.plan.n;
+        c->y_pitch = c->behind.plan.lda = pitch_of(s->in_channels);
+        c->behind.plan.far =
+            s->batch * s->out[1] * s->out[2] * c->y_channels * (int64_t)sizeof(float) >
+            FAR_RESULT_BYTES;
+    }
+    BASE_TRY(plan_bands(c, eng_pool_threads(ctx->pool), &out_step->scratch_bytes));
+    out_step->state = c;
+    out_step->run = run_chain;
+    out_step->loose = packed_inputs(chain);
+    out_step->kernel = "conv.chain";
+    return BASE_OK;
+}

@@ -1,0 +1,345 @@
+// Winograd convolution F(4 x 4) with kernels that change between runs: forward while training, and
+// the gradient of the input, which is a convolution with the kernels turned round. The kernels are
+// transformed in each run, all of them first and then block by block of tiles (few channels); or
+// all tiles first and then panel by panel of output channels (many: the transformed kernels of all
+// panels would not stay in the caches). Prepared on the planning thread, run by the session's and
+// the pool's.
+#include "backend/cpu/conv_grad.h"
+
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/wino_tiles.h"
+#include "model/graph.h"
+
+#include <string.h>
+
+#define BLOCK_BYTES     524288 // of a block's transformed input and products together
+#define NEAR_BYTES      655360 // transformed kernels that stay in the second-level cache
+#define TAPS            9
+#define LANES_MAX       16
+#define KERNEL_CHANNELS 8 // input channels whose kernels are read together
+
+struct live {
+    struct eng_wino_tiles tiles;
+    struct eng_gemm_plan act; // only its activation fields
+    uint32_t x, w, y, bias, residual;
+    bool is_turned;            // w [in][out][taps backwards]
+    bool by_panels;            // all tiles first
+    int64_t block, blocks, mr; // tiles of a block; of a tile of the product
+    size_t in_plane, out_plane;
+    size_t block_floats;  // a block's transformed input
+    size_t thread_floats; // products, an edge tile, and what is the thread's else
+    size_t kernel_floats; // of all panels
+};
+
+struct live_run {
+    const struct live *d;
+    const float *x, *w, *bias, *residual;
+    float *y;
+    float *shared;  // by_panels: the blocks; else the kernels
+    float *threads; // thread_floats each
+};
+
+// --- kernels ----------------------------------------------------------------------------------
+
+// Kernels of input channels [begin, end) with the vl output channels from `column` on, of which
+// `left` exist, as [channel][tap][vl].
+static void read_kernels(const struct live_run *r, int64_t column, int64_t left, int64_t begin,
+                         int64_t end, float *taps)
+{
+    const struct eng_conv_shape *s = &r->d->tiles.shape;
+    const int64_t vl = r->d->tiles.kernels->vl;
+    for (int64_t l = 0; l < left; l++) {
+        const float *w = r->w + ((column + l) * s->in_channels + begin) * TAPS;
+        for (int64_t i = 0; i < (end - begin) * TAPS; i++) {
+            taps[i * vl + l] = w[i];
+        }
+    }
+}
+
+static void read_turned(const struct live_run *r, int64_t column, int64_t left, int64_t begin,
+                        int64_t end, float *taps)
+{
+    const struct eng_conv_shape *s = &r->d->tiles.shape;
+    const int64_t vl = r->d->tiles.kernels->vl;
+    for (int64_t i = begin; i < end; i++, taps += TAPS * vl) {
+        const float *w = r->w + (i * s->out_channels + column) * TAPS;
+        for (int64_t l = 0; l < left; l++) {
+            for (int64_t t = 0; t < TAPS; t++) {
+                taps[t * vl + l] = w[l * TAPS + TAPS - 1 - t];
+            }
+        }
+    }
+}
+
+// One panel's kernels, input channels [begin, end): [element][channel][columns of the panel].
+static void transform_panel(const struct live_run *r, int64_t panel, int64_t begin, int64_t end,
+                            float *out)
+{
+    const struct eng_gemm_kernels *kernels = r->d->tiles.kernels;
+    const struct eng_conv_shape *s = &r->d->tiles.shape;
+    const int64_t vl = kernels->vl, c = s->in_channels;
+    const int64_t column = panel * kernels->nr, rest = s->out_channels - column;
+    const int64_t n = rest < kernels->nr ? rest : kernels->nr, width = (n + vl - 1) / vl * vl;
+    float taps[KERNEL_CHANNELS * TAPS * LANES_MAX] = {0};
+    for (int64_t j = 0; j < n; j += vl) {
+        const int64_t left = n - j < vl ? n - j : vl;
+        if (left < vl) {
+            memset(taps, 0, sizeof(taps));
+        }
+        for (int64_t i = begin; i < end; i += KERNEL_CHANNELS) {
+            const int64_t last = end - i < KERNEL_CHANNELS ? end : i + KERNEL_CHANNELS;
+            (r->d->is_turned ? read_turned : read_kernels)(r, column + j, left, i, last, taps);
+            for (int64_t k = i; k < last; k++) {
+                kernels->wino_kernels(taps + (k - i) * TAPS * vl, out + k * width + j,
+                                      (size_t)(c * width));
+            }
+        }
+    }
+}
+
+// Items: panels by pieces of the input channels.
+#define PIECE 32
+static void transform_kernels(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct live_run *r = ctx;
+    const struct live *d = r->d;
+    const int64_t c = d->tiles.shape.in_channels, pieces = (c + PIECE - 1) / PIECE;
+    const int64_t panel_floats = ENG_WINO_ELEMENTS * c * d->tiles.kernels->nr;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t from = i % pieces * PIECE, to = from + PIECE < c ? from + PIECE : c;
+        transform_panel(r, i / pieces, from, to, r->shared + i / pieces * panel_floats);
+    }
+}
+
+// --- tiles ------------------------------------------------------------------------------------
+
+static int64_t block_tiles(const struct live *d, int64_t block)
+{
+    const int64_t left = d->tiles.count - block * d->block;
+    return left < d->block ? left : d->block;
+}
+
+// Products of all elements of a block's tiles with one panel of n output channels.
+static void multiply(const struct live *d, const float *v, const float *u, float *m, int64_t count,
+                     int64_t n)
+{
+    static const int64_t no_offset[1] = {0};
+    const struct eng_gemm_kernels *kernels = d->tiles.kernels;
+    const int64_t vl = kernels->vl, c = d->tiles.shape.in_channels;
+    const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
+    const size_t floats = (size_t)(nv * vl * c);
+    struct eng_gemm_tile tile = {.lda = (size_t)d->tiles.pitch,
+                                 .segments = no_offset,
+                                 .segment_count = 1,
+                                 .k = (uint32_t)c,
+                                 .ldc = kernels->nr,
+                                 .n = (uint32_t)n};
+    for (uint32_t e = 0; e < ENG_WINO_ELEMENTS; e++) {
+        tile.b = u + e * floats;
+        for (int64_t i = 0; i < count; i += d->mr) {
+            const int64_t left = count - i < d->mr ? count - i : d->mr;
+            tile.a = v + e * d->in_plane + (size_t)(i * d->tiles.pitch);
+            tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
+            kernels->tile[nv][left - 1](&tile);
+        }
+    }
+}
+
+static void transform_out(const struct live_run *r, int64_t tile, int64_t count, const float *m,
+                          int64_t column, int64_t n)
+{
+    const struct live *d = r->d;
+    const struct eng_conv_shape *s = &d->tiles.shape;
+    for (int64_t i = 0; i < count; i++) {
+        const struct eng_wino_place at = eng_wino_place_of(&d->tiles, tile + i);
+        const int64_t out =
+            ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + column;
+        const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
+        const struct eng_wino_store t = {
+            .in = m + i * d->tiles.kernels->nr,
+            .plane = d->out_plane,
+            .out = r->y + out,
+            .row = (size_t)(s->out[2] * s->out_channels),
+            .pixel = (size_t)s->out_channels,
+            .rows = (uint32_t)(rows < ENG_WINO_UNIT ? rows : ENG_WINO_UNIT),
+            .cols = (uint32_t)(cols < ENG_WINO_UNIT ? cols : ENG_WINO_UNIT),
+            .channels = (size_t)n,
+            .bias = r->bias != NULL ? r->bias + column : NULL,
+            .residual = r->residual != NULL ? r->residual + out : NULL,
+            .act = d->act.act,
+            .alpha = d->act.alpha,
+            .beta = d->act.beta,
+        };
+        d->tiles.kernels->wino_out[ENG_WINO_UNIT](&t);
+        for (uint32_t y = 0; d->act.act_after != ENG_GEMM_ACT_NONE && y < t.rows; y++) {
+            d->tiles.kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, (size_t)n,
+                                       d->act.act_after);
+        }
+    }
+}
+
+static void run_tiles(const struct live_run *r, int64_t block, int64_t panel, const float *v,
+                      const float *u, float *m)
+{
+    const struct live *d = r->d;
+    const int64_t nr = d->tiles.kernels->nr, count = block_tiles(d, block);
+    const int64_t column = panel * nr, left = d->tiles.shape.out_channels - column;
+    const int64_t n = left < nr ? left : nr;
+    multiply(d, v, u, m, count, n);
+    transform_out(r, block * d->block, count, m, column, n);
+}
+
+static int64_t panel_count(const struct live *d)
+{
+    return eng_gemm_panels(d->tiles.kernels, d->tiles.shape.out_channels);
+}
+
+// A thread's memory: products, an edge tile, then a block (or a panel's kernels).
+struct room {
+    float *m, *edge, *own;
+};
+
+static struct room room_of(const struct live_run *r, uint32_t worker)
+{
+    float *m = r->threads + worker * r->d->thread_floats;
+    float *edge = m + ENG_WINO_ELEMENTS * r->d->out_plane;
+    return (struct room){m, edge, edge + eng_wino_edge_floats(&r->d->tiles)};
+}
+
+// --- two orders -------------------------------------------------------------------------------
+
+// Block by block: its tiles, then every panel.
+static void run_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct live_run *r = ctx;
+    const struct live *d = r->d;
+    const struct room room = room_of(r, worker);
+    const int64_t panel_floats =
+        ENG_WINO_ELEMENTS * d->tiles.shape.in_channels * d->tiles.kernels->nr;
+    for (int64_t block = begin; block < end; block++) {
+        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block), room.own,
+                          d->in_plane, room.edge);
+        for (int64_t panel = 0; panel < panel_count(d); panel++) {
+            run_tiles(r, block, panel, room.own, r->shared + panel * panel_floats, room.m);
+        }
+    }
+}
+
+static void transform_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct live_run *r = ctx;
+    const struct live *d = r->d;
+    for (int64_t block = begin; block < end; block++) {
+        eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block),
+                          r->shared + (size_t)block * d->block_floats, d->in_plane,
+                          room_of(r, worker).edge);
+    }
+}
+
+// Panel by panel: its kernels, then every block.
+static void run_panels(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct live_run *r = ctx;
+    const struct live *d = r->d;
+    const struct room room = room_of(r, worker);
+    for (int64_t panel = begin; panel < end; panel++) {
+        transform_panel(r, panel, 0, d->tiles.shape.in_channels, room.own);
+        for (int64_t block = 0; block < d->blocks; block++) {
+            run_tiles(r, block, panel, r->shared + (size_t)block * d->block_floats, room.own,
+                      room.m);
+        }
+    }
+}
+
+static const float *optional_data(const struct eng_run *run, uint32_t tensor)
+{
+    return tensor != ENG_NONE ? run->data[tensor] : NULL;
+}
+
+static enum base_status run_live(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct live *d = step->state;
+    struct live_run r = {.d = d,
+                         .x = run->data[d->x],
+                         .w = run->data[d->w],
+                         .bias = optional_data(run, d->bias),
+                         .residual = optional_data(run, d->residual),
+                         .y = run->data[d->y],
+                         .shared = run->scratch};
+    if (d->by_panels) {
+        r.threads = r.shared + (size_t)d->blocks * d->block_floats;
+        eng_pool_for(run->pool, d->blocks, 1, transform_blocks, &r);
+        eng_pool_for(run->pool, panel_count(d), 1, run_panels, &r);
+        return BASE_OK;
+    }
+    r.threads = r.shared + d->kernel_floats;
+    const int64_t pieces = (d->tiles.shape.in_channels + PIECE - 1) / PIECE;
+    eng_pool_for(run->pool, panel_count(d) * pieces, 1, transform_kernels, &r);
+    eng_pool_for(run->pool, d->blocks, 1, run_blocks, &r);
+    return BASE_OK;
+}
+
+// --- planning ---------------------------------------------------------------------------------
+
+static void plan_blocks(struct live *d, uint32_t threads)
+{
+    const int64_t c = d->tiles.shape.in_channels, nr = d->tiles.kernels->nr;
+    const int64_t mr = d->tiles.kernels->mr_max[2], count = d->tiles.count;
+    int64_t block = BLOCK_BYTES / (int64_t)sizeof(float) /
+                    (ENG_WINO_ELEMENTS * (d->tiles.pitch + nr)) / mr * mr;
+    block = block < mr ? mr : block;
+    block = block > 6 * mr ? 6 * mr : block;
+    int64_t blocks = (count + block - 1) / block;
+    const int64_t panels = panel_count(d);
+    d->kernel_floats = (size_t)(ENG_WINO_ELEMENTS * c * nr * panels);
+    // What is read from beyond the second-level cache: kernels by block, or tiles by panel.
+    const int64_t tile_floats = ENG_WINO_ELEMENTS * d->tiles.pitch * count;
+    d->by_panels = d->kernel_floats * sizeof(float) > NEAR_BYTES &&
+                   tile_floats * (panels + 1) < (int64_t)d->kernel_floats * (blocks + 1) &&
+                   panels >= (int64_t)threads;
+    if (!d->by_panels && threads > 1 && blocks < threads * 2) {
+        const int64_t most = (count + mr - 1) / mr;
+        blocks = most < (int64_t)threads * 2 ? most : (int64_t)threads * 2;
+    }
+    d->block = (count + blocks - 1) / blocks;
+    d->blocks = (count + d->block - 1) / d->block;
+    const int64_t rows = (d->block + mr - 1) / mr;
+    d->mr = (d->block + rows - 1) / rows;
+    d->in_plane = (size_t)(d->block * d->tiles.pitch + ENG_WINO_PAD);
+    d->out_plane = (size_t)(d->block * nr + ENG_WINO_PAD);
+    d->block_floats = ENG_WINO_ELEMENTS * d->in_plane;
+    d->thread_floats = ENG_WINO_ELEMENTS * d->out_plane + eng_wino_edge_floats(&d->tiles) +
+                       (d->by_panels ? (size_t)(ENG_WINO_ELEMENTS * c * nr) : d->block_floats);
+}
+
+enum base_status eng_conv_prepare_live(const struct eng_prepare *ctx,
+                                       const struct eng_command *command,
+                                       const struct eng_conv_shape *shape, bool is_turned,
+                                       struct eng_step *out_step)
+{
+    if (!eng_wino_pays(shape) || ctx->kernels->gemm->vl > LANES_MAX) {
+        return BASE_ERR_UNSUPPORTED;
+    }
+    struct live *d = base_arena_zalloc(ctx->arena, sizeof(*d));
+    if (d == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    const uint32_t threads = eng_pool_threads(ctx->pool);
+    eng_wino_tiles_init(&d->tiles, ctx->kernels->gemm, shape);
+    d->is_turned = is_turned;
+    d->x = command->inputs[0];
+    d->w = command->inputs[1];
+    d->y = command->outputs[0];
+    d->bias = command->u.conv.epilogue.bias;
+    d->residual = command->u.conv.epilogue.residual;
+    eng_gemm_plan_act(&d->act, &command->u.conv.epilogue);
+    plan_blocks(d, threads);
+    const size_t shared = d->by_panels ? (size_t)d->blocks * d->block_floats : d->kernel_floats;
+    out_step->scratch_bytes = (shared + d->thread_floats * threads) * sizeof(float);
+    out_step->state = d;
+    out_step->run = run_live;
+    out_step->kernel = is_turned ? "conv_grad_input.winograd4" : "conv.winograd4.live";
+    return BASE_OK;
+}

@@ -1,0 +1,119 @@
+// Gradients of maximum and average pools over CHANNELS_LAST tensors. Windows overlap, so threads
+// share images and ranges of channels. Prepared on the planning thread, run on the pool.
+#include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/vec_kernels.h"
+#include "backend/cpu/vec_pool.h"
+
+#include <string.h>
+
+#define BLOCK_CHANNELS 64 // what one thread takes of an image at least
+
+struct pool_grad {
+    struct eng_pool_shape shape;
+    eng_vec_pool_grad_fn kernel;
+    int64_t blocks, block; // ranges of channels
+};
+
+struct pool_grad_run {
+    const struct pool_grad *state;
+    const float *x, *dy;
+    float *dx;
+};
+
+// Clears channels [from, from + count) of the lines of an image up to `end`, from where it stopped.
+static void clear_lines(const struct eng_pool_shape *s, float *image, int64_t from, int64_t count,
+                        int64_t end, int64_t *done)
+{
+    const int64_t pixels = s->in[2];
+    for (; *done < end; ++*done) {
+        float *line = image + *done * pixels * s->channels;
+        if (count == s->channels) {
+            memset(line, 0, (size_t)(pixels * count) * sizeof(float));
+            continue;
+        }
+        for (int64_t i = 0; i < pixels; i++) {
+            memset(line + i * s->channels + from, 0, (size_t)count * sizeof(float));
+        }
+    }
+}
+
+// One past the last line of an image that output row `row` reads.
+static int64_t lines_read(const struct eng_pool_shape *s, int64_t row)
+{
+    const struct eng_pool_span *lines = &s->spans[1][row % s->out[1]];
+    const struct eng_pool_span *planes = &s->spans[0][row / s->out[1] % s->out[0]];
+    if (planes->count == 0 || lines->count == 0) {
+        return 0;
+    }
+    return (planes->first + (planes->count - 1) * s->dilation[0]) * s->in[1] + lines->first +
+           (lines->count - 1) * s->dilation[1] + 1;
+}
+
+static void pass_block(const struct pool_grad_run *r, int64_t image, int64_t from, int64_t count)
+{
+    const struct eng_pool_shape *s = &r->state->shape;
+    const int64_t rows = s->out[0] * s->out[1], lines = s->in[0] * s->in[1];
+    float *dx = r->dx + image * lines * s->in[2] * s->channels;
+    int64_t done = 0;
+    for (int64_t row = image * rows; row < (image + 1) * rows; row++) {
+        struct eng_vec_window window;
+        int64_t offset;
+        clear_lines(s, dx, from, count, lines_read(s, row), &done);
+        eng_pool_row_window(s, row, &offset, &window);
+        for (int64_t i = 0; i < s->out[2]; i++) {
+            const int64_t at = offset + s->spans[2][i].first * s->channels + from;
+            eng_pool_column_window(s, row, i, &window);
+            window.x = r->x + at;
+            r->state->kernel(&window, r->dy + (row * s->out[2] + i) * s->channels + from,
+                             r->dx + at, count);
+        }
+    }
+    clear_lines(s, dx, from, count, lines, &done);
+}
+
+static void pass_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const struct pool_grad_run *r = ctx;
+    const struct pool_grad *g = r->state;
+    for (int64_t u = begin; u < end; u++) {
+        const int64_t from = u % g->blocks * g->block, left = g->shape.channels - from;
+        pass_block(r, u / g->blocks, from, left < g->block ? left : g->block);
+    }
+}
+
+static enum base_status run_pool_grad(const struct eng_step *step, const struct eng_run *run)
+{
+    const struct pool_grad *g = step->state;
+    const struct eng_command *command = step->command;
+    struct pool_grad_run r = {g, run->data[command->inputs[0]], run->data[command->inputs[1]],
+                              run->data[command->outputs[0]]};
+    const int64_t image = g->shape.out[0] * g->shape.out[1] * g->shape.out[2] * g->shape.window;
+    eng_pool_for(run->pool, g->shape.batch * g->blocks, ENG_CPU_GRAIN / (image * g->block),
+                 pass_blocks, &r);
+    return BASE_OK;
+}
+
+enum base_status eng_cpu_prepare_pool_grad(const struct eng_prepare *ctx,
+                                           const struct eng_program *program,
+                                           const struct eng_command *command,
+                                           struct eng_step *out_step)
+{
+    const struct eng_pool *p = &command->u.pool;
+    struct pool_grad *g = base_arena_zalloc(ctx->arena, sizeof *g);
+    if (g == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    BASE_TRY(eng_pool_shape_of(ctx, p, &program->tensors[command->inputs[0]],
+                               &program->tensors[command->inputs[1]], &g->shape));
+    const int64_t channels = g->shape.channels;
+    const bool is_alone = eng_pool_threads(ctx->pool) < 2;
+    g->block = is_alone || channels < BLOCK_CHANNELS ? channels : BLOCK_CHANNELS;
+    g->blocks = (channels + g->block - 1) / g->block;
+    g->kernel = p->fn == ENG_POOL_MAX ? ctx->kernels->vec->pool_max_grad
+                                      : ctx->kernels->vec->pool_average_grad;
+    out_step->run = run_pool_grad;
+    out_step->state = g;
+    out_step->kernel = ctx->kernels->vec->names[command->op];
+    return BASE_OK;
+}

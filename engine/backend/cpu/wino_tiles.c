@@ -1,0 +1,94 @@
+// See wino_tiles.h. Called by the convolutions of training: planned on the planning thread, run on
+// the pool's.
+#include "backend/cpu/wino_tiles.h"
+
+#include "backend/cpu/conv_ops.h"
+
+#include <string.h>
+
+// In products of floats: transforming an element of a tile, and a kernel both ways.
+#define TILE_COST   10.0
+#define KERNEL_COST 400.0
+#define WORTH       0.9 // of the direct way's cost
+
+void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_kernels *kernels,
+                         const struct eng_conv_shape *shape)
+{
+    const int64_t vl = kernels->vl;
+    *tiles = (struct eng_wino_tiles){
+        .kernels = kernels,
+        .shape = *shape,
+        .tiles_y = (shape->out[1] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT,
+        .tiles_x = (shape->out[2] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT,
+        .pitch = (shape->in_channels + vl - 1) / vl * vl,
+    };
+    tiles->count = shape->batch * tiles->tiles_y * tiles->tiles_x;
+}
+
+struct eng_wino_place eng_wino_place_of(const struct eng_wino_tiles *tiles, int64_t tile)
+{
+    const int64_t per_image = tiles->tiles_y * tiles->tiles_x, at = tile % per_image;
+    return (struct eng_wino_place){tile / per_image, at / tiles->tiles_x * ENG_WINO_UNIT,
+                                   at % tiles->tiles_x * ENG_WINO_UNIT};
+}
+
+size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles)
+{
+    const size_t floats = (size_t)(ENG_WINO_ELEMENTS * tiles->shape.in_channels);
+    return (floats + ENG_WINO_PAD) / ENG_WINO_PAD * ENG_WINO_PAD;
+}
+
+// A tile that leaves the image, with zeroes where it does.
+static void copy_edge(const struct eng_conv_shape *s, const float *image, int64_t y, int64_t x,
+                      float *edge)
+{
+    const int64_t c = s->in_channels, size = ENG_WINO_SIZE;
+    const int64_t first = x < 0 ? -x : 0;
+    const int64_t last = s->in[2] - x < size ? s->in[2] - x : size;
+    memset(edge, 0, (size_t)(size * size * c) * sizeof(float));
+    for (int64_t r = 0; r < size; r++) {
+        if (y + r >= 0 && y + r < s->in[1] && first < last) {
+            memcpy(edge + (r * size + first) * c, image + ((y + r) * s->in[2] + x + first) * c,
+                   (size_t)((last - first) * c) * sizeof(float));
+        }
+    }
+}
+
+void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
+                       int64_t count, float *out, size_t plane, float *edge)
+{
+    const struct eng_conv_shape *s = &tiles->shape;
+    const int64_t c = s->in_channels, size = ENG_WINO_SIZE;
+    for (int64_t i = 0; i < count; i++) {
+        const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
+        const float *image = x + at.image * s->in[1] * s->in[2] * c;
+        const int64_t row = at.y - s->pad[1], column = at.x - s->pad[2];
+        struct eng_wino_tile t = {.pixel = (size_t)c,
+                                  .out = out + i * tiles->pitch,
+                                  .plane = plane,
+                                  .channels = (size_t)c};
+        if (row < 0 || column < 0 || row + size > s->in[1] || column + size > s->in[2]) {
+            copy_edge(s, image, row, column, edge);
+            t.in = edge;
+            t.row = (size_t)(size * c);
+        } else {
+            t.in = image + (row * s->in[2] + column) * c;
+            t.row = (size_t)(s->in[2] * c);
+        }
+        tiles->kernels->wino_in[ENG_WINO_UNIT](&t);
+    }
+}
+
+bool eng_wino_pays(const struct eng_conv_shape *s)
+{
+    if (!eng_conv_fits_wino(s)) {
+        return false;
+    }
+    const double c = (double)s->in_channels, m = (double)s->out_channels;
+    const double pixels = (double)(s->batch * s->out[1] * s->out[2]);
+    const int64_t tiles_y = (s->out[1] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
+    const int64_t tiles_x = (s->out[2] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT;
+    const double elements = ENG_WINO_ELEMENTS * (double)(s->batch * tiles_y * tiles_x);
+    return elements * c * m + TILE_COST * elements * (c + m) + KERNEL_COST * c * m <
+           WORTH * 9 * pixels * c * m;
+}

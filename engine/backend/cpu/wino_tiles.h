@@ -1,0 +1,36 @@
+// The tiles of Winograd's F(4 x 4) over a batch of images: where each lies, and its way into
+// elements. What the convolutions of training share (conv_wino_live.c, conv_grad_wino.c). Called on
+// the pool's threads.
+#ifndef ENG_CPU_WINO_TILES_H
+#define ENG_CPU_WINO_TILES_H
+
+#include "backend/cpu/conv_shape.h"
+#include "backend/cpu/gemm_kernels.h"
+
+#define ENG_WINO_UNIT     4
+#define ENG_WINO_SIZE     6
+#define ENG_WINO_ELEMENTS 36
+#define ENG_WINO_PAD      16 // floats: planes must not share sets of the cache
+
+struct eng_wino_tiles {
+    const struct eng_gemm_kernels *kernels;
+    struct eng_conv_shape shape;
+    int64_t tiles_y, tiles_x, count; // of an image; of all
+    int64_t pitch;                   // floats of a transformed pixel
+};
+
+void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_kernels *kernels,
+                         const struct eng_conv_shape *shape);
+struct eng_wino_place {
+    int64_t image, y, x; // of a tile's first output pixel
+};
+struct eng_wino_place eng_wino_place_of(const struct eng_wino_tiles *tiles, int64_t tile);
+// Transforms `count` tiles of x from `tile` on: element e of tile i at out + e * plane + i * pitch.
+// `edge` has room for eng_wino_edge_floats.
+void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64_t tile,
+                       int64_t count, float *out, size_t plane, float *edge);
+size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles);
+// Whether kernels that are transformed anew in each run are worth it.
+bool eng_wino_pays(const struct eng_conv_shape *shape);
+
+#endif

@@ -1,0 +1,184 @@
+"""Virtual devices that enrol: a gateway that serves nobody else serves them, each gets its own exclusive files and nobody another's, a
+run started anew finds its credentials, kills while they enrol do no harm, and what is not theirs is refused."""
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import unittest
+
+from walle_stack import Stack, program, wait_until
+
+TASK = "taste"
+STAGES = [{"name": "full", "kind": "full", "max_failure": 1, "min_sample": 1000}]
+# Every run fails with the number of the device's own file in the failure's kind, so the gateway counts devices by number.
+SCRIPT = """try:
+    import own
+except ImportError:
+    raise KeyError("nothing of its own")
+own.tell()
+"""
+
+
+class Credentials(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+
+    def start(self, *settings, auth="required"):
+        more = [word for setting in ("rollout.tick_ms=100", "device.checkin_interval_s=1", "device.auth=" + auth, *settings)
+                for word in ("--set", setting)]
+        self.stack.start_gateway(*more)
+        self.token = self.stack.path("enrol.token")
+        if not os.path.exists(self.token):
+            with open(self.token, "w", encoding="utf-8") as file:
+                file.write(self.stack.walle("device", "enroll-token", "--name", "fleet").stdout)
+            key = self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+            self.trust = key.stdout.strip().splitlines()[-1]
+
+    def fleet(self, devices, *arguments, enrol=True, out="fleet"):
+        log = open(self.stack.path(out + ".log"), "wb")
+        self.addCleanup(log.close)
+        token = ["--enroll-token", self.token] if enrol else []
+        return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(devices), "--gateway", self.stack.gateway.url, "--trust",
+                                self.trust, "--task", TASK, "--no-live", "--checkin-interval", "1", "--out", self.stack.path(out), *token,
+                                *arguments, stdout=log, stderr=subprocess.STDOUT)
+
+    def stop(self, fleet, out="fleet"):
+        fleet.send_signal(signal.SIGTERM)
+        self.assertEqual(fleet.wait(60), 0, self.log(out)[-3000:])
+        with open(self.stack.path(out, "run.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def known(self):
+        listed = json.loads(self.stack.walle("device", "list", "--limit", "500", "-o", "json").stdout)["items"]
+        return {device["id"]: device["credential"] for device in listed}
+
+    def await_known(self, count):
+        return wait_until(lambda: (lambda all_: all_ if sum(state == "token" for state in all_.values()) == count else None)(self.known()),
+                          what=f"{count} devices that showed their credential")
+
+    def metric(self, name):
+        found = re.search(rf"^{name} (\d+)$", self.stack.api("/metrics")[1], re.M)
+        return int(found.group(1)) if found else 0
+
+    def release(self, version, numbers):
+        """A version with exclusive files: device id -> number."""
+        source, build = self.stack.path("source" + version), self.stack.path("build" + version)
+        files = {"task.py": SCRIPT, "task.json": json.dumps(
+            {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], "exclusive": {"path": "personal"}})}
+        for device, number in numbers.items():
+            files[f"personal/device/{device}/own.py"] = "\n" * number + "def tell():\n    raise RuntimeError('mine')\n"
+        for name, text in files.items():
+            path = os.path.join(source, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
+            json.dump(STAGES, file)
+        self.stack.walle("task", "build", source, "--out", build)
+        self.stack.walle("task", "push", build)
+        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"), "--stages",
+                               self.stack.path("stages.json"), "-o", "json")
+        return json.loads(run.stdout)["id"]
+
+    def test_each_device_gets_its_own_files(self):
+        self.start()
+        fleet = self.fleet(3)
+        one, two, three = sorted(self.await_known(3))
+        rollout = self.release("1.0.0", {one: 10, two: 20})
+        state = wait_until(lambda: (lambda now: now if now["counts"]["failed"] == 3 else None)(self.stack.api(f"/api/v1/rollouts/{rollout}")[1]),
+                           what="three runs")
+        outcomes = {device: json.dumps(self.stack.api(f"/api/v1/devices/{device}")[1]) for device in (one, two, three)}
+        self.assertIn("own.py:12", outcomes[one], state)
+        self.assertIn("own.py:22", outcomes[two], state)
+        self.assertIn("KeyError", outcomes[three], state)
+        result = self.stop(fleet)
+        totals = result["totals"]
+        self.assertEqual((totals["enrolled"], totals["enrol_refused"], totals["unauthorized"]), (3, 0, 0))
+        self.assertEqual(totals["exclusive_runs"], totals["runs"] - 1)
+        self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]))
+
+    def test_a_run_finds_the_credentials_of_the_last_one(self):
+        self.start()
+        self.stop_when_known(self.fleet(20), 20)
+        with open(self.stack.path("fleet", "credentials"), "rb") as file:
+            kept = file.read()
+        self.assertEqual((kept[:16], len(kept)), (b"WSIMCRED\x01" + bytes(7), 16 + 20 * 72))
+        self.assertEqual({f"{struct.unpack_from('<Q', kept, 16 + 72 * at + 64)[0]:016x}" for at in range(20)}, set(self.known()))
+        self.assertEqual(os.stat(self.stack.path("fleet", "credentials")).st_mode & 0o777, 0o600)
+        # The same devices without a token, and ten more of them with one.
+        credentials = ("--credentials", self.stack.path("fleet", "credentials"))
+        checkins = self.metric("walle_checkins_total")
+        fleet = self.fleet(20, *credentials, enrol=False, out="again")
+        wait_until(lambda: self.metric("walle_checkins_total") >= checkins + 20, what="check-ins")
+        totals = self.stop(fleet, "again")["totals"]
+        self.assertEqual((totals["enrolled"], totals["unauthorized"]), (0, 0))
+        totals = self.stop_when_known(self.fleet(30, *credentials, out="more"), 30, "more")["totals"]
+        self.assertEqual((totals["enrolled"], totals["enrol_refused"], totals["unauthorized"]), (10, 0, 0))
+        # Another population, a run beside this one, and bytes that are no credentials are refused before a device comes online.
+        self.refused("credentials of another fleet", "--seed", "2", *credentials)
+        self.refused("credentials of another fleet", "--where", "os == ios", *credentials)
+        fleet = self.fleet(30, *credentials, out="first")
+        wait_until(lambda: os.path.exists(self.stack.path("first", "timeline.csv")) or "s: online" in self.log("first"), what="the first run")
+        wait_until(lambda: "another run has it" in self.said(*credentials), what="the lock of the first run")
+        self.stop(fleet, "first")
+        for bad in (b"x" * 16, kept[:16] + b"x", b"WSIMCRED\x02" + kept[9:], kept[:8]):
+            with open(self.stack.path("bad"), "wb") as file:
+                file.write(bad)
+            self.refused("not credentials of a virtual fleet", "--credentials", self.stack.path("bad"))
+
+    def said(self, *arguments):
+        run = subprocess.run([program("walle-fleet-sim"), "run", "--devices", "20", "--gateway", self.stack.gateway.url, "--trust", self.trust,
+                              "--no-live", "--duration", "1", "--out", self.stack.path("refused"), *arguments], capture_output=True, text=True,
+                             timeout=60)
+        return run.stdout + run.stderr if run.returncode == 4 else ""
+
+    def refused(self, text, *arguments):
+        self.assertIn(text, self.said(*arguments))
+
+    def stop_when_known(self, fleet, count, out="fleet"):
+        self.await_known(count)
+        return self.stop(fleet, out)
+
+    def test_killed_while_they_enrol(self):
+        self.start("device.enroll_rate_per_s=100")
+        fleet = self.fleet(200, "--kills", "90%", "--arrival-rate", "100000", "--threads", "2")
+        result = self.stop_when_known(fleet, 200)
+        self.assertEqual(result["totals"]["enrolled"], 200)
+        self.assertGreater(result["totals"]["crashes"], 20)
+        self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]))
+        # The gateway gave some credentials twice: the answer was lost with the device.
+        self.assertGreaterEqual(result["latency_us"]["enrolment"]["count"], 200)
+
+    def test_strangers_and_the_revoked_are_refused(self):
+        self.start()
+        fleet = self.fleet(5, enrol=False)
+        wait_until(lambda: re.search(r"errors [1-9]", self.log()), what="a refusal")
+        self.assertGreater(self.stop(fleet)["totals"]["unauthorized"], 0)
+        with open(self.stack.path("wrong.token"), "w", encoding="utf-8") as file:
+            file.write("wet_" + "A" * 43)
+        good, self.token = self.token, self.stack.path("wrong.token")
+        fleet = self.fleet(5)
+        wait_until(lambda: self.metric("walle_access_failures_total") >= 5, what="refusals")
+        totals = self.stop(fleet)["totals"]
+        self.assertEqual((totals["enrolled"], totals["checkins"]), (0, 0))
+        self.assertGreater(totals["enrol_refused"], 0)
+        self.token = good
+        # One that an operator revokes is refused from then on, and nobody else.
+        fleet = self.fleet(5)
+        revoked = sorted(self.await_known(5))[0]
+        self.stack.walle("device", "revoke", revoked)
+        wait_until(lambda: re.search(r"errors [1-9]", self.log()), what="a refusal")
+        totals = self.stop(fleet)["totals"]
+        self.assertEqual(totals["enrolled"], 5)
+        self.assertGreater(totals["unauthorized"], 0)
+
+    def log(self, out="fleet"):
+        with open(self.stack.path(out + ".log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
