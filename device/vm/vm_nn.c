@@ -111,8 +111,8 @@ static mp_obj_t load(mp_obj_t name_in)
         if (status != BASE_OK) {
             raise_status(name, status, &error);
         }
-        ports_check(dev_model_engine(vm->models[index]), name);
     }
+    ports_check(dev_model_engine(vm->models[index]), name); // each time: a script may catch it
     struct model_object *object = mp_obj_malloc(struct model_object, &dev_vm_model_type);
     object->index = index;
     return MP_OBJ_FROM_PTR(object);

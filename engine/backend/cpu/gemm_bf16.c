@@ -120,9 +120,46 @@ void eng_wino_in4_bf16(const struct eng_wino_tile *tile)
     put_zeroes(tile, 36);
 }
 
-static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
+// e^x within 1e-4 of itself: no less than what follows keeps.
+static inline __m512 short_exp(__m512 x)
 {
-    eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
+    __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
+    // The order keeps NaN: both return the second when either is one.
+    t = _mm512_min_ps(_mm512_set1_ps(127.0f), _mm512_max_ps(_mm512_set1_ps(-127.0f), t));
+    const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 r = _mm512_sub_ps(t, n); // 2^r by a polynomial, |r| <= 1/2
+    __m512 p = _mm512_fmadd_ps(r, _mm512_set1_ps(0.05508877f), _mm512_set1_ps(0.24260466f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.69327628f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.9999289f));
+    return _mm512_scalef_ps(p, n);
+}
+
+// x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3), with a quotient of 14 bits.
+static inline __m512 short_gelu_tanh(__m512 x)
+{
+    const __m512 square = _mm512_mul_ps(x, x);
+    const __m512 u = _mm512_fmadd_ps(square, _mm512_set1_ps(-0.044715f * 1.5957691216f),
+                                     _mm512_set1_ps(-1.5957691216f));
+    const __m512 e = short_exp(_mm512_mul_ps(x, u));
+    return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(e, _mm512_set1_ps(1.0f))));
+}
+
+void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
+{
+    if (act != ENG_GEMM_ACT_GELU_TANH) {
+        eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++, c += ldc) {
+        size_t i = 0;
+        for (; i + V_LANES <= n; i += V_LANES) {
+            V_STORE(c + i, short_gelu_tanh(V_LOAD(c + i)));
+        }
+        if (i < n) {
+            const M tail = M_TAIL((uint32_t)(n - i));
+            V_STORE_M(c + i, tail, short_gelu_tanh(V_LOAD_M(c + i, tail)));
+        }
+    }
 }
 
 const struct eng_gemm_kernels eng_gemm_bf16 = {
@@ -131,7 +168,7 @@ const struct eng_gemm_kernels eng_gemm_bf16 = {
     .nr = 2 * V_LANES,
     .mr_max = {0, 14, 14, 0, 4},
     .tile = {NULL, tiles1, tiles2, NULL, tiles4},
-    .act_rows = act_rows,
+    .act_rows = eng_gemm_act_rows_bf16,
     .wino_in = {[2] = eng_wino_in2_bf16, [4] = eng_wino_in4_bf16},
     .pair_step = 1,
 };

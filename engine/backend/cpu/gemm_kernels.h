@@ -185,6 +185,8 @@ void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
 // zeroes behind the channels; pitch >= channels.
 void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
                              size_t pitch, uint16_t *to);
+// The activations of tables of pairs.
+void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
 // Input transforms of tables of pairs.
 void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
 void eng_wino_in4_bf16(const struct eng_wino_tile *tile);
