@@ -128,6 +128,7 @@ static mp_obj_t load(mp_obj_t name_in)
     }
     struct model_object *object = mp_obj_malloc(struct model_object, &dev_vm_model_type);
     object->index = index;
+    // Each time: a script may catch it and ask again.
     if (port_count(object, true) > PORTS_MAX || port_count(object, false) > PORTS_MAX) {
         mp_raise_msg_varg(&mp_type_ValueError,
                           MP_ERROR_TEXT("%.*s: more than %d inputs or outputs"), (int)name.size,

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
-#include "zstd/codec_zstd.h"
 
 #include <math.h>
 #include <string.h>
@@ -63,7 +62,7 @@ enum base_status sim_behaving_init(struct sim_shard *shard, const struct sim_ses
     if (behaving->pasts == NULL || behaving->places == NULL) {
         return BASE_ERR_NOMEM;
     }
-    return dev_codec_new(0, &behaving->codec);
+    return sim_codecs_init(&behaving->codecs);
 }
 
 void sim_behaving_done(struct sim_shard *shard)
@@ -78,7 +77,7 @@ void sim_behaving_done(struct sim_shard *shard)
             heap()->release(heap()->ctx, behaving->pasts[i].kv);
         }
     }
-    dev_codec_free(behaving->codec);
+    sim_codecs_done(&behaving->codecs);
     heap()->release(heap()->ctx, behaving->pasts);
     heap()->release(heap()->ctx, behaving->places);
     heap()->release(heap()->ctx, behaving);
@@ -228,6 +227,7 @@ void sim_behaving_wake(struct sim_shard *shard, struct sim_awake *awake, uint64_
         shard->ledger.counters.boot_failures++;
         past->sessions++;
         behaving->sessions_left--;
+        sim_codecs_give(active->codec);
         place_give(behaving, active);
         return;
     }
@@ -372,9 +372,11 @@ bool sim_behaving_turn(struct sim_shard *shard, struct sim_awake *awake, uint64_
     if (active == NULL) {
         return false;
     }
+    if (active->use == SIM_USE_OPENED) {
+        sim_active_declare(active); // before the tunnel's first step: its HELLO names dictionaries
+    }
     tunnel_step(active, now_us);
     if (active->use == SIM_USE_OPENED) {
-        sim_active_declare(active);
         more = step_started(active);
         if (!more && dev_is_idle(awake->runtime) && !awake->run_late && !run_waits(active)) {
             session_begin(active, now_us);
@@ -440,6 +442,7 @@ void sim_behaving_drop(struct sim_shard *shard, struct sim_awake *awake, bool in
     sim_active_count(active);
     sim_tunnel_close(active);
     dev_pipeline_done(active->pipeline);
+    sim_codecs_give(active->codec);
     awake->active = NULL;
     place_give(shard->behaving, active);
 }

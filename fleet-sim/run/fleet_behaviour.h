@@ -22,22 +22,22 @@
 #include "behaviour/user_session.h"
 #include "behaviour/behaviour_tally.h"
 #include "mem/mem_kv.h"
+#include "ports/sim_codec.h"
+#include "posix/posix_declared.h"
 #include "run/fleet.h"
-#include "wire/manifest.h"
 
-#define SIM_ACTIVE_DEFAULT      64 // devices with a pipeline in memory, over all threads
-#define SIM_ACTIVE_MAX          100000
-#define SIM_SESSIONS_LOCAL      10 // of each device in the simulate stage
-#define SIM_SESSION_EVERY_S     60 // mean time between two sessions of a device, in a run
-#define SIM_EVENTS_PER_TURN     32 // of one device before its runtime is ticked
-#define SIM_PLAYS_PER_TURN      4  // such batches before others get their turn
-#define SIM_TAIL_US             (60 * 1000000ull) // the app stays open after the last event
-#define SIM_DUES_MAX            64                // of the pipeline, between two events
-#define SIM_DRAIN_US            (10 * 1000000ull) // a session's end waits so long for the gateway
-#define SIM_RUN_WAIT_US         20000
-#define SIM_AWAY_MS_MIN         (5 * 60 * 1000) // between two sessions, on the user's clock
-#define SIM_AWAY_MS_SPREAD      (4 * 3600 * 1000)
-#define SIM_BEHAVIOUR_TASKS_MAX 8 // active versions of one device
+#define SIM_ACTIVE_DEFAULT  64 // devices with a pipeline in memory, over all threads
+#define SIM_ACTIVE_MAX      100000
+#define SIM_SESSIONS_LOCAL  10 // of each device in the simulate stage
+#define SIM_SESSION_EVERY_S 60 // mean time between two sessions of a device, in a run
+#define SIM_EVENTS_PER_TURN 32 // of one device before its runtime is ticked
+#define SIM_PLAYS_PER_TURN  4  // such batches before others get their turn
+#define SIM_TAIL_US         (60 * 1000000ull) // the app stays open after the last event
+#define SIM_DUES_MAX        64                // of the pipeline, between two events
+#define SIM_DRAIN_US        (10 * 1000000ull) // a session's end waits so long for the gateway
+#define SIM_RUN_WAIT_US     20000
+#define SIM_AWAY_MS_MIN     (5 * 60 * 1000) // between two sessions, on the user's clock
+#define SIM_AWAY_MS_SPREAD  (4 * 3600 * 1000)
 
 enum sim_use {
     SIM_USE_OPENED,  // the app is open; the session begins when the runtime is idle
@@ -84,6 +84,7 @@ struct sim_active {
     struct dev_feature_store *features;
     struct dev_pipeline *pipeline;
     struct dev_tunnel *tunnel; // NULL in the simulate stage: nothing leaves
+    struct sim_codec *codec;   // of its tunnel
     uint64_t durable;          // as counted last
     uint64_t lost;
     uint64_t commits; // of the store when the session began
@@ -94,12 +95,9 @@ struct sim_active {
 
 // Reading the declarations of a device's active versions; one a shard is enough.
 struct sim_declaring {
-    struct dev_pipeline_task tasks[SIM_BEHAVIOUR_TASKS_MAX];
-    const uint8_t *bytes[SIM_BEHAVIOUR_TASKS_MAX];
-    size_t sizes[SIM_BEHAVIOUR_TASKS_MAX];
-    uint32_t indexes[SIM_BEHAVIOUR_TASKS_MAX];
-    uint32_t count;
-    struct wire_manifest manifest;
+    struct posix_declared declared;
+    struct wire_sha256 dictionaries[WIRE_TUNNEL_DICTS_MAX];
+    uint32_t dictionary_count;
     struct wire_declaration declaration;
 };
 
@@ -113,7 +111,7 @@ struct sim_behaving { // of a shard
     uint32_t active_count;
     struct sim_active *free_places;
     uint64_t sessions_left; // of all devices; UINT64_MAX: no end
-    struct dev_codec *codec;
+    struct sim_codecs codecs;
     struct sim_declaring declaring;
     struct sim_tally tally;
 };

@@ -258,10 +258,12 @@ int sim_law_main(int argc, char **argv, FILE *log)
                               .records = {.item_bytes = sizeof(struct law_record)},
                               .rows = {.item_bytes = sizeof(struct law_row)}};
     if (argc != 3 || argv[1][0] == '-') {
-        (void)fprintf(log, "Usage: walle-fleet-sim law TUNNEL_CSV RECORDS\n"
-                           "Compares a run's tunnel.csv with what `walle tunnel export --out "
-                           "RECORDS` wrote.\n");
-        return argc == 2 && strcmp(argv[1], "--help") == 0 ? SIM_EXIT_OK : SIM_EXIT_USAGE;
+        bool asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+        (void)fprintf(asked ? log : stderr,
+                      "Usage: walle-fleet-sim law TUNNEL_CSV RECORDS\n"
+                      "Compares a run's tunnel.csv with what `walle tunnel export --out RECORDS` "
+                      "wrote.\n");
+        return asked ? SIM_EXIT_OK : SIM_EXIT_USAGE;
     }
     int code = SIM_EXIT_LOCAL;
     if (file_read(&check, argv[1], true) && file_read(&check, argv[2], false)) {

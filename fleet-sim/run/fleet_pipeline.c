@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "zstd/codec_zstd.h"
 
 #include <string.h>
 
@@ -52,18 +51,9 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
 static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
 {
     struct sim_active *active = ctx;
-    struct dev_tunnel_record record = {
-        .class_id = upload->upload->class_id,
-        .topic = {upload->task, upload->upload->name, upload->upload->schema_version},
-        .format = upload->format,
-        .wall_ms = upload->wall_ms,
-        .bytes = upload->bytes,
-        .size = (uint32_t)upload->size,
-    };
+    struct dev_tunnel_record record;
     (void)now_us; // the user's clock; the tunnel lives in the run's
-    if (upload->size > WIRE_RECORD_BYTES_MAX) {
-        return BASE_ERR_TOO_LARGE;
-    }
+    BASE_TRY(posix_upload_record(upload, &record));
     if (active->tunnel != NULL) {
         BASE_TRY(dev_tunnel_offer(active->tunnel, now_us_of(active), &record, NULL));
     }
@@ -160,10 +150,12 @@ static enum base_status tunnel_boot(struct sim_active *active, char *at, uint64_
             sim_trait_text(SIM_TRAIT_APP_VERSION, traits->value[SIM_TRAIT_APP_VERSION])),
         .os = base_str_of(sim_trait_text(SIM_TRAIT_OS, traits->value[SIM_TRAIT_OS])),
     };
+    active->codec =
+        sim_codecs_take(&active->shard->behaving->codecs, active->shard->store, NULL, 0);
     struct dev_tunnel_ports ports = {
         .random = base_prng_port(&active->prng),
         .transport = sim_tunnel_port(active),
-        .codec = dev_codec_port(active->shard->behaving->codec),
+        .codec = sim_codec_port(&active->codec),
     };
     size_t size = dev_tunnel_bytes(&config);
     BASE_TRY(
@@ -226,27 +218,13 @@ static void triggers_add(struct sim_active *active, const struct dev_pipeline_ta
     }
 }
 
-static void declaring_fill(struct sim_active *active, struct sim_declaring *declaring)
+static void dictionary(void *ctx, struct base_str task, const struct wire_sha256 *name,
+                       const uint8_t *bytes, size_t size)
 {
-    struct dev_runtime *runtime = active->awake->runtime;
-    declaring->count = 0;
-    for (uint32_t i = 0; i < dev_task_count(runtime) && declaring->count < SIM_BEHAVIOUR_TASKS_MAX;
-         i++) {
-        uint32_t at = declaring->count;
-        if (dev_active_open(runtime, i, &declaring->bytes[at], &declaring->sizes[at]) != BASE_OK) {
-            continue;
-        }
-        if (wire_manifest_parse(declaring->bytes[at], declaring->sizes[at], &declaring->manifest) !=
-            BASE_OK) {
-            dev_active_close(runtime, i, declaring->bytes[at], declaring->sizes[at]);
-            continue;
-        }
-        declaring->tasks[at] = (struct dev_pipeline_task){
-            .task_id = wire_task_id(declaring->manifest.task_name),
-            .name = declaring->manifest.task_name,
-            .declaration = declaring->manifest.declaration,
-        };
-        declaring->indexes[declaring->count++] = i;
+    struct sim_declaring *declaring = ctx;
+    (void)task, (void)bytes, (void)size; // what was verified is in the shard's store
+    if (declaring->dictionary_count < WIRE_TUNNEL_DICTS_MAX) {
+        declaring->dictionaries[declaring->dictionary_count++] = *name;
     }
 }
 
@@ -259,21 +237,25 @@ void sim_active_declare(struct sim_active *active)
     if (active->has_declared && active->declared == mark) {
         return;
     }
-    declaring_fill(active, declaring);
-    if (dev_pipeline_declare(active->pipeline, active->clock_us, declaring->tasks,
-                             declaring->count) == BASE_OK) {
+    struct posix_declared *declared = &declaring->declared;
+    struct sim_codec *last = active->codec;
+    declaring->dictionary_count = 0;
+    posix_declared_open(declared, runtime, &active->awake->ports.storage, dictionary, declaring);
+    active->codec = sim_codecs_take(&behaving->codecs, active->shard->store,
+                                    declaring->dictionaries, declaring->dictionary_count);
+    sim_codecs_give(last);
+    if (dev_pipeline_declare(active->pipeline, active->clock_us, declared->tasks,
+                             declared->count) == BASE_OK) {
         active->declared = mark;
         active->has_declared = true;
         active->row_count = 0;
         active->fresh.count = 0;
-        for (uint32_t i = 0; i < declaring->count; i++) {
-            (void)sim_tally_task(&behaving->tally, &declaring->tasks[i]);
-            triggers_add(active, &declaring->tasks[i]);
+        for (uint32_t i = 0; i < declared->count; i++) {
+            (void)sim_tally_task(&behaving->tally, &declared->tasks[i]);
+            triggers_add(active, &declared->tasks[i]);
         }
     }
-    for (uint32_t i = 0; i < declaring->count; i++) {
-        dev_active_close(runtime, declaring->indexes[i], declaring->bytes[i], declaring->sizes[i]);
-    }
+    posix_declared_close(declared, runtime);
 }
 
 void sim_active_step(struct sim_active *active)

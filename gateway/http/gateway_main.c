@@ -28,7 +28,7 @@
 #define OVERRIDES_MAX   64
 #define TOKEN_BYTES_MAX 512
 #define FORCED_STOP_MS  3000 // after the drain's end: the core's last answers
-#define EXIT_USAGE      64
+#define EXIT_USAGE      2
 #define DAY_MS          (24 * 3600 * 1000)
 #define DAY_S           86400
 

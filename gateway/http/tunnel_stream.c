@@ -8,6 +8,7 @@
 #include "http/stream.h"
 
 #include "base/check.h"
+#include "base/fifo.h"
 #include "http/conn.h"
 #include "http/worker.h"
 #include "tunnel/ingest.h"
@@ -27,10 +28,7 @@ struct gw_tunnel_stream {
     struct gw_tunnel_watch watch; // the core's part
     struct gw_stream *stream;
     struct gw_session *session; // NULL: over
-    uint8_t *out;               // NULL: nothing waits
-    uint32_t out_at;
-    uint32_t out_bytes;
-    uint32_t out_capacity;
+    struct base_fifo out;
     uint32_t held_bytes;
     uint8_t *held; // input of early data that has to wait; NULL: none
     bool deferred; // nghttp2 waits to be told that there is output
@@ -48,42 +46,13 @@ static void resume(struct gw_tunnel_stream *tunnel)
 
 // ---- The session's port
 
-static bool make_room(struct gw_tunnel_stream *tunnel, size_t size)
-{
-    uint32_t waiting = tunnel->out_bytes - tunnel->out_at;
-    if (size > OUTPUT_BYTES_MAX - waiting) {
-        return false;
-    }
-    if (size <= tunnel->out_capacity - tunnel->out_bytes) {
-        return true;
-    }
-    uint32_t capacity = tunnel->out_capacity > 0 ? tunnel->out_capacity : OUTPUT_FIRST_BYTES;
-    while (capacity < waiting + size) {
-        capacity *= 2;
-    }
-    uint8_t *grown = malloc(capacity);
-    if (grown == NULL) {
-        return false;
-    }
-    if (waiting > 0) {
-        memcpy(grown, tunnel->out + tunnel->out_at, waiting);
-    }
-    free(tunnel->out);
-    tunnel->out = grown;
-    tunnel->out_at = 0;
-    tunnel->out_bytes = waiting;
-    tunnel->out_capacity = capacity;
-    return true;
-}
-
 static bool on_write(void *ctx, const uint8_t *bytes, size_t size)
 {
     struct gw_tunnel_stream *tunnel = ctx;
-    if (!make_room(tunnel, size)) {
+    if (size > OUTPUT_BYTES_MAX - base_fifo_size(&tunnel->out) ||
+        base_fifo_put(&tunnel->out, bytes, size, OUTPUT_FIRST_BYTES) != BASE_OK) {
         return false;
     }
-    memcpy(tunnel->out + tunnel->out_bytes, bytes, size);
-    tunnel->out_bytes += (uint32_t)size;
     resume(tunnel);
     return true;
 }
@@ -169,7 +138,7 @@ void gw_tunnel_stream_close(struct gw_stream *stream)
     }
     gw_worker_unwatch_tunnel(stream->conn->worker->core, &tunnel->watch);
     gw_session_close(tunnel->session);
-    free(tunnel->out);
+    base_fifo_done(&tunnel->out);
     free(tunnel->held);
     free(tunnel);
     stream->tunnel = NULL;
@@ -274,18 +243,8 @@ ssize_t gw_tunnel_stream_read(nghttp2_session *session, int32_t id, uint8_t *out
     (void)user;
     const struct gw_stream *stream = source->ptr;
     struct gw_tunnel_stream *tunnel = stream->tunnel;
-    size_t size = tunnel->out_bytes - tunnel->out_at;
-    if (size > room) {
-        size = room;
-    }
-    if (size > 0) {
-        memcpy(out, tunnel->out + tunnel->out_at, size);
-        tunnel->out_at += (uint32_t)size;
-    }
-    if (tunnel->out_at == tunnel->out_bytes) {
-        free(tunnel->out);
-        tunnel->out = NULL;
-        tunnel->out_at = tunnel->out_bytes = tunnel->out_capacity = 0;
+    size_t size = base_fifo_take(&tunnel->out, out, room);
+    if (base_fifo_size(&tunnel->out) == 0) {
         if (tunnel->finishing) {
             *flags |= NGHTTP2_DATA_FLAG_EOF;
         } else if (size == 0) {

@@ -2,8 +2,10 @@
 real gateway, and what the devices say of them is what the gateway's log holds; also with kills. One seed gives one set of events."""
 import collections
 import csv
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -33,10 +35,10 @@ class FleetBehaviour(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
 
-    def build(self, task):
+    def build(self, task, script=SCRIPT):
         folder = self.stack.path("source")
         os.makedirs(folder, exist_ok=True)
-        for name, text in (("task.json", json.dumps(task)), ("seen.py", SCRIPT)):
+        for name, text in (("task.json", json.dumps(task)), ("seen.py", script)):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
         self.stack.walle("task", "build", folder, "--out", self.stack.path("build"))
@@ -116,10 +118,11 @@ class FleetBehaviour(unittest.TestCase):
         self.assertIn("No such file", run.stdout)
         self.simulate("--sessions", "0", code=2)
 
-    def start_gateway(self, task=TASK):
+    def start_gateway(self, task=TASK, script=SCRIPT):
         self.stack.start_gateway("--set", "rollout.tick_ms=100")
-        self.key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
-        self.stack.walle("task", "push", self.build(task))
+        if not os.path.exists(self.stack.path("key")):
+            self.key = self.stack.walle("key", "new", "--out", self.stack.path("key")).stdout.strip().splitlines()[-1]
+        self.stack.walle("task", "push", self.build(task, script))
         with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
             json.dump(FULL, file)
         self.stack.walle("rollout", "start", TASK["name"], "--build", self.stack.path("build"), "--key", self.stack.path("key"),
@@ -182,6 +185,33 @@ class FleetBehaviour(unittest.TestCase):
         result = self.run_fleet("--sessions", "3", "--session-every", "1", "--duration", "60", "--kills", "40%")
         self.assertGreater(result["behaviour"]["totals"]["sessions_killed"], 20)
         self.check_law(result)
+
+    def test_batches_are_made_with_the_version_s_dictionary(self):
+        """Trained from what a first fleet sent, released with a version, and used by a second one, whose records all arrive."""
+        script = SCRIPT.replace('"before": n', '"seen": [[e.kind, e.page, e.item] for e in events]')
+        self.start_gateway(script=script)
+        arguments = ("--sessions", "1", "--session-every", "1", "--duration", "60")
+        before = self.run_fleet(*arguments)["behaviour"]["totals"]
+        self.stack.walle("tunnel", "export", "--out", self.stack.path("first.jsonl"))
+        dictionary = self.stack.path("source", "tunnel.dict")
+        self.stack.walle("tunnel", "train", "--from", self.stack.path("first.jsonl"), "--out", dictionary, "--size", "4096")
+        self.stack.gateway.stop()
+        shutil.rmtree(self.stack.path("gateway"))  # the second fleet's records alone are compared with its law
+        self.start_gateway({**TASK, "version": "1.1.0", "files": [*TASK["files"], "tunnel.dict"]}, script)
+        result = self.run_fleet(*arguments)
+        after = result["behaviour"]["totals"]
+        self.check_law(result)
+        ratios = [totals["raw_bytes"] / totals["sent_bytes"] for totals in (before, after)]
+        print(f"raw bytes for each byte sent: {ratios[0]:.2f} without, {ratios[1]:.2f} with the dictionary")
+        self.assertGreater(ratios[1], 1.2 * ratios[0], "the same records in fewer bytes")
+        with open(dictionary, "rb") as file:
+            name = hashlib.sha256(file.read()).digest()[:4]
+        logged = b""
+        for part in os.listdir(self.stack.path("gateway", "tunnel")):
+            if part.startswith("segment-"):
+                with open(self.stack.path("gateway", "tunnel", part), "rb") as file:
+                    logged += file.read()
+        self.assertGreater(logged.count(name), after["devices"])
 
 
 if __name__ == "__main__":

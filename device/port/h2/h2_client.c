@@ -23,7 +23,7 @@ static struct h2_stream *stream_take(struct h2_client *client)
 
 static void stream_put(struct h2_client *client, struct h2_stream *stream)
 {
-    free(stream->body);
+    base_fifo_done(&stream->body);
     if (client->pooled >= H2_POOL_MAX) {
         free(stream);
         return;
@@ -197,16 +197,11 @@ enum base_status h2_client_request(struct h2_client *client, const struct h2_req
     stream->open_body = request->open_body;
     stream->early = request->early;
     stream->weight = request->weight;
-    if (request->body_bytes > 0) {
-        stream->body = malloc(request->body_bytes);
-        if (stream->body == NULL) {
-            stream_put(client, stream);
-            return BASE_ERR_NOMEM;
-        }
-        memcpy(stream->body, request->body, request->body_bytes);
-        stream->body_bytes = request->body_bytes;
+    enum base_status status =
+        base_fifo_put(&stream->body, request->body, request->body_bytes, request->body_bytes);
+    if (status == BASE_OK) {
+        status = h2_codec_submit(client, request, stream);
     }
-    enum base_status status = h2_codec_submit(client, request, stream);
     if (status != BASE_OK) {
         stream_put(client, stream);
         return status;

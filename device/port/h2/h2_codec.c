@@ -342,10 +342,10 @@ enum base_status h2_codec_submit(struct h2_client *client, const struct h2_reque
             field(request->headers[i].name, request->headers[i].value, NGHTTP2_NV_FLAG_NO_INDEX);
     }
     nghttp2_data_provider provider = {.source = {.ptr = stream}, .read_callback = h2_body_read};
-    bool body = stream->body_bytes > 0;
+    size_t body_bytes = base_fifo_size(&stream->body);
+    bool body = body_bytes > 0;
     if (body) { // the size of an open one is not known
-        fields[count++] =
-            field(BASE_STR("content-length"), decimal(stream->body_bytes, digits), fixed);
+        fields[count++] = field(BASE_STR("content-length"), decimal(body_bytes, digits), fixed);
     }
     int32_t id = nghttp2_submit_request(client->session, NULL, fields, count,
                                         body || stream->open_body ? &provider : NULL, stream);

@@ -3,6 +3,7 @@
 #ifndef H2_INTERNAL_H
 #define H2_INTERNAL_H
 
+#include "base/fifo.h"
 #include "h2/h2_client.h"
 
 #include <event2/event.h>
@@ -30,11 +31,8 @@ struct h2_stream {
     struct h2_stream *next; // in the connection's list, or in its pool
     struct h2_stream *prev;
     void *user;
-    uint8_t *body; // owned copy of what is left to send; NULL: none
-    size_t body_bytes;
-    size_t body_sent;
-    size_t body_capacity; // of an open body's buffer
-    size_t early_left;    // of what is left to send, may go as early data
+    struct base_fifo body; // what is left to send
+    size_t early_left;     // of that, may go as early data
     uint64_t content_bytes;
     uint64_t range_from;
     uint32_t retry_after_s;

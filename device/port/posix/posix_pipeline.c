@@ -3,13 +3,13 @@
 // become features and uploads. On the thread of the event base, but for dev_record.
 #include "posix/posix_pipeline.h"
 
+#include "posix/posix_declared.h"
 #include "posix/posix_internal.h"
 #include "posix/posix_kv.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/prng.h"
-#include "wire/manifest.h"
 #include "zstd/codec_zstd.h"
 
 #include <stdlib.h>
@@ -59,17 +59,9 @@ static enum base_status start_task(void *ctx, const struct dev_pipeline_start *s
 static enum base_status upload(void *ctx, uint64_t now_us, const struct dev_pipeline_upload *upload)
 {
     struct posix_pipeline *self = ctx;
-    struct dev_tunnel_record record = {
-        .class_id = upload->upload->class_id,
-        .topic = {upload->task, upload->upload->name, upload->upload->schema_version},
-        .format = upload->format,
-        .wall_ms = upload->wall_ms,
-        .bytes = upload->bytes,
-        .size = (uint32_t)upload->size,
-    };
-    return upload->size <= WIRE_RECORD_BYTES_MAX
-               ? dev_tunnel_offer(self->tunnel, now_us, &record, NULL)
-               : BASE_ERR_TOO_LARGE;
+    struct dev_tunnel_record record;
+    BASE_TRY(posix_upload_record(upload, &record));
+    return dev_tunnel_offer(self->tunnel, now_us, &record, NULL);
 }
 
 static void left_out(void *ctx, uint64_t task_id, const char *why)
@@ -82,60 +74,14 @@ static void left_out(void *ctx, uint64_t task_id, const char *why)
 
 // ---- What active versions declare
 
-// Bytes of a file of an active version; unmapped by the caller.
-static void dict_add(struct posix_pipeline *self, const struct wire_manifest *manifest)
+static void dictionary(void *ctx, struct base_str task, const struct wire_sha256 *name,
+                       const uint8_t *bytes, size_t size)
 {
-    const struct dev_storage_port *storage = &self->options.storage;
-    for (uint32_t i = 0; i < manifest->file_count; i++) {
-        const struct wire_manifest_file *file = &manifest->files[i];
-        const uint8_t *bytes = NULL;
-        size_t size = 0;
-        if (file->kind != WIRE_FILE_DATA ||
-            !base_str_equal(file->name, BASE_STR(WIRE_TUNNEL_DICT_FILE)) ||
-            storage->blob_map(storage->ctx, &file->digest, &bytes, &size) != BASE_OK) {
-            continue;
-        }
-        enum base_status status = dev_codec_dict_add(self->codec, &file->digest, bytes, size);
-        if (status != BASE_OK) {
-            base_log_debug(self->options.log, "pipeline", "dictionary of %.*s: %s",
-                           (int)manifest->task_name.size, manifest->task_name.data,
-                           base_status_text(status));
-        }
-        storage->blob_unmap(storage->ctx, &file->digest, bytes, size);
-    }
-}
-
-struct declaring {
-    struct dev_pipeline_task tasks[DEV_TASKS_MAX];
-    const uint8_t *bytes[DEV_TASKS_MAX];
-    size_t sizes[DEV_TASKS_MAX];
-    uint32_t indexes[DEV_TASKS_MAX];
-    uint32_t count;
-    struct wire_manifest manifest;
-};
-
-static void declaring_fill(struct posix_pipeline *self, struct declaring *declaring)
-{
-    dev_codec_dicts_begin(self->codec);
-    for (uint32_t i = 0; i < dev_task_count(self->runtime); i++) {
-        uint32_t at = declaring->count;
-        if (dev_active_open(self->runtime, i, &declaring->bytes[at], &declaring->sizes[at]) !=
-            BASE_OK) {
-            continue;
-        }
-        if (wire_manifest_parse(declaring->bytes[at], declaring->sizes[at], &declaring->manifest) !=
-            BASE_OK) {
-            dev_active_close(self->runtime, i, declaring->bytes[at], declaring->sizes[at]);
-            continue;
-        }
-        declaring->tasks[at] = (struct dev_pipeline_task){
-            .task_id = wire_task_id(declaring->manifest.task_name),
-            .name = declaring->manifest.task_name,
-            .declaration = declaring->manifest.declaration,
-        };
-        declaring->indexes[at] = i;
-        declaring->count++;
-        dict_add(self, &declaring->manifest);
+    struct posix_pipeline *self = ctx;
+    enum base_status status = dev_codec_dict_add(self->codec, name, bytes, size);
+    if (status != BASE_OK) {
+        base_log_debug(self->options.log, "pipeline", "dictionary of %.*s: %s", (int)task.size,
+                       task.data, base_status_text(status));
     }
 }
 
@@ -145,21 +91,18 @@ static void declare(struct posix_pipeline *self, uint64_t now_us)
     if (self->has_declared && self->declared == mark) {
         return;
     }
-    struct declaring *declaring = calloc(1, sizeof(*declaring));
-    if (declaring == NULL) {
+    struct posix_declared *declared = malloc(sizeof(*declared));
+    if (declared == NULL) {
         return; // at the next step
     }
-    declaring_fill(self, declaring);
-    if (dev_pipeline_declare(self->pipeline, now_us, declaring->tasks, declaring->count) ==
-        BASE_OK) {
+    dev_codec_dicts_begin(self->codec);
+    posix_declared_open(declared, self->runtime, &self->options.storage, dictionary, self);
+    if (dev_pipeline_declare(self->pipeline, now_us, declared->tasks, declared->count) == BASE_OK) {
         self->declared = mark;
         self->has_declared = true;
     }
-    for (uint32_t i = 0; i < declaring->count; i++) {
-        dev_active_close(self->runtime, declaring->indexes[i], declaring->bytes[i],
-                         declaring->sizes[i]);
-    }
-    free(declaring);
+    posix_declared_close(declared, self->runtime);
+    free(declared);
 }
 
 // ---- Step

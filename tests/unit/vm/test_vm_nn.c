@@ -5,12 +5,12 @@
 #include "model/model_store.h"
 #include "vm_kit.h"
 
-enum { ADD_RELU, TWO_BY_TWO, CHAIN, NONZERO, SPREAD, UNKNOWN, TEXT, DAMAGED, MODELS };
+enum { ADD_RELU, TWO_BY_TWO, CHAIN, NONZERO, SPREAD, UNKNOWN, TEXT, DAMAGED, WIDE, MODELS };
 
 static struct nn_model files[MODELS];
 static const char *const names[MODELS] = {
-    "add.onnx",    "two.onnx",     "chain.onnx", "cut.onnx",
-    "spread.onnx", "unknown.onnx", "text.onnx",  "sub/damaged.onnx",
+    "add.onnx",     "two.onnx",  "chain.onnx",       "cut.onnx",  "spread.onnx",
+    "unknown.onnx", "text.onnx", "sub/damaged.onnx", "wide.onnx",
 };
 static struct dev_vm_model listed[MODELS];
 static struct dev_model_store *store;
@@ -29,6 +29,7 @@ static int setup(void **state)
     nn_spread(&files[SPREAD], SPREAD_LENGTH);
     nn_unknown(&files[UNKNOWN]);
     nn_identity(&files[TEXT], ENG_STRING);
+    nn_wide(&files[WIDE], DEV_VM_MODEL_PORTS_MAX + 1);
     files[DAMAGED] = files[ADD_RELU];
     files[DAMAGED].size -= 20;
     nn_model_digest(&files[DAMAGED]);
@@ -304,6 +305,20 @@ static void errors_say_what_and_where(void **state)
            "[[2.0, 0.0, 6.0]]\n");
 }
 
+// Also when the script tries again: the first refusal leaves the model held.
+static void too_many_ports_are_refused(void **state)
+{
+    prints(*state,
+           "from walle import nn\n"
+           "for _ in range(2):\n"
+           "    try:\n"
+           "        print(len(nn.load('wide.onnx').inputs))\n"
+           "    except ValueError as e:\n"
+           "        print(e)\n",
+           "wide.onnx: more than 64 inputs or outputs\n"
+           "wide.onnx: more than 64 inputs or outputs\n");
+}
+
 static void a_damaged_model_ends_the_script_alone(void **state)
 {
     struct vm_kit *kit = *state;
@@ -519,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_model_by_place_and_by_name),
         cmocka_unit_test(every_type_goes_through),
         cmocka_unit_test(errors_say_what_and_where),
+        cmocka_unit_test(too_many_ports_are_refused),
         cmocka_unit_test(a_damaged_model_ends_the_script_alone),
         cmocka_unit_test(jobs_with_bad_models_are_refused),
         cmocka_unit_test(a_deadline_ends_a_long_model),

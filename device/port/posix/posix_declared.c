@@ -1,0 +1,73 @@
+// Manifests of active versions, opened for the data pipeline. Called by posix_pipeline.c and by the
+// fleet simulator's fleet_pipeline.c, on the runtime's thread.
+#include "posix/posix_declared.h"
+
+#include "wire/tunnel_dict.h"
+
+static void dictionaries(const struct wire_manifest *manifest,
+                         const struct dev_storage_port *storage, posix_dictionary_fn dictionary,
+                         void *ctx)
+{
+    for (uint32_t i = 0; i < manifest->file_count; i++) {
+        const struct wire_manifest_file *file = &manifest->files[i];
+        const uint8_t *bytes = NULL;
+        size_t size = 0;
+        if (file->kind == WIRE_FILE_DATA &&
+            base_str_equal(file->name, BASE_STR(WIRE_TUNNEL_DICT_FILE)) &&
+            storage->blob_map(storage->ctx, &file->digest, &bytes, &size) == BASE_OK) {
+            dictionary(ctx, manifest->task_name, &file->digest, bytes, size);
+            storage->blob_unmap(storage->ctx, &file->digest, bytes, size);
+        }
+    }
+}
+
+void posix_declared_open(struct posix_declared *declared, struct dev_runtime *runtime,
+                         const struct dev_storage_port *storage, posix_dictionary_fn dictionary,
+                         void *ctx)
+{
+    declared->count = 0;
+    for (uint32_t i = 0; i < dev_task_count(runtime) && declared->count < DEV_TASKS_MAX; i++) {
+        uint32_t at = declared->count;
+        if (dev_active_open(runtime, i, &declared->bytes[at], &declared->sizes[at]) != BASE_OK) {
+            continue;
+        }
+        if (wire_manifest_parse(declared->bytes[at], declared->sizes[at], &declared->manifest) !=
+            BASE_OK) {
+            dev_active_close(runtime, i, declared->bytes[at], declared->sizes[at]);
+            continue;
+        }
+        declared->tasks[at] = (struct dev_pipeline_task){
+            .task_id = wire_task_id(declared->manifest.task_name),
+            .name = declared->manifest.task_name,
+            .declaration = declared->manifest.declaration,
+        };
+        declared->indexes[at] = i;
+        declared->count++;
+        dictionaries(&declared->manifest, storage, dictionary, ctx);
+    }
+}
+
+void posix_declared_close(struct posix_declared *declared, struct dev_runtime *runtime)
+{
+    for (uint32_t i = 0; i < declared->count; i++) {
+        dev_active_close(runtime, declared->indexes[i], declared->bytes[i], declared->sizes[i]);
+    }
+    declared->count = 0;
+}
+
+enum base_status posix_upload_record(const struct dev_pipeline_upload *upload,
+                                     struct dev_tunnel_record *out)
+{
+    if (upload->size > WIRE_RECORD_BYTES_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    *out = (struct dev_tunnel_record){
+        .class_id = upload->upload->class_id,
+        .topic = {upload->task, upload->upload->name, upload->upload->schema_version},
+        .format = upload->format,
+        .wall_ms = upload->wall_ms,
+        .bytes = upload->bytes,
+        .size = (uint32_t)upload->size,
+    };
+    return BASE_OK;
+}
