@@ -9,6 +9,8 @@ vm.task_us      a run of bench/vm_task.py in a fresh interpreter; peer: CPython 
                 which isolates nothing: the interpreter and its modules are shared.
 vm.data_us      a run of bench/vm_data.py over 512 events: Filter, KeyBy, TimeWindow and five aggregates of walle.data; peer:
                 bench/vm_data_plain.py, the same by hand in the same VM, runs in turns, results compared. And vm.data_64_us.
+vm.nn_call_us   a call of DIN (bench/models) through walle.nn; peer: the same session called from C, in turns. And vm.nn_run_us:
+                a whole run of one such call, in a fresh interpreter, with load and tensors.
 `ratio` is ours / theirs.
 """
 import argparse
@@ -17,6 +19,8 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -125,6 +129,16 @@ def main():
         mine = ours(args.build, "data", max(100, runs // 5), events, os.path.join(HERE, "vm_data.py"),
                     os.path.join(HERE, "vm_data_plain.py"))
         add(name, mine["median_us"], "plain Python in the same VM", mine["plain_median_us"], "us", "lower", {"ours": mine})
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, os.path.join(HERE, "models", "make_models.py"), folder, "din"], check=True,
+                       stdout=subprocess.DEVNULL)
+        program = os.path.join(args.build, "bin", "vm_nn_bench")
+        text = subprocess.run([program, str(max(50, runs // 10)), "50", os.path.join(folder, "din.onnx")], check=True,
+                              stdout=subprocess.PIPE).stdout
+    mine = json.loads(text)
+    for name, key in (("vm.nn_call_us", "call_us"), ("vm.nn_run_us", "run_us")):
+        add(name, mine[key], "the same session from C", mine["c_us"], "us", "lower", {"ours": mine})
 
     os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
     with open(os.path.join(HERE, "out", "vm.jsonl"), "a", encoding="utf-8") as file:

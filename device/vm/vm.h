@@ -14,14 +14,17 @@
 #include "pipeline/event.h"
 #include "wire/attrs.h"
 #include "wire/batch.h"
+#include "wire/digest.h"
 #include "wire/report.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define DEV_VM_HEAP_KIB_DEFAULT 256
 #define DEV_VM_HEAP_KIB_MAX     (64 * 1024)
 #define DEV_VM_TIME_MS_DEFAULT  1000
-#define DEV_VM_STACK_KIB        64 // C stack a script may use
+#define DEV_VM_STACK_KIB        64  // C stack a script may use
+#define DEV_VM_MODEL_STACK_KIB  128 // more, where models are run
 #define DEV_VM_OUTPUT_MAX       (16 * 1024)
 #define DEV_VM_RESULT_MAX       (16 * 1024)
 #define DEV_VM_TYPE_MAX         48
@@ -36,11 +39,26 @@
 #define DEV_VM_QUERY_BYTES      (64 * 1024) // "
 #define DEV_VM_FEATURE_NAME_MAX 32          // [a-z][a-z0-9_.]*; an upload: [a-z][a-z0-9_-]*
 #define DEV_VM_FEATURE_KEY_MAX  64
+#define DEV_VM_MODELS_MAX       272 // of a version, with exclusive ones
+#define DEV_VM_MODEL_NAME_MAX   96
+#define DEV_VM_MODEL_PORTS_MAX  64   // inputs, and outputs, of a model a script runs
+#define DEV_VM_WORK_PER_UNIT    1024 // multiplications or elements of a model for one budget unit
+#define DEV_VM_LOAD_PER_UNIT    1024 // bytes of a model file for one budget unit
+// Default of dev_vm_job.model_memory_max.
+#define DEV_VM_MODEL_MEMORY ((size_t)128 << 20)
 
 struct dev_vm_module {
     struct base_str name; // "features" or "pkg/features", without suffix
     const uint8_t *mpy;   // immutable, may be shared by any number of VMs
     size_t size;
+};
+
+// A model of the version, for walle.nn.
+struct dev_vm_model {
+    struct base_str name; // as in the manifest: "encoder.onnx"
+    const uint8_t *bytes; // the file; immutable, needed until the run is over
+    size_t size;
+    struct wire_sha256 digest; // verified: models are told apart by it
 };
 
 // Stored features, for walle.data.query. The port is called on the VM's thread, inside the run.
@@ -75,6 +93,8 @@ struct dev_vm_effect {
     uint32_t size;
 };
 
+struct dev_model_store; // model/model_store.h
+
 struct dev_vm_job {
     const struct dev_vm_module *modules;
     uint32_t module_count;
@@ -84,10 +104,14 @@ struct dev_vm_job {
     const struct dev_event *events; // walle.data.events(), by seq, beside `input`; borrowed until
     uint32_t event_count;           // the run is over
     const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
-    uint64_t device_id;                  // walle.device["id"], 16 hex digits
-    const struct wire_attrs *attrs;      // walle.device[...]; NULL: none
-    uint64_t instruction_max; // jumps and calls until the run is stopped (and up to 64 more, to
-                              // know its line); 0: no limit
+    const struct dev_vm_model *models;   // walle.nn.load
+    uint32_t model_count;
+    struct dev_model_store *model_store; // shared by VMs; NULL: walle.nn.load raises OSError
+    size_t model_memory_max; // activations of a model at work, and its plan, each; 0: default
+    uint64_t device_id;      // walle.device["id"], 16 hex digits
+    const struct wire_attrs *attrs; // walle.device[...]; NULL: none
+    uint64_t instruction_max; // budget units until the run is stopped (and up to 64 more, to know
+                              // its line): jumps, calls, work of models; 0: no limit
     uint32_t time_ms;         // wall time before the run is stopped; 0: default
 };
 
@@ -123,8 +147,9 @@ struct dev_vm;
 BASE_NODISCARD enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm);
 void dev_vm_free(struct dev_vm *vm);
 // Runs a job to its end on the calling thread, which must have DEV_VM_STACK_KIB + 64 KiB of stack
-// left. INVALID for a job that is malformed, CONFLICT when called from inside a run; anything the
-// script does is a result, not an error.
+// left, and DEV_VM_MODEL_STACK_KIB more for a job with a model store. INVALID for a job that is
+// malformed, CONFLICT when called from inside a run; anything the script does is a result, not an
+// error.
 BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,
                                            struct dev_vm_result *out_result);
 // Stops the run under way on another thread as if its budget were used up. The one call allowed

@@ -6,6 +6,7 @@
 #include "vm/vm_state.h"
 #include "vm/vm_text.h"
 
+#include "base/ckd.h"
 #include "base/clock.h"
 
 #include "py/bc.h"
@@ -120,6 +121,30 @@ void dev_vm_budget_spent(const struct _mp_code_state_t *code_state)
         position_set(vm, code_state);
     }
     dev_vm_stop(vm, DEV_VM_BUDGET);
+}
+
+bool dev_vm_budget_charge(uint64_t units)
+{
+    struct dev_vm *vm = dev_vm_current;
+    uint32_t tries = vm->position_tries;
+    vm->units_used += vm->units_granted - dev_vm_units_left;
+    vm->units_used = base_sat_add_u64(vm->units_used, units);
+    vm->units_granted = 0;
+    dev_vm_units_left = 0;
+    dev_vm_budget_spent(NULL);
+    return vm->position_tries != tries;
+}
+
+_Noreturn void dev_vm_over_budget(void)
+{
+    mp_raise_msg(&mp_type_RuntimeError, MP_ERROR_TEXT("budget used up"));
+}
+
+uint64_t dev_vm_budget_left(const struct dev_vm *vm)
+{
+    uint64_t limit = vm->job->instruction_max;
+    uint64_t used = dev_vm_budget_used(vm);
+    return limit == 0 ? UINT64_MAX : used < limit ? limit - used : 0;
 }
 
 // --- what py/cstack.c would define

@@ -110,6 +110,16 @@ static bool job_valid(const struct dev_vm_job *job)
     if (job->event_count > DEV_VM_EVENTS_MAX || (job->event_count > 0 && job->events == NULL)) {
         return false;
     }
+    if (job->model_count > DEV_VM_MODELS_MAX || (job->model_count > 0 && job->models == NULL)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < job->model_count; i++) {
+        const struct dev_vm_model *model = &job->models[i];
+        if (model->name.size == 0 || model->name.size > DEV_VM_MODEL_NAME_MAX ||
+            model->name.data == NULL || (model->bytes == NULL && model->size > 0)) {
+            return false;
+        }
+    }
     return job->attrs == NULL || job->attrs->count <= WIRE_ATTRS_MAX;
 }
 
@@ -203,6 +213,7 @@ static enum base_status job_run(struct dev_vm *vm, const struct dev_vm_job *job,
         interpreter_start(vm, __builtin_frame_address(0));
         run_script(vm, module);
         heap_peak_note(vm);
+        dev_vm_models_finish(vm);
         dev_vm_current = NULL;
     }
     dev_text_clean(vm->output, vm->output_size);

@@ -34,6 +34,7 @@ struct dev_vm {
     uint32_t heap_peak_bytes;
     size_t output_size;
     size_t result_size;
+    struct dev_model *models[DEV_VM_MODELS_MAX]; // of the job's models, those the script loaded
     uint32_t effect_count;
     size_t effect_size; // bytes used
     char output[DEV_VM_OUTPUT_MAX];
@@ -55,6 +56,14 @@ extern _Thread_local struct dev_vm *dev_vm_current;
 // --- vm_budget.c
 void dev_vm_budget_start(struct dev_vm *vm);
 uint64_t dev_vm_budget_used(const struct dev_vm *vm);
+// Counts units of work done in C. True: the run is over its budget. Whoever calls it must then
+// leave what it does: the run is stopped at the script's next unit, in the frame
+// the exception comes to, before any of the script's handlers sees it.
+BASE_NODISCARD bool dev_vm_budget_charge(uint64_t units);
+// Raises what ends the run so.
+_Noreturn void dev_vm_over_budget(void);
+// Units left until the limit; UINT64_MAX: there is none.
+uint64_t dev_vm_budget_left(const struct dev_vm *vm);
 // Ends the run: jumps to vm->abort_target past every handler of the script.
 _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end);
 
@@ -71,6 +80,10 @@ void dev_vm_outcome_exception(struct dev_vm *vm, void *exception);
 
 // --- vm_data.c
 void dev_vm_effects_finish(struct dev_vm *vm);
+
+// --- vm_nn.c
+// Gives back the models the run loaded.
+void dev_vm_models_finish(struct dev_vm *vm);
 
 // --- vm_output.c
 void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size);

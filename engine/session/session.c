@@ -254,11 +254,15 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
     for (uint32_t i = 0; i < session->segment_count; i++) {
         const struct eng_segment *segment = session->segments[i];
         stats.arena_bytes += segment->exec.buffer_bytes;
+        stats.plan_bytes += segment->arena.used_bytes;
         stats.activation_bytes += segment->exec.activation_bytes;
         stats.command_count += segment->program.command_count;
         for (uint32_t j = 0; j < segment->program.command_count; j++) {
             stats.raster_count += segment->program.commands[j].op == ENG_OP_RASTER;
         }
+    }
+    for (uint32_t i = 0; i < session->model->graph->input_count; i++) {
+        stats.plan_bytes += session->inputs[i].capacity_bytes;
     }
     size_t length = strnlen(session->isa, sizeof stats.isa - 1);
     memcpy(stats.isa, session->isa, length);

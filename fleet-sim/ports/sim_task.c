@@ -154,12 +154,20 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
                 without_suffix(job->files[i].name), job->files[i].bytes, job->files[i].size};
         }
     }
+    uint32_t model_count = 0;
+    if (posix_run_models(job->files, job->file_count, runner->models, &model_count) != BASE_OK) {
+        sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, "too many models");
+        return;
+    }
     struct asking asking = {.data = data};
     const struct dev_vm_data_port port = {.ctx = &asking, .query = query};
     struct dev_vm_job vm_job = {
         .data = &port,
         .modules = runner->modules,
         .module_count = count,
+        .models = runner->models,
+        .model_count = model_count,
+        .model_store = runner->model_store,
         .entry = job->manifest->entry,
         .config = job->manifest->config,
         .device_id = job->device_id,

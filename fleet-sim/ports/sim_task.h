@@ -1,7 +1,7 @@
 // Task runs of virtual devices: the real VM of the shard's thread, and the checks of the ledger.
 //
 // Every run is loaded and executed for real, from an empty interpreter. One runner per shard, owned
-// by its thread.
+// by its thread. Models are the whole fleet's: each is loaded once.
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
@@ -18,8 +18,10 @@ struct sim_runner {
     uint32_t heap_kib[SIM_VMS_MAX];
     uint32_t count;
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
-    uint64_t vm_us;                   // time spent inside the VM
-    struct posix_run_effects effects; // of the last run
+    struct dev_vm_model models[DEV_VM_MODELS_MAX];
+    struct dev_model_store *model_store; // of all shards; NULL: scripts run no models
+    uint64_t vm_us;                      // time spent inside the VM
+    struct posix_run_effects effects;    // of the last run
 };
 
 // What a run may ask for beside its files: stored features (NULL: none).

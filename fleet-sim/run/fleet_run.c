@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/model_store.h"
 #include "report/behaviour_report.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
@@ -28,6 +29,7 @@ struct sim_fleet {
     FILE *log;
     struct sim_versions versions;
     struct sim_sessions sessions;
+    struct dev_model_store *models; // of all shards
     struct sim_credentials *credentials;
     struct sim_shard *shards[SIM_THREADS_MAX];
     uint32_t shard_count;
@@ -76,6 +78,9 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
 {
     const struct sim_options *options = fleet->options;
     uint32_t first = 0;
+    if (dev_model_store_new(0, &fleet->models) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
     for (uint32_t i = 0; i < options->threads; i++) {
         uint32_t count =
             options->devices / options->threads + (i < options->devices % options->threads ? 1 : 0);
@@ -89,6 +94,7 @@ static enum base_status shards_init(struct sim_fleet *fleet, struct base_error *
             return base_error_set(error, status, "cannot set up the devices: %s",
                                   base_status_text(status));
         }
+        shard->runner.model_store = fleet->models;
         if (options->local) {
             BASE_TRY(sim_local_load(shard, options, error));
         }
@@ -546,6 +552,7 @@ static void fleet_free(struct sim_fleet *fleet)
         sim_shard_done(fleet->shards[i]);
         free(fleet->shards[i]);
     }
+    dev_model_store_free(fleet->models);
     sim_credentials_close(fleet->credentials);
     sim_sessions_done(&fleet->sessions);
     sim_watch_free(fleet->watch);

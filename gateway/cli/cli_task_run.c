@@ -4,6 +4,7 @@
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/task_build.h"
+#include "model/model_store.h"
 #include "vm/vm.h"
 
 #include <stdio.h>
@@ -16,8 +17,11 @@
 struct run {
     struct task_build build;
     struct dev_vm_module modules[RUN_FILES_MAX];
-    uint8_t *bytes[RUN_FILES_MAX];
+    struct dev_vm_model models[RUN_FILES_MAX];
+    uint8_t *bytes[RUN_FILES_MAX]; // of both
     char names[RUN_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
+    uint32_t file_count;
+    struct dev_model_store *model_store;
     json_t *attrs_root;
     struct wire_attrs attrs;
     char *input;
@@ -25,22 +29,32 @@ struct run {
     struct dev_vm_job job;
 };
 
-static enum base_status load_script(struct run *run, const char *folder,
-                                    const struct wire_manifest_file *file, struct base_error *error)
+// A script or a model; other files are nothing to a run.
+static enum base_status load_file(struct run *run, const char *folder,
+                                  const struct wire_manifest_file *file, struct base_error *error)
 {
-    uint32_t index = run->job.module_count;
+    bool is_script = file->kind == WIRE_FILE_SCRIPT;
+    uint32_t index = run->file_count;
     size_t size = 0;
 
-    if (file->kind != WIRE_FILE_SCRIPT) {
+    if (!is_script && file->kind != WIRE_FILE_MODEL) {
         return BASE_OK;
     }
     BASE_TRY(task_blob_read(folder, &file->digest, &run->bytes[index], &size, error));
+    run->file_count++;
     // The name outlives the list of files it was read from.
     (void)snprintf(run->names[index], sizeof(run->names[index]), "%.*s",
-                   (int)(file->name.size - (sizeof(".mpy") - 1)), file->name.data);
-    run->modules[index] = (struct dev_vm_module){
-        .name = base_str_of(run->names[index]), .mpy = run->bytes[index], .size = size};
-    run->job.module_count++;
+                   (int)(file->name.size - (is_script ? sizeof(".mpy") - 1 : 0)), file->name.data);
+    if (is_script) {
+        run->modules[run->job.module_count++] = (struct dev_vm_module){
+            .name = base_str_of(run->names[index]), .mpy = run->bytes[index], .size = size};
+    } else {
+        run->models[run->job.model_count++] =
+            (struct dev_vm_model){.name = base_str_of(run->names[index]),
+                                  .bytes = run->bytes[index],
+                                  .size = size,
+                                  .digest = file->digest};
+    }
     return BASE_OK;
 }
 
@@ -62,7 +76,7 @@ static enum base_status load_subject(void *ctx, const struct wire_entry *entry,
     }
     wanted->found = true;
     for (uint32_t i = 0; i < personal->file_count; ++i) {
-        BASE_TRY(load_script(wanted->run, wanted->folder, &personal->files[i], error));
+        BASE_TRY(load_file(wanted->run, wanted->folder, &personal->files[i], error));
     }
     return BASE_OK;
 }
@@ -97,9 +111,14 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     BASE_TRY(task_build_load(folder, &run->build, error));
     const struct wire_manifest *manifest = &run->build.manifest;
     for (uint32_t i = 0; i < manifest->file_count; ++i) {
-        BASE_TRY(load_script(run, folder, &manifest->files[i], error));
+        BASE_TRY(load_file(run, folder, &manifest->files[i], error));
+    }
+    if (dev_model_store_new(0, &run->model_store) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
     }
     run->job.modules = run->modules;
+    run->job.models = run->models;
+    run->job.model_store = run->model_store;
     run->job.entry = manifest->entry;
     run->job.config = manifest->config;
     run->job.time_ms = manifest->time_ms;
@@ -241,6 +260,7 @@ enum cli_exit cli_task_run(struct cli *cli)
     for (uint32_t i = 0; i < RUN_FILES_MAX; ++i) {
         free(run->bytes[i]);
     }
+    dev_model_store_free(run->model_store);
     json_decref(run->attrs_root);
     free(run->input);
     task_build_done(&run->build);

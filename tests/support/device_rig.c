@@ -92,13 +92,14 @@ uint32_t rig_version_add(struct rig *rig, const char *task, uint32_t file_count,
     version->ends = WIRE_OUTCOME_RAN;
     for (uint32_t i = 0; i < file_count; i++) {
         struct rig_file *file = &version->files[i];
-        bool script = i == 0 && rig->script != NULL;
-        file->size = script ? rig->script_bytes : file_bytes + i;
+        const uint8_t *given = i == 0 ? rig->script : i == 1 ? rig->model : NULL;
+        size_t given_bytes = i == 0 ? rig->script_bytes : rig->model_bytes;
+        file->size = given != NULL ? given_bytes : file_bytes + i;
         file->bytes = malloc(file->size + 1);
         must(file->bytes != NULL, "memory");
         for (size_t j = 0; j < file->size; j++) {
             file->bytes[j] =
-                script ? rig->script[j] : (uint8_t)(j * 31 + j / 255 + i * 7 + index * 13);
+                given != NULL ? given[j] : (uint8_t)(j * 31 + j / 255 + i * 7 + index * 13);
         }
         file->digest = sha256(file->bytes, file->size);
         manifest.files[i] = (struct wire_manifest_file){

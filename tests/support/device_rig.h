@@ -121,6 +121,8 @@ struct rig {
     size_t declaration_bytes;
     const uint8_t *script; // first file of versions added from now on; NULL: made up
     size_t script_bytes;
+    const uint8_t *model; // second file, as `script`
+    size_t model_bytes;
     // What the gateway saw.
     struct rig_outcome ledger[RIG_LEDGER_MAX];
     uint32_t ledger_count;

@@ -31,6 +31,7 @@ MODULES = {
     "device/core": "device",
     "device/pipeline": "pipeline",
     "device/tunnel": "tunnel",
+    "device/model": "model",
     "device/vm": "vm",
     "device/port/h2": "h2",
     "device/port": "port",
@@ -58,18 +59,19 @@ USES = {
     "pipeline": ["base", "wire"],
     "tunnel": ["base", "wire", "pipeline"],
     "device": ["base", "wire", "engine", "policy", "pipeline", "tunnel"],  # policy: a device computes its own bucket
-    "vm": ["base", "wire", "engine", "pipeline"],
+    "model": ["base", "wire", "engine"],
+    "vm": ["base", "wire", "engine", "pipeline", "model"],
     "h2": ["base"],
-    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2"],
-    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "h2", "port"],
+    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2"],
+    "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
     "ingest": ["base", "wire", "store", "svc"],
     "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
     "http": ["base", "wire", "policy", "svc", "ingest", "api", "ddi"],
-    "cli": ["base", "wire", "policy", "vm", "engine", "pipeline", "ingest"],
-    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "h2", "port", "store", "svc", "ingest", "api"],
+    "cli": ["base", "wire", "policy", "vm", "model", "engine", "pipeline", "ingest"],
+    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "store", "svc", "ingest", "api"],
     "bench": None,  # anything
     "tests": None,
 }
@@ -199,7 +201,7 @@ class Tidy:
     def check_cmake(self, name, lines):
         """Link lines obey the same rules as includes."""
         text = "\n".join(lines)
-        names = {"device-core": "device", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port", "device-lines": "port",
+        names = {"device-core": "device", "device-model": "model", "device-pipeline": "pipeline", "device-tunnel": "tunnel", "tunnel-law": "fleet", "device-crypto": "port", "device-mem": "port", "device-posix": "port", "device-zstd": "port", "device-lines": "port",
                  "h2-client": "h2", "gateway-core": "svc", "gateway-api": "api", "gateway-http": "http",
                  "gateway-ddi": "ddi"}
         for found in re.finditer(r"walle_library\(\s*NAME\s+([\w-]+)(.*?)\)", text, re.S):

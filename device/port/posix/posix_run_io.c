@@ -3,6 +3,7 @@
 #include "posix/posix_run_io.h"
 
 #include "base/cursor.h"
+#include "device/port.h"
 #include "wire/event_block.h"
 
 #include <stdlib.h>
@@ -99,6 +100,28 @@ void posix_run_events_done(struct posix_run_events *events)
     free(events->events);
     free(events->attrs);
     *events = (struct posix_run_events){0};
+}
+
+// ---- Models
+
+enum base_status posix_run_models(const struct dev_task_file *files, uint32_t file_count,
+                                  struct dev_vm_model *out, uint32_t *out_count)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < file_count; i++) {
+        if (files[i].kind != WIRE_FILE_MODEL) {
+            continue;
+        }
+        if (count == DEV_VM_MODELS_MAX) {
+            return BASE_ERR_TOO_LARGE;
+        }
+        out[count++] = (struct dev_vm_model){.name = files[i].name,
+                                             .bytes = files[i].bytes,
+                                             .size = files[i].size,
+                                             .digest = files[i].digest};
+    }
+    *out_count = count;
+    return BASE_OK;
 }
 
 // ---- Effects

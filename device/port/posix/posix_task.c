@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "model/model_store.h"
 #include "vm/vm.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ enum work {
 
 struct job {
     struct dev_vm_module modules[DEV_VM_MODULES_MAX];
+    struct dev_vm_model models[DEV_VM_MODELS_MAX];
     struct wire_attrs attrs;
     struct dev_vm_job vm;
     uint32_t heap_kib;
@@ -59,6 +61,7 @@ struct posix_task {
     struct dev_runtime *runtime;
     struct posix_query *query;
     struct dev_feature_store *features; // NULL: none to ask
+    struct dev_model_store *models;     // made for the first job that has a model
     int done_fd;
     bool thread_started;
     pthread_t thread;
@@ -200,10 +203,9 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
     task->woke(task->ctx);
 }
 
-static bool job_fill(struct job *job, const struct dev_task_job *from)
+static bool scripts_fill(struct job *job, const struct dev_task_job *from)
 {
     uint32_t count = 0;
-    memset(&job->vm, 0, sizeof(job->vm));
     for (uint32_t i = 0; i < from->file_count; i++) {
         const struct dev_task_file *file = &from->files[i];
         if (file->kind != WIRE_FILE_SCRIPT) {
@@ -218,10 +220,27 @@ static bool job_fill(struct job *job, const struct dev_task_job *from)
             .size = file->size,
         };
     }
-    job->attrs = *from->attrs;
-    job->heap_kib = from->manifest->heap_kib;
     job->vm.modules = job->modules;
     job->vm.module_count = count;
+    return true;
+}
+
+// INVALID: not a version this port runs; NOMEM.
+static enum base_status job_fill(struct posix_task *task, const struct dev_task_job *from)
+{
+    struct job *job = &task->job;
+    memset(&job->vm, 0, sizeof(job->vm));
+    if (!scripts_fill(job, from) || posix_run_models(from->files, from->file_count, job->models,
+                                                     &job->vm.model_count) != BASE_OK) {
+        return BASE_ERR_INVALID;
+    }
+    if (job->vm.model_count > 0 && task->models == NULL) {
+        BASE_TRY(dev_model_store_new(0, &task->models));
+    }
+    job->vm.models = job->models;
+    job->vm.model_store = task->models;
+    job->attrs = *from->attrs;
+    job->heap_kib = from->manifest->heap_kib;
     job->vm.entry = from->manifest->entry;
     job->vm.config = from->manifest->config;
     job->vm.device_id = from->device_id;
@@ -230,7 +249,7 @@ static bool job_fill(struct job *job, const struct dev_task_job *from)
     job->vm.data = &job->data;
     job->input = from->input != NULL ? from->input->events : NULL;
     job->input_bytes = from->input != NULL ? from->input->events_bytes : 0;
-    return true;
+    return BASE_OK;
 }
 
 static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job *job)
@@ -240,9 +259,10 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     pthread_mutex_lock(&task->mutex);
     if (task->work != WORK_IDLE) {
         status = BASE_ERR_BUSY;
-    } else if (!job_fill(&task->job, job)) {
-        status = BASE_ERR_INVALID;
     } else {
+        status = job_fill(task, job);
+    }
+    if (status == BASE_OK) {
         posix_query_open(task->query);
         task->job.data = posix_query_port(task->query);
         task->run = run;
@@ -352,6 +372,7 @@ void posix_task_free(struct posix_task *task)
     pthread_mutex_destroy(&task->mutex);
     posix_run_effects_done(&task->end.effects);
     posix_query_free(task->query);
+    dev_model_store_free(task->models);
     free(task);
 }
 

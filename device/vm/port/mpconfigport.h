@@ -119,6 +119,13 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
         code_state->ip = ip;                                                                       \
         dev_vm_budget_spent(code_state);                                                           \
     }
+// Where an exception comes to a function, before its handlers: a run over its budget ends here.
+#define MICROPY_VM_HOOK_RAISE                                                                      \
+    if (__builtin_expect(--dev_vm_units_left == 0, 0)) {                                           \
+        dev_vm_budget_spent(code_state);                                                           \
+    }
+#else
+#define MICROPY_VM_HOOK_RAISE
 #endif
 
 #endif

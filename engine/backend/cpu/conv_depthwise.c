@@ -117,7 +117,59 @@ static bool is_inner(const struct eng_conv_shape *s, int64_t x, int64_t pixels)
     return x * s->stride[2] >= s->pad[2] && last - s->pad[2] < s->in[2];
 }
 
-void eng_conv_dw_rows(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+// Whether strips of this convolution can be done row by row of the input.
+static bool has_strips(const struct eng_dw_rows *r)
+{
+    const struct eng_conv_shape *s = r->shape;
+    for (int d = 1; d < 3; d++) {
+        if (s->kernel[d] != CHAIN_TAPS || s->stride[d] != 1 || s->dilation[d] != 1) {
+            return false;
+        }
+    }
+    // At most one column outside on each side.
+    return r->kernels->dw_strip != NULL && s->pad[2] <= 1 && s->out[2] - s->pad[2] + 1 <= s->in[2];
+}
+
+// Output rows [begin, end), at most ENG_DW_STRIP_ROWS_MAX of one image, in strips.
+static void run_strips(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+{
+    const struct eng_conv_shape *s = r->shape;
+    const int64_t image = begin / s->out[1], first = begin % s->out[1] - s->pad[1];
+    struct eng_dw_strip strip = {
+        .rows = (uint32_t)(end - begin),
+        .weights = r->weights,
+        .step = (size_t)r->x_pitch,
+        .channels = (size_t)s->in_channels,
+        .out_step = (size_t)r->y_pitch,
+        .out_row = (size_t)(s->out[2] * r->y_pitch),
+        .bias = r->bias,
+        .act = r->act->act,
+        .alpha = r->act->alpha,
+        .beta = r->act->beta,
+    };
+    const int64_t strips = (s->out[2] + ENG_DW_PIXELS_MAX - 1) / ENG_DW_PIXELS_MAX;
+    for (int64_t b = 0; b < strips; b++) {
+        const int64_t x = b * s->out[2] / strips, pixels = (b + 1) * s->out[2] / strips - x;
+        const int64_t column = x - s->pad[2];
+        for (int64_t i = 0; i < end - begin + CHAIN_TAPS - 1; i++) {
+            const int64_t y = first + i, row = (image * s->in[1] + y) % r->ring;
+            strip.in[i] =
+                y >= 0 && y < s->in[1] ? r->x + (row * s->in[2] + column) * r->x_pitch : NULL;
+        }
+        strip.left = column < 0;
+        strip.right = column + pixels + 1 >= s->in[2];
+        const int64_t out = ((begin - r->first) * s->out[2] + x) * r->y_pitch;
+        strip.out = r->y + out;
+        strip.residual = r->residual != NULL ? r->residual + out : NULL;
+        r->kernels->dw_strip[pixels - 1](&strip);
+        for (int64_t i = begin; i < end && r->act->act_after != ENG_GEMM_ACT_NONE; i++) {
+            r->kernels->act_rows(strip.out + (size_t)(i - begin) * strip.out_row, (size_t)pixels,
+                                 strip.out_step, strip.channels, r->act->act_after);
+        }
+    }
+}
+
+static void run_blocks(const struct eng_dw_rows *r, int64_t begin, int64_t end)
 {
     const struct eng_conv_shape *s = r->shape;
     struct eng_dw_block block = {
@@ -157,6 +209,21 @@ void eng_conv_dw_rows(const struct eng_dw_rows *r, int64_t begin, int64_t end)
                                      r->act->act_after);
             }
         }
+    }
+}
+
+void eng_conv_dw_rows(const struct eng_dw_rows *r, int64_t begin, int64_t end)
+{
+    if (!has_strips(r)) {
+        run_blocks(r, begin, end);
+        return;
+    }
+    const int64_t rows = r->shape->out[1];
+    for (int64_t row = begin, last; row < end; row = last) {
+        last = row + ENG_DW_STRIP_ROWS_MAX < end ? row + ENG_DW_STRIP_ROWS_MAX : end;
+        const int64_t image_end = (row / rows + 1) * rows;
+        last = last < image_end ? last : image_end;
+        run_strips(r, row, last);
     }
 }
 

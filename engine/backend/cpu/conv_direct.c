@@ -38,39 +38,36 @@ static int64_t rows_read(const struct direct *d, int64_t count)
                            : (count - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
 }
 
-// One pixel, or a run of pixels without anything between them, into a band.
-static void copy_pixels(const struct direct *d, const float *from, int64_t count, float *to)
+// Pixels `step` apart into a band.
+static void copy_pixels(const struct direct *d, const float *from, int64_t count, int64_t step,
+                        float *to)
 {
+    const int64_t c = d->shape.in_channels;
 #if defined(__x86_64__)
     if (d->plan.kernels->pair_step > 0) {
-        uint16_t *pairs = (uint16_t *)(void *)to;
-        eng_gemm_to_bf16(from, (size_t)(count * d->shape.in_channels), pairs);
-        for (int64_t i = count * d->shape.in_channels; i < count * d->pitch * 2; i++) {
-            pairs[i] = 0;
-        }
+        eng_gemm_pixels_to_bf16(from, (size_t)count, (size_t)(step * c), (size_t)c,
+                                (size_t)d->pitch * 2, (uint16_t *)(void *)to);
         return;
     }
 #endif
-    memcpy(to, from, (size_t)(count * d->shape.in_channels) * sizeof(float));
+    if (step == 1 && d->pitch == c) {
+        memcpy(to, from, (size_t)(count * c) * sizeof(float));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + i * d->pitch, from + i * step * c, (size_t)c * sizeof(float));
+    }
 }
 
 static void fill_row(const struct direct *d, const float *x, float *to)
 {
     const struct eng_conv_shape *s = &d->shape;
-    const int64_t c = s->in_channels;
-    const bool dense = (d->plan.kernels->pair_step > 0 ? 2 : 1) * d->pitch == c;
     const int64_t before = min_i64(s->pad[2], d->row_pixels);
     const int64_t left = (s->in[2] - 1) / d->column_step + 1; // pixels there are
     const int64_t inside = min_i64(d->row_pixels - before, left);
     memset(to, 0, (size_t)(before * d->pitch) * sizeof(float));
     to += before * d->pitch;
-    if (dense && d->column_step == 1) {
-        copy_pixels(d, x, inside, to);
-    } else {
-        for (int64_t i = 0; i < inside; i++) {
-            copy_pixels(d, x + i * d->column_step * c, 1, to + i * d->pitch);
-        }
-    }
+    copy_pixels(d, x, inside, d->column_step, to);
     memset(to + inside * d->pitch, 0,
            (size_t)((d->row_pixels - before - inside) * d->pitch) * sizeof(float));
 }
@@ -252,9 +249,7 @@ static void fill_points(const void *ctx, const float *x, int64_t image, int64_t 
     const int64_t c = d->shape.in_channels, first = row * d->plan.width;
     const int64_t pixels = min_i64(count * d->plan.width, d->plan.row_limit - first);
     (void)image;
-    for (int64_t i = 0; i < pixels; i++) {
-        copy_pixels(d, x + (first + i) * c, 1, buffer + i * d->pitch);
-    }
+    copy_pixels(d, x + first * c, pixels, 1, buffer);
 }
 
 // A kernel of one pixel over all pixels there are: rows as high as tiles like them, copied because

@@ -7,7 +7,8 @@
 #define MEGABYTE_PRICE_US 25.0 // of packed weights beyond the direct algorithm's
 #define PAIRS_SPEED       1.9  // of bfloat16 pairs over floats
 #define TILES_SPEED       7.0  // of AMX tiles
-#define TILE_OVERHEAD     8.0  // steps of K that starting and storing one tile of a product cost
+#define CLEARLY_LESS      0.7
+#define TILE_OVERHEAD     8.0 // steps of K that starting and storing one tile of a product cost
 
 static const char *const names[] = {"direct", "depthwise",      "winograd2",      "winograd4",
                                     "bf16",   "winograd2.bf16", "winograd4.bf16", "blas"};
@@ -134,6 +135,10 @@ size_t eng_conv_candidates(const struct eng_conv_shape *shape,
         c->packed_bytes /= 2;
         c->time_us =
             c->time_us / eng_conv_low_speed(low) + 2 * in_bytes / rates->cache_bytes_per_us;
+        if (c->time_us < CLEARLY_LESS * out[0].time_us) {
+            out[0] = *c;
+            count--; // floats could win by a mistake of measuring alone
+        }
     }
     for (size_t i = 0; i < count; i++) {
         const double more = out[i].packed_bytes > base ? (double)(out[i].packed_bytes - base) : 0;

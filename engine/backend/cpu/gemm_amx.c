@@ -118,11 +118,6 @@ static void tile_rows(const struct eng_gemm_tile *t)
     }
 }
 
-static void act_rows(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act)
-{
-    eng_gemm_avx512.act_rows(c, rows, ldc, n, act);
-}
-
 static const eng_gemm_tile_fn tiles[ENG_GEMM_MR_MAX] = {EIGHT(tile_rows), EIGHT(tile_rows),
                                                         EIGHT(tile_rows), EIGHT(tile_rows)};
 
@@ -134,7 +129,7 @@ const struct eng_gemm_kernels eng_gemm_amx = {
     .tile = {NULL, tiles, tiles},
     .enter = enter,
     .leave = leave,
-    .act_rows = act_rows,
+    .act_rows = eng_gemm_act_rows_bf16,
     .wino_in = {[2] = eng_wino_in2_bf16, [4] = eng_wino_in4_bf16},
     .pair_step = SIDE,
 };

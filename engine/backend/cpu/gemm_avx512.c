@@ -41,6 +41,7 @@ static inline __attribute__((always_inline)) __m512 add_product(__m512 a, __m512
 
 #include "backend/cpu/gemm_act_template.h"
 
+#define DW_STRIPS // 32 registers hold the sums of three rows
 #include "backend/cpu/conv_dw_template.h"
 #include "backend/cpu/wino_template.h"
 #include "backend/cpu/wino_grad_template.h"
@@ -66,6 +67,7 @@ const struct eng_gemm_kernels eng_gemm_avx512 = {
     .turned = {NULL, turned1, turned2},
     .act_rows = act_rows,
     .dw_block = dw_blocks,
+    .dw_strip = dw_strips,
     .wino_in = {[2] = wino_in2, [4] = wino_in4},
     .wino_out = {[2] = wino_out2, [4] = wino_out4},
     .wino_kernels = wino_kernels4,

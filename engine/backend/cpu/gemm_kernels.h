@@ -91,6 +91,25 @@ struct eng_dw_block {
 };
 typedef void (*eng_dw_block_fn)(const struct eng_dw_block *block);
 
+// A strip of neighbouring output pixels down `rows` rows of a depthwise convolution of 3 x 3 taps,
+// stride 1.
+#define ENG_DW_STRIP_ROWS_MAX 30
+struct eng_dw_strip {
+    const float *in[ENG_DW_STRIP_ROWS_MAX + 2]; // rows from the first tap's on, at the first tap of
+                                                // the first pixel; NULL: outside the image
+    uint32_t rows;
+    bool left, right;     // the first tap of the first pixel, the last of the last one lie outside
+    const float *weights; // [9][channels]
+    size_t step;          // floats from one input pixel to the next
+    size_t channels;
+    size_t out_step, out_row;     // floats from one output pixel, row to the next
+    const float *bias, *residual; // residual as out; NULL: none
+    float *out;
+    enum eng_gemm_act act;
+    float alpha, beta;
+};
+typedef void (*eng_dw_strip_fn)(const struct eng_dw_strip *strip);
+
 // Winograd transforms over channels. Input: one tile of t*t pixels (t = unit + 2), rows `row`
 // floats apart, pixels `pixel` floats apart; output element e of the tile at out + e * plane, as
 // floats, or as bfloat16 in a table that holds pairs.
@@ -144,6 +163,7 @@ struct eng_gemm_kernels {
     // Activation over rows x n at c, rows ldc apart: the ones not done in registers.
     void (*act_rows)(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
     const eng_dw_block_fn *dw_block; // [pixels - 1]
+    const eng_dw_strip_fn *dw_strip; // [pixels - 1]; NULL: blocks are faster
     eng_wino_tile_fn wino_in[7];     // by unit: 2, 4, 6
     eng_wino_store_fn wino_out[7];
     // Of F(4 x 4), for kernels that change and for their gradient: vl kernels, taps [9][vl], to
@@ -161,6 +181,12 @@ extern const struct eng_gemm_kernels eng_gemm_bf16; // needs AVX512_BF16
 extern const struct eng_gemm_kernels eng_gemm_amx;  // needs AMX tiles, granted; and the above
 // To the nearest bfloat16, ties to even; needs AVX512_BF16.
 void eng_gemm_to_bf16(const float *from, size_t count, uint16_t *to);
+// The same for `pixels` runs of `channels`, `step` floats apart, into runs of `pitch` numbers,
+// zeroes behind the channels; pitch >= channels.
+void eng_gemm_pixels_to_bf16(const float *from, size_t pixels, size_t step, size_t channels,
+                             size_t pitch, uint16_t *to);
+// The activations of tables of pairs.
+void eng_gemm_act_rows_bf16(float *c, size_t rows, size_t ldc, size_t n, enum eng_gemm_act act);
 // Input transforms of tables of pairs.
 void eng_wino_in2_bf16(const struct eng_wino_tile *tile);
 void eng_wino_in4_bf16(const struct eng_wino_tile *tile);

@@ -11,6 +11,7 @@
 #define L2_BAND_BYTES    600000
 #define L2_RESULT_BYTES  500000
 #define COLLIDING_FLOATS 1024    // rows this far apart share sets of the caches
+#define ROWS_FOR_PEAK    8       // fewer wait for each other's sums
 #define SMALL_FLOPS      1000000 // below it, waking another thread costs more than it brings
 
 void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *epilogue)
@@ -64,12 +65,26 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+// The height of tiles that does `count` rows in the least time, the last tile being what is left:
+// 49 rows are 13 + 13 + 13 + 10 rather than 14 + 14 + 14 + 7, 256 are 19 of 13 and 9.
+static int64_t tile_height(const struct eng_gemm_kernels *kernels, int64_t count)
+{
+    const int64_t mr = kernels->mr_max[2];
+    int64_t best = div_up(count, div_up(count, mr)), least = INT64_MAX;
+    for (int64_t height = mr; height >= mr - mr / 4 && kernels->pair_step <= 1; height--) {
+        const int64_t tiles = div_up(count, height), last = count - (tiles - 1) * height;
+        const int64_t time = (tiles - 1) * height + (last < ROWS_FOR_PEAK ? ROWS_FOR_PEAK : last);
+        if (tiles > 1 && time < least) {
+            least = time;
+            best = height;
+        }
+    }
+    return best;
+}
+
 void eng_gemm_plan_rows(struct eng_gemm_plan *plan, int64_t count)
 {
-    const int64_t mr = plan->kernels->mr_max[2];
-    const int64_t tiles = count > 0 ? div_up(count, mr) : 1;
-    // Tiles of equal height: 49 is 13 + 12 + 12 + 12 rather than 14 + 14 + 14 + 7.
-    plan->width = count > 0 ? div_up(count, tiles) : 1;
+    plan->width = count > 0 ? tile_height(plan->kernels, count) : 1;
     plan->rows = div_up(count, plan->width);
     plan->row_limit = count;
     plan->a_row = plan->width * plan->lda;

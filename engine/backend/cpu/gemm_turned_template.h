@@ -32,10 +32,10 @@ INLINE void turned_tile(const struct eng_gemm_turned *t, const int mr, const int
     const M tail = M_TAIL(t->n - (uint32_t)(nv - 1) * V_LANES);
     const bool whole = t->n == (uint32_t)nv * V_LANES;
     const float *b = t->b;
-    float *at = t->c; // its next row
     GEMM_ROWS(GEMM_DECLARE)
     (void)c0_2, (void)c0_3;
     if (t->accumulate) {
+        const float *at = t->c;
         GEMM_ROWS(GEMM_READ)
     }
     for (uint32_t segment = 0; segment < t->segment_count; segment++) {
@@ -50,7 +50,7 @@ INLINE void turned_tile(const struct eng_gemm_turned *t, const int mr, const int
             }
         }
     }
-    at = t->c;
+    float *at = t->c;
     GEMM_ROWS(GEMM_WRITE)
 }
 

@@ -153,6 +153,7 @@ BASE_NODISCARD enum base_status eng_session_value(struct eng_session *session, c
 struct eng_session_stats {
     size_t arena_bytes;      // planned buffer of activations
     size_t activation_bytes; // the same without reuse: what the plan saved is the difference
+    size_t plan_bytes;       // programs with constants and steps, and the copies of inputs
     size_t packed_bytes;    // packed weights this session uses (shared ones counted once per model)
     uint32_t node_count;    // nodes of the graph
     uint32_t command_count; // atomic commands and rasters in the plan

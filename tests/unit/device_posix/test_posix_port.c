@@ -2,6 +2,7 @@
 // real folder, and the real script VM on its worker thread.
 #include "device_rig.h"
 #include "h2_test_server.h"
+#include "nn_models.h"
 
 #include "base/clock.h"
 #include "posix/posix_port.h"
@@ -402,6 +403,75 @@ static void test_one_process_per_folder(void **state)
     assert_int_equal(posix_port_new(world.base, &options, &second, &error), BASE_ERR_INVALID);
 }
 
+static void model_version_offer(const char *source, struct nn_model *model, uint64_t counter)
+{
+    world.rig.model = model->bytes;
+    world.rig.model_bytes = model->size;
+    offer(version_add(source, 0), counter);
+    world.rig.model = NULL;
+}
+
+static void test_a_script_runs_its_model(void **state)
+{
+    (void)state;
+    static struct nn_model model;
+    nn_add_relu(&model, 0);
+    for (uint64_t counter = 1; counter < 3; counter++) { // the second version finds it loaded
+        char source[200];
+        snprintf(source, sizeof(source),
+                 "import walle\nfrom walle import nn\n"
+                 "m = nn.load('model.bin')\nwalle.result([%u] + m([[1, 1, 1]])[0].tolist())\n",
+                 (unsigned)counter);
+        model_version_offer(source, &model, counter);
+        if (counter == 1) {
+            device_run();
+        } else {
+            device_stop();
+            device_run();
+        }
+        assert_int_equal(world.results, counter);
+        assert_int_equal(world.last_outcome, WIRE_OUTCOME_RAN);
+        assert_string_equal(world.last_text, counter == 1 ? "[1,2.0,0.0,4.0]" : "[2,2.0,0.0,4.0]");
+    }
+}
+
+static void test_a_damaged_model_is_the_scripts_error(void **state)
+{
+    (void)state;
+    static struct nn_model model;
+    nn_add_relu(&model, 0);
+    model.size -= 20;
+    model_version_offer("from walle import nn\n\nnn.load('model.bin')\n", &model, 1);
+    device_run();
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_non_null(strstr(world.last_text, "ValueError: model.bin: "));
+    assert_non_null(strstr(world.last_text, "main.py:3"));
+}
+
+static void test_a_model_at_work_is_stopped_with_the_port(void **state)
+{
+    (void)state;
+    static struct nn_model chain;
+    static const char source[] = "from walle import nn\nm = nn.load('model.bin')\n"
+                                 "x = nn.tensor(bytes(4 * 90 * 90), (90, 90))\n"
+                                 "while True: m(x)\n";
+    nn_chain(&chain, 1000);
+    model_version_offer(source, &chain, 1);
+    device_run(); // the time budget ends it
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_FAIL_TIMEOUT);
+    assert_non_null(strstr(world.last_text, "main.py:4"));
+    device_stop();
+    model_version_offer(source, &chain, 2);
+    device_start();
+    struct dev_stats stats = {0};
+    while (stats.activations == 0) {
+        assert_int_equal(event_base_loop(world.base, EVLOOP_ONCE), 0);
+        dev_stats(posix_port_runtime(world.port), &stats);
+    }
+    device_stop(); // in the middle of the run, or just before it
+    assert_int_equal(world.results, 1);
+}
+
 static void test_damaged_store_is_set_aside(void **state)
 {
     (void)state;
@@ -427,10 +497,17 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_install_run_report_restart),      CASE(test_exception_comes_back),
-        CASE(test_cut_connection_resumes_by_range), CASE(test_goaway_moves_to_a_new_connection),
-        CASE(test_offer_header_is_followed),        CASE(test_endless_run_is_stopped_with_the_port),
-        CASE(test_one_process_per_folder),          CASE(test_damaged_store_is_set_aside),
+        CASE(test_install_run_report_restart),
+        CASE(test_exception_comes_back),
+        CASE(test_cut_connection_resumes_by_range),
+        CASE(test_goaway_moves_to_a_new_connection),
+        CASE(test_offer_header_is_followed),
+        CASE(test_endless_run_is_stopped_with_the_port),
+        CASE(test_one_process_per_folder),
+        CASE(test_damaged_store_is_set_aside),
+        CASE(test_a_script_runs_its_model),
+        CASE(test_a_model_at_work_is_stopped_with_the_port),
+        CASE(test_a_damaged_model_is_the_scripts_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

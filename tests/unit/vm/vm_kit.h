@@ -92,7 +92,8 @@ static inline void kit_ended(const struct vm_kit *kit, enum dev_vm_end end)
 static inline void kit_text_is(struct base_str got, const char *want)
 {
     if (!base_str_equal(got, base_str_of(want))) {
-        fail_msg("got '%.*s', want '%s'", (int)got.size, got.data, want);
+        (void)fprintf(stderr, "got '%.*s',\nwant '%s'\n", (int)got.size, got.data, want);
+        fail();
     }
 }
 

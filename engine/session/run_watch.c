@@ -1,6 +1,6 @@
 // The limits of one run, and what its commands cost. Called by the run loop, by folding and by
 // planning on the session's thread.
-#include "session/watch.h"
+#include "session/run_watch.h"
 
 #include "base/ckd.h"
 #include "base/clock.h"

@@ -1,0 +1,246 @@
+// A model called by a script through walle.nn beside the same calls of a session from C, in turns,
+// and prints one line of JSON. Started by bench/vm_bench.py.
+//
+//   vm_nn_bench ROUNDS CALLS MODEL
+//
+// Inputs are zeros of the shapes the model declares (1 where it names none). Both sides copy inputs
+// in and outputs out; both sessions have one thread and fixed choices. A second pair measures a
+// whole run of one call: fresh interpreter, load, tensors, call.
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "model/model_store.h"
+#include "vm/vm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ROUNDS_MAX 100000
+#define CALLS_MAX  1000
+#define PORTS_MAX  16
+#define FILE_MAX   (64 << 20)
+#define HEAP_KIB   4096
+
+static const char source[] = "import walle\n"
+                             "from walle import nn\n"
+                             "model = nn.load('model.onnx')\n"
+                             "width = {'float32': 4, 'int64': 8}\n"
+                             "inputs = []\n"
+                             "for name, dtype, shape in model.inputs:\n"
+                             "    shape = tuple(n or 1 for n in shape)\n"
+                             "    size = width[dtype]\n"
+                             "    for n in shape:\n"
+                             "        size *= n\n"
+                             "    inputs.append(nn.tensor(bytes(size), shape, dtype))\n"
+                             "for _ in range(walle.input):\n"
+                             "    model(*inputs)\n";
+
+struct side {
+    struct eng_session *session;
+    struct eng_array inputs[PORTS_MAX];
+    size_t input_count;
+    size_t output_count;
+    uint8_t *copy; // of outputs
+    size_t copy_bytes;
+};
+
+static void die(const char *what)
+{
+    (void)fprintf(stderr, "vm_nn_bench: %s\n", what);
+    exit(1);
+}
+
+static void need(enum base_status status, const struct base_error *error)
+{
+    if (status != BASE_OK) {
+        die(error->text);
+    }
+}
+
+static uint8_t *file_read(const char *path, size_t *out_size)
+{
+    uint8_t *bytes = malloc(FILE_MAX);
+    FILE *file = fopen(path, "rb");
+    if (bytes == NULL || file == NULL) {
+        die("cannot read the model");
+    }
+    *out_size = fread(bytes, 1, FILE_MAX, file);
+    (void)fclose(file);
+    return bytes;
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+// --- from C
+
+static void side_open(struct side *side, struct eng_model *model)
+{
+    struct base_error error = {0};
+    const struct eng_session_options options = {.threads = 1, .no_search = true};
+    need(eng_session_new(model, &options, &side->session, &error), &error);
+    side->input_count = eng_model_input_count(model);
+    side->output_count = eng_model_output_count(model);
+    if (side->input_count > PORTS_MAX) {
+        die("too many inputs");
+    }
+    for (size_t i = 0; i < side->input_count; i++) {
+        struct eng_array *array = &side->inputs[i];
+        array->desc = eng_model_input(model, i)->desc;
+        for (uint32_t d = 0; d < array->desc.rank; d++) {
+            array->desc.dims[d] = array->desc.dims[d] < 0 ? 1 : array->desc.dims[d];
+        }
+        array->data = calloc(1, eng_desc_bytes(&array->desc) + 1);
+        if (array->data == NULL) {
+            die("no memory");
+        }
+    }
+    side->copy_bytes = 1 << 20;
+    side->copy = malloc(side->copy_bytes);
+}
+
+static void side_call(struct side *side)
+{
+    struct base_error error = {0};
+    for (size_t i = 0; i < side->input_count; i++) {
+        need(eng_session_set_input(side->session, i, &side->inputs[i], &error), &error);
+    }
+    need(eng_session_run(side->session, NULL, &error), &error);
+    for (size_t i = 0; i < side->output_count; i++) {
+        struct eng_array output;
+        need(eng_session_output(side->session, i, &output, &error), &error);
+        size_t bytes = eng_desc_bytes(&output.desc);
+        if (bytes > side->copy_bytes) {
+            die("a large output");
+        }
+        memcpy(side->copy, output.data, bytes);
+    }
+}
+
+// --- from a script
+
+struct script {
+    struct dev_vm *vm;
+    struct dev_vm_module module;
+    struct dev_vm_model model;
+    struct dev_model_store *store;
+};
+
+static void script_open(struct script *script, const uint8_t *bytes, size_t size)
+{
+    uint8_t *mpy = NULL;
+    size_t mpy_size = 0;
+    struct base_error error = {0};
+    need(dev_vm_compile(base_str_of(source), BASE_STR("bench.py"), &mpy, &mpy_size, &error),
+         &error);
+    script->module = (struct dev_vm_module){BASE_STR("main"), mpy, mpy_size};
+    script->model =
+        (struct dev_vm_model){.name = BASE_STR("model.onnx"), .bytes = bytes, .size = size};
+    if (dev_vm_new(HEAP_KIB, &script->vm) != BASE_OK ||
+        dev_model_store_new(0, &script->store) != BASE_OK) {
+        die("no memory");
+    }
+}
+
+static void script_run(struct script *script, size_t calls)
+{
+    char input[16];
+    struct dev_vm_result result;
+    (void)snprintf(input, sizeof(input), "%zu", calls);
+    const struct dev_vm_job job = {.modules = &script->module,
+                                   .module_count = 1,
+                                   .entry = BASE_STR("main"),
+                                   .input = base_str_of(input),
+                                   .models = &script->model,
+                                   .model_count = 1,
+                                   .model_store = script->store,
+                                   .time_ms = 60000};
+    if (dev_vm_run(script->vm, &job, &result) != BASE_OK || result.end != DEV_VM_FINISHED) {
+        (void)fprintf(stderr, "vm_nn_bench: %s %s\n", result.type, result.message);
+        die("the script did not finish");
+    }
+}
+
+// --- turns
+
+static int double_order(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *times, size_t count)
+{
+    qsort(times, count, sizeof(*times), double_order);
+    return times[count / 2];
+}
+
+static void measure(struct script *script, struct side *side, size_t rounds, size_t calls)
+{
+    enum { CALLS, NO_CALL, ONE_CALL, FROM_C, TIMES };
+    double *times[TIMES];
+    for (size_t i = 0; i < TIMES; i++) {
+        times[i] = malloc(rounds * sizeof(double));
+        if (times[i] == NULL) {
+            die("no memory");
+        }
+    }
+    for (size_t i = 0; i < rounds; i++) {
+        double start = now_us();
+        script_run(script, calls);
+        double ran = now_us();
+        for (size_t k = 0; k < calls; k++) {
+            side_call(side);
+        }
+        double called = now_us();
+        script_run(script, 0);
+        double none = now_us();
+        script_run(script, 1);
+        times[ONE_CALL][i] = now_us() - none;
+        times[NO_CALL][i] = none - called;
+        times[CALLS][i] = (ran - start - times[NO_CALL][i]) / (double)calls;
+        times[FROM_C][i] = (called - ran) / (double)calls;
+    }
+    (void)printf("{\"call_us\":%.3f,\"c_us\":%.3f,", median(times[CALLS], rounds),
+                 median(times[FROM_C], rounds));
+    (void)printf("\"call_us_min\":%.3f,\"c_us_min\":%.3f,", times[CALLS][0], times[FROM_C][0]);
+    (void)printf("\"run_us\":%.3f,\"run_us_min\":%.3f,\"rounds\":%zu,\"calls\":%zu}\n",
+                 median(times[ONE_CALL], rounds), times[ONE_CALL][0], rounds, calls);
+}
+
+static size_t number(const char *text, size_t max)
+{
+    uint64_t value = 0;
+    if (base_str_u64(base_str_of(text), &value) != BASE_OK || value == 0 || value > max) {
+        die("a number is wrong");
+    }
+    return (size_t)value;
+}
+
+int main(int argc, char **argv)
+{
+    static struct side side;
+    static struct script script;
+    struct base_error error = {0};
+    struct eng_model *model = NULL;
+    size_t size = 0;
+    if (argc != 4) {
+        die("usage: vm_nn_bench ROUNDS CALLS MODEL");
+    }
+    uint8_t *bytes = file_read(argv[3], &size);
+    need(eng_model_load_memory(bytes, size, NULL, &model, &error), &error);
+    side_open(&side, model);
+    script_open(&script, bytes, size);
+    side_call(&side);
+    script_run(&script, 1);
+    measure(&script, &side, number(argv[1], ROUNDS_MAX), number(argv[2], CALLS_MAX));
+    return 0;
+}

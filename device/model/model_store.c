@@ -1,0 +1,445 @@
+// The models of a process and the sessions that wait for work. Called by script VMs on their own
+// threads (vm/vm_nn.c); one mutex guards the lists. Loading, planning, running and freeing happen
+// outside of it.
+#include "model/model_store.h"
+
+#include "base/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum model_state { MODEL_LOADING, MODEL_READY, MODEL_FAILED };
+
+// A session that waits.
+struct idle {
+    struct idle *next;
+    struct eng_session *session;
+    size_t memory_bytes_max;
+    uint64_t shape_key;
+    uint64_t used; // tick
+    size_t bytes;
+};
+
+struct dev_model {
+    struct dev_model_store *store;
+    struct wire_sha256 digest;
+    const uint8_t *bytes; // the store's copy; set before READY, read only after
+    size_t size;
+    struct eng_model *engine; // as bytes
+    // Under the store's lock.
+    struct dev_model *next;
+    enum model_state state;
+    enum base_status failure; // of FAILED
+    struct base_error error;  // "
+    uint32_t refs;
+    uint64_t used; // tick
+    size_t packed_bytes;
+    struct idle *idle;
+};
+
+struct dev_model_store {
+    size_t bytes_max;
+    pthread_mutex_t lock; // guards what follows
+    pthread_cond_t changed;
+    struct dev_model *models;
+    uint64_t tick;
+    struct dev_model_store_stats stats;
+};
+
+// What was taken out of the lists and is freed without the lock.
+struct doomed {
+    struct dev_model *models;
+    struct idle *idle;
+};
+
+enum base_status dev_model_store_new(size_t bytes_max, struct dev_model_store **out_store)
+{
+    struct dev_model_store *store = calloc(1, sizeof(*store));
+    if (store == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    store->bytes_max = bytes_max != 0 ? bytes_max : DEV_MODEL_STORE_BYTES;
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    *out_store = store;
+    return BASE_OK;
+}
+
+static void idle_free(struct idle *idle)
+{
+    while (idle != NULL) {
+        struct idle *next = idle->next;
+        eng_session_free(idle->session);
+        free(idle);
+        idle = next;
+    }
+}
+
+static void model_free(struct dev_model *model)
+{
+    idle_free(model->idle);
+    eng_model_unref(model->engine);
+    free((void *)(uintptr_t)model->bytes);
+    free(model);
+}
+
+static void doomed_free(struct doomed *doomed)
+{
+    idle_free(doomed->idle);
+    while (doomed->models != NULL) {
+        struct dev_model *next = doomed->models->next;
+        model_free(doomed->models);
+        doomed->models = next;
+    }
+}
+
+void dev_model_store_free(struct dev_model_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    struct doomed doomed = {.models = store->models};
+    for (const struct dev_model *model = store->models; model != NULL; model = model->next) {
+        base_check(model->refs == 0);
+    }
+    doomed_free(&doomed);
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+// --- room; with the lock held --------------------------------------------------------------------
+
+static void idle_remove(struct dev_model_store *store, struct idle **at, struct doomed *doomed)
+{
+    struct idle *idle = *at;
+    *at = idle->next;
+    idle->next = doomed->idle;
+    doomed->idle = idle;
+    store->stats.idle--;
+    store->stats.bytes -= idle->bytes;
+}
+
+static void model_remove(struct dev_model_store *store, struct dev_model **at,
+                         struct doomed *doomed)
+{
+    struct dev_model *model = *at;
+    while (model->idle != NULL) {
+        idle_remove(store, &model->idle, doomed);
+    }
+    *at = model->next;
+    model->next = doomed->models;
+    doomed->models = model;
+    store->stats.models--;
+    store->stats.bytes -= model->size + model->packed_bytes;
+}
+
+// The waiting session used longest ago; NULL: none waits.
+static struct idle **oldest_idle(struct dev_model_store *store)
+{
+    struct idle **oldest = NULL;
+    for (struct dev_model *model = store->models; model != NULL; model = model->next) {
+        for (struct idle **at = &model->idle; *at != NULL; at = &(*at)->next) {
+            if (oldest == NULL || (*at)->used < (*oldest)->used) {
+                oldest = at;
+            }
+        }
+    }
+    return oldest;
+}
+
+// The model nobody holds that was used longest ago; NULL: there is none.
+static struct dev_model **oldest_model(struct dev_model_store *store)
+{
+    struct dev_model **oldest = NULL;
+    for (struct dev_model **at = &store->models; *at != NULL; at = &(*at)->next) {
+        if ((*at)->refs == 0 && (oldest == NULL || (*at)->used < (*oldest)->used)) {
+            oldest = at;
+        }
+    }
+    return oldest;
+}
+
+// Lets go of what was used longest ago until `bytes` more fit. False: what is in use leaves no
+// room.
+static bool room_make(struct dev_model_store *store, size_t bytes, struct doomed *doomed)
+{
+    while (bytes > store->bytes_max || store->stats.bytes > store->bytes_max - bytes) {
+        struct idle **idle = oldest_idle(store);
+        struct dev_model **model = oldest_model(store);
+        if (idle == NULL && model == NULL) {
+            return false;
+        }
+        if (model == NULL || (idle != NULL && (*idle)->used < (*model)->used)) {
+            store->stats.sessions_gone++;
+            idle_remove(store, idle, doomed);
+        } else {
+            store->stats.models_gone++;
+            model_remove(store, model, doomed);
+        }
+    }
+    return true;
+}
+
+// --- models --------------------------------------------------------------------------------------
+
+static struct dev_model *model_find(struct dev_model_store *store, const struct wire_sha256 *digest)
+{
+    struct dev_model *model = store->models;
+    while (model != NULL && !wire_sha256_equal(&model->digest, digest)) {
+        model = model->next;
+    }
+    return model;
+}
+
+// With the lock held: one reference less; what failed to load goes with its last.
+static void ref_drop(struct dev_model_store *store, struct dev_model *model, struct doomed *doomed)
+{
+    base_check(model->refs > 0);
+    model->refs--;
+    store->stats.held -= model->refs == 0 && model->state == MODEL_READY;
+    if (model->refs == 0 && model->state == MODEL_FAILED) {
+        model->next = doomed->models;
+        doomed->models = model;
+    }
+}
+
+// Reads the file; without the lock.
+static enum base_status model_load(struct dev_model *model, const void *bytes,
+                                   struct base_error *error)
+{
+    void *copy = malloc(model->size > 0 ? model->size : 1);
+    if (copy == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    if (model->size > 0) {
+        memcpy(copy, bytes, model->size);
+    }
+    model->bytes = copy;
+    return eng_model_load_memory(copy, model->size, NULL, &model->engine, error);
+}
+
+// A new model in the list, LOADING, with the caller's reference and its bytes counted.
+static enum base_status model_add(struct dev_model_store *store, const struct wire_sha256 *digest,
+                                  size_t size, struct doomed *doomed, struct dev_model **out_model,
+                                  struct base_error *error)
+{
+    if (size > store->bytes_max) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE,
+                              "a model of %zu bytes, and the device keeps at most %zu", size,
+                              store->bytes_max);
+    }
+    if (!room_make(store, size, doomed)) {
+        return base_error_set(error, BASE_ERR_LIMIT, "models in use leave no room for %zu bytes",
+                              size);
+    }
+    struct dev_model *model = calloc(1, sizeof(*model));
+    if (model == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    *model = (struct dev_model){.store = store,
+                                .digest = *digest,
+                                .size = size,
+                                .next = store->models,
+                                .state = MODEL_LOADING,
+                                .refs = 1};
+    store->models = model;
+    store->stats.models++;
+    store->stats.bytes += size;
+    store->stats.loads++;
+    *out_model = model;
+    return BASE_OK;
+}
+
+// With the lock held: the end of a load. A failed one leaves the list; those who wait for it hold
+// it still.
+static void load_end(struct dev_model_store *store, struct dev_model *model,
+                     enum base_status status, const struct base_error *error)
+{
+    if (status == BASE_OK) {
+        model->state = MODEL_READY;
+        store->stats.held++;
+    } else {
+        struct dev_model **at = &store->models;
+        while (*at != model) {
+            at = &(*at)->next;
+        }
+        *at = model->next;
+        store->stats.models--;
+        store->stats.bytes -= model->size;
+        model->state = MODEL_FAILED;
+        model->failure = status;
+        model->error = *error;
+    }
+    pthread_cond_broadcast(&store->changed);
+}
+
+enum base_status dev_model_store_get(struct dev_model_store *store,
+                                     const struct wire_sha256 *digest, const void *bytes,
+                                     size_t size, struct dev_model **out_model,
+                                     struct base_error *error)
+{
+    struct base_error local = {0};
+    struct doomed doomed = {0};
+    enum base_status status = BASE_OK;
+    error = error != NULL ? error : &local;
+    pthread_mutex_lock(&store->lock);
+    struct dev_model *model = model_find(store, digest);
+    if (model != NULL) {
+        store->stats.held += model->refs == 0;
+        model->refs++;
+        while (model->state == MODEL_LOADING) {
+            pthread_cond_wait(&store->changed, &store->lock);
+        }
+    } else {
+        status = model_add(store, digest, size, &doomed, &model, error);
+        if (status == BASE_OK) {
+            pthread_mutex_unlock(&store->lock);
+            status = model_load(model, bytes, error);
+            pthread_mutex_lock(&store->lock);
+            load_end(store, model, status, error);
+        }
+    }
+    if (model != NULL && model->state == MODEL_FAILED) {
+        status = model->failure;
+        *error = model->error;
+        ref_drop(store, model, &doomed);
+    } else if (status == BASE_OK) {
+        model->used = ++store->tick;
+        *out_model = model;
+    }
+    pthread_mutex_unlock(&store->lock);
+    doomed_free(&doomed);
+    return status;
+}
+
+void dev_model_unref(struct dev_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    struct doomed doomed = {0};
+    struct dev_model_store *store = model->store;
+    pthread_mutex_lock(&store->lock);
+    model->used = ++store->tick;
+    ref_drop(store, model, &doomed);
+    (void)room_make(store, 0, &doomed); // packed weights may have gone over while it was held
+    pthread_mutex_unlock(&store->lock);
+    doomed_free(&doomed);
+}
+
+const struct eng_model *dev_model_engine(const struct dev_model *model)
+{
+    return model->engine;
+}
+
+// --- sessions ------------------------------------------------------------------------------------
+
+// With the lock held: a waiting session of this limit and key leaves the list; NULL: there is none.
+static struct idle *idle_take(struct dev_model *model, size_t memory_bytes_max, uint64_t shape_key)
+{
+    for (struct idle **at = &model->idle; *at != NULL; at = &(*at)->next) {
+        struct idle *idle = *at;
+        if (idle->memory_bytes_max == memory_bytes_max && idle->shape_key == shape_key) {
+            *at = idle->next;
+            model->store->stats.idle--;
+            model->store->stats.bytes -= idle->bytes;
+            return idle;
+        }
+    }
+    return NULL;
+}
+
+enum base_status dev_model_session_take(struct dev_model *model, size_t memory_bytes_max,
+                                        uint64_t shape_key, struct eng_session **out_session,
+                                        struct base_error *error)
+{
+    struct dev_model_store *store = model->store;
+    pthread_mutex_lock(&store->lock);
+    model->used = ++store->tick;
+    struct idle *idle = idle_take(model, memory_bytes_max, shape_key);
+    store->stats.sessions += idle == NULL;
+    pthread_mutex_unlock(&store->lock);
+    if (idle != NULL) {
+        *out_session = idle->session;
+        free(idle);
+        return BASE_OK;
+    }
+    const struct eng_session_options options = {
+        .threads = 1, .no_search = true, .memory_bytes_max = memory_bytes_max};
+    return eng_session_new(model->engine, &options, out_session, error);
+}
+
+// The weights a model packed count with it from now on.
+static void packed_note(struct dev_model_store *store, struct dev_model *model, size_t bytes)
+{
+    if (bytes > model->packed_bytes) {
+        store->stats.bytes += bytes - model->packed_bytes;
+        model->packed_bytes = bytes;
+    }
+}
+
+void dev_model_session_give(struct dev_model *model, struct eng_session *session,
+                            size_t memory_bytes_max, uint64_t shape_key, bool reusable)
+{
+    struct dev_model_store *store = model->store;
+    struct doomed doomed = {0};
+    struct eng_session_stats stats;
+    eng_session_stats(session, &stats);
+    reusable = reusable && stats.segment_count == 1;
+    struct idle *idle = reusable ? malloc(sizeof(*idle)) : NULL;
+    if (idle == NULL) {
+        eng_session_free(session);
+    }
+    pthread_mutex_lock(&store->lock);
+    packed_note(store, model, stats.packed_bytes);
+    if (idle != NULL) {
+        *idle = (struct idle){.next = model->idle,
+                              .session = session,
+                              .memory_bytes_max = memory_bytes_max,
+                              .shape_key = shape_key,
+                              .used = ++store->tick,
+                              .bytes = stats.arena_bytes + stats.plan_bytes};
+        model->idle = idle;
+        store->stats.idle++;
+        store->stats.bytes += idle->bytes;
+    }
+    if (store->stats.idle > DEV_MODEL_IDLE_MAX) {
+        store->stats.sessions_gone++;
+        idle_remove(store, oldest_idle(store), &doomed);
+    }
+    (void)room_make(store, 0, &doomed);
+    pthread_mutex_unlock(&store->lock);
+    doomed_free(&doomed);
+}
+
+// --- looking inside ------------------------------------------------------------------------------
+
+void dev_model_store_stats(struct dev_model_store *store, struct dev_model_store_stats *out_stats)
+{
+    pthread_mutex_lock(&store->lock);
+    *out_stats = store->stats;
+    pthread_mutex_unlock(&store->lock);
+}
+
+enum base_status dev_model_store_validate(struct dev_model_store *store)
+{
+    struct dev_model_store_stats found = {0};
+    pthread_mutex_lock(&store->lock);
+    for (const struct dev_model *model = store->models; model != NULL; model = model->next) {
+        found.models++;
+        found.held += model->refs > 0 && model->state == MODEL_READY;
+        found.bytes += model->size + model->packed_bytes;
+        for (const struct idle *idle = model->idle; idle != NULL; idle = idle->next) {
+            found.idle++;
+            found.bytes += idle->bytes;
+        }
+    }
+    const struct dev_model_store_stats *said = &store->stats;
+    bool same = found.models == said->models && found.held == said->held &&
+                found.bytes == said->bytes && found.idle == said->idle &&
+                said->idle <= DEV_MODEL_IDLE_MAX;
+    pthread_mutex_unlock(&store->lock);
+    return same ? BASE_OK : BASE_ERR_INVALID;
+}

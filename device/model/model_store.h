@@ -1,0 +1,78 @@
+// The models of a process: each is loaded once, by the digest of its file, and shared by all script
+// VMs; sessions that ran wait here for the next run of the same model, so that it need not plan.
+//
+// Lifetimes, longest first:
+//   store     one a process. No model may be held when it is freed.
+//   model     from dev_model_store_get to dev_model_unref. The store keeps a copy of the file: the
+//             bytes a caller gives need to be there during the call only (those of a task's run are
+//             unmapped when it ends).
+//   session   from dev_model_session_take to dev_model_session_give: one caller's, on one thread.
+//
+// Bounds. Models with their packed weights and the sessions that wait are together within
+// `bytes_max`. Who makes room goes first by when it was used last: waiting sessions, and models
+// that nobody holds. Sessions at work are bounded by their users (`memory_bytes_max`, one a run).
+//
+// Threads: every function but free may be called from any thread. While one loads a model, others
+// that ask for the same wait for it; for other models they do not.
+//
+// Isolation. A session is given on from task to task: everything in it is overwritten by the inputs
+// of the next run, and nothing of it can be read before that run is over.
+#ifndef DEV_MODEL_STORE_H
+#define DEV_MODEL_STORE_H
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "wire/digest.h"
+
+#define DEV_MODEL_STORE_BYTES ((size_t)256 << 20) // default of bytes_max
+#define DEV_MODEL_IDLE_MAX    8                   // sessions that wait, of all models
+
+struct dev_model_store;
+struct dev_model;
+
+// `bytes_max` 0: DEV_MODEL_STORE_BYTES. NOMEM.
+BASE_NODISCARD enum base_status dev_model_store_new(size_t bytes_max,
+                                                    struct dev_model_store **out_store);
+void dev_model_store_free(struct dev_model_store *store); // accepts NULL
+
+// The model whose file has this digest, loaded from `bytes` (which have it: nobody hashes them
+// again) unless it is there. The caller owns one reference. INVALID, TRUNCATED, UNSUPPORTED: what
+// the engine says of the file, with node and operator; TOO_LARGE: over bytes_max by itself; LIMIT:
+// models in use leave no room; NOMEM.
+BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *store,
+                                                    const struct wire_sha256 *digest,
+                                                    const void *bytes, size_t size,
+                                                    struct dev_model **out_model,
+                                                    struct base_error *error);
+void dev_model_unref(struct dev_model *model); // accepts NULL
+// Borrowed as long as the reference.
+const struct eng_model *dev_model_engine(const struct dev_model *model);
+
+// A session with one thread and without search, so that results repeat themselves and no processor
+// time goes into measuring: one that waits and was given with the same `shape_key` (a number made
+// from the inputs' types and shapes), or a new one. The codes of eng_session_new.
+BASE_NODISCARD enum base_status dev_model_session_take(struct dev_model *model,
+                                                       size_t memory_bytes_max, uint64_t shape_key,
+                                                       struct eng_session **out_session,
+                                                       struct base_error *error);
+// Takes the session back. It waits for the next run when it is `reusable` and its plan is whole: of
+// a graph that is cut by contents, every run plans anew, so that its work does not hang on what ran
+// before.
+void dev_model_session_give(struct dev_model *model, struct eng_session *session,
+                            size_t memory_bytes_max, uint64_t shape_key, bool reusable);
+
+struct dev_model_store_stats {
+    uint32_t models;        // loaded now
+    uint32_t held;          // of those, with references
+    uint32_t idle;          // sessions that wait
+    size_t bytes;           // against bytes_max
+    uint64_t loads;         // files read since the store was made
+    uint64_t sessions;      // sessions made
+    uint64_t models_gone;   // models that made room
+    uint64_t sessions_gone; // waiting sessions that made room
+};
+void dev_model_store_stats(struct dev_model_store *store, struct dev_model_store_stats *out_stats);
+// Adds up everything again; for tests. INVALID: the counts and the lists disagree.
+BASE_NODISCARD enum base_status dev_model_store_validate(struct dev_model_store *store);
+
+#endif

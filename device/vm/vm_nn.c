@@ -1,0 +1,435 @@
+// The module `walle.nn`: a script runs models of its version on the tensor engine. Models and
+// sessions come from the process's store (model/model_store.h). Runs on the VM's thread.
+//
+// No exception may jump over a session: while one is held nothing of MicroPython's is called but
+// the allocator that gives NULL. What the engine says becomes an exception after the session went
+// back.
+#include "vm/vm_nn.h"
+
+#include "base/hash.h"
+#include "model/model_store.h"
+#include "vm/vm_state.h"
+
+#include "py/gc.h"
+#include "py/runtime.h"
+
+#include <string.h>
+
+#define PORTS_MAX DEV_VM_MODEL_PORTS_MAX
+
+struct model_object {
+    mp_obj_base_t base;
+    uint32_t index; // among the job's models
+};
+
+extern const mp_obj_type_t dev_vm_model_type;
+
+// The reference is the run's, so that it needs no finaliser.
+static struct dev_model *held_model(const struct model_object *object)
+{
+    return dev_vm_current->models[object->index];
+}
+
+static const struct eng_model *engine_of(const struct model_object *object)
+{
+    return dev_model_engine(held_model(object));
+}
+
+static struct base_str name_of(const struct model_object *object)
+{
+    return dev_vm_current->job->models[object->index].name;
+}
+
+void dev_vm_models_finish(struct dev_vm *vm)
+{
+    for (uint32_t i = 0; i < vm->job->model_count; i++) {
+        dev_model_unref(vm->models[i]);
+        vm->models[i] = NULL;
+    }
+}
+
+// What the engine or the store says of a model, as an exception.
+static _Noreturn void raise_status(struct base_str name, enum base_status status,
+                                   const struct base_error *error)
+{
+    const mp_obj_type_t *type = &mp_type_ValueError;
+    if (base_status_is_resource(status) || status == BASE_ERR_TOO_LARGE) {
+        type = &mp_type_MemoryError;
+    } else if (base_status_is_environment(status)) {
+        type = &mp_type_OSError;
+    }
+    const char *text = error->text[0] != '\0' ? error->text : base_status_text(status);
+    mp_raise_msg_varg(type, MP_ERROR_TEXT("%.*s: %s"), (int)name.size, name.data, text);
+}
+
+// --- load
+
+static uint32_t model_find(const struct dev_vm_job *job, struct base_str name)
+{
+    uint32_t i = 0;
+    while (i < job->model_count && !base_str_equal(job->models[i].name, name)) {
+        i++;
+    }
+    return i;
+}
+
+// Models with more ports than a run sets are refused; so are those with unknown kinds of inputs,
+// when they are run.
+static void ports_check(const struct eng_model *engine, struct base_str name)
+{
+    if (eng_model_input_count(engine) > PORTS_MAX || eng_model_output_count(engine) > PORTS_MAX) {
+        mp_raise_msg_varg(&mp_type_ValueError,
+                          MP_ERROR_TEXT("%.*s: more than %d inputs or outputs"), (int)name.size,
+                          name.data, PORTS_MAX);
+    }
+}
+
+// load(name): a model file of this version.
+static mp_obj_t load(mp_obj_t name_in)
+{
+    struct dev_vm *vm = dev_vm_current;
+    const struct dev_vm_job *job = vm->job;
+    size_t size;
+    const char *text = mp_obj_str_get_data(name_in, &size);
+    struct base_str name = {text, size};
+    uint32_t index = model_find(job, name);
+    if (index == job->model_count) {
+        mp_raise_msg_varg(&mp_type_OSError, MP_ERROR_TEXT("no model \"%s\" in this version"), text);
+    }
+    if (job->model_store == NULL) {
+        mp_raise_msg(&mp_type_OSError, MP_ERROR_TEXT("models are not run here"));
+    }
+    const struct dev_vm_model *model = &job->models[index];
+    if (dev_vm_budget_charge(1 + model->size / DEV_VM_LOAD_PER_UNIT)) {
+        dev_vm_over_budget();
+    }
+    if (vm->models[index] == NULL) {
+        struct base_error error = {.status = BASE_OK};
+        enum base_status status =
+            dev_model_store_get(job->model_store, &model->digest, model->bytes, model->size,
+                                &vm->models[index], &error);
+        if (status != BASE_OK) {
+            raise_status(name, status, &error);
+        }
+    }
+    ports_check(dev_model_engine(vm->models[index]), name); // each time: a script may catch it
+    struct model_object *object = mp_obj_malloc(struct model_object, &dev_vm_model_type);
+    object->index = index;
+    return MP_OBJ_FROM_PTR(object);
+}
+static MP_DEFINE_CONST_FUN_OBJ_1(load_obj, load);
+
+// --- what a model declares
+
+static mp_obj_t str_object(const char *text)
+{
+    return mp_obj_new_str(text, strlen(text));
+}
+
+// (name, dtype, shape); None where the file does not say.
+static mp_obj_t port_object(const struct eng_port_info *port)
+{
+    mp_obj_t items[3] = {str_object(port->name), mp_const_none, mp_const_none};
+    if (port->desc.dtype != ENG_UNDEFINED) {
+        items[1] = str_object(dev_vm_dtype_name(port->desc.dtype));
+    }
+    if (port->has_shape) {
+        mp_obj_t dims[ENG_RANK_MAX];
+        for (uint32_t d = 0; d < port->desc.rank; d++) {
+            dims[d] =
+                port->desc.dims[d] < 0 ? mp_const_none : mp_obj_new_int_from_ll(port->desc.dims[d]);
+        }
+        items[2] = mp_obj_new_tuple(port->desc.rank, dims);
+    }
+    return mp_obj_new_tuple(3, items);
+}
+
+static mp_obj_t ports_object(const struct eng_model *engine, bool is_input)
+{
+    mp_obj_t ports[PORTS_MAX];
+    size_t count = is_input ? eng_model_input_count(engine) : eng_model_output_count(engine);
+    for (size_t i = 0; i < count; i++) {
+        ports[i] = port_object(is_input ? eng_model_input(engine, i) : eng_model_output(engine, i));
+    }
+    return mp_obj_new_tuple(count, ports);
+}
+
+// --- run
+
+// One call: what goes in, what is asked for, what comes out.
+struct call {
+    const struct model_object *object;
+    const struct dev_vm_tensor *inputs[PORTS_MAX];
+    size_t input_count;
+    uint8_t wanted[PORTS_MAX]; // numbers of outputs
+    size_t wanted_count;
+    // Results: elements in the script's heap, found there by the collector through this struct.
+    struct eng_desc descs[PORTS_MAX];
+    void *blocks[PORTS_MAX];
+    uint64_t work;
+    bool no_memory; // in the script's heap
+    struct base_error error;
+};
+
+static uint64_t shape_key(const struct call *call)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < call->input_count; i++) {
+        const struct dev_vm_tensor *input = call->inputs[i];
+        uint32_t kind[2] = {input->dtype, input->rank};
+        key = base_hash64_seed(kind, sizeof(kind), key);
+        key = base_hash64_seed(input->dims, input->rank * sizeof(int64_t), key);
+    }
+    return key;
+}
+
+static enum base_status inputs_set(struct call *call, struct eng_session *session)
+{
+    for (size_t i = 0; i < call->input_count; i++) {
+        const struct dev_vm_tensor *input = call->inputs[i];
+        struct eng_array array = {.desc = {.dtype = input->dtype, .rank = input->rank},
+                                  .data = (void *)(uintptr_t)input->data};
+        memcpy(array.desc.dims, input->dims, input->rank * sizeof(int64_t));
+        BASE_TRY(eng_session_set_input(session, i, &array, &call->error));
+    }
+    return BASE_OK;
+}
+
+// Copies what is asked for into the script's heap.
+static enum base_status outputs_take(struct call *call, struct eng_session *session)
+{
+    for (size_t i = 0; i < call->wanted_count; i++) {
+        struct eng_array array;
+        BASE_TRY(eng_session_output(session, call->wanted[i], &array, &call->error));
+        if (!dev_vm_dtype_ok(array.desc.dtype)) {
+            return base_error_set(&call->error, BASE_ERR_UNSUPPORTED,
+                                  "output %u is %s, which is no number in a script",
+                                  (unsigned)call->wanted[i], eng_dtype_name(array.desc.dtype));
+        }
+        size_t bytes = eng_desc_bytes(&array.desc);
+        void *block = gc_alloc(bytes > 0 ? bytes : 1, 0);
+        if (block == NULL) {
+            call->no_memory = true;
+            return base_error_set(&call->error, BASE_ERR_NOMEM,
+                                  "output %u of %zu bytes does not fit the heap",
+                                  (unsigned)call->wanted[i], bytes);
+        }
+        if (bytes > 0) {
+            memcpy(block, array.data, bytes);
+        }
+        call->descs[i] = array.desc;
+        call->blocks[i] = block;
+    }
+    return BASE_OK;
+}
+
+// Everything between taking a session and giving it back. Calls nothing that jumps.
+static enum base_status session_use(struct call *call, struct eng_session *session)
+{
+    struct dev_vm *vm = dev_vm_current;
+    uint64_t left = dev_vm_budget_left(vm);
+    const struct eng_run_options options = {
+        .deadline_us = vm->deadline_us,
+        .stop = &vm->interrupted,
+        .work_max = left > UINT64_MAX / DEV_VM_WORK_PER_UNIT ? 0 : left * DEV_VM_WORK_PER_UNIT,
+    };
+    BASE_TRY(inputs_set(call, session));
+    enum base_status status = eng_session_run(session, &options, &call->error);
+    struct eng_session_stats stats;
+    eng_session_stats(session, &stats);
+    call->work = stats.run_work;
+    return status == BASE_OK ? outputs_take(call, session) : status;
+}
+
+// Runs the model. Returns with the results in the call, or raises.
+static void call_run(struct call *call)
+{
+    struct dev_vm *vm = dev_vm_current;
+    struct dev_model *model = held_model(call->object);
+    struct eng_session *session = NULL;
+    size_t memory_max = vm->job->model_memory_max;
+    memory_max = memory_max != 0 ? memory_max : DEV_VM_MODEL_MEMORY;
+    uint64_t key = shape_key(call);
+    if (dev_vm_budget_charge(1)) {
+        dev_vm_over_budget();
+    }
+    enum base_status status =
+        dev_model_session_take(model, memory_max, key, &session, &call->error);
+    if (status == BASE_OK) {
+        status = session_use(call, session);
+        bool usable = status == BASE_OK || status == BASE_ERR_TIMEOUT || call->no_memory;
+        dev_model_session_give(model, session, memory_max, key, usable);
+    }
+    bool over = dev_vm_budget_charge(call->work / DEV_VM_WORK_PER_UNIT);
+    if (!over && status == BASE_ERR_TIMEOUT) { // the next command would have been too much
+        over = dev_vm_budget_charge(dev_vm_budget_left(vm));
+    }
+    if (over) {
+        dev_vm_over_budget();
+    }
+    if (status != BASE_OK) {
+        raise_status(name_of(call->object), status, &call->error);
+    }
+}
+
+static mp_obj_t result_object(const struct call *call, size_t index)
+{
+    return dev_vm_tensor_over(&call->descs[index], call->blocks[index]);
+}
+
+static void input_take(struct call *call, size_t index, mp_obj_t value)
+{
+    const struct eng_port_info *port = eng_model_input(engine_of(call->object), index);
+    if (mp_obj_is_exact_type(value, &dev_vm_tensor_type)) {
+        call->inputs[index] = MP_OBJ_TO_PTR(value);
+        return;
+    }
+    if (port->desc.dtype != ENG_UNDEFINED && !dev_vm_dtype_ok(port->desc.dtype)) {
+        mp_raise_msg_varg(&mp_type_ValueError,
+                          MP_ERROR_TEXT("walle.nn: input \"%s\" is of %s, which no number is"),
+                          port->name, eng_dtype_name(port->desc.dtype));
+    }
+    call->inputs[index] = dev_vm_tensor_of(value, port->desc.dtype);
+}
+
+// m(x, ...): a tensor, or a tuple of them when the model has several outputs.
+static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_obj_t *args)
+{
+    struct call call = {.object = MP_OBJ_TO_PTR(self)};
+    const struct eng_model *engine = engine_of(call.object);
+    call.input_count = eng_model_input_count(engine);
+    mp_arg_check_num(count, named, call.input_count, call.input_count, false);
+    for (size_t i = 0; i < count; i++) {
+        input_take(&call, i, args[i]);
+    }
+    call.wanted_count = eng_model_output_count(engine);
+    for (size_t i = 0; i < call.wanted_count; i++) {
+        call.wanted[i] = (uint8_t)i;
+    }
+    call_run(&call);
+    if (call.wanted_count == 1) {
+        return result_object(&call, 0);
+    }
+    mp_obj_t results[PORTS_MAX];
+    for (size_t i = 0; i < call.wanted_count; i++) {
+        results[i] = result_object(&call, i);
+    }
+    return mp_obj_new_tuple(call.wanted_count, results);
+}
+
+// --- run by name
+
+static void inputs_take(struct call *call, const mp_map_t *given)
+{
+    const struct eng_model *engine = engine_of(call->object);
+    call->input_count = eng_model_input_count(engine);
+    for (size_t i = 0; i < given->alloc; i++) {
+        if (!mp_map_slot_is_filled(given, i)) {
+            continue;
+        }
+        const char *name = mp_obj_str_get_str(given->table[i].key);
+        int64_t index = eng_model_input_index(engine, name);
+        if (index < 0) {
+            mp_raise_msg_varg(&mp_type_ValueError,
+                              MP_ERROR_TEXT("walle.nn: the model has no input \"%s\""), name);
+        }
+        input_take(call, (size_t)index, given->table[i].value);
+    }
+    for (size_t i = 0; i < call->input_count; i++) {
+        if (call->inputs[i] == NULL) {
+            mp_raise_msg_varg(&mp_type_ValueError,
+                              MP_ERROR_TEXT("walle.nn: input \"%s\" is not given"),
+                              eng_model_input(engine, i)->name);
+        }
+    }
+}
+
+static void outputs_choose(struct call *call, mp_obj_t names)
+{
+    const struct eng_model *engine = engine_of(call->object);
+    size_t count = eng_model_output_count(engine);
+    mp_obj_t *items = NULL;
+    if (names != mp_const_none) {
+        mp_obj_get_array(names, &count, &items);
+    }
+    if (count > PORTS_MAX) {
+        mp_raise_ValueError(MP_ERROR_TEXT("walle.nn: too many outputs"));
+    }
+    call->wanted_count = count;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = items != NULL ? mp_obj_str_get_str(items[i]) : NULL;
+        int64_t index = name != NULL ? eng_model_output_index(engine, name) : (int64_t)i;
+        if (index < 0) {
+            mp_raise_msg_varg(&mp_type_ValueError,
+                              MP_ERROR_TEXT("walle.nn: the model has no output \"%s\""), name);
+        }
+        call->wanted[i] = (uint8_t)index;
+    }
+}
+
+// m.run({"x": x}, ["y"]): a dict of outputs by name; without the second, all of them.
+static mp_obj_t model_run(size_t count, const mp_obj_t *args)
+{
+    struct call call = {.object = MP_OBJ_TO_PTR(args[0])};
+    const struct eng_model *engine = engine_of(call.object);
+    if (!mp_obj_is_dict_or_ordereddict(args[1])) {
+        mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: run takes a dict of inputs"));
+    }
+    inputs_take(&call, mp_obj_dict_get_map(args[1]));
+    outputs_choose(&call, count > 2 ? args[2] : mp_const_none);
+    call_run(&call);
+    mp_obj_t results = mp_obj_new_dict(call.wanted_count);
+    for (size_t i = 0; i < call.wanted_count; i++) {
+        mp_obj_dict_store(results, str_object(eng_model_output(engine, call.wanted[i])->name),
+                          result_object(&call, i));
+    }
+    return results;
+}
+static MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(model_run_obj, 2, 3, model_run);
+
+// --- the object
+
+static void model_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
+{
+    const struct model_object *object = MP_OBJ_TO_PTR(self);
+    if (dest[0] != MP_OBJ_NULL) {
+        return; // a store, which is refused
+    }
+    switch (attr) {
+    case MP_QSTR_inputs:
+        dest[0] = ports_object(engine_of(object), true);
+        return;
+    case MP_QSTR_outputs:
+        dest[0] = ports_object(engine_of(object), false);
+        return;
+    case MP_QSTR_run:
+        dest[0] = MP_OBJ_FROM_PTR(&model_run_obj);
+        dest[1] = self;
+        return;
+    default:
+        return;
+    }
+}
+
+static void model_print(const mp_print_t *print, mp_obj_t self, mp_print_kind_t kind)
+{
+    (void)kind;
+    struct base_str name = name_of(MP_OBJ_TO_PTR(self));
+    mp_printf(print, "<Model %.*s>", (int)name.size, name.data);
+}
+
+MP_DEFINE_CONST_OBJ_TYPE(dev_vm_model_type, MP_QSTR_Model, MP_TYPE_FLAG_NONE, print, model_print,
+                         call, model_call, attr, model_attr);
+
+static const mp_rom_map_elem_t nn_globals_table[] = {
+    {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_nn)},
+    {MP_ROM_QSTR(MP_QSTR_load), MP_ROM_PTR(&load_obj)},
+    {MP_ROM_QSTR(MP_QSTR_tensor), MP_ROM_PTR(&dev_vm_tensor_obj)},
+    {MP_ROM_QSTR(MP_QSTR_Tensor), MP_ROM_PTR(&dev_vm_tensor_type)},
+};
+static MP_DEFINE_CONST_DICT(nn_globals, nn_globals_table);
+
+const mp_obj_module_t dev_vm_module_nn = {
+    .base = {&mp_type_module},
+    .globals = (mp_obj_dict_t *)&nn_globals,
+};

@@ -1,0 +1,333 @@
+// The store of models: loaded once, shared, bounded; what was used longest ago makes room, what is
+// held stays; sessions wait for the next run of the same shapes.
+#include "nn_models.h"
+
+#include "base/clock.h"
+#include "model/model_store.h"
+
+#include <pthread.h>
+
+#define MEMORY_MAX ((size_t)64 << 20)
+
+static struct dev_model_store *store;
+static struct nn_model models[4];
+static struct base_error error;
+
+static int setup(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TEST_COUNT(models); i++) {
+        nn_add_relu(&models[i], (float)i);
+    }
+    return 0;
+}
+
+static void open_store(size_t bytes_max)
+{
+    assert_int_equal(dev_model_store_new(bytes_max, &store), BASE_OK);
+}
+
+static void close_store(void)
+{
+    assert_int_equal(dev_model_store_validate(store), BASE_OK);
+    dev_model_store_free(store);
+}
+
+static enum base_status get(const struct nn_model *model, struct dev_model **out_model)
+{
+    error = (struct base_error){0};
+    return dev_model_store_get(store, &model->digest, model->bytes, model->size, out_model, &error);
+}
+
+static struct dev_model *must_get(const struct nn_model *model)
+{
+    struct dev_model *got = NULL;
+    if (get(model, &got) != BASE_OK) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(dev_model_store_validate(store), BASE_OK);
+    return got;
+}
+
+static struct dev_model_store_stats stats(void)
+{
+    struct dev_model_store_stats now;
+    dev_model_store_stats(store, &now);
+    return now;
+}
+
+// Runs x = (1, 1, 1) a few rows high and gives the session back.
+static void run_once(struct dev_model *model, int64_t rows, float shift)
+{
+    float x[64];
+    struct eng_session *session = NULL;
+    struct eng_array array = {{.dtype = ENG_F32, .rank = 2, .dims = {rows, 3}}, x};
+    for (size_t i = 0; i < TEST_COUNT(x); i++) {
+        x[i] = 1;
+    }
+    assert_int_equal(dev_model_session_take(model, MEMORY_MAX, (uint64_t)rows, &session, &error),
+                     BASE_OK);
+    assert_int_equal(eng_session_set_input(session, 0, &array, &error), BASE_OK);
+    assert_int_equal(eng_session_run(session, NULL, &error), BASE_OK);
+    assert_int_equal(eng_session_output(session, 0, &array, &error), BASE_OK);
+    const float want[3] = {2 + shift, -1 + shift > 0 ? -1 + shift : 0, 4 + shift};
+    for (int64_t i = 0; i < rows * 3; i++) {
+        assert_float_equal(((const float *)array.data)[i], want[i % 3], 1e-6);
+    }
+    dev_model_session_give(model, session, MEMORY_MAX, (uint64_t)rows, true);
+    assert_int_equal(dev_model_store_validate(store), BASE_OK);
+}
+
+static void a_model_is_loaded_once_and_copied(void **state)
+{
+    (void)state;
+    open_store(0);
+    struct nn_model gone = models[0];
+    struct dev_model *a = must_get(&gone);
+    memset(gone.bytes, 0xee, sizeof(gone.bytes)); // a run's mapping ends with the run
+    struct dev_model *b = must_get(&models[0]);
+    assert_ptr_equal(a, b);
+    assert_int_equal(stats().loads, 1);
+    assert_int_equal(stats().held, 1);
+    run_once(b, 2, 0);
+    dev_model_unref(a);
+    dev_model_unref(b);
+    assert_int_equal(stats().held, 0);
+    assert_int_equal(stats().models, 1); // it waits for the next run
+    a = must_get(&models[0]);
+    assert_int_equal(stats().loads, 1);
+    struct dev_model *other = must_get(&models[1]);
+    assert_ptr_not_equal(a, other);
+    run_once(other, 1, 1);
+    dev_model_unref(a);
+    dev_model_unref(other);
+    dev_model_unref(NULL);
+    close_store();
+    dev_model_store_free(NULL);
+}
+
+static void sessions_wait_for_their_shapes(void **state)
+{
+    (void)state;
+    open_store(0);
+    struct dev_model *model = must_get(&models[0]);
+    run_once(model, 2, 0);
+    run_once(model, 2, 0);
+    assert_int_equal(stats().sessions, 1);
+    run_once(model, 3, 0);
+    assert_int_equal(stats().sessions, 2);
+    run_once(model, 2, 0);
+    run_once(model, 3, 0);
+    assert_int_equal(stats().sessions, 2);
+    assert_int_equal(stats().idle, 2);
+    for (int64_t rows = 4; rows < 4 + DEV_MODEL_IDLE_MAX; rows++) {
+        run_once(model, rows, 0);
+    }
+    assert_int_equal(stats().idle, DEV_MODEL_IDLE_MAX);
+    assert_int_equal(stats().sessions_gone, 2);
+    dev_model_unref(model);
+    close_store();
+}
+
+// Sessions of another limit, broken ones and those of graphs cut by contents do not wait.
+static void some_sessions_do_not_wait(void **state)
+{
+    (void)state;
+    static struct nn_model cut;
+    nn_nonzero(&cut);
+    open_store(0);
+    struct dev_model *model = must_get(&cut);
+    float x[3] = {1, 0, 2};
+    struct eng_array array = {{.dtype = ENG_F32, .rank = 1, .dims = {3}}, x};
+    struct eng_session *session = NULL;
+    assert_int_equal(dev_model_session_take(model, MEMORY_MAX, 1, &session, &error), BASE_OK);
+    assert_int_equal(eng_session_set_input(session, 0, &array, &error), BASE_OK);
+    assert_int_equal(eng_session_run(session, NULL, &error), BASE_OK);
+    dev_model_session_give(model, session, MEMORY_MAX, 1, true);
+    assert_int_equal(stats().idle, 0);
+    dev_model_unref(model);
+    model = must_get(&models[0]);
+    run_once(model, 1, 0);
+    assert_int_equal(stats().idle, 1);
+    assert_int_equal(dev_model_session_take(model, MEMORY_MAX / 2, 1, &session, &error), BASE_OK);
+    assert_int_equal(stats().idle, 1);
+    dev_model_session_give(model, session, MEMORY_MAX / 2, 1, false);
+    assert_int_equal(stats().idle, 1);
+    dev_model_unref(model);
+    close_store();
+}
+
+static void the_oldest_makes_room(void **state)
+{
+    (void)state;
+    size_t one = models[0].size;
+    open_store(one * 2 + one / 2);
+    struct dev_model *a = must_get(&models[0]);
+    struct dev_model *b = must_get(&models[1]);
+    struct dev_model *c = NULL;
+    assert_int_equal(get(&models[2], &c), BASE_ERR_LIMIT); // both are held
+    assert_non_null(strstr(error.text, "in use"));
+    assert_int_equal(stats().models, 2);
+    dev_model_unref(b);
+    dev_model_unref(a);
+    c = must_get(&models[2]); // b was used longest ago
+    assert_int_equal(stats().models_gone, 1);
+    dev_model_unref(must_get(&models[0]));
+    assert_int_equal(stats().loads, 3);
+    dev_model_unref(c);
+    dev_model_unref(must_get(&models[1]));
+    assert_int_equal(stats().loads, 4);
+    assert_true(stats().bytes <= one * 2 + one / 2);
+    close_store();
+    open_store(one - 1);
+    assert_int_equal(get(&models[0], &a), BASE_ERR_TOO_LARGE);
+    assert_int_equal(stats().models, 0);
+    close_store();
+}
+
+// Waiting sessions go before the models they belong to when these were used later.
+static void sessions_make_room_for_models(void **state)
+{
+    (void)state;
+    open_store(0);
+    struct dev_model *a = must_get(&models[0]);
+    run_once(a, 1, 0);
+    size_t full = stats().bytes;
+    dev_model_unref(a);
+    close_store();
+    open_store(full);
+    a = must_get(&models[0]);
+    run_once(a, 1, 0);
+    struct dev_model *b = must_get(&models[1]);
+    assert_int_equal(stats().idle, 0);
+    assert_int_equal(stats().sessions_gone, 1);
+    dev_model_unref(a);
+    dev_model_unref(b);
+    close_store();
+}
+
+static void damaged_models_are_refused(void **state)
+{
+    (void)state;
+    static struct nn_model bad;
+    struct dev_model *got = NULL;
+    nn_unknown(&bad);
+    open_store(0);
+    assert_int_equal(get(&bad, &got), BASE_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "Frobnicate"));
+    for (size_t cut = 0; cut < models[0].size; cut += 7) {
+        bad = models[0];
+        bad.size = cut;
+        nn_model_digest(&bad);
+        enum base_status status = get(&bad, &got);
+        if (status == BASE_OK) { // a cut may fall between two fields
+            dev_model_unref(got);
+        }
+        assert_true(status == BASE_OK || error.text[0] != '\0');
+    }
+    struct dev_model_store_stats now = stats();
+    assert_int_equal(now.held, 0);
+    close_store();
+}
+
+// --- threads
+
+#define THREADS 8
+#define ROUNDS  200
+
+struct user {
+    pthread_t thread;
+    uint32_t seed;
+    uint32_t wrong;
+};
+
+static bool use(struct dev_model *model, int64_t rows, float shift)
+{
+    float x[12];
+    struct eng_session *session = NULL;
+    struct eng_array array = {{.dtype = ENG_F32, .rank = 2, .dims = {rows, 3}}, x};
+    for (size_t i = 0; i < TEST_COUNT(x); i++) {
+        x[i] = 1;
+    }
+    if (dev_model_session_take(model, MEMORY_MAX, (uint64_t)rows, &session, NULL) != BASE_OK) {
+        return false;
+    }
+    bool good = eng_session_set_input(session, 0, &array, NULL) == BASE_OK &&
+                eng_session_run(session, NULL, NULL) == BASE_OK &&
+                eng_session_output(session, 0, &array, NULL) == BASE_OK &&
+                ((const float *)array.data)[0] == 2 + shift;
+    dev_model_session_give(model, session, MEMORY_MAX, (uint64_t)rows, good);
+    return good;
+}
+
+static void *user_main(void *argument)
+{
+    struct user *user = argument;
+    struct base_prng random;
+    base_prng_seed(&random, user->seed);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        size_t which = base_prng_below(&random, TEST_COUNT(models));
+        const struct nn_model *from = &models[which];
+        struct dev_model *model = NULL;
+        enum base_status status =
+            dev_model_store_get(store, &from->digest, from->bytes, from->size, &model, NULL);
+        if (status == BASE_ERR_LIMIT) {
+            continue; // the others hold everything
+        }
+        if (status != BASE_OK ||
+            !use(model, 1 + (int64_t)base_prng_below(&random, 4), (float)which)) {
+            user->wrong++;
+        }
+        dev_model_unref(model);
+    }
+    return NULL;
+}
+
+static void threads_share_a_store(void **state)
+{
+    (void)state;
+    static struct user users[THREADS];
+    open_store(models[0].size * 3); // so that models come and go
+    for (uint32_t i = 0; i < THREADS; i++) {
+        users[i] = (struct user){.seed = 100 + i};
+        assert_int_equal(pthread_create(&users[i].thread, NULL, user_main, &users[i]), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(users[i].thread, NULL), 0);
+        assert_int_equal(users[i].wrong, 0);
+    }
+    assert_int_equal(stats().held, 0);
+    close_store();
+}
+
+static void threads_wait_for_one_load(void **state)
+{
+    (void)state;
+    static struct user users[THREADS];
+    open_store(0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        users[i] = (struct user){.seed = 7}; // all of them ask for the same models
+        assert_int_equal(pthread_create(&users[i].thread, NULL, user_main, &users[i]), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(users[i].thread, NULL), 0);
+        assert_int_equal(users[i].wrong, 0);
+    }
+    assert_int_equal(stats().loads, TEST_COUNT(models));
+    close_store();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_is_loaded_once_and_copied),
+        cmocka_unit_test(sessions_wait_for_their_shapes),
+        cmocka_unit_test(some_sessions_do_not_wait),
+        cmocka_unit_test(the_oldest_makes_room),
+        cmocka_unit_test(sessions_make_room_for_models),
+        cmocka_unit_test(damaged_models_are_refused),
+        cmocka_unit_test(threads_share_a_store),
+        cmocka_unit_test(threads_wait_for_one_load),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

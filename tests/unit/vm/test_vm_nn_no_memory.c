@@ -1,0 +1,94 @@
+// Every allocation of the process's heap failing in turn, alone and with all after it, while a
+// script loads and runs models: the run ends well or with the script's MemoryError, and nothing is
+// lost or held.
+#include "failing_heap.h"
+#include "nn_models.h"
+
+#include "model/model_store.h"
+#include "vm_kit.h"
+
+#define ALLOCATIONS_MAX 3000u
+
+static struct nn_model files[2];
+static struct dev_vm_model listed[2];
+
+static const char source[] = "import walle\nfrom walle import nn\n"
+                             "m = nn.load('add.onnx')\n"
+                             "y = m([[1, 1, 1]] * 5)\n"
+                             "y = m.run({'x': y})['y']\n"
+                             "z = nn.load('cut.onnx')(y.reshape(-1))\n"
+                             "walle.result([y[4].tolist(), z.shape])\n";
+
+// One store, one run. True: every allocation was granted.
+static bool try_once(struct vm_kit *kit, size_t allowed, bool once)
+{
+    struct dev_model_store *store = NULL;
+    failing_heap_arm(allowed, once);
+    if (dev_model_store_new(0, &store) == BASE_OK) {
+        kit->job.model_store = store;
+        assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_OK);
+        struct dev_model_store_stats stats;
+        dev_model_store_stats(store, &stats);
+        assert_int_equal(stats.held, 0);
+        assert_int_equal(dev_model_store_validate(store), BASE_OK);
+    }
+    bool failed = failing_heap_has_failed();
+    (void)failing_heap_disarm();
+    dev_model_store_free(store);
+    if (store == NULL) {
+        return false;
+    }
+    if (kit->result.end == DEV_VM_FINISHED) {
+        kit_text_is(kit->result.result, "[[3.0,0.0,7.0],[1,10]]");
+    } else {
+        kit_ended(kit, DEV_VM_MEMORY);
+        assert_true(failed);
+    }
+    return !failed;
+}
+
+static void every_allocation_fails_in_turn(void **state)
+{
+    struct vm_kit *kit = *state;
+    for (int once = 0; once < 2; once++) {
+        bool good = false;
+        for (size_t allowed = 0; !good; allowed++) {
+            assert_true(allowed < ALLOCATIONS_MAX);
+            long before = failing_heap_live();
+            good = try_once(kit, allowed, once == 1);
+            assert_int_equal(failing_heap_live(), before);
+        }
+    }
+}
+
+static int setup(void **state)
+{
+    static struct vm_kit kit;
+    nn_add_relu(&files[0], 0);
+    nn_nonzero(&files[1]);
+    static const char *const names[2] = {"add.onnx", "cut.onnx"};
+    for (size_t i = 0; i < 2; i++) {
+        listed[i] = (struct dev_vm_model){base_str_of(names[i]), files[i].bytes, files[i].size,
+                                          files[i].digest};
+    }
+    kit_init(&kit, 256);
+    kit_add(&kit, "main", source);
+    kit.job.models = listed;
+    kit.job.model_count = 2;
+    *state = &kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    kit_done(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_fails_in_turn),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
