@@ -1,6 +1,7 @@
 // Benchmark worker that runs a model in our engine (engine_worker MODEL INPUTS THREADS
-// [OPTION...]). Options: low (precision), isa=NAME, cache=FILE, no_merge, no_fuse, no_search.
-// Protocol: worker_io.h.
+// [OPTION...]). Options: low (precision), isa=NAME, cache=FILE, no_merge, no_fuse, no_search; train
+// (a run is a step of training), and for that classes=N (1000) and probabilities (the model's
+// output went through softmax). Protocol: worker_io.h.
 #include "worker_io.h"
 
 #include "engine/engine.h"
@@ -11,10 +12,15 @@
 #include <string.h>
 
 // As torch_worker.py has them.
-#define TRAIN_RATE      0.001F
+#define TRAIN_RATE      0.00005F
 #define TRAIN_MOMENTUM  0.9F
 #define TRAIN_BATCH_MAX 256
 #define TRAIN_CLASSES   1000
+
+struct training {
+    bool wanted, from_probabilities;
+    int64_t classes;
+};
 
 struct ours {
     struct eng_model *model;
@@ -115,19 +121,20 @@ static void prepare_session(struct ours *ours, const struct eng_session_options 
     }
 }
 
-static void prepare_trainer(struct ours *ours, uint32_t threads)
+static void prepare_trainer(struct ours *ours, uint32_t threads, const struct training *training)
 {
     struct eng_trainer_options options = {.loss = ENG_LOSS_CROSS_ENTROPY,
                                           .optimizer = ENG_OPTIMIZER_SGD,
                                           .learning_rate = TRAIN_RATE,
                                           .momentum = TRAIN_MOMENTUM,
+                                          .from_probabilities = training->from_probabilities,
                                           .threads = threads};
     int64_t batch = ours->arrays[0].desc.dims[0];
     if (batch > TRAIN_BATCH_MAX) {
         worker_fail("a batch of %lld is too large", (long long)batch);
     }
     for (int64_t i = 0; i < batch; i++) {
-        ours->labels[i] = (7 * i + 3) % TRAIN_CLASSES;
+        ours->labels[i] = (7 * i + 3) % training->classes;
     }
     ours->target = (struct eng_array){.desc = {.dtype = ENG_I64, .rank = 1, .dims = {batch}},
                                       .data = ours->labels};
@@ -147,10 +154,14 @@ int main(int argc, char **argv)
     worker_read_inputs(&worker, argv[2]);
     struct eng_session_options options = {.threads =
                                               (uint32_t)worker_number(argv[3], strlen(argv[3]))};
-    bool training = false;
+    struct training training = {.classes = TRAIN_CLASSES};
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "train") == 0) {
-            training = true;
+            training.wanted = true;
+        } else if (strcmp(argv[i], "probabilities") == 0) {
+            training.from_probabilities = true;
+        } else if (strncmp(argv[i], "classes=", 8) == 0) {
+            training.classes = (int64_t)worker_number(argv[i] + 8, strlen(argv[i] + 8));
         } else {
             parse_option(&options, argv[i]);
         }
@@ -161,8 +172,8 @@ int main(int argc, char **argv)
     }
     order_inputs(&ours, &worker);
     struct eng_session_stats stats = {0};
-    if (training) {
-        prepare_trainer(&ours, options.threads);
+    if (training.wanted) {
+        prepare_trainer(&ours, options.threads, &training);
     } else {
         prepare_session(&ours, &options);
         eng_session_stats(ours.session, &stats);
@@ -170,8 +181,8 @@ int main(int argc, char **argv)
     }
     uint64_t load_us = worker_now_us() - begin;
     worker.ctx = &ours;
-    worker.run = training ? train : run;
-    worker.output = training ? loss : output;
+    worker.run = training.wanted ? train : run;
+    worker.output = training.wanted ? loss : output;
     worker_serve(&worker, load_us);
     eng_trainer_free(ours.trainer);
     eng_session_free(ours.session);

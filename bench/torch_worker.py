@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Benchmark worker that runs one of the benchmark's ONNX models in PyTorch (torch_worker.py MODEL INPUTS THREADS [train]).
+"""Benchmark worker that runs one of the benchmark's ONNX models in PyTorch (torch_worker.py MODEL INPUTS THREADS
+[train [classes=N] [probabilities]]).
 
 The graph is rebuilt operator by operator, traced, frozen and passed through optimize_for_inference: what PyTorch calls
 its best for inference on a CPU (its convolutions run in oneDNN). With `train`, a run is one step of SGD on cross-entropy,
@@ -164,16 +165,20 @@ def serve(module, inputs, load_us):
             return
 
 
-def trainer(model_path, inputs):
+def trainer(model_path, inputs, words):
     """A function that does one step on a fixed batch and returns the loss."""
     module = Graph(onnx.load(model_path)).eval()
-    weights = [b.requires_grad_() for b in module.buffers() if b.is_floating_point() and b.dim() > 0]
-    optimizer = torch.optim.SGD(weights, lr=0.001, momentum=0.9)
-    labels = (torch.arange(inputs[0].shape[0]) * 7 + 3) % 1000
+    statistics = {name for node in module.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
+    buffers = [getattr(module, buffer) for name, buffer in module.names.items() if name not in statistics]
+    weights = [b.requires_grad_() for b in buffers if b.is_floating_point() and b.dim() > 0]
+    optimizer = torch.optim.SGD(weights, lr=0.00005, momentum=0.9)
+    classes = next((int(word[8:]) for word in words if word.startswith("classes=")), 1000)
+    labels = (torch.arange(inputs[0].shape[0]) * 7 + 3) % classes
 
     def step(*arguments):
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(module(*arguments)[0], labels)
+        output = module(*arguments)[0]
+        loss = F.nll_loss(output.log(), labels) if "probabilities" in words else F.cross_entropy(output, labels)
         loss.backward()
         optimizer.step()
         return (loss.detach().reshape(1),)
@@ -184,8 +189,8 @@ def main():
     model_path, folder, threads = sys.argv[1:4]
     torch.set_num_threads(int(threads))
     inputs = read_inputs(folder)
-    if sys.argv[4:] == ["train"]:
-        serve(trainer(model_path, inputs), inputs, 0)
+    if "train" in sys.argv[4:]:
+        serve(trainer(model_path, inputs, sys.argv[4:]), inputs, 0)
         return
     begin = time.perf_counter_ns()
     with torch.inference_mode():

@@ -5,7 +5,10 @@
 
 #include <mosquitto.h>
 #include <semaphore.h>
-#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define TOPIC    "walle/up"
 #define RETRIES  200
@@ -15,14 +18,9 @@
 struct link {
     struct mosquitto *client;
     sem_t room; // messages that may be sent
-    uint64_t index;
 };
 
-static struct peer_arguments arguments;
-static struct tunnel_report report;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint_fast64_t acknowledged;
-static atomic_bool stopping;
+static const struct peer_arguments *arguments;
 
 static void must(int status, const char *what)
 {
@@ -36,20 +34,20 @@ static void on_publish(struct mosquitto *client, void *ctx, int message)
     (void)client;
     (void)message;
     struct link *link = ctx;
-    atomic_fetch_add(&acknowledged, 1);
+    peer_acknowledged();
     sem_post(&link->room);
 }
 
 static void link_connect(struct link *link)
 {
-    if (strcmp(arguments.ca, "none") != 0) {
-        must(mosquitto_tls_set(link->client, arguments.ca, NULL, NULL, NULL, NULL), "tls");
+    if (strcmp(arguments->ca, "none") != 0) {
+        must(mosquitto_tls_set(link->client, arguments->ca, NULL, NULL, NULL, NULL), "tls");
         must(mosquitto_tls_insecure_set(link->client, true), "tls");
     }
     must(mosquitto_int_option(link->client, MOSQ_OPT_TCP_NODELAY, 1), "nodelay");
     int status = MOSQ_ERR_ERRNO;
     for (int i = 0; i < RETRIES && status != MOSQ_ERR_SUCCESS; i++) {
-        status = mosquitto_connect(link->client, arguments.host, (int)peer_number(arguments.port),
+        status = mosquitto_connect(link->client, arguments->host, (int)peer_number(arguments->port),
                                    KEEP_S);
         if (status != MOSQ_ERR_SUCCESS) {
             usleep(RETRY_US);
@@ -59,49 +57,45 @@ static void link_connect(struct link *link)
     must(mosquitto_loop_start(link->client), "thread");
 }
 
-static void link_open(struct link *link)
+static void *link_open(uint64_t index)
 {
     char name[32];
-    (void)snprintf(name, sizeof(name), "walle-%llu", (unsigned long long)link->index);
+    struct link *link = calloc(1, sizeof(*link));
+    (void)snprintf(name, sizeof(name), "walle-%llu", (unsigned long long)index);
+    if (link == NULL || sem_init(&link->room, 0, arguments->flood ? PEER_WINDOW : 0) != 0) {
+        peer_fail("client", "memory");
+    }
     link->client = mosquitto_new(name, true, link);
-    if (link->client == NULL || sem_init(&link->room, 0, arguments.flood ? PEER_WINDOW : 0) != 0) {
+    if (link->client == NULL) {
         peer_fail("client", "memory");
     }
     must(mosquitto_max_inflight_messages_set(link->client, PEER_WINDOW), "window");
     mosquitto_publish_callback_set(link->client, on_publish);
     link_connect(link);
+    return link;
 }
 
 static void publish(struct link *link)
 {
-    must(mosquitto_publish(link->client, NULL, TOPIC, (int)arguments.bytes, arguments.payload, 1,
+    must(mosquitto_publish(link->client, NULL, TOPIC, (int)arguments->bytes, arguments->payload, 1,
                            false),
          "publish");
 }
 
-static void *run_link(void *ctx)
+static void send_one(void *ctx)
 {
     struct link *link = ctx;
-    struct base_prng prng;
-    base_prng_seed(&prng, link->index + 1);
-    link_open(link);
-    while (arguments.flood && !atomic_load(&stopping)) {
+    publish(link);
+    (void)sem_wait(&link->room);
+}
+
+static void flood(void *ctx)
+{
+    struct link *link = ctx;
+    for (;;) {
         (void)sem_wait(&link->room);
         publish(link);
     }
-    for (uint64_t i = 0; i < PEER_WARM + arguments.count && !atomic_load(&stopping); i++) {
-        uint64_t began_us = base_clock_mono_us();
-        publish(link);
-        (void)sem_wait(&link->room);
-        uint64_t took_us = base_clock_mono_us() - began_us;
-        if (i >= PEER_WARM) {
-            pthread_mutex_lock(&lock);
-            tunnel_report_add(&report, took_us);
-            pthread_mutex_unlock(&lock);
-        }
-        peer_pause(&arguments, &prng);
-    }
-    return NULL;
 }
 
 static void on_subscribe(struct mosquitto *client, void *ctx, int message, int count,
@@ -134,30 +128,10 @@ static void keep_messages(void)
 
 int main(int argc, char **argv)
 {
-    static struct link links[64];
-    pthread_t threads[64];
-    peer_read(&arguments, argc, argv);
+    static const struct peer_client client = {
+        .connect = link_open, .send = send_one, .flood = flood};
+    arguments = peer_read(argc, argv);
     (void)mosquitto_lib_init();
     keep_messages();
-    uint64_t count = arguments.connections < 64 ? arguments.connections : 64;
-    for (uint64_t i = 0; i < count; i++) {
-        links[i].index = i;
-        (void)pthread_create(&threads[i], NULL, run_link, &links[i]);
-    }
-    if (arguments.flood) {
-        sleep(1);
-    }
-    tunnel_report_begin(&report, arguments.pid);
-    uint64_t before = atomic_load(&acknowledged);
-    if (arguments.flood) {
-        sleep((unsigned)arguments.seconds);
-        report.done = atomic_load(&acknowledged) - before;
-    } else {
-        for (uint64_t i = 0; i < count; i++) {
-            (void)pthread_join(threads[i], NULL);
-        }
-    }
-    tunnel_report_print(&report, arguments.bytes);
-    (void)fflush(stdout);
-    _exit(EXIT_SUCCESS); // threads of the flood are under way
+    peer_run(&client);
 }

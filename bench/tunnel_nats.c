@@ -3,7 +3,9 @@
 #include "tunnel_peer.h"
 
 #include <nats/nats.h>
-#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #define STREAM   "walle"
 #define SUBJECT  "walle.up"
@@ -12,11 +14,7 @@
 #define RETRIES  200
 #define RETRY_US 50000
 
-static struct peer_arguments arguments;
-static struct tunnel_report report;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint_fast64_t acknowledged;
-static atomic_bool stopping;
+static const struct peer_arguments *arguments;
 
 static void must(natsStatus status, const char *what)
 {
@@ -30,10 +28,10 @@ static natsConnection *connect_to_server(void)
     natsOptions *options = NULL;
     natsConnection *connection = NULL;
     char url[256];
-    (void)snprintf(url, sizeof(url), "nats://%s:%s", arguments.host, arguments.port);
+    (void)snprintf(url, sizeof(url), "nats://%s:%s", arguments->host, arguments->port);
     must(natsOptions_Create(&options), "options");
     must(natsOptions_SetURL(options, url), "url");
-    if (strcmp(arguments.ca, "none") != 0) {
+    if (strcmp(arguments->ca, "none") != 0) {
         must(natsOptions_SetSecure(options, true), "tls");
         must(natsOptions_SkipServerVerification(options, true), "tls");
     }
@@ -58,61 +56,43 @@ static void on_ack(jsCtx *js, natsMsg *message, jsPubAck *ack, jsPubAckErr *erro
     if (error != NULL) {
         peer_fail("acknowledgement", natsStatus_GetText(error->Err));
     }
-    atomic_fetch_add(&acknowledged, 1);
+    peer_acknowledged();
     natsMsg_Destroy(message);
 }
 
-static void *run_latency(void *ctx)
+static void *link_open(uint64_t index)
 {
-    uint64_t index = (uint64_t)(uintptr_t)ctx;
-    struct base_prng prng;
-    natsConnection *connection = connect_to_server();
     jsCtx *js = NULL;
     jsOptions options;
-    base_prng_seed(&prng, index + 1);
+    (void)index;
     must(jsOptions_Init(&options), "options");
     options.Wait = ACK_WAIT;
-    must(natsConnection_JetStream(&js, connection, &options), "jetstream");
-    for (uint64_t i = 0; i < PEER_WARM + arguments.count && !atomic_load(&stopping); i++) {
-        uint64_t began_us = base_clock_mono_us();
-        must(js_Publish(NULL, js, SUBJECT, arguments.payload, (int)arguments.bytes, NULL, NULL),
-             "publish");
-        uint64_t took_us = base_clock_mono_us() - began_us;
-        if (i >= PEER_WARM) {
-            pthread_mutex_lock(&lock);
-            tunnel_report_add(&report, took_us);
-            pthread_mutex_unlock(&lock);
-        }
-        peer_pause(&arguments, &prng);
-    }
-    return NULL;
-}
-
-static void *run_flood(void *ctx)
-{
-    (void)ctx;
-    natsConnection *connection = connect_to_server();
-    jsCtx *js = NULL;
-    jsOptions options;
-    must(jsOptions_Init(&options), "options");
     options.PublishAsync.MaxPending = PEER_WINDOW;
     options.PublishAsync.StallWait = STALL_MS;
     options.PublishAsync.AckHandler = on_ack;
-    must(natsConnection_JetStream(&js, connection, &options), "jetstream");
-    while (!atomic_load(&stopping)) {
-        must(js_PublishAsync(js, SUBJECT, arguments.payload, (int)arguments.bytes, NULL),
-             "publish");
-    }
-    return NULL;
+    must(natsConnection_JetStream(&js, connect_to_server(), &options), "jetstream");
+    return js;
 }
 
-int main(int argc, char **argv)
+static void send_one(void *js)
 {
-    peer_read(&arguments, argc, argv);
-    natsConnection *connection = connect_to_server();
+    must(js_Publish(NULL, js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL, NULL),
+         "publish");
+}
+
+static void flood(void *js)
+{
+    for (;;) {
+        must(js_PublishAsync(js, SUBJECT, arguments->payload, (int)arguments->bytes, NULL),
+             "publish");
+    }
+}
+
+static void stream_make(void)
+{
     jsCtx *js = NULL;
     jsStreamConfig config;
-    must(natsConnection_JetStream(&js, connection, NULL), "jetstream");
+    must(natsConnection_JetStream(&js, connect_to_server(), NULL), "jetstream");
     must(jsStreamConfig_Init(&config), "stream");
     config.Name = STREAM;
     config.Subjects = (const char *[1]){SUBJECT};
@@ -122,26 +102,13 @@ int main(int argc, char **argv)
     if (made != NATS_OK && js_GetStreamInfo(NULL, js, STREAM, NULL, NULL) != NATS_OK) {
         must(made, "stream");
     }
-    pthread_t threads[64];
-    uint64_t count = arguments.connections < 64 ? arguments.connections : 64;
-    for (uint64_t i = 0; i < count; i++) {
-        (void)pthread_create(&threads[i], NULL, arguments.flood ? run_flood : run_latency,
-                             (void *)(uintptr_t)i);
-    }
-    if (arguments.flood) {
-        sleep(1);
-    }
-    tunnel_report_begin(&report, arguments.pid);
-    uint64_t before = atomic_load(&acknowledged);
-    if (arguments.flood) {
-        sleep((unsigned)arguments.seconds);
-        report.done = atomic_load(&acknowledged) - before;
-    } else {
-        for (uint64_t i = 0; i < count; i++) {
-            (void)pthread_join(threads[i], NULL);
-        }
-    }
-    tunnel_report_print(&report, arguments.bytes);
-    (void)fflush(stdout);
-    _exit(EXIT_SUCCESS); // threads of the flood are under way
+}
+
+int main(int argc, char **argv)
+{
+    static const struct peer_client client = {
+        .connect = link_open, .send = send_one, .flood = flood};
+    arguments = peer_read(argc, argv);
+    stream_make();
+    peer_run(&client);
 }

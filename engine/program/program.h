@@ -297,6 +297,7 @@ struct eng_conv {
     int64_t kernel[ENG_SPATIAL_MAX], stride[ENG_SPATIAL_MAX], dilation[ENG_SPATIAL_MAX];
     int64_t pad_begin[ENG_SPATIAL_MAX],
         pad_end[ENG_SPATIAL_MAX]; // of CONV_TRANSPOSE: cut from the output
+    bool exact; // operands are whole numbers and sums must come out whole: no transforms
     struct eng_epilogue epilogue;
 };
 // Convolutions of two dimensions, each of the result of the one before: one of single pixels, a
@@ -389,6 +390,7 @@ enum eng_resize_fn { ENG_RESIZE_NEAREST, ENG_RESIZE_LINEAR, ENG_RESIZE_CUBIC };
 enum eng_resize_coord {
     ENG_COORD_HALF_PIXEL,
     ENG_COORD_PYTORCH_HALF_PIXEL,
+    ENG_COORD_TF_HALF_PIXEL, // half pixels without the shift back
     ENG_COORD_ALIGN_CORNERS,
     ENG_COORD_ASYMMETRIC,
     ENG_COORD_TF_CROP

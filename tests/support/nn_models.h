@@ -105,6 +105,20 @@ static inline void nn_spread(struct nn_model *model, int64_t count)
     nn_model_take(model, kit);
 }
 
+// `inputs` inputs x0, x1 ... of one float, of which the first is y
+static inline void nn_wide(struct nn_model *model, uint32_t inputs)
+{
+    struct onnx_kit *kit = onnx_begin();
+    for (uint32_t i = 0; i < inputs; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "x%u", i);
+        onnx_input(kit, name, ENG_F32, 1);
+    }
+    onnx_node(kit, "Identity", "x0", "y");
+    onnx_output(kit, "y", ENG_F32, 1);
+    nn_model_take(model, kit);
+}
+
 // One node of an operator nobody knows.
 static inline void nn_unknown(struct nn_model *model)
 {

@@ -67,7 +67,8 @@ size_t eng_conv_search(const struct eng_conv_job *job, const struct eng_conv_can
                                          .measured_only = candidates[i].algorithm == ENG_CONV_BLAS};
     }
     char problem[ENG_SEARCH_PROBLEM_BYTES];
-    problem_text(job, "conv", eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
+    problem_text(job, job->shape.exact ? "exact conv" : "conv",
+                 eng_gemm_low_kernels(job->ctx) != NULL, problem, sizeof problem);
     struct eng_trial trial = {.ctx = job->ctx,
                               .program = job->program,
                               .command = job->command,

@@ -37,6 +37,7 @@ enum base_status eng_conv_shape_from(const struct eng_conv *conv, const struct e
         .groups = conv->groups,
         .in_channels = x->dims[1],
         .out_channels = y->dims[1],
+        .exact = conv->exact,
     };
     if (eng_desc_count(x) == 0 || eng_desc_count(y) == 0 || s.groups < 1) {
         return BASE_ERR_UNSUPPORTED;

@@ -10,6 +10,7 @@ struct eng_conv_shape {
     int64_t in[3], out[3];                             // depth, height, width
     int64_t kernel[3], stride[3], dilation[3], pad[3]; // pad: before; what lies behind follows
     bool padded; // some tap of some output lies outside the input
+    bool exact;  // as the command has it
 };
 
 // Of a CONV command. UNSUPPORTED: not float32, not channels-last, or empty.

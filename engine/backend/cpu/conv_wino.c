@@ -48,7 +48,7 @@ static const double g4[6][3] = {{1, 0, 0},
 
 bool eng_conv_fits_wino(const struct eng_conv_shape *s)
 {
-    return s->groups == 1 && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 &&
+    return !s->exact && s->groups == 1 && s->kernel[0] == 1 && s->in[0] == 1 && s->out[0] == 1 &&
            s->pad[0] == 0 && s->kernel[1] == 3 && s->kernel[2] == 3 && s->stride[1] == 1 &&
            s->stride[2] == 1 && s->dilation[1] == 1 && s->dilation[2] == 1;
 }

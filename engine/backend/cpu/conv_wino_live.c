@@ -42,6 +42,15 @@ struct live_run {
 
 // --- kernels ----------------------------------------------------------------------------------
 
+// Nine taps, or nine from the last to the first, each to its own vector.
+static inline void put_taps(const float *from, bool is_turned, float *to, int64_t vl)
+{
+#pragma GCC unroll 9
+    for (int64_t t = 0; t < TAPS; t++) {
+        to[t * vl] = from[is_turned ? TAPS - 1 - t : t];
+    }
+}
+
 // Kernels of input channels [begin, end) with the vl output channels from `column` on, of which
 // `left` exist, as [channel][tap][vl].
 static void read_kernels(const struct live_run *r, int64_t column, int64_t left, int64_t begin,
@@ -51,8 +60,8 @@ static void read_kernels(const struct live_run *r, int64_t column, int64_t left,
     const int64_t vl = r->d->tiles.kernels->vl;
     for (int64_t l = 0; l < left; l++) {
         const float *w = r->w + ((column + l) * s->in_channels + begin) * TAPS;
-        for (int64_t i = 0; i < (end - begin) * TAPS; i++) {
-            taps[i * vl + l] = w[i];
+        for (int64_t i = 0; i < end - begin; i++) {
+            put_taps(w + i * TAPS, false, taps + i * TAPS * vl + l, vl);
         }
     }
 }
@@ -65,11 +74,15 @@ static void read_turned(const struct live_run *r, int64_t column, int64_t left, 
     for (int64_t i = begin; i < end; i++, taps += TAPS * vl) {
         const float *w = r->w + (i * s->out_channels + column) * TAPS;
         for (int64_t l = 0; l < left; l++) {
-            for (int64_t t = 0; t < TAPS; t++) {
-                taps[t * vl + l] = w[l * TAPS + TAPS - 1 - t];
-            }
+            put_taps(w + l * TAPS, true, taps + l, vl);
         }
     }
+}
+
+// Floats of one element's kernels of a panel that has `width` columns.
+static size_t kernel_plane(const struct live *d, int64_t width)
+{
+    return (size_t)(d->tiles.shape.in_channels * width + ENG_WINO_PAD);
 }
 
 // One panel's kernels, input channels [begin, end): [element][channel][columns of the panel].
@@ -78,7 +91,7 @@ static void transform_panel(const struct live_run *r, int64_t panel, int64_t beg
 {
     const struct eng_gemm_kernels *kernels = r->d->tiles.kernels;
     const struct eng_conv_shape *s = &r->d->tiles.shape;
-    const int64_t vl = kernels->vl, c = s->in_channels;
+    const int64_t vl = kernels->vl;
     const int64_t column = panel * kernels->nr, rest = s->out_channels - column;
     const int64_t n = rest < kernels->nr ? rest : kernels->nr, width = (n + vl - 1) / vl * vl;
     float taps[KERNEL_CHANNELS * TAPS * LANES_MAX] = {0};
@@ -92,7 +105,7 @@ static void transform_panel(const struct live_run *r, int64_t panel, int64_t beg
             (r->d->is_turned ? read_turned : read_kernels)(r, column + j, left, i, last, taps);
             for (int64_t k = i; k < last; k++) {
                 kernels->wino_kernels(taps + (k - i) * TAPS * vl, out + k * width + j,
-                                      (size_t)(c * width));
+                                      kernel_plane(r->d, width));
             }
         }
     }
@@ -106,10 +119,10 @@ static void transform_kernels(void *ctx, int64_t begin, int64_t end, uint32_t wo
     const struct live_run *r = ctx;
     const struct live *d = r->d;
     const int64_t c = d->tiles.shape.in_channels, pieces = (c + PIECE - 1) / PIECE;
-    const int64_t panel_floats = ENG_WINO_ELEMENTS * c * d->tiles.kernels->nr;
+    const size_t panel_floats = ENG_WINO_ELEMENTS * kernel_plane(d, d->tiles.kernels->nr);
     for (int64_t i = begin; i < end; i++) {
         const int64_t from = i % pieces * PIECE, to = from + PIECE < c ? from + PIECE : c;
-        transform_panel(r, i / pieces, from, to, r->shared + i / pieces * panel_floats);
+        transform_panel(r, i / pieces, from, to, r->shared + (size_t)(i / pieces) * panel_floats);
     }
 }
 
@@ -129,7 +142,7 @@ static void multiply(const struct live *d, const float *v, const float *u, float
     const struct eng_gemm_kernels *kernels = d->tiles.kernels;
     const int64_t vl = kernels->vl, c = d->tiles.shape.in_channels;
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
-    const size_t floats = (size_t)(nv * vl * c);
+    const size_t floats = kernel_plane(d, nv * vl);
     struct eng_gemm_tile tile = {.lda = (size_t)d->tiles.pitch,
                                  .segments = no_offset,
                                  .segment_count = 1,
@@ -216,13 +229,12 @@ static void run_blocks(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct live_run *r = ctx;
     const struct live *d = r->d;
     const struct room room = room_of(r, worker);
-    const int64_t panel_floats =
-        ENG_WINO_ELEMENTS * d->tiles.shape.in_channels * d->tiles.kernels->nr;
+    const size_t panel_floats = ENG_WINO_ELEMENTS * kernel_plane(d, d->tiles.kernels->nr);
     for (int64_t block = begin; block < end; block++) {
         eng_wino_tiles_in(&d->tiles, r->x, block * d->block, block_tiles(d, block), room.own,
                           d->in_plane, room.edge);
         for (int64_t panel = 0; panel < panel_count(d); panel++) {
-            run_tiles(r, block, panel, room.own, r->shared + panel * panel_floats, room.m);
+            run_tiles(r, block, panel, room.own, r->shared + (size_t)panel * panel_floats, room.m);
         }
     }
 }
@@ -285,7 +297,7 @@ static enum base_status run_live(const struct eng_step *step, const struct eng_r
 
 static void plan_blocks(struct live *d, uint32_t threads)
 {
-    const int64_t c = d->tiles.shape.in_channels, nr = d->tiles.kernels->nr;
+    const int64_t nr = d->tiles.kernels->nr;
     const int64_t mr = d->tiles.kernels->mr_max[2], count = d->tiles.count;
     int64_t block = BLOCK_BYTES / (int64_t)sizeof(float) /
                     (ENG_WINO_ELEMENTS * (d->tiles.pitch + nr)) / mr * mr;
@@ -293,7 +305,7 @@ static void plan_blocks(struct live *d, uint32_t threads)
     block = block > 6 * mr ? 6 * mr : block;
     int64_t blocks = (count + block - 1) / block;
     const int64_t panels = panel_count(d);
-    d->kernel_floats = (size_t)(ENG_WINO_ELEMENTS * c * nr * panels);
+    d->kernel_floats = (size_t)panels * ENG_WINO_ELEMENTS * kernel_plane(d, nr);
     // What is read from beyond the second-level cache: kernels by block, or tiles by panel.
     const int64_t tile_floats = ENG_WINO_ELEMENTS * d->tiles.pitch * count;
     d->by_panels = d->kernel_floats * sizeof(float) > NEAR_BYTES &&
@@ -311,7 +323,7 @@ static void plan_blocks(struct live *d, uint32_t threads)
     d->out_plane = (size_t)(d->block * nr + ENG_WINO_PAD);
     d->block_floats = ENG_WINO_ELEMENTS * d->in_plane;
     d->thread_floats = ENG_WINO_ELEMENTS * d->out_plane + eng_wino_edge_floats(&d->tiles) +
-                       (d->by_panels ? (size_t)(ENG_WINO_ELEMENTS * c * nr) : d->block_floats);
+                       (d->by_panels ? ENG_WINO_ELEMENTS * kernel_plane(d, nr) : d->block_floats);
 }
 
 enum base_status eng_conv_prepare_live(const struct eng_prepare *ctx,

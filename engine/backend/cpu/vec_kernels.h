@@ -101,6 +101,9 @@ struct eng_vec_kernels {
                        const float *scale, const float *bias, int64_t step);
     eng_vec_pool_fn pool_max, pool_average;
     eng_vec_pool_grad_fn pool_max_grad, pool_average_grad;
+    // sums[c] += a[i * a_step + c] * b[i * b_step + c], over i of 0..n-1.
+    void (*dot_columns)(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t n,
+                        float *sums, int64_t columns);
 
     int64_t panel; // columns of a packed panel of attention_pack
     // Packs a [rows, columns] matrix into panels of `panel` columns, zero-filled; each panel holds

@@ -33,9 +33,13 @@ static int64_t unary_int(const struct eng_unary *unary, bool is_signed, int64_t 
     case ENG_IS_NAN:
     case ENG_IS_INF:
         return 0;
-    default: // CLIP and whatever is made for real numbers
-        return eng_ref_to_i64(eng_ref_unary(unary->fn, is_signed ? (double)x : (double)(uint64_t)x,
-                                            (double)unary->alpha, (double)unary->beta));
+    default: { // CLIP and whatever is made for real numbers
+        double y = eng_ref_unary(unary->fn, is_signed ? (double)x : (double)(uint64_t)x,
+                                 (double)unary->alpha, (double)unary->beta);
+        return is_signed || !(y >= 0x1p63) ? eng_ref_to_i64(y)
+               : y < 0x1p64                ? (int64_t)(uint64_t)y
+                                           : -1; // the largest without sign
+    }
     }
 }
 

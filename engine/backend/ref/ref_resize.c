@@ -38,8 +38,10 @@ static double source_of(const struct axis *a, int64_t i)
         return a->out > 1
                    ? a->roi_begin * last + x * (a->roi_end - a->roi_begin) * last / (a->resized - 1)
                    : 0.5 * (a->roi_begin + a->roi_end) * last;
+    case ENG_COORD_TF_HALF_PIXEL:
+        return (x + 0.5) / a->scale;
     case ENG_COORD_PYTORCH_HALF_PIXEL:
-        return a->resized > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+        return a->out > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
     default:
         return (x + 0.5) / a->scale - 0.5;
     }
@@ -107,7 +109,8 @@ struct eng_resize_taps eng_resize_taps_of(const struct eng_resize *resize, uint3
 // Whether a pass would change nothing.
 static bool is_identity(const struct axis *a)
 {
-    return a->in == a->out && a->scale == 1 && a->resize->coord != ENG_COORD_TF_CROP;
+    return a->in == a->out && a->scale == 1 && a->resize->coord != ENG_COORD_TF_CROP &&
+           a->resize->coord != ENG_COORD_TF_HALF_PIXEL;
 }
 
 bool eng_resize_is_identity(const struct eng_resize *resize, uint32_t dim, int64_t in, int64_t out)

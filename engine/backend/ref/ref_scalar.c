@@ -185,7 +185,7 @@ static double shrink(double x, double lambd, double bias)
     if (x < -lambd) {
         return x + bias;
     }
-    return x > lambd ? x - bias : isnan(x) ? x : 0;
+    return x > lambd ? x - bias : 0;
 }
 
 static double (*const library[ENG_UNARY_COUNT])(double) = {
@@ -252,7 +252,7 @@ double eng_ref_unary(enum eng_unary_fn fn, double x, double alpha, double beta)
     case ENG_CLIP:
         return clip(x, alpha, beta);
     case ENG_THRESHOLDED_RELU:
-        return x > alpha ? x : isnan(x) ? x : 0;
+        return x > alpha ? x : 0;
     case ENG_SHRINK:
         return shrink(x, alpha, beta);
     case ENG_IS_INF:

@@ -28,6 +28,20 @@ static bool is_before(const struct column *c, int64_t a, int64_t b)
     return c->largest ? x > y : x < y;
 }
 
+// Whether element k takes the place of the best so far. The first NaN is the extreme on either
+// side, as it is for REDUCE (with `last` the last one).
+static bool is_better(const struct column *c, bool last, int64_t k, int64_t best)
+{
+    if (eng_ref_is(c->dtype, ENG_REF_FLOATS)) {
+        bool is_nan = isnan(eng_ref_load(c->dtype, c->data, c->first + k * c->stride));
+        bool was_nan = isnan(eng_ref_load(c->dtype, c->data, c->first + best * c->stride));
+        if (is_nan || was_nan) {
+            return is_nan && (last || !was_nan);
+        }
+    }
+    return last ? !is_before(c, best, k) : is_before(c, k, best);
+}
+
 static enum base_status run_arg_reduce(const struct eng_step *step, const struct eng_run *run)
 {
     const struct eng_arg_reduce *arg = &step->command->u.arg_reduce;
@@ -41,7 +55,7 @@ static enum base_status run_arg_reduce(const struct eng_step *step, const struct
             int64_t best = 0;
             c.first = o * arg->n * arg->inner + i;
             for (int64_t k = 1; k < arg->n; k++) {
-                if (arg->select_last ? !is_before(&c, best, k) : is_before(&c, k, best)) {
+                if (is_better(&c, arg->select_last, k, best)) {
                     best = k;
                 }
             }

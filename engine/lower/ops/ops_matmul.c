@@ -226,6 +226,7 @@ enum base_status eng_nn_integer_conv(struct eng_lower *l, const struct eng_node 
     BASE_TRY(eng_window_read(l, node, x_desc.rank - 2, w_desc.dims + 2, &window));
     BASE_TRY(eng_window_place(l, node, x_desc.dims + 2, false, &window));
     struct eng_conv conv = eng_conv_of(&window, groups);
+    conv.exact = true;
     BASE_TRY(eng_emit_conv(l, node, &conv, x, w, ENG_NONE, out));
     return eng_emit_cast(l, *out, ENG_I32, out);
 }

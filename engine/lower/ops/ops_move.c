@@ -129,14 +129,15 @@ static enum base_status lower_split(struct eng_lower *l, const struct eng_node *
     return BASE_OK;
 }
 
-// Clamps one axis of a slice as numpy does; *size is the number of elements taken.
+// Clamps one axis of a slice; *size is the number of elements taken. Backwards, a start before the
+// beginning is the first element (numpy takes none there): so the operator's text has it.
 static void slice_axis(int64_t dim, int64_t step, int64_t *start, int64_t end, int64_t *size)
 {
     int64_t low = step > 0 ? 0 : -1;
     int64_t high = step > 0 ? dim : dim - 1;
-    int64_t from = *start < 0 ? (*start < -dim ? low : *start + dim) : *start;
+    int64_t from = *start < 0 ? (*start < -dim ? 0 : *start + dim) : *start;
     int64_t to = end < 0 ? (end < -dim ? low : end + dim) : end;
-    from = from < low ? low : from > high ? high : from;
+    from = from > high ? high : from;
     to = to < low ? low : to > high ? high : to;
     int64_t span = step > 0 ? to - from : from - to;
     // A step past the whole dimension takes one element; -step of INT64_MIN would overflow.

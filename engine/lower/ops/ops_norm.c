@@ -256,6 +256,16 @@ static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_n
     BASE_TRY(eng_lower_axis(l, node, eng_node_int(node, "axis", -1), desc.rank, &axis));
     BASE_TRY(layer_param(l, node, 1, &desc, axis, &inputs[1]));
     BASE_TRY(layer_param(l, node, 2, &desc, axis, &inputs[2]));
+    bool statistics = eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
+    const enum eng_dtype dtype = desc.dtype;
+    if (statistics && dtype != ENG_F64) { // they are float32 whatever the input (stash_type)
+        for (uint32_t i = 0; i < 3; i++) {
+            if (inputs[i] != ENG_NONE) {
+                BASE_TRY(eng_emit_cast(l, inputs[i], ENG_F32, &inputs[i]));
+            }
+        }
+        desc.dtype = ENG_F32;
+    }
     struct eng_command command = {.op = ENG_OP_NORM};
     command.u.norm = (struct eng_norm){
         .groups = eng_nn_product(&desc, 0, axis),
@@ -270,10 +280,9 @@ static enum base_status lower_layer_norm(struct eng_lower *l, const struct eng_n
         out_descs[2].dims[i] = 1;
     }
     uint32_t out[3];
-    bool statistics = eng_lower_wants(l, node, 1) || eng_lower_wants(l, node, 2);
     BASE_TRY(eng_emit(l, &command, inputs, 3, out_descs, statistics ? 3 : 1, out));
+    BASE_TRY(eng_emit_cast(l, out[0], dtype, &out[0]));
     for (uint32_t i = 1; statistics && i < 3; i++) {
-        // The statistics are float32 whatever the input (stash_type).
         BASE_TRY(eng_emit_cast(l, out[i], ENG_F32, &out[i]));
         BASE_TRY(eng_lower_output(l, node, i, out[i]));
     }

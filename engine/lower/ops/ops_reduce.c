@@ -152,6 +152,9 @@ static enum base_status lower_hardmax(struct eng_lower *l, const struct eng_node
     uint32_t end;
     BASE_TRY(eng_nn_input(l, node, 0, NN_TYPES_FLOAT, &x, &desc));
     BASE_TRY(softmax_axes(l, node, desc.rank, &begin, &end));
+    if (eng_desc_count(&desc) == 0) {
+        return eng_lower_output(l, node, 0, x);
+    }
     int64_t n = eng_nn_product(&desc, begin, end);
     int64_t outer = eng_nn_product(&desc, 0, begin);
     int64_t inner = eng_nn_product(&desc, end, desc.rank);

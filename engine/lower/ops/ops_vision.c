@@ -32,9 +32,6 @@ static enum base_status pick(struct eng_lower *l, const struct eng_node *node, c
 
 // --- Resize
 
-// Coordinates of half pixels without the shift back: only for nearest, expressed by the others.
-#define COORD_TF_HALF_PIXEL 100
-
 // Opset 10 and Upsample: positions are index / scale, rounded down.
 static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *node,
                                     struct eng_resize *resize)
@@ -48,7 +45,7 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
         {"pytorch_half_pixel", ENG_COORD_PYTORCH_HALF_PIXEL},
         {"align_corners", ENG_COORD_ALIGN_CORNERS},
         {"asymmetric", ENG_COORD_ASYMMETRIC},
-        {"tf_half_pixel_for_nn", COORD_TF_HALF_PIXEL},
+        {"tf_half_pixel_for_nn", ENG_COORD_TF_HALF_PIXEL},
         {"tf_crop_and_resize", ENG_COORD_TF_CROP},
     };
     static const struct named rounds[] = {{"round_prefer_floor", ENG_ROUND_PREFER_FLOOR},
@@ -64,16 +61,6 @@ static enum base_status resize_mode(struct eng_lower *l, const struct eng_node *
                   coords, &coord));
     BASE_TRY(
         PICK(l, node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", rounds, &round));
-    if (coord == COORD_TF_HALF_PIXEL) {
-        // floor(p) = round half up(p - 0.5) and round half down(p) = ceil(p - 0.5).
-        if (mode != ENG_RESIZE_NEAREST ||
-            (round != ENG_ROUND_FLOOR && round != ENG_ROUND_PREFER_FLOOR)) {
-            return eng_lower_fail(l, node, BASE_ERR_UNSUPPORTED,
-                                  "tf_half_pixel_for_nn with this mode or nearest_mode");
-        }
-        coord = ENG_COORD_HALF_PIXEL;
-        round = round == ENG_ROUND_FLOOR ? ENG_ROUND_PREFER_CEIL : ENG_ROUND_CEIL;
-    }
     resize->fn = (enum eng_resize_fn)mode;
     resize->coord = (enum eng_resize_coord)coord;
     resize->round = (enum eng_resize_round)round;

@@ -55,7 +55,7 @@ static int64_t walk(int64_t dim, int64_t start, int64_t end, int64_t step, int64
         from = from < 0 ? 0 : from;
         to = to > dim ? dim : to;
     } else {
-        from = from >= dim ? dim - 1 : from;
+        from = from >= dim ? dim - 1 : from < 0 ? 0 : from;
         to = to < -1 ? -1 : to;
     }
     int64_t count = 0;

@@ -5,15 +5,16 @@
 #include "model/model_store.h"
 #include "vm_kit.h"
 
-enum { ADD_RELU, TWO_BY_TWO, CHAIN, NONZERO, SPREAD, UNKNOWN, TEXT, DAMAGED, MODELS };
+enum { ADD_RELU, TWO_BY_TWO, CHAIN, NONZERO, SPREAD, UNKNOWN, TEXT, DAMAGED, WIDE, MODELS };
 
 static struct nn_model files[MODELS];
 static const char *const names[MODELS] = {
-    "add.onnx",    "two.onnx",     "chain.onnx", "cut.onnx",
-    "spread.onnx", "unknown.onnx", "text.onnx",  "sub/damaged.onnx",
+    "add.onnx",     "two.onnx",  "chain.onnx",       "cut.onnx",  "spread.onnx",
+    "unknown.onnx", "text.onnx", "sub/damaged.onnx", "wide.onnx",
 };
 static struct dev_vm_model listed[MODELS];
 static struct dev_model_store *store;
+static struct dev_model_port port;
 
 #define CHAIN_LENGTH  1000
 #define SPREAD_LENGTH 1000000
@@ -28,6 +29,7 @@ static int setup(void **state)
     nn_spread(&files[SPREAD], SPREAD_LENGTH);
     nn_unknown(&files[UNKNOWN]);
     nn_identity(&files[TEXT], ENG_STRING);
+    nn_wide(&files[WIDE], DEV_VM_MODEL_PORTS_MAX + 1);
     files[DAMAGED] = files[ADD_RELU];
     files[DAMAGED].size -= 20;
     nn_model_digest(&files[DAMAGED]);
@@ -39,7 +41,8 @@ static int setup(void **state)
     kit_init(&kit, 1024);
     kit.job.models = listed;
     kit.job.model_count = MODELS;
-    kit.job.model_store = store;
+    port = dev_model_store_port(store);
+    kit.job.model_port = &port;
     *state = &kit;
     return 0;
 }
@@ -302,6 +305,20 @@ static void errors_say_what_and_where(void **state)
            "[[2.0, 0.0, 6.0]]\n");
 }
 
+// Also when the script tries again: the first refusal leaves the model held.
+static void too_many_ports_are_refused(void **state)
+{
+    prints(*state,
+           "from walle import nn\n"
+           "for _ in range(2):\n"
+           "    try:\n"
+           "        print(len(nn.load('wide.onnx').inputs))\n"
+           "    except ValueError as e:\n"
+           "        print(e)\n",
+           "wide.onnx: more than 64 inputs or outputs\n"
+           "wide.onnx: more than 64 inputs or outputs\n");
+}
+
 static void a_damaged_model_ends_the_script_alone(void **state)
 {
     struct vm_kit *kit = *state;
@@ -310,9 +327,9 @@ static void a_damaged_model_ends_the_script_alone(void **state)
     assert_string_equal(kit->result.type, "ValueError");
     assert_int_equal(kit->result.line, 3);
     assert_non_null(strstr(kit->result.message, "sub/damaged.onnx: "));
-    kit->job.model_store = NULL;
+    kit->job.model_port = NULL;
     kit_run_source(kit, "from walle import nn\nnn.load('add.onnx')\n");
-    kit->job.model_store = store;
+    kit->job.model_port = &port;
     kit_ended(kit, DEV_VM_EXCEPTION);
     assert_string_equal(kit->result.type, "OSError");
 }
@@ -517,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_model_by_place_and_by_name),
         cmocka_unit_test(every_type_goes_through),
         cmocka_unit_test(errors_say_what_and_where),
+        cmocka_unit_test(too_many_ports_are_refused),
         cmocka_unit_test(a_damaged_model_ends_the_script_alone),
         cmocka_unit_test(jobs_with_bad_models_are_refused),
         cmocka_unit_test(a_deadline_ends_a_long_model),
