@@ -27,8 +27,9 @@ from diff_blocks import BLOCKS
 from diff_cases import excepted, has_large
 from diff_engines import DTYPES, NUMBERS, Ort, Ours
 from diff_large import LARGE
-from diff_model import F16, F32, F64, I32, I64, Maker, Model, Skip, Node
+from diff_model import F16, F32, F64, I32, I64, Maker, Model, Node, Skip
 from diff_ops_math import OPERATORS
+from diff_oracle import expected
 
 REFERENCE = "isa=ref no_fuse no_merge fresh"
 CONFIGS = ["", "twice", "isa=generic twice", "isa=avx2 threads=2", "isa=avx512 keep", "isa=ref twice", "no_fuse", "isa=avx2 no_merge place",
@@ -90,6 +91,11 @@ class Bench:
                     return [Finding(outcome.status, outcome.text[:4000], config)]
         for config, outcomes in zip(configs, ours[1:]):
             findings += self.compare_runs(model, "config", ours[0], outcomes, config)
+        for run, outcome in zip(runs, ours[0]):
+            wanted = expected(model, run) if outcome.status == "ok" else None
+            if wanted is not None:
+                self.counts["run compared with numpy"] += 1
+                findings += self.differences(model, wanted, outcome.outputs, "numpy")
         if self.ort and not findings:
             findings += self.check_ort(model, data, runs, ours[0])
         return [f for f in findings if not excepted(model, f)]
@@ -121,9 +127,10 @@ class Bench:
             if other.status != "ok":
                 continue
             self.counts["run compared in wider types"] += 1
+            got = [[a.astype(F32) if a.dtype == F64 else a for a in items] for items in ours.outputs]
             wanted = [[a.astype(b.dtype) for a, b in zip(one, two)] if len(one) == len(two) else one
-                      for one, two in zip(other.outputs, ours.outputs)]
-            return self.differences(model, wanted, ours.outputs, "ort")
+                      for one, two in zip(other.outputs, got)]
+            return self.differences(model, wanted, got, "ort")
         self.counts["run refused by theirs"] += 1
         self.ort_refused[(model.nodes[0].op, "in all types")] += 1
         return []
@@ -157,7 +164,7 @@ class Bench:
     # ---- made smaller
 
     def fails(self, model, finding):
-        configs = [] if finding.config in ("ort", REFERENCE) else [finding.config]
+        configs = [] if finding.config in ("ort", "numpy", REFERENCE) else [finding.config]
         try:
             found = self.check(model, configs)
         except Exception:  # a model that no longer can be written
@@ -486,7 +493,7 @@ def report(bench, options, model, finding):
     if finding.kind in ("value", "config") and bench.sensitive(small):
         bench.counts["sensitive"] += 1
         return
-    configs = [finding.config] if finding.config not in ("ort", REFERENCE) else []
+    configs = [finding.config] if finding.config not in ("ort", "numpy", REFERENCE) else []
     again = [f for f in bench.check(small, configs) if f.kind == finding.kind]
     finding = again[0] if again else finding
     known = signature(small, finding)
