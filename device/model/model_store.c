@@ -387,7 +387,7 @@ void dev_model_session_give(struct dev_model *model, struct eng_session *session
     struct doomed doomed = {0};
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
-    reusable = reusable && stats.segment_count == 1;
+    reusable = reusable && stats.segment_count == 1 && !stats.by_contents;
     struct idle *idle = reusable ? malloc(sizeof(*idle)) : NULL;
     if (idle == NULL) {
         eng_session_free(session);

@@ -41,6 +41,7 @@ struct job {
     const uint8_t *input; // blocks of events; NULL: none
     size_t input_bytes;
     struct dev_vm_data_port data;
+    struct dev_model_port model_port;
 };
 
 struct end {
@@ -238,7 +239,10 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
         BASE_TRY(dev_model_store_new(0, &task->models));
     }
     job->vm.models = job->models;
-    job->vm.model_store = task->models;
+    if (task->models != NULL) {
+        job->model_port = dev_model_store_port(task->models);
+        job->vm.model_port = &job->model_port;
+    }
     job->attrs = *from->attrs;
     job->heap_kib = from->manifest->heap_kib;
     job->vm.entry = from->manifest->entry;
