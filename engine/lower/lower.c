@@ -138,8 +138,9 @@ static enum base_status bind_initializer(struct eng_lower *l, struct eng_scope *
                                          uint32_t value)
 {
     const struct eng_value *info = &scope->graph->values[value];
+    const bool *fixed = scope == &l->root ? l->options->fixed : NULL;
     uint32_t tensor;
-    if (l->options->params && is_float(info->desc.dtype)) {
+    if (l->options->params && is_float(info->desc.dtype) && !(fixed != NULL && fixed[value])) {
         BASE_TRY(eng_lower_tensor(l, ENG_PARAM, ENG_PLAIN, &info->desc, &tensor));
         l->notes[tensor].content = info->data;
     } else {

@@ -220,10 +220,11 @@ BASE_NODISCARD enum base_status eng_lower_inline(struct eng_lower *l, const stru
 // --------------------------------------------------------------
 struct eng_lower_options {
     bool no_merge;
-    bool params;      // float initializers become PARAM tensors
-    bool keep_values; // every graph value stays readable: no dead-code removal, is_output set on
-                      // each
-    uint64_t seed;    // of Random* operators without a seed attribute
+    bool params;       // float initializers become PARAM tensors
+    const bool *fixed; // with params: by value of the graph, those that stay constants; NULL: none
+    bool keep_values;  // every graph value stays readable: no dead-code removal, is_output set on
+                       // each
+    uint64_t seed;     // of Random* operators without a seed attribute
     // Executes a program whose inputs are all constants (folding) or a subgraph (calls).
     void *runner_ctx;
     enum base_status (*run_program)(void *ctx, struct eng_program *program, const uint32_t *outputs,

@@ -68,11 +68,18 @@ static enum base_status raster(struct eng_ad *ad, const struct eng_region *regio
     return BASE_OK;
 }
 
-// What fast backends have kernels for.
+// What fast backends have kernels for: gradients by the input, and by the weights.
 static bool has_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t x)
 {
     return ad_tensor(ad, x)->layout != ENG_CHANNELS_LAST ||
            (conv->groups == 1 && conv->spatial <= 2);
+}
+static bool has_weights_kernel(const struct eng_ad *ad, const struct eng_conv *conv, uint32_t x,
+                               int64_t out_channels)
+{
+    bool is_depthwise =
+        conv->groups == out_channels && conv->groups == ad_tensor(ad, x)->desc.dims[1];
+    return has_kernel(ad, conv, x) || (is_depthwise && conv->spatial <= 2);
 }
 
 // --- by the input -----------------------------------------------------------------------------
@@ -343,7 +350,8 @@ static enum base_status by_weights(struct eng_ad *ad, const struct eng_command *
                               .m = y.dims[1] / conv->groups,
                               .c = ad_tensor(ad, x)->desc.dims[1] / conv->groups,
                               .taps = taps_of(conv)};
-    if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 || has_kernel(ad, conv, x)) {
+    if (s.taps > TAPS_MAX || eng_desc_count(&y) == 0 ||
+        has_weights_kernel(ad, conv, x, y.dims[1])) {
         return emit_conv(ad, ENG_OP_CONV_GRAD_WEIGHT, command, x, dy, w, out);
     }
     s.rows = eng_desc_count(&y) / y.dims[1];

@@ -11,10 +11,38 @@ static uint8_t reciprocal_sqrt_of(struct ad_expr *e, uint8_t square, double sign
     return ad_unary(e, ENG_RSQRT, ad_plus(e, ad_times(e, square, sign), add));
 }
 
-// Of functions whose derivative follows from y alone.
-static bool slope_from_y(struct ad_expr *e, enum eng_unary_fn fn, uint8_t y, uint8_t *out)
+// Functions whose derivative follows from y alone: x need not be kept, and may never be stored.
+static bool is_known_by_y(enum eng_unary_fn fn)
 {
     switch (fn) {
+    case ENG_SQRT:
+    case ENG_RSQRT:
+    case ENG_RECIPROCAL:
+    case ENG_EXP:
+    case ENG_TAN:
+    case ENG_TANH:
+    case ENG_SIGMOID:
+    case ENG_RELU:
+    case ENG_CLIP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Their derivatives.
+static bool slope_from_y(struct ad_expr *e, const struct eng_unary *u, uint8_t y, uint8_t *out)
+{
+    switch (u->fn) {
+    case ENG_RELU: // y is not below 0
+        *out = ad_unary(e, ENG_SIGN, y);
+        return true;
+    case ENG_CLIP: { // nor outside of its bounds
+        uint8_t above = ad_unary(e, ENG_SIGN, ad_plus(e, y, -(double)u->alpha));
+        uint8_t below = ad_unary(e, ENG_SIGN, ad_plus(e, ad_unary(e, ENG_NEG, y), (double)u->beta));
+        *out = ad_binary(e, ENG_MUL, above, below);
+        return true;
+    }
     case ENG_SQRT:
         *out = ad_times(e, ad_unary(e, ENG_RECIPROCAL, y), 0.5);
         return true;
@@ -152,9 +180,6 @@ static bool slope_of_activation(struct ad_expr *e, const struct eng_unary *u, ui
 {
     double alpha = (double)u->alpha, beta = (double)u->beta;
     switch (u->fn) {
-    case ENG_RELU:
-        *out = ad_above(e, x, 0);
-        return true;
     case ENG_LEAKY_RELU:
         *out = ad_plus(e, ad_times(e, ad_above(e, x, 0), 1 - alpha), alpha);
         return true;
@@ -181,9 +206,6 @@ static bool slope_of_activation(struct ad_expr *e, const struct eng_unary *u, ui
         *out = ad_binary(
             e, ENG_ADD, ad_above(e, x, 3),
             ad_binary(e, ENG_MUL, between(e, x, -3, 3), ad_plus(e, ad_times(e, x, 1.0 / 3), 0.5)));
-        return true;
-    case ENG_CLIP:
-        *out = between(e, x, alpha, beta);
         return true;
     case ENG_THRESHOLDED_RELU:
         *out = ad_above(e, x, alpha);
@@ -218,11 +240,11 @@ enum base_status ad_rule_unary(struct eng_ad *ad, const struct eng_command *comm
         return BASE_OK;
     }
     ad_expr_init(&e, &box);
-    uint8_t in_x = ad_load_dense(&e, x), in_y = ad_load_dense(&e, command->outputs[0]);
+    uint8_t in = ad_load_dense(&e, is_known_by_y(unary->fn) ? command->outputs[0] : x);
     uint8_t in_dy = ad_load_dense(&e, dy);
-    if (!slope_from_y(&e, unary->fn, in_y, &slope) &&
-        !slope_of_activation(&e, unary, in_x, &slope) &&
-        !slope_of_library(&e, unary->fn, in_x, &slope)) {
+    if (is_known_by_y(unary->fn) ? !slope_from_y(&e, unary, in, &slope)
+                                 : !slope_of_activation(&e, unary, in, &slope) &&
+                                       !slope_of_library(&e, unary->fn, in, &slope)) {
         return ad_refuse(ad, command, eng_unary_text(unary->fn));
     }
     (void)ad_binary(&e, ENG_MUL, slope, in_dy);

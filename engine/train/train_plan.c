@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "lower/lower.h"
+#include "program/fuse.h"
 #include "train/autodiff.h"
 #include "train/train_loss.h"
 
@@ -69,6 +70,7 @@ static enum base_status lower_model(struct eng_trainer *trainer, const struct en
         return BASE_ERR_NOMEM;
     }
     options->params = true;
+    options->fixed = trainer->fixed;
     options->runner_ctx = &trainer->fold;
     options->run_program = eng_fold_run;
     struct eng_lower *lower = eng_lower_new(&plan->arena, &plan->program, graph, options, error);
@@ -136,7 +138,6 @@ static enum base_status differentiate(struct eng_trainer *trainer, struct base_e
         return BASE_ERR_NOMEM;
     }
     BASE_TRY(find_params(trainer, tensors, weights, &count, error));
-    plan->forward_count = plan->program.command_count;
     BASE_TRY(eng_autodiff(&plan->program, plan->loss, tensors, count, gradients, error));
     for (uint32_t i = 0; i < count; i++) {
         weights[i]->gradient = gradients[i];
@@ -145,6 +146,20 @@ static enum base_status differentiate(struct eng_trainer *trainer, struct base_e
         }
     }
     plan->program.tensors[plan->loss].is_output = true;
+    return BASE_OK;
+}
+
+// Fuses what follows each other, now that the gradients have what they read, and counts what
+// computes the loss.
+static enum base_status optimise(struct eng_train_plan *plan, struct base_error *error)
+{
+    BASE_TRY(eng_program_optimise(&plan->program, NULL, error));
+    for (uint32_t c = 0; c < plan->program.command_count; c++) {
+        const struct eng_command *command = &plan->program.commands[c];
+        for (uint32_t i = 0; i < command->output_count; i++) {
+            plan->forward_count = command->outputs[i] == plan->loss ? c + 1 : plan->forward_count;
+        }
+    }
     return BASE_OK;
 }
 
@@ -201,6 +216,7 @@ static enum base_status build(struct eng_trainer *trainer, const struct eng_arra
                            trainer->options.from_probabilities, output, plan->target, &plan->loss,
                            error));
     BASE_TRY(differentiate(trainer, error));
+    BASE_TRY(optimise(plan, error));
 #ifdef BASE_DEBUG
     BASE_TRY(eng_program_validate(&plan->program, error));
 #endif

@@ -44,6 +44,7 @@ struct eng_trainer {
     struct eng_fold fold;
     struct eng_weight *weights; // first `parameter_count` of them float32
     uint32_t weight_count, parameter_count;
+    bool *fixed;                 // by value of the graph: bounds of Clip, no weights at all
     struct eng_train_plan *plan; // NULL: none yet
     uint64_t plan_us, steps;
 };
@@ -62,8 +63,8 @@ BASE_NODISCARD enum base_status eng_train_plan_run(struct eng_trainer *trainer,
 void eng_train_plan_free(struct eng_trainer *trainer);
 
 // train_update.c
-// One update of `count` elements. `step` counts from 1.
-void eng_train_update(const struct eng_trainer_options *options, uint64_t step, int64_t count,
-                      float *data, float *first, float *second, const float *gradient);
+// One update of a weight by what was found for it. `step` counts from 1.
+void eng_train_update(const struct eng_trainer_options *options, uint64_t step,
+                      const struct eng_weight *weight, struct eng_pool *pool);
 
 #endif

@@ -1,10 +1,13 @@
-// Optimizers: what a gradient does to a parameter. Called by the trainer after each step.
+// Optimizers: what a gradient does to a parameter. Called by the trainer after each step; runs on
+// its thread and the pool's.
 #include "train/train_step.h"
 
 #include <math.h>
 
-static void sgd(const struct eng_trainer_options *o, int64_t count, float *data, float *velocity,
-                const float *gradient)
+#define UPDATE_GRAIN 65536 // elements: fewer are not worth another thread
+
+static void sgd(const struct eng_trainer_options *o, int64_t count, float *restrict data,
+                float *restrict velocity, const float *restrict gradient)
 {
     for (int64_t i = 0; i < count; i++) {
         velocity[i] = o->momentum * velocity[i] + gradient[i] + o->weight_decay * data[i];
@@ -12,8 +15,9 @@ static void sgd(const struct eng_trainer_options *o, int64_t count, float *data,
     }
 }
 
-static void adam(const struct eng_trainer_options *o, uint64_t step, int64_t count, float *data,
-                 float *first, float *second, const float *gradient)
+static void adam(const struct eng_trainer_options *o, uint64_t step, int64_t count,
+                 float *restrict data, float *restrict first, float *restrict second,
+                 const float *restrict gradient)
 {
     double correct1 = 1 - pow((double)o->beta1, (double)step);
     double correct2 = 1 - pow((double)o->beta2, (double)step);
@@ -27,12 +31,28 @@ static void adam(const struct eng_trainer_options *o, uint64_t step, int64_t cou
     }
 }
 
-void eng_train_update(const struct eng_trainer_options *options, uint64_t step, int64_t count,
-                      float *data, float *first, float *second, const float *gradient)
+struct update {
+    const struct eng_trainer_options *options;
+    uint64_t step;
+    const struct eng_weight *weight;
+};
+
+static void update_range(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
-    if (options->optimizer == ENG_OPTIMIZER_ADAM) {
-        adam(options, step, count, data, first, second, gradient);
+    (void)worker;
+    const struct update *u = ctx;
+    const struct eng_weight *w = u->weight;
+    if (u->options->optimizer == ENG_OPTIMIZER_ADAM) {
+        adam(u->options, u->step, end - begin, w->data + begin, w->first + begin, w->second + begin,
+             w->found + begin);
     } else {
-        sgd(options, count, data, first, gradient);
+        sgd(u->options, end - begin, w->data + begin, w->first + begin, w->found + begin);
     }
+}
+
+void eng_train_update(const struct eng_trainer_options *options, uint64_t step,
+                      const struct eng_weight *weight, struct eng_pool *pool)
+{
+    struct update u = {options, step, weight};
+    eng_pool_for(pool, eng_desc_count(&weight->desc), UPDATE_GRAIN, update_range, &u);
 }

@@ -116,6 +116,30 @@ static void find_statistics(const struct eng_graph *graph, bool *is_statistic)
     }
 }
 
+// Initializers that are nothing but bounds of Clip: settings, written as tensors since opset 11.
+static enum base_status find_bounds(struct eng_trainer *trainer)
+{
+    const struct eng_graph *graph = trainer->model->graph;
+    bool *is_read = base_arena_zalloc(&trainer->arena, (size_t)graph->value_count + 1);
+    trainer->fixed = base_arena_zalloc(&trainer->arena, (size_t)graph->value_count + 1);
+    if (is_read == NULL || trainer->fixed == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct eng_node *node = &graph->nodes[n];
+        const bool is_clip = strcmp(node->op, "Clip") == 0 && node->domain[0] == '\0';
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            if (node->inputs[i] != ENG_NONE) {
+                (is_clip && i > 0 ? trainer->fixed : is_read)[node->inputs[i]] = true;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        trainer->fixed[v] = trainer->fixed[v] && !is_read[v];
+    }
+    return BASE_OK;
+}
+
 static enum base_status add_weight(struct eng_trainer *trainer, uint32_t value, bool is_fixed)
 {
     const struct eng_value *info = &trainer->model->graph->values[value];
@@ -159,10 +183,11 @@ static enum base_status add_weights(struct eng_trainer *trainer, struct base_err
         return BASE_ERR_NOMEM;
     }
     find_statistics(graph, is_statistic);
+    BASE_TRY(find_bounds(trainer));
     for (int other = 0; other < 2; other++) { // float32 first
         for (uint32_t v = 0; v < graph->value_count; v++) {
             const struct eng_value *info = &graph->values[v];
-            if (info->is_initializer && is_float(info->desc.dtype) &&
+            if (info->is_initializer && is_float(info->desc.dtype) && !trainer->fixed[v] &&
                 (info->desc.dtype != ENG_F32) == (other != 0)) {
                 BASE_TRY(add_weight(trainer, v, is_statistic[v]));
             }
@@ -301,8 +326,7 @@ enum base_status eng_trainer_step(struct eng_trainer *trainer, const struct eng_
     for (uint32_t i = 0; i < trainer->weight_count; i++) {
         struct eng_weight *weight = &trainer->weights[i];
         if (weight->found != NULL) {
-            eng_train_update(&trainer->options, trainer->steps, eng_desc_count(&weight->desc),
-                             weight->data, weight->first, weight->second, weight->found);
+            eng_train_update(&trainer->options, trainer->steps, weight, trainer->pool);
         }
     }
     return BASE_OK;

@@ -79,6 +79,7 @@ struct sim_options {
     uint8_t root[WIRE_META_BYTES_MAX];    // the root devices are born with, the same bytes for all
     uint32_t root_bytes;                  // 0: none, trusted_key is pinned
     uint32_t request_timeout_ms;          // 0: the runtime's default
+    uint32_t retry_base_ms;               // 0: the runtime's default
     uint32_t checkin_interval_s;          // 0: the runtime's default
     char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one

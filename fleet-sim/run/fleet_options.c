@@ -46,6 +46,7 @@ enum key {
     KEY_MAX_FAILURE,
     KEY_EXCLUSIVE,
     KEY_TIMEOUT,
+    KEY_RETRY,
     KEY_INTERVAL,
     KEY_BEHAVIOUR,
     KEY_SESSIONS,
@@ -108,6 +109,8 @@ static const struct argp_option table[] = {
      2},
     {"hints", KEY_HINTS, 0, 0, "Every device keeps a hint stream open", 2},
     {"request-timeout", KEY_TIMEOUT, "MS", 0, "Of the runtime (its default)", 2},
+    {"retry-base", KEY_RETRY, "MS", 0, "Least wait after a failed request (the runtime's default)",
+     2},
     {"enroll-token", KEY_ENROL, "FILE", 0,
      "Enrolment token: devices without a credential enrol before anything else", 2},
     {"credentials", KEY_CREDENTIALS, "FILE", 0,
@@ -359,6 +362,8 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return take_share(parse, "max-failure", value, &o->max_failure_ppm);
     case KEY_TIMEOUT:
         return take_u32(parse, "request-timeout", value, 1, 3600000, &o->request_timeout_ms);
+    case KEY_RETRY:
+        return take_u32(parse, "retry-base", value, 1, 300000, &o->retry_base_ms);
     case KEY_INTERVAL:
         return take_u32(parse, "checkin-interval", value, 1, 86400, &o->checkin_interval_s);
     case KEY_SESSIONS:

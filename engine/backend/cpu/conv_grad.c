@@ -340,10 +340,13 @@ enum base_status eng_cpu_prepare_conv_grad_weight(const struct eng_prepare *ctx,
     struct eng_conv_shape s;
     if (x->layout != ENG_CHANNELS_LAST || dy->layout != ENG_CHANNELS_LAST ||
         x->desc.dtype != ENG_F32 || dy->desc.dtype != ENG_F32 || dw->desc.dtype != ENG_F32 ||
-        command->u.conv.spatial > 2 || command->u.conv.groups != 1) {
+        command->u.conv.spatial > 2) {
         return BASE_ERR_UNSUPPORTED;
     }
     BASE_TRY(eng_conv_shape_from(&command->u.conv, &x->desc, &dy->desc, &s));
+    if (s.groups > 1) {
+        return eng_conv_prepare_grad_depthwise(ctx, command, &s, out_step);
+    }
     enum base_status status = eng_conv_prepare_grad_wino(ctx, command, &s, out_step);
     return status != BASE_ERR_UNSUPPORTED ? status : prepare_direct(ctx, command, &s, out_step);
 }

@@ -23,4 +23,10 @@ BASE_NODISCARD enum base_status eng_conv_prepare_grad_wino(const struct eng_prep
                                                            const struct eng_conv_shape *shape,
                                                            struct eng_step *out_step);
 
+// conv_grad_depthwise.c: one channel in and out a group.
+BASE_NODISCARD enum base_status eng_conv_prepare_grad_depthwise(const struct eng_prepare *ctx,
+                                                                const struct eng_command *command,
+                                                                const struct eng_conv_shape *shape,
+                                                                struct eng_step *out_step);
+
 #endif

@@ -101,6 +101,9 @@ struct eng_vec_kernels {
                        const float *scale, const float *bias, int64_t step);
     eng_vec_pool_fn pool_max, pool_average;
     eng_vec_pool_grad_fn pool_max_grad, pool_average_grad;
+    // sums[c] += a[i * a_step + c] * b[i * b_step + c], over i of 0..n-1.
+    void (*dot_columns)(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t n,
+                        float *sums, int64_t columns);
 
     int64_t panel; // columns of a packed panel of attention_pack
     // Packs a [rows, columns] matrix into panels of `panel` columns, zero-filled; each panel holds
@@ -108,6 +111,9 @@ struct eng_vec_kernels {
     void (*attention_pack)(const float *x, int64_t stride, int64_t rows, int64_t columns,
                            bool transposed, float *out);
     void (*attention_rows)(const struct eng_vec_attention *a);
+    // exp(s * scale + mask - the largest of them) in place; returns 1 / their sum.
+    float (*attention_softmax)(float *s, int64_t n, float scale, const float *mask,
+                               int64_t mask_stride);
 
     // dst[c * dst_stride + r] = src[r * src_stride + c], 4-byte elements.
     void (*transpose)(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,

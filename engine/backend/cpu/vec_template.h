@@ -7,7 +7,7 @@
 #include "backend/cpu/vec_elementwise.h"
 #include "backend/cpu/vec_reduction.h"
 #include "backend/cpu/vec_blocks.h"
-#include "backend/cpu/vec_unpool.h"
+#include "backend/cpu/vec_gradient.h"
 
 #define VEC_TABLE_PASTE(a, b) a##b
 #define VEC_TABLE_NAME(isa)   VEC_TABLE_PASTE(eng_vec_, isa)
@@ -96,9 +96,11 @@ const struct eng_vec_kernels VEC_TABLE_NAME(VEC_ISA_NAME) = {
     .pool_average = pool_average,
     .pool_max_grad = pool_max_grad,
     .pool_average_grad = pool_average_grad,
+    .dot_columns = dot_columns,
     .panel = VEC_PANEL,
     .attention_pack = attention_pack,
     .attention_rows = attention_rows,
+    .attention_softmax = attention_softmax,
     .transpose = transpose,
     .lanes = VW,
 #ifdef VEC_HAS_WEAVE

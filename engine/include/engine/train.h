@@ -7,6 +7,7 @@
 //
 // Which parameters. Every float32 initializer of the main graph that the output depends on, but for
 // scalars (rank 0), the running statistics of BatchNormalization, and those listed in `frozen`.
+// Bounds of Clip are settings: they are no parameters at all.
 // BatchNormalization takes part with its running statistics, as in inference: where loading folded
 // it into a convolution, the folded weights are the parameters. Dropout passes everything through.
 //

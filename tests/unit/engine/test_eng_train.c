@@ -528,6 +528,43 @@ static void statistics_stay(void **state)
     eng_model_unref(model);
 }
 
+// Bounds of Clip written as tensors of one element are no parameters; and what lies at a bound or
+// beyond passes nothing back.
+static void bounds_stay(void **state)
+{
+    (void)state;
+    struct onnx_kit *kit = onnx_begin();
+    const float scale[] = {1, 2}, low[] = {0}, high[] = {6};
+    onnx_input(kit, "x", ENG_F32, 3, 2);
+    onnx_output(kit, "y", ENG_F32, 3, 2);
+    onnx_initializer(kit, "scale", ENG_F32, ONNX_DIMS(2), scale, sizeof(scale));
+    onnx_initializer(kit, "low", ENG_F32, ONNX_DIMS(1), low, sizeof(low));
+    onnx_initializer(kit, "high", ENG_F32, ONNX_DIMS(1), high, sizeof(high));
+    onnx_node(kit, "Mul", "x scale", "m");
+    onnx_node(kit, "Clip", "m low high", "y");
+    struct eng_model *model = load(kit);
+    struct eng_trainer *trainer = new_trainer(
+        model, &(struct eng_trainer_options){.loss = ENG_LOSS_MSE, .learning_rate = 0.1F});
+    float x[6] = {1, 2, -1, 3, 7, 0.5F}, t[6] = {0};
+    struct eng_array input = array_of(ENG_F32, x, ONNX_DIMS(3, 2));
+    struct eng_array target = array_of(ENG_F32, t, ONNX_DIMS(3, 2));
+    double slope[2] = {0}, loss = 0;
+    for (int i = 0; i < 6; i++) {
+        const double m = (double)x[i] * (double)scale[i % 2], y = fmin(fmax(m, 0), 6);
+        loss += y * y / 6;
+        slope[i % 2] += m > 0 && m < 6 ? y * (double)x[i] / 3 : 0;
+    }
+    assert_true(fabs((double)step(trainer, &input, 1, &target, true) - loss) < 1e-4);
+    struct eng_parameter p;
+    assert_int_equal(eng_trainer_parameter_count(trainer), 1);
+    assert_true(eng_trainer_parameter(trainer, 0, &p));
+    for (int j = 0; j < 2; j++) {
+        assert_true(fabs((double)p.gradient[j] - slope[j]) < 1e-4);
+    }
+    eng_trainer_free(trainer);
+    eng_model_unref(model);
+}
+
 static void weights_go_to_files_and_back(void **state)
 {
     (void)state;
@@ -619,6 +656,7 @@ int main(void)
         cmocka_unit_test(an_attention_model_reaches_its_teacher),
         cmocka_unit_test(frozen_parameters_stay),
         cmocka_unit_test(statistics_stay),
+        cmocka_unit_test(bounds_stay),
         cmocka_unit_test(weights_go_to_files_and_back),
         cmocka_unit_test(shapes_may_change),
         cmocka_unit_test(what_is_wrong_is_said),

@@ -1,7 +1,7 @@
-// Gradients of pools: what one window passes back to its input. Included by vec_template.h, once
-// for each instruction set.
-#ifndef ENG_CPU_VEC_UNPOOL_H
-#define ENG_CPU_VEC_UNPOOL_H
+// Gradients: what one window of a pool passes back to its input, and the sums of products a tap of
+// a depthwise convolution takes. Included by vec_template.h, once for each instruction set.
+#ifndef ENG_CPU_VEC_GRADIENT_H
+#define ENG_CPU_VEC_GRADIENT_H
 
 #include "backend/cpu/vec_kernels.h"
 
@@ -74,6 +74,50 @@ static void pool_average_grad(const struct eng_vec_window *w, const float *dy, f
                 }
             }
         }
+    }
+}
+
+// Sums of `vectors` vectors of channels side by side, so that several are under way.
+static inline __attribute__((always_inline)) void dot_vectors(const float *a, int64_t a_step,
+                                                              const float *b, int64_t b_step,
+                                                              int64_t n, float *sums,
+                                                              const int vectors)
+{
+    vf sum[4];
+    VEC_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        sum[v] = vf_load(sums + v * VW);
+    }
+    for (int64_t i = 0; i < n; i++, a += a_step, b += b_step) {
+        VEC_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            sum[v] = vf_fma(vf_load(a + v * VW), vf_load(b + v * VW), sum[v]);
+        }
+    }
+    VEC_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        vf_store(sums + v * VW, sum[v]);
+    }
+}
+
+static void dot_columns(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t n,
+                        float *sums, int64_t columns)
+{
+    int64_t c = 0;
+    for (; c + 4 * VW <= columns; c += 4 * VW) {
+        dot_vectors(a + c, a_step, b + c, b_step, n, sums + c, 4);
+    }
+    for (; c + VW <= columns; c += VW) {
+        dot_vectors(a + c, a_step, b + c, b_step, n, sums + c, 1);
+    }
+    if (c < columns) {
+        const int64_t left = columns - c;
+        vf sum = vf_load_n(sums + c, left);
+        for (int64_t i = 0; i < n; i++) {
+            sum = vf_fma(vf_load_n(a + i * a_step + c, left), vf_load_n(b + i * b_step + c, left),
+                         sum);
+        }
+        vf_store_n(sums + c, sum, left);
     }
 }
 
