@@ -41,6 +41,7 @@ enum {
     OPTION_ROOT,
     OPTION_MIRROR,
     OPTION_TIMEOUT,
+    OPTION_RETRY,
     OPTION_THRESHOLD,
     OPTION_INTERVAL,
     OPTION_ONCE,
@@ -95,6 +96,8 @@ static const struct argp_option options[] = {
      "another place that serves content, asked before the gateway; repeat for more", 0},
     {"request-timeout", OPTION_TIMEOUT, "MILLISECONDS", 0,
      "without an answer, or with less than 4 KiB of one (30000)", 0},
+    {"retry-base", OPTION_RETRY, "MILLISECONDS", 0,
+     "least wait after a failed request; failures in a row make it longer (1000)", 0},
     {"events", OPTION_EVENTS, "FILE", 0,
      "record behaviour events from FILE, JSON lines; - is standard input", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
@@ -339,6 +342,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     case OPTION_TIMEOUT:
         config->request_timeout_ms =
             (uint32_t)number_or_die(state, "request-timeout", text, 3600000);
+        break;
+    case OPTION_RETRY:
+        config->backoff_base_ms = (uint32_t)number_or_die(state, "retry-base", text, 300000);
         break;
     case OPTION_ROOT:
         root_parse(state, agent, text);

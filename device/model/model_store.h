@@ -20,25 +20,23 @@
 #ifndef DEV_MODEL_STORE_H
 #define DEV_MODEL_STORE_H
 
-#include "base/error.h"
-#include "engine/engine.h"
-#include "wire/digest.h"
+#include "model/model_port.h"
 
 #define DEV_MODEL_STORE_BYTES ((size_t)256 << 20) // default of bytes_max
 #define DEV_MODEL_IDLE_MAX    8                   // sessions that wait, of all models
 
 struct dev_model_store;
-struct dev_model;
 
 // `bytes_max` 0: DEV_MODEL_STORE_BYTES. NOMEM.
 BASE_NODISCARD enum base_status dev_model_store_new(size_t bytes_max,
                                                     struct dev_model_store **out_store);
 void dev_model_store_free(struct dev_model_store *store); // accepts NULL
 
-// The model whose file has this digest, loaded from `bytes` (which have it: nobody hashes them
-// again) unless it is there. The caller owns one reference. INVALID, TRUNCATED, UNSUPPORTED: what
-// the engine says of the file, with node and operator; TOO_LARGE: over bytes_max by itself; LIMIT:
-// models in use leave no room; NOMEM.
+// Lets go of what is not in use, as if this were the limit: for the time between runs, or when
+// memory is scarce.
+void dev_model_store_trim(struct dev_model_store *store, size_t bytes_max);
+
+// As dev_model_port.get. TOO_LARGE: over bytes_max by itself.
 BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *store,
                                                     const struct wire_sha256 *digest,
                                                     const void *bytes, size_t size,
@@ -55,11 +53,17 @@ BASE_NODISCARD enum base_status dev_model_session_take(struct dev_model *model,
                                                        size_t memory_bytes_max, uint64_t shape_key,
                                                        struct eng_session **out_session,
                                                        struct base_error *error);
-// Takes the session back. It waits for the next run when it is `reusable` and its plan is whole: of
-// a graph that is cut by contents, every run plans anew, so that its work does not hang on what ran
-// before.
+// Takes the session back. It waits for the next run when it is `reusable` (its last run ended well)
+// and its plan hangs on shapes alone: where contents decide, every run plans anew, so that its work
+// does not hang on what ran before.
 void dev_model_session_give(struct dev_model *model, struct eng_session *session,
                             size_t memory_bytes_max, uint64_t shape_key, bool reusable);
+
+// As dev_model_port.call, on a session of the model.
+BASE_NODISCARD enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
+                                              struct base_error *error);
+// The store as script VMs are given it; it must outlive what is returned.
+struct dev_model_port dev_model_store_port(struct dev_model_store *store);
 
 struct dev_model_store_stats {
     uint32_t models;        // loaded now

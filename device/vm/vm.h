@@ -93,7 +93,7 @@ struct dev_vm_effect {
     uint32_t size;
 };
 
-struct dev_model_store; // model/model_store.h
+struct dev_model_port; // model/model_port.h
 
 struct dev_vm_job {
     const struct dev_vm_module *modules;
@@ -106,7 +106,7 @@ struct dev_vm_job {
     const struct dev_vm_data_port *data; // walle.data.query; NULL: there are no rows
     const struct dev_vm_model *models;   // walle.nn.load
     uint32_t model_count;
-    struct dev_model_store *model_store; // shared by VMs; NULL: walle.nn.load raises OSError
+    const struct dev_model_port *model_port; // NULL: walle.nn.load raises OSError
     size_t model_memory_max; // activations of a model at work, and its plan, each; 0: default
     uint64_t device_id;      // walle.device["id"], 16 hex digits
     const struct wire_attrs *attrs; // walle.device[...]; NULL: none
@@ -147,7 +147,7 @@ struct dev_vm;
 BASE_NODISCARD enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm);
 void dev_vm_free(struct dev_vm *vm);
 // Runs a job to its end on the calling thread, which must have DEV_VM_STACK_KIB + 64 KiB of stack
-// left, and DEV_VM_MODEL_STACK_KIB more for a job with a model store. INVALID for a job that is
+// left, and DEV_VM_MODEL_STACK_KIB more for a job with a model port. INVALID for a job that is
 // malformed, CONFLICT when called from inside a run; anything the script does is a result, not an
 // error.
 BASE_NODISCARD enum base_status dev_vm_run(struct dev_vm *vm, const struct dev_vm_job *job,

@@ -1,13 +1,11 @@
-// The module `walle.nn`: a script runs models of its version on the tensor engine. Models and
-// sessions come from the process's store (model/model_store.h). Runs on the VM's thread.
+// The module `walle.nn`: a script runs models of its version, through the port its host gives
+// (model/model_port.h). Runs on the VM's thread.
 //
-// No exception may jump over a session: while one is held nothing of MicroPython's is called but
-// the allocator that gives NULL. What the engine says becomes an exception after the session went
-// back.
+// No exception may jump over a call of the port: meanwhile nothing of MicroPython's is called but
+// the allocator that gives NULL. What the port says becomes an exception afterwards.
 #include "vm/vm_nn.h"
 
-#include "base/hash.h"
-#include "model/model_store.h"
+#include "model/model_port.h"
 #include "vm/vm_state.h"
 
 #include "py/gc.h"
@@ -24,15 +22,40 @@ struct model_object {
 
 extern const mp_obj_type_t dev_vm_model_type;
 
+static const struct dev_model_port *port_of_run(void)
+{
+    return dev_vm_current->job->model_port;
+}
+
 // The reference is the run's, so that it needs no finaliser.
 static struct dev_model *held_model(const struct model_object *object)
 {
     return dev_vm_current->models[object->index];
 }
 
-static const struct eng_model *engine_of(const struct model_object *object)
+static size_t port_count(const struct model_object *object, bool is_input)
 {
-    return dev_model_engine(held_model(object));
+    return port_of_run()->port_count(held_model(object), is_input);
+}
+
+static const struct eng_port_info *port_at(const struct model_object *object, bool is_input,
+                                           size_t index)
+{
+    return port_of_run()->port(held_model(object), is_input, index);
+}
+
+// Raises ValueError.
+static size_t port_find(const struct model_object *object, bool is_input, mp_obj_t name_in)
+{
+    const char *name = mp_obj_str_get_str(name_in);
+    size_t count = port_count(object, is_input);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(port_at(object, is_input, i)->name, name) == 0) {
+            return i;
+        }
+    }
+    mp_raise_msg_varg(&mp_type_ValueError, MP_ERROR_TEXT("walle.nn: the model has no %s \"%s\""),
+                      is_input ? "input" : "output", name);
 }
 
 static struct base_str name_of(const struct model_object *object)
@@ -43,8 +66,10 @@ static struct base_str name_of(const struct model_object *object)
 void dev_vm_models_finish(struct dev_vm *vm)
 {
     for (uint32_t i = 0; i < vm->job->model_count; i++) {
-        dev_model_unref(vm->models[i]);
-        vm->models[i] = NULL;
+        if (vm->models[i] != NULL) {
+            vm->job->model_port->unref(vm->models[i]);
+            vm->models[i] = NULL;
+        }
     }
 }
 
@@ -73,17 +98,6 @@ static uint32_t model_find(const struct dev_vm_job *job, struct base_str name)
     return i;
 }
 
-// Models with more ports than a run sets are refused; so are those with unknown kinds of inputs,
-// when they are run.
-static void ports_check(const struct eng_model *engine, struct base_str name)
-{
-    if (eng_model_input_count(engine) > PORTS_MAX || eng_model_output_count(engine) > PORTS_MAX) {
-        mp_raise_msg_varg(&mp_type_ValueError,
-                          MP_ERROR_TEXT("%.*s: more than %d inputs or outputs"), (int)name.size,
-                          name.data, PORTS_MAX);
-    }
-}
-
 // load(name): a model file of this version.
 static mp_obj_t load(mp_obj_t name_in)
 {
@@ -96,7 +110,7 @@ static mp_obj_t load(mp_obj_t name_in)
     if (index == job->model_count) {
         mp_raise_msg_varg(&mp_type_OSError, MP_ERROR_TEXT("no model \"%s\" in this version"), text);
     }
-    if (job->model_store == NULL) {
+    if (job->model_port == NULL) {
         mp_raise_msg(&mp_type_OSError, MP_ERROR_TEXT("models are not run here"));
     }
     const struct dev_vm_model *model = &job->models[index];
@@ -104,17 +118,22 @@ static mp_obj_t load(mp_obj_t name_in)
         dev_vm_over_budget();
     }
     if (vm->models[index] == NULL) {
+        const struct dev_model_port *port = job->model_port;
         struct base_error error = {.status = BASE_OK};
-        enum base_status status =
-            dev_model_store_get(job->model_store, &model->digest, model->bytes, model->size,
-                                &vm->models[index], &error);
+        enum base_status status = port->get(port->ctx, &model->digest, model->bytes, model->size,
+                                            &vm->models[index], &error);
         if (status != BASE_OK) {
             raise_status(name, status, &error);
         }
     }
-    ports_check(dev_model_engine(vm->models[index]), name); // each time: a script may catch it
     struct model_object *object = mp_obj_malloc(struct model_object, &dev_vm_model_type);
     object->index = index;
+    // Each time: a script may catch it and ask again.
+    if (port_count(object, true) > PORTS_MAX || port_count(object, false) > PORTS_MAX) {
+        mp_raise_msg_varg(&mp_type_ValueError,
+                          MP_ERROR_TEXT("%.*s: more than %d inputs or outputs"), (int)name.size,
+                          name.data, PORTS_MAX);
+    }
     return MP_OBJ_FROM_PTR(object);
 }
 static MP_DEFINE_CONST_FUN_OBJ_1(load_obj, load);
@@ -144,12 +163,12 @@ static mp_obj_t port_object(const struct eng_port_info *port)
     return mp_obj_new_tuple(3, items);
 }
 
-static mp_obj_t ports_object(const struct eng_model *engine, bool is_input)
+static mp_obj_t ports_object(const struct model_object *object, bool is_input)
 {
     mp_obj_t ports[PORTS_MAX];
-    size_t count = is_input ? eng_model_input_count(engine) : eng_model_output_count(engine);
+    size_t count = port_count(object, is_input);
     for (size_t i = 0; i < count; i++) {
-        ports[i] = port_object(is_input ? eng_model_input(engine, i) : eng_model_output(engine, i));
+        ports[i] = port_object(port_at(object, is_input, i));
     }
     return mp_obj_new_tuple(count, ports);
 }
@@ -166,109 +185,79 @@ struct call {
     // Results: elements in the script's heap, found there by the collector through this struct.
     struct eng_desc descs[PORTS_MAX];
     void *blocks[PORTS_MAX];
-    uint64_t work;
-    bool no_memory; // in the script's heap
-    struct base_error error;
 };
 
-static uint64_t shape_key(const struct call *call)
+// As dev_model_call.place: in the script's heap.
+static enum base_status result_place(void *ctx, size_t index, const struct eng_desc *desc,
+                                     void **out_at, struct base_error *error)
 {
-    uint64_t key = 0;
-    for (size_t i = 0; i < call->input_count; i++) {
-        const struct dev_vm_tensor *input = call->inputs[i];
-        uint32_t kind[2] = {input->dtype, input->rank};
-        key = base_hash64_seed(kind, sizeof(kind), key);
-        key = base_hash64_seed(input->dims, input->rank * sizeof(int64_t), key);
+    struct call *call = ctx;
+    if (!dev_vm_dtype_ok(desc->dtype)) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED,
+                              "output %u is %s, which is no number in a script",
+                              (unsigned)call->wanted[index], eng_dtype_name(desc->dtype));
     }
-    return key;
-}
-
-static enum base_status inputs_set(struct call *call, struct eng_session *session)
-{
-    for (size_t i = 0; i < call->input_count; i++) {
-        const struct dev_vm_tensor *input = call->inputs[i];
-        struct eng_array array = {.desc = {.dtype = input->dtype, .rank = input->rank},
-                                  .data = (void *)(uintptr_t)input->data};
-        memcpy(array.desc.dims, input->dims, input->rank * sizeof(int64_t));
-        BASE_TRY(eng_session_set_input(session, i, &array, &call->error));
+    size_t bytes = eng_desc_bytes(desc);
+    void *block = gc_alloc(bytes > 0 ? bytes : 1, 0);
+    if (block == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "output %u of %zu bytes does not fit the heap",
+                              (unsigned)call->wanted[index], bytes);
     }
+    call->descs[index] = *desc;
+    call->blocks[index] = block;
+    *out_at = block;
     return BASE_OK;
 }
 
-// Copies what is asked for into the script's heap.
-static enum base_status outputs_take(struct call *call, struct eng_session *session)
-{
-    for (size_t i = 0; i < call->wanted_count; i++) {
-        struct eng_array array;
-        BASE_TRY(eng_session_output(session, call->wanted[i], &array, &call->error));
-        if (!dev_vm_dtype_ok(array.desc.dtype)) {
-            return base_error_set(&call->error, BASE_ERR_UNSUPPORTED,
-                                  "output %u is %s, which is no number in a script",
-                                  (unsigned)call->wanted[i], eng_dtype_name(array.desc.dtype));
-        }
-        size_t bytes = eng_desc_bytes(&array.desc);
-        void *block = gc_alloc(bytes > 0 ? bytes : 1, 0);
-        if (block == NULL) {
-            call->no_memory = true;
-            return base_error_set(&call->error, BASE_ERR_NOMEM,
-                                  "output %u of %zu bytes does not fit the heap",
-                                  (unsigned)call->wanted[i], bytes);
-        }
-        if (bytes > 0) {
-            memcpy(block, array.data, bytes);
-        }
-        call->descs[i] = array.desc;
-        call->blocks[i] = block;
-    }
-    return BASE_OK;
-}
-
-// Everything between taking a session and giving it back. Calls nothing that jumps.
-static enum base_status session_use(struct call *call, struct eng_session *session)
+// Calls nothing that jumps.
+static enum base_status port_call(struct call *call, uint64_t *out_work, struct base_error *error)
 {
     struct dev_vm *vm = dev_vm_current;
+    struct eng_array inputs[PORTS_MAX];
     uint64_t left = dev_vm_budget_left(vm);
-    const struct eng_run_options options = {
-        .deadline_us = vm->deadline_us,
-        .stop = &vm->interrupted,
-        .work_max = left > UINT64_MAX / DEV_VM_WORK_PER_UNIT ? 0 : left * DEV_VM_WORK_PER_UNIT,
+    for (size_t i = 0; i < call->input_count; i++) {
+        const struct dev_vm_tensor *input = call->inputs[i];
+        inputs[i] = (struct eng_array){.desc = {.dtype = input->dtype, .rank = input->rank},
+                                       .data = (void *)(uintptr_t)input->data};
+        memcpy(inputs[i].desc.dims, input->dims, input->rank * sizeof(int64_t));
+    }
+    struct dev_model_call port_call = {
+        .inputs = inputs,
+        .input_count = call->input_count,
+        .wanted = call->wanted,
+        .wanted_count = call->wanted_count,
+        .memory_bytes_max =
+            vm->job->model_memory_max != 0 ? vm->job->model_memory_max : DEV_VM_MODEL_MEMORY,
+        .limits = {.deadline_us = vm->deadline_us,
+                   .stop = &vm->interrupted,
+                   .work_max =
+                       left > UINT64_MAX / DEV_VM_WORK_PER_UNIT ? 0 : left * DEV_VM_WORK_PER_UNIT},
+        .place = result_place,
+        .ctx = call,
     };
-    BASE_TRY(inputs_set(call, session));
-    enum base_status status = eng_session_run(session, &options, &call->error);
-    struct eng_session_stats stats;
-    eng_session_stats(session, &stats);
-    call->work = stats.run_work;
-    return status == BASE_OK ? outputs_take(call, session) : status;
+    enum base_status status = port_of_run()->call(held_model(call->object), &port_call, error);
+    *out_work = port_call.work;
+    return status;
 }
 
 // Runs the model. Returns with the results in the call, or raises.
 static void call_run(struct call *call)
 {
-    struct dev_vm *vm = dev_vm_current;
-    struct dev_model *model = held_model(call->object);
-    struct eng_session *session = NULL;
-    size_t memory_max = vm->job->model_memory_max;
-    memory_max = memory_max != 0 ? memory_max : DEV_VM_MODEL_MEMORY;
-    uint64_t key = shape_key(call);
+    struct base_error error = {.status = BASE_OK};
+    uint64_t work = 0;
     if (dev_vm_budget_charge(1)) {
         dev_vm_over_budget();
     }
-    enum base_status status =
-        dev_model_session_take(model, memory_max, key, &session, &call->error);
-    if (status == BASE_OK) {
-        status = session_use(call, session);
-        bool usable = status == BASE_OK || status == BASE_ERR_TIMEOUT || call->no_memory;
-        dev_model_session_give(model, session, memory_max, key, usable);
-    }
-    bool over = dev_vm_budget_charge(call->work / DEV_VM_WORK_PER_UNIT);
+    enum base_status status = port_call(call, &work, &error);
+    bool over = dev_vm_budget_charge(work / DEV_VM_WORK_PER_UNIT);
     if (!over && status == BASE_ERR_TIMEOUT) { // the next command would have been too much
-        over = dev_vm_budget_charge(dev_vm_budget_left(vm));
+        over = dev_vm_budget_charge(dev_vm_budget_left(dev_vm_current));
     }
     if (over) {
         dev_vm_over_budget();
     }
     if (status != BASE_OK) {
-        raise_status(name_of(call->object), status, &call->error);
+        raise_status(name_of(call->object), status, &error);
     }
 }
 
@@ -279,7 +268,7 @@ static mp_obj_t result_object(const struct call *call, size_t index)
 
 static void input_take(struct call *call, size_t index, mp_obj_t value)
 {
-    const struct eng_port_info *port = eng_model_input(engine_of(call->object), index);
+    const struct eng_port_info *port = port_at(call->object, true, index);
     if (mp_obj_is_exact_type(value, &dev_vm_tensor_type)) {
         call->inputs[index] = MP_OBJ_TO_PTR(value);
         return;
@@ -296,13 +285,12 @@ static void input_take(struct call *call, size_t index, mp_obj_t value)
 static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_obj_t *args)
 {
     struct call call = {.object = MP_OBJ_TO_PTR(self)};
-    const struct eng_model *engine = engine_of(call.object);
-    call.input_count = eng_model_input_count(engine);
+    call.input_count = port_count(call.object, true);
     mp_arg_check_num(count, named, call.input_count, call.input_count, false);
     for (size_t i = 0; i < count; i++) {
         input_take(&call, i, args[i]);
     }
-    call.wanted_count = eng_model_output_count(engine);
+    call.wanted_count = port_count(call.object, false);
     for (size_t i = 0; i < call.wanted_count; i++) {
         call.wanted[i] = (uint8_t)i;
     }
@@ -321,33 +309,25 @@ static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_o
 
 static void inputs_take(struct call *call, const mp_map_t *given)
 {
-    const struct eng_model *engine = engine_of(call->object);
-    call->input_count = eng_model_input_count(engine);
+    call->input_count = port_count(call->object, true);
     for (size_t i = 0; i < given->alloc; i++) {
-        if (!mp_map_slot_is_filled(given, i)) {
-            continue;
+        if (mp_map_slot_is_filled(given, i)) {
+            size_t index = port_find(call->object, true, given->table[i].key);
+            input_take(call, index, given->table[i].value);
         }
-        const char *name = mp_obj_str_get_str(given->table[i].key);
-        int64_t index = eng_model_input_index(engine, name);
-        if (index < 0) {
-            mp_raise_msg_varg(&mp_type_ValueError,
-                              MP_ERROR_TEXT("walle.nn: the model has no input \"%s\""), name);
-        }
-        input_take(call, (size_t)index, given->table[i].value);
     }
     for (size_t i = 0; i < call->input_count; i++) {
         if (call->inputs[i] == NULL) {
             mp_raise_msg_varg(&mp_type_ValueError,
                               MP_ERROR_TEXT("walle.nn: input \"%s\" is not given"),
-                              eng_model_input(engine, i)->name);
+                              port_at(call->object, true, i)->name);
         }
     }
 }
 
 static void outputs_choose(struct call *call, mp_obj_t names)
 {
-    const struct eng_model *engine = engine_of(call->object);
-    size_t count = eng_model_output_count(engine);
+    size_t count = port_count(call->object, false);
     mp_obj_t *items = NULL;
     if (names != mp_const_none) {
         mp_obj_get_array(names, &count, &items);
@@ -357,13 +337,7 @@ static void outputs_choose(struct call *call, mp_obj_t names)
     }
     call->wanted_count = count;
     for (size_t i = 0; i < count; i++) {
-        const char *name = items != NULL ? mp_obj_str_get_str(items[i]) : NULL;
-        int64_t index = name != NULL ? eng_model_output_index(engine, name) : (int64_t)i;
-        if (index < 0) {
-            mp_raise_msg_varg(&mp_type_ValueError,
-                              MP_ERROR_TEXT("walle.nn: the model has no output \"%s\""), name);
-        }
-        call->wanted[i] = (uint8_t)index;
+        call->wanted[i] = (uint8_t)(items != NULL ? port_find(call->object, false, items[i]) : i);
     }
 }
 
@@ -371,7 +345,6 @@ static void outputs_choose(struct call *call, mp_obj_t names)
 static mp_obj_t model_run(size_t count, const mp_obj_t *args)
 {
     struct call call = {.object = MP_OBJ_TO_PTR(args[0])};
-    const struct eng_model *engine = engine_of(call.object);
     if (!mp_obj_is_dict_or_ordereddict(args[1])) {
         mp_raise_TypeError(MP_ERROR_TEXT("walle.nn: run takes a dict of inputs"));
     }
@@ -380,7 +353,7 @@ static mp_obj_t model_run(size_t count, const mp_obj_t *args)
     call_run(&call);
     mp_obj_t results = mp_obj_new_dict(call.wanted_count);
     for (size_t i = 0; i < call.wanted_count; i++) {
-        mp_obj_dict_store(results, str_object(eng_model_output(engine, call.wanted[i])->name),
+        mp_obj_dict_store(results, str_object(port_at(call.object, false, call.wanted[i])->name),
                           result_object(&call, i));
     }
     return results;
@@ -397,10 +370,10 @@ static void model_attr(mp_obj_t self, qstr attr, mp_obj_t *dest)
     }
     switch (attr) {
     case MP_QSTR_inputs:
-        dest[0] = ports_object(engine_of(object), true);
+        dest[0] = ports_object(object, true);
         return;
     case MP_QSTR_outputs:
-        dest[0] = ports_object(engine_of(object), false);
+        dest[0] = ports_object(object, false);
         return;
     case MP_QSTR_run:
         dest[0] = MP_OBJ_FROM_PTR(&model_run_obj);

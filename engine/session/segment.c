@@ -426,7 +426,8 @@ static enum base_status build(struct build *b)
         }
         BASE_TRY(lower_once(b, &is_final));
     }
-    b->segment->plan_work = hangs_on_contents(b->segment) ? b->session->fold.work : 0;
+    b->segment->by_contents = hangs_on_contents(b->segment);
+    b->segment->plan_work = b->segment->by_contents ? b->session->fold.work : 0;
     BASE_TRY(add_results(b));
     return plan(b);
 }

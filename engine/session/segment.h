@@ -32,6 +32,7 @@ struct eng_segment {
     struct eng_result *results;
     uint32_t result_count;
     struct eng_event *events; // by step, when the session traces
+    bool by_contents;         // lowered with contents that another run may bring otherwise
     uint64_t plan_work;       // folding that hung on contents of a run: counted in every run, also
                               // in those that find the plan made
 };

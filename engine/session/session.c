@@ -255,6 +255,7 @@ void eng_session_stats(const struct eng_session *session, struct eng_session_sta
         const struct eng_segment *segment = session->segments[i];
         stats.arena_bytes += segment->exec.buffer_bytes;
         stats.plan_bytes += segment->arena.used_bytes;
+        stats.by_contents |= segment->by_contents || session->segment_count > 1;
         stats.activation_bytes += segment->exec.activation_bytes;
         stats.command_count += segment->program.command_count;
         for (uint32_t j = 0; j < segment->program.command_count; j++) {

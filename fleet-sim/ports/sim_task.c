@@ -159,6 +159,7 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
         sim_task_end_set(out, WIRE_OUTCOME_FAIL_LOAD, 0, "too many models");
         return;
     }
+    const struct dev_model_port models = dev_model_store_port(runner->model_store);
     struct asking asking = {.data = data};
     const struct dev_vm_data_port port = {.ctx = &asking, .query = query};
     struct dev_vm_job vm_job = {
@@ -167,7 +168,7 @@ void sim_runner_run(struct sim_runner *runner, const struct dev_task_job *job,
         .module_count = count,
         .models = runner->models,
         .model_count = model_count,
-        .model_store = runner->model_store,
+        .model_port = runner->model_store != NULL ? &models : NULL,
         .entry = job->manifest->entry,
         .config = job->manifest->config,
         .device_id = job->device_id,

@@ -5,6 +5,7 @@
 #ifndef SIM_SIM_TASK_H
 #define SIM_SIM_TASK_H
 
+#include "model/model_store.h"
 #include "pipeline/feature_store.h"
 #include "ports/content_store.h"
 #include "posix/posix_run_io.h"

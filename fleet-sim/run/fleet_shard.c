@@ -35,6 +35,7 @@ void sim_device_config(const struct sim_options *options, struct dev_config *out
     out->outcomes_max = OUTCOMES_PER_DEVICE;
     out->checkin_interval_s = options->checkin_interval_s;
     out->request_timeout_ms = options->request_timeout_ms;
+    out->backoff_base_ms = options->retry_base_ms;
     out->hints = options->hints;
     out->result_bytes_max = SIM_RESULT_BYTES_MAX;
     // A kill during a run looks like a crash of the version. Killed at random, a device tries

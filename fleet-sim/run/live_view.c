@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_EVERY_S 5.0
+#define LINE_EVERY_S 2.0
 #define BAR_WIDTH    40
 
 void sim_live_init(struct sim_live *live, FILE *file, bool allowed)

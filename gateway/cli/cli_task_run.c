@@ -22,6 +22,7 @@ struct run {
     char names[RUN_FILES_MAX][WIRE_FILE_NAME_MAX + 1];
     uint32_t file_count;
     struct dev_model_store *model_store;
+    struct dev_model_port model_port;
     json_t *attrs_root;
     struct wire_attrs attrs;
     char *input;
@@ -118,7 +119,8 @@ static enum base_status load_version(struct run *run, const char *folder, struct
     }
     run->job.modules = run->modules;
     run->job.models = run->models;
-    run->job.model_store = run->model_store;
+    run->model_port = dev_model_store_port(run->model_store);
+    run->job.model_port = &run->model_port;
     run->job.entry = manifest->entry;
     run->job.config = manifest->config;
     run->job.time_ms = manifest->time_ms;

@@ -230,7 +230,7 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
     }
 }
 
-void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
+bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
                        struct wire_offers *out)
 {
     struct gw_core *core = worker->core;
@@ -241,7 +241,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
                                                    checkin->cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
-        return;
+        return false;
     }
     struct wire_profile_pair pairs[WIRE_PROFILE_TASKS_MAX];
     uint32_t pair_count = 0;
@@ -249,7 +249,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         if (checkin->profile.pairs == NULL || read_pairs(&checkin->profile, pairs) != BASE_OK) {
             out->flags |= WIRE_OFFER_FLAG_ASK_PAIRS;
             gw_count(&worker->stats.checkins_asked, 1);
-            return;
+            return false;
         }
         pair_count = checkin->profile.task_count;
     }
@@ -263,7 +263,7 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     };
     if (gw_attrs_view(checkin->profile.attrs, checkin->profile.attrs_bytes, &offering.view) !=
         BASE_OK) {
-        return;
+        return false;
     }
     for (uint32_t i = 0; i < pair_count && !offering.shadows_over; i++) {
         offering.shadows_over = shadow_over(worker->plan, &pairs[i]);
@@ -274,17 +274,19 @@ void gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     if (offering.held_s < out->next_checkin_s) {
         out->next_checkin_s = offering.held_s;
     }
-    if (offering.held_s != UINT32_MAX && out->count == 0) {
+    bool held = offering.held_s != UINT32_MAX;
+    if (held && out->count == 0) {
         gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
-        return;
+        return true;
     }
     if (out->count == 0 && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
         gw_count(&worker->stats.checkins_settled, 1);
-        return;
+        return false;
     }
     gw_count(&worker->stats.checkins_offered, 1);
     gw_count(&worker->stats.offers, out->count);
+    return held;
 }
 
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
@@ -369,11 +371,10 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         return;
     }
     struct wire_offers offers;
-    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64,
-                      &offers);
+    bool held = gw_checkin_offers(worker, &checkin,
+                                  WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
-    bool sooner = offers.next_checkin_s < worker->core->checkin_interval_s;
-    if (offers.count == 0 && offers.flags == 0 && !concerned && !sooner) {
+    if (offers.count == 0 && offers.flags == 0 && !concerned && !held) {
         gw_reply_status(exchange, 204);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
@@ -396,7 +397,7 @@ struct base_str gw_worker_offer_header(struct gw_worker *worker, struct base_are
         return none;
     }
     struct wire_offers offers;
-    gw_checkin_offers(worker, &checkin, WIRE_OFFERS_HEADER_MAX - 64, &offers);
+    (void)gw_checkin_offers(worker, &checkin, WIRE_OFFERS_HEADER_MAX - 64, &offers);
     if (offers.count == 0 && offers.flags == 0) {
         return none;
     }

@@ -135,7 +135,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     if (current) {
         return BASE_OK;
     }
-    gw_checkin_offers(worker, checkin, WIRE_OFFERS_BYTES_MAX - 64, offers);
+    (void)gw_checkin_offers(worker, checkin, WIRE_OFFERS_BYTES_MAX - 64, offers);
     return take_offer(offers, out);
 }
 

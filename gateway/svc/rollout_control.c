@@ -191,6 +191,12 @@ void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)
 {
     struct gw_release *release = rollout->release;
     const struct pol_pace *pace = &release->stages[rollout->state.stage_index].pace;
+    if (rollout->state.state == POL_ROLLOUT_COMPLETED) {
+        // Nothing holds the baseline back. Workers whose plan still has it as an open release would
+        // otherwise send devices away whose hint is used up, until their next check-in.
+        atomic_store_explicit(&release->offers_left, GW_OFFERS_UNLIMITED, memory_order_relaxed);
+        return;
+    }
     if (!makes_offers(rollout)) {
         atomic_store_explicit(&release->offers_left, 0, memory_order_relaxed);
         return;

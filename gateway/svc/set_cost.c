@@ -139,37 +139,67 @@ struct member {
 };
 
 struct set {
-    struct member *members;
+    struct member *members; // [0] is the version itself
     uint32_t count;
 };
 
-// The dearest version of another task that may be on a device beside the one that is asked about.
-static enum base_status dearest(struct gw_core *core, const struct gw_task *task,
-                                const struct pol_target *target, struct member *out)
+// Versions of other tasks that may be on a device beside the one that is asked about.
+struct walk {
+    struct gw_core *core;
+    const struct gw_task *own;
+    const struct pol_target *target; // its
+    const struct pol_target *world;  // only devices like this; NULL: all
+    void (*visit)(void *ctx, const struct gw_task *task, const struct gw_release *release,
+                  const struct kept *kept);
+    void *ctx;
+};
+
+static enum base_status walk_task(const struct walk *walk, const struct gw_task *task)
 {
-    *out = (struct member){.task = task};
     for (uint32_t i = 0; i <= task->open_count; i++) {
         const struct gw_rollout *rollout =
             i < task->open_count ? task->open[i] : task->baseline; // the last one
         const struct kept *kept = NULL;
-        if (rollout == NULL || !pol_targets_meet(target, &rollout->release->target)) {
+        if (rollout == NULL || !pol_targets_meet(walk->target, &rollout->release->target) ||
+            (walk->world != NULL && !pol_targets_meet(walk->world, &rollout->release->target))) {
             continue;
         }
-        enum base_status status = look(core, &rollout->release->manifest, &kept, NULL);
+        enum base_status status = look(walk->core, &rollout->release->manifest, &kept, NULL);
         if (status == BASE_ERR_NOMEM) {
             return status;
         }
-        if (status != BASE_OK || kept->size == 0) {
-            continue; // a manifest that cannot be read is no device's either
-        }
-        uint64_t share_ppm = dev_declaration_share_ppm(&kept->cost);
-        if (out->kept == NULL || share_ppm > out->share_ppm) {
-            out->rollout = rollout->release->id;
-            out->kept = kept;
-            out->share_ppm = share_ppm;
+        if (status == BASE_OK && kept->size > 0) {
+            walk->visit(walk->ctx, task, rollout->release, kept);
+        } // a manifest that cannot be read is no device's either
+    }
+    return BASE_OK;
+}
+
+// Task by task.
+static enum base_status walk_all(const struct walk *walk)
+{
+    for (uint32_t i = 0; i < walk->core->catalog.task_count; i++) {
+        const struct gw_task *task = walk->core->catalog.tasks[i];
+        if (task != walk->own && task->tenant == walk->own->tenant) {
+            BASE_TRY(walk_task(walk, task));
         }
     }
     return BASE_OK;
+}
+
+// Of each task the dearest version.
+static void take_dearest(void *ctx, const struct gw_task *task, const struct gw_release *release,
+                         const struct kept *kept)
+{
+    struct set *set = ctx;
+    struct member *last = &set->members[set->count - 1];
+    uint64_t share_ppm = dev_declaration_share_ppm(&kept->cost);
+    if (last->task != task) {
+        last = &set->members[set->count++];
+    } else if (share_ppm <= last->share_ppm) {
+        return;
+    }
+    *last = (struct member){task, release->id, kept, share_ppm};
 }
 
 static int by_share(const void *a, const void *b)
@@ -182,20 +212,14 @@ static int by_share(const void *a, const void *b)
     return strcmp(left->task->name, right->task->name);
 }
 
-// Others of the tenant behind members[0], which is the version itself.
-static enum base_status gather(struct gw_core *core, const struct pol_target *target,
-                               struct set *set)
+// Others of the tenant behind members[0].
+static enum base_status gather(const struct walk *walk, struct set *set)
 {
-    const struct gw_task *own = set->members[0].task;
-    for (uint32_t i = 0; i < core->catalog.task_count; i++) {
-        const struct gw_task *task = core->catalog.tasks[i];
-        struct member *next = &set->members[set->count];
-        if (task == own || task->tenant != own->tenant) {
-            continue;
-        }
-        BASE_TRY(dearest(core, task, target, next));
-        set->count += next->kept != NULL ? 1 : 0;
-    }
+    struct walk dearest = *walk;
+    dearest.visit = take_dearest;
+    dearest.ctx = set;
+    set->count = 1;
+    BASE_TRY(walk_all(&dearest));
     qsort(set->members + 1, set->count - 1, sizeof(set->members[0]), by_share);
     return BASE_OK;
 }
@@ -237,6 +261,143 @@ static enum base_status add_up(const struct set *set, struct gw_set_cost *out,
     return status;
 }
 
+// What the set comes to.
+static enum base_status certify(const struct set *set, struct gw_set_cost *out,
+                                struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    out->declares = true;
+    list(set, out);
+    return add_up(set, out, error);
+}
+
+// ---- Worlds: others that exclude each other by one attribute are on no device together
+
+struct attrs {
+    struct pol_text names[GW_SET_COST_ATTRS];
+    uint32_t count;
+};
+
+static bool same_text(struct pol_text a, struct pol_text b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+static void note_attr(void *ctx, const struct gw_task *task, const struct gw_release *release,
+                      const struct kept *kept)
+{
+    struct attrs *attrs = ctx;
+    struct pol_anchor anchor;
+    (void)task, (void)kept;
+    bool known = !pol_target_anchor(&release->target, &anchor);
+    for (uint32_t i = 0; i < attrs->count && !known; i++) {
+        known = same_text(attrs->names[i], anchor.attr);
+    }
+    if (!known && attrs->count < GW_SET_COST_ATTRS) {
+        attrs->names[attrs->count++] = anchor.attr;
+    }
+}
+
+// The values of an attribute that releases list.
+struct worlds {
+    struct pol_text attr;
+    const struct pol_value *values[GW_SET_COST_WORLDS];
+    uint32_t count; // GW_SET_COST_WORLDS + 1: too many
+};
+
+static bool same_value(const struct pol_value *a, const struct pol_value *b)
+{
+    if (a->type != b->type || a->type == POL_TYPE_VERSION) {
+        return false;
+    }
+    return a->type == POL_TYPE_STRING    ? same_text(a->text, b->text)
+           : a->type == POL_TYPE_INTEGER ? a->integer == b->integer
+                                         : a->boolean == b->boolean;
+}
+
+static void note_values(void *ctx, const struct gw_task *task, const struct gw_release *release,
+                        const struct kept *kept)
+{
+    struct worlds *worlds = ctx;
+    struct pol_anchor anchor;
+    (void)task, (void)kept;
+    if (!pol_target_anchor(&release->target, &anchor) || !same_text(anchor.attr, worlds->attr)) {
+        return;
+    }
+    for (uint32_t i = 0; i < anchor.value_count && worlds->count <= GW_SET_COST_WORLDS; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < worlds->count && !known; k++) {
+            known = same_value(worlds->values[k], &anchor.values[i]);
+        }
+        if (!known && worlds->count < GW_SET_COST_WORLDS) {
+            worlds->values[worlds->count++] = &anchor.values[i];
+        } else if (!known) {
+            worlds->count = GW_SET_COST_WORLDS + 1;
+        }
+    }
+}
+
+// Does the set fit in every world of the attribute? A device that some of these releases are for
+// has one of the listed values, so all it holds is in that value's world; one that none of them is
+// for holds less than any world. *dearest is then what the dearest world comes to.
+static enum base_status worlds_fit(const struct walk *walk, struct worlds *worlds, struct set *set,
+                                   struct gw_set_cost *dearest, bool *out_fit)
+{
+    struct gw_set_cost cost;
+    struct base_error error = {0};
+    uint64_t most_ppm = 0;
+    bool fit = worlds->count <= GW_SET_COST_WORLDS;
+    bool looked = false;
+    for (uint32_t i = 0; i < worlds->count && fit; i++) {
+        const struct pol_cond cond = {.attr = worlds->attr,
+                                      .op = POL_OP_EQ,
+                                      .operands = worlds->values[i],
+                                      .operand_count = 1};
+        const struct pol_target world = {.conds = &cond, .cond_count = 1};
+        struct walk inside = *walk;
+        inside.world = &world;
+        if (!pol_targets_meet(&world, walk->target)) {
+            continue; // no device of the version is there
+        }
+        BASE_TRY(gather(&inside, set));
+        BASE_TRY(certify(set, &cost, &error));
+        uint64_t share_ppm = dev_declaration_share_ppm(&cost.sum);
+        fit = cost.fits;
+        if (!looked || share_ppm > most_ppm) {
+            most_ppm = share_ppm;
+            *dearest = cost;
+        }
+        looked = true;
+    }
+    *out_fit = fit && looked;
+    return BASE_OK;
+}
+
+// When all others together are too much: are they on no device together? Then *out is what the
+// dearest of the sets is that may be.
+static enum base_status split(const struct walk *walk, struct set *set, struct gw_set_cost *out)
+{
+    struct attrs attrs = {.count = 0};
+    struct walk noting = *walk;
+    struct gw_set_cost dearest;
+    noting.visit = note_attr;
+    noting.ctx = &attrs;
+    BASE_TRY(walk_all(&noting));
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        struct worlds worlds = {.attr = attrs.names[i]};
+        bool fit = false;
+        noting.visit = note_values;
+        noting.ctx = &worlds;
+        BASE_TRY(walk_all(&noting));
+        BASE_TRY(worlds_fit(walk, &worlds, set, &dearest, &fit));
+        if (fit) {
+            *out = dearest;
+            return BASE_OK;
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status find(struct gw_core *core, const struct gw_set_cost_spec *spec,
                              struct set *set, struct gw_set_cost *out, struct base_error *error)
 {
@@ -250,19 +411,19 @@ static enum base_status find(struct gw_core *core, const struct gw_set_cost_spec
                               task == NULL ? "task" : "version of it");
     }
     BASE_TRY(look(core, &spec->manifest, &own, error));
-    out->fits = true;
-    out->declares = own->size > 0;
-    if (!out->declares) {
+    if (own->size == 0) {
+        out->fits = true;
         return BASE_OK;
     }
     set->members = calloc(core->catalog.task_count + 1, sizeof(set->members[0]));
     if (set->members == NULL) {
         return BASE_ERR_NOMEM;
     }
-    set->members[set->count++] = (struct member){.task = task, .kept = own};
-    BASE_TRY(gather(core, &spec->target, set));
-    list(set, out);
-    return add_up(set, out, error);
+    const struct walk walk = {.core = core, .own = task, .target = &spec->target};
+    set->members[0] = (struct member){.task = task, .kept = own};
+    BASE_TRY(gather(&walk, set));
+    BASE_TRY(certify(set, out, error));
+    return out->fits || set->count > GW_SET_COST_SPLIT_TASKS ? BASE_OK : split(&walk, set, out);
 }
 
 enum base_status gw_set_cost_find(struct gw_core *core, const struct gw_set_cost_spec *spec,

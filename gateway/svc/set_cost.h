@@ -7,7 +7,11 @@
 //
 // Counted with it is one version of every other task: of its open rollouts and its baseline the one
 // that takes most of the budget, of those whose target does not rule out (pol_targets_meet) the
-// target of the new one. That is more than any device holds when those others rule out each other.
+// target of the new one. When that is too much, it is looked whether those others rule out each
+// other by one attribute, as releases for one of several systems do: a device has one value of it,
+// so what every value's releases and those for all values come to has to fit, and no more. Where
+// they exclude each other by several attributes only together, more is counted than any device
+// holds.
 //
 // Control thread. What versions declare is read from the store once and kept; the least there is is
 // kept of those that declare nothing.
@@ -20,8 +24,11 @@
 #include "policy/target.h"
 #include "svc/catalog.h"
 
-#define GW_SET_COST_TASKS 32u                 // named one by one; the rest is counted
-#define GW_SET_COST_KEPT  (16u * 1024 * 1024) // bytes of declarations in memory, then read anew
+#define GW_SET_COST_TASKS       32u  // named one by one; the rest is counted
+#define GW_SET_COST_ATTRS       4u   // by which it is looked whether others exclude each other
+#define GW_SET_COST_WORLDS      32u  // values of one; an attribute with more is none
+#define GW_SET_COST_SPLIT_TASKS 256u // of more tasks the sum is what counts
+#define GW_SET_COST_KEPT        (16u * 1024 * 1024) // bytes of declarations in memory, then read anew
 
 struct gw_core;
 struct gw_set_costs; // what is kept

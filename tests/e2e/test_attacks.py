@@ -29,7 +29,7 @@ class Attacks(unittest.TestCase):
     def setUpClass(cls):
         cls.stack = Stack()
         cls.addClassCleanup(cls.stack.__exit__, None, None, None)
-        cls.gateway = cls.stack.start_gateway()
+        cls.gateway = cls.stack.start_gateway("--set", "rollout.tick_ms=50")
         path = cls.stack.path
         for name in ("a", "b", "c", "ci", "cj", "thief"):
             cls.stack.walle("key", "new", "--out", path(name + ".key"))
@@ -103,7 +103,7 @@ class Attacks(unittest.TestCase):
         cls.evil.reports.clear()
         cls.evil.requests.clear()
         command = [program("walle-device"), "--gateway", url or cls.evil.url, "--dir", cls.stack.path("device-" + device),
-                   "--id", device, "--root", cls.stack.path(root), "--once", "-v", *arguments]
+                   "--id", device, "--root", cls.stack.path(root), "--retry-base", "50", "--once", "-v", *arguments]
         command += [part for attr in attrs for part in ("--attr", attr)]
         run = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
         cls.evil.hook = None
@@ -518,7 +518,7 @@ class Attacks(unittest.TestCase):
         self.assertEqual(stopped, 0)
         for name in ("timestamp", "snapshot", "director"):
             os.rename(path("gateway", "keys", name + ".key"), path("gateway", "keys", name + ".old"))
-        type(self).gateway = self.stack.restart_gateway()
+        type(self).gateway = self.stack.restart_gateway("--set", "rollout.tick_ms=50")
         self.stack.walle("root", "rotate", path("root.1"), "--out", path("root.2"), "--key", path("b.key"), "--key",
                          path("c.key"), "--member", path("b.key.pub"), "--member", path("c.key.pub"), "--member",
                          path("d.key.pub"), "--release", path("ck.key.pub"), "--release", path("cj.key.pub"))

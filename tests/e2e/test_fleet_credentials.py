@@ -63,11 +63,12 @@ class Credentials(unittest.TestCase):
         found = re.search(rf"^{name} (\d+)$", self.stack.api("/metrics")[1], re.M)
         return int(found.group(1)) if found else 0
 
-    def release(self, version, numbers):
+    def release(self, version, numbers, stages=STAGES, script=SCRIPT):
         """A version with exclusive files: device id -> number."""
         source, build = self.stack.path("source" + version), self.stack.path("build" + version)
-        files = {"task.py": SCRIPT, "task.json": json.dumps(
-            {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], "exclusive": {"path": "personal"}})}
+        more = {"exclusive": {"path": "personal"}} if numbers else {}
+        files = {"task.py": script, "task.json": json.dumps(
+            {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], **more})}
         for device, number in numbers.items():
             files[f"personal/device/{device}/own.py"] = "\n" * number + "def tell():\n    raise RuntimeError('mine')\n"
         for name, text in files.items():
@@ -76,7 +77,7 @@ class Credentials(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
+            json.dump(stages, file)
         self.stack.walle("task", "build", source, "--out", build)
         self.stack.walle("task", "push", build)
         run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"), "--stages",
@@ -141,6 +142,26 @@ class Credentials(unittest.TestCase):
     def stop_when_known(self, fleet, count, out="fleet"):
         self.await_known(count)
         return self.stop(fleet, out)
+
+    def test_a_gateway_that_trusts_nobody(self):
+        """Operators need tokens, devices credentials: the fleet has both, watches its rollout and ends with it."""
+        admin = self.stack.path("admin.token")
+        with open(admin, "w", encoding="utf-8") as file:
+            file.write("a-long-enough-admin-token\n")
+        os.environ["WALLE_TOKEN"] = "a-long-enough-admin-token"  # of the walle commands below
+        self.addCleanup(os.environ.pop, "WALLE_TOKEN")
+        self.start("admin.token_file=" + admin)
+        with open(self.stack.path("viewer.token"), "w", encoding="utf-8") as file:
+            file.write(self.stack.walle("token", "new", "--name", "fleet", "--role", "viewer").stdout)
+        rollout = self.release("1.0.0", {}, [{**STAGES[0], "min_sample": 5}], script="import walle\nwalle.result(1)\n")
+        self.fleet(3, "--duration", "1", enrol=False, out="blind").wait(60)
+        self.assertIn("--token-file", self.log("blind"))
+        fleet = self.fleet(8, "--token-file", self.stack.path("viewer.token"), "--until-rollout", rollout)
+        self.assertEqual(fleet.wait(60), 0, self.log()[-3000:])
+        self.assertIn("the rollout is completed", self.log())
+        self.assertNotIn("--token-file", self.log().split("preflight")[1])
+        with open(self.stack.path("fleet", "run.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["totals"]["runs"], 8)
 
     def test_killed_while_they_enrol(self):
         self.start("device.enroll_rate_per_s=100")

@@ -26,7 +26,7 @@ class FleetRoot(unittest.TestCase):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
         self.stack.start_gateway("--set", "rollout.tick_ms=100", "--set", "device.hint_rate_per_s=0", "--set", "device.hint_spread_ms=100",
-                                 "--set", "device.checkin_interval_s=4")
+                                 "--set", "device.checkin_interval_s=2")
         path, walle = self.path, self.stack.walle
         for name in PEOPLE:
             walle("key", "new", "--out", path(name + ".key"))
@@ -43,8 +43,7 @@ class FleetRoot(unittest.TestCase):
         self.fleet = self.stack.spawn(
             "walle-fleet-sim", "run", "--devices", str(devices), "--gateway", url or self.stack.gateway.url, "--root",
             self.path("root.1"), "--task", "shop/score", "--hints", "--per-carrier", "100", "--checkin-interval", str(interval),
-            "--no-live", "--threads", "2", "--out",
-            self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
+            "--retry-base", "100", "--no-live", "--threads", "2", "--out", self.path("fleet"), *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def log_text(self):
         with open(self.path("fleet.log"), encoding="utf-8", errors="replace") as file:
@@ -146,7 +145,7 @@ class FleetRoot(unittest.TestCase):
 
         attacker = evil.Evil(self.stack, only=("/v1/checkin", "/v1/report"))
         attacker.hook = hook
-        self.start_fleet(devices=devices, url=attacker.url, interval=4)
+        self.start_fleet(devices=devices, url=attacker.url, interval=2)
         _, one = self.release(1, OPEN, ("ci", "lead"))
         wait_until(lambda: self.refused_by(attacker, FRESHNESS) >= devices, 90, f"{len(answers)} answers kept")
         self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")

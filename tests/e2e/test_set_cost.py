@@ -38,6 +38,20 @@ class SetCost(unittest.TestCase):
         return self.stack.walle("rollout", "start", f"shop/{name}", "--version", "1.0.0", "--key", self.stack.path("key"),
                                 "--stages", self.stack.path("stages.json"), *arguments, check=check)
 
+    def test_what_is_on_no_device_together_is_not_added_up(self):
+        for name in ("first", "second", "third", "fourth"):
+            self.push(name)
+        self.start("first", "--target", 'os == "ios"')
+        self.start("second", "--target", 'os == "android"')
+        plan = json.loads(self.stack.walle("rollout", "plan", "shop/third", "--version", "1.0.0", "-o", "json").stdout)["cost"]
+        self.assertTrue(plan["fits"], plan)
+        self.assertEqual(len(plan["tasks"]), 2)  # a device has one of the others
+        self.start("third")
+        run = self.start("fourth", "--target", 'os == "ios"', check=False)
+        self.assertEqual(run.returncode, 4)
+        self.assertIn("shop/first", run.stderr)
+        self.assertNotIn("shop/second", run.stderr)
+
     def test_the_set_is_certified(self):
         for name in ("first", "second", "third"):
             self.push(name)

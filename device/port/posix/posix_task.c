@@ -24,6 +24,7 @@
 #define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
 #define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
+#define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
 
 enum work {
     WORK_IDLE,
@@ -41,6 +42,7 @@ struct job {
     const uint8_t *input; // blocks of events; NULL: none
     size_t input_bytes;
     struct dev_vm_data_port data;
+    struct dev_model_port model_port;
 };
 
 struct end {
@@ -139,6 +141,9 @@ static void run_job(struct posix_task *task)
     }
     dev_vm_free(vm);
     posix_run_events_done(&events);
+    if (task->models != NULL) {
+        dev_model_store_trim(task->models, MODEL_IDLE_BYTES);
+    }
 }
 
 static void *worker(void *arg)
@@ -238,7 +243,10 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
         BASE_TRY(dev_model_store_new(0, &task->models));
     }
     job->vm.models = job->models;
-    job->vm.model_store = task->models;
+    if (task->models != NULL) {
+        job->model_port = dev_model_store_port(task->models);
+        job->vm.model_port = &job->model_port;
+    }
     job->attrs = *from->attrs;
     job->heap_kib = from->manifest->heap_kib;
     job->vm.entry = from->manifest->entry;

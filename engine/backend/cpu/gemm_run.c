@@ -7,12 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#define L1_PANEL_BYTES   65536
-#define L2_BAND_BYTES    600000
-#define L2_RESULT_BYTES  500000
-#define COLLIDING_FLOATS 1024    // rows this far apart share sets of the caches
-#define ROWS_FOR_PEAK    8       // fewer wait for each other's sums
-#define SMALL_FLOPS      1000000 // below it, waking another thread costs more than it brings
+#define L1_PANEL_BYTES          65536
+#define L2_BAND_BYTES           600000
+#define L2_RESULT_BYTES         500000
+#define LONG_ROW_BLOCK          512 // floats of K, where blocks of it are the outer loop
+#define BANDS_OF_WHOLE_ROWS_MAX 2
+#define COLLIDING_FLOATS        1024    // rows this far apart share sets of the caches
+#define ROWS_FOR_PEAK           8       // fewer wait for each other's sums
+#define SMALL_FLOPS             1000000 // below it, waking another thread costs more than it brings
 
 void eng_gemm_plan_act(struct eng_gemm_plan *plan, const struct eng_epilogue *epilogue)
 {
@@ -132,6 +134,21 @@ static uint32_t block_of_k(const struct eng_gemm_plan *plan)
     }
 }
 
+// Rows of A whose `row_floats` fit into so many bytes.
+static int64_t rows_within(const struct eng_gemm_plan *plan, size_t bytes, size_t row_floats)
+{
+    const size_t rows = bytes / sizeof(float) / (row_floats > 0 ? row_floats : 1);
+    return rows < 1 ? 1 : min_i64((int64_t)rows, plan->rows);
+}
+
+// Whether rows are so long that bands of whole ones would read B many times.
+static bool has_long_rows(const struct eng_gemm_plan *plan, int64_t band)
+{
+    return plan->fill == NULL && plan->segment_count == 1 && plan->groups == 1 &&
+           plan->k > LONG_ROW_BLOCK && plan->tuning != ENG_TUNING_K_WHOLE &&
+           div_up(plan->rows, band) > BANDS_OF_WHOLE_ROWS_MAX;
+}
+
 void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fill_row_floats)
 {
     const struct eng_gemm_kernels *kernels = plan->kernels;
@@ -144,10 +161,13 @@ void eng_gemm_plan_block(struct eng_gemm_plan *plan, uint32_t threads, size_t fi
     const size_t band_bytes = plan->tuning == ENG_TUNING_BAND_HALF     ? L2_BAND_BYTES / 2
                               : plan->tuning == ENG_TUNING_BAND_DOUBLE ? L2_BAND_BYTES * 2
                                                                        : L2_BAND_BYTES;
-    int64_t band = (int64_t)(band_bytes / sizeof(float) / (row_floats > 0 ? row_floats : 1));
-    band = band < 1 ? 1 : min_i64(band, plan->rows);
+    int64_t band = rows_within(plan, band_bytes, row_floats);
     const double flops = 2.0 * (double)plan->images * (double)plan->row_limit * (double)k *
                          (double)(plan->n * plan->groups);
+    if (has_long_rows(plan, band)) {
+        plan->k_outside = true;
+        band = rows_within(plan, band_bytes, (size_t)plan->width * LONG_ROW_BLOCK);
+    }
     plan->splits = 1;
     if (threads > 1 && flops >= SMALL_FLOPS) {
         band = share(plan, threads, band);
@@ -166,7 +186,8 @@ struct block {
     const float *a;    // its first row
     float *c;
     const float *bias, *residual;
-    bool whole; // no blocks of K: C may not hold partial sums, the residual lies there
+    uint32_t k, k_end; // of each segment
+    bool whole;        // no blocks of K: C may not hold partial sums, the residual lies there
 };
 
 static void run_tiles(const struct eng_gemm_plan *plan, const struct block *block,
@@ -192,8 +213,15 @@ static void run_tiles(const struct eng_gemm_plan *plan, const struct block *bloc
     }
 }
 
-// All of K for one panel: in blocks of whole segments when they are short, of parts of one when
-// they are long. Sums wait in C between blocks.
+// Floats of K in a block of a segment, for parts of equal length.
+static uint32_t part_of_k(const struct eng_gemm_plan *plan, bool whole)
+{
+    const uint32_t parts = whole || plan->k <= plan->kc ? 1 : (plan->k - 1) / plan->kc + 1;
+    return (plan->k + parts - 1) / parts;
+}
+
+// The block's range of K for one panel: in blocks of whole segments when they are short, of parts
+// of one when they are long. Sums wait in C between blocks.
 static void run_panel(const struct eng_gemm_plan *plan, const struct block *block, const float *b,
                       uint32_t n)
 {
@@ -213,16 +241,15 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
         .far = plan->far,
     };
     const uint32_t kc = block->whole ? UINT32_MAX : plan->kc;
-    const uint32_t parts = plan->k > kc ? (plan->k - 1) / kc + 1 : 1;
-    const uint32_t part = (plan->k + parts - 1) / parts;
-    const uint32_t together = parts > 1 ? 1 : kc / (plan->k > 0 ? plan->k : 1);
+    const uint32_t part = part_of_k(plan, block->whole);
+    const uint32_t together = part < plan->k ? 1 : kc / (plan->k > 0 ? plan->k : 1);
     struct block now = *block;
     for (uint32_t segment = 0; segment < plan->segment_count; segment += tile.segment_count) {
         const uint32_t left = plan->segment_count - segment;
         tile.segment_count = left < together ? left : together;
         tile.segments = plan->segments + segment;
-        for (uint32_t k = 0; k < plan->k; k += part) {
-            tile.k = plan->k - k < part ? plan->k - k : part;
+        for (uint32_t k = block->k; k < block->k_end; k += part) {
+            tile.k = block->k_end - k < part ? block->k_end - k : part;
             tile.b = b + ((size_t)segment * plan->k + k) * width;
             tile.accumulate = plan->add || segment > 0 || k > 0;
             tile.finish = left == tile.segment_count && k + tile.k == plan->k;
@@ -232,27 +259,18 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
     }
 }
 
-static void run_band(const struct eng_gemm_run *run, int64_t image, int64_t band, int64_t first,
-                     int64_t last, uint32_t worker)
+// The block's rows and range of K for panels [first, last).
+static void run_panels(const struct eng_gemm_run *run, struct block *block, int64_t image,
+                       int64_t first, int64_t last)
 {
     const struct eng_gemm_plan *plan = run->plan;
     const struct eng_gemm_kernels *kernels = plan->kernels;
-    struct block block = {.row = band * plan->band_rows, .whole = run->residual == run->c};
-    block.rows = min_i64(plan->band_rows, plan->rows - block.row);
-    const float *a;
-    if (plan->fill != NULL) {
-        float *buffer = run->scratch + (size_t)worker * plan->fill_floats;
-        plan->fill(plan->fill_ctx, run->a, image, block.row, block.rows, buffer);
-        a = buffer;
-    } else {
-        a = run->a + (plan->a_offsets != NULL ? plan->a_offsets[image] : image * plan->a_image) +
-            block.row * plan->a_row;
-    }
+    const struct block rows = *block;
     const float *b = run->b + (plan->b_offsets != NULL ? plan->b_offsets[image] : 0);
     const int64_t panels = eng_gemm_panels(kernels, plan->n);
     const int64_t k = (int64_t)plan->segment_count * plan->k;
     const size_t group_floats = eng_gemm_packed_floats(kernels, k, plan->n);
-    const int64_t out = image * plan->c_image + block.row * plan->c_row;
+    const int64_t out = image * plan->c_image + rows.row * plan->c_row;
     for (int64_t unit = first, step; unit < last; unit += step) {
         const int64_t group = unit / panels, panel = unit % panels;
         const int64_t column = panel * kernels->nr;
@@ -265,12 +283,36 @@ static void run_band(const struct eng_gemm_run *run, int64_t image, int64_t band
             n = min_i64(2 * (int64_t)kernels->nr, plan->n - column);
             step = 2;
         }
-        block.a = a + group * plan->a_group;
-        block.c = run->c + out + channel;
-        block.bias = run->bias != NULL ? run->bias + channel : NULL;
-        block.residual = run->residual != NULL ? run->residual + out + channel : NULL;
-        run_panel(plan, &block, b + (size_t)group * group_floats + (size_t)(column * k),
+        block->a = rows.a + group * plan->a_group;
+        block->c = run->c + out + channel;
+        block->bias = run->bias != NULL ? run->bias + channel : NULL;
+        block->residual = run->residual != NULL ? run->residual + out + channel : NULL;
+        run_panel(plan, block, b + (size_t)group * group_floats + (size_t)(column * k),
                   (uint32_t)n);
+    }
+    *block = rows;
+}
+
+static void run_band(const struct eng_gemm_run *run, int64_t image, int64_t band, int64_t first,
+                     int64_t last, uint32_t worker)
+{
+    const struct eng_gemm_plan *plan = run->plan;
+    struct block block = {.row = band * plan->band_rows, .whole = run->residual == run->c};
+    block.rows = min_i64(plan->band_rows, plan->rows - block.row);
+    if (plan->fill != NULL) {
+        float *buffer = run->scratch + (size_t)worker * plan->fill_floats;
+        plan->fill(plan->fill_ctx, run->a, image, block.row, block.rows, buffer);
+        block.a = buffer;
+    } else {
+        block.a = run->a +
+                  (plan->a_offsets != NULL ? plan->a_offsets[image] : image * plan->a_image) +
+                  block.row * plan->a_row;
+    }
+    const uint32_t part = plan->k_outside ? part_of_k(plan, block.whole) : plan->k;
+    for (uint32_t k = 0; k < plan->k; k += part) {
+        block.k = k;
+        block.k_end = plan->k - k < part ? plan->k : k + part;
+        run_panels(run, &block, image, first, last);
     }
 }
 

@@ -37,6 +37,7 @@ struct eng_gemm_plan {
     int64_t band_rows, bands;         // rows of a band, bands of an image
     uint32_t splits;                  // ranges of panels
     uint32_t kc;                      // floats of K in a block
+    bool k_outside;                   // all panels for one block of K, then the next
     bool add;                         // to what C holds
     bool far;                         // C as a whole does not stay in the second-level cache
     enum eng_gemm_act act, act_after; // in registers; as a second pass

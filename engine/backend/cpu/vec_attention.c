@@ -2,10 +2,13 @@
 // rows go through scores, softmax and values without leaving the cache. Prepared on the planning
 // thread, run on the pool.
 #include "backend/cpu/cpu_ops.h"
+#include "backend/cpu/gemm_run.h"
+#include "backend/cpu/vec_attention_low.h"
 #include "backend/cpu/vec_kernels.h"
 
 #define SCORE_BYTES      ((int64_t)24 << 10) // of one block: it shares the first cache with a panel
 #define BLOCK_ROWS_MIN   6
+#define LOW_LENGTH_MIN   16 // shorter sums are not worth the conversion
 #define PART_ROWS_MIN    64 // rows worth packing keys and values again for
 #define UNITS_PER_THREAD 4
 
@@ -19,6 +22,7 @@ struct attention_state {
     const struct eng_view *q, *k, *v, *mask, *out;
     uint32_t mask_tensor;
     float scale;
+    struct eng_attention_low low; // products NULL: float32
 };
 
 struct attention_run {
@@ -26,6 +30,66 @@ struct attention_run {
     const float *q, *k, *v, *mask;
     float *out, *scratch;
 };
+
+#if defined(__x86_64__)
+static void pack_head(const struct attention_state *s, const float *k, const float *v,
+                      float *memory)
+{
+    if (s->low.products != NULL) {
+        eng_attention_low_pack(&s->low, k, s->k->stride[2], v, s->v->stride[2], memory);
+        return;
+    }
+    s->kernels->attention_pack(k, s->k->stride[2], s->d, s->t, true, memory);
+    s->kernels->attention_pack(v, s->v->stride[2], s->t, s->e, false, memory + s->k_floats);
+}
+
+static void run_rows(const struct attention_state *s, const struct eng_vec_attention *block,
+                     float *memory)
+{
+    if (s->low.products != NULL) {
+        eng_attention_low_rows(&s->low, block, memory);
+        return;
+    }
+    s->kernels->attention_rows(block);
+}
+
+static bool plan_low(const struct eng_prepare *ctx, struct attention_state *s)
+{
+    s->low = (struct eng_attention_low){.products = eng_gemm_low_kernels(ctx),
+                                        .kernels = s->kernels,
+                                        .t = s->t,
+                                        .d = s->d,
+                                        .e = s->e};
+    if (s->low.products == NULL || s->d < LOW_LENGTH_MIN || s->e < LOW_LENGTH_MIN ||
+        s->t < LOW_LENGTH_MIN || !eng_attention_low_plan(&s->low)) {
+        s->low.products = NULL;
+        return false;
+    }
+    s->block_rows = s->low.block_rows;
+    s->worker_floats = s->low.floats;
+    return true;
+}
+#else
+static void pack_head(const struct attention_state *s, const float *k, const float *v,
+                      float *memory)
+{
+    s->kernels->attention_pack(k, s->k->stride[2], s->d, s->t, true, memory);
+    s->kernels->attention_pack(v, s->v->stride[2], s->t, s->e, false, memory + s->k_floats);
+}
+
+static void run_rows(const struct attention_state *s, const struct eng_vec_attention *block,
+                     float *memory)
+{
+    (void)memory;
+    s->kernels->attention_rows(block);
+}
+
+static bool plan_low(const struct eng_prepare *ctx, struct attention_state *s)
+{
+    (void)ctx, (void)s;
+    return false;
+}
+#endif
 
 static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -48,6 +112,9 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
         .score_stride = s->score_stride,
         .scale = s->scale,
     };
+    if (s->low.products != NULL && s->low.products->enter != NULL) {
+        s->low.products->enter();
+    }
     for (int64_t u = begin; u < end; u++) {
         int64_t head = u / s->parts;
         int64_t part = u - head * s->parts;
@@ -56,8 +123,7 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
         if (packed != head) {
             const float *k = r->k + s->k->offset + b * s->k->stride[0] + h * s->k->stride[1];
             const float *v = r->v + s->v->offset + b * s->v->stride[0] + h * s->v->stride[1];
-            s->kernels->attention_pack(k, s->k->stride[2], s->d, s->t, true, k_panels);
-            s->kernels->attention_pack(v, s->v->stride[2], s->t, s->e, false, v_panels);
+            pack_head(s, k, v, k_panels);
             packed = head;
         }
         int64_t row_end = s->s * (part + 1) / s->parts;
@@ -70,8 +136,11 @@ static void run_units(void *ctx, int64_t begin, int64_t end, uint32_t worker)
             block.mask = r->mask == NULL ? NULL
                                          : r->mask + s->mask->offset + b * s->mask->stride[0] +
                                                h * s->mask->stride[1] + row * s->mask->stride[2];
-            s->kernels->attention_rows(&block);
+            run_rows(s, &block, k_panels);
         }
+    }
+    if (s->low.products != NULL && s->low.products->leave != NULL) {
+        s->low.products->leave();
     }
 }
 
@@ -177,9 +246,14 @@ enum base_status eng_cpu_prepare_attention(const struct eng_prepare *ctx,
         int64_t most = s->s / PART_ROWS_MIN > 0 ? s->s / PART_ROWS_MIN : 1;
         s->parts = s->parts < most ? s->parts : most;
     }
-    BASE_TRY(plan_scratch(s, threads, &out_step->scratch_bytes));
+    out_step->kernel = s->kernels->names[command->op];
+    if (plan_low(ctx, s)) {
+        out_step->scratch_bytes = (size_t)s->worker_floats * threads * sizeof(float);
+        out_step->kernel = "attention.bf16";
+    } else {
+        BASE_TRY(plan_scratch(s, threads, &out_step->scratch_bytes));
+    }
     out_step->run = run_attention;
     out_step->state = s;
-    out_step->kernel = s->kernels->names[command->op];
     return BASE_OK;
 }

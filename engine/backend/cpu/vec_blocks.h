@@ -116,6 +116,14 @@ static float mask_row(float *s, int64_t n, float scale, const float *mask, int64
     return vectors > largest ? vectors : largest;
 }
 
+// Scores of one row become the exponentials of a softmax; returns what normalises them.
+static float attention_softmax(float *s, int64_t n, float scale, const float *mask,
+                               int64_t mask_stride)
+{
+    const float most = mask_row(s, n, scale, mask, mask_stride);
+    return 1.0f / exp_row(s, s, n, most);
+}
+
 // Scores of a block of rows against all keys, their softmax (kept unnormalised), and the sum of the
 // values they weigh.
 static void attention_rows(const struct eng_vec_attention *a)
@@ -128,8 +136,8 @@ static void attention_rows(const struct eng_vec_attention *a)
     for (int64_t r = 0; r < a->rows; r++) {
         float *s = a->scores + r * a->score_stride;
         const float *mask = a->mask == NULL ? NULL : a->mask + r * a->mask_row_stride;
-        float m = mask_row(s, a->t, a->scale, mask, a->mask == NULL ? 0 : a->mask_stride);
-        factors[r] = 1.0f / exp_row(s, s, a->t, m);
+        factors[r] =
+            attention_softmax(s, a->t, a->scale, mask, a->mask == NULL ? 0 : a->mask_stride);
     }
     for (int64_t c = 0; c < a->e; c += VEC_PANEL) {
         int64_t columns = a->e - c < VEC_PANEL ? a->e - c : VEC_PANEL;

@@ -111,6 +111,9 @@ struct eng_vec_kernels {
     void (*attention_pack)(const float *x, int64_t stride, int64_t rows, int64_t columns,
                            bool transposed, float *out);
     void (*attention_rows)(const struct eng_vec_attention *a);
+    // exp(s * scale + mask - the largest of them) in place; returns 1 / their sum.
+    float (*attention_softmax)(float *s, int64_t n, float scale, const float *mask,
+                               int64_t mask_stride);
 
     // dst[c * dst_stride + r] = src[r * src_stride + c], 4-byte elements.
     void (*transpose)(const float *src, int64_t src_stride, float *dst, int64_t dst_stride,

@@ -100,6 +100,7 @@ const struct eng_vec_kernels VEC_TABLE_NAME(VEC_ISA_NAME) = {
     .panel = VEC_PANEL,
     .attention_pack = attention_pack,
     .attention_rows = attention_rows,
+    .attention_softmax = attention_softmax,
     .transpose = transpose,
     .lanes = VW,
 #ifdef VEC_HAS_WEAVE

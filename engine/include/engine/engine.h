@@ -164,6 +164,7 @@ struct eng_session_stats {
     uint64_t run_work; // of the last run, in the units of eng_run_options.work_max. Hangs on the
                        // model, the shapes and (where contents decide what is run) the contents
                        // alone: the same on every machine
+    bool by_contents;  // the plan hangs on contents, not on shapes alone: others are planned anew
     char isa[16];      // what runs
 };
 void eng_session_stats(const struct eng_session *session, struct eng_session_stats *out_stats);

@@ -411,6 +411,25 @@ static void test_threads(void **state)
     }
 }
 
+// Rows so long that few of them fit into the cache: blocks of K are the outer loop.
+static void test_long_rows(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct product p = {.m = 220,
+                            .n = 38,
+                            .k = 2090,
+                            .alpha = 1,
+                            .bias = true,
+                            .residual = true,
+                            .act = true,
+                            .fn = ENG_GELU_TANH};
+        each_isa(&p, threads);
+        p.in_place = true;
+        each_isa(&p, threads);
+    }
+}
+
 // However the loops are cut, the product is the same.
 static void test_tunings(void **state)
 {
@@ -643,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_low_pairs),
         cmocka_unit_test(test_low_tiles),
+        cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_tunings),
         cmocka_unit_test(test_blas),
         cmocka_unit_test(test_choices_are_honoured),

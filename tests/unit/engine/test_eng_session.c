@@ -104,6 +104,7 @@ static void a_static_model_is_planned_once(void **state)
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
     assert_int_equal(stats.segment_count, 1);
+    assert_false(stats.by_contents);
     assert_int_equal(stats.node_count, 2);
     assert_in_range(stats.command_count, 1, 2);
     uint64_t plans = session->next_stamp;
@@ -334,6 +335,7 @@ static void contents_that_decide_shapes_split_the_graph(void **state)
     struct eng_session_stats stats;
     eng_session_stats(session, &stats);
     assert_int_equal(stats.segment_count, 2);
+    assert_true(stats.by_contents);
     uint64_t plans = session->next_stamp;
     check_nonzero(session, (const float[]){1, -5, 2, 0, 3}, 5); // relu makes it the same contents
     assert_int_equal(session->next_stamp, plans);               // both plans used again

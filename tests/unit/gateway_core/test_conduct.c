@@ -214,6 +214,52 @@ static void a_rate_holds_offers_back(void **state)
     rig_done(&rig);
 }
 
+// A device's own interval may be longer than the gateway's: who is held back is told when to come,
+// also where that is no sooner than the gateway's interval.
+static void who_is_held_back_is_told_when_to_come(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_rig(&rig, slow);
+    rig.core->checkin_interval_s = 4;
+    begin(&rig, 0x23, everybody, 1);
+    rig_command(&rig, 0x23, POL_COMMAND_START, &view);
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct rig_exchange exchange;
+        struct wire_offers offers;
+        assert_int_equal(rig_checkin(&rig, &devices[i], true, &exchange, &offers), 200);
+        assert_int_equal(offers.next_checkin_s, 4);
+        held += offers.count == 0 ? 1 : 0;
+        rig_exchange_done(&exchange);
+    }
+    assert_in_range(held, DEVICES - 3, DEVICES);
+    rig_done(&rig);
+}
+
+// A worker may not know yet that a rollout is completed: to the devices that come to it then the
+// release is given as before.
+static void nobody_is_held_back_by_completion(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    open_rig(&rig, NULL);
+    begin(&rig, 0x24, gray_full, 2);
+    rig_command(&rig, 0x24, POL_COMMAND_START, &view);
+    for (uint32_t round = 0; round < 20 && view.state != POL_ROLLOUT_COMPLETED; round++) {
+        (void)all_come(&rig, 0x24, good, 3);
+        rig_advance_s(&rig, 300);
+        rig_settle(&rig);
+        rig_view(&rig, 0x24, &view);
+    }
+    assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(rig.core, 0x24);
+    assert_int_equal(atomic_load(&rollout->release->offers_left), GW_OFFERS_UNLIMITED);
+    rig_done(&rig);
+}
+
 static void few_at_once(struct pol_stage *stage, uint32_t index)
 {
     (void)index;
@@ -433,6 +479,8 @@ int main(void)
         cmocka_unit_test(who_falls_silent_counts),
         cmocka_unit_test(a_restart_makes_nobody_silent),
         cmocka_unit_test(a_rate_holds_offers_back),
+        cmocka_unit_test(who_is_held_back_is_told_when_to_come),
+        cmocka_unit_test(nobody_is_held_back_by_completion),
         cmocka_unit_test(a_cap_bounds_what_is_under_way),
         cmocka_unit_test(windows_hold_offers_back),
         cmocka_unit_test(a_pause_withdraws_what_is_under_way),

@@ -15,7 +15,9 @@
 
 #include <cmocka.h>
 
-#define OPEN_FIRST 0x100u
+#define OPEN_FIRST   0x100u
+#define TEST_SEED    20261123u
+#define TEST_SYSTEMS 5u
 
 static struct rig rig;
 static struct gw_set_cost cost;
@@ -183,6 +185,86 @@ static void test_who_is_counted(void **state)
     assert_int_equal(gw_set_cost_find(rig.core, &spec, &cost, &error), BASE_ERR_NOT_FOUND);
 }
 
+// A device has one value of an attribute: releases for different ones are never added up.
+static void test_others_that_exclude_each_other(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    declare(1);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_int_equal(release(i, "1.0.0", OPEN_FIRST + i, i < 10 ? "ios" : "android", &error),
+                         BASE_OK);
+    }
+    ask(50, NULL, 1); // 21 in all, 11 on either
+    assert_true(cost.fits);
+    assert_int_equal(cost.sum.tasks, 11);
+    assert_int_equal(cost.listed, 11);
+    assert_string_equal(cost.tasks[0].task, "shop/t50");
+    ask(50, "ios", 1);
+    assert_int_equal(cost.sum.tasks, 11);
+    ask(50, "web", 1);
+    assert_int_equal(cost.sum.tasks, 1);
+    // Those for everybody are on both.
+    for (uint32_t i = 20; i < 25; i++) {
+        assert_int_equal(release(i, "1.0.0", OPEN_FIRST + i, NULL, &error), BASE_OK);
+    }
+    ask(50, NULL, 1);
+    assert_true(cost.fits);
+    assert_int_equal(cost.sum.tasks, 16);
+    // A task that is on both in different versions: the dearer one here is not the dearer one
+    // there.
+    declare(9);
+    assert_int_equal(release(20, "2.0.0", 0x901, "android", &error), BASE_OK);
+    ask(50, NULL, 1);
+    assert_int_equal(cost.sum.patterns, 15 + 9);
+    ask(50, "ios", 1);
+    assert_int_equal(cost.sum.patterns, 16);
+    // One more on one side: then all are told, for each of them may be the one to go.
+    declare(1);
+    rig.accept_cost = true;
+    assert_int_equal(release(26, "1.0.0", 0x902, "ios", &error), BASE_OK);
+    ask(50, NULL, 1);
+    assert_false(cost.fits);
+    assert_int_equal(cost.sum.tasks, 27);
+    ask(50, "android", 1);
+    assert_true(cost.fits);
+}
+
+// Against every device there could be: what fits is what each of them can hold.
+static void test_every_device_there_could_be(void **state)
+{
+    (void)state;
+    static const char *const systems[] = {NULL, "ios", "android", "web", "tv"};
+    struct base_error error = {0};
+    struct base_prng prng;
+    uint32_t on[TEST_SYSTEMS] = {0}; // tasks on a device with this one; [0]: with another
+    uint32_t fitted = 0;
+    print_message("seed %u\n", TEST_SEED);
+    base_prng_seed(&prng, TEST_SEED);
+    rig.accept_cost = true;
+    for (uint32_t i = 0; i < 44; i++) {
+        uint32_t os = (uint32_t)base_prng_below(&prng, i % 4 == 0 ? TEST_SYSTEMS : 4);
+        declare(1);
+        assert_int_equal(release(i, "1.0.0", OPEN_FIRST + i, systems[os], &error), BASE_OK);
+        for (uint32_t k = 0; k < TEST_SYSTEMS; k++) {
+            on[k] += os == 0 || os == k ? 1 : 0;
+        }
+        for (uint32_t k = 0; k < TEST_SYSTEMS; k++) {
+            uint32_t most = on[k];
+            for (uint32_t other = 0; k == 0 && other < TEST_SYSTEMS; other++) {
+                most = on[other] > most ? on[other] : most;
+            }
+            ask(50, systems[k], 1);
+            if (cost.fits != (most + 1 <= DEV_PIPELINE_TASKS_MAX)) {
+                fail_msg("%u tasks, %s: %u on a device, fits %d", i + 1, k > 0 ? systems[k] : "all",
+                         most + 1, cost.fits);
+            }
+            fitted += cost.fits ? 1 : 0;
+        }
+    }
+    assert_in_range(fitted, 50, 200);
+}
+
 // The sum is one certificate: patterns that are shared cost once.
 static void test_the_sum_is_the_device_s(void **state)
 {
@@ -211,6 +293,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_too_many_tasks_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_who_is_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_others_that_exclude_each_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_device_there_could_be, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_sum_is_the_device_s, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ static const char *const names[MODELS] = {
 };
 static struct dev_vm_model listed[MODELS];
 static struct dev_model_store *store;
+static struct dev_model_port port;
 
 #define CHAIN_LENGTH  1000
 #define SPREAD_LENGTH 1000000
@@ -40,7 +41,8 @@ static int setup(void **state)
     kit_init(&kit, 1024);
     kit.job.models = listed;
     kit.job.model_count = MODELS;
-    kit.job.model_store = store;
+    port = dev_model_store_port(store);
+    kit.job.model_port = &port;
     *state = &kit;
     return 0;
 }
@@ -325,9 +327,9 @@ static void a_damaged_model_ends_the_script_alone(void **state)
     assert_string_equal(kit->result.type, "ValueError");
     assert_int_equal(kit->result.line, 3);
     assert_non_null(strstr(kit->result.message, "sub/damaged.onnx: "));
-    kit->job.model_store = NULL;
+    kit->job.model_port = NULL;
     kit_run_source(kit, "from walle import nn\nnn.load('add.onnx')\n");
-    kit->job.model_store = store;
+    kit->job.model_port = &port;
     kit_ended(kit, DEV_VM_EXCEPTION);
     assert_string_equal(kit->result.type, "OSError");
 }

@@ -25,12 +25,14 @@ static bool try_once(struct vm_kit *kit, size_t allowed, bool once)
     struct dev_model_store *store = NULL;
     failing_heap_arm(allowed, once);
     if (dev_model_store_new(0, &store) == BASE_OK) {
-        kit->job.model_store = store;
+        struct dev_model_port port = dev_model_store_port(store);
+        kit->job.model_port = &port;
         assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_OK);
         struct dev_model_store_stats stats;
         dev_model_store_stats(store, &stats);
         assert_int_equal(stats.held, 0);
         assert_int_equal(dev_model_store_validate(store), BASE_OK);
+        kit->job.model_port = NULL;
     }
     bool failed = failing_heap_has_failed();
     (void)failing_heap_disarm();

@@ -16,6 +16,7 @@
 
 static struct nn_model files[3];
 static struct dev_model_store *store;
+static struct dev_model_port port;
 
 struct task {
     pthread_t thread;
@@ -38,7 +39,7 @@ static bool task_rounds(struct task *task, struct dev_vm *vm)
                              .input = base_str_of(input),
                              .models = task->models,
                              .model_count = 2,
-                             .model_store = store,
+                             .model_port = &port,
                              .time_ms = 60000};
     for (int round = 0; round < ROUNDS; round++) {
         struct dev_vm_result *result = &task->last;
@@ -133,7 +134,7 @@ static void a_model_at_work_is_stopped(void **state)
     pthread_t thread;
     kit->job.models = &model;
     kit->job.model_count = 1;
-    kit->job.model_store = store;
+    kit->job.model_port = &port;
     kit->job.time_ms = 600000;
     assert_int_equal(pthread_create(&thread, NULL, stopper_main, &stopper), 0);
     kit_run_source(kit, "from walle import nn\n"
@@ -159,6 +160,7 @@ static int setup(void **state)
     nn_add_relu(&files[1], 1);
     nn_two_by_two(&files[2]);
     assert_int_equal(dev_model_store_new(0, &store), BASE_OK);
+    port = dev_model_store_port(store);
     kit_init(&kit, 1024);
     *state = &kit;
     return 0;

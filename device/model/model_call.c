@@ -1,0 +1,105 @@
+// Runs of models on the store's sessions, and the store as the table a script VM is given. Called
+// by script VMs on their own threads.
+#include "model/model_store.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+static uint64_t shape_key(const struct dev_model_call *call)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < call->input_count; i++) {
+        const struct eng_desc *desc = &call->inputs[i].desc;
+        uint32_t kind[2] = {desc->dtype, desc->rank};
+        key = base_hash64_seed(kind, sizeof(kind), key);
+        key = base_hash64_seed(desc->dims, desc->rank * sizeof(int64_t), key);
+    }
+    return key;
+}
+
+static enum base_status inputs_set(const struct dev_model_call *call, struct eng_session *session,
+                                   struct base_error *error)
+{
+    for (size_t i = 0; i < call->input_count; i++) {
+        BASE_TRY(eng_session_set_input(session, i, &call->inputs[i], error));
+    }
+    return BASE_OK;
+}
+
+static enum base_status outputs_copy(const struct dev_model_call *call, struct eng_session *session,
+                                     struct base_error *error)
+{
+    for (size_t i = 0; i < call->wanted_count; i++) {
+        struct eng_array array;
+        void *at = NULL;
+        BASE_TRY(eng_session_output(session, call->wanted[i], &array, error));
+        BASE_TRY(call->place(call->ctx, i, &array.desc, &at, error));
+        size_t bytes = eng_desc_bytes(&array.desc);
+        if (bytes > 0) {
+            memcpy(at, array.data, bytes);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
+                               struct base_error *error)
+{
+    struct eng_session *session = NULL;
+    uint64_t key = shape_key(call);
+    call->work = 0;
+    // A session that waits still has the inputs of the run before: all of them are set anew.
+    if (call->input_count != eng_model_input_count(dev_model_engine(model))) {
+        return base_error_set(error, BASE_ERR_INVALID, "not all inputs are given");
+    }
+    BASE_TRY(dev_model_session_take(model, call->memory_bytes_max, key, &session, error));
+    enum base_status status = inputs_set(call, session, error);
+    bool ran = false;
+    if (status == BASE_OK) {
+        struct eng_session_stats stats;
+        status = eng_session_run(session, &call->limits, error);
+        ran = status == BASE_OK;
+        eng_session_stats(session, &stats);
+        call->work = stats.run_work;
+    }
+    if (status == BASE_OK) {
+        status = outputs_copy(call, session, error);
+    }
+    dev_model_session_give(model, session, call->memory_bytes_max, key, ran);
+    return status;
+}
+
+// --- the table
+
+static enum base_status port_get(void *ctx, const struct wire_sha256 *digest, const void *bytes,
+                                 size_t size, struct dev_model **out_model,
+                                 struct base_error *error)
+{
+    return dev_model_store_get(ctx, digest, bytes, size, out_model, error);
+}
+
+static size_t port_count(const struct dev_model *model, bool is_input)
+{
+    const struct eng_model *engine = dev_model_engine(model);
+    return is_input ? eng_model_input_count(engine) : eng_model_output_count(engine);
+}
+
+static const struct eng_port_info *port_info(const struct dev_model *model, bool is_input,
+                                             size_t index)
+{
+    const struct eng_model *engine = dev_model_engine(model);
+    return is_input ? eng_model_input(engine, index) : eng_model_output(engine, index);
+}
+
+struct dev_model_port dev_model_store_port(struct dev_model_store *store)
+{
+    return (struct dev_model_port){
+        .ctx = store,
+        .get = port_get,
+        .unref = dev_model_unref,
+        .port_count = port_count,
+        .port = port_info,
+        .call = dev_model_run,
+    };
+}

@@ -1,0 +1,47 @@
+// How a script VM runs models: a table its host gives it. The one implementation is the store
+// (model/model_store.h); a host that gives none does not link the tensor engine.
+//
+// A model is held from `get` to `unref`. Every function may be called from any thread.
+#ifndef DEV_MODEL_PORT_H
+#define DEV_MODEL_PORT_H
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "wire/digest.h"
+
+struct dev_model;
+
+// One run of a model.
+struct dev_model_call {
+    const struct eng_array *inputs; // of all the model's, in its order
+    size_t input_count;
+    const uint8_t *wanted; // numbers of the outputs asked for
+    size_t wanted_count;
+    size_t memory_bytes_max;       // as in struct eng_session_options
+    struct eng_run_options limits; // when it ends
+    // Where the elements of the result at `index` of `wanted` are to be copied. Called while the
+    // model's session is held, so it returns and does not jump; what is not OK ends the call.
+    enum base_status (*place)(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
+                              struct base_error *error);
+    void *ctx;
+    uint64_t work; // done, also by a call that failed; in units of eng_run_options.work_max
+};
+
+struct dev_model_port {
+    void *ctx;
+    // The model whose file has this digest, loaded from `bytes` (which have it: nobody hashes them
+    // again) unless it is there. The caller owns one reference; the bytes are needed during the
+    // call only. INVALID, TRUNCATED, UNSUPPORTED: what the engine says of the file, with node and
+    // operator; TOO_LARGE: more than the host keeps; LIMIT: models in use leave no room; NOMEM.
+    enum base_status (*get)(void *ctx, const struct wire_sha256 *digest, const void *bytes,
+                            size_t size, struct dev_model **out_model, struct base_error *error);
+    void (*unref)(struct dev_model *model); // accepts NULL
+    // Inputs, or outputs. Borrowed as long as the reference; NULL past the end.
+    size_t (*port_count)(const struct dev_model *model, bool is_input);
+    const struct eng_port_info *(*port)(const struct dev_model *model, bool is_input, size_t index);
+    // The codes of eng_session_run, and of `place`.
+    enum base_status (*call)(struct dev_model *model, struct dev_model_call *call,
+                             struct base_error *error);
+};
+
+#endif
