@@ -241,6 +241,8 @@ OWN_NOT_FINITE = {"Conv", "ConvTranspose"}
 
 def excepted(model, finding):
     if finding.kind == "config":
+        if "error" in finding.text and "is outside" in finding.text:
+            return True  # an index out of bounds for a value that nobody needs: it is computed only where values are kept
         cast = bool(ops(model) & {"Cast", "CastLike"}) and " of int" in finding.text  # NaN as a whole number is open
         if "nan" in finding.text and "ReduceProd" in ops(model):
             return True  # infinity times zero, or not, by the order of the factors
