@@ -137,6 +137,14 @@ def corners_of_parts(model, finding):
     return "align_corners" in coordinates(model)
 
 
+def overflowing_powers(model, finding):
+    return bool(ops(model) & {"LpPool", "GlobalLpPool", "ReduceL2", "ReduceSumSquare"}) and "wanted inf" in finding.text
+
+
+def overflowing_products(model, finding):
+    return bool(ops(model) & {"ReduceProd", "Erf"}) and " of " in finding.text and "int" in finding.text
+
+
 def window_past_input(model, finding):
     return finding.kind == "refused" and "the window of" in finding.text
 
@@ -151,6 +159,18 @@ def no_variance(model, finding):
 
 def no_norm(model, finding):
     return "LpNormalization" in ops(model) and "got nan" in finding.text
+
+
+def loops_without_trips(model, finding):
+    return finding.kind == "shape" and ": (0," in finding.text and bool(ops(model) & {"Loop", "Scan", "SequenceMap"})
+
+
+def whole_interpolation(model, finding):
+    return bool(ops(model) & {"Resize", "Upsample"}) and "int" in finding.text
+
+
+def endless_cells(model, finding):
+    return bool(ops(model) & {"RNN", "LSTM", "GRU"}) and ("nan" in finding.text or "inf" in finding.text)
 
 
 def softplus_cells(model, finding):
@@ -174,7 +194,7 @@ def joins_nothing(model, finding):
 
 
 def losses_that_do_not_fit(model, finding):
-    return finding.kind == "refused" and ("do not fit" in finding.text or "weights" in finding.text)
+    return finding.kind == "refused" and ("do not fit" in finding.text or "weights" in finding.text or "do not suit" in finding.text)
 
 
 EXCEPTIONS = [
@@ -195,11 +215,16 @@ EXCEPTIONS = [
     (negative_pads, "SAME where strides pass the window: pads become negative there, zero here"),
     (casts_outside, "casts of negative numbers to types without sign are open"),
     (crop_outside, "takes no notice of the region for the output's size, nor of what lies outside along axes that keep their size"),
+    (overflowing_powers, "adds powers in float32; here in float64"),
+    (overflowing_products, "products of whole numbers saturate there; the error function of whole numbers is open"),
     (half_pixels_of_one, "leaves axes alone whose scale is 1, which these coordinates move"),
     (corners_of_parts, "rounds the length that scales give down before corners are aligned; the ONNX project's test data do not"),
     (window_past_input, "a window larger than its input gives nothing there, an error here"),
     (no_variance, "computes E(x^2) - E(x)^2, which may be below zero where all elements are alike"),
     (no_norm, "zeros have the norm zero; divided by it they are NaN here, zero there; the specification is silent"),
+    (loops_without_trips, "infers the other dimensions of what a loop of no trips stacks; here they are 0 unless declared"),
+    (whole_interpolation, "interpolated whole numbers are cut off: the last bit decides"),
+    (endless_cells, "cells without bounds grow past float32"),
     (softplus_cells, "Softplus overflows in recurrent cells there"),
     (window_of_one, "a symmetric window of one element is 0/0 there, 1 here"),
     (long_conditions, "takes conditions longer than the axis"),

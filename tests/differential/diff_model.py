@@ -17,6 +17,7 @@ I8, I16, I32, I64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
 BOOL, TEXT = np.dtype("bool"), np.dtype("O")
 FLOATS = [F32, F64, F16]
+COMMON = [F32, I32, I64, BOOL]
 TYPE_NAMES = {"float": F32, "double": F64, "float16": F16, "int8": I8, "int16": I16, "int32": I32, "int64": I64,
               "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64, "bool": BOOL, "string": TEXT,
               "complex64": np.dtype("complex64"), "complex128": np.dtype("complex128")}
@@ -178,8 +179,11 @@ class Maker:
         self.count = 0
         self.mode = "exact"
         self.prefix = ""
+        self.depth = 0  # of bodies
+        self.body_operators = []
         self.constants = self.model.constants
         self.nodes = self.model.nodes
+        self.narrow = False  # the types that all engines have for nearly everything
         self.closed = False  # inside a body: new operands are constants
 
     # ---- chances
@@ -318,8 +322,10 @@ class Maker:
         for constraint in schema.type_constraints:
             if constraint.type_param_str == name:
                 names = [t[7:-1] for t in constraint.allowed_type_strs if t.startswith("tensor(")]
-                return [TYPE_NAMES[n] for n in names if n in TYPE_NAMES and TYPE_NAMES[n] not in without
-                        and TYPE_NAMES[n].kind != "c"]
+                types = [TYPE_NAMES[n] for n in names if n in TYPE_NAMES and TYPE_NAMES[n] not in without
+                         and TYPE_NAMES[n].kind != "c"]
+                common = [t for t in types if t in COMMON]
+                return common if self.narrow and common else types
         name = schema.inputs[index].typeStr if not isinstance(index, str) else index
         return [TYPE_NAMES[name[7:-1]]]
 

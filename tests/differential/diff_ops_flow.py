@@ -1,7 +1,7 @@
 """Generators for control flow, sequences and optionals. Bodies are chains of the other operators."""
 import numpy as np
 
-from diff_model import BOOL, F32, I32, I64, Body, Skip
+from diff_model import F32, I32, I64, Body, Node, Skip
 from diff_ops_math import OPERATORS, operator
 from diff_ops_move import RANDOM
 
@@ -10,14 +10,14 @@ DEPTH_MAX = 2
 
 def chain(m, inputs, length):
     """A body of up to `length` operators over `inputs` (name -> value) and everything outside; its names in order made."""
-    if not m.evaluate or getattr(m, "depth", 0) >= DEPTH_MAX:
+    if not m.evaluate or m.depth >= DEPTH_MAX:
         raise Skip
     body = Body(inputs)
     kept = (m.constants, m.nodes, m.closed, m.prefix, m.pending, dict(m.values))
     m.constants, m.nodes, m.closed, m.pending = body.constants, body.nodes, True, []
     m.prefix = f"{m.prefix}b{m.count}_"
     m.count += 1
-    m.depth = getattr(m, "depth", 0) + 1
+    m.depth = m.depth + 1
     m.values.update(inputs)
     try:
         for _ in range(length):
@@ -38,7 +38,6 @@ def chain(m, inputs, length):
 def finish(body, names, made):
     """Outputs of the body: inputs and outer values go through Identity."""
     produced = {name for node in body.nodes for name in node.outputs}
-    from diff_model import Node
     for i, name in enumerate(names):
         if name not in produced or name in body.outputs:
             inner = f"{name}_o{len(body.outputs)}_{id(body) % 997}"
@@ -78,6 +77,8 @@ def if_(m, op):
 
 @operator("Loop")
 def loop(m, op):
+    if m.chance(0.25):
+        return while_loop(m)
     state = m.any([F32, I64, I32], accept=lambda v: v.size <= 256)
     tag = f"l{m.count}"
     m.count += 1
@@ -123,6 +124,32 @@ def scan(m, op):
     if m.chance(0.3):
         attributes["scan_output_axes"] = [m.range(-r if m.opset >= 11 else 0, r - 1) for r in ranks]
     m.node(op, [state, rows], 1 + len(scans), **attributes)
+
+
+def while_body(m, op, state):
+    """A body that ends the loop by itself after a while, and whose state may grow: random bodies seldom do it."""
+    tag = f"w{m.count}"
+    m.count += 1
+    value = m.values[state]
+    body = Body({f"{tag}_i": np.array(0, I64), f"{tag}_c": np.array(True), f"{tag}_s": value})
+    grown, more, row = f"{tag}_g", f"{tag}_m", f"{tag}_r"
+    body.constants[f"{tag}_one"] = np.ones((1,) + value.shape[1:] if op == "Concat" else value.shape, value.dtype)
+    body.constants[f"{tag}_limit"] = np.array(m.range(0, 3), I64)
+    body.nodes.append(Node(op, [f"{tag}_s", f"{tag}_one"], [grown], {"axis": 0} if op == "Concat" else {}))
+    body.nodes.append(Node("Less", [f"{tag}_i", f"{tag}_limit"], [more], {}))
+    body.nodes.append(Node("Identity", [f"{tag}_i"], [row], {}))
+    body.outputs = [more, grown, row]
+    body.types = {more: np.array(True), grown: value, row: np.array(0, I64)}
+    return body
+
+
+def while_loop(m):
+    state = m.any([F32, I64], low=1, high=3, accept=lambda v: 0 < v.size <= 64)
+    if m.opset < 9:
+        raise Skip
+    trips = m.arg(np.array(m.range(0, 6), I64)) if m.chance(0.6) else ""
+    condition = m.arg(np.array(True)) if not trips or m.chance(0.5) else ""
+    m.node("Loop", [trips, condition, state], 2, body=while_body(m, m.pick(["Concat", "Add"]), state))
 
 
 # ---- sequences

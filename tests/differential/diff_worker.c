@@ -31,6 +31,7 @@ struct config {
     struct eng_session_options options;
     bool fresh; // a new session for every run
     bool twice; // every run is done twice and must give the same bytes
+    bool place; // inputs are written where the session has them
     char isa[CONFIG_BYTES_MAX];
 };
 
@@ -110,6 +111,8 @@ static void read_word(struct config *config, struct base_str word)
         options->keep_values = true;
     } else if (base_str_equal(word, BASE_STR("fresh"))) {
         config->fresh = true;
+    } else if (base_str_equal(word, BASE_STR("place"))) {
+        config->place = true;
     } else if (base_str_equal(word, BASE_STR("twice"))) {
         config->twice = true;
     } else {
@@ -183,9 +186,25 @@ static void read_array(struct base_reader *reader, struct eng_array *array)
     }
 }
 
+// Resized to the shape and written in place.
+static enum base_status place_input(struct eng_session *session, size_t index,
+                                    const struct eng_array *from, struct base_error *error)
+{
+    struct eng_array to;
+    enum base_status status = eng_session_resize(session, index, &from->desc, error);
+    if (status == BASE_OK) {
+        status = eng_session_input(session, index, &to, error);
+    }
+    if (status == BASE_OK) {
+        base_check(eng_desc_equal(&to.desc, &from->desc));
+        memcpy(to.data, from->data, eng_desc_bytes(&from->desc));
+    }
+    return status;
+}
+
 // Name, whether it is a sequence, number of items, items.
 static enum base_status set_input(struct base_reader *reader, const struct eng_model *model,
-                                  struct eng_session *session, struct base_error *error)
+                                  struct eng_session *session, bool place, struct base_error *error)
 {
     char name[ENG_NAME_BYTES_MAX + 1] = {0};
     uint32_t size = base_reader_u32(reader);
@@ -202,8 +221,13 @@ static enum base_status set_input(struct base_reader *reader, const struct eng_m
     int64_t index = eng_model_input_index(model, name);
     enum base_status status = BASE_OK;
     if (index >= 0 && session) { // an initializer of this name may have replaced the input
-        status = sequence ? eng_session_set_sequence(session, (size_t)index, arrays, count, error)
-                          : eng_session_set_input(session, (size_t)index, &arrays[0], error);
+        if (sequence) {
+            status = eng_session_set_sequence(session, (size_t)index, arrays, count, error);
+        } else if (place && arrays[0].desc.dtype != ENG_STRING) {
+            status = place_input(session, (size_t)index, &arrays[0], error);
+        } else {
+            status = eng_session_set_input(session, (size_t)index, &arrays[0], error);
+        }
     }
     free_arrays(arrays, count);
     return status;
@@ -236,6 +260,18 @@ static void put_array(struct base_buffer *to, const struct eng_array *array)
     }
 }
 
+// An output read as a value of the graph is the output.
+static void check_kept(const struct eng_model *model, struct eng_session *session, size_t index)
+{
+    struct eng_array kept, out;
+    if (eng_session_value(session, eng_model_output(model, index)->name, &kept, NULL) == BASE_OK &&
+        eng_session_output(session, index, &out, NULL) == BASE_OK) {
+        base_check(eng_desc_equal(&kept.desc, &out.desc));
+        base_check(out.desc.dtype == ENG_STRING || eng_desc_count(&out.desc) == 0 ||
+                   memcmp(kept.data, out.data, eng_desc_bytes(&out.desc)) == 0);
+    }
+}
+
 static enum base_status put_outputs(struct base_buffer *to, const struct eng_model *model,
                                     struct eng_session *session, bool keep,
                                     struct base_error *error)
@@ -252,10 +288,8 @@ static enum base_status put_outputs(struct base_buffer *to, const struct eng_mod
             }
             put_array(to, &array);
         }
-        struct eng_array kept;
-        if (keep && items == 1 &&
-            eng_session_value(session, eng_model_output(model, i)->name, &kept, NULL) == BASE_OK) {
-            base_check(kept.desc.rank <= ENG_RANK_MAX);
+        if (keep && items == 1) {
+            check_kept(model, session, i);
         }
     }
     return BASE_OK;
@@ -333,7 +367,7 @@ static void answer_config(struct base_buffer *answer, struct base_reader runs,
         uint32_t input_count = base_reader_u32(&runs);
         for (uint32_t i = 0; i < input_count; i++) {
             struct base_error own = {0};
-            enum base_status one = set_input(&runs, model, session, &own);
+            enum base_status one = set_input(&runs, model, session, config->place, &own);
             if (status == BASE_OK && one != BASE_OK) {
                 status = one;
                 error = own;

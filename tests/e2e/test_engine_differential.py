@@ -18,7 +18,7 @@ from diff_model import Model, Node  # noqa: E402
 
 WORKER = os.path.join(os.path.dirname(BIN), "tests", "diff_worker")
 PEERS = "peers/node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
-MODELS = int(os.environ.get("WALLE_DIFFERENTIAL_MODELS", "400"))
+MODELS = int(os.environ.get("WALLE_DIFFERENTIAL_MODELS", "300"))
 SEED = int(os.environ.get("WALLE_DIFFERENTIAL_SEED", "1"))
 
 

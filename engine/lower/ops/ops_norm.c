@@ -308,6 +308,16 @@ static enum base_status lower_lp_norm(struct eng_lower *l, const struct eng_node
     return eng_lower_output(l, node, 0, y);
 }
 
+// Halves become float32: their squares and small epsilons leave their range.
+static enum base_status widen(struct eng_lower *l, uint32_t *x, struct eng_desc *desc)
+{
+    if (desc->dtype != ENG_F64) {
+        BASE_TRY(eng_emit_cast(l, *x, ENG_F32, x));
+        desc->dtype = ENG_F32;
+    }
+    return BASE_OK;
+}
+
 // Across channels: x / (bias + alpha * mean of squares over `size` channels)^beta. The mean is an
 // average pool over [N, 1, C, rest] that counts its padding.
 static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *node)
@@ -325,6 +335,8 @@ static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *no
     double beta = (double)eng_node_float(node, "beta", 0.75f);
     double bias = (double)eng_node_float(node, "bias", 1.0f);
     int64_t channels = desc.dims[1];
+    const enum eng_dtype dtype = desc.dtype;
+    BASE_TRY(widen(l, &x, &desc));
     struct eng_desc plane = {
         .dtype = desc.dtype,
         .rank = 4,
@@ -349,6 +361,7 @@ static enum base_status lower_lrn(struct eng_lower *l, const struct eng_node *no
     BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, bias, &y));
     BASE_TRY(eng_nn_with(l, node, ENG_POW, y, -beta, &y));
     BASE_TRY(eng_emit_binary(l, node, ENG_MUL, x, y, &y));
+    BASE_TRY(eng_emit_cast(l, y, dtype, &y));
     return eng_lower_output(l, node, 0, y);
 }
 
@@ -380,6 +393,8 @@ static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *no
     uint32_t mean;
     uint32_t deviation;
     uint32_t y;
+    const enum eng_dtype dtype = desc.dtype;
+    BASE_TRY(widen(l, &x, &desc));
     BASE_TRY(eng_emit_reduce(l, ENG_REDUCE_MEAN, x, axes, count, true, &mean));
     BASE_TRY(eng_emit_binary(l, node, ENG_SUB, x, mean, &deviation));
     BASE_TRY(eng_nn_unary(l, ENG_SQUARE, deviation, &y));
@@ -387,6 +402,7 @@ static enum base_status lower_mvn(struct eng_lower *l, const struct eng_node *no
     BASE_TRY(eng_nn_unary(l, ENG_SQRT, y, &y));
     BASE_TRY(eng_nn_with(l, node, ENG_ADD, y, 1e-9, &y));
     BASE_TRY(eng_emit_binary(l, node, ENG_DIV, deviation, y, &y));
+    BASE_TRY(eng_emit_cast(l, y, dtype, &y));
     return eng_lower_output(l, node, 0, y);
 }
 

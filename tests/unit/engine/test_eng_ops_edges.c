@@ -137,6 +137,29 @@ static void statistics_of_halves(void **state)
     op_done(&rig);
 }
 
+// Halves all alike have no variance, and the epsilon of 1e-9 is no half; squares of 300 are none.
+static void halves_out_of_range(void **state)
+{
+    (void)state;
+    static const char *const ops[2] = {"MeanVarianceNormalization", "LRN"};
+    const struct eng_desc desc = {.dtype = ENG_F16, .rank = 4, .dims = {1, 1, 1, 2}};
+    const uint16_t x[2] = {eng_f16_from_f32(300), eng_f16_from_f32(300)};
+    for (int i = 0; i < 2; i++) {
+        struct op_rig rig;
+        op_begin(&rig, ops[i], 13);
+        if (i == 1) {
+            op_attr_int(&rig, "size", 1);
+        }
+        op_input(&rig, &desc, x, false);
+        op_run_ok(&rig, 1);
+        const struct eng_array y = op_output(&rig, 0);
+        const float got = eng_f16_to_f32(((const uint16_t *)y.data)[1]);
+        const float want = i == 0 ? 0 : 300.0F * powf(1 + 1e-4F * 90000, -0.75F);
+        assert_true(fabsf(got - want) < 0.1F);
+        op_done(&rig);
+    }
+}
+
 // (x + 0.5) / scale, as the text has it, for the other modes too.
 static void half_pixels_without_shift(void **state)
 {
@@ -246,6 +269,7 @@ int main(void)
         cmocka_unit_test(backwards_from_before_the_beginning),
         cmocka_unit_test(largest_of_nothing),
         cmocka_unit_test(statistics_of_halves),
+        cmocka_unit_test(halves_out_of_range),
         cmocka_unit_test(half_pixels_without_shift),
         cmocka_unit_test(one_pixel_left),
         cmocka_unit_test(sums_are_whole),
