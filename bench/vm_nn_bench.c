@@ -211,13 +211,14 @@ static void measure(struct script *script, struct side *side, size_t rounds, siz
         times[FROM_C][i] = (called - ran) / (double)calls;
     }
     double many = median(times[CALLS], rounds) - median(times[NO_CALL], rounds);
+    double one = median(times[ONE_CALL], rounds);
     double least = times[CALLS][0] - times[NO_CALL][0];
     (void)printf("{\"call_us\":%.3f,\"c_us\":%.3f,", many / (double)calls,
                  median(times[FROM_C], rounds));
     (void)printf("\"call_us_min\":%.3f,\"c_us_min\":%.3f,", least / (double)calls,
                  times[FROM_C][0]);
-    (void)printf("\"run_us\":%.3f,\"run_us_min\":%.3f,\"rounds\":%zu,\"calls\":%zu}\n",
-                 median(times[ONE_CALL], rounds), times[ONE_CALL][0], rounds, calls);
+    (void)printf("\"run_us\":%.3f,\"run_us_min\":%.3f,\"rounds\":%zu,\"calls\":%zu}\n", one,
+                 times[ONE_CALL][0], rounds, calls);
 }
 
 static size_t number(const char *text, size_t max)

@@ -161,11 +161,10 @@ static struct dev_model **oldest_model(struct dev_model_store *store)
     return oldest;
 }
 
-// Lets go of what was used longest ago until `bytes` more fit. False: what is in use leaves no
-// room.
-static bool room_make(struct dev_model_store *store, size_t bytes, struct doomed *doomed)
+// Lets go of what was used longest ago until at most `most` bytes are left. False: more is in use.
+static bool shrink(struct dev_model_store *store, size_t most, struct doomed *doomed)
 {
-    while (bytes > store->bytes_max || store->stats.bytes > store->bytes_max - bytes) {
+    while (store->stats.bytes > most) {
         struct idle **idle = oldest_idle(store);
         struct dev_model **model = oldest_model(store);
         if (idle == NULL && model == NULL) {
@@ -180,6 +179,21 @@ static bool room_make(struct dev_model_store *store, size_t bytes, struct doomed
         }
     }
     return true;
+}
+
+// The same until `bytes` more fit.
+static bool room_make(struct dev_model_store *store, size_t bytes, struct doomed *doomed)
+{
+    return bytes <= store->bytes_max && shrink(store, store->bytes_max - bytes, doomed);
+}
+
+void dev_model_store_trim(struct dev_model_store *store, size_t bytes_max)
+{
+    struct doomed doomed = {0};
+    pthread_mutex_lock(&store->lock);
+    (void)shrink(store, bytes_max, &doomed);
+    pthread_mutex_unlock(&store->lock);
+    doomed_free(&doomed);
 }
 
 // --- models --------------------------------------------------------------------------------------

@@ -32,6 +32,10 @@ BASE_NODISCARD enum base_status dev_model_store_new(size_t bytes_max,
                                                     struct dev_model_store **out_store);
 void dev_model_store_free(struct dev_model_store *store); // accepts NULL
 
+// Lets go of what is not in use, as if this were the limit: for the time between runs, or when
+// memory is scarce.
+void dev_model_store_trim(struct dev_model_store *store, size_t bytes_max);
+
 // As dev_model_port.get. TOO_LARGE: over bytes_max by itself.
 BASE_NODISCARD enum base_status dev_model_store_get(struct dev_model_store *store,
                                                     const struct wire_sha256 *digest,

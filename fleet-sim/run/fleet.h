@@ -35,7 +35,7 @@
 #define SIM_EXCHANGES_MAX    6 // of one device at once
 #define SIM_BAD_VERSIONS_MAX 8
 #define SIM_TEXT_MAX         256
-#define SIM_TOKEN_TEXT_MAX   256 // of an enrolment token
+#define SIM_TOKEN_TEXT_MAX   256 // of a token
 #define SIM_JOB_FILES_MAX    (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
 #define SIM_AWAKE_DEFAULT    4096
 #define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
@@ -82,6 +82,7 @@ struct sim_options {
     uint32_t retry_base_ms;               // 0: the runtime's default
     uint32_t checkin_interval_s;          // 0: the runtime's default
     char enrol_token[SIM_TOKEN_TEXT_MAX]; // empty: nobody enrols
+    char token[SIM_TOKEN_TEXT_MAX];       // of an operator, to watch the rollout with; empty: none
     char credentials[SIM_TEXT_MAX];       // file; empty: nobody has one
     // When to stop.
     uint32_t duration_s;        // 0: no limit

@@ -54,6 +54,7 @@ enum key {
     KEY_ACTIVE,
     KEY_ENROL,
     KEY_CREDENTIALS,
+    KEY_TOKEN_FILE,
     KEY_DEVICES = 'n',
 };
 
@@ -117,6 +118,8 @@ static const struct argp_option table[] = {
      "The devices' credentials, all in one file, which a next run finds again (with an enrolment "
      "token: credentials in the folder of --out)",
      2},
+    {"token-file", KEY_TOKEN_FILE, "FILE", 0,
+     "Operator's token (role viewer) to watch the rollout with, on a gateway that asks for one", 2},
     {"checkin-interval", KEY_INTERVAL, "SECONDS", 0, "Until the gateway says otherwise", 2},
     {0, 0, 0, 0, "simulate, in this process:", 3},
     {"manifest", KEY_MANIFEST, "FILE", 0, "Manifest instead of --task", 3},
@@ -296,18 +299,17 @@ static error_t take_root(struct parse *parse, const char *path)
 }
 
 // First word of the file.
-static error_t take_token(struct parse *parse, const char *path)
+static error_t take_token(struct parse *parse, const char *option, const char *path, char *token)
 {
-    char *token = parse->out->enrol_token;
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return refuse(parse, "enroll-token", path, strerror(errno));
+        return refuse(parse, option, path, strerror(errno));
     }
     size_t size = fread(token, 1, SIM_TOKEN_TEXT_MAX - 1, file);
     (void)fclose(file);
     token[size] = '\0';
     token[strcspn(token, " \t\r\n")] = '\0';
-    return token[0] != '\0' ? 0 : refuse(parse, "enroll-token", path, "no token in this file");
+    return token[0] != '\0' ? 0 : refuse(parse, option, path, "no token in this file");
 }
 
 static error_t take_bad_version(struct parse *parse, const char *value)
@@ -397,7 +399,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     case KEY_ROOT:
         return take_root(parse, value);
     case KEY_ENROL:
-        return take_token(parse, value);
+        return take_token(parse, "enroll-token", value, o->enrol_token);
+    case KEY_TOKEN_FILE:
+        return take_token(parse, "token-file", value, o->token);
     case KEY_CREDENTIALS:
         return take_text(parse, "credentials", value, o->credentials);
     case KEY_VERSION:

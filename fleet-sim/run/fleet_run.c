@@ -156,6 +156,7 @@ static enum base_status fleet_start(struct sim_fleet *fleet, struct base_error *
             .host = base_str_of(options->host),
             .port = options->port,
             .tls = fleet->tls,
+            .token = base_str_of(options->token),
             .rollout = options->until_rollout != 0 ? options->until_rollout : options->rollout,
         };
         if (sim_watch_new(&watch, &fleet->watch) != BASE_OK) {
@@ -481,6 +482,14 @@ static void print_own(const struct sim_fleet *fleet)
     }
 }
 
+static void print_denied(const struct sim_fleet *fleet)
+{
+    if (fleet->watch != NULL && sim_watch_view(fleet->watch)->denied) {
+        (void)fprintf(fleet->log, "  WARNING     the gateway shows its rollouts to operators only: "
+                                  "--token-file\n");
+    }
+}
+
 static void print_summary(const struct sim_fleet *fleet)
 {
     const struct sim_run_result *r = &fleet->result;
@@ -503,6 +512,7 @@ static void print_summary(const struct sim_fleet *fleet)
                       (long long)c->current, sim_versions_get(r->versions, v).bad ? " (bad)" : "");
     }
     print_own(fleet);
+    print_denied(fleet);
     if (r->slice.cond_count > 0) {
         char text[SIM_SLICE_TEXT_MAX];
         sim_slice_text(&r->slice, text);

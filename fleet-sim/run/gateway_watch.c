@@ -1,6 +1,8 @@
 // Asking the gateway about itself. See gateway_watch_json.c for the answers. Coordinator's thread.
 #include "run/gateway_watch.h"
 
+#include "run/fleet.h"
+
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "h2/h2_client.h"
@@ -48,6 +50,9 @@ static void on_end(void *ctx, void *user, enum base_status status)
     struct sim_watch *watch = ctx;
     struct answer *answer = user;
     answer->open = false;
+    if (answer->question == QUESTION_ROLLOUT && answer->status != 0) {
+        watch->view.denied = answer->status == 401 || answer->status == 403;
+    }
     if (status != BASE_OK || answer->status != 200 || answer->body.size == 0) {
         return;
     }
@@ -108,7 +113,15 @@ static void ask(struct sim_watch *watch, enum question question, const char *pat
     }
     base_buffer_clear(&answer->body);
     answer->status = 0;
-    struct h2_request request = {.method = BASE_STR("GET"), .path = base_str_of(path)};
+    char bearer[SIM_TOKEN_TEXT_MAX + 8];
+    int size = snprintf(bearer, sizeof(bearer), "Bearer %.*s", (int)watch->options.token.size,
+                        watch->options.token.data);
+    const struct h2_header authorization = {BASE_STR("authorization"),
+                                            {bearer, size > 0 ? (size_t)size : 0}};
+    struct h2_request request = {.method = BASE_STR("GET"),
+                                 .path = base_str_of(path),
+                                 .headers = &authorization,
+                                 .header_count = watch->options.token.size > 0 ? 1 : 0};
     int32_t stream;
     answer->open = h2_client_request(watch->client, &request, answer, &stream) == BASE_OK;
 }

@@ -19,6 +19,7 @@ struct sim_watch;
 
 struct sim_watch_view {
     bool known;
+    bool denied; // the gateway wants a token that may look
     uint64_t rollout;
     char task[SIM_WATCH_TEXT];
     char version[SIM_WATCH_TEXT];
@@ -41,7 +42,8 @@ struct sim_watch_options {
     struct base_str host;
     uint16_t port;
     struct h2_tls *tls;
-    uint64_t rollout; // 0: the newest one
+    uint64_t rollout;      // 0: the newest one
+    struct base_str token; // of an operator; empty: none. Valid as long as the watch
 };
 
 // NOMEM.

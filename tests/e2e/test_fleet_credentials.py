@@ -42,8 +42,8 @@ class Credentials(unittest.TestCase):
         self.addCleanup(log.close)
         token = ["--enroll-token", self.token] if enrol else []
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(devices), "--gateway", self.stack.gateway.url, "--trust",
-                                self.trust, "--task", TASK, "--no-live", "--checkin-interval", "1", "--out", self.stack.path(out), *token,
-                                *arguments, stdout=log, stderr=subprocess.STDOUT)
+                                self.trust, "--task", TASK, "--threads", "2", "--no-live", "--checkin-interval", "1", "--out",
+                                self.stack.path(out), *token, *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self, fleet, out="fleet"):
         fleet.send_signal(signal.SIGTERM)
@@ -63,11 +63,12 @@ class Credentials(unittest.TestCase):
         found = re.search(rf"^{name} (\d+)$", self.stack.api("/metrics")[1], re.M)
         return int(found.group(1)) if found else 0
 
-    def release(self, version, numbers):
+    def release(self, version, numbers, stages=STAGES, script=SCRIPT):
         """A version with exclusive files: device id -> number."""
         source, build = self.stack.path("source" + version), self.stack.path("build" + version)
-        files = {"task.py": SCRIPT, "task.json": json.dumps(
-            {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], "exclusive": {"path": "personal"}})}
+        more = {"exclusive": {"path": "personal"}} if numbers else {}
+        files = {"task.py": script, "task.json": json.dumps(
+            {"name": TASK, "version": version, "entry": "task", "files": ["task.py"], **more})}
         for device, number in numbers.items():
             files[f"personal/device/{device}/own.py"] = "\n" * number + "def tell():\n    raise RuntimeError('mine')\n"
         for name, text in files.items():
@@ -76,7 +77,7 @@ class Credentials(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
-            json.dump(STAGES, file)
+            json.dump(stages, file)
         self.stack.walle("task", "build", source, "--out", build)
         self.stack.walle("task", "push", build)
         run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"), "--stages",
@@ -142,9 +143,29 @@ class Credentials(unittest.TestCase):
         self.await_known(count)
         return self.stop(fleet, out)
 
+    def test_a_gateway_that_trusts_nobody(self):
+        """Operators need tokens, devices credentials: the fleet has both, watches its rollout and ends with it."""
+        admin = self.stack.path("admin.token")
+        with open(admin, "w", encoding="utf-8") as file:
+            file.write("a-long-enough-admin-token\n")
+        os.environ["WALLE_TOKEN"] = "a-long-enough-admin-token"  # of the walle commands below
+        self.addCleanup(os.environ.pop, "WALLE_TOKEN")
+        self.start("admin.token_file=" + admin)
+        with open(self.stack.path("viewer.token"), "w", encoding="utf-8") as file:
+            file.write(self.stack.walle("token", "new", "--name", "fleet", "--role", "viewer").stdout)
+        rollout = self.release("1.0.0", {}, [{**STAGES[0], "min_sample": 5}], script="import walle\nwalle.result(1)\n")
+        self.fleet(3, "--duration", "1", enrol=False, out="blind").wait(60)
+        self.assertIn("--token-file", self.log("blind"))
+        fleet = self.fleet(8, "--token-file", self.stack.path("viewer.token"), "--until-rollout", rollout)
+        self.assertEqual(fleet.wait(60), 0, self.log()[-3000:])
+        self.assertIn("the rollout is completed", self.log())
+        self.assertNotIn("--token-file", self.log().split("preflight")[1])
+        with open(self.stack.path("fleet", "run.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["totals"]["runs"], 8)
+
     def test_killed_while_they_enrol(self):
         self.start("device.enroll_rate_per_s=100")
-        fleet = self.fleet(200, "--kills", "90%", "--arrival-rate", "100000", "--threads", "2")
+        fleet = self.fleet(200, "--kills", "90%", "--arrival-rate", "100000")
         result = self.stop_when_known(fleet, 200)
         self.assertEqual(result["totals"]["enrolled"], 200)
         self.assertGreater(result["totals"]["crashes"], 20)

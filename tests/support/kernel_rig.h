@@ -73,7 +73,7 @@ static inline float kernel_weight(const struct kernel_product *p, int64_t k, int
 }
 
 // Mean row times what rounding takes from the weights of column n; *out_slack: how far off eight
-// bits for that may be.
+// bits for both may be.
 static inline double kernel_shared_error(const struct kernel_product *p, int64_t n,
                                          double *out_slack)
 {
@@ -81,6 +81,8 @@ static inline double kernel_shared_error(const struct kernel_product *p, int64_t
     double added = 0;
     double most = 0;
     double sizes = 0;
+    double all_taken = 0;
+    double largest = 0;
     for (int64_t k = 0; k < p->k; k++) {
         const double taken =
             (double)kernel_weight(p, k, n) - kernel_rounded(kernel_weight(p, k, n));
@@ -91,8 +93,12 @@ static inline double kernel_shared_error(const struct kernel_product *p, int64_t
         added += mean * taken;
         most = fmax(most, fabs(taken));
         sizes += fabs(mean);
+        all_taken += fabs(taken);
+        largest = fmax(largest, fabs(mean));
     }
-    *out_slack = 1.01 * sizes * most / 254; // half a step of 127
+    // Half a step of 127 each.
+    *out_slack = 1.01 * (sizes * most + all_taken * largest) / 254 +
+                 (double)p->k * most * largest / 254 / 254;
     return added;
 }
 

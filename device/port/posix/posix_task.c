@@ -24,6 +24,7 @@
 #define SCRIPT_SUFFIX_SIZE 4    // ".mpy"
 #define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
+#define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
 
 enum work {
     WORK_IDLE,
@@ -140,6 +141,9 @@ static void run_job(struct posix_task *task)
     }
     dev_vm_free(vm);
     posix_run_events_done(&events);
+    if (task->models != NULL) {
+        dev_model_store_trim(task->models, MODEL_IDLE_BYTES);
+    }
 }
 
 static void *worker(void *arg)

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define BLOCK_BYTES    (8 << 20)    // of a block's transformed tiles, of x and dy together
+#define NEAR_BYTES     (1 << 20)    // the same where all sums stay in the second-level cache
+#define NEAR_SUM_BYTES (640 << 10)  // which these do
 #define CHUNK_BYTES    (2400 << 10) // of the sums of some output channels
 #define TAPS           9
 #define LANES_MAX      16
@@ -203,7 +205,9 @@ static void plan(struct grad *g, uint32_t threads)
     const int64_t nr = kernels->nr, panels = eng_gemm_panels(kernels, m);
     const int64_t tile_bytes =
         ENG_WINO_ELEMENTS * (g->tiles.pitch + panels * nr) * (int64_t)sizeof(float);
-    const int64_t most = BLOCK_BYTES / tile_bytes > 1 ? BLOCK_BYTES / tile_bytes : 1;
+    const int64_t all_sums = ENG_WINO_ELEMENTS * c * panels * nr * (int64_t)sizeof(float);
+    const int64_t bytes = all_sums <= NEAR_SUM_BYTES ? NEAR_BYTES : BLOCK_BYTES;
+    const int64_t most = bytes / tile_bytes > 1 ? bytes / tile_bytes : 1;
     g->blocks = (g->tiles.count + most - 1) / most;
     g->block = (g->tiles.count + g->blocks - 1) / g->blocks;
     g->blocks = (g->tiles.count + g->block - 1) / g->block;

@@ -3,7 +3,8 @@
 // Rows of A have much in common behind layer norms and activations: a row is the mean of the rows
 // and a rest. Rounded weights W' = W - D make an error of D times both. The part of the mean is the
 // same in every row, so it is computed once and added with the bias. D is kept in eight bits with
-// one scale a column: a quarter of the weights' float32 size. The mean is that of a sample.
+// one scale a column: a quarter of the weights' float32 size. The mean is that of a sample, in
+// eight bits as well.
 //
 // The mean says something about each row only where rows are of one size. When one is much longer
 // than they are on average (it would be most of the mean), or one is much shorter than the mean

@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 #include <math.h>
+#include <string.h>
 
 #define LANES        16
 #define PANEL        64 // columns: a cache line of steps a row
@@ -17,13 +18,15 @@
 #define LONGEST      16.0f // energy of a row, in those of an average one
 #define SHORTEST     0.25f // energy of a row, in that of the mean
 #define STEPS_MAX    127.0f
+#define TOGETHER     4    // rows of D, and elements of the mean, in one product of bytes
+#define STEP_NONE    128  // steps are kept as unsigned bytes, this much too large
 #define NOT_FINITE   0x99 // classes: both infinities, both kinds of NaN
 
 struct eng_gemm_mean {
     int64_t rows, k, n, a_stride;
-    int64_t panels, chunks, sampled;
-    const float *scales; // [panels * PANEL]
-    const int8_t *steps; // [panels][k][PANEL]
+    int64_t panels, chunks, sampled, fours;
+    const float *scales;  // [panels * PANEL]
+    const uint8_t *steps; // [panels][fours][PANEL][TOGETHER]
 };
 
 // --- packing -------------------------------------------------------------------------------------
@@ -67,7 +70,22 @@ static __m512 residues(const struct packing *p, int64_t k, int64_t column)
     return _mm512_maskz_mov_ps((__mmask16)~_mm512_fpclass_ps_mask(rest, NOT_FINITE), rest);
 }
 
-static void pack_panel(const struct packing *p, int64_t panel, float *scales, int8_t *steps)
+// Four rows of steps for 16 columns, as bytes side by side.
+static __m512i pack_four(const struct packing *p, int64_t k, int64_t column, __m512 inverse)
+{
+    __m512i bytes = _mm512_setzero_si512();
+    for (int64_t i = 0; i < TOGETHER; i++) {
+        __m512i step = _mm512_set1_epi32(STEP_NONE);
+        if (k + i < p->source->dims[0]) {
+            const __m512 x = _mm512_mul_ps(residues(p, k + i, column), inverse);
+            step = _mm512_add_epi32(step, _mm512_cvtps_epi32(x)); // from 1 to 255
+        }
+        bytes = _mm512_or_si512(bytes, _mm512_sllv_epi32(step, _mm512_set1_epi32((int)i * 8)));
+    }
+    return bytes;
+}
+
+static void pack_panel(const struct packing *p, int64_t panel, float *scales, uint8_t *steps)
 {
     const int64_t k_count = p->source->dims[0];
     for (int64_t v = 0; v < VECTORS; v++) {
@@ -81,10 +99,9 @@ static void pack_panel(const struct packing *p, int64_t panel, float *scales, in
         const __mmask16 some = _mm512_cmp_ps_mask(scale, _mm512_set1_ps(__FLT_MIN__), _CMP_GE_OQ);
         const __m512 inverse = _mm512_maskz_div_ps(some, _mm512_set1_ps(1.0f), scale);
         _mm512_storeu_ps(scales + v * LANES, _mm512_maskz_mov_ps(some, scale));
-        for (int64_t k = 0; k < k_count; k++) {
-            const __m512i step = _mm512_cvtps_epi32(_mm512_mul_ps(residues(p, k, column), inverse));
-            _mm_storeu_si128((__m128i *)(void *)(steps + k * PANEL + v * LANES),
-                             _mm512_cvtsepi32_epi8(step));
+        for (int64_t k = 0; k < k_count; k += TOGETHER) {
+            _mm512_storeu_si512(steps + k * PANEL + v * LANES * TOGETHER,
+                                pack_four(p, k, column, inverse));
         }
     }
 }
@@ -93,9 +110,10 @@ static void pack(void *ctx, void *out)
 {
     const struct packing *p = ctx;
     float *scales = out;
-    int8_t *steps = (int8_t *)(void *)(scales + p->panels * PANEL);
+    uint8_t *steps = (uint8_t *)(void *)(scales + p->panels * PANEL);
+    const int64_t rows = (p->source->dims[0] + TOGETHER - 1) / TOGETHER * TOGETHER;
     for (int64_t panel = 0; panel < p->panels; panel++) {
-        pack_panel(p, panel, scales + panel * PANEL, steps + panel * p->source->dims[0] * PANEL);
+        pack_panel(p, panel, scales + panel * PANEL, steps + panel * rows * PANEL);
     }
 }
 
@@ -115,6 +133,7 @@ enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
         .a_stride = a_stride,
         .panels = (source->n + PANEL - 1) / PANEL,
         .chunks = (source->dims[0] + CHUNK - 1) / CHUNK,
+        .fours = (source->dims[0] + TOGETHER - 1) / TOGETHER,
         .sampled = rows < SAMPLE_MAX ? rows : SAMPLE_MAX,
     };
     const struct {
@@ -124,7 +143,7 @@ enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
                 source->stride_n, source->strides[0], (double)source->scale};
     const size_t columns = (size_t)mean->panels * PANEL;
     size_t bytes;
-    if (!base_ckd_mul(columns, (size_t)mean->k + sizeof(float), &bytes)) {
+    if (!base_ckd_mul(columns, (size_t)mean->fours * TOGETHER + sizeof(float), &bytes)) {
         return BASE_ERR_NOMEM;
     }
     struct packing packing = {
@@ -136,7 +155,7 @@ enum base_status eng_gemm_mean_new(const struct eng_prepare *prepare,
     BASE_TRY(eng_weights_pack(prepare, weights, ENG_PACK_RESIDUE, &params, sizeof params, bytes,
                               pack, &packing, &packed));
     mean->scales = packed;
-    mean->steps = (const int8_t *)(const void *)(mean->scales + columns);
+    mean->steps = (const uint8_t *)(const void *)(mean->scales + columns);
     *out = mean;
     return BASE_OK;
 }
@@ -148,7 +167,10 @@ struct mean_run {
     const float *a, *bias;
     float *energies; // [chunks][SAMPLE_MAX]: of the rows sampled, in the columns of one chunk
     float *sums;     // [k]; becomes the mean
-    float *out;      // the bias, corrected
+    int8_t *bytes;   // [fours][TOGETHER]: the mean in steps of `step`
+    float step;
+    int32_t bytes_sum;
+    float *out; // the bias, corrected
 };
 
 static size_t lines(int64_t floats)
@@ -158,7 +180,8 @@ static size_t lines(int64_t floats)
 
 size_t eng_gemm_mean_floats(const struct eng_gemm_mean *mean)
 {
-    return (size_t)mean->chunks * SAMPLE_MAX + lines(mean->k) + (size_t)mean->panels * PANEL;
+    return (size_t)mean->chunks * SAMPLE_MAX + lines(mean->k) + (size_t)mean->panels * PANEL +
+           lines(mean->fours);
 }
 
 static const float *sampled_row(const struct mean_run *run, int64_t i)
@@ -247,6 +270,23 @@ static bool find_mean(const struct mean_run *run)
            least >= SHORTEST * own;
 }
 
+// The mean in eight bits, too: what that takes from it is a hundredth of a small correction.
+static void round_mean(struct mean_run *run)
+{
+    const struct eng_gemm_mean *mean = run->mean;
+    float most = 0;
+    for (int64_t k = 0; k < mean->k; k++) {
+        most = fmaxf(most, fabsf(run->sums[k]));
+    }
+    run->step = most / STEPS_MAX;
+    const float inverse = run->step >= __FLT_MIN__ ? 1.0f / run->step : 0.0f;
+    run->bytes_sum = 0;
+    for (int64_t k = 0; k < mean->fours * TOGETHER; k++) {
+        run->bytes[k] = k < mean->k ? (int8_t)lrintf(run->sums[k] * inverse) : 0;
+        run->bytes_sum += run->bytes[k];
+    }
+}
+
 // Mean times D, for one panel of columns after the other.
 static void correct(void *ctx, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -254,19 +294,18 @@ static void correct(void *ctx, int64_t begin, int64_t end, uint32_t worker)
     const struct mean_run *run = ctx;
     const struct eng_gemm_mean *mean = run->mean;
     for (int64_t panel = begin; panel < end; panel++) {
-        const int8_t *steps = mean->steps + panel * mean->k * PANEL;
-        __m512 sums[VECTORS];
+        const uint8_t *steps = mean->steps + panel * mean->fours * TOGETHER * PANEL;
+        __m512i sums[VECTORS];
         for (int v = 0; v < VECTORS; v++) {
-            sums[v] = _mm512_setzero_ps();
+            sums[v] = _mm512_set1_epi32(-STEP_NONE * run->bytes_sum);
         }
-        for (int64_t k = 0; k < mean->k; k++, steps += PANEL) {
-            const __m512 x = _mm512_set1_ps(run->sums[k]);
+        for (int64_t k = 0; k < mean->fours; k++, steps += TOGETHER * PANEL) {
+            int32_t four;
+            memcpy(&four, run->bytes + k * TOGETHER, sizeof(four));
 #pragma GCC unroll 4
             for (int v = 0; v < VECTORS; v++) {
-                const __m128i bytes =
-                    _mm_loadu_si128((const __m128i *)(const void *)(steps + v * LANES));
-                const __m512 step = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-                sums[v] = _mm512_fmadd_ps(x, step, sums[v]);
+                const __m512i step = _mm512_loadu_si512(steps + v * LANES * TOGETHER);
+                sums[v] = _mm512_dpbusd_epi32(sums[v], step, _mm512_set1_epi32(four));
             }
         }
         for (int v = 0; v < VECTORS; v++) {
@@ -278,8 +317,10 @@ static void correct(void *ctx, int64_t begin, int64_t end, uint32_t worker)
             const __m512 bias = run->bias != NULL && mask != 0
                                     ? _mm512_maskz_loadu_ps(mask, run->bias + column)
                                     : _mm512_setzero_ps();
-            const __m512 scale = _mm512_loadu_ps(mean->scales + column);
-            _mm512_storeu_ps(run->out + column, _mm512_fmadd_ps(sums[v], scale, bias));
+            const __m512 scale =
+                _mm512_mul_ps(_mm512_loadu_ps(mean->scales + column), _mm512_set1_ps(run->step));
+            _mm512_storeu_ps(run->out + column,
+                             _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[v]), scale, bias));
         }
     }
 }
@@ -295,10 +336,12 @@ const float *eng_gemm_mean_bias(const struct eng_gemm_mean *mean, const float *a
         .sums = scratch + mean->chunks * SAMPLE_MAX,
     };
     run.out = run.sums + lines(mean->k);
+    run.bytes = (int8_t *)(void *)(run.out + mean->panels * PANEL);
     eng_pool_for(pool, mean->chunks, 1, sum_chunks, &run);
     if (!find_mean(&run)) {
         return bias;
     }
+    round_mean(&run);
     eng_pool_for(pool, mean->panels, PANELS_GRAIN, correct, &run);
     return run.out;
 }

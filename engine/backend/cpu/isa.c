@@ -66,7 +66,7 @@ static void detect_x86(struct eng_cpu *cpu)
     cpu->avx512_vnni = cpu->avx512 && (c & bit_AVX512VNNI) != 0;
     uint32_t leaf7_1 = 0;
     if (__get_cpuid_count(7, 1, &leaf7_1, &b, &c, &d)) {
-        cpu->avx512_bf16 = cpu->avx512 && (leaf7_1 & (1u << 5)) != 0;
+        cpu->avx512_bf16 = cpu->avx512_vnni && (leaf7_1 & (1u << 5)) != 0;
     }
     cpu->amx_bf16 = cpu->avx512_bf16 && (xcr0 & XCR0_AMX) == XCR0_AMX &&
                     tiles == (1u << 24 | 1u << 22) &&

@@ -14,7 +14,7 @@ enum eng_isa { ENG_ISA_GENERIC, ENG_ISA_AVX2, ENG_ISA_AVX512, ENG_ISA_AMX, ENG_I
 struct eng_cpu {
     bool avx2;        // with FMA and F16C
     bool avx512;      // F, BW, DQ, VL
-    bool avx512_bf16; // products of bfloat16 pairs
+    bool avx512_bf16; // products of bfloat16 pairs, and avx512_vnni
     bool avx512_vnni;
     bool amx_bf16;                       // tiles, granted to this process
     size_t l1_bytes, l2_bytes, l3_bytes; // data caches of one core; a guess when unknown

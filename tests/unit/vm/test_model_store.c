@@ -206,6 +206,29 @@ static void sessions_make_room_for_models(void **state)
     close_store();
 }
 
+static void a_trim_takes_what_is_not_in_use(void **state)
+{
+    (void)state;
+    open_store(0);
+    struct dev_model *a = must_get(&models[0]);
+    run_once(a, 1, 0);
+    dev_model_unref(must_get(&models[1]));
+    size_t full = stats().bytes;
+    dev_model_store_trim(store, full);
+    assert_int_equal(stats().bytes, full);
+    dev_model_store_trim(store, full - 1); // the session was used longest ago
+    assert_int_equal(stats().idle, 0);
+    assert_int_equal(stats().models, 2);
+    dev_model_store_trim(store, 0);
+    assert_int_equal(stats().models, 1); // it is held
+    run_once(a, 1, 0);
+    dev_model_unref(a);
+    dev_model_store_trim(store, 0);
+    assert_int_equal(stats().bytes, 0);
+    assert_int_equal(stats().models, 0);
+    close_store();
+}
+
 static void damaged_models_are_refused(void **state)
 {
     (void)state;
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(some_sessions_do_not_wait),
         cmocka_unit_test(the_oldest_makes_room),
         cmocka_unit_test(sessions_make_room_for_models),
+        cmocka_unit_test(a_trim_takes_what_is_not_in_use),
         cmocka_unit_test(damaged_models_are_refused),
         cmocka_unit_test(threads_share_a_store),
         cmocka_unit_test(threads_wait_for_one_load),
