@@ -42,8 +42,8 @@ class Credentials(unittest.TestCase):
         self.addCleanup(log.close)
         token = ["--enroll-token", self.token] if enrol else []
         return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(devices), "--gateway", self.stack.gateway.url, "--trust",
-                                self.trust, "--task", TASK, "--no-live", "--checkin-interval", "1", "--out", self.stack.path(out), *token,
-                                *arguments, stdout=log, stderr=subprocess.STDOUT)
+                                self.trust, "--task", TASK, "--threads", "2", "--no-live", "--checkin-interval", "1", "--out",
+                                self.stack.path(out), *token, *arguments, stdout=log, stderr=subprocess.STDOUT)
 
     def stop(self, fleet, out="fleet"):
         fleet.send_signal(signal.SIGTERM)
@@ -165,7 +165,7 @@ class Credentials(unittest.TestCase):
 
     def test_killed_while_they_enrol(self):
         self.start("device.enroll_rate_per_s=100")
-        fleet = self.fleet(200, "--kills", "90%", "--arrival-rate", "100000", "--threads", "2")
+        fleet = self.fleet(200, "--kills", "90%", "--arrival-rate", "100000")
         result = self.stop_when_known(fleet, 200)
         self.assertEqual(result["totals"]["enrolled"], 200)
         self.assertGreater(result["totals"]["crashes"], 20)
