@@ -244,7 +244,7 @@ enum base_status eng_conv_prepare_grad_wino(const struct eng_prepare *ctx,
         return BASE_ERR_NOMEM;
     }
     const uint32_t threads = eng_pool_threads(ctx->pool);
-    eng_wino_tiles_init(&g->tiles, ctx->kernels->gemm, shape);
+    eng_wino_tiles_init(&g->tiles, ctx->kernels->gemm, shape, ENG_WINO_UNIT);
     g->x = command->inputs[0];
     g->dy = command->inputs[1];
     g->dw = command->outputs[0];

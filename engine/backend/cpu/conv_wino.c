@@ -8,26 +8,22 @@
 
 #include "backend/cpu/gemm_run.h"
 #include "backend/cpu/gemm_weights.h"
+#include "backend/cpu/wino_tiles.h"
 #include "model/graph.h"
 
 #include <string.h>
 
 #define BLOCK_BYTES  524288 // of a block's transformed input and products together
-#define PLANE_PAD    16     // floats: planes must not share sets of the cache
 #define ELEMENTS_MAX 36     // of a tile
 
 struct wino {
     // Of the transforms, and of the products between them: the same, or those of bfloat16 pairs.
     const struct eng_gemm_kernels *kernels, *products;
-    struct eng_conv_shape shape;
-    struct eng_gemm_plan act; // only its activation fields
-    uint32_t unit, size;      // size = unit + 2
+    struct eng_wino_tiles tiles; // transformed by `products`
+    struct eng_gemm_plan act;    // only its activation fields
     uint32_t x, w, y, bias, residual;
-    int64_t tiles_y, tiles_x, tiles;   // of an image; of all
     int64_t block, blocks, splits, mr; // tiles of a block; ranges of panels
-    int64_t zeroes;                    // channels behind the last vector of a transformed pixel
     int64_t depth;                     // of the products: channels, or pairs of them
-    int64_t pitch;                     // floats, or pairs, of a transformed pixel
     size_t in_plane, out_plane, in_floats, out_floats, edge_floats;
     const float *packed, *weights; // by panel, by element: [channels][columns of the panel]
 };
@@ -80,7 +76,7 @@ static void transform_kernels(const double (*g)[3], uint32_t size, const lanes w
 static void transform_at(const struct wino *d, int64_t channel, int64_t column,
                          lanes values[ELEMENTS_MAX])
 {
-    const int64_t c = d->shape.in_channels, left = d->shape.out_channels - column;
+    const int64_t c = d->tiles.shape.in_channels, left = d->tiles.shape.out_channels - column;
     lanes taps[9];
     memset(taps, 0, sizeof(taps));
     for (int64_t l = 0; channel < c && l < LANES && l < left; l++) {
@@ -89,7 +85,7 @@ static void transform_at(const struct wino *d, int64_t channel, int64_t column,
             taps[t][l] = w[t];
         }
     }
-    transform_kernels(d->unit == 2 ? g2 : g4, d->size, taps, values);
+    transform_kernels(d->tiles.unit == 2 ? g2 : g4, d->tiles.size, taps, values);
 }
 
 typedef uint32_t words __attribute__((vector_size(16)));
@@ -108,8 +104,8 @@ static words rounded(lanes values)
 static void pack_weights(void *ctx, void *out)
 {
     const struct wino *d = ctx;
-    const int64_t m = d->shape.out_channels, nr = d->kernels->nr, vl = d->kernels->vl;
-    const int64_t elements = (int64_t)d->size * d->size;
+    const int64_t m = d->tiles.shape.out_channels, nr = d->kernels->nr, vl = d->kernels->vl;
+    const int64_t elements = (int64_t)d->tiles.size * d->tiles.size;
     const bool pairs = d->products->pair_step > 0;
     float *to = out;
     lanes values[ELEMENTS_MAX], seconds[ELEMENTS_MAX];
@@ -139,68 +135,13 @@ struct wino_run {
     float *y, *scratch;
 };
 
-struct place {
-    int64_t image, y, x; // of a tile's first output pixel
-};
-
-static struct place place_of(const struct wino *d, int64_t tile)
-{
-    const int64_t per_image = d->tiles_y * d->tiles_x, at = tile % per_image;
-    return (struct place){tile / per_image, at / d->tiles_x * d->unit, at % d->tiles_x * d->unit};
-}
-
-// A tile that leaves the image, with zeroes where it does.
-static void copy_edge(const struct wino *d, const float *image, int64_t y, int64_t x, float *edge)
-{
-    const struct eng_conv_shape *s = &d->shape;
-    const int64_t c = s->in_channels, size = d->size;
-    const int64_t first = x < 0 ? -x : 0;
-    const int64_t last = s->in[2] - x < size ? s->in[2] - x : size;
-    memset(edge, 0, (size_t)(size * size * c) * sizeof(float));
-    for (int64_t r = 0; r < size; r++) {
-        if (y + r >= 0 && y + r < s->in[1] && first < last) {
-            memcpy(edge + (r * size + first) * c, image + ((y + r) * s->in[2] + x + first) * c,
-                   (size_t)((last - first) * c) * sizeof(float));
-        }
-    }
-}
-
-static void transform_in(const struct wino_run *r, int64_t tile, int64_t count, float *v,
-                         float *edge)
-{
-    const struct wino *d = r->d;
-    const struct eng_conv_shape *s = &d->shape;
-    const int64_t c = s->in_channels;
-    for (int64_t i = 0; i < count; i++) {
-        const struct place at = place_of(d, tile + i);
-        const float *image = r->x + at.image * s->in[1] * s->in[2] * c;
-        const int64_t y = at.y - s->pad[1], x = at.x - s->pad[2];
-        struct eng_wino_tile t = {
-            .out = v + i * d->pitch,
-            .plane = d->in_plane,
-            .channels = (size_t)c,
-            .zeroes = (size_t)d->zeroes,
-        };
-        if (y < 0 || x < 0 || y + d->size > s->in[1] || x + d->size > s->in[2]) {
-            copy_edge(d, image, y, x, edge);
-            t.in = edge;
-            t.row = (size_t)(d->size * c);
-        } else {
-            t.in = image + (y * s->in[2] + x) * c;
-            t.row = (size_t)(s->in[2] * c);
-        }
-        t.pixel = (size_t)c;
-        d->products->wino_in[d->unit](&t);
-    }
-}
-
 static void transform_out(const struct wino_run *r, int64_t tile, int64_t count, const float *m,
                           int64_t column, int64_t n)
 {
     const struct wino *d = r->d;
-    const struct eng_conv_shape *s = &d->shape;
+    const struct eng_conv_shape *s = &d->tiles.shape;
     for (int64_t i = 0; i < count; i++) {
-        const struct place at = place_of(d, tile + i);
+        const struct eng_wino_place at = eng_wino_place_of(&d->tiles, tile + i);
         const int64_t out =
             ((at.image * s->out[1] + at.y) * s->out[2] + at.x) * s->out_channels + column;
         const int64_t rows = s->out[1] - at.y, cols = s->out[2] - at.x;
@@ -210,8 +151,8 @@ static void transform_out(const struct wino_run *r, int64_t tile, int64_t count,
             .out = r->y + out,
             .row = (size_t)(s->out[2] * s->out_channels),
             .pixel = (size_t)s->out_channels,
-            .rows = (uint32_t)(rows < d->unit ? rows : d->unit),
-            .cols = (uint32_t)(cols < d->unit ? cols : d->unit),
+            .rows = (uint32_t)(rows < d->tiles.unit ? rows : d->tiles.unit),
+            .cols = (uint32_t)(cols < d->tiles.unit ? cols : d->tiles.unit),
             .channels = (size_t)n,
             .bias = r->bias != NULL ? r->bias + column : NULL,
             .residual = r->residual != NULL ? r->residual + out : NULL,
@@ -219,7 +160,7 @@ static void transform_out(const struct wino_run *r, int64_t tile, int64_t count,
             .alpha = d->act.alpha,
             .beta = d->act.beta,
         };
-        d->kernels->wino_out[d->unit](&t);
+        d->kernels->wino_out[d->tiles.unit](&t);
         if (d->act.act_after != ENG_GEMM_ACT_NONE) {
             for (uint32_t y = 0; y < t.rows; y++) {
                 d->kernels->act_rows(t.out + y * t.row, t.cols, t.pixel, (size_t)n,
@@ -238,18 +179,18 @@ static void multiply(const struct wino *d, const float *v, const float *u, float
     const uint32_t nv = (uint32_t)((n + vl - 1) / vl);
     const size_t floats = (size_t)(nv * vl * d->depth);
     struct eng_gemm_tile tile = {
-        .lda = (size_t)d->pitch,
+        .lda = (size_t)d->tiles.pitch,
         .segments = no_offset,
         .segment_count = 1,
         .k = (uint32_t)d->depth,
         .ldc = d->kernels->nr,
         .n = (uint32_t)n,
     };
-    for (uint32_t e = 0; e < d->size * d->size; e++) {
+    for (uint32_t e = 0; e < d->tiles.size * d->tiles.size; e++) {
         tile.b = u + e * floats;
         for (int64_t i = 0; i < count; i += d->mr) {
             const int64_t left = count - i < d->mr ? count - i : d->mr;
-            tile.a = v + e * d->in_plane + (size_t)(i * d->pitch);
+            tile.a = v + e * d->in_plane + (size_t)(i * d->tiles.pitch);
             tile.c = m + e * d->out_plane + (size_t)i * tile.ldc;
             tile.rows = (uint32_t)left;
             d->products->tile[nv][left - 1](&tile);
@@ -260,14 +201,14 @@ static void multiply(const struct wino *d, const float *v, const float *u, float
 static void run_block(const struct wino_run *r, int64_t block, int64_t split, float *scratch)
 {
     const struct wino *d = r->d;
-    const int64_t nr = d->kernels->nr, channels = d->shape.out_channels;
+    const int64_t nr = d->kernels->nr, channels = d->tiles.shape.out_channels;
     const int64_t panels = eng_gemm_panels(d->kernels, channels);
     const int64_t tile = block * d->block;
-    const int64_t count = d->tiles - tile < d->block ? d->tiles - tile : d->block;
-    const int64_t per_column = (int64_t)d->size * d->size * d->depth;
+    const int64_t count = d->tiles.count - tile < d->block ? d->tiles.count - tile : d->block;
+    const int64_t per_column = (int64_t)d->tiles.size * d->tiles.size * d->depth;
     float *v = scratch, *m = v + d->in_floats, *edge = m + d->out_floats;
     const int64_t end = (split + 1) * panels / d->splits;
-    transform_in(r, tile, count, v, edge);
+    eng_wino_tiles_in(&d->tiles, r->x, tile, count, v, d->in_plane, edge);
     for (int64_t panel = split * panels / d->splits; panel < end; panel++) {
         const int64_t column = panel * nr;
         const int64_t n = channels - column < nr ? channels - column : nr;
@@ -316,49 +257,47 @@ static enum base_status run_wino(const struct eng_step *step, const struct eng_r
 // Rows of the products: whole vectors of channels, or of pairs of them.
 static void plan_depth(struct wino *d)
 {
-    const int64_t vl = d->kernels->vl, c = d->shape.in_channels;
-    const int64_t written = (c + vl - 1) / vl * vl;
+    const int64_t c = d->tiles.shape.in_channels, written = d->tiles.pitch;
     d->depth = c;
-    d->pitch = written;
     if (d->products->pair_step > 0) {
         d->depth = eng_gemm_pairs(d->products, c);
-        d->zeroes = 2 * d->depth > written ? 2 * d->depth - written : 0;
-        d->pitch = (written + d->zeroes) / 2;
+        d->tiles.zeroes = 2 * d->depth > written ? 2 * d->depth - written : 0;
+        d->tiles.pitch = (written + d->tiles.zeroes) / 2;
     }
 }
 
 static void plan_blocks(struct wino *d, uint32_t threads)
 {
-    const int64_t elements = (int64_t)d->size * d->size, c = d->shape.in_channels;
+    const int64_t elements = (int64_t)d->tiles.size * d->tiles.size;
     const int64_t mr = d->products->mr_max[2];
-    const int64_t panels = eng_gemm_panels(d->kernels, d->shape.out_channels);
+    const int64_t panels = eng_gemm_panels(d->kernels, d->tiles.shape.out_channels);
     // Blocks of a few tiles' rows of the product, so that each panel of weights is used again.
-    int64_t block =
-        BLOCK_BYTES / (int64_t)sizeof(float) / (elements * (d->pitch + d->kernels->nr)) / mr * mr;
+    int64_t block = BLOCK_BYTES / (int64_t)sizeof(float) /
+                    (elements * (d->tiles.pitch + d->kernels->nr)) / mr * mr;
     block = block < mr ? mr : block;
     block = block > 6 * mr ? 6 * mr : block;
-    int64_t blocks = (d->tiles + block - 1) / block;
+    int64_t blocks = (d->tiles.count + block - 1) / block;
     if (threads > 1 && blocks < threads * 2) {
-        const int64_t wanted = (d->tiles + mr - 1) / mr;
+        const int64_t wanted = (d->tiles.count + mr - 1) / mr;
         blocks = wanted < (int64_t)threads * 2 ? wanted : (int64_t)threads * 2;
     }
-    block = (d->tiles + blocks - 1) / blocks;
+    block = (d->tiles.count + blocks - 1) / blocks;
     d->block = block;
-    d->blocks = (d->tiles + block - 1) / block;
+    d->blocks = (d->tiles.count + block - 1) / block;
     d->splits = 1;
     if (threads > 1 && d->blocks < threads * 2) {
         d->splits = panels < threads ? panels : threads;
     }
     const int64_t rows = (block + mr - 1) / mr;
     d->mr = (block + rows - 1) / rows;
-    d->in_plane = (size_t)(block * d->pitch + PLANE_PAD);
-    d->out_plane = (size_t)(block * d->kernels->nr + PLANE_PAD);
+    d->in_plane = (size_t)(block * d->tiles.pitch + ENG_WINO_PAD);
+    d->out_plane = (size_t)(block * d->kernels->nr + ENG_WINO_PAD);
     d->in_floats = (size_t)elements * d->in_plane;
     if (d->products->pair_step > 1) { // whole tiles are read
-        d->in_floats += (size_t)(mr * d->pitch);
+        d->in_floats += (size_t)(mr * d->tiles.pitch);
     }
     d->out_floats = (size_t)elements * d->out_plane;
-    d->edge_floats = (size_t)(elements * c + PLANE_PAD) / PLANE_PAD * PLANE_PAD;
+    d->edge_floats = eng_wino_edge_floats(&d->tiles);
 }
 
 enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
@@ -378,25 +317,20 @@ enum base_status eng_conv_prepare_wino(const struct eng_conv_job *job,
     }
     d->kernels = ctx->kernels->gemm;
     d->products = products;
-    d->shape = *s;
-    d->unit = unit;
-    d->size = unit + 2;
+    eng_wino_tiles_init(&d->tiles, products, s, unit);
     d->x = command->inputs[0];
     d->w = command->inputs[1];
     d->y = command->outputs[0];
     d->bias = command->u.conv.epilogue.bias;
     d->residual = command->u.conv.epilogue.residual;
     eng_gemm_plan_act(&d->act, &command->u.conv.epilogue);
-    d->tiles_y = (s->out[1] + unit - 1) / unit;
-    d->tiles_x = (s->out[2] + unit - 1) / unit;
-    d->tiles = s->batch * d->tiles_y * d->tiles_x;
     plan_depth(d);
     plan_blocks(d, eng_pool_threads(ctx->pool));
     d->weights = w->data;
     const int64_t params[4] = {s->in_channels, s->out_channels, products->nr, products->pair_step};
     const void *packed;
     BASE_TRY(eng_weights_pack(ctx, w, ENG_PACK_WINO + unit, params, sizeof(params),
-                              d->size * d->size * sizeof(float) *
+                              d->tiles.size * d->tiles.size * sizeof(float) *
                                   eng_gemm_packed_floats(products, d->depth, s->out_channels),
                               pack_weights, d, &packed));
     d->packed = packed;

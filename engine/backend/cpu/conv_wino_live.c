@@ -339,7 +339,7 @@ enum base_status eng_conv_prepare_live(const struct eng_prepare *ctx,
         return BASE_ERR_NOMEM;
     }
     const uint32_t threads = eng_pool_threads(ctx->pool);
-    eng_wino_tiles_init(&d->tiles, ctx->kernels->gemm, shape);
+    eng_wino_tiles_init(&d->tiles, ctx->kernels->gemm, shape, ENG_WINO_UNIT);
     d->is_turned = is_turned;
     d->x = command->inputs[0];
     d->w = command->inputs[1];

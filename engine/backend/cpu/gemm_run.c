@@ -251,7 +251,7 @@ static void run_panel(const struct eng_gemm_plan *plan, const struct block *bloc
         for (uint32_t k = block->k; k < block->k_end; k += part) {
             tile.k = block->k_end - k < part ? block->k_end - k : part;
             tile.b = b + ((size_t)segment * plan->k + k) * width;
-            tile.accumulate = plan->add || segment > 0 || k > 0;
+            tile.accumulate = segment > 0 || k > 0;
             tile.finish = left == tile.segment_count && k + tile.k == plan->k;
             now.a = block->a + k;
             run_tiles(plan, &now, &tile, nv);

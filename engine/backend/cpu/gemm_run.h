@@ -38,7 +38,6 @@ struct eng_gemm_plan {
     uint32_t splits;                  // ranges of panels
     uint32_t kc;                      // floats of K in a block
     bool k_outside;                   // all panels for one block of K, then the next
-    bool add;                         // to what C holds
     bool far;                         // C as a whole does not stay in the second-level cache
     enum eng_gemm_act act, act_after; // in registers; as a second pass
     float alpha, beta;

@@ -111,6 +111,16 @@
     GEMM_NEXT(i, p, ld)
 #define GEMM_SOON_C(i)        GEMM_SOON(i, at, ldc, 1)
 #define GEMM_SOON_RESIDUAL(i) GEMM_SOON(i, r, ldr, 0)
+// Sums start at the bias.
+#define GEMM_START(p)                                                                              \
+    do {                                                                                           \
+        const V bias0 = GEMM_LOAD_AT(p, 0);                                                        \
+        const V bias1 = nv > 1 ? GEMM_LOAD_AT(p, 1) : bias0;                                       \
+        const V bias2 = nv > 2 ? GEMM_LOAD_AT(p, 2) : bias0;                                       \
+        const V bias3 = nv > 2 ? GEMM_LOAD_AT(p, 3) : bias0;                                       \
+        (void)bias1, (void)bias2, (void)bias3;                                                     \
+        GEMM_ROWS(GEMM_BIAS)                                                                       \
+    } while (0)
 // One step along K: `s` is a constant offset from the pointers.
 #define GEMM_STEP(s)                                                                               \
     do {                                                                                           \
@@ -151,12 +161,7 @@ INLINE void gemm_tile(const struct eng_gemm_tile *t, const int mr, const int nv)
         const float *at = c;
         GEMM_ROWS(GEMM_READ)
     } else if (t->bias != NULL) {
-        const V bias0 = GEMM_LOAD_AT(t->bias, 0);
-        const V bias1 = nv > 1 ? GEMM_LOAD_AT(t->bias, 1) : bias0;
-        const V bias2 = nv > 2 ? GEMM_LOAD_AT(t->bias, 2) : bias0;
-        const V bias3 = nv > 2 ? GEMM_LOAD_AT(t->bias, 3) : bias0;
-        (void)bias1, (void)bias2, (void)bias3;
-        GEMM_ROWS(GEMM_BIAS)
+        GEMM_START(t->bias);
     }
     for (uint32_t segment = 0; segment < t->segment_count; segment++) {
         const float *p0 = t->a + t->segments[segment];

@@ -1,5 +1,4 @@
-// See wino_tiles.h. Called by the convolutions of training: planned on the planning thread, run on
-// the pool's.
+// See wino_tiles.h. Called by the convolutions: planned on the planning thread, run on the pool's.
 #include "backend/cpu/wino_tiles.h"
 
 #include "backend/cpu/conv_ops.h"
@@ -12,14 +11,16 @@
 #define WORTH       0.9 // of the direct way's cost
 
 void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_kernels *kernels,
-                         const struct eng_conv_shape *shape)
+                         const struct eng_conv_shape *shape, uint32_t unit)
 {
     const int64_t vl = kernels->vl;
     *tiles = (struct eng_wino_tiles){
         .kernels = kernels,
         .shape = *shape,
-        .tiles_y = (shape->out[1] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT,
-        .tiles_x = (shape->out[2] + ENG_WINO_UNIT - 1) / ENG_WINO_UNIT,
+        .unit = unit,
+        .size = unit + 2,
+        .tiles_y = (shape->out[1] + unit - 1) / unit,
+        .tiles_x = (shape->out[2] + unit - 1) / unit,
         .pitch = (shape->in_channels + vl - 1) / vl * vl,
     };
     tiles->count = shape->batch * tiles->tiles_y * tiles->tiles_x;
@@ -28,21 +29,22 @@ void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_ker
 struct eng_wino_place eng_wino_place_of(const struct eng_wino_tiles *tiles, int64_t tile)
 {
     const int64_t per_image = tiles->tiles_y * tiles->tiles_x, at = tile % per_image;
-    return (struct eng_wino_place){tile / per_image, at / tiles->tiles_x * ENG_WINO_UNIT,
-                                   at % tiles->tiles_x * ENG_WINO_UNIT};
+    return (struct eng_wino_place){tile / per_image, at / tiles->tiles_x * tiles->unit,
+                                   at % tiles->tiles_x * tiles->unit};
 }
 
 size_t eng_wino_edge_floats(const struct eng_wino_tiles *tiles)
 {
-    const size_t floats = (size_t)(ENG_WINO_ELEMENTS * tiles->shape.in_channels);
+    const size_t floats = (size_t)tiles->size * tiles->size * (size_t)tiles->shape.in_channels;
     return (floats + ENG_WINO_PAD) / ENG_WINO_PAD * ENG_WINO_PAD;
 }
 
 // A tile that leaves the image, with zeroes where it does.
-static void copy_edge(const struct eng_conv_shape *s, const float *image, int64_t y, int64_t x,
+static void copy_edge(const struct eng_wino_tiles *tiles, const float *image, int64_t y, int64_t x,
                       float *edge)
 {
-    const int64_t c = s->in_channels, size = ENG_WINO_SIZE;
+    const struct eng_conv_shape *s = &tiles->shape;
+    const int64_t c = s->in_channels, size = tiles->size;
     const int64_t first = x < 0 ? -x : 0;
     const int64_t last = s->in[2] - x < size ? s->in[2] - x : size;
     memset(edge, 0, (size_t)(size * size * c) * sizeof(float));
@@ -58,7 +60,7 @@ void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64
                        int64_t count, float *out, size_t plane, float *edge)
 {
     const struct eng_conv_shape *s = &tiles->shape;
-    const int64_t c = s->in_channels, size = ENG_WINO_SIZE;
+    const int64_t c = s->in_channels, size = tiles->size;
     for (int64_t i = 0; i < count; i++) {
         const struct eng_wino_place at = eng_wino_place_of(tiles, tile + i);
         const float *image = x + at.image * s->in[1] * s->in[2] * c;
@@ -66,16 +68,17 @@ void eng_wino_tiles_in(const struct eng_wino_tiles *tiles, const float *x, int64
         struct eng_wino_tile t = {.pixel = (size_t)c,
                                   .out = out + i * tiles->pitch,
                                   .plane = plane,
-                                  .channels = (size_t)c};
+                                  .channels = (size_t)c,
+                                  .zeroes = (size_t)tiles->zeroes};
         if (row < 0 || column < 0 || row + size > s->in[1] || column + size > s->in[2]) {
-            copy_edge(s, image, row, column, edge);
+            copy_edge(tiles, image, row, column, edge);
             t.in = edge;
             t.row = (size_t)(size * c);
         } else {
             t.in = image + (row * s->in[2] + column) * c;
             t.row = (size_t)(s->in[2] * c);
         }
-        tiles->kernels->wino_in[ENG_WINO_UNIT](&t);
+        tiles->kernels->wino_in[tiles->unit](&t);
     }
 }
 

@@ -1,26 +1,31 @@
-// The tiles of Winograd's F(4 x 4) over a batch of images: where each lies, and its way into
-// elements. What the convolutions of training share (conv_wino_live.c, conv_grad_wino.c). Called on
-// the pool's threads.
+// The tiles of Winograd's F(unit x unit, 3 x 3) over a batch of images: where each lies, and its
+// way into elements. Shared by the convolutions with constant weights (conv_wino.c) and those of
+// training (conv_wino_live.c, conv_grad_wino.c). Called on the pool's threads.
 #ifndef ENG_CPU_WINO_TILES_H
 #define ENG_CPU_WINO_TILES_H
 
 #include "backend/cpu/conv_shape.h"
 #include "backend/cpu/gemm_kernels.h"
 
+// Of training.
 #define ENG_WINO_UNIT     4
 #define ENG_WINO_SIZE     6
 #define ENG_WINO_ELEMENTS 36
-#define ENG_WINO_PAD      16 // floats: planes must not share sets of the cache
+
+#define ENG_WINO_PAD 16 // floats: planes must not share sets of the cache
 
 struct eng_wino_tiles {
     const struct eng_gemm_kernels *kernels;
     struct eng_conv_shape shape;
+    uint32_t unit, size;             // 2 or 4; unit + 2
     int64_t tiles_y, tiles_x, count; // of an image; of all
-    int64_t pitch;                   // floats of a transformed pixel
+    int64_t pitch;                   // floats, or pairs, of a transformed pixel
+    int64_t zeroes;                  // channels behind its last vector
 };
 
+// Pixels of whole vectors of channels, without zeroes behind them.
 void eng_wino_tiles_init(struct eng_wino_tiles *tiles, const struct eng_gemm_kernels *kernels,
-                         const struct eng_conv_shape *shape);
+                         const struct eng_conv_shape *shape, uint32_t unit);
 struct eng_wino_place {
     int64_t image, y, x; // of a tile's first output pixel
 };
