@@ -92,6 +92,7 @@ static void on_event(void *ctx, const struct dev_event *event)
 {
     struct child *child = ctx;
     say(child, "E", event->seq, event->instance, number_of(event), child->now);
+    say_all(child); // at once: a long drain fills the buffer of changes, which is then committed
     child->last_seq = event->seq;
     dev_sequence_on_event(child->sequence, child->now, event);
 }
@@ -211,7 +212,6 @@ static void turn(struct child *child, const struct dev_recorder_sink *sink, uint
 {
     child->now = now_us();
     (void)dev_recorder_drain(child->recorder, child->now, 0, sink);
-    say_all(child);
     if (child->last_seq % 7 == 3) {
         uint64_t value = *high + 1;
         check(dev_feature_put(child->features, child->now, BASE_STR("high"), BASE_STR(""), value,
