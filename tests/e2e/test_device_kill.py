@@ -19,7 +19,7 @@ import unittest
 from walle_stack import Stack, program, wait_until
 
 KILLS = 50
-DATA_BYTES = 1_500_000
+DATA_BYTES = 3_000_000
 RATE = 8_000_000  # bytes a second through the relay
 CHUNK = 32_768
 DEVICE = "0123456789abcdef"
@@ -87,7 +87,7 @@ class DeviceKill(unittest.TestCase):
         self.random = random.Random(self.seed)
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__, None, None, None)
-        self.stack.start_gateway("--set", "rollout.tick_ms=50")
+        self.stack.start_gateway()
         self.relay = Relay(self.stack.gateway.ports["tls"])
         self.addCleanup(self.relay.close)
         self.key = self.stack.path("release.key")
@@ -163,7 +163,7 @@ class DeviceKill(unittest.TestCase):
         names = self.versions[manifest]
         path = os.path.join(self.dir, "blobs")
         while child.poll() is None and not all(os.path.exists(os.path.join(path, name)) for name in names):
-            time.sleep(0.001)
+            time.sleep(0.0005)
 
     def wait_pulled(self, child, size):
         """Waits until so much lies in partial files, or one was sealed, or the device ended."""
@@ -174,7 +174,7 @@ class DeviceKill(unittest.TestCase):
                     return
             except FileNotFoundError:  # sealed while we looked
                 return
-            time.sleep(0.001)
+            time.sleep(0.0005)
 
     def kill_once(self, manifest):
         """Starts the device and kills it at a random moment. False: it was done before that."""
