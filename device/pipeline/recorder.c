@@ -26,6 +26,8 @@
 #define EVENT_KEY     16         // first and last seq
 #define LOST_VISITS   (1u << 20) // numbers left out when the record was lost
 
+#define NOT_PUT UINT64_MAX
+
 struct dev_recorder {
     struct dev_ring ring;
     struct dev_collect *collect;
@@ -41,6 +43,8 @@ struct dev_recorder {
     uint64_t stored_to; // at the last checkpoint
     uint64_t reserved_seq;
     uint32_t reserved_visit;
+    uint64_t reserve_change; // what the reserve was put in as; NOT_PUT: it is not on its way
+    uint64_t durable_seq;    // the reserve that is in the store
     struct dev_visits visits;
     struct dev_recorder_stats stats;
     struct dev_capture capture;
@@ -138,13 +142,15 @@ static enum base_status state_put(struct dev_recorder *recorder, uint64_t now_us
 {
     uint8_t bytes[STATE_BYTES];
     size_t size = state_encode(recorder, reserved_seq, reserved_visit, bytes);
-    return dev_collect_put(recorder->collect, now_us, DEV_SPACE_STATE, STATE_KEY,
-                           sizeof(STATE_KEY) - 1, bytes, size, high);
+    uint64_t change = dev_collect_changes(recorder->collect);
+    BASE_TRY(dev_collect_put(recorder->collect, now_us, DEV_SPACE_STATE, STATE_KEY,
+                             sizeof(STATE_KEY) - 1, bytes, size, high));
+    recorder->reserve_change = change;
+    return BASE_OK;
 }
 
 // Makes sure that `count` more seqs and one more visit are reserved. New ones are asked for when
-// half are used, for immediate commit: so they are in the store before they are used, and what a
-// kill takes is always within what the next start declares.
+// half are used, for immediate commit: so they mostly are in the store before they are used.
 static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, uint64_t count)
 {
     uint64_t end = base_sat_add_u64(recorder->next_seq, count);
@@ -153,7 +159,8 @@ static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, 
     bool enough =
         end <= recorder->reserved_seq && (visit <= recorder->reserved_visit || visits_end);
     bool plenty =
-        enough && recorder->reserved_seq - end >= DEV_RECORDER_RESERVE_SEQS / 2 &&
+        enough && recorder->reserve_change != NOT_PUT &&
+        recorder->reserved_seq - end >= DEV_RECORDER_RESERVE_SEQS / 2 &&
         (visits_end || recorder->reserved_visit - visit >= DEV_RECORDER_RESERVE_VISITS / 2);
     if (plenty) {
         return BASE_OK;
@@ -172,6 +179,23 @@ static enum base_status reserve(struct dev_recorder *recorder, uint64_t now_us, 
     recorder->reserved_seq = reserved_seq;
     recorder->reserved_visit = reserved_visit;
     return BASE_OK;
+}
+
+// Commits the reserve before `count` seqs of it are used that are not in the store yet, which a
+// long drain comes to, and one that steps over much: what a kill takes is within what the next
+// start declares. A store that refuses does not stop events.
+static void reserve_commit(struct dev_recorder *recorder, uint64_t now_us, uint64_t count)
+{
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        if (recorder->reserve_change != NOT_PUT &&
+            dev_collect_durable(recorder->collect) > recorder->reserve_change) {
+            recorder->durable_seq = recorder->reserved_seq;
+        }
+        if (turn > 0 || base_sat_add_u64(recorder->next_seq, count) <= recorder->durable_seq) {
+            return;
+        }
+        (void)dev_collect_step(recorder->collect, now_us);
+    }
 }
 
 struct state { // what a record says beside the visits
@@ -432,9 +456,11 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
         if (!there) {
             continue;
         }
-        if (reserve(recorder, now_us, record.skipped + record.lost + 1) != BASE_OK) {
+        uint64_t numbers = record.skipped + record.lost + 1;
+        if (reserve(recorder, now_us, numbers) != BASE_OK) {
             return count;
         }
+        reserve_commit(recorder, now_us, numbers);
         step_over(recorder, record.skipped, record.lost, sink);
         give(recorder, &record, sink);
         dev_ring_pop(&recorder->ring, &record);
@@ -450,6 +476,7 @@ uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint
         dev_ring_unrest(&recorder->ring, lost, skipped);
         return count;
     }
+    reserve_commit(recorder, now_us, lost + skipped);
     step_over(recorder, skipped, lost, sink);
     return count;
 }
@@ -460,17 +487,24 @@ enum base_status dev_recorder_checkpoint(struct dev_recorder *recorder, uint64_t
                                          uint64_t stored_to)
 {
     uint64_t before = recorder->stored_to;
-    BASE_TRY(reserve(recorder, now_us, 1));
+    enum base_status status = reserve(recorder, now_us, 1);
+    if (status != BASE_OK) {
+        recorder->reserve_change = NOT_PUT; // the group takes back what it may have put
+        return status;
+    }
     recorder->stored_to = stored_to < recorder->next_seq ? stored_to : recorder->next_seq;
-    enum base_status status =
-        state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit, false);
-    recorder->stored_to = status == BASE_OK ? recorder->stored_to : before;
+    status = state_put(recorder, now_us, recorder->reserved_seq, recorder->reserved_visit, false);
+    if (status != BASE_OK) {
+        recorder->stored_to = before;
+        recorder->reserve_change = NOT_PUT;
+    }
     return status;
 }
 
 void dev_recorder_uncheckpoint(struct dev_recorder *recorder, uint64_t from)
 {
     recorder->stored_to = from < recorder->stored_to ? from : recorder->stored_to;
+    recorder->reserve_change = NOT_PUT;
 }
 
 enum base_status dev_recorder_close(struct dev_recorder *recorder, uint64_t now_us)

@@ -114,6 +114,7 @@ enum base_status dev_record(struct dev_recorder *recorder, const struct dev_reco
 // Hands over what was recorded, at most `max` recordings (0: DEV_RECORDER_DRAIN_MAX). Returns how
 // many; fewer than that: the ring was found empty and the next recording wakes, or no numbers could
 // be reserved because collect is full (then events stay in the ring: drain again after its step).
+// Commits what waits in collect before it gives numbers that the store does not know as reserved.
 uint32_t dev_recorder_drain(struct dev_recorder *recorder, uint64_t now_us, uint32_t max,
                             const struct dev_recorder_sink *sink);
 // Puts the recorder's numbers and open visits into collect; call it in the group that stores events

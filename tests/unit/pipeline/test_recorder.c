@@ -350,6 +350,28 @@ static void numbers_go_on_after_a_kill(void **state)
     rig_done(&rig);
 }
 
+// Many more numbers than the reserve has are used up between two steps of the storage: what is
+// written down must keep up, or the next process would give them again.
+static void numbers_keep_up_with_what_is_lost(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    rig_boot(&rig, 100);
+    for (uint32_t i = 0; i < 3 * DEV_RECORDER_RESERVE_SEQS; i++) {
+        enum base_status status = record(&rig, DEV_EVENT_CLICK, "p");
+        assert_true(status == BASE_OK || status == BASE_ERR_LIMIT);
+    }
+    (void)dev_recorder_drain(rig.recorder, 0, 0, &rig.sink);
+    assert_true(rig.lost > DEV_RECORDER_RESERVE_SEQS);
+    uint64_t used = rig.next;
+    rig.next = 1; // nothing was stored
+    rig_boot(&rig, 200);
+    assert_true(rig.killed >= used - 1);
+    assert_true(rig.next >= used);
+    rig_done(&rig);
+}
+
 static void damaged_numbers_are_made_anew_above_the_stored(void **state)
 {
     (void)state;
@@ -759,6 +781,7 @@ int main(void)
         cmocka_unit_test(laps_and_overflows_are_accounted_for),
         cmocka_unit_test(waking_happens_once_for_each_sleep),
         cmocka_unit_test(numbers_go_on_after_a_kill),
+        cmocka_unit_test(numbers_keep_up_with_what_is_lost),
         cmocka_unit_test(damaged_numbers_are_made_anew_above_the_stored),
         cmocka_unit_test(a_full_store_holds_events_back),
         cmocka_unit_test(no_number_is_given_twice),
