@@ -274,29 +274,35 @@ static void read_all(struct load_conn *conn, uint8_t *buffer, size_t room, uint6
 
 // ---- Writing
 
-static void start_requests(struct load_conn *conn, uint64_t now_us)
+bool load_conn_start(struct load_conn *conn, uint64_t intended_us)
 {
     const struct load_plan *plan = conn->plan;
     const struct load_requests *requests = conn->requests;
-    while (conn->open < plan->streams && !conn->goaway &&
-           (plan->requests == 0 || *conn->next_request < plan->requests)) {
-        uint32_t index = (uint32_t)(*conn->next_request % requests->count);
-        uint32_t from = requests->offsets[index];
-        uint32_t size = requests->offsets[index + 1] - from;
-        if (LOAD_OUTPUT_BYTES - conn->out_bytes < size + 1024 ||
-            conn->next_stream > WINDOW_ALL - 2) {
-            return;
-        }
-        add_frame(conn, TYPE_HEADERS, FLAG_END_STREAM | FLAG_END_HEADERS, conn->next_stream,
-                  requests->bytes + from, size);
-        conn->started_us[(conn->next_stream >> 1) & conn->slot_mask] = now_us;
-        conn->next_stream += 2;
-        conn->open++;
-        (*conn->next_request)++;
-        conn->totals->started++;
-        if (plan->mode == LOAD_IDLE && conn->next_stream > 1) {
-            conn->goaway = true; // one is enough
-        }
+    uint32_t index = (uint32_t)(*conn->next_request % requests->count);
+    uint32_t from = requests->offsets[index];
+    uint32_t size = requests->offsets[index + 1] - from;
+    if (conn->open >= plan->streams || conn->goaway || conn->failed ||
+        LOAD_OUTPUT_BYTES - conn->out_bytes < size + 1024 || conn->next_stream > WINDOW_ALL - 2) {
+        return false;
+    }
+    add_frame(conn, TYPE_HEADERS, FLAG_END_STREAM | FLAG_END_HEADERS, conn->next_stream,
+              requests->bytes + from, size);
+    conn->started_us[(conn->next_stream >> 1) & conn->slot_mask] = intended_us;
+    conn->next_stream += 2;
+    conn->open++;
+    (*conn->next_request)++;
+    conn->totals->started++;
+    if (plan->mode == LOAD_IDLE && conn->next_stream > 1) {
+        conn->goaway = true; // one is enough
+    }
+    return true;
+}
+
+static void start_requests(struct load_conn *conn, uint64_t now_us)
+{
+    const struct load_plan *plan = conn->plan;
+    while ((plan->requests == 0 || *conn->next_request < plan->requests) &&
+           load_conn_start(conn, now_us)) {
     }
 }
 

@@ -58,6 +58,8 @@ struct load_conn {
 // Starts connecting. IO, NOMEM.
 BASE_NODISCARD enum base_status load_conn_open(struct load_conn *conn, SSL_CTX *tls);
 void load_conn_close(struct load_conn *conn);
+// Starts one request that was meant for `intended_us`; false when no slot or no room is free.
+bool load_conn_start(struct load_conn *conn, uint64_t intended_us);
 // Reads, then fills free slots while `may_start`, then writes. Sets `failed` when the connection is
 // gone. `buffer` is scratch space.
 void load_conn_step(struct load_conn *conn, uint8_t *buffer, size_t buffer_bytes, bool may_start,

@@ -1,5 +1,6 @@
-// walle-load: an HTTP/2 load generator for the gateway and its peers. One thread, closed loop:
-// every stream slot sends its next request when its reply is complete. Prints one JSON line.
+// walle-load: an HTTP/2 load generator for the gateway and its peers. One thread; closed loop
+// (every stream slot sends its next request when its reply is complete) or, with --rate, open loop.
+// Prints one JSON line.
 #include "base/clock.h"
 #include "load_conn.h"
 
@@ -30,6 +31,9 @@ struct load_run {
     uint32_t opened;
     uint32_t ready; // connections that have heard from the server
     uint64_t next_request;
+    uint64_t paced; // requests whose time has come, with --rate
+    uint64_t paced_from_us;
+    uint32_t paced_conn; // the connection whose turn it is
     int epoll_fd;
     uint8_t *buffer;
     uint64_t count_from_us;
@@ -49,6 +53,12 @@ static const struct argp_option options[] = {
     {"devices", 'D', "N", 0, "walle-device of N devices in turn", 0},
     {"first-device", 'F', "ID", 0, "the first of them (default 1)", 0},
     {"profiles", 'P', "FILE", 0, "walle-profile values, one a line, in turn", 0},
+    {"credentials", 'C', "FILE", 0,
+     "lines of a device's id and its credential, a request each in turn; in place of --devices", 0},
+    {"rate", 'r', "N", 0,
+     "requests a second in all, at even times, whether or not replies come; latency is from the "
+     "time meant",
+     0},
     {"idle", 'i', NULL, 0, "one request a connection, then wait for the end of standard input", 0},
     {"hints", 'h' + 256, NULL, 0, "open hint streams, print `ready`, count hints until 99 % came",
      0},
@@ -131,6 +141,12 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
     case 'P':
         plan->profiles_path = value;
         return 0;
+    case 'C':
+        plan->credentials_path = value;
+        return 0;
+    case 'r':
+        plan->rate = number(state, value, US_PER_S);
+        return 0;
     case 'i':
         plan->mode = LOAD_IDLE;
         return 0;
@@ -195,11 +211,45 @@ static void step(struct load_run *run, struct load_conn *conn, uint64_t now_us)
     bool was_connected = conn->connected;
     bool waited = !was_connected || load_conn_wants_write(conn);
     bool all_open = run->plan.mode != LOAD_REQUESTS || run->opened == run->plan.connections;
-    load_conn_step(conn, run->buffer, BUFFER_BYTES, all_open, now_us);
+    load_conn_step(conn, run->buffer, BUFFER_BYTES, all_open && run->plan.rate == 0, now_us);
     run->ready += !was_connected && conn->connected;
     bool waits = !conn->connected || load_conn_wants_write(conn);
     if (conn->failed || (waits != waited && !watch(run, conn, EPOLL_CTL_MOD))) {
         lose(run, conn);
+    }
+}
+
+// The next connection that has a slot; NULL when none has.
+static struct load_conn *start_somewhere(struct load_run *run, uint64_t intended_us)
+{
+    for (uint32_t i = 0; i < run->opened; i++) {
+        struct load_conn *conn = &run->conns[run->paced_conn++ % run->opened];
+        if (conn->fd >= 0 && conn->connected && load_conn_start(conn, intended_us)) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+// With --rate: begins the requests whose time has come. What finds no slot is begun later, and its
+// wait counts.
+static void pace(struct load_run *run, uint64_t now_us)
+{
+    const uint64_t rate = run->plan.rate;
+    if (rate == 0 || run->opened < run->plan.connections) {
+        return;
+    }
+    if (run->paced_from_us == 0) {
+        run->paced_from_us = now_us;
+    }
+    for (;;) {
+        uint64_t due_us = run->paced_from_us + run->paced * US_PER_S / rate;
+        struct load_conn *conn = due_us <= now_us ? start_somewhere(run, due_us) : NULL;
+        if (conn == NULL) {
+            return;
+        }
+        run->paced++;
+        step(run, conn, now_us);
     }
 }
 
@@ -258,7 +308,8 @@ static void loop(struct load_run *run)
     uint64_t first_us = 0;
     while (!is_over(run, now_us) && !(run->input_ended && run->plan.mode == LOAD_HINTS)) {
         open_more(run);
-        int count = epoll_wait(run->epoll_fd, events, EVENTS_MAX, 50);
+        pace(run, now_us);
+        int count = epoll_wait(run->epoll_fd, events, EVENTS_MAX, run->plan.rate > 0 ? 1 : 50);
         now_us = base_clock_mono_us();
         for (int i = 0; i < count; i++) {
             step(run, events[i].data.ptr, now_us);
@@ -281,6 +332,20 @@ static void loop(struct load_run *run)
     run->ended_us = now_us;
 }
 
+// Requests that were due by the end and have no reply: begun, or (with --rate) not even that.
+static uint64_t unanswered(const struct load_run *run)
+{
+    uint64_t open = 0;
+    for (uint32_t i = 0; i < run->opened; i++) {
+        open += run->conns[i].open;
+    }
+    if (run->plan.rate > 0 && run->paced_from_us > 0) {
+        uint64_t due = (run->ended_us - run->paced_from_us) * run->plan.rate / US_PER_S;
+        open += due > run->paced ? due - run->paced : 0;
+    }
+    return open;
+}
+
 static void report(const struct load_run *run)
 {
     const struct load_totals *totals = &run->totals;
@@ -288,7 +353,7 @@ static void report(const struct load_run *run)
     printf("{\"requests\":%llu,\"seconds\":%.3f,\"rate\":%.0f,\"status_204\":%llu,"
            "\"status_200\":%llu,\"status_other\":%llu,\"resets\":%llu,\"connections_lost\":%u,"
            "\"body_bytes\":%llu,\"hint_streams\":%llu,\"hints\":%llu,\"p50_us\":%llu,"
-           "\"p99_us\":%llu,\"max_us\":%llu}\n",
+           "\"p99_us\":%llu,\"max_us\":%llu,\"unanswered\":%llu}\n",
            (unsigned long long)totals->done, seconds,
            seconds > 0 ? (double)totals->done / seconds : 0.0,
            (unsigned long long)totals->status_204, (unsigned long long)totals->status_200,
@@ -297,7 +362,8 @@ static void report(const struct load_run *run)
            (unsigned long long)totals->streams, (unsigned long long)totals->hints,
            (unsigned long long)base_hist_quantile(&totals->latency_us, 0.5),
            (unsigned long long)base_hist_quantile(&totals->latency_us, 0.99),
-           (unsigned long long)(totals->latency_us.count > 0 ? totals->latency_us.max : 0));
+           (unsigned long long)(totals->latency_us.count > 0 ? totals->latency_us.max : 0),
+           (unsigned long long)unanswered(run));
 }
 
 static bool set_up(struct load_run *run)

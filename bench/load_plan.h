@@ -33,6 +33,12 @@ struct load_plan {
     double warm_up_s; // not counted
     uint64_t devices; // walle-device runs over first_device .. + devices; 0: no such header
     uint64_t first_device;
+    // Lines `DEVICE CREDENTIAL`, in place of `devices`: each request is of the next of them; NULL:
+    // none.
+    const char *credentials_path;
+    // Requests a second in all, begun at even times whether or not replies come (open loop);
+    // latency counts from the time meant. 0: closed loop.
+    uint64_t rate;
 };
 
 // Header blocks (HPACK, table of size 0, so that any may follow any) in one piece of memory.
