@@ -130,6 +130,7 @@ enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
                        &(struct pol_ratelimit_config){limits->control_frames_burst,
                                                       limits->control_frames_per_s, 1000000},
                        worker->now_us);
+    gw_header_guard_init(&conn->headers, worker->now_us);
     link_conn(conn);
     int one = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -298,6 +299,14 @@ static void write_frames(struct gw_conn *conn)
     }
 }
 
+void gw_conn_write_now(struct gw_conn *conn)
+{
+    base_assert(!conn->busy);
+    if (!conn->failed && write_rest(conn)) {
+        write_frames(conn);
+    }
+}
+
 // Shuts our side and waits a moment for the peer's end: closing with unread input would make the
 // kernel take back what we have just sent.
 static void begin_linger(struct gw_conn *conn)
@@ -349,9 +358,15 @@ void gw_conn_flush(struct gw_conn *conn)
         }
         return;
     }
-    watch(conn, !input_must_wait(conn), conn->rest != NULL || conn->want_write);
+    watch(conn, conn->paused_ms == 0 && !input_must_wait(conn),
+          conn->rest != NULL || conn->want_write);
     if (conn->failed) {
         gw_conn_free(conn);
+        return;
+    }
+    if (conn->read_on) { // behind watch, which would take it back
+        conn->read_on = false;
+        event_active(&conn->event, EV_READ, 0);
     }
 }
 
@@ -432,12 +447,26 @@ void gw_conn_drain_last(struct gw_conn *conn)
 
 // ---- Input
 
-// Hands bytes to nghttp2.
-static void feed_piece(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+static ssize_t receive(struct gw_conn *conn, const uint8_t *bytes, size_t size)
 {
     conn->busy = true;
     ssize_t rv = nghttp2_session_mem_recv(conn->session, bytes, size);
     conn->busy = false;
+    return rv;
+}
+
+// Hands bytes to nghttp2. It pauses where a header block is to be stopped, and must be called again
+// then, with nothing if there is nothing more.
+static void feed_piece(struct gw_conn *conn, const uint8_t *bytes, size_t size)
+{
+    ssize_t rv = receive(conn, bytes, size);
+    while (rv >= 0 && conn->headers.paused && !conn->failed) {
+        conn->headers.paused = false;
+        bytes += rv;
+        size -= (size_t)rv;
+        gw_header_guard_stop(conn);
+        rv = receive(conn, bytes, size);
+    }
     if (rv == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
         gw_conn_terminate(conn, NGHTTP2_PROTOCOL_ERROR);
     } else if (rv == NGHTTP2_ERR_FLOODED || rv == NGHTTP2_ERR_TOO_MANY_SETTINGS) {
@@ -478,14 +507,30 @@ static void end_early(struct gw_conn *conn)
     gw_conn_mark(conn);
 }
 
+// Large header fields wait when the peer's address has had enough of them.
+static bool pay_headers(struct gw_conn *conn)
+{
+    if (conn->headers.unpaid < GW_HEADER_PAY_BYTES && conn->paused_ms == 0) {
+        return true;
+    }
+    uint64_t wait_ms = gw_header_guard_pay(conn);
+    conn->paused_ms = wait_ms > 0 ? conn->worker->now_ms + wait_ms : 0;
+    if (wait_ms > 0) {
+        gw_wheel_set(&conn->worker->wheel, &conn->timer, conn->paused_ms);
+    }
+    return wait_ms == 0;
+}
+
 static void read_frames(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
     bool emptied = false;
-    for (int i = 0; i < READS_PER_EVENT && !emptied; i++) {
+    int reads = conn->headers.heavy ? 1 : READS_PER_EVENT;
+    size_t room = conn->headers.heavy ? GW_HEADER_READ_BYTES : GW_WORKER_INPUT_BYTES;
+    for (int i = 0; i < reads && !emptied; i++) {
         size_t size = 0;
         bool was_early = conn->early;
-        enum base_status status = gw_conn_read(conn, worker->input, GW_WORKER_INPUT_BYTES, &size);
+        enum base_status status = gw_conn_read(conn, worker->input, room, &size);
         if (was_early && !conn->early) {
             end_early(conn);
         }
@@ -500,11 +545,14 @@ static void read_frames(struct gw_conn *conn)
         conn->trimmed = false;
         conn->ping_sent = false;
         feed(conn, worker->input, size);
-        emptied = conn->failed || (conn->ssl == NULL && size < GW_WORKER_INPUT_BYTES);
+        emptied = conn->failed || (conn->ssl == NULL && size < room);
+        if (!pay_headers(conn)) {
+            return; // it is read again when the timer says so
+        }
     }
     // What OpenSSL holds already makes no socket readable: the next event must come by itself.
     if (conn->ssl != NULL && !emptied) {
-        event_active(&conn->event, EV_READ, 0);
+        conn->read_on = true;
     }
 }
 
@@ -547,7 +595,7 @@ static void on_event(evutil_socket_t fd, short what, void *ctx)
         shake_hands(conn);
         break;
     case GW_CONN_OPEN:
-        if ((what & EV_READ) != 0) {
+        if ((what & EV_READ) != 0 && conn->paused_ms == 0) {
             read_frames(conn);
         }
         break;
@@ -613,9 +661,21 @@ static void check_silence(struct gw_conn *conn, uint64_t now_ms)
     }
 }
 
+// A pause that is over: it is read again if its address has paid.
+static void check_pause(struct gw_conn *conn, uint64_t now_ms)
+{
+    if (conn->paused_ms != 0 && conn->paused_ms <= now_ms && pay_headers(conn)) {
+        conn->read_on = true;
+        gw_conn_mark(conn);
+    }
+}
+
 static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
+    if (conn->paused_ms != 0) {
+        return conn->paused_ms < now_ms + CHECK_MS ? conn->paused_ms : now_ms + CHECK_MS;
+    }
     if (conn->active != NULL || conn->rest != NULL || conn->ping_sent || conn->early) {
         return now_ms + CHECK_MS;
     }
@@ -629,6 +689,7 @@ static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
 static void check_open(struct gw_conn *conn, uint64_t now_ms)
 {
     const struct gw_limits *limits = &conn->worker->limits;
+    check_pause(conn, now_ms);
     check_streams(conn, now_ms);
     bool unready = !conn->preface_seen || conn->early;
     if (unready && now_ms - conn->begun_ms >= limits->handshake_ms) {

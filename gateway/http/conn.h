@@ -5,6 +5,7 @@
 
 #include "http/frame_scan.h"
 #include "http/h2_memory.h"
+#include "http/header_guard.h"
 #include "http/peer_table.h"
 #include "http/timer_wheel.h"
 #include "policy/ratelimit.h"
@@ -46,6 +47,7 @@ struct gw_conn {
     bool trimmed;        // idle memory was given back
     bool want_read;
     bool want_write;
+    bool read_on;                     // there may be input that makes no socket readable
     bool failed;                      // to be closed at the next flush
     bool ping_sent;                   // and nothing heard since
     SSL *ssl;                         // NULL: clear
@@ -69,12 +71,14 @@ struct gw_conn {
     uint32_t rest_at;
     uint32_t rest_bytes;
 
-    uint64_t read_ms;  // last input
-    uint64_t write_ms; // last progress of `rest`
-    uint64_t ping_ms;  // when it was sent
-    uint64_t idle_ms;  // since when there is no stream
-    uint64_t begun_ms; // when it was accepted
+    uint64_t read_ms;   // last input
+    uint64_t write_ms;  // last progress of `rest`
+    uint64_t ping_ms;   // when it was sent
+    uint64_t idle_ms;   // since when there is no stream
+    uint64_t begun_ms;  // when it was accepted
+    uint64_t paused_ms; // until when it is not read; 0: it is
     struct gw_frame_scan scan;
+    struct gw_header_guard headers;
     struct pol_ratelimit resets;
     struct pol_ratelimit controls;
 };
@@ -88,6 +92,9 @@ void gw_conn_free(struct gw_conn *conn);
 void gw_conn_mark(struct gw_conn *conn);
 // Writes what there is; may close and free the connection.
 void gw_conn_flush(struct gw_conn *conn);
+// Writes frames now if the socket took all that went before; not from inside nghttp2. The
+// connection stays, `failed` or not.
+void gw_conn_write_now(struct gw_conn *conn);
 // Small answers that somebody waits for go out on this connection: a last one that was lost is sent
 // again early (where the kernel can: Linux 6.16), and a download beside them waits here, where they
 // overtake it, rather than in the kernel. Once.

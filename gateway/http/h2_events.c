@@ -111,6 +111,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct gw_conn *conn = user;
+    gw_header_guard_begin(conn, frame->hd.stream_id);
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         conn->current = NULL; // trailers are read and dropped
         return 0;
@@ -124,6 +125,14 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+// What nghttp2 is to do about a field that the guard looked at.
+static int answer_of(enum gw_header_verdict verdict)
+{
+    return verdict == GW_HEADER_STOP   ? NGHTTP2_ERR_PAUSE
+           : verdict == GW_HEADER_DROP ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE
+                                       : 0;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *user)
@@ -132,11 +141,25 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)frame;
     (void)flags;
     struct gw_conn *conn = user;
-    if (conn->current != NULL && name_size > 0) {
+    enum gw_header_verdict verdict = gw_header_guard_field(conn, name_size, value_size);
+    if (verdict == GW_HEADER_TAKE && conn->current != NULL && name_size > 0) {
         gw_stream_header(conn->current, (struct base_str){(const char *)name, name_size},
                          (struct base_str){(const char *)value, value_size});
     }
-    return 0;
+    return answer_of(verdict);
+}
+
+// A field that nghttp2 drops costs what others cost.
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
+                             const uint8_t *name, size_t name_size, const uint8_t *value,
+                             size_t value_size, uint8_t flags, void *user)
+{
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return answer_of(gw_header_guard_field(user, name_size, value_size));
 }
 
 static void on_headers_complete(nghttp2_session *session, struct gw_conn *conn,
@@ -253,6 +276,7 @@ void gw_h2_events_set(nghttp2_session_callbacks *callbacks)
     nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);

@@ -14,7 +14,7 @@
 #define MIB      (1024 * KIB)
 #define GIB      (1024 * MIB)
 #define DAY_MS   UINT64_C(86400000)
-#define ROWS_MAX 64
+#define ROWS_MAX 128
 
 #define NUMBER(name, field, min, max, number, reloadable, help)                                    \
     {                                                                                              \
@@ -91,6 +91,8 @@ static const struct gw_config_row rows[] = {
            RELOAD, "request header names and values, 32 a field added; above: 431"),
     NUMBER("limits.header_table_bytes", limits.header_table_bytes, 0, 64 * KIB, 4 * KIB, RELOAD,
            "HPACK table a peer may fill; new connections"),
+    NUMBER("limits.header_bytes_per_s", limits.header_bytes_per_s, 0, 4 * GIB - 1, 32 * MIB, RELOAD,
+           "of header fields over 512 bytes, from one address; above: it waits; 0: no limit"),
     NUMBER("limits.body_bytes", limits.body_bytes, 1 * KIB, 1 * GIB, 1 * MIB, RELOAD,
            "request body; above: 413"),
     NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
@@ -133,7 +135,7 @@ static const struct gw_config_row rows[] = {
 };
 
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
-_Static_assert(ROW_COUNT <= ROWS_MAX, "the seen-set of the parser is one word");
+_Static_assert(ROW_COUNT <= ROWS_MAX, "the seen-set of the parser has a place for each row");
 
 const struct gw_config_row *gw_http_config_rows(size_t *out_count)
 {
@@ -244,8 +246,8 @@ static struct base_str strip_comment(struct base_str line)
     return line;
 }
 
-static enum base_status parse_line(struct gw_http_config *config, struct base_str line,
-                                   uint64_t *seen, struct base_error *error)
+static enum base_status parse_line(struct gw_http_config *config, struct base_str line, bool *seen,
+                                   struct base_error *error)
 {
     const char *equals = memchr(line.data, '=', line.size);
     if (equals == NULL) {
@@ -257,11 +259,10 @@ static enum base_status parse_line(struct gw_http_config *config, struct base_st
     struct base_str value = trim((struct base_str){equals + 1, line.size - name_size - 1});
     const struct gw_config_row *row = find_row(name);
     if (row != NULL) {
-        uint64_t bit = UINT64_C(1) << (row - rows);
-        if ((*seen & bit) != 0) {
+        if (seen[row - rows]) {
             return base_error_set(error, BASE_ERR_INVALID, "%s is set twice", row->name);
         }
-        *seen |= bit;
+        seen[row - rows] = true;
     }
     return gw_http_config_set(config, name, value, error);
 }
@@ -269,7 +270,7 @@ static enum base_status parse_line(struct gw_http_config *config, struct base_st
 enum base_status gw_http_config_parse(struct gw_http_config *config, struct base_str text,
                                       struct base_error *error)
 {
-    uint64_t seen = 0;
+    bool seen[ROWS_MAX] = {false};
     uint32_t number = 0;
     while (text.size > 0) {
         const char *newline = memchr(text.data, '\n', text.size);
@@ -282,7 +283,7 @@ enum base_status gw_http_config_parse(struct gw_http_config *config, struct base
         if (line.size == 0) {
             continue;
         }
-        enum base_status status = parse_line(config, line, &seen, error);
+        enum base_status status = parse_line(config, line, seen, error);
         if (status != BASE_OK) {
             if (error != NULL) {
                 error->line = number;

@@ -20,6 +20,7 @@
 struct gw_limits {
     uint64_t header_list_bytes;
     uint64_t header_table_bytes;
+    uint64_t header_bytes_per_s;
     uint64_t body_bytes;
     uint64_t upload_bytes;
     uint64_t body_bytes_total;

@@ -3,7 +3,7 @@
 #include "http/peer_table.h"
 
 #include "base/check.h"
-#include "base/hash.h"
+#include "base/keyed_hash.h"
 #include "base/prng.h"
 
 #include <pthread.h>
@@ -17,12 +17,22 @@ struct peer_entry {
 
 struct gw_peer_table {
     pthread_mutex_t mutex;
-    uint64_t seed;
+    struct base_hash_key key; // peers cannot choose addresses that meet in one place
     uint32_t mask;
     uint32_t total;
     uint32_t total_max;
     struct peer_entry *entries;
 };
+
+struct gw_peer_address gw_peer_network(const struct gw_peer_address *address)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    struct gw_peer_address network = *address;
+    if (memcmp(address->bytes, mapped, sizeof(mapped)) != 0) {
+        memset(network.bytes + 8, 0, 8);
+    }
+    return network;
+}
 
 enum base_status gw_peer_table_new(uint32_t connections_max, struct gw_peer_table **out_table)
 {
@@ -45,7 +55,7 @@ enum base_status gw_peer_table_new(uint32_t connections_max, struct gw_peer_tabl
     }
     table->mask = capacity - 1;
     table->total_max = connections_max;
-    table->seed = base_entropy_u64(); // peers cannot choose addresses that collide
+    table->key = (struct base_hash_key){base_entropy_u64(), base_entropy_u64()};
     *out_table = table;
     return BASE_OK;
 }
@@ -62,7 +72,7 @@ void gw_peer_table_free(struct gw_peer_table *table)
 
 static uint32_t home_of(const struct gw_peer_table *table, const struct gw_peer_address *address)
 {
-    return (uint32_t)base_hash64_seed(address->bytes, sizeof(address->bytes), table->seed) &
+    return (uint32_t)base_keyed64(&table->key, address->bytes, sizeof(address->bytes)) &
            table->mask;
 }
 
@@ -81,12 +91,13 @@ enum base_status gw_peer_table_take(struct gw_peer_table *table,
                                     const struct gw_peer_address *address, uint64_t total_max,
                                     uint64_t address_max)
 {
+    const struct gw_peer_address network = gw_peer_network(address);
     enum base_status status = BASE_ERR_LIMIT;
     pthread_mutex_lock(&table->mutex);
-    uint32_t at = find(table, address);
+    uint32_t at = find(table, &network);
     if (table->total < table->total_max && table->total < total_max &&
         table->entries[at].count < address_max) {
-        table->entries[at].address = *address;
+        table->entries[at].address = network;
         table->entries[at].count++;
         table->total++;
         status = BASE_OK;
@@ -113,8 +124,9 @@ static void remove_at(struct gw_peer_table *table, uint32_t at)
 
 void gw_peer_table_give(struct gw_peer_table *table, const struct gw_peer_address *address)
 {
+    const struct gw_peer_address network = gw_peer_network(address);
     pthread_mutex_lock(&table->mutex);
-    uint32_t at = find(table, address);
+    uint32_t at = find(table, &network);
     base_check(table->entries[at].count > 0);
     base_check(table->total > 0);
     table->total--;
@@ -134,8 +146,9 @@ uint32_t gw_peer_table_total(struct gw_peer_table *table)
 
 uint32_t gw_peer_table_count(struct gw_peer_table *table, const struct gw_peer_address *address)
 {
+    const struct gw_peer_address network = gw_peer_network(address);
     pthread_mutex_lock(&table->mutex);
-    uint32_t count = table->entries[find(table, address)].count;
+    uint32_t count = table->entries[find(table, &network)].count;
     pthread_mutex_unlock(&table->mutex);
     return count;
 }

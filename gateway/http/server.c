@@ -30,6 +30,7 @@ struct gw_server {
     SSL_CTX *tls;
     struct gw_early_guard *early_guard;
     struct gw_peer_table *peers;
+    struct gw_peer_rates *rates;
     uint64_t connections_max; // what the table was made for
     struct gw_http_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
@@ -145,6 +146,7 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
             .core = server->core,
             .ingest = server->ingest,
             .peers = server->peers,
+            .rates = server->rates,
             .config = &server->config,
             .tls = server->tls,
             .log = server->log,
@@ -210,6 +212,9 @@ static enum base_status set_up(struct gw_server *server, struct base_error *erro
     fit_connections(server);
     enum base_status status =
         gw_peer_table_new((uint32_t)server->config.limits.connections, &server->peers);
+    if (status == BASE_OK) {
+        status = gw_peer_rates_new(GW_PEER_RATES_PLACES, &server->rates);
+    }
     if (status != BASE_OK) {
         return base_error_set(error, status, "no memory for the table of peers");
     }
@@ -303,6 +308,7 @@ void gw_server_free(struct gw_server *server)
         gw_http_worker_free(server->workers[i]);
     }
     gw_peer_table_free(server->peers);
+    gw_peer_rates_free(server->rates);
     SSL_CTX_free(server->tls);
     gw_early_guard_free(server->early_guard);
     if (server->stopped_fd >= 0) {

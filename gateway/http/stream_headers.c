@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FIELD_OVERHEAD 32u // RFC 9113, 6.5.2: what a field counts besides its bytes
-
 static enum gw_method method_of(struct base_str text)
 {
     static const struct {
@@ -145,7 +143,7 @@ static void pseudo_header(struct gw_stream *stream, struct base_str name, struct
 void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value)
 {
     struct gw_stream_work *work = stream->work;
-    size_t bytes = name.size + value.size + FIELD_OVERHEAD;
+    size_t bytes = name.size + value.size + GW_HEADER_FIELD_OVERHEAD;
     if (work->refuse_status != 0) {
         return;
     }

@@ -353,6 +353,7 @@ enum base_status gw_http_worker_new(const struct gw_http_worker_options *options
     }
     worker->index = options->index;
     worker->peers = options->peers;
+    worker->rates = options->rates;
     worker->log = options->log;
     worker->stopped = options->stopped;
     worker->stopped_ctx = options->stopped_ctx;

@@ -9,6 +9,7 @@
 #include "http/h2_memory.h"
 #include "http/http_config.h"
 #include "http/mailbox.h"
+#include "http/peer_rates.h"
 #include "http/peer_table.h"
 #include "http/timer_wheel.h"
 #include "svc/core.h"
@@ -52,6 +53,7 @@ struct gw_http_worker {
     struct gw_ingest_worker *ingest; // NULL: no tunnel
     struct gw_transport_stats *stats;
     struct gw_peer_table *peers; // shared by all workers
+    struct gw_peer_rates *rates; // as well
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
     void *stopped_ctx;
@@ -100,6 +102,7 @@ struct gw_http_worker_options {
     struct gw_core *core;
     struct gw_ingest *ingest; // NULL: no tunnel
     struct gw_peer_table *peers;
+    struct gw_peer_rates *rates;
     const struct gw_http_config *config;
     SSL_CTX *tls; // a reference is taken
     const struct base_log *log;

@@ -156,7 +156,9 @@ struct gw_transport_stats {
     uint64_t connections_total;
     uint64_t streams_open;
     uint64_t requests_total;
-    uint64_t rejected_total; // by a limit
+    uint64_t rejected_total;        // by a limit
+    uint64_t header_blocks_stopped; // decoded to far more than the limit
+    uint64_t header_pauses;         // connections not read for a while: too many large fields
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t tls_handshakes;

@@ -28,6 +28,7 @@ static void set_up(void)
 {
     static struct gw_http_config config;
     static struct gw_peer_table *peers;
+    static struct gw_peer_rates *rates;
     static struct gw_core *core;
     static struct gw_ingest *ingest;
     const struct gw_ingest_options ingest_options = {0};
@@ -35,11 +36,17 @@ static void set_up(void)
     struct base_error error;
     gw_http_config_defaults(&config);
     config.limits.connections = 16;
+    config.limits.header_bytes_per_s = 0; // a connection that waits does not see its peer's end
     base_check(gw_core_new(&core_options, &core, &error) == BASE_OK);
     base_check(gw_peer_table_new(16, &peers) == BASE_OK);
+    base_check(gw_peer_rates_new(4, &rates) == BASE_OK);
     base_check(gw_ingest_new(&ingest_options, &ingest, &error) == BASE_OK);
-    const struct gw_http_worker_options options = {
-        .core = core, .ingest = ingest, .peers = peers, .config = &config, .stopped = on_stopped};
+    const struct gw_http_worker_options options = {.core = core,
+                                                   .ingest = ingest,
+                                                   .peers = peers,
+                                                   .rates = rates,
+                                                   .config = &config,
+                                                   .stopped = on_stopped};
     base_check(gw_http_worker_new(&options, &worker, &error) == BASE_OK);
 }
 

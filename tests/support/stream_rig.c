@@ -54,11 +54,13 @@ int stream_rig_set_up(void **state)
     rig->config.limits.body_bytes_total = 1 << 20;
     assert_int_equal(gw_core_new(&core_options, &rig->core, &error), BASE_OK);
     assert_int_equal(gw_peer_table_new(8, &rig->peers), BASE_OK);
+    assert_int_equal(gw_peer_rates_new(4, &rig->rates), BASE_OK);
     const struct gw_ingest_options ingest_options = {0};
     assert_int_equal(gw_ingest_new(&ingest_options, &rig->ingest, &error), BASE_OK);
     const struct gw_http_worker_options options = {.core = rig->core,
                                                    .ingest = rig->ingest,
                                                    .peers = rig->peers,
+                                                   .rates = rig->rates,
                                                    .config = &rig->config,
                                                    .stopped = on_stopped};
     assert_int_equal(gw_http_worker_new(&options, &rig->worker, &error), BASE_OK);
@@ -81,6 +83,7 @@ int stream_rig_tear_down(void **state)
     gw_http_worker_free(rig->worker);
     gw_ingest_free(rig->ingest);
     gw_peer_table_free(rig->peers);
+    gw_peer_rates_free(rig->rates);
     gw_core_free(rig->core);
     free(rig);
     return 0;

@@ -18,6 +18,7 @@ struct stream_rig {
     struct gw_core *core;
     struct gw_ingest *ingest;
     struct gw_peer_table *peers;
+    struct gw_peer_rates *rates;
     struct gw_http_config config;
     struct gw_http_worker *worker;
     int client;

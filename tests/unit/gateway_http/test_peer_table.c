@@ -8,7 +8,7 @@
 
 static struct gw_peer_address address_of(uint32_t i)
 {
-    struct gw_peer_address address = {{0}};
+    struct gw_peer_address address = {{[10] = 0xff, [11] = 0xff}}; // IPv4
     memcpy(address.bytes + 12, &i, sizeof(i));
     return address;
 }
