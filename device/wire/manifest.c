@@ -5,6 +5,7 @@
 // Nothing is allocated; parsed names are borrowed from the input.
 #include "wire/manifest.h"
 
+#include "base/path_part.h"
 #include "wire/declaration.h"
 #include "wire/wiretext.h"
 
@@ -21,29 +22,16 @@ static bool is_name_char(char c)
            c == '_' || c == '/' || c == '-';
 }
 
-// A relative path whose parts are neither empty nor "." nor "..".
+// A relative path of parts that could be files, though no device makes any of them.
 static bool file_name_ok(struct base_str name)
 {
-    if (name.size == 0 || name.size > WIRE_FILE_NAME_MAX) {
+    if (name.size > WIRE_FILE_NAME_MAX || base_path_fault(name) != NULL) {
         return false;
     }
-    size_t part_size = 0;
-    size_t part_dots = 0;
-    for (size_t i = 0; i <= name.size; i++) {
-        bool at_end = i == name.size || name.data[i] == '/';
-        if (at_end) {
-            if (part_size == 0 || (part_dots == part_size && part_size <= 2)) {
-                return false;
-            }
-            part_size = 0;
-            part_dots = 0;
-            continue;
-        }
+    for (size_t i = 0; i < name.size; i++) {
         if (!is_name_char(name.data[i])) {
             return false;
         }
-        part_size++;
-        part_dots += name.data[i] == '.';
     }
     return true;
 }

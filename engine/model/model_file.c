@@ -2,6 +2,7 @@
 // the loading thread; eng_mappings_release by sessions after they packed weights, on any thread.
 #include "model/model_file.h"
 
+#include "base/path_part.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -168,7 +169,8 @@ static bool location_is_safe(const char *location)
     }
     struct base_str part;
     for (const char *at = location; next_component(&at, &part);) {
-        if (base_str_equal(part, BASE_STR(".."))) {
+        bool stays = base_str_equal(part, BASE_STR("."));
+        if (!stays && base_path_part_fault(part) != NULL) {
             return false;
         }
     }

@@ -1,7 +1,10 @@
 // Files of the command. One thread.
 #include "cli/cli_files.h"
 
+#include "base/path_part.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +59,38 @@ enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes
     return status;
 }
 
+enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
+                                   size_t *out_size, struct base_error *error)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+
+    if (file == NULL) {
+        int reason = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return reason == ELOOP
+                   ? base_error_set(error, BASE_ERR_INVALID, "%s: is a symbolic link", path)
+                   : base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(reason));
+    }
+    enum base_status status = read_all(file, path, max, out_bytes, out_size, error);
+    fclose(file);
+    return status;
+}
+
+// Always a new file: whatever lies under its name, a link perhaps, is removed, not followed.
+static FILE *open_new(const char *path)
+{
+    (void)unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL && fd >= 0) {
+        (void)close(fd);
+    }
+    return file;
+}
+
 enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
                                 struct base_error *error)
 {
@@ -65,7 +100,7 @@ enum base_status cli_file_write(const char *path, const void *bytes, size_t size
     if (written < 0 || written >= FILES_PATH_MAX) {
         return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", path);
     }
-    FILE *file = fopen(beside, "we");
+    FILE *file = open_new(beside);
     if (file == NULL) {
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
     }
@@ -102,6 +137,28 @@ enum base_status cli_folder_make(const char *path, struct base_error *error)
     struct stat about;
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return base_error_set(error, BASE_ERR_IO, "%s: not a folder", path);
+    }
+    return BASE_OK;
+}
+
+enum base_status cli_folder_below(const char *folder, const char *name, struct base_error *error)
+{
+    char path[FILES_PATH_MAX];
+    struct stat about;
+    const char *fault = base_path_part_fault(base_str_of(name));
+
+    if (fault != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "folder '%.100s': the name %s", name, fault);
+    }
+    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: path too long", folder);
+    }
+    BASE_TRY(cli_folder_make(folder, error));
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    if (lstat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: is a symbolic link or a file", path);
     }
     return BASE_OK;
 }

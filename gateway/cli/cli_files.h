@@ -11,9 +11,17 @@
 // NOMEM; `error` names the file.
 BASE_NODISCARD enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes,
                                               size_t *out_size, struct base_error *error);
+// The same of a file that is no symbolic link: one that somebody else may have put there. INVALID
+// for a link.
+BASE_NODISCARD enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
+                                                  size_t *out_size, struct base_error *error);
 // Writes beside `path`, then renames. IO.
 BASE_NODISCARD enum base_status cli_file_write(const char *path, const void *bytes, size_t size,
                                                struct base_error *error);
+// Makes `name`, one checked part (base/path_part.h), in a folder; one that is there already must be
+// no symbolic link, which would lead what is written there elsewhere. INVALID, IO.
+BASE_NODISCARD enum base_status cli_folder_below(const char *folder, const char *name,
+                                                 struct base_error *error);
 // Makes the folder and those above it. IO.
 BASE_NODISCARD enum base_status cli_folder_make(const char *path, struct base_error *error);
 

@@ -91,9 +91,8 @@ static enum cli_exit put_blob(const struct cli *cli, const char *folder,
         return cli_fail(CLI_EXIT_REFUSED, "the gateway's list of missing blobs is garbled");
     }
     bool shared = is_shared(build, &digest);
-    // What goes alone goes with its name, which the gateway checks; what goes in a pack has none.
-    enum base_status status = shared ? task_blob_load(folder, &digest, &bytes, &size, &error)
-                                     : task_blob_read(folder, &digest, &bytes, &size, &error);
+    // Whatever lies under the name, only what the name says leaves this machine.
+    enum base_status status = task_blob_read(folder, &digest, &bytes, &size, &error);
     if (status != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s (the gateway asks for this blob)", error.text);
     }

@@ -144,10 +144,7 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
         return base_error_set(error, BASE_ERR_INVALID, "--version: '%.60s' is no semantic version",
                               builder->version);
     }
-    if (snprintf(path, sizeof(path), "%s/blobs", builder->out_folder) >= CLI_PATH_MAX) {
-        return base_error_set(error, BASE_ERR_IO, "--out: path too long");
-    }
-    BASE_TRY(cli_folder_make(path, error));
+    BASE_TRY(cli_folder_below(builder->out_folder, "blobs", error));
     for (uint32_t i = 0; i < builder->source.file_count; ++i) {
         const struct task_source_file *file = &builder->source.files[i];
         BASE_TRY(task_file_build(builder->out_folder, file->name, file->path, file->kind,
@@ -157,7 +154,7 @@ static enum base_status build_all(struct builder *builder, struct task_build *ou
     BASE_TRY(task_blob_write(builder->out_folder, &out->manifest_digest, out->manifest_bytes,
                              out->manifest_size, error));
     BASE_TRY(write_summary(builder, out, error));
-    (void)snprintf(path, sizeof(path), "%s/manifest", builder->out_folder);
+    (void)snprintf(path, sizeof(path), "%.*s/manifest", CLI_PATH_MAX - 16, builder->out_folder);
     return cli_file_write(path, out->manifest_bytes, out->manifest_size, error);
 }
 

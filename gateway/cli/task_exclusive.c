@@ -130,7 +130,7 @@ static enum base_status take_entry(struct subject *subject, const char *relative
         snprintf(path, sizeof(path), "%s/%s", subject->folder, relative) >= (int)sizeof(path)) {
         return fault(subject, BASE_ERR_TOO_LARGE, "name too long", relative, error);
     }
-    if (stat(path, &about) != 0) {
+    if (lstat(path, &about) != 0) {
         return fault(subject, BASE_ERR_IO, strerror(errno), relative, error);
     }
     if (S_ISDIR(about.st_mode)) {
@@ -140,6 +140,9 @@ static enum base_status take_entry(struct subject *subject, const char *relative
         (void)snprintf(subject->waiting[subject->waiting_count++], WIRE_FILE_NAME_MAX + 1, "%s",
                        relative);
         return BASE_OK;
+    }
+    if (S_ISLNK(about.st_mode)) { // it could bring any file of this machine to a device
+        return fault(subject, BASE_ERR_INVALID, "is a symbolic link", relative, error);
     }
     if (!S_ISREG(about.st_mode)) {
         return fault(subject, BASE_ERR_INVALID, "neither a file nor a folder", relative, error);

@@ -33,29 +33,20 @@ enum base_status task_blob_write(const char *out_folder, const struct wire_sha25
     return cli_file_write(path, bytes, size, error);
 }
 
-enum base_status task_blob_load(const char *folder, const struct wire_sha256 *digest,
-                                uint8_t **out_bytes, size_t *out_size, struct base_error *error)
-{
-    char path[CLI_PATH_MAX];
-
-    BASE_TRY(blob_path(folder, digest, path, error));
-    return cli_file_read(path, TASK_BUILD_FILE_MAX, out_bytes, out_size, error);
-}
-
 enum base_status task_blob_read(const char *folder, const struct wire_sha256 *digest,
                                 uint8_t **out_bytes, size_t *out_size, struct base_error *error)
 {
-    char hex[WIRE_SHA256_HEX + 1];
+    char path[CLI_PATH_MAX];
     uint8_t *bytes = NULL;
     size_t size = 0;
     struct wire_sha256 real;
 
-    BASE_TRY(task_blob_load(folder, digest, &bytes, &size, error));
+    BASE_TRY(blob_path(folder, digest, path, error));
+    BASE_TRY(cli_file_read_own(path, TASK_BUILD_FILE_MAX, &bytes, &size, error));
     enum base_status status = signing_sha256(bytes, size, &real);
     if (status == BASE_OK && !wire_sha256_equal(&real, digest)) {
-        wire_sha256_hex(digest, hex);
-        status = base_error_set(error, BASE_ERR_HASH,
-                                "%s/blobs/%s: the content does not match its name", folder, hex);
+        status =
+            base_error_set(error, BASE_ERR_HASH, "%s: the content does not match its name", path);
     }
     if (status != BASE_OK) {
         free(bytes);

@@ -31,11 +31,8 @@ BASE_NODISCARD enum base_status task_blob_write(const char *out_folder,
                                                 const struct wire_sha256 *digest,
                                                 const uint8_t *bytes, size_t size,
                                                 struct base_error *error);
-// Reads FOLDER/blobs/SHA256 as it is; the caller frees. IO, TOO_LARGE, NOMEM.
-BASE_NODISCARD enum base_status task_blob_load(const char *folder, const struct wire_sha256 *digest,
-                                               uint8_t **out_bytes, size_t *out_size,
-                                               struct base_error *error);
-// Reads FOLDER/blobs/SHA256 and checks its hash; the caller frees. HASH, IO, TOO_LARGE, NOMEM.
+// Reads FOLDER/blobs/SHA256, which must be no symbolic link, and checks its hash; the caller frees.
+// HASH, INVALID, IO, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status task_blob_read(const char *folder, const struct wire_sha256 *digest,
                                                uint8_t **out_bytes, size_t *out_size,
                                                struct base_error *error);

@@ -2,13 +2,18 @@
 // one thread.
 #include "cli/task_git.h"
 
+#include "base/path_part.h"
+#include "cli/task_file.h"
+#include "cli/task_tree.h"
 #include "policy/semver.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <git2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REF_MAX     (TASK_GIT_NAME_MAX + 32)
 #define OPEN_FILES  16
@@ -146,79 +151,66 @@ static enum base_status find_branch(git_repository *repository, const git_oid *c
 
 // ---- Writing a tree out
 
-struct extract {
-    struct task_git *git;
-    git_repository *repository;
-    struct base_error *error;
-    enum base_status status;
-    uint32_t files;
-    uint64_t bytes;
-};
-
-static enum base_status write_entry(struct extract *extract, const char *path,
-                                    const git_tree_entry *entry)
+// For struct task_tree_source. The size is asked before the content is read.
+static enum base_status read_object(void *ctx, const uint8_t id[TASK_TREE_ID_BYTES],
+                                    enum task_tree_kind kind, size_t max,
+                                    struct task_tree_object *out)
 {
-    git_blob *blob = NULL;
-    if (git_blob_lookup(&blob, extract->repository, git_tree_entry_id(entry)) != 0) {
-        return git_failed(extract->error, BASE_ERR_IO, path);
+    git_oid name;
+    git_odb_object *object = NULL;
+    size_t size = 0;
+    git_object_t type = GIT_OBJECT_INVALID;
+    memcpy(name.id, id, TASK_TREE_ID_BYTES);
+    if (git_odb_read_header(&size, &type, ctx, &name) != 0) {
+        return BASE_ERR_NOT_FOUND;
     }
-    uint64_t size = (uint64_t)git_blob_rawsize(blob);
-    extract->bytes += size;
-    enum base_status status = BASE_OK;
-    if (++extract->files > TASK_GIT_FILES_MAX || extract->bytes > TASK_GIT_BYTES_MAX) {
-        status = base_error_set(extract->error, BASE_ERR_TOO_LARGE,
-                                "the tag's tree has more than %u files or %llu MiB",
-                                TASK_GIT_FILES_MAX, TASK_GIT_BYTES_MAX / (1024 * 1024));
-    } else {
-        status = cli_file_write(path, git_blob_rawcontent(blob), (size_t)size, extract->error);
+    if (type != (kind == TASK_TREE_FOLDER ? GIT_OBJECT_TREE : GIT_OBJECT_BLOB)) {
+        return BASE_ERR_INVALID;
     }
-    git_blob_free(blob);
-    return status;
+    if (size > max) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (git_odb_read(&object, ctx, &name) != 0) {
+        return BASE_ERR_IO;
+    }
+    if (git_odb_object_size(object) > max || git_odb_object_type(object) != type) {
+        git_odb_object_free(object);
+        return BASE_ERR_INVALID;
+    }
+    out->bytes = git_odb_object_data(object);
+    out->size = git_odb_object_size(object);
+    out->handle = object;
+    return BASE_OK;
 }
+_Static_assert(TASK_TREE_ID_BYTES == GIT_OID_RAWSZ, "an id fits");
 
-static int extract_entry(const char *root, const git_tree_entry *entry, void *payload)
+static void release_object(void *ctx, struct task_tree_object *object)
 {
-    struct extract *extract = payload;
-    char path[TASK_SOURCE_PATH_MAX];
-    const char *name = git_tree_entry_name(entry);
-    if (snprintf(path, sizeof(path), "%s/%s%s", extract->git->folder, root, name) >=
-        TASK_SOURCE_PATH_MAX) {
-        extract->status =
-            base_error_set(extract->error, BASE_ERR_TOO_LARGE, "%.100s: path too long", name);
-        return -1;
-    }
-    switch (git_tree_entry_filemode(entry)) {
-    case GIT_FILEMODE_TREE:
-        extract->status = cli_folder_make(path, extract->error);
-        break;
-    case GIT_FILEMODE_BLOB:
-    case GIT_FILEMODE_BLOB_EXECUTABLE:
-        extract->status = write_entry(extract, path, entry);
-        break;
-    default:
-        extract->status = base_error_set(
-            extract->error, BASE_ERR_INVALID,
-            "%s%s is a symbolic link or a submodule; a version holds files", root, name);
-        break;
-    }
-    return extract->status == BASE_OK ? 0 : -1;
+    (void)ctx;
+    git_odb_object_free(object->handle);
 }
 
 static enum base_status write_tree(struct task_git *git, const git_object *commit,
                                    struct base_error *error)
 {
-    git_tree *tree = NULL;
-    if (git_commit_tree(&tree, (const git_commit *)commit) != 0) {
-        return git_failed(error, BASE_ERR_IO, "tree");
+    const struct task_tree_limits limits = {.entries = TASK_TREE_ENTRIES_MAX,
+                                            .bytes = TASK_TREE_BYTES_MAX};
+    git_odb *objects = NULL;
+    if (git_repository_odb(&objects, git->repository) != 0) {
+        return git_failed(error, BASE_ERR_IO, "objects");
     }
-    struct extract extract = {.git = git, .repository = git->repository, .error = error};
-    extract.status = BASE_OK;
-    int walked = git_tree_walk(tree, GIT_TREEWALK_PRE, extract_entry, &extract);
-    git_tree_free(tree);
-    if (extract.status == BASE_OK && walked != 0) {
-        return git_failed(error, BASE_ERR_IO, "tree");
+    struct task_tree_source source = {
+        .ctx = objects, .read = read_object, .release = release_object};
+    int folder = open(git->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    enum base_status status =
+        folder >= 0 ? task_tree_write(&source, git_commit_tree_id((const git_commit *)commit)->id,
+                                      &limits, folder, error)
+                    : base_error_set(error, BASE_ERR_IO, "%s: cannot be opened", git->folder);
+    if (folder >= 0) {
+        (void)close(folder);
     }
-    return extract.status;
+    git_odb_free(objects);
+    return status;
 }
 
 // ---- Opening
@@ -286,17 +278,6 @@ static enum base_status make_scratch(struct task_git *git, struct base_error *er
     return cli_folder_make(git->folder, error);
 }
 
-static bool stays_inside(const char *path)
-{
-    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
-        at += *at == '/' ? 1 : 0;
-        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
-            return false;
-        }
-    }
-    return path[0] != '/';
-}
-
 static enum base_status enter_subfolder(struct task_git *git, const char *subfolder,
                                         struct base_error *error)
 {
@@ -304,8 +285,9 @@ static enum base_status enter_subfolder(struct task_git *git, const char *subfol
     if (subfolder == NULL || subfolder[0] == '\0') {
         return BASE_OK;
     }
-    if (!stays_inside(subfolder) || snprintf(git->folder + size, sizeof(git->folder) - size, "/%s",
-                                             subfolder) >= (int)(sizeof(git->folder) - size)) {
+    if (base_path_fault(base_str_of(subfolder)) != NULL ||
+        snprintf(git->folder + size, sizeof(git->folder) - size, "/%s", subfolder) >=
+            (int)(sizeof(git->folder) - size)) {
         return base_error_set(error, BASE_ERR_INVALID, "--folder is a path inside the repository");
     }
     return BASE_OK;
@@ -336,25 +318,72 @@ enum base_status task_git_open(const struct task_git_options *options, struct ta
     return status == BASE_OK ? enter_subfolder(out, options->subfolder, error) : status;
 }
 
+// The id of a regular file in a commit's tree.
+static enum base_status find_file(const git_object *commit, const char *tag, const char *path,
+                                  git_oid *out_id, struct base_error *error)
+{
+    git_tree *tree = NULL;
+    git_tree_entry *entry = NULL;
+    if (git_commit_tree(&tree, (const git_commit *)commit) != 0) {
+        return git_failed(error, BASE_ERR_IO, "tree");
+    }
+    int found = git_tree_entry_bypath(&entry, tree, path);
+    git_tree_free(tree);
+    git_filemode_t mode = found == 0 ? git_tree_entry_filemode(entry) : GIT_FILEMODE_UNREADABLE;
+    if (found == 0) {
+        git_oid_cpy(out_id, git_tree_entry_id(entry));
+        git_tree_entry_free(entry);
+    }
+    if (mode == GIT_FILEMODE_LINK) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "file '%.80s' of tag '%.80s' is a symbolic link", path, tag);
+    }
+    return mode == GIT_FILEMODE_BLOB || mode == GIT_FILEMODE_BLOB_EXECUTABLE
+               ? BASE_OK
+               : base_error_set(error, BASE_ERR_NOT_FOUND, "tag '%.80s' has no file '%.80s'", tag,
+                                path);
+}
+
+static enum base_status write_shared(struct task_git *git, const git_oid *id, const char *path,
+                                     const char *to, struct base_error *error)
+{
+    struct task_tree_object object = {0};
+    git_odb *objects = NULL;
+    if (git_repository_odb(&objects, git->repository) != 0) {
+        return git_failed(error, BASE_ERR_IO, "objects");
+    }
+    enum base_status status =
+        read_object(objects, id->id, TASK_TREE_FILE, TASK_BUILD_FILE_MAX, &object);
+    if (status == BASE_OK) {
+        status = cli_file_write(to, object.bytes, object.size, error);
+        release_object(objects, &object);
+    } else {
+        (void)base_error_set(error, status, "%.100s: %s", path, base_status_text(status));
+    }
+    git_odb_free(objects);
+    return status;
+}
+
 enum base_status task_git_fetch(void *ctx, const char *tag, const char *path,
                                 char out_path[TASK_SOURCE_PATH_MAX], struct base_error *error)
 {
     struct task_git *git = ctx;
     git_object *commit = NULL;
-    git_object *blob = NULL;
+    git_oid id;
+    const char *fault = base_path_fault(base_str_of(path));
+    if (fault != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "file '%.80s' of tag '%.80s': a part %s",
+                              path, tag, fault);
+    }
     BASE_TRY(find_tag(git, tag, &commit, error));
-    int found = git_object_lookup_bypath(&blob, commit, path, GIT_OBJECT_BLOB);
+    enum base_status status = find_file(commit, tag, path, &id, error);
     git_object_free(commit);
-    if (found != 0) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND, "tag '%.80s' has no file '%.80s'", tag,
-                              path);
+    if (status != BASE_OK) {
+        return status;
     }
     (void)snprintf(out_path, TASK_SOURCE_PATH_MAX, "%.*s/shared-%u", TASK_SOURCE_PATH_MAX - 24,
                    git->scratch, git->fetched++);
-    enum base_status status = cli_file_write(out_path, git_blob_rawcontent((git_blob *)blob),
-                                             (size_t)git_blob_rawsize((git_blob *)blob), error);
-    git_object_free(blob);
-    return status;
+    return write_shared(git, &id, path, out_path, error);
 }
 
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)

@@ -12,9 +12,7 @@
 #include "cli/cli_files.h"
 #include "cli/task_source.h"
 
-#define TASK_GIT_FILES_MAX  4096u                   // in the tree of a version
-#define TASK_GIT_BYTES_MAX  (1024ull * 1024 * 1024) // of them together
-#define TASK_GIT_NAME_MAX   200u                    // of a tag or branch
+#define TASK_GIT_NAME_MAX   200u // of a tag or branch
 #define TASK_GIT_COMMIT_HEX 40u
 
 struct task_git_options {

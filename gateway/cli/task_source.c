@@ -1,6 +1,7 @@
 // Reader of a task's source folder. Called by `walle task build`; one thread.
 #include "cli/task_source.h"
 
+#include "base/path_part.h"
 #include "cli/cli_json.h"
 #include "cli/task_declare.h"
 #include "policy/semver.h"
@@ -148,16 +149,10 @@ static enum base_status take_kind(const char *name, const json_t *kind, enum wir
     return BASE_OK;
 }
 
-// Absolute, or with a part "..".
+// Whether a path of the document may name a file inside the folder.
 static bool leaves_folder(const char *path)
 {
-    for (const char *at = path; at != NULL; at = strchr(at + 1, '/')) {
-        const char *part = at[0] == '/' ? at + 1 : at;
-        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0')) {
-            return true;
-        }
-    }
-    return path[0] == '/';
+    return base_path_fault(base_str_of(path)) != NULL;
 }
 
 static enum base_status fetch_file(const struct task_source *source, const char *from,
