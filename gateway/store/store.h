@@ -12,6 +12,12 @@
 // op alone, while a put that fails ends the whole group. `apply` may run again, when the map had to
 // grow: it writes its own results afresh each time.
 //
+// Damage. Before the environment is opened its pages are walked (store_pages.h); every value
+// carries a checksum (store_seal.h). A record that fails its checksum is named in the log and
+// counted. Of tables whose records can be made again or done without (`gw_table_spares`) it is left
+// out, as if it had never been; of the others it is BASE_ERR_CORRUPT, and a gateway does not start
+// on it.
+//
 // Growth. The map doubles by itself up to a maximum, when no transaction is open. A full map or
 // disk is BASE_ERR_FULL to whoever posted; what was committed stays whole.
 //
@@ -27,7 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_STORE_SCHEMA          3u
+#define GW_STORE_SCHEMA          4u
+#define GW_STORE_SCHEMA_UNSEALED 3u
 #define GW_STORE_KEY_VERSION     1u
 #define GW_STORE_KEY_MAX         96u
 #define GW_STORE_QUEUE_MAX       65536u // operations waiting; beyond it submit answers BUSY
@@ -67,6 +74,9 @@ enum gw_table {
 };
 
 const char *gw_table_name(enum gw_table table);
+// Can a single damaged record of the table be left out? Blobs are pushed again, devices report
+// again; credentials, rollouts and the like must not vanish in silence.
+bool gw_table_spares(enum gw_table table);
 
 // ---- Keys: a version byte, then numbers in big-endian order, so that keys sort as numbers do.
 
@@ -104,8 +114,9 @@ struct gw_store_options {
 };
 
 // Creates the directory, takes its lock, opens the environment, checks the schema number, starts
-// the writer. BUSY: another process has the directory; UNSUPPORTED: another schema; IO, FULL,
-// NOMEM, CORRUPT.
+// the writer. A store of the last schema is rewritten first, beside the old one, which a rename
+// then replaces. BUSY: another process has the directory; UNSUPPORTED: another schema; CORRUPT: the
+// file is damaged, `error` says where; IO, FULL, NOMEM.
 BASE_NODISCARD enum base_status gw_store_open(const struct gw_store_options *options,
                                               struct gw_store **out_store,
                                               struct base_error *error);
@@ -215,6 +226,7 @@ struct gw_store_stats {
     uint64_t used_bytes; // pages in use
     uint64_t queue;
     uint64_t group_max; // largest group so far
+    uint64_t damaged;   // records found that fail their checksum
 };
 void gw_store_stats(struct gw_store *store, struct gw_store_stats *out);
 
@@ -222,6 +234,14 @@ void gw_store_stats(struct gw_store *store, struct gw_store_stats *out);
 // names promise, and keys have the known version. Each finding is told to `tell`; returns how many.
 uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const char *text),
                         void *ctx);
+// Writes every record of `dir` that can be read and passes its checksum to a new store, which takes
+// the place of the damaged one; that one is kept as store.mdb.damaged. What had to be left behind
+// is told. BUSY: a gateway runs there; EXISTS: there is a store.mdb.damaged already; NOT_FOUND, IO,
+// FULL, NOMEM.
+BASE_NODISCARD enum base_status gw_store_salvage(const char *dir,
+                                                 void (*tell)(void *ctx, const char *text),
+                                                 void *ctx, uint64_t *out_copied,
+                                                 struct base_error *error);
 // Writes a compacted copy of the environment into `dir` (which must exist and be empty).
 BASE_NODISCARD enum base_status gw_store_compact(struct gw_store *store, const char *dir,
                                                  struct base_error *error);

@@ -1,5 +1,6 @@
 // Offline care of a store: check and compact. Called by walle-store and by tests.
 #include "store/store_private.h"
+#include "store/store_seal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -99,6 +100,27 @@ static void check_blobs(struct check *check)
     }
 }
 
+// Seals, by the environment itself: the reading functions would leave out what is damaged.
+static void check_seals(struct check *check, struct gw_store_read *read)
+{
+    MDB_cursor *cursor = NULL;
+    int rc = mdb_cursor_open(read->txn, check->store->tables[check->table], &cursor);
+    MDB_val k;
+    MDB_val v;
+    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        struct gw_span bytes;
+        if (gw_store_unseal(gw_table_name(check->table), (struct gw_span){k.mv_data, k.mv_size},
+                            (struct gw_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK) {
+            char hex[2 * GW_STORE_KEY_MAX + 1] = "";
+            for (size_t i = 0; i < k.mv_size && i < GW_STORE_KEY_MAX; i++) {
+                (void)snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)k.mv_data)[i]);
+            }
+            find(check, "%s: the record of key %s is damaged", gw_table_name(check->table), hex);
+        }
+    }
+    mdb_cursor_close(cursor);
+}
+
 uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const char *text),
                         void *ctx)
 {
@@ -111,6 +133,7 @@ uint64_t gw_store_check(struct gw_store *store, void (*tell)(void *ctx, const ch
             find(&check, "%s: cannot read", gw_table_name(check.table));
             continue;
         }
+        check_seals(&check, read);
         enum base_status status = gw_store_read_scan(read, check.table, &from, check_key, &check);
         gw_store_read_end(read);
         if (status != BASE_OK) {

@@ -1,6 +1,8 @@
-// Opening, reading and closing the LMDB environment. The writer thread is in store_writer.c, blob
-// files in store_blob.c. Readers come from any thread.
+// Opening and closing the LMDB environment, on the thread that starts the gateway. Reading is in
+// store_read.c, the writer thread in store_writer.c, blob files in store_blob.c.
+#include "store/store_pages.h"
 #include "store/store_private.h"
+#include "store/store_seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +13,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define META_SCHEMA_KEY "schema"
 
 enum base_status gw_store_status(int rc)
 {
@@ -86,24 +86,31 @@ static enum base_status make_dir(const char *dir, struct base_error *error)
     return BASE_OK;
 }
 
-static enum base_status take_lock(struct gw_store *store, struct base_error *error)
+enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
+                               struct base_error *error)
 {
     char path[GW_STORE_PATH_MAX];
-    if (!gw_store_path(store, path, sizeof(path), "gateway.lock")) {
+    int size = snprintf(path, sizeof(path), "%s/gateway.lock", dir);
+    if (size < 0 || (size_t)size >= sizeof(path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
     }
-    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (store->lock_fd < 0) {
+    int fd = open(path, O_RDWR | O_CLOEXEC | (to_write ? O_CREAT : 0), 0600);
+    if (fd < 0 && !to_write && errno == ENOENT) {
+        return BASE_OK; // no gateway ever ran here
+    }
+    if (fd < 0) {
         return base_error_set(error, gw_store_status(errno), "cannot open %.100s: %s", path,
                               strerror(errno));
     }
-    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        return base_error_set(error, BASE_ERR_BUSY, "another process uses %.100s", store->dir);
+    if (flock(fd, (to_write ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
+        close(fd);
+        return base_error_set(error, BASE_ERR_BUSY, "another process uses %.100s", dir);
     }
+    *out_fd = fd;
     return BASE_OK;
 }
 
-static enum base_status open_env(struct gw_store *store, uint64_t map_bytes,
+static enum base_status open_env(struct gw_store *store, const char *path, uint64_t map_bytes,
                                  struct base_error *error)
 {
     int rc = mdb_env_create(&store->env);
@@ -118,10 +125,6 @@ static enum base_status open_env(struct gw_store *store, uint64_t map_bytes,
     }
     if (rc == 0) {
         unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (store->read_only ? MDB_RDONLY : 0u);
-        char path[GW_STORE_PATH_MAX];
-        if (!gw_store_path(store, path, sizeof(path), "store.mdb")) {
-            return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
-        }
         rc = mdb_env_open(store->env, path, flags | MDB_NOSUBDIR, 0600);
     }
     if (rc != 0) {
@@ -133,31 +136,33 @@ static enum base_status open_env(struct gw_store *store, uint64_t map_bytes,
     return BASE_OK;
 }
 
-static enum base_status open_tables(struct gw_store *store, struct base_error *error)
+static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, uint8_t *out,
+                                    struct base_error *error)
+{
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    MDB_val k = {key.size, key.bytes};
+    MDB_val v = {0, NULL};
+    int rc = mdb_get(txn, store->tables[GW_TABLE_META], &k, &v);
+    // Up to schema 3 a byte, then a byte with its seal.
+    if (rc != 0 || (v.mv_size != 1 && v.mv_size != 1 + GW_STORE_SEAL_BYTES)) {
+        return base_error_set(error, BASE_ERR_CORRUPT,
+                              "the store in %.80s has no schema number%s%s", store->dir,
+                              rc != 0 ? ": " : "", rc != 0 ? mdb_strerror(rc) : "");
+    }
+    *out = *(const uint8_t *)v.mv_data;
+    return BASE_OK;
+}
+
+static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
+                                    struct base_error *error)
 {
     MDB_txn *txn = NULL;
-    unsigned txn_flags = store->read_only ? MDB_RDONLY : 0u;
-    int rc = mdb_txn_begin(store->env, NULL, txn_flags, &txn);
+    int rc = mdb_txn_begin(store->env, NULL, store->read_only ? MDB_RDONLY : 0u, &txn);
     for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
         rc = mdb_dbi_open(txn, gw_table_name((enum gw_table)i), store->read_only ? 0u : MDB_CREATE,
                           &store->tables[i]);
     }
-    struct gw_key key = gw_key_text(META_SCHEMA_KEY);
-    MDB_val k = {key.size, key.bytes};
-    MDB_val v = {0, NULL};
-    uint8_t schema = GW_STORE_SCHEMA;
-    enum base_status status = BASE_OK;
-    if (rc == 0) {
-        rc = mdb_get(txn, store->tables[GW_TABLE_META], &k, &v);
-        if (rc == MDB_NOTFOUND && !store->read_only) {
-            v = (MDB_val){1, &schema};
-            rc = mdb_put(txn, store->tables[GW_TABLE_META], &k, &v, 0);
-        } else if (rc == 0 && (v.mv_size != 1 || *(const uint8_t *)v.mv_data != schema)) {
-            status = base_error_set(
-                error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u",
-                v.mv_size == 1 ? *(const uint8_t *)v.mv_data : 0u, GW_STORE_SCHEMA);
-        }
-    }
+    enum base_status status = rc == 0 ? read_schema(store, txn, out_schema, error) : BASE_OK;
     if (rc == 0 && status == BASE_OK) {
         rc = mdb_txn_commit(txn);
     } else if (txn != NULL) {
@@ -168,6 +173,55 @@ static enum base_status open_tables(struct gw_store *store, struct base_error *e
                                 mdb_strerror(rc));
     }
     return status;
+}
+
+// A file that could lead LMDB astray is not opened.
+static enum base_status check_pages(const char *path, struct base_error *error)
+{
+    static const struct gw_pages_visitor nobody = {NULL, NULL, NULL};
+    struct base_error found = {0};
+    enum base_status status = gw_store_pages_walk(path, &nobody, &found);
+    if (status != BASE_ERR_CORRUPT) {
+        return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s", found.text);
+    }
+    return base_error_set(error, status,
+                          "%.90s; restore a copy, or see `walle-store salvage --help`", found.text);
+}
+
+static enum base_status open_checked(struct gw_store *store, const char *path, uint64_t map_bytes,
+                                     uint8_t *out_schema, struct base_error *error)
+{
+    BASE_TRY(check_pages(path, error));
+    BASE_TRY(open_env(store, path, map_bytes, error));
+    return open_tables(store, out_schema, error);
+}
+
+static enum base_status open_file(struct gw_store *store, uint64_t map_bytes,
+                                  struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    if (!gw_store_path(store, path, sizeof(path), "store.mdb")) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
+    }
+    if (!store->read_only && access(path, F_OK) != 0 && errno == ENOENT) {
+        BASE_TRY(gw_store_make(path, error));
+    }
+    uint8_t schema = 0;
+    BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
+    if (schema == GW_STORE_SCHEMA_UNSEALED && !store->read_only) {
+        BASE_TRY(gw_store_upgrade(store->env, path, error));
+        mdb_env_close(store->env);
+        store->env = NULL;
+        BASE_TRY(open_checked(store, path, map_bytes, &schema, error));
+        base_log_info(store->log, "store", "rewritten with checksums, schema %u", schema);
+    }
+    if (schema != GW_STORE_SCHEMA) {
+        return base_error_set(
+            error, BASE_ERR_UNSUPPORTED, "the store has schema %u, this program knows %u%s", schema,
+            GW_STORE_SCHEMA,
+            schema == GW_STORE_SCHEMA_UNSEALED ? "; a gateway rewrites it when it starts" : "");
+    }
+    return BASE_OK;
 }
 
 static enum base_status start_writer(struct gw_store *store, struct base_error *error)
@@ -193,11 +247,12 @@ static enum base_status open_all(struct gw_store *store, const struct gw_store_o
     }
     if (!store->read_only) {
         BASE_TRY(make_dir(store->dir, error));
-        BASE_TRY(take_lock(store, error));
+    }
+    BASE_TRY(gw_store_lock(store->dir, !store->read_only, &store->lock_fd, error));
+    if (!store->read_only) {
         BASE_TRY(gw_store_files_open(store, error));
     }
-    BASE_TRY(open_env(store, first, error));
-    BASE_TRY(open_tables(store, error));
+    BASE_TRY(open_file(store, first, error));
     return store->read_only ? BASE_OK : start_writer(store, error);
 }
 
@@ -256,104 +311,4 @@ void gw_store_close(struct gw_store *store)
     pthread_mutex_destroy(&store->pool_lock);
     pthread_rwlock_destroy(&store->map_gate);
     free(store);
-}
-
-// A reset transaction from the pool, or a new one.
-static int take_read(struct gw_store *store, struct gw_store_read **out)
-{
-    pthread_mutex_lock(&store->pool_lock);
-    struct gw_store_read *read = store->pool;
-    if (read != NULL) {
-        store->pool = read->next;
-    }
-    pthread_mutex_unlock(&store->pool_lock);
-    if (read != NULL) {
-        int rc = mdb_txn_renew(read->txn);
-        if (rc == 0) {
-            *out = read;
-            return 0;
-        }
-        mdb_txn_abort(read->txn);
-        free(read);
-        return rc;
-    }
-    read = calloc(1, sizeof(*read));
-    if (read == NULL) {
-        return ENOMEM;
-    }
-    read->store = store;
-    int rc = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &read->txn);
-    if (rc != 0) {
-        free(read);
-        return rc;
-    }
-    *out = read;
-    return 0;
-}
-
-enum base_status gw_store_read_begin(struct gw_store *store, struct gw_store_read **out_read)
-{
-    pthread_rwlock_rdlock(&store->map_gate);
-    int rc = take_read(store, out_read);
-    if (rc != 0) {
-        pthread_rwlock_unlock(&store->map_gate);
-    }
-    return gw_store_status(rc);
-}
-
-void gw_store_read_end(struct gw_store_read *read)
-{
-    if (read == NULL) {
-        return;
-    }
-    struct gw_store *store = read->store;
-    mdb_txn_reset(read->txn);
-    pthread_mutex_lock(&store->pool_lock);
-    read->next = store->pool;
-    store->pool = read;
-    pthread_mutex_unlock(&store->pool_lock);
-    pthread_rwlock_unlock(&store->map_gate);
-}
-
-enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
-                                   const struct gw_key *key, struct gw_span *out)
-{
-    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
-    MDB_val v;
-    int rc = mdb_get(read->txn, read->store->tables[table], &k, &v);
-    if (rc == 0) {
-        out->data = v.mv_data;
-        out->size = v.mv_size;
-    }
-    return gw_store_status(rc);
-}
-
-enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
-                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
-{
-    MDB_cursor *cursor = NULL;
-    int rc = mdb_cursor_open(read->txn, read->store->tables[table], &cursor);
-    if (rc != 0) {
-        return gw_store_status(rc);
-    }
-    MDB_val k = {from->size, (void *)(uintptr_t)from->bytes};
-    MDB_val v;
-    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
-    while (rc == 0) {
-        struct gw_span key = {k.mv_data, k.mv_size};
-        struct gw_span value = {v.mv_data, v.mv_size};
-        if (!visit(ctx, key, value)) {
-            break;
-        }
-        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
-    }
-    mdb_cursor_close(cursor);
-    return rc == MDB_NOTFOUND ? BASE_OK : gw_store_status(rc);
-}
-
-uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
-{
-    MDB_stat stat;
-    int rc = mdb_stat(read->txn, read->store->tables[table], &stat);
-    return rc == 0 ? stat.ms_entries : 0;
 }

@@ -13,6 +13,22 @@ const char *gw_table_name(enum gw_table table)
     return (unsigned)table < GW_TABLE_COUNT ? names[table] : "unknown";
 }
 
+bool gw_table_spares(enum gw_table table)
+{
+    switch (table) {
+    case GW_TABLE_BLOBS:
+    case GW_TABLE_DEVICES:
+    case GW_TABLE_OUTCOMES:
+    case GW_TABLE_IDEMPOTENCY:
+    case GW_TABLE_CAUSES:
+    case GW_TABLE_USERS:
+    case GW_TABLE_TUNNEL_DICTS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void put_u64(struct gw_key *key, uint64_t value)
 {
     for (int shift = 56; shift >= 0; shift -= 8) {

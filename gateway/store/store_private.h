@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define GW_STORE_PATH_MAX 4096
+#define GW_STORE_SCHEMA_KEY    "schema" // in the table meta
+#define GW_STORE_PATH_MAX      4096
+#define GW_STORE_DAMAGE_LOGGED 16u // records named in the log; further ones are counted
 
 struct gw_store_read {
     struct gw_store_read *next; // in the pool
@@ -58,11 +60,26 @@ struct gw_store {
     _Atomic uint64_t growths;
     _Atomic uint64_t group_max;
     _Atomic uint64_t temp_counter;
+    _Atomic uint64_t damaged;
 };
 
 enum base_status gw_store_status(int rc);
-enum base_status gw_store_write_meta(struct gw_store *store, struct base_error *error);
 void *gw_store_writer_main(void *arg);
+// The bytes of a value as it lies in the environment. A damaged one is logged and counted; it is
+// NOT_FOUND where the table can do without it, else CORRUPT.
+enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
+                                     MDB_val value, struct gw_span *out);
+// Puts a value with its seal; flags of mdb_put. An LMDB code.
+int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
+                        struct gw_span bytes, unsigned flags);
+// Takes the lock of a data directory, to write or (with others) to read. BUSY, IO.
+enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
+                               struct base_error *error);
+// store_make.c: makes an empty store where there is none; writes the records of `env`, of the last
+// schema, to a new file that then replaces the old one (whose environment stays open, on what is no
+// longer there).
+enum base_status gw_store_make(const char *path, struct base_error *error);
+enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_error *error);
 // 0 when it grew, MDB_MAP_FULL at the maximum. No transaction of the writer may be open.
 int gw_store_grow(struct gw_store *store);
 // Removes what an interrupted put left behind, makes the folders.

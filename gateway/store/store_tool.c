@@ -1,5 +1,5 @@
 // walle-store: looks into a gateway's data directory while no gateway runs on it: dump, check,
-// compact. Reads only; one thread.
+// compact, and salvage, which alone writes there. One thread.
 #include "store/store.h"
 
 #include <argp.h>
@@ -95,14 +95,30 @@ static int check(struct gw_store *store)
     return findings == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int salvage(const char *dir)
+{
+    uint64_t copied = 0;
+    struct base_error error = {0};
+    if (gw_store_salvage(dir, tell, NULL, &copied, &error) != BASE_OK) {
+        fprintf(stderr, "walle-store: %s\n", error.text);
+        return EXIT_FAILURE;
+    }
+    printf("%" PRIu64 " records saved; the damaged file is store.mdb.damaged\n", copied);
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {
         .parser = parse_argument,
-        .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR",
+        .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR\nsalvage DIR",
         .doc = "Looks into the data directory of a walle-gateway that is not running."
                "\vdump without TABLE counts the records of every table; check reads everything and "
-               "verifies blobs; compact writes a smaller copy of the store.\n\nExamples:\n"
+               "verifies blobs; compact writes a smaller copy of the store; salvage writes what "
+               "can be "
+               "read of a damaged store to a new one in its place, says what it had to leave "
+               "behind, and "
+               "keeps the old file as store.mdb.damaged.\n\nExamples:\n"
                "  walle-store check walle-data\n  walle-store dump walle-data rollouts\n"
                "\nExit codes: 0 done; 1 findings, or no store; 2 usage.",
     };
@@ -112,10 +128,13 @@ int main(int argc, char **argv)
     const char *verb = arguments.count > 0 ? arguments.words[0] : "";
     const char *extra = arguments.count > 2 ? arguments.words[2] : NULL;
     bool known = strcmp(verb, "dump") == 0 || strcmp(verb, "check") == 0 ||
-                 (strcmp(verb, "compact") == 0 && extra != NULL);
+                 strcmp(verb, "salvage") == 0 || (strcmp(verb, "compact") == 0 && extra != NULL);
     if (!known || arguments.count < 2) {
         argp_help(&argp, stderr, ARGP_HELP_SHORT_USAGE, argv[0]);
         return EXIT_BAD_ARGS;
+    }
+    if (strcmp(verb, "salvage") == 0) {
+        return salvage(arguments.words[1]);
     }
     struct gw_store_options options = {.dir = arguments.words[1], .read_only = true};
     struct gw_store *store = NULL;

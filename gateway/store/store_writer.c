@@ -217,19 +217,20 @@ enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
     int rc = mdb_get(txn->txn, txn->store->tables[table], &k, &v);
-    if (rc == 0) {
-        out->data = v.mv_data;
-        out->size = v.mv_size;
+    if (rc != 0) {
+        return txn_result(txn, rc);
     }
-    return txn_result(txn, rc);
+    enum base_status status = gw_store_open_value(txn->store, table, k, v, out);
+    return status == BASE_ERR_CORRUPT ? txn_result(txn, MDB_CORRUPTED) : status;
 }
 
 enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                   const struct gw_key *key, const void *value, size_t size)
 {
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
-    MDB_val v = {size, (void *)(uintptr_t)value};
-    return txn_result(txn, mdb_put(txn->txn, txn->store->tables[table], &k, &v, 0));
+    return txn_result(txn,
+                      gw_store_put_sealed(txn->txn, txn->store->tables[table], gw_table_name(table),
+                                          k, (struct gw_span){value, size}, 0));
 }
 
 enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,
@@ -248,6 +249,7 @@ void gw_store_stats(struct gw_store *store, struct gw_store_stats *out)
     out->operations = atomic_load_explicit(&store->operations, memory_order_relaxed);
     out->failed_groups = atomic_load_explicit(&store->failed_groups, memory_order_relaxed);
     out->growths = atomic_load_explicit(&store->growths, memory_order_relaxed);
+    out->damaged = atomic_load_explicit(&store->damaged, memory_order_relaxed);
     out->group_max = atomic_load_explicit(&store->group_max, memory_order_relaxed);
     pthread_mutex_lock(&store->queue_lock);
     out->queue = store->queue_count;

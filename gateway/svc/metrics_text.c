@@ -211,6 +211,8 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->reports_unproven, memory_order_relaxed));
     value(text, "report_gaps_total", "counter", "Reports that did not follow on the last.",
           atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
+    value(text, "store_damaged_total", "counter", "Stored records that fail their checksum.",
+          store.damaged);
     value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",
           atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
     value(text, "decisions_total", "counter", "Decisions of the rollout controller.",

@@ -1,0 +1,330 @@
+// New store files: an empty one at the first start, one with seals from a store of the last schema,
+// one from what salvage finds. Each is written beside its place, synced, and renamed there, so that
+// a store file is whole or not there. Called at start and by walle-store, on one thread.
+#include "store/store_pages.h"
+#include "store/store_private.h"
+#include "store/store_seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BATCH    16384u // records of one transaction
+#define MAP_MORE (UINT64_C(64) << 20)
+#define TEXT_MAX 256
+
+// A store being written.
+struct sink {
+    char path[GW_STORE_PATH_MAX]; // of the new file
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi tables[GW_TABLE_COUNT];
+    uint32_t pending;
+    uint64_t copied;
+    int rc;
+};
+
+int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
+                        struct gw_span bytes, unsigned flags)
+{
+    uint8_t seal[GW_STORE_SEAL_BYTES];
+    gw_store_seal(table, (struct gw_span){key.mv_data, key.mv_size}, bytes, seal);
+    MDB_val value = {bytes.size + sizeof(seal), NULL};
+    int rc = mdb_put(txn, dbi, &key, &value, flags | MDB_RESERVE);
+    if (rc == 0) {
+        if (bytes.size > 0) {
+            memcpy(value.mv_data, bytes.data, bytes.size);
+        }
+        memcpy((uint8_t *)value.mv_data + bytes.size, seal, sizeof(seal));
+    }
+    return rc;
+}
+
+static int sink_put(struct sink *sink, enum gw_table table, struct gw_span key,
+                    struct gw_span bytes)
+{
+    if (sink->rc == 0 && sink->pending == BATCH) {
+        sink->rc = mdb_txn_commit(sink->txn);
+        sink->txn = NULL;
+        sink->pending = 0;
+    }
+    if (sink->rc == 0 && sink->txn == NULL) {
+        sink->rc = mdb_txn_begin(sink->env, NULL, 0, &sink->txn);
+    }
+    if (sink->rc == 0) {
+        MDB_val k = {key.size, (void *)(uintptr_t)key.data};
+        sink->rc =
+            gw_store_put_sealed(sink->txn, sink->tables[table], gw_table_name(table), k, bytes, 0);
+        sink->pending++;
+        sink->copied++;
+    }
+    return sink->rc;
+}
+
+static int sink_put_schema(struct sink *sink)
+{
+    struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
+    uint8_t schema = GW_STORE_SCHEMA;
+    int rc = sink_put(sink, GW_TABLE_META, (struct gw_span){key.bytes, key.size},
+                      (struct gw_span){&schema, 1});
+    sink->copied--; // is no record of anybody's
+    return rc;
+}
+
+// A new file beside `path`, with all tables in it.
+static int sink_open(struct sink *sink, const char *path, uint64_t map_bytes)
+{
+    int size = snprintf(sink->path, sizeof(sink->path), "%s.new", path);
+    if (size < 0 || (size_t)size >= sizeof(sink->path)) {
+        return ENAMETOOLONG;
+    }
+    (void)unlink(sink->path);
+    int rc = mdb_env_create(&sink->env);
+    if (rc == 0) {
+        rc = mdb_env_set_maxdbs(sink->env, GW_TABLE_COUNT);
+    }
+    if (rc == 0) {
+        rc = mdb_env_set_mapsize(sink->env, (size_t)map_bytes);
+    }
+    if (rc == 0) {
+        rc = mdb_env_open(sink->env, sink->path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600);
+    }
+    if (rc == 0) {
+        rc = mdb_txn_begin(sink->env, NULL, 0, &sink->txn);
+    }
+    for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
+        rc = mdb_dbi_open(sink->txn, gw_table_name((enum gw_table)i), MDB_CREATE, &sink->tables[i]);
+    }
+    sink->rc = rc;
+    return rc == 0 ? sink_put_schema(sink) : rc;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char copy[GW_STORE_PATH_MAX];
+    (void)snprintf(copy, sizeof(copy), "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return rc;
+}
+
+// What was put is durable, and at `path`.
+static int sink_finish(struct sink *sink, const char *path)
+{
+    if (sink->rc == 0 && sink->txn != NULL) {
+        sink->rc = mdb_txn_commit(sink->txn);
+        sink->txn = NULL;
+    }
+    if (sink->rc == 0) {
+        sink->rc = mdb_env_sync(sink->env, 1);
+    }
+    if (sink->rc == 0 && rename(sink->path, path) != 0) {
+        sink->rc = errno;
+    }
+    return sink->rc != 0 ? sink->rc : sync_folder_of(path);
+}
+
+static void sink_done(struct sink *sink)
+{
+    if (sink->txn != NULL) {
+        mdb_txn_abort(sink->txn);
+    }
+    if (sink->env != NULL) {
+        mdb_env_close(sink->env);
+    }
+    (void)unlink(sink->path); // there when it did not come to its place
+}
+
+static enum base_status sink_failed(const char *path, int rc, struct base_error *error)
+{
+    return base_error_set(error, gw_store_status(rc), "cannot write %.100s: %s", path,
+                          mdb_strerror(rc));
+}
+
+enum base_status gw_store_make(const char *path, struct base_error *error)
+{
+    struct sink sink = {0};
+    int rc = sink_open(&sink, path, MAP_MORE);
+    if (rc == 0) {
+        rc = sink_finish(&sink, path);
+    }
+    sink_done(&sink);
+    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+}
+
+// ---- Of the last schema
+
+static int copy_table(MDB_txn *txn, enum gw_table table, struct sink *sink)
+{
+    MDB_dbi dbi;
+    MDB_cursor *cursor = NULL;
+    int rc = mdb_dbi_open(txn, gw_table_name(table), 0, &dbi);
+    if (rc == MDB_NOTFOUND) {
+        return 0; // younger than that store
+    }
+    if (rc == 0) {
+        rc = mdb_cursor_open(txn, dbi, &cursor);
+    }
+    struct gw_key schema = gw_key_text(GW_STORE_SCHEMA_KEY);
+    MDB_val k;
+    MDB_val v;
+    while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        bool is_schema = table == GW_TABLE_META && k.mv_size == schema.size &&
+                         memcmp(k.mv_data, schema.bytes, schema.size) == 0;
+        if (!is_schema) {
+            rc = sink_put(sink, table, (struct gw_span){k.mv_data, k.mv_size},
+                          (struct gw_span){v.mv_data, v.mv_size});
+        }
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+enum base_status gw_store_upgrade(MDB_env *env, const char *path, struct base_error *error)
+{
+    MDB_envinfo info;
+    MDB_txn *txn = NULL;
+    struct sink sink = {0};
+    int rc = mdb_env_info(env, &info);
+    if (rc == 0) {
+        rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+    }
+    if (rc == 0) {
+        rc = sink_open(&sink, path, info.me_mapsize * 2 + MAP_MORE);
+    }
+    for (int i = 0; rc == 0 && i < GW_TABLE_COUNT; i++) {
+        rc = copy_table(txn, (enum gw_table)i, &sink);
+    }
+    if (rc == 0) {
+        rc = sink_finish(&sink, path);
+    }
+    sink_done(&sink);
+    if (txn != NULL) {
+        mdb_txn_abort(txn);
+    }
+    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+}
+
+// ---- Salvage
+
+struct salvage {
+    struct sink sink;
+    void (*tell)(void *ctx, const char *text);
+    void *ctx;
+};
+
+BASE_PRINTF(2, 3)
+static void say(struct salvage *salvage, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (salvage->tell != NULL) {
+        salvage->tell(salvage->ctx, text);
+    }
+}
+
+static void on_bad(void *ctx, const char *text)
+{
+    say(ctx, "%s", text);
+}
+
+static bool find_table(const char *name, enum gw_table *out)
+{
+    for (int i = 0; i < GW_TABLE_COUNT; i++) {
+        if (strcmp(name, gw_table_name((enum gw_table)i)) == 0) {
+            *out = (enum gw_table)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_record(void *ctx, const char *name, struct gw_span key, struct gw_span value)
+{
+    struct salvage *salvage = ctx;
+    struct gw_span bytes;
+    enum gw_table table;
+    if (!find_table(name, &table)) {
+        say(salvage, "table %s: unknown, left behind", name);
+        return;
+    }
+    if (gw_store_unseal(name, key, value, &bytes) != BASE_OK) {
+        char hex[2 * GW_STORE_KEY_MAX + 1] = "";
+        for (size_t i = 0; i < key.size && i < GW_STORE_KEY_MAX; i++) {
+            (void)snprintf(hex + 2 * i, 3, "%02x", key.data[i]);
+        }
+        say(salvage, "table %s, key %s: damaged, left behind", name, hex);
+        return;
+    }
+    struct gw_key schema = gw_key_text(GW_STORE_SCHEMA_KEY);
+    if (table == GW_TABLE_META && key.size == schema.size &&
+        memcmp(key.data, schema.bytes, key.size) == 0) {
+        return; // the new one has its own
+    }
+    (void)sink_put(&salvage->sink, table, key, bytes);
+}
+
+// The damaged file goes aside, the new one to its place.
+static enum base_status put_in_place(struct sink *sink, const char *path, struct base_error *error)
+{
+    char aside[GW_STORE_PATH_MAX + 16];
+    (void)snprintf(aside, sizeof(aside), "%s.damaged", path);
+    if (link(path, aside) != 0) {
+        return base_error_set(error, errno == EEXIST ? BASE_ERR_EXISTS : gw_store_status(errno),
+                              "cannot keep the damaged file as %.100s: %s", aside, strerror(errno));
+    }
+    int rc = sink_finish(sink, path);
+    return rc == 0 ? BASE_OK : sink_failed(path, rc, error);
+}
+
+static enum base_status salvage_to(struct salvage *salvage, const char *path,
+                                   struct base_error *error)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "%.100s: %s", path, strerror(errno));
+    }
+    int rc = sink_open(&salvage->sink, path, (uint64_t)about.st_size * 4 + MAP_MORE);
+    if (rc != 0) {
+        return sink_failed(path, rc, error);
+    }
+    const struct gw_pages_visitor visitor = {on_record, on_bad, salvage};
+    enum base_status status = gw_store_pages_walk(path, &visitor, error);
+    if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
+        return status;
+    }
+    return salvage->sink.rc == 0 ? put_in_place(&salvage->sink, path, error)
+                                 : sink_failed(path, salvage->sink.rc, error);
+}
+
+enum base_status gw_store_salvage(const char *dir, void (*tell)(void *ctx, const char *text),
+                                  void *ctx, uint64_t *out_copied, struct base_error *error)
+{
+    char path[GW_STORE_PATH_MAX];
+    int size = snprintf(path, sizeof(path), "%s/store.mdb", dir);
+    if (size < 0 || (size_t)size >= sizeof(path) - 16) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "data directory: path too long");
+    }
+    int lock_fd = -1;
+    BASE_TRY(gw_store_lock(dir, true, &lock_fd, error));
+    struct salvage salvage = {.tell = tell, .ctx = ctx};
+    enum base_status status = salvage_to(&salvage, path, error);
+    sink_done(&salvage.sink);
+    close(lock_fd);
+    if (status == BASE_OK) {
+        *out_copied = salvage.sink.copied;
+    }
+    return status;
+}

@@ -1,0 +1,137 @@
+// Read transactions: a pool of them, and what they return. From any thread; see store.h.
+#include "store/store_private.h"
+#include "store/store_seal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void note_damage(struct gw_store *store, enum gw_table table, MDB_val key)
+{
+    uint64_t before = atomic_fetch_add_explicit(&store->damaged, 1, memory_order_relaxed);
+    if (before >= GW_STORE_DAMAGE_LOGGED) {
+        return;
+    }
+    char hex[2 * GW_STORE_KEY_MAX + 1];
+    size_t size = key.mv_size < GW_STORE_KEY_MAX ? key.mv_size : GW_STORE_KEY_MAX;
+    for (size_t i = 0; i < size; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)key.mv_data)[i]);
+    }
+    hex[2 * size] = '\0';
+    base_log_error(
+        store->log, "store", "table %s, key %s: the record is damaged%s", gw_table_name(table), hex,
+        gw_table_spares(table) ? " and left out" : "; `walle-store check` finds them all");
+}
+
+enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
+                                     MDB_val value, struct gw_span *out)
+{
+    struct gw_span k = {key.mv_data, key.mv_size};
+    struct gw_span v = {value.mv_data, value.mv_size};
+    if (gw_store_unseal(gw_table_name(table), k, v, out) == BASE_OK) {
+        return BASE_OK;
+    }
+    note_damage(store, table, key);
+    return gw_table_spares(table) ? BASE_ERR_NOT_FOUND : BASE_ERR_CORRUPT;
+}
+
+// A reset transaction from the pool, or a new one.
+static int take_read(struct gw_store *store, struct gw_store_read **out)
+{
+    pthread_mutex_lock(&store->pool_lock);
+    struct gw_store_read *read = store->pool;
+    if (read != NULL) {
+        store->pool = read->next;
+    }
+    pthread_mutex_unlock(&store->pool_lock);
+    if (read != NULL) {
+        int rc = mdb_txn_renew(read->txn);
+        if (rc == 0) {
+            *out = read;
+            return 0;
+        }
+        mdb_txn_abort(read->txn);
+        free(read);
+        return rc;
+    }
+    read = calloc(1, sizeof(*read));
+    if (read == NULL) {
+        return ENOMEM;
+    }
+    read->store = store;
+    int rc = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &read->txn);
+    if (rc != 0) {
+        free(read);
+        return rc;
+    }
+    *out = read;
+    return 0;
+}
+
+enum base_status gw_store_read_begin(struct gw_store *store, struct gw_store_read **out_read)
+{
+    pthread_rwlock_rdlock(&store->map_gate);
+    int rc = take_read(store, out_read);
+    if (rc != 0) {
+        pthread_rwlock_unlock(&store->map_gate);
+    }
+    return gw_store_status(rc);
+}
+
+void gw_store_read_end(struct gw_store_read *read)
+{
+    if (read == NULL) {
+        return;
+    }
+    struct gw_store *store = read->store;
+    mdb_txn_reset(read->txn);
+    pthread_mutex_lock(&store->pool_lock);
+    read->next = store->pool;
+    store->pool = read;
+    pthread_mutex_unlock(&store->pool_lock);
+    pthread_rwlock_unlock(&store->map_gate);
+}
+
+enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
+                                   const struct gw_key *key, struct gw_span *out)
+{
+    MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
+    MDB_val v;
+    int rc = mdb_get(read->txn, read->store->tables[table], &k, &v);
+    return rc == 0 ? gw_store_open_value(read->store, table, k, v, out) : gw_store_status(rc);
+}
+
+enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
+                                    const struct gw_key *from, gw_store_visit_fn visit, void *ctx)
+{
+    MDB_cursor *cursor = NULL;
+    int rc = mdb_cursor_open(read->txn, read->store->tables[table], &cursor);
+    if (rc != 0) {
+        return gw_store_status(rc);
+    }
+    MDB_val k = {from->size, (void *)(uintptr_t)from->bytes};
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    enum base_status status = BASE_OK;
+    while (rc == 0) {
+        struct gw_span value;
+        status = gw_store_open_value(read->store, table, k, v, &value);
+        bool spared = status == BASE_ERR_NOT_FOUND; // damaged, and left out
+        if (!spared &&
+            (status != BASE_OK || !visit(ctx, (struct gw_span){k.mv_data, k.mv_size}, value))) {
+            break;
+        }
+        status = BASE_OK;
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+    return rc == MDB_NOTFOUND || rc == 0 ? status : gw_store_status(rc);
+}
+
+uint64_t gw_store_read_count(struct gw_store_read *read, enum gw_table table)
+{
+    MDB_stat stat;
+    int rc = mdb_stat(read->txn, read->store->tables[table], &stat);
+    return rc == 0 ? stat.ms_entries : 0;
+}
