@@ -1,6 +1,6 @@
 // The container format of .mpy files: header, names, constants, functions. Called before a module
 // is loaded, on the VM's thread; pure.
-#include "vm/mpy_check.h"
+#include "vm/mpy_code.h"
 
 #include "vm/vm_text.h"
 
@@ -8,18 +8,29 @@
 #include "py/qstr.h"
 #include "py/smallint.h"
 
-#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define NAME_MAX_BYTES 255
+#define SCRATCH_WORDS  1536
+#define CHILDREN_FEW   16
 
 struct check {
     struct base_reader reader;
     size_t names;
     size_t constants;
+    size_t names_at;   // in the file
     const char *fault; // first one
+    struct dev_mpy_fault *out;
+    uint64_t cell_bits[DEV_MPY_CELL_WORDS];
+    uint64_t scratch[SCRATCH_WORDS]; // the targets of a function, then its paths
 };
 
-size_t dev_mpy_uint(struct base_reader *reader, size_t max)
+_Static_assert(SCRATCH_WORDS > 2 * DEV_MPY_BIT_WORDS(DEV_MPY_FUNCTION_MAX), "targets fit");
+
+// An unsigned number in MicroPython's encoding: 7 bits a byte, highest first. The reader fails with
+// INVALID above `max`.
+static size_t uint_read(struct base_reader *reader, size_t max)
 {
     size_t value = 0;
     uint8_t byte;
@@ -78,7 +89,7 @@ static void header_check(struct check *check)
 
 static void name_check(struct check *check)
 {
-    size_t coded = dev_mpy_uint(&check->reader, 2 * DEV_MPY_TABLE_MAX);
+    size_t coded = uint_read(&check->reader, 2 * DEV_MPY_TABLE_MAX);
     size_t value = coded >> 1;
     if ((coded & 1) != 0) {
         if (value == MP_QSTRnull || value >= MP_QSTRnumber_of_static) {
@@ -126,7 +137,7 @@ static void constant_check(struct check *check, unsigned depth)
     if (type <= MP_PERSISTENT_OBJ_ELLIPSIS) {
         return;
     }
-    size_t size = dev_mpy_uint(&check->reader, base_reader_left(&check->reader));
+    size_t size = uint_read(&check->reader, base_reader_left(&check->reader));
     if (type == MP_PERSISTENT_OBJ_TUPLE) {
         if (depth == DEV_MPY_TUPLE_MAX) {
             fault(check, BASE_ERR_INVALID, "bytecode: constants nested too deep");
@@ -144,10 +155,68 @@ static void constant_check(struct check *check, unsigned depth)
     }
 }
 
-static void function_check(struct check *check, unsigned depth)
+// The text of an entry of the name table, which was checked.
+static struct base_str name_text(const struct check *check, size_t index)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, check->reader.start,
+                     (size_t)(check->reader.end - check->reader.start));
+    (void)base_reader_bytes(&reader, check->names_at);
+    for (size_t i = 0; reader.status == BASE_OK; i++) {
+        size_t coded = uint_read(&reader, 2 * DEV_MPY_TABLE_MAX);
+        size_t size = coded >> 1;
+        if ((coded & 1) != 0) {
+            if (i == index) {
+                return dev_mpy_static_name(size);
+            }
+            continue;
+        }
+        const uint8_t *text = base_reader_bytes(&reader, size + 1);
+        if (i == index && text != NULL) {
+            return (struct base_str){(const char *)text, size};
+        }
+    }
+    return (struct base_str){NULL, 0};
+}
+
+static void function_fault(struct check *check, const struct dev_mpy_code *code, const char *what)
+{
+    bool memory = what == dev_mpy_no_memory;
+    fault(check, memory ? BASE_ERR_NOMEM : BASE_ERR_INVALID, what);
+    struct dev_mpy_fault *out = check->out;
+    out->offset = (size_t)(code->bytes - check->reader.start);
+    struct base_str name = name_text(check, code->name);
+    size_t size = name.size < DEV_MPY_NAME_SHOWN ? name.size : DEV_MPY_NAME_SHOWN;
+    for (size_t i = 0; i < size; i++) {
+        bool plain = (uint8_t)name.data[i] >= 0x20 && (uint8_t)name.data[i] < 0x7F;
+        out->function[i] = plain ? name.data[i] : '?';
+    }
+    out->function[size] = '\0';
+    if (code->fault_in_instruction) {
+        out->at = code->fault_at;
+        out->offset += (size_t)(code->start - code->bytes) + code->fault_at;
+        out->instruction = dev_mpy_instruction_name(code->start[code->fault_at]);
+    }
+}
+
+static const char *code_check(struct check *check, struct dev_mpy_code *code)
+{
+    code->cell_bits = check->cell_bits;
+    code->target_bits = check->scratch;
+    const char *wrong = dev_mpy_code_check(code);
+    if (wrong == NULL && code->made.reached) {
+        uint64_t *rest = check->scratch + DEV_MPY_BIT_WORDS(code->length);
+        wrong = dev_mpy_flow_check(code, rest,
+                                   sizeof(check->scratch) -
+                                       (size_t)((uint8_t *)rest - (uint8_t *)check->scratch));
+    }
+    return wrong;
+}
+
+static void function_check(struct check *check, struct dev_mpy_made made, unsigned depth)
 {
     struct base_reader *reader = &check->reader;
-    size_t coded = dev_mpy_uint(reader, ((size_t)DEV_MPY_FUNCTION_MAX << 3) | 7);
+    size_t coded = uint_read(reader, ((size_t)DEV_MPY_FUNCTION_MAX << 3) | 7);
     if ((coded & 3) != 0) {
         fault(check, BASE_ERR_UNSUPPORTED, "native code in bytecode");
         return;
@@ -157,33 +226,48 @@ static void function_check(struct check *check, unsigned depth)
         return;
     }
     struct dev_mpy_code code = {
-        .size = coded >> 3, .names = check->names, .constants = check->constants};
+        .size = coded >> 3, .names = check->names, .constants = check->constants, .made = made};
     code.bytes = base_reader_bytes(reader, code.size);
+    if (code.size > DEV_MPY_FUNCTION_MAX) {
+        fault(check, BASE_ERR_INVALID, "bytecode: function too long");
+    }
     if ((coded & 4) != 0) {
-        code.children = dev_mpy_uint(reader, DEV_MPY_TABLE_MAX);
+        code.children = uint_read(reader, DEV_MPY_TABLE_MAX);
+    }
+    if (code.children > base_reader_left(reader)) {
+        fault(check, BASE_ERR_TRUNCATED, "bytecode ends too early");
     }
     if (!going(check)) {
         return;
     }
-    const char *wrong = dev_mpy_code_check(&code);
+    struct dev_mpy_made few[CHILDREN_FEW] = {{0}};
+    struct dev_mpy_made *many =
+        code.children > CHILDREN_FEW ? calloc(code.children, sizeof(*many)) : NULL;
+    code.children_made = code.children > CHILDREN_FEW ? many : few;
+    const char *wrong = code.children_made == NULL ? dev_mpy_no_memory : code_check(check, &code);
     if (wrong != NULL) {
-        fault(check, BASE_ERR_INVALID, wrong);
+        function_fault(check, &code, wrong);
     }
     for (size_t i = 0; i < code.children && going(check); i++) {
-        function_check(check, depth + 1);
+        function_check(check, code.children_made[i], depth + 1);
     }
+    free(many);
 }
 
 enum base_status dev_mpy_check(const uint8_t *bytes, size_t size, struct dev_mpy_fault *out_fault)
 {
-    struct check check = {.fault = NULL};
+    struct check check; // most of it is scratch
+    check.fault = NULL;
+    check.out = out_fault;
+    *out_fault = (struct dev_mpy_fault){.what = NULL};
     base_reader_init(&check.reader, bytes, size);
     if (size > DEV_MPY_BYTES_MAX) {
         fault(&check, BASE_ERR_INVALID, "bytecode: file too long");
     }
     header_check(&check);
-    check.names = dev_mpy_uint(&check.reader, DEV_MPY_TABLE_MAX);
-    check.constants = dev_mpy_uint(&check.reader, DEV_MPY_TABLE_MAX);
+    check.names = uint_read(&check.reader, DEV_MPY_TABLE_MAX);
+    check.constants = uint_read(&check.reader, DEV_MPY_TABLE_MAX);
+    check.names_at = base_reader_offset(&check.reader);
     if (going(&check) && check.names == 0) {
         fault(&check, BASE_ERR_INVALID, "bytecode: no file name");
     }
@@ -194,14 +278,15 @@ enum base_status dev_mpy_check(const uint8_t *bytes, size_t size, struct dev_mpy
         constant_check(&check, 0);
     }
     if (going(&check)) {
-        function_check(&check, 0);
+        function_check(&check, (struct dev_mpy_made){.reached = true}, 0);
     }
+    size_t offset = base_reader_offset(&check.reader);
     enum base_status status = base_reader_finish(&check.reader);
     if (status != BASE_OK) {
         const char *what =
             status == BASE_ERR_TRUNCATED ? "bytecode ends too early" : "damaged bytecode";
         out_fault->what = check.fault != NULL ? check.fault : what;
-        out_fault->offset = base_reader_offset(&check.reader);
+        out_fault->offset = out_fault->function[0] != '\0' ? out_fault->offset : offset;
     }
     return status;
 }

@@ -34,7 +34,7 @@ bool dev_vm_module_check(struct dev_vm *vm, const struct dev_vm_module *module)
     struct dev_vm_result *out = vm->out;
     out->end = DEV_VM_LOAD;
     dev_text_set(out->type, sizeof(out->type), BASE_STR("LoadError"));
-    dev_text_set(out->message, sizeof(out->message), base_str_of(fault.what));
+    dev_mpy_fault_text(&fault, out->message, sizeof(out->message));
     dev_text_set(out->file, sizeof(out->file), module->name);
     out->line = 0;
     return false;

@@ -147,8 +147,10 @@ enum base_status task_file_verify(const char *folder, const struct wire_manifest
     struct dev_mpy_fault fault = {0};
     if (status == BASE_OK && file->kind == WIRE_FILE_SCRIPT &&
         dev_mpy_check(bytes, size, &fault) != BASE_OK) {
-        status = base_error_set(error, BASE_ERR_INVALID, "%s: byte %zu: %s", name, fault.offset,
-                                fault.what);
+        char text[BASE_ERROR_TEXT_MAX];
+        dev_mpy_fault_text(&fault, text, sizeof(text));
+        status =
+            base_error_set(error, BASE_ERR_INVALID, "%s: byte %zu: %s", name, fault.offset, text);
     }
     if (status == BASE_OK && file->kind == WIRE_FILE_MODEL) {
         status = check_model(name, bytes, size, error);

@@ -138,8 +138,9 @@ enum base_status dev_vm_compile(struct base_str source, struct base_str file_nam
     free(heap);
     struct dev_mpy_fault fault;
     if (status == BASE_OK && dev_mpy_check(output.bytes, output.size, &fault) != BASE_OK) {
-        status =
-            base_error_set(error, BASE_ERR_INVALID, "a device would refuse it: %s", fault.what);
+        char text[BASE_ERROR_TEXT_MAX];
+        dev_mpy_fault_text(&fault, text, sizeof(text));
+        status = base_error_set(error, BASE_ERR_INVALID, "a device would refuse it: %s", text);
     }
     if (status != BASE_OK) {
         free(output.bytes);

@@ -126,6 +126,7 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
     }
 #else
 #define MICROPY_VM_HOOK_RAISE
+#define DEV_VM_BOUNDS_CHECK()
 #endif
 
 #endif

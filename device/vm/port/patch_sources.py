@@ -35,10 +35,26 @@ PATCHES = {
             "mp_obj_t mp_unary_op(mp_unary_op_t op, mp_obj_t arg) {\n",
             "mp_obj_t mp_unary_op(mp_unary_op_t op, mp_obj_t arg) {\n" + CHECK,
         ),
+        # What `from x import *` gets is a module unless the script has its own __import__.
+        (
+            "    mp_map_t *map = &mp_obj_module_get_globals(module)->map;\n",
+            "    if (!mp_obj_is_type(module, &mp_type_module)) {\n"
+            "        mp_raise_TypeError(MP_ERROR_TEXT(\"not a module\"));\n"
+            "    }\n"
+            "    mp_map_t *map = &mp_obj_module_get_globals(module)->map;\n",
+        ),
+    ],
+    # What a class body gives back is a cell or None; __build_class__ can be called with any function.
+    "py/objcell.c": [
+        ("static MP_DEFINE_CONST_OBJ_TYPE(\n    // cell representation", "MP_DEFINE_CONST_OBJ_TYPE(\n    // cell representation"),
     ],
     # There are no files: `open` does not exist.
     "py/modbuiltins.c": [
         ("    { MP_ROM_QSTR(MP_QSTR_open), MP_ROM_PTR(&mp_builtin_open_obj) },\n", ""),
+        (
+            "    if (cell != mp_const_none) {\n",
+            "    extern const mp_obj_type_t mp_type_cell;\n    if (mp_obj_is_type(cell, &mp_type_cell)) {\n",
+        ),
     ],
     "py/modio.c": [
         ("    { MP_ROM_QSTR(MP_QSTR_open), MP_ROM_PTR(&mp_builtin_open_obj) },\n", ""),
@@ -49,6 +65,17 @@ PATCHES = {
             "            #if MICROPY_PY_SYS_SETTRACE\n            // Exceptions are traced here\n",
             "            MICROPY_VM_HOOK_RAISE\n            #if MICROPY_PY_SYS_SETTRACE\n            // Exceptions are traced here\n",
         ),
+        # Sanitized builds look at both stacks before each instruction.
+        ("#else\n#define TRACE(ip)\n#endif\n", "#else\n#define TRACE(ip) DEV_VM_BOUNDS_CHECK()\n#endif\n"),
+        # A display of pairs goes into what OrderedDict() gave, which a script may name anew.
+        (
+            "                    sp -= 2;\n                    mp_obj_dict_store(sp[0], sp[2], sp[1]);\n",
+            "                    sp -= 2;\n"
+            "                    if (!mp_obj_is_dict_or_ordereddict(sp[0])) {\n"
+            "                        mp_raise_TypeError(MP_ERROR_TEXT(\"not a dict\"));\n"
+            "                    }\n"
+            "                    mp_obj_dict_store(sp[0], sp[2], sp[1]);\n",
+        ),
     ],
     # Comparing nested values recurses in C.
     "py/obj.c": [
@@ -56,6 +83,26 @@ PATCHES = {
     ],
     # Looking through a deep tree of classes recurses in C.
     "py/objtype.c": [
+        # super() trusts what __class__ names and what comes as self.
+        (
+            "static mp_obj_t super_make_new(",
+            "static void super_check(mp_obj_t class_in, mp_obj_t obj) {\n"
+            "    const mp_obj_type_t *type = mp_obj_get_type(obj);\n"
+            "    mp_obj_t of = type == &mp_type_type ? obj : MP_OBJ_FROM_PTR(type);\n"
+            "    if (!mp_obj_is_type(class_in, &mp_type_type) || !mp_obj_is_subclass_fast(of, class_in)) {\n"
+            "        mp_raise_TypeError(MP_ERROR_TEXT(\"super() of another class\"));\n"
+            "    }\n"
+            "}\n\n"
+            "static mp_obj_t super_make_new(",
+        ),
+        (
+            "    mp_arg_check_num(n_args, n_kw, 2, 2, false);\n\n    // Per CPython",
+            "    mp_arg_check_num(n_args, n_kw, 2, 2, false);\n    super_check(args[0], args[1]);\n\n    // Per CPython",
+        ),
+        (
+            "    mp_obj_super_t super = {{&mp_type_super}, dest[1], dest[2]};\n",
+            "    super_check(dest[1], dest[2]);\n    mp_obj_super_t super = {{&mp_type_super}, dest[1], dest[2]};\n",
+        ),
         (
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n",
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n" + CHECK,
@@ -90,8 +137,29 @@ PATCHES = {
     "py/modsys.c": [
         ("\nMP_DEFINE_STR_OBJ(mp_sys_executable_obj", "\nstatic const MP_DEFINE_STR_OBJ(mp_sys_executable_obj"),
     ],
+    # A jump out of a finally block needs two slots more than are there: the function asks for them.
+    "py/emitbc.c": [
+        (
+            "        emit_write_bytecode_byte_label(emit, 0, MP_BC_UNWIND_JUMP, label & ~MP_EMIT_BREAK_FROM_FOR);\n",
+            "        mp_emit_bc_adjust_stack_size(emit, 2);\n"
+            "        mp_emit_bc_adjust_stack_size(emit, -2);\n"
+            "        emit_write_bytecode_byte_label(emit, 0, MP_BC_UNWIND_JUMP, label & ~MP_EMIT_BREAK_FROM_FOR);\n",
+        ),
+    ],
     # Deeply nested source recurses in C.
     "py/compile.c": [
+        # Positional arguments behind keywords would be taken for keywords.
+        (
+            "                if (star_flags & MP_EMIT_STAR_FLAG_DOUBLE) {\n"
+            "                    compile_syntax_error(comp, (mp_parse_node_t)pns_arg, MP_ERROR_TEXT(\"* arg after **\"));\n",
+            "                if (n_keyword > 0) {\n"
+            "                    compile_syntax_error(comp, (mp_parse_node_t)pns_arg, MP_ERROR_TEXT(\"* arg after keyword arg\"));\n",
+        ),
+        # Its bytecode trusts a name that scripts may give to something else, so it cannot be verified.
+        (
+            "    // compile in a nested fashion\n    compile_async_with_stmt_helper(comp, n, nodes, pns->nodes[1]);\n",
+            "    (void)n;\n    compile_syntax_error(comp, (mp_parse_node_t)pns, MP_ERROR_TEXT(\"async with isn't supported\"));\n",
+        ),
         (
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n",
             "static void compile_node(compiler_t *comp, mp_parse_node_t pn) {\n" + CHECK,
