@@ -7,6 +7,7 @@
 #include "http/h2_memory.h"
 #include "http/header_guard.h"
 #include "http/peer_table.h"
+#include "http/send_guard.h"
 #include "http/timer_wheel.h"
 #include "policy/ratelimit.h"
 
@@ -38,6 +39,7 @@ struct gw_conn {
     bool dirty;
     bool busy;           // inside nghttp2: must not be freed or flushed
     bool loopback;       // peer is on this machine
+    bool proven;         // somebody has shown on it a credential, certificate or token that holds
     bool carries_tunnel; // small answers overtake a download on it
     bool early;          // open, and its handshake is not complete: what came is early data
     bool early_read;     // all of its early data was read, or there was none
@@ -79,6 +81,7 @@ struct gw_conn {
     uint64_t paused_ms; // until when it is not read; 0: it is
     struct gw_frame_scan scan;
     struct gw_header_guard headers;
+    struct gw_send_guard sending;
     struct pol_ratelimit resets;
     struct pol_ratelimit controls;
 };
@@ -96,8 +99,8 @@ void gw_conn_flush(struct gw_conn *conn);
 // connection stays, `failed` or not.
 void gw_conn_write_now(struct gw_conn *conn);
 // Small answers that somebody waits for go out on this connection: a last one that was lost is sent
-// again early (where the kernel can: Linux 6.16), and a download beside them waits here, where they
-// overtake it, rather than in the kernel. Once.
+// again early (where the kernel can: Linux 6.16). A download beside them waits here, where they
+// overtake it, rather than in the kernel, as on every connection. Once.
 void gw_conn_carry_tunnel(struct gw_conn *conn);
 // Tells the peer to open no more streams, but serves those it does (RFC 9113, 6.8). Hint streams
 // are ended.

@@ -34,6 +34,8 @@ struct gw_limits {
     uint64_t control_frames_burst;
     uint64_t continuations;
     uint64_t output_frames;
+    uint64_t socket_buffer_bytes;
+    uint64_t reply_rate_bytes;
     uint64_t handshake_ms;
     uint64_t header_ms;
     uint64_t body_ms;
@@ -81,6 +83,8 @@ struct gw_http_config {
     uint64_t retry_after_s;
     char device_auth[GW_CONFIG_TEXT_MAX];
     uint64_t enroll_rate_per_s;
+    uint64_t overload_memory_bytes; // 0: from the machine's memory
+    uint64_t overload_socket_bytes;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
 };

@@ -3,11 +3,13 @@
 #include "http/listener.h"
 
 #include "http/conn.h"
+#include "http/overload.h"
 #include "http/worker.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,18 +174,29 @@ enum base_status gw_listener_bind(const char *address, bool loopback_only, int *
 
 // ---- Accepting
 
+static void refuse(struct gw_http_worker *worker, int fd)
+{
+    gw_stat_add(&worker->stats->rejected_total, 1);
+    close(fd);
+}
+
 static void take(struct gw_listener *listener, int fd, const struct address *from)
 {
     struct gw_http_worker *worker = listener->worker;
     struct gw_peer_address peer;
     peer_of(from, &peer);
-    if (gw_peer_table_take(worker->peers, &peer, worker->limits.connections,
-                           worker->limits.connections_per_address) != BASE_OK) {
-        gw_stat_add(&worker->stats->rejected_total, 1);
-        close(fd);
+    bool loopback = is_loopback(from);
+    // Operators on this machine can still do something about it.
+    if (gw_overload_now(worker->overload) == GW_OVERLOAD_CRITICAL && !loopback) {
+        refuse(worker, fd);
         return;
     }
-    if (gw_conn_new(worker, fd, listener->tls, &peer, is_loopback(from)) != BASE_OK) {
+    if (gw_peer_table_take(worker->peers, &peer, worker->limits.connections,
+                           worker->limits.connections_per_address) != BASE_OK) {
+        refuse(worker, fd);
+        return;
+    }
+    if (gw_conn_new(worker, fd, listener->tls, &peer, loopback) != BASE_OK) {
         gw_stat_add(&worker->stats->rejected_total, 1);
     }
 }
@@ -218,6 +231,15 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     gw_http_worker_flush(listener->worker);
 }
 
+void gw_listener_configure(struct gw_listener *listener)
+{
+    int one = 1;
+    if (listener != NULL) { // accepted sockets take these over
+        (void)setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        gw_send_guard_bound(listener->fd, &listener->worker->limits);
+    }
+}
+
 void gw_listener_resume(struct gw_listener *listener)
 {
     if (listener->paused && listener->worker->now_ms - listener->paused_ms >= FD_PAUSE_MS &&
@@ -237,6 +259,7 @@ enum base_status gw_listener_new(struct gw_http_worker *worker, int fd, bool tls
     listener->worker = worker;
     listener->fd = fd;
     listener->tls = tls;
+    gw_listener_configure(listener);
     listener->event = event_new(worker->base, fd, EV_READ | EV_PERSIST, on_readable, listener);
     if (listener->event == NULL || event_add(listener->event, NULL) != 0) {
         gw_listener_free(listener);

@@ -26,6 +26,8 @@ BASE_NODISCARD enum base_status gw_listener_new(struct gw_http_worker *worker, i
                                                 struct gw_listener **out_listener);
 // Closes the socket. Accepts NULL.
 void gw_listener_free(struct gw_listener *listener);
+// Takes over the worker's limits for connections accepted from now on. Accepts NULL.
+void gw_listener_configure(struct gw_listener *listener);
 // Accepting goes on after it was paused for want of descriptors.
 void gw_listener_resume(struct gw_listener *listener);
 

@@ -83,6 +83,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->arena = &work->arena;
     exchange->owner = work;
     exchange->finish = NULL;
+    exchange->proven = false;
     exchange->abandoned = false;
     work->worker = worker;
     work->next = NULL;
@@ -257,16 +258,19 @@ static void finish(struct gw_exchange *exchange)
     base_check(stream != NULL);
     base_check(stream->state == GW_STREAM_HANDLING);
     gw_worker_latency(worker->core, base_clock_mono_us() - work->began_us);
+    stream->conn->proven = stream->conn->proven || exchange->proven;
     gw_stream_commit(stream);
     gw_conn_mark(stream->conn);
 }
 
 // What the connection says of who is asking.
-static void note_peer(const struct gw_conn *conn, struct gw_request *request)
+static void note_peer(struct gw_stream *stream, struct gw_request *request)
 {
+    const struct gw_conn *conn = stream->conn;
     const struct gw_tls_identity *identity = conn->identity;
     request->loopback = conn->loopback;
     request->secure = conn->ssl != NULL;
+    request->proven = &stream->work->exchange.proven;
     request->peer = base_hash64(&conn->peer, sizeof(conn->peer));
     if (identity != NULL) {
         request->has_certificate = true;
@@ -280,7 +284,7 @@ static void hand_over(struct gw_stream *stream)
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     gw_stream_set_state(stream, GW_STREAM_HANDLING);
-    note_peer(stream->conn, &work->exchange.request);
+    note_peer(stream, &work->exchange.request);
     if (work->forward) {
         gw_proxy_start(worker->proxy, stream);
         return;

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "http/conn.h"
 #include "http/listener.h"
+#include "http/overload.h"
 #include "http/proxy.h"
+#include "http/shed.h"
 #include "http/stream.h"
 #include "tunnel/ingest.h"
 
@@ -168,6 +170,22 @@ static void on_timer(void *ctx, struct gw_timer *timer)
     gw_conn_on_timer((struct gw_conn *)(void *)((char *)timer - offsetof(struct gw_conn, timer)));
 }
 
+// The first worker measures for all; figures of /metrics are sums over workers, so it alone has
+// these.
+static void watch_memory(struct gw_http_worker *worker)
+{
+    if (worker->index == 0 && worker->overload != NULL) {
+        gw_overload_measure(worker->overload, worker->now_ms);
+        const struct gw_overload_bytes used = gw_overload_used(worker->overload);
+        const struct gw_overload_bytes limits = gw_overload_limits(worker->overload);
+        struct gw_transport_stats *stats = worker->stats;
+        gw_stat_set(&stats->overload_level, gw_overload_now(worker->overload));
+        gw_stat_set(&stats->overload_bytes, used.process + used.sockets);
+        gw_stat_set(&stats->overload_limit_bytes, limits.process + limits.sockets);
+    }
+    gw_shed_tick(worker);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -183,6 +201,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     if (worker->proxy != NULL) {
         gw_proxy_tick(worker->proxy);
     }
+    watch_memory(worker);
     gw_http_worker_flush(worker);
     drain_tick(worker);
 }
@@ -219,6 +238,9 @@ static void run_reload(struct gw_message *message)
     struct control *control = (struct control *)message;
     struct gw_http_worker *worker = control->worker;
     worker->limits = control->config.limits;
+    for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
+        gw_listener_configure(worker->listeners[i]);
+    }
     set_options(worker);
     if (worker->proxy != NULL) {
         gw_proxy_configure(worker->proxy, &control->config.proxy);
@@ -354,6 +376,8 @@ enum base_status gw_http_worker_new(const struct gw_http_worker_options *options
     worker->index = options->index;
     worker->peers = options->peers;
     worker->rates = options->rates;
+    worker->overload = options->overload;
+    worker->worker_count = options->worker_count > 0 ? options->worker_count : 1;
     worker->log = options->log;
     worker->stopped = options->stopped;
     worker->stopped_ctx = options->stopped_ctx;

@@ -25,6 +25,7 @@ struct gw_hint_text;
 struct gw_ingest;
 struct gw_ingest_worker;
 struct gw_listener;
+struct gw_overload;
 struct gw_proxy;
 struct gw_stream;
 struct gw_stream_work;
@@ -34,6 +35,7 @@ struct gw_stream_work;
 #define GW_WORKER_LISTENERS    2
 #define GW_WORKER_POOL_MAX     1024 // stream objects kept for reuse
 #define GW_WORKER_TICK_MS      100
+#define GW_WORKER_SHED_MS      400 // between two looks for connections that have to go
 
 enum gw_worker_state {
     GW_WORKER_RUNNING,
@@ -52,8 +54,10 @@ struct gw_http_worker {
     struct gw_worker *core;
     struct gw_ingest_worker *ingest; // NULL: no tunnel
     struct gw_transport_stats *stats;
-    struct gw_peer_table *peers; // shared by all workers
-    struct gw_peer_rates *rates; // as well
+    struct gw_peer_table *peers;  // shared by all workers
+    struct gw_peer_rates *rates;  // as well
+    struct gw_overload *overload; // as well; NULL: nobody measures
+    uint32_t worker_count;        // of the server
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
     void *stopped_ctx;
@@ -77,7 +81,8 @@ struct gw_http_worker {
     nghttp2_option *option;
     struct gw_h2_memory h2_memory;
     struct gw_wheel wheel;
-    uint64_t now_us; // of the current event
+    uint64_t shed_ms; // when to look again
+    uint64_t now_us;  // of the current event
     uint64_t now_ms;
 
     struct gw_conn *conns;
@@ -103,6 +108,8 @@ struct gw_http_worker_options {
     struct gw_ingest *ingest; // NULL: no tunnel
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
+    struct gw_overload *overload; // NULL: nobody measures
+    uint32_t worker_count;        // of the server; 0: this one alone
     const struct gw_http_config *config;
     SSL_CTX *tls; // a reference is taken
     const struct base_log *log;
@@ -144,6 +151,11 @@ struct base_str gw_http_worker_date(struct gw_http_worker *worker);
 static inline void gw_stat_add(uint64_t *figure, uint64_t amount)
 {
     __atomic_store_n(figure, *figure + amount, __ATOMIC_RELAXED);
+}
+
+static inline void gw_stat_set(uint64_t *figure, uint64_t value)
+{
+    __atomic_store_n(figure, value, __ATOMIC_RELAXED);
 }
 
 static inline void gw_stat_sub(uint64_t *figure, uint64_t amount)
