@@ -7,6 +7,7 @@
 #include "http/conn.h"
 
 #include "base/check.h"
+#include "http/conn_intro.h"
 #include "http/conn_io.h"
 #include "http/stream.h"
 #include "http/worker.h"
@@ -93,6 +94,11 @@ static enum base_status start_tls(struct gw_conn *conn)
     return BASE_OK;
 }
 
+static enum base_status start(struct gw_conn *conn)
+{
+    return conn->tls ? start_tls(conn) : start_session(conn);
+}
+
 static void link_conn(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
@@ -107,18 +113,21 @@ static void link_conn(struct gw_conn *conn)
 }
 
 enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
-                             const struct gw_peer_address *peer, bool loopback)
+                             const struct gw_conn_origin *origin)
 {
     struct gw_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
-        gw_peer_table_give(worker->peers, peer);
+        gw_peer_table_give(worker->peers, &origin->peer);
         close(fd);
         return BASE_ERR_NOMEM;
     }
     conn->worker = worker;
     conn->fd = fd;
-    conn->peer = *peer;
-    conn->loopback = loopback;
+    conn->peer = origin->peer;
+    conn->counted = true;
+    conn->tls = tls;
+    conn->loopback = origin->loopback;
+    conn->hop = origin->hop;
     conn->read_ms = conn->write_ms = conn->idle_ms = conn->begun_ms = worker->now_ms;
     const struct gw_limits *limits = &worker->limits;
     pol_ratelimit_init(
@@ -131,7 +140,7 @@ enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
                        worker->now_us);
     gw_header_guard_init(&conn->headers, worker->now_us);
     link_conn(conn);
-    enum base_status status = tls ? start_tls(conn) : start_session(conn);
+    enum base_status status = origin->proxied ? gw_conn_intro_new(conn) : start(conn);
     if (status == BASE_OK) {
         watch(conn, true, false);
         gw_wheel_set(&worker->wheel, &conn->timer, worker->now_ms + limits->handshake_ms);
@@ -184,7 +193,10 @@ void gw_conn_free(struct gw_conn *conn)
     gw_send_guard_end(conn);
     close(conn->fd);
     free(conn->rest);
-    gw_peer_table_give(worker->peers, &conn->peer);
+    gw_conn_intro_free(conn);
+    if (conn->counted) {
+        gw_peer_table_give(worker->peers, &conn->peer);
+    }
     *conn->prev = conn->next;
     if (conn->next != NULL) {
         conn->next->prev = conn->prev;
@@ -584,6 +596,19 @@ static void shake_hands(struct gw_conn *conn)
     conn->failed = conn->failed || status != BASE_OK;
 }
 
+static void read_intro(struct gw_conn *conn)
+{
+    enum base_status status = gw_conn_intro_read(conn);
+    if (status == BASE_OK) {
+        gw_conn_intro_free(conn);
+        status = start(conn);
+        conn->failed = conn->failed || status != BASE_OK;
+    } else if (status != BASE_ERR_BUSY) {
+        gw_stat_add(&conn->worker->stats->rejected_total, 1);
+        conn->failed = true;
+    }
+}
+
 static void on_event(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -591,6 +616,9 @@ static void on_event(evutil_socket_t fd, short what, void *ctx)
     struct gw_http_worker *worker = conn->worker;
     gw_http_worker_now(worker);
     switch ((enum gw_conn_state)conn->state) {
+    case GW_CONN_INTRO:
+        read_intro(conn);
+        break;
     case GW_CONN_HANDSHAKE:
         shake_hands(conn);
         break;

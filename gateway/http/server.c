@@ -283,6 +283,8 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
     if (fixed != NULL) {
         return base_error_set(error, BASE_ERR_INVALID, "%s cannot change without a restart", fixed);
     }
+    struct gw_trust trust;
+    BASE_TRY(gw_trust_read(config, &trust, error));
     SSL_CTX *tls = NULL;
     if (server->tls != NULL) {
         BASE_TRY(load_tls(server, config, &tls, error));

@@ -167,6 +167,7 @@ struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id)
         return NULL;
     }
     stream->work->stream = stream;
+    stream->work->client = conn->peer;
     stream->work->began_us = worker->now_us;
     stream->conn = conn;
     stream->id = id;
@@ -271,7 +272,8 @@ static void note_peer(struct gw_stream *stream, struct gw_request *request)
     request->loopback = conn->loopback;
     request->secure = conn->ssl != NULL;
     request->proven = &stream->work->exchange.proven;
-    request->peer = base_hash64(&conn->peer, sizeof(conn->peer));
+    const struct gw_peer_address network = gw_peer_network(&stream->work->client);
+    request->peer = base_hash64(&network, sizeof(network));
     if (identity != NULL) {
         request->has_certificate = true;
         request->certificate_device = identity->device_id;

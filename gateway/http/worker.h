@@ -6,6 +6,7 @@
 #define GW_HTTP_WORKER_H
 
 #include "base/log.h"
+#include "http/address_set.h"
 #include "http/h2_memory.h"
 #include "http/http_config.h"
 #include "http/mailbox.h"
@@ -45,6 +46,13 @@ enum gw_worker_state {
     GW_WORKER_STATE_COUNT
 };
 
+// Whom the gateway believes what it says of others' addresses.
+struct gw_trust {
+    bool proxy_protocol;
+    struct gw_address_set proxies;
+    struct gw_address_set hops;
+};
+
 struct gw_http_worker {
     // Fixed for the worker's life.
     uint32_t index;
@@ -71,6 +79,7 @@ struct gw_http_worker {
 
     // Replaced by message.
     struct gw_limits limits;
+    struct gw_trust trust;
     SSL_CTX *tls; // NULL: no TLS listener
     enum gw_worker_state state;
     uint64_t drain_from_ms;
@@ -81,8 +90,9 @@ struct gw_http_worker {
     nghttp2_option *option;
     struct gw_h2_memory h2_memory;
     struct gw_wheel wheel;
-    uint64_t shed_ms; // when to look again
-    uint64_t now_us;  // of the current event
+    uint64_t intro_warn_ms; // when to say the next wrong PROXY header
+    uint64_t shed_ms;       // when to look again
+    uint64_t now_us;        // of the current event
     uint64_t now_ms;
 
     struct gw_conn *conns;
@@ -117,6 +127,9 @@ struct gw_http_worker_options {
     void *stopped_ctx;
 };
 
+// Reads whom to trust; the error names the setting. INVALID.
+BASE_NODISCARD enum base_status gw_trust_read(const struct gw_http_config *config,
+                                              struct gw_trust *out, struct base_error *error);
 // Builds the worker; its thread does not run yet. NOMEM, IO.
 BASE_NODISCARD enum base_status gw_http_worker_new(const struct gw_http_worker_options *options,
                                                    struct gw_http_worker **out_worker,

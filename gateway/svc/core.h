@@ -159,6 +159,7 @@ struct gw_transport_stats {
     uint64_t rejected_total;        // by a limit
     uint64_t header_blocks_stopped; // decoded to far more than the limit
     uint64_t header_pauses;         // connections not read for a while: too many large fields
+    uint64_t connects_refused;      // by the rates of an address
     uint64_t unread_closed;         // connections closed because their peer did not read
     uint64_t socket_bytes;          // in the kernel, of connections with something under way
     uint64_t shed_strangers;        // connections closed by the overload manager

@@ -122,6 +122,8 @@ static const struct row transport_rows[] = {
               "Header blocks whose decoding was stopped above four times the limit."),
     TRANSPORT(header_pauses, "header_pauses_total", "counter",
               "Times a connection was not read for a while: too many large header fields."),
+    TRANSPORT(connects_refused, "connects_refused_total", "counter",
+              "Connections closed because their address opens too many, or too many TLS ones."),
     TRANSPORT(unread_closed, "unread_closed_total", "counter",
               "Connections closed because their peer did not read."),
     TRANSPORT(socket_bytes, "socket_bytes", "gauge",

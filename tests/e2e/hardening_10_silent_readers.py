@@ -59,7 +59,7 @@ class SilentReaders(unittest.TestCase):
     def test_who_does_not_read_is_closed_whoever_holds_the_replies(self):
         """Few replies, which the kernel took at once, and many."""
         gateway = self.gateway("--set", "timeouts.write_ms=1000")
-        for requests in (40, attack.REQUESTS):
+        for requests in (30, attack.REQUESTS):
             held = self.silent(gateway, 3, requests)
             wait_until(lambda: all(map(attack.is_over, held)), 15, "the end of those who read nothing")
         wait_until(lambda: sum(waiting(gateway.ports["h2c"])) == 0, 10, "an empty kernel")
