@@ -73,7 +73,7 @@ class Bench:
 
     def gateway(self, data):
         child = self.start([self.program("walle-gateway"), "--dir", data, "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
-                            "127.0.0.1:0", "--log", "error"], stdout=subprocess.PIPE, text=True)
+                            "127.0.0.1:0", "--log", "error", "--set", "limits.handshakes_per_s=0"], stdout=subprocess.PIPE, text=True)
         ports = {}
         while len(ports) < 2:
             found = re.match(r"listening (\w+) [\d.]+:(\d+)", child.stdout.readline())

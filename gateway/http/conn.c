@@ -7,6 +7,7 @@
 #include "http/conn.h"
 
 #include "base/check.h"
+#include "http/conn_intro.h"
 #include "http/conn_io.h"
 #include "http/stream.h"
 #include "http/worker.h"
@@ -27,8 +28,7 @@
 #define CONNECTION_WINDOW (1024 * 1024)
 #define SETTINGS_COUNT    3
 #define PING_BYTES        8
-#define RTO_MIN_US        20000        // above the round trip; 200,000 by default
-#define UNSENT_BYTES      (128 * 1024) // in the kernel, not yet on the wire
+#define RTO_MIN_US        20000 // above the round trip; 200,000 by default
 #ifndef TCP_RTO_MIN_US
 #define TCP_RTO_MIN_US 45
 #endif
@@ -94,6 +94,11 @@ static enum base_status start_tls(struct gw_conn *conn)
     return BASE_OK;
 }
 
+static enum base_status start(struct gw_conn *conn)
+{
+    return conn->tls ? start_tls(conn) : start_session(conn);
+}
+
 static void link_conn(struct gw_conn *conn)
 {
     struct gw_http_worker *worker = conn->worker;
@@ -108,18 +113,21 @@ static void link_conn(struct gw_conn *conn)
 }
 
 enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
-                             const struct gw_peer_address *peer, bool loopback)
+                             const struct gw_conn_origin *origin)
 {
     struct gw_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
-        gw_peer_table_give(worker->peers, peer);
+        gw_peer_table_give(worker->peers, &origin->peer);
         close(fd);
         return BASE_ERR_NOMEM;
     }
     conn->worker = worker;
     conn->fd = fd;
-    conn->peer = *peer;
-    conn->loopback = loopback;
+    conn->peer = origin->peer;
+    conn->counted = true;
+    conn->tls = tls;
+    conn->loopback = origin->loopback;
+    conn->hop = origin->hop;
     conn->read_ms = conn->write_ms = conn->idle_ms = conn->begun_ms = worker->now_ms;
     const struct gw_limits *limits = &worker->limits;
     pol_ratelimit_init(
@@ -132,9 +140,7 @@ enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
                        worker->now_us);
     gw_header_guard_init(&conn->headers, worker->now_us);
     link_conn(conn);
-    int one = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    enum base_status status = tls ? start_tls(conn) : start_session(conn);
+    enum base_status status = origin->proxied ? gw_conn_intro_new(conn) : start(conn);
     if (status == BASE_OK) {
         watch(conn, true, false);
         gw_wheel_set(&worker->wheel, &conn->timer, worker->now_ms + limits->handshake_ms);
@@ -184,9 +190,13 @@ void gw_conn_free(struct gw_conn *conn)
     gw_h2_memory_session_ended(&worker->h2_memory, &conn->lease);
     SSL_free(conn->ssl);
     free(conn->identity);
+    gw_send_guard_end(conn);
     close(conn->fd);
     free(conn->rest);
-    gw_peer_table_give(worker->peers, &conn->peer);
+    gw_conn_intro_free(conn);
+    if (conn->counted) {
+        gw_peer_table_give(worker->peers, &conn->peer);
+    }
     *conn->prev = conn->next;
     if (conn->next != NULL) {
         conn->next->prev = conn->prev;
@@ -233,6 +243,10 @@ static size_t write_some(struct gw_conn *conn, const uint8_t *bytes, size_t size
             break;
         }
         done += written;
+    }
+    if (done > 0 && !conn->sending.waits) {
+        conn->sending.waits = true;
+        gw_conn_wake_timer(conn);
     }
     return done;
 }
@@ -384,10 +398,8 @@ void gw_conn_carry_tunnel(struct gw_conn *conn)
 {
     if (!conn->carries_tunnel) {
         int rto_us = RTO_MIN_US;
-        int unsent = UNSENT_BYTES;
         conn->carries_tunnel = true;
         count_tunnel(conn);
-        (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
         (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_RTO_MIN_US, &rto_us, sizeof(rto_us));
     }
 }
@@ -584,6 +596,19 @@ static void shake_hands(struct gw_conn *conn)
     conn->failed = conn->failed || status != BASE_OK;
 }
 
+static void read_intro(struct gw_conn *conn)
+{
+    enum base_status status = gw_conn_intro_read(conn);
+    if (status == BASE_OK) {
+        gw_conn_intro_free(conn);
+        status = start(conn);
+        conn->failed = conn->failed || status != BASE_OK;
+    } else if (status != BASE_ERR_BUSY) {
+        gw_stat_add(&conn->worker->stats->rejected_total, 1);
+        conn->failed = true;
+    }
+}
+
 static void on_event(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -591,6 +616,9 @@ static void on_event(evutil_socket_t fd, short what, void *ctx)
     struct gw_http_worker *worker = conn->worker;
     gw_http_worker_now(worker);
     switch ((enum gw_conn_state)conn->state) {
+    case GW_CONN_INTRO:
+        read_intro(conn);
+        break;
     case GW_CONN_HANDSHAKE:
         shake_hands(conn);
         break;
@@ -676,7 +704,9 @@ static uint64_t next_check(struct gw_conn *conn, uint64_t now_ms)
     if (conn->paused_ms != 0) {
         return conn->paused_ms < now_ms + CHECK_MS ? conn->paused_ms : now_ms + CHECK_MS;
     }
-    if (conn->active != NULL || conn->rest != NULL || conn->ping_sent || conn->early) {
+    bool unready = !conn->preface_seen || conn->early;
+    if (conn->active != NULL || conn->sending.waits || conn->rest != NULL || conn->ping_sent ||
+        unready) {
         return now_ms + CHECK_MS;
     }
     if (!conn->trimmed) {
@@ -694,7 +724,10 @@ static void check_open(struct gw_conn *conn, uint64_t now_ms)
     bool unready = !conn->preface_seen || conn->early;
     if (unready && now_ms - conn->begun_ms >= limits->handshake_ms) {
         conn->failed = true;
-    } else if (conn->rest != NULL && now_ms - conn->write_ms > limits->write_ms) {
+    } else if ((conn->rest != NULL && now_ms - conn->write_ms > limits->write_ms) ||
+               gw_send_guard_overdue(conn, now_ms)) {
+        gw_stat_add(&conn->worker->stats->unread_closed, 1);
+        gw_send_guard_abort(conn);
         conn->failed = true; // reads too slowly
     } else if (conn->stream_count == 0) {
         if (now_ms - conn->idle_ms >= limits->idle_ms) {
@@ -709,12 +742,26 @@ static void check_open(struct gw_conn *conn, uint64_t now_ms)
     }
 }
 
+// What is under way to a slow peer is still delivered, with the same deadline as ever; closed
+// before that, it would be the kernel's, out of our sight.
+static bool linger_on(struct gw_conn *conn)
+{
+    if (gw_send_guard_overdue(conn, conn->worker->now_ms)) {
+        gw_stat_add(&conn->worker->stats->unread_closed, 1);
+        gw_send_guard_abort(conn);
+        return false;
+    }
+    return conn->sending.waits;
+}
+
 void gw_conn_on_timer(struct gw_conn *conn)
 {
     uint64_t now_ms = conn->worker->now_ms;
     if (conn->state == GW_CONN_OPEN && !conn->failed) {
         check_open(conn, now_ms);
         gw_wheel_set(&conn->worker->wheel, &conn->timer, next_check(conn, now_ms));
+    } else if (conn->state == GW_CONN_LINGER && !conn->failed && linger_on(conn)) {
+        gw_wheel_set(&conn->worker->wheel, &conn->timer, now_ms + LINGER_MS);
     } else {
         conn->failed = true; // the handshake or the lingering took too long
     }

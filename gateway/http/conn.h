@@ -7,6 +7,7 @@
 #include "http/h2_memory.h"
 #include "http/header_guard.h"
 #include "http/peer_table.h"
+#include "http/send_guard.h"
 #include "http/timer_wheel.h"
 #include "policy/ratelimit.h"
 
@@ -15,10 +16,12 @@
 #include <nghttp2/nghttp2.h>
 #include <openssl/ssl.h>
 
+struct gw_conn_intro;
 struct gw_http_worker;
 struct gw_stream;
 
 enum gw_conn_state {
+    GW_CONN_INTRO,     // a trusted balancer says whom it carries
     GW_CONN_HANDSHAKE, // TLS
     GW_CONN_OPEN,      // HTTP/2
     GW_CONN_LINGER,    // our side is shut; input is thrown away so that the last frames arrive
@@ -37,7 +40,11 @@ struct gw_conn {
     uint8_t state;
     bool dirty;
     bool busy;           // inside nghttp2: must not be freed or flushed
-    bool loopback;       // peer is on this machine
+    bool tls;            // or will be
+    bool counted;        // in the table of peers
+    bool loopback;       // peer is on this machine, and nobody is behind it
+    bool hop;            // peer is a trusted hop: x-forwarded-for says who asks
+    bool proven;         // somebody has shown on it a credential, certificate or token that holds
     bool carries_tunnel; // small answers overtake a download on it
     bool early;          // open, and its handshake is not complete: what came is early data
     bool early_read;     // all of its early data was read, or there was none
@@ -50,6 +57,7 @@ struct gw_conn {
     bool read_on;                     // there may be input that makes no socket readable
     bool failed;                      // to be closed at the next flush
     bool ping_sent;                   // and nothing heard since
+    struct gw_conn_intro *intro;      // NULL: there is none to come
     SSL *ssl;                         // NULL: clear
     struct gw_tls_identity *identity; // of a client certificate; NULL: none
     nghttp2_session *session;
@@ -79,13 +87,21 @@ struct gw_conn {
     uint64_t paused_ms; // until when it is not read; 0: it is
     struct gw_frame_scan scan;
     struct gw_header_guard headers;
+    struct gw_send_guard sending;
     struct pol_ratelimit resets;
     struct pol_ratelimit controls;
 };
 
+struct gw_conn_origin {
+    struct gw_peer_address peer; // counted in the table of peers
+    bool loopback;
+    bool hop;
+    bool proxied; // begins with a PROXY header
+};
+
 // Takes an accepted socket, whatever the outcome. NOMEM, IO.
 BASE_NODISCARD enum base_status gw_conn_new(struct gw_http_worker *worker, int fd, bool tls,
-                                            const struct gw_peer_address *peer, bool loopback);
+                                            const struct gw_conn_origin *origin);
 // Closes at once and frees; not from inside nghttp2 (set `failed` there). Streams are ended.
 void gw_conn_free(struct gw_conn *conn);
 // There is something to write: it goes out at the end of the event.
@@ -96,8 +112,8 @@ void gw_conn_flush(struct gw_conn *conn);
 // connection stays, `failed` or not.
 void gw_conn_write_now(struct gw_conn *conn);
 // Small answers that somebody waits for go out on this connection: a last one that was lost is sent
-// again early (where the kernel can: Linux 6.16), and a download beside them waits here, where they
-// overtake it, rather than in the kernel. Once.
+// again early (where the kernel can: Linux 6.16). A download beside them waits here, where they
+// overtake it, rather than in the kernel, as on every connection. Once.
 void gw_conn_carry_tunnel(struct gw_conn *conn);
 // Tells the peer to open no more streams, but serves those it does (RFC 9113, 6.8). Hint streams
 // are ended.

@@ -58,6 +58,7 @@ static enum base_status shake(struct gw_conn *conn)
     if (conn->identity == NULL) {
         conn->identity = gw_tls_identity_of(conn->ssl);
     }
+    conn->proven = conn->proven || conn->identity != NULL;
     return BASE_OK;
 }
 

@@ -28,12 +28,18 @@ struct gw_limits {
     uint64_t streams;
     uint64_t connections;
     uint64_t connections_per_address;
+    uint64_t connects_per_s;
+    uint64_t connects_burst;
+    uint64_t handshakes_per_s;
+    uint64_t handshakes_burst;
     uint64_t resets_per_s;
     uint64_t resets_burst;
     uint64_t control_frames_per_s;
     uint64_t control_frames_burst;
     uint64_t continuations;
     uint64_t output_frames;
+    uint64_t socket_buffer_bytes;
+    uint64_t reply_rate_bytes;
     uint64_t handshake_ms;
     uint64_t header_ms;
     uint64_t body_ms;
@@ -53,6 +59,9 @@ struct gw_proxy_config {
 struct gw_http_config {
     char listen_tls[GW_CONFIG_TEXT_MAX]; // "ADDR:PORT", "" or "none": not at all
     char listen_h2c[GW_CONFIG_TEXT_MAX];
+    char proxy_protocol[GW_CONFIG_TEXT_MAX]; // "on" or "off"
+    char proxy_from[GW_CONFIG_TEXT_MAX];     // addresses
+    char trusted_hops[GW_CONFIG_TEXT_MAX];
     uint64_t workers;                     // 0: one per core
     char certificate[GW_CONFIG_TEXT_MAX]; // "": DIR/cert.pem, made when absent
     char key[GW_CONFIG_TEXT_MAX];
@@ -81,6 +90,8 @@ struct gw_http_config {
     uint64_t retry_after_s;
     char device_auth[GW_CONFIG_TEXT_MAX];
     uint64_t enroll_rate_per_s;
+    uint64_t overload_memory_bytes; // 0: from the machine's memory
+    uint64_t overload_socket_bytes;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
 };

@@ -3,11 +3,13 @@
 #include "http/listener.h"
 
 #include "http/conn.h"
+#include "http/overload.h"
 #include "http/worker.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,18 +174,44 @@ enum base_status gw_listener_bind(const char *address, bool loopback_only, int *
 
 // ---- Accepting
 
+enum base_status gw_listener_admit(struct gw_http_worker *worker,
+                                   const struct gw_peer_address *peer, bool tls)
+{
+    const struct gw_limits *limits = &worker->limits;
+    const struct gw_peer_rate_limit connects = {limits->connects_per_s, limits->connects_burst};
+    const struct gw_peer_rate_limit handshakes = {limits->handshakes_per_s,
+                                                  limits->handshakes_burst};
+    bool may =
+        gw_peer_rates_take(worker->rates, peer, GW_PEER_CONNECTS, &connects, 1, worker->now_us) &&
+        (!tls || gw_peer_rates_take(worker->rates, peer, GW_PEER_HANDSHAKES, &handshakes, 1,
+                                    worker->now_us));
+    if (!may) {
+        gw_stat_add(&worker->stats->connects_refused, 1);
+    }
+    return may ? BASE_OK : BASE_ERR_LIMIT;
+}
+
 static void take(struct gw_listener *listener, int fd, const struct address *from)
 {
     struct gw_http_worker *worker = listener->worker;
-    struct gw_peer_address peer;
-    peer_of(from, &peer);
-    if (gw_peer_table_take(worker->peers, &peer, worker->limits.connections,
+    const struct gw_trust *trust = &worker->trust;
+    struct gw_conn_origin origin = {.loopback = is_loopback(from)};
+    peer_of(from, &origin.peer);
+    origin.proxied = trust->proxy_protocol && gw_address_set_has(&trust->proxies, &origin.peer);
+    origin.hop = gw_address_set_has(&trust->hops, &origin.peer);
+    // Who carries others is not these: rates are paid when it is known who it is, or not at all.
+    bool carries = origin.proxied || origin.hop;
+    // Operators on this machine can still do something about it.
+    if ((gw_overload_now(worker->overload) == GW_OVERLOAD_CRITICAL && !origin.loopback) ||
+        (!carries && gw_listener_admit(worker, &origin.peer, listener->tls) != BASE_OK) ||
+        gw_peer_table_take(worker->peers, &origin.peer, worker->limits.connections,
                            worker->limits.connections_per_address) != BASE_OK) {
         gw_stat_add(&worker->stats->rejected_total, 1);
         close(fd);
         return;
     }
-    if (gw_conn_new(worker, fd, listener->tls, &peer, is_loopback(from)) != BASE_OK) {
+    origin.loopback = origin.loopback && !carries;
+    if (gw_conn_new(worker, fd, listener->tls, &origin) != BASE_OK) {
         gw_stat_add(&worker->stats->rejected_total, 1);
     }
 }
@@ -218,6 +246,15 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     gw_http_worker_flush(listener->worker);
 }
 
+void gw_listener_configure(struct gw_listener *listener)
+{
+    int one = 1;
+    if (listener != NULL) { // accepted sockets take these over
+        (void)setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        gw_send_guard_bound(listener->fd, &listener->worker->limits);
+    }
+}
+
 void gw_listener_resume(struct gw_listener *listener)
 {
     if (listener->paused && listener->worker->now_ms - listener->paused_ms >= FD_PAUSE_MS &&
@@ -237,6 +274,7 @@ enum base_status gw_listener_new(struct gw_http_worker *worker, int fd, bool tls
     listener->worker = worker;
     listener->fd = fd;
     listener->tls = tls;
+    gw_listener_configure(listener);
     listener->event = event_new(worker->base, fd, EV_READ | EV_PERSIST, on_readable, listener);
     if (listener->event == NULL || event_add(listener->event, NULL) != 0) {
         gw_listener_free(listener);

@@ -8,6 +8,7 @@
 
 struct gw_http_worker;
 struct gw_listener;
+struct gw_peer_address;
 
 #define GW_ADDRESS_TEXT_MAX 64
 
@@ -26,6 +27,11 @@ BASE_NODISCARD enum base_status gw_listener_new(struct gw_http_worker *worker, i
                                                 struct gw_listener **out_listener);
 // Closes the socket. Accepts NULL.
 void gw_listener_free(struct gw_listener *listener);
+// Takes over the worker's limits for connections accepted from now on. Accepts NULL.
+void gw_listener_configure(struct gw_listener *listener);
+// What a new connection of this address costs, paid from its rates: LIMIT when it has had enough.
+BASE_NODISCARD enum base_status gw_listener_admit(struct gw_http_worker *worker,
+                                                  const struct gw_peer_address *peer, bool tls);
 // Accepting goes on after it was paused for want of descriptors.
 void gw_listener_resume(struct gw_listener *listener);
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "http/early_guard.h"
 #include "http/listener.h"
+#include "http/overload.h"
 #include "http/peer_table.h"
 #include "http/tls_context.h"
 #include "http/worker.h"
@@ -31,6 +32,7 @@ struct gw_server {
     struct gw_early_guard *early_guard;
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
+    struct gw_overload *overload;
     uint64_t connections_max; // what the table was made for
     struct gw_http_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
@@ -147,6 +149,8 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
             .ingest = server->ingest,
             .peers = server->peers,
             .rates = server->rates,
+            .overload = server->overload,
+            .worker_count = server->worker_count,
             .config = &server->config,
             .tls = server->tls,
             .log = server->log,
@@ -196,6 +200,12 @@ static void fit_connections(struct gw_server *server)
     }
 }
 
+static void limit_memory(struct gw_server *server)
+{
+    gw_overload_limit(server->overload, server->config.overload_memory_bytes,
+                      server->config.overload_socket_bytes);
+}
+
 static uint32_t worker_count(const struct gw_http_config *config)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -215,9 +225,13 @@ static enum base_status set_up(struct gw_server *server, struct base_error *erro
     if (status == BASE_OK) {
         status = gw_peer_rates_new(GW_PEER_RATES_PLACES, &server->rates);
     }
+    if (status == BASE_OK) {
+        status = gw_overload_new(server->log, &server->overload);
+    }
     if (status != BASE_OK) {
         return base_error_set(error, status, "no memory for the table of peers");
     }
+    limit_memory(server);
     if (!listens(server->config.listen_tls) && !listens(server->config.listen_h2c)) {
         return base_error_set(error, BASE_ERR_INVALID, "both listen.tls and listen.h2c are off");
     }
@@ -269,6 +283,8 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
     if (fixed != NULL) {
         return base_error_set(error, BASE_ERR_INVALID, "%s cannot change without a restart", fixed);
     }
+    struct gw_trust trust;
+    BASE_TRY(gw_trust_read(config, &trust, error));
     SSL_CTX *tls = NULL;
     if (server->tls != NULL) {
         BASE_TRY(load_tls(server, config, &tls, error));
@@ -277,6 +293,7 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
     }
     server->config = *config;
     fit_connections(server);
+    limit_memory(server);
     for (uint32_t i = 0; i < server->worker_count; i++) {
         enum base_status status = gw_http_worker_reload(server->workers[i], &server->config, tls);
         if (status != BASE_OK) {
@@ -309,6 +326,7 @@ void gw_server_free(struct gw_server *server)
     }
     gw_peer_table_free(server->peers);
     gw_peer_rates_free(server->rates);
+    gw_overload_free(server->overload);
     SSL_CTX_free(server->tls);
     gw_early_guard_free(server->early_guard);
     if (server->stopped_fd >= 0) {

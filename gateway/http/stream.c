@@ -83,6 +83,7 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->arena = &work->arena;
     exchange->owner = work;
     exchange->finish = NULL;
+    exchange->proven = false;
     exchange->abandoned = false;
     work->worker = worker;
     work->next = NULL;
@@ -166,6 +167,7 @@ struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id)
         return NULL;
     }
     stream->work->stream = stream;
+    stream->work->client = conn->peer;
     stream->work->began_us = worker->now_us;
     stream->conn = conn;
     stream->id = id;
@@ -257,17 +259,21 @@ static void finish(struct gw_exchange *exchange)
     base_check(stream != NULL);
     base_check(stream->state == GW_STREAM_HANDLING);
     gw_worker_latency(worker->core, base_clock_mono_us() - work->began_us);
+    stream->conn->proven = stream->conn->proven || exchange->proven;
     gw_stream_commit(stream);
     gw_conn_mark(stream->conn);
 }
 
 // What the connection says of who is asking.
-static void note_peer(const struct gw_conn *conn, struct gw_request *request)
+static void note_peer(struct gw_stream *stream, struct gw_request *request)
 {
+    const struct gw_conn *conn = stream->conn;
     const struct gw_tls_identity *identity = conn->identity;
     request->loopback = conn->loopback;
     request->secure = conn->ssl != NULL;
-    request->peer = base_hash64(&conn->peer, sizeof(conn->peer));
+    request->proven = &stream->work->exchange.proven;
+    const struct gw_peer_address network = gw_peer_network(&stream->work->client);
+    request->peer = base_hash64(&network, sizeof(network));
     if (identity != NULL) {
         request->has_certificate = true;
         request->certificate_device = identity->device_id;
@@ -280,7 +286,7 @@ static void hand_over(struct gw_stream *stream)
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     gw_stream_set_state(stream, GW_STREAM_HANDLING);
-    note_peer(stream->conn, &work->exchange.request);
+    note_peer(stream, &work->exchange.request);
     if (work->forward) {
         gw_proxy_start(worker->proxy, stream);
         return;

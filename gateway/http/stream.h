@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "http/peer_table.h"
 #include "svc/core.h"
 
 #include <nghttp2/nghttp2.h>
@@ -73,6 +74,7 @@ struct gw_stream_work {
     uint64_t began_us;
     uint64_t sent; // reply body bytes given to nghttp2
     uint32_t header_bytes;
+    struct gw_peer_address client; // who asks, as far as is known: limits and logs are by it
     int refuse_status; // a limit was crossed: the answer, once headers are complete; 0: none
     bool forward;      // the path belongs to the upstream
     bool path_seen;

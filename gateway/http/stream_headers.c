@@ -156,6 +156,10 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
         pseudo_header(stream, name, value);
         return;
     }
+    if (stream->conn->hop && name.size == 15 && is(name, "x-forwarded-for")) {
+        work->client =
+            gw_forwarded_client(&stream->conn->worker->trust.hops, &stream->conn->peer, value);
+    }
     // nghttp2 has seen to it that the pseudo headers came first (RFC 9113, 8.3).
     struct base_str *place = place_of(&work->exchange.request, name);
     if (place != NULL && place->data == NULL) {

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "http/conn.h"
 #include "http/listener.h"
+#include "http/overload.h"
 #include "http/proxy.h"
+#include "http/shed.h"
 #include "http/stream.h"
 #include "tunnel/ingest.h"
 
@@ -30,6 +32,7 @@ struct control {
     struct gw_http_worker *worker;
     uint64_t drain_ms;
     struct gw_http_config config;
+    struct gw_trust trust;
     SSL_CTX *tls;
 };
 
@@ -168,6 +171,22 @@ static void on_timer(void *ctx, struct gw_timer *timer)
     gw_conn_on_timer((struct gw_conn *)(void *)((char *)timer - offsetof(struct gw_conn, timer)));
 }
 
+// The first worker measures for all; figures of /metrics are sums over workers, so it alone has
+// these.
+static void watch_memory(struct gw_http_worker *worker)
+{
+    if (worker->index == 0 && worker->overload != NULL) {
+        gw_overload_measure(worker->overload, worker->now_ms);
+        const struct gw_overload_bytes used = gw_overload_used(worker->overload);
+        const struct gw_overload_bytes limits = gw_overload_limits(worker->overload);
+        struct gw_transport_stats *stats = worker->stats;
+        gw_stat_set(&stats->overload_level, gw_overload_now(worker->overload));
+        gw_stat_set(&stats->overload_bytes, used.process + used.sockets);
+        gw_stat_set(&stats->overload_limit_bytes, limits.process + limits.sockets);
+    }
+    gw_shed_tick(worker);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
@@ -183,6 +202,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     if (worker->proxy != NULL) {
         gw_proxy_tick(worker->proxy);
     }
+    watch_memory(worker);
     gw_http_worker_flush(worker);
     drain_tick(worker);
 }
@@ -219,6 +239,10 @@ static void run_reload(struct gw_message *message)
     struct control *control = (struct control *)message;
     struct gw_http_worker *worker = control->worker;
     worker->limits = control->config.limits;
+    worker->trust = control->trust;
+    for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
+        gw_listener_configure(worker->listeners[i]);
+    }
     set_options(worker);
     if (worker->proxy != NULL) {
         gw_proxy_configure(worker->proxy, &control->config.proxy);
@@ -260,6 +284,11 @@ enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
         return BASE_ERR_NOMEM;
     }
     control->config = *config;
+    enum base_status status = gw_trust_read(config, &control->trust, NULL);
+    if (status != BASE_OK) {
+        free(control);
+        return status;
+    }
     if (tls != NULL && worker->has_tls) {
         SSL_CTX_up_ref(tls);
         control->tls = tls;
@@ -312,10 +341,38 @@ static enum base_status make_memory(struct gw_http_worker *worker)
                                                      : SESSIONS_RESERVED_MAX);
 }
 
+static enum base_status read_list(const char *name, const char *text, struct gw_address_set *out,
+                                  struct base_error *error)
+{
+    struct base_error why = {0};
+    enum base_status status = gw_address_set_parse(base_str_of(text), out, &why);
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", name, why.text);
+}
+
+enum base_status gw_trust_read(const struct gw_http_config *config, struct gw_trust *out,
+                               struct base_error *error)
+{
+    struct gw_trust trust = {.proxy_protocol = strcmp(config->proxy_protocol, "on") == 0};
+    if (!trust.proxy_protocol && strcmp(config->proxy_protocol, "off") != 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "listen.proxy_protocol: '%.40s' is neither on nor off",
+                              config->proxy_protocol);
+    }
+    BASE_TRY(read_list("listen.proxy_from", config->proxy_from, &trust.proxies, error));
+    BASE_TRY(read_list("listen.trusted_hops", config->trusted_hops, &trust.hops, error));
+    if (trust.proxy_protocol && trust.proxies.count == 0) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "listen.proxy_protocol is on, and listen.proxy_from names nobody");
+    }
+    *out = trust;
+    return BASE_OK;
+}
+
 static enum base_status set_up(struct gw_http_worker *worker,
                                const struct gw_http_worker_options *options,
                                struct base_error *error)
 {
+    BASE_TRY(gw_trust_read(options->config, &worker->trust, error));
     enum base_status status = make_loop(worker);
     if (status == BASE_OK) {
         status = make_memory(worker);
@@ -354,6 +411,8 @@ enum base_status gw_http_worker_new(const struct gw_http_worker_options *options
     worker->index = options->index;
     worker->peers = options->peers;
     worker->rates = options->rates;
+    worker->overload = options->overload;
+    worker->worker_count = options->worker_count > 0 ? options->worker_count : 1;
     worker->log = options->log;
     worker->stopped = options->stopped;
     worker->stopped_ctx = options->stopped_ctx;

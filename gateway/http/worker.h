@@ -6,6 +6,7 @@
 #define GW_HTTP_WORKER_H
 
 #include "base/log.h"
+#include "http/address_set.h"
 #include "http/h2_memory.h"
 #include "http/http_config.h"
 #include "http/mailbox.h"
@@ -25,6 +26,7 @@ struct gw_hint_text;
 struct gw_ingest;
 struct gw_ingest_worker;
 struct gw_listener;
+struct gw_overload;
 struct gw_proxy;
 struct gw_stream;
 struct gw_stream_work;
@@ -34,6 +36,7 @@ struct gw_stream_work;
 #define GW_WORKER_LISTENERS    2
 #define GW_WORKER_POOL_MAX     1024 // stream objects kept for reuse
 #define GW_WORKER_TICK_MS      100
+#define GW_WORKER_SHED_MS      400 // between two looks for connections that have to go
 
 enum gw_worker_state {
     GW_WORKER_RUNNING,
@@ -41,6 +44,13 @@ enum gw_worker_state {
     GW_WORKER_STOPPING, // every connection is closed; waiting for the core's last answers
     GW_WORKER_STOPPED,
     GW_WORKER_STATE_COUNT
+};
+
+// Whom the gateway believes what it says of others' addresses.
+struct gw_trust {
+    bool proxy_protocol;
+    struct gw_address_set proxies;
+    struct gw_address_set hops;
 };
 
 struct gw_http_worker {
@@ -52,8 +62,10 @@ struct gw_http_worker {
     struct gw_worker *core;
     struct gw_ingest_worker *ingest; // NULL: no tunnel
     struct gw_transport_stats *stats;
-    struct gw_peer_table *peers; // shared by all workers
-    struct gw_peer_rates *rates; // as well
+    struct gw_peer_table *peers;  // shared by all workers
+    struct gw_peer_rates *rates;  // as well
+    struct gw_overload *overload; // as well; NULL: nobody measures
+    uint32_t worker_count;        // of the server
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
     void *stopped_ctx;
@@ -67,6 +79,7 @@ struct gw_http_worker {
 
     // Replaced by message.
     struct gw_limits limits;
+    struct gw_trust trust;
     SSL_CTX *tls; // NULL: no TLS listener
     enum gw_worker_state state;
     uint64_t drain_from_ms;
@@ -77,7 +90,9 @@ struct gw_http_worker {
     nghttp2_option *option;
     struct gw_h2_memory h2_memory;
     struct gw_wheel wheel;
-    uint64_t now_us; // of the current event
+    uint64_t intro_warn_ms; // when to say the next wrong PROXY header
+    uint64_t shed_ms;       // when to look again
+    uint64_t now_us;        // of the current event
     uint64_t now_ms;
 
     struct gw_conn *conns;
@@ -103,6 +118,8 @@ struct gw_http_worker_options {
     struct gw_ingest *ingest; // NULL: no tunnel
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
+    struct gw_overload *overload; // NULL: nobody measures
+    uint32_t worker_count;        // of the server; 0: this one alone
     const struct gw_http_config *config;
     SSL_CTX *tls; // a reference is taken
     const struct base_log *log;
@@ -110,6 +127,9 @@ struct gw_http_worker_options {
     void *stopped_ctx;
 };
 
+// Reads whom to trust; the error names the setting. INVALID.
+BASE_NODISCARD enum base_status gw_trust_read(const struct gw_http_config *config,
+                                              struct gw_trust *out, struct base_error *error);
 // Builds the worker; its thread does not run yet. NOMEM, IO.
 BASE_NODISCARD enum base_status gw_http_worker_new(const struct gw_http_worker_options *options,
                                                    struct gw_http_worker **out_worker,
@@ -144,6 +164,11 @@ struct base_str gw_http_worker_date(struct gw_http_worker *worker);
 static inline void gw_stat_add(uint64_t *figure, uint64_t amount)
 {
     __atomic_store_n(figure, *figure + amount, __ATOMIC_RELAXED);
+}
+
+static inline void gw_stat_set(uint64_t *figure, uint64_t value)
+{
+    __atomic_store_n(figure, value, __ATOMIC_RELAXED);
 }
 
 static inline void gw_stat_sub(uint64_t *figure, uint64_t amount)

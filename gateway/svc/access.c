@@ -155,6 +155,15 @@ static bool choose_tenant(struct gw_core *core, struct gw_exchange *exchange, st
     return true;
 }
 
+// An operator it is.
+static bool admit(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
+{
+    if (exchange->request.proven != NULL) {
+        *exchange->request.proven = true;
+    }
+    return choose_tenant(core, exchange, out);
+}
+
 bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
 {
     const struct gw_request *request = &exchange->request;
@@ -169,7 +178,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
             return false;
         }
         be_admin(out, "local");
-        return choose_tenant(core, exchange, out);
+        return admit(core, exchange, out);
     }
     if (!may_try(core, request->peer)) {
         return refuse_limited(exchange);
@@ -180,7 +189,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
         count_failure(core, request->peer);
         return refuse_unknown(exchange);
     }
-    return choose_tenant(core, exchange, out);
+    return admit(core, exchange, out);
 }
 
 bool gw_core_may_note_stranger(struct gw_core *core)

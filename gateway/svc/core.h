@@ -159,6 +159,14 @@ struct gw_transport_stats {
     uint64_t rejected_total;        // by a limit
     uint64_t header_blocks_stopped; // decoded to far more than the limit
     uint64_t header_pauses;         // connections not read for a while: too many large fields
+    uint64_t connects_refused;      // by the rates of an address
+    uint64_t unread_closed;         // connections closed because their peer did not read
+    uint64_t socket_bytes;          // in the kernel, of connections with something under way
+    uint64_t shed_strangers;        // connections closed by the overload manager
+    uint64_t shed_idle;
+    uint64_t overload_level; // of the first worker alone, as the two below
+    uint64_t overload_bytes;
+    uint64_t overload_limit_bytes;
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t tls_handshakes;

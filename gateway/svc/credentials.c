@@ -371,6 +371,9 @@ enum gw_admission gw_device_admit(struct gw_core *core, const struct gw_request 
             note(core, device_id, GW_CREDENTIAL_PENDING, slot.tenant);
         }
         *out_tenant = slot.tenant;
+        if (request->proven != NULL) {
+            *request->proven = true;
+        }
         return GW_ADMITTED;
     case GW_CREDENTIAL_CERTIFICATE:
     case GW_CREDENTIAL_STATE_COUNT:

@@ -56,6 +56,8 @@ struct gw_request {
     size_t body_bytes;
     uint64_t peer; // hash of the peer's address, for limits
     bool loopback; // the peer is on this machine
+    // Set when the request shows a credential or token that holds; NULL: nobody asks.
+    bool *proven;
     // The peer showed a client certificate that verified and names a device.
     bool has_certificate;
     uint64_t certificate_device;
@@ -100,6 +102,7 @@ struct gw_exchange {
     struct gw_reply reply;
     void *owner;                              // the transport's stream
     void (*finish)(struct gw_exchange *self); // set by the transport
+    bool proven;                              // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
 };
 

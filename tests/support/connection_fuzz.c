@@ -62,15 +62,15 @@ static void turn(int client)
 void connection_fuzz_run(const uint8_t *data, size_t size)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-    static const struct gw_peer_address peer = {{1}};
+    static const struct gw_conn_origin origin = {.peer = {{1}}, .loopback = true};
     if (worker == NULL) {
         set_up();
     }
     int ends[2];
     base_check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
     gw_http_worker_now(worker);
-    base_check(gw_peer_table_take(worker->peers, &peer, 16, 16) == BASE_OK);
-    base_check(gw_conn_new(worker, ends[0], false, &peer, true) == BASE_OK);
+    base_check(gw_peer_table_take(worker->peers, &origin.peer, 16, 16) == BASE_OK);
+    base_check(gw_conn_new(worker, ends[0], false, &origin) == BASE_OK);
     gw_http_worker_flush(worker);
     base_check(write(ends[1], preface, sizeof(preface)) == sizeof(preface));
     size_t at = 0;

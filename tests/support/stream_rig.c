@@ -30,12 +30,12 @@ static void say(struct stream_rig *rig, const void *bytes, size_t size)
 void stream_rig_connect(struct stream_rig *rig)
 {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
-    static const struct gw_peer_address peer = {{1}};
+    static const struct gw_conn_origin origin = {.peer = {{1}}, .loopback = true};
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     gw_http_worker_now(rig->worker);
-    assert_int_equal(gw_peer_table_take(rig->peers, &peer, 8, 8), BASE_OK);
-    enum base_status status = gw_conn_new(rig->worker, ends[0], false, &peer, true);
+    assert_int_equal(gw_peer_table_take(rig->peers, &origin.peer, 8, 8), BASE_OK);
+    enum base_status status = gw_conn_new(rig->worker, ends[0], false, &origin);
     assert_true(status == BASE_OK || rig->may_fail);
     rig->client = ends[1];
     say(rig, preface, sizeof(preface));
