@@ -5,13 +5,18 @@
 
 #include <openssl/bio.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
+#include <string.h>
+#include <unistd.h>
 
-#define VALID_SECONDS    (10L * 365 * 24 * 3600)
-#define BACKDATE_SECONDS (-24L * 3600) // for clients whose clock is a little behind
+#define COMMON_NAME      "walle-gateway development"
+#define DAY_S            (24L * 3600)
+#define VALID_SECONDS    (GW_DEV_CERTIFICATE_DAYS * DAY_S)
+#define BACKDATE_SECONDS (-DAY_S) // for clients whose clock is a little behind
 
 static bool add_extension(X509 *certificate, int nid, const char *value)
 {
@@ -41,14 +46,40 @@ static bool fill(X509 *certificate, EVP_PKEY *key)
               X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_SECONDS) != NULL &&
               X509_set_pubkey(certificate, key) == 1 &&
               X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
-                                         (const unsigned char *)"walle-gateway development", -1, -1,
-                                         0) == 1 &&
+                                         (const unsigned char *)COMMON_NAME, -1, -1, 0) == 1 &&
               X509_set_issuer_name(certificate, name) == 1;
-    return ok && add_extension(certificate, NID_basic_constraints, "critical,CA:TRUE") &&
+    return ok && add_extension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
+           add_extension(certificate, NID_key_usage, "critical,digitalSignature") &&
+           add_extension(certificate, NID_ext_key_usage, "serverAuth") &&
            add_extension(certificate, NID_subject_alt_name,
                          "DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1") &&
            add_extension(certificate, NID_subject_key_identifier, "hash") &&
            X509_sign(certificate, key, EVP_sha256()) > 0;
+}
+
+bool gw_dev_certificate_due(const char *certificate_path, uint64_t now_s)
+{
+    BIO *file = BIO_new_file(certificate_path, "r");
+    if (file == NULL) {
+        ERR_clear_error();
+        return access(certificate_path, F_OK) != 0;
+    }
+    X509 *certificate = PEM_read_bio_X509(file, NULL, NULL, NULL);
+    BIO_free(file);
+    if (certificate == NULL) {
+        ERR_clear_error();
+        return false;
+    }
+    time_t renew_s = (time_t)now_s + (time_t)(GW_DEV_CERTIFICATE_RENEW_DAYS * DAY_S);
+    // Only its own: a certificate somebody put there has another name.
+    char name[64] = "";
+    (void)X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name,
+                                    sizeof(name));
+    bool due = strcmp(name, COMMON_NAME) == 0 &&
+               (X509_cmp_time(X509_get0_notAfter(certificate), &renew_s) < 0 ||
+                X509_check_ca(certificate) != 0);
+    X509_free(certificate);
+    return due;
 }
 
 // What was written to a memory BIO goes to a file.

@@ -29,7 +29,8 @@
 #define TOKEN_BYTES_MAX 512
 #define FORCED_STOP_MS  3000 // after the drain's end: the core's last answers
 #define EXIT_USAGE      2
-#define DAY_MS          (24 * 3600 * 1000)
+#define UPKEEP_MS       (600 * 1000)
+#define UPKEEPS_A_DAY   144u
 #define DAY_S           86400
 
 const char *argp_program_version = "walle-gateway 0.1.0";
@@ -314,14 +315,18 @@ static int serve(const struct arguments *arguments, struct gw_server *server,
     struct pollfd waits[2] = {{.fd = signals, .events = POLLIN},
                               {.fd = gw_server_stopped_fd(server), .events = POLLIN}};
     bool stopping = false;
+    uint32_t upkeeps = 0;
     for (;;) {
-        int timeout_ms = stopping ? (int)config->limits.drain_ms + FORCED_STOP_MS : DAY_MS;
+        int timeout_ms = stopping ? (int)config->limits.drain_ms + FORCED_STOP_MS : UPKEEP_MS;
         int ready = poll(waits, 2, timeout_ms);
         if (ready < 0 && errno == EINTR) {
             continue;
         }
         if (ready == 0 && !stopping) {
-            warn_root(core, log);
+            gw_server_upkeep(server);
+            if (++upkeeps % UPKEEPS_A_DAY == 0) {
+                warn_root(core, log);
+            }
             continue;
         }
         if (ready == 0) {

@@ -46,6 +46,9 @@ static const struct gw_config_row rows[] = {
     TEXT("tls.key", key, "", RELOAD, "PEM private key; empty: DIR/key.pem"),
     TEXT("tls.client_ca", client_ca, "", RELOAD,
          "PEM: who signs devices' certificates; empty: none are asked for"),
+    NUMBER(
+        "tls.ticket_key_s", tls_ticket_key_s, 0, 365 * 86400, 43200, RELOAD,
+        "a new key seals session tickets after so long; the last ones still open them; 0: never"),
     NUMBER("tls.early_data_bytes", tls_early_data_bytes, 0, 16 * KIB, 8 * KIB, RELOAD,
            "a resumed connection may bring before its handshake is complete; 0: off"),
     TEXT("proxy.upstream", upstream, "", FIXED, "http://HOST:PORT behind every other path"),

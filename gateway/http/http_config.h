@@ -67,6 +67,7 @@ struct gw_http_config {
     char key[GW_CONFIG_TEXT_MAX];
     char client_ca[GW_CONFIG_TEXT_MAX];
     uint64_t tls_early_data_bytes;
+    uint64_t tls_ticket_key_s;
     char upstream[GW_CONFIG_TEXT_MAX]; // "http://HOST:PORT", "": none
     char log_level[GW_CONFIG_TEXT_MAX];
     char admin_token_file[GW_CONFIG_TEXT_MAX];

@@ -65,30 +65,43 @@ static bool listens(const char *address)
 
 // ---- TLS
 
+// Paths in the data folder, where the files are unless settings name others.
+struct tls_paths {
+    char certificate[PATH_MAX + 16];
+    char key[PATH_MAX + 16];
+    char ticket_key[PATH_MAX + 16];
+};
+
+static struct gw_tls_files tls_files(const struct gw_server *server,
+                                     const struct gw_http_config *config, struct tls_paths *paths)
+{
+    (void)snprintf(paths->certificate, sizeof(paths->certificate), "%s/cert.pem", server->dir);
+    (void)snprintf(paths->key, sizeof(paths->key), "%s/key.pem", server->dir);
+    (void)snprintf(paths->ticket_key, sizeof(paths->ticket_key), "%s/ticket.key", server->dir);
+    bool own = config->certificate[0] != '\0';
+    return (struct gw_tls_files){
+        .certificate = own ? config->certificate : paths->certificate,
+        .key = own ? config->key : paths->key,
+        .ticket_key = paths->ticket_key,
+        .client_ca = config->client_ca,
+        .make_certificate = !own,
+        .ticket_period_s = config->tls_ticket_key_s,
+        .now_s = base_clock_wall_us() / 1000000,
+        .early_bytes = (uint32_t)config->tls_early_data_bytes,
+        .guard = server->early_guard,
+    };
+}
+
 static enum base_status load_tls(const struct gw_server *server,
                                  const struct gw_http_config *config, SSL_CTX **out_tls,
                                  struct base_error *error)
 {
-    char certificate[PATH_MAX + 16];
-    char key[PATH_MAX + 16];
-    char ticket_key[PATH_MAX + 16];
-    (void)snprintf(certificate, sizeof(certificate), "%s/cert.pem", server->dir);
-    (void)snprintf(key, sizeof(key), "%s/key.pem", server->dir);
-    (void)snprintf(ticket_key, sizeof(ticket_key), "%s/ticket.key", server->dir);
-    bool own = config->certificate[0] != '\0' || config->key[0] != '\0';
-    if (own && (config->certificate[0] == '\0' || config->key[0] == '\0')) {
+    if ((config->certificate[0] != '\0') != (config->key[0] != '\0')) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "tls.certificate and tls.key must be set together");
     }
-    const struct gw_tls_files files = {
-        .certificate = own ? config->certificate : certificate,
-        .key = own ? config->key : key,
-        .ticket_key = ticket_key,
-        .client_ca = config->client_ca,
-        .make_certificate = !own,
-        .early_bytes = (uint32_t)config->tls_early_data_bytes,
-        .guard = server->early_guard,
-    };
+    struct tls_paths paths;
+    const struct gw_tls_files files = tls_files(server, config, &paths);
     return gw_tls_context_new(&files, server->log, out_tls, error);
 }
 
@@ -301,6 +314,24 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
         }
     }
     return BASE_OK;
+}
+
+void gw_server_upkeep(struct gw_server *server)
+{
+    struct tls_paths paths;
+    struct base_error error = {0};
+    struct gw_http_config config = server->config;
+    if (server->tls == NULL) {
+        return;
+    }
+    const struct gw_tls_files files = tls_files(server, &config, &paths);
+    if (!gw_tls_context_due(&files)) {
+        return;
+    }
+    if (gw_server_reload(server, &config, &error) != BASE_OK) {
+        base_log_error(server->log, "server", "ticket keys and certificate stay as they are: %s",
+                       error.text);
+    }
 }
 
 void gw_server_stop(struct gw_server *server, uint64_t drain_ms)

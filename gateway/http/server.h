@@ -32,6 +32,9 @@ const char *gw_server_h2c_address(const struct gw_server *server);
 BASE_NODISCARD enum base_status gw_server_reload(struct gw_server *server,
                                                  const struct gw_http_config *config,
                                                  struct base_error *error);
+// Makes new ticket keys and a new development certificate where they are due; now and then, on the
+// main thread. What fails is logged, and things stay as they are.
+void gw_server_upkeep(struct gw_server *server);
 // Begins the drain: open streams may finish within `drain_ms`. May be called again with less.
 void gw_server_stop(struct gw_server *server, uint64_t drain_ms);
 // Readable when every worker has stopped: for poll().

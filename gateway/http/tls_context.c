@@ -5,17 +5,15 @@
 #include "base/clock.h"
 #include "http/dev_certificate.h"
 #include "http/early_guard.h"
-#include "http/secret_file.h"
+#include "http/ticket_keys.h"
 
 #include <openssl/err.h>
-#include <openssl/rand.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ALPN_H2_BYTES         3
 #define TICKETS_PER_HANDSHAKE 1
 #define EARLY_SKIPPED_MAX     16384 // refused early data is read over
-#define TICKET_LIFE_S         86400 // a phone that comes back within a day resumes
 
 static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size,
                        const unsigned char *in, unsigned int in_size, void *ctx)
@@ -48,28 +46,37 @@ static enum base_status make_files(const struct gw_tls_files *files, const struc
                                    struct base_error *error)
 {
     // The certificate is written last: without it a key is the rest of a start that was cut off.
-    if (files->make_certificate && access(files->certificate, F_OK) != 0) {
+    if (files->make_certificate && gw_dev_certificate_due(files->certificate, files->now_s)) {
         BASE_TRY(gw_dev_certificate_make(files->certificate, files->key, error));
-        base_log_info(log, "tls", "made a self-signed development certificate: %s",
-                      files->certificate);
-    }
-    if (access(files->ticket_key, F_OK) != 0) {
-        unsigned char key[GW_TLS_TICKET_KEY_BYTES];
-        if (RAND_bytes(key, sizeof(key)) != 1) {
-            return openssl_failed(error, "no random bytes", files->ticket_key);
-        }
-        BASE_TRY(gw_secret_file_write(files->ticket_key, key, sizeof(key), error));
+        base_log_info(log, "tls",
+                      "made a self-signed development certificate, good for %u days: %s",
+                      GW_DEV_CERTIFICATE_DAYS, files->certificate);
     }
     return BASE_OK;
 }
 
-static enum base_status use_ticket_key(SSL_CTX *context, const char *path, struct base_error *error)
+static enum base_status use_ticket_keys(SSL_CTX *context, const struct gw_tls_files *files,
+                                        struct base_error *error)
 {
-    unsigned char key[GW_TLS_TICKET_KEY_BYTES];
-    BASE_TRY(gw_secret_file_read(path, key, sizeof(key), error));
-    long rv = SSL_CTX_set_tlsext_ticket_keys(context, key, sizeof(key));
-    OPENSSL_cleanse(key, sizeof(key));
-    return rv == 1 ? BASE_OK : openssl_failed(error, "ticket key refused", path);
+    struct gw_ticket_keys keys;
+    BASE_TRY(
+        gw_ticket_keys_load(files->ticket_key, files->now_s, files->ticket_period_s, &keys, error));
+    enum base_status status = gw_ticket_keys_use(&keys, context);
+    OPENSSL_cleanse(&keys, sizeof(keys));
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "no memory for ticket keys");
+}
+
+bool gw_tls_context_due(const struct gw_tls_files *files)
+{
+    if (files->make_certificate && gw_dev_certificate_due(files->certificate, files->now_s)) {
+        return true;
+    }
+    struct gw_ticket_keys keys;
+    // Period 0: as they are. What cannot be read is not due; a reload says what is wrong.
+    bool due = gw_ticket_keys_load(files->ticket_key, files->now_s, 0, &keys, NULL) == BASE_OK &&
+               gw_ticket_keys_due(&keys, files->now_s, files->ticket_period_s);
+    OPENSSL_cleanse(&keys, sizeof(keys));
+    return due;
 }
 
 // Clients may show a certificate; one that does not verify ends the handshake.
@@ -102,7 +109,7 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
         return openssl_failed(error, "does not belong to the certificate", files->key);
     }
     BASE_TRY(use_client_ca(context, files->client_ca, error));
-    return use_ticket_key(context, files->ticket_key, error);
+    return use_ticket_keys(context, files, error);
 }
 
 static void set_options(SSL_CTX *context)
@@ -119,7 +126,7 @@ static void set_options(SSL_CTX *context)
     SSL_CTX_set1_groups_list(context, "X25519:P-256");
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); // tickets hold the state
     SSL_CTX_set_num_tickets(context, TICKETS_PER_HANDSHAKE);
-    SSL_CTX_set_timeout(context, TICKET_LIFE_S);
+    SSL_CTX_set_timeout(context, GW_TICKET_LIFE_S);
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"walle", 5);
     SSL_CTX_set_read_ahead(context, 1); // one read per batch of records, not two per record
     SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
