@@ -215,6 +215,8 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
     if (sums.completed == 0) {
         if (gate->no_data_us > 0 && in_stage_us >= gate->no_data_us) {
             out->reason = POL_REASON_NO_DATA_TOO_LONG;
+        } else if (counts->unproven > 0) {
+            out->reason = POL_REASON_NO_PROVEN;
         }
         return;
     }

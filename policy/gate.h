@@ -59,6 +59,7 @@ struct pol_counts {
     uint64_t silent;         // activated, did not fail, and fell silent since
     uint64_t not_applicable; // refused as not meant for them: out of the denominator
     uint64_t to_roll_back;   // devices still on the version (only read while rolling back)
+    uint64_t unproven;       // entered without showing who they are: in none of the others
     struct pol_sample control;        // completed, and failed among them; without the silent
     struct pol_hazard hazard;         // of the updated devices
     struct pol_hazard control_hazard; // of control

@@ -60,6 +60,7 @@ static const char *const names[POL_REASON_COUNT] = {
     [POL_REASON_APPROVAL_PENDING] = "approval_pending",
     [POL_REASON_KILLED] = "killed",
     [POL_REASON_STAGES_INVALID] = "stages_invalid",
+    [POL_REASON_NO_PROVEN] = "no_proven",
 };
 
 const char *pol_reason_name(enum pol_reason reason)

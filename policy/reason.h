@@ -42,7 +42,8 @@
     X(EVIDENCE_GOOD, "shown to be within the gate's limits")                                       \
     X(APPROVAL_PENDING, "the next stage waits for approval by another person")                     \
     X(KILLED, "the version was killed: it may run nowhere")                                        \
-    X(STAGES_INVALID, "stages are empty, too many, or shrink")
+    X(STAGES_INVALID, "stages are empty, too many, or shrink")                                     \
+    X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")
 
 enum pol_reason {
 #define POL_REASON_ENUM(name, text) POL_REASON_##name,

@@ -135,6 +135,9 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
         {"control_completed", offsetof(struct gw_rollout_counts, control_completed)},
         {"control_failed", offsetof(struct gw_rollout_counts, control_failed)},
         {"control_silent", offsetof(struct gw_rollout_counts, control_silent)},
+        {"unproven", offsetof(struct gw_rollout_counts, unproven)},
+        {"unproven_completed", offsetof(struct gw_rollout_counts, unproven_completed)},
+        {"unproven_failed", offsetof(struct gw_rollout_counts, unproven_failed)},
     };
     json_t *object = json_object();
 
@@ -303,9 +306,11 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         "failure_ratio", view->failure_ppm / 1e6, "counts", counts_object(&view->counts), "stages",
         stage_list(view), "fingerprints", fingerprint_list(view), "slices", slice_list(view));
 
-    if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0 ||
-                         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
-                         json_object_set_new(root, "power", power_object(view)) != 0)) {
+    if (root != NULL &&
+        (rest == NULL || json_object_update_new(root, rest) != 0 ||
+         json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
+         json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
+         json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;
     }
@@ -345,11 +350,12 @@ json_t *gw_view_device(const struct gw_device_view *view)
         json_decref(attrs);
         return NULL;
     }
-    return json_pack(
-        "{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id), "credential",
-        gw_credential_state_name((enum gw_credential_state)view->credential), "first_seen_s",
-        (json_int_t)view->first_seen_s, "last_seen_s", (json_int_t)view->last_seen_s, "epoch",
-        (json_int_t)view->epoch, "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
+    return json_pack("{s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:o}", "id", gw_json_hex(view->device_id),
+                     "credential",
+                     gw_credential_state_name((enum gw_credential_state)view->credential), "proven",
+                     (int)view->proven, "first_seen_s", (json_int_t)view->first_seen_s,
+                     "last_seen_s", (json_int_t)view->last_seen_s, "epoch", (json_int_t)view->epoch,
+                     "report_seq", (json_int_t)view->report_seq, "attrs", attrs);
 }
 
 static json_t *state_list(uint16_t outcome_bits)
@@ -368,6 +374,7 @@ static json_t *state_list(uint16_t outcome_bits)
         {GW_OUTCOME_REMOVED, "removed"},
         {GW_OUTCOME_CONTROL, "control"},
         {GW_OUTCOME_RETRY, "retrying"},
+        {GW_OUTCOME_PROVEN, "proven"},
     };
     json_t *states = json_array();
     size_t state_count = 0;

@@ -55,7 +55,7 @@ static json_t *judged_object(const struct gw_rollout_log_view *view)
     const struct pol_counts *counts = &view->record.counts;
 
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "offered", (json_int_t)counts->offered, "downloaded", (json_int_t)counts->downloaded,
         "activated", (json_int_t)counts->activated, "succeeded", (json_int_t)counts->succeeded,
         "failed", (json_int_t)counts->failed, "timed_out", (json_int_t)counts->timed_out, "silent",
@@ -66,7 +66,7 @@ static json_t *judged_object(const struct gw_rollout_log_view *view)
         (json_int_t)counts->hazard.device_seconds, "hazard_silent",
         (json_int_t)counts->hazard.silent, "control_observed_s",
         (json_int_t)counts->control_hazard.device_seconds, "control_silent",
-        (json_int_t)counts->control_hazard.silent);
+        (json_int_t)counts->control_hazard.silent, "unproven", (json_int_t)counts->unproven);
 }
 
 // ---- Segments

@@ -133,10 +133,22 @@ static enum base_status parse_order(const struct gw_json_at *at, struct gw_rollo
 enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct base_arena *arena,
                                        struct gw_rollout_body *out, struct base_error *error)
 {
-    static const char *const names[] = {
-        "id",       "task",        "manifest", "salt",   "release_counter", "execution_timeout_s",
-        "priority", "arm",         "target",   "stages", "revert",          "reason",
-        "by",       "accept_cost", NULL};
+    static const char *const names[] = {"id",
+                                        "task",
+                                        "manifest",
+                                        "salt",
+                                        "release_counter",
+                                        "execution_timeout_s",
+                                        "priority",
+                                        "arm",
+                                        "target",
+                                        "stages",
+                                        "revert",
+                                        "reason",
+                                        "by",
+                                        "accept_cost",
+                                        "trust_unproven",
+                                        NULL};
     struct gw_rollout_body body = {0};
     struct gw_json_at root;
 
@@ -151,6 +163,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
     BASE_TRY(gw_json_text(&root, "reason", false, GW_LOG_REASON_MAX, &body.who.comment, error));
     BASE_TRY(gw_json_text(&root, "by", false, GW_LOG_BY_MAX, &body.who.by, error));
     BASE_TRY(gw_json_bool(&root, "accept_cost", &body.spec.accept_cost, error));
+    BASE_TRY(gw_json_bool(&root, "trust_unproven", &body.spec.trust_unproven, error));
     if (body.spec.accept_cost && body.who.comment.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "reason: accept_cost needs one");
     }

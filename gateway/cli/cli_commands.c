@@ -91,7 +91,8 @@ const struct cli_command cli_commands[] = {
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
          CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
-         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT),
+         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT) |
+         CLI_BIT(TRUST_UNPROVEN),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"

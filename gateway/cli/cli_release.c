@@ -540,6 +540,9 @@ enum cli_exit cli_rollout_start(struct cli *cli)
         json_decref(body);
         return code;
     }
+    if (cli_given(cli, CLI_OPTION_TRUST_UNPROVEN)) {
+        (void)json_object_set_new(body, "trust_unproven", json_true());
+    }
     if (cli_given(cli, CLI_OPTION_DRAFT)) {
         code = write_draft(cli->values[CLI_OPTION_DRAFT], body);
         json_decref(body);

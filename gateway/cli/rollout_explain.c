@@ -115,6 +115,25 @@ unsigned rollout_explain_power(FILE *file, const json_t *rollout)
     return 1;
 }
 
+unsigned rollout_explain_unproven(FILE *file, const json_t *rollout)
+{
+    const json_t *counts = json_object_get(rollout, "counts");
+    unsigned long long devices = whole(counts, "unproven");
+
+    if (json_is_true(json_object_get(rollout, "trust_unproven"))) {
+        fprintf(file, "  devices count that did not show who they are (--trust-unproven)\n");
+        return 1;
+    }
+    if (devices == 0) {
+        return 0;
+    }
+    fprintf(file,
+            "  not counted: %llu devices that did not show who they are; %llu said they ran it, "
+            "%llu of them that it failed\n",
+            devices, whole(counts, "unproven_completed"), whole(counts, "unproven_failed"));
+    return 1;
+}
+
 static void say_gate(FILE *file, const json_t *stage)
 {
     fprintf(file, "Its gate passes when at least %llu devices completed, %g s have gone by, and ",
@@ -180,6 +199,11 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
     if (completed < sample) {
         fprintf(file, "Missing: %llu more devices that complete.\n", sample - completed);
     }
+    if (completed < sample && whole(counts, "unproven") > 0) {
+        fprintf(file,
+                "Devices count that show who they are: enrol them (walle-device --enroll-token "
+                "FILE),\nor start the rollout with --trust-unproven.\n");
+    }
     if (open_s < real(stage, "min_dwell_s")) {
         fprintf(file, "Missing: %.0f more seconds.\n", real(stage, "min_dwell_s") - open_s);
     }
@@ -234,6 +258,7 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
             100 * real(rollout, "failure_ratio"));
     (void)rollout_explain_evidence(file, rollout);
     (void)rollout_explain_power(file, rollout);
+    (void)rollout_explain_unproven(file, rollout);
     say_causes(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
     {

@@ -11,7 +11,10 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s);
 // What a sequential gate has shown so far, in one line; nothing when the rule is another.
 unsigned rollout_explain_evidence(FILE *file, const json_t *rollout);
 // What rise the open stage can see by now, and what it still needs to see the declared one, in one
-// line; nothing when none is declared. Both return the number of lines.
+// line; nothing when none is declared.
 unsigned rollout_explain_power(FILE *file, const json_t *rollout);
+// How many devices do not count because they did not show who they are, or that they do count; in
+// one line; nothing when there are none. All three return the number of lines.
+unsigned rollout_explain_unproven(FILE *file, const json_t *rollout);
 
 #endif

@@ -68,6 +68,7 @@ static void read_counts(const json_t *json, struct pol_counts *out)
     out->hazard.silent = cli_json_u64(json, "hazard_silent");
     out->control_hazard.device_seconds = cli_json_u64(json, "control_observed_s");
     out->control_hazard.silent = cli_json_u64(json, "control_silent");
+    out->unproven = cli_json_u64(json, "unproven");
 }
 
 static bool is_true(const json_t *json, const char *key)

@@ -121,6 +121,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
             cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
+    lines += rollout_explain_unproven(file, rollout);
     fprintf(file, "  all stages: %llu offered, %llu activated, %llu ok, %llu failed, %llu back\n",
             count(counts, "offered"), count(counts, "activated"), count(counts, "succeeded"),
             count(counts, "failed"), count(counts, "rolled_back"));
@@ -144,6 +145,7 @@ void rollout_show_line(FILE *file, const json_t *rollout)
             cli_json_text(rollout, "verdict", "?"), cli_json_text(rollout, "reason_text", ""),
             count(counts, "offered"), count(counts, "succeeded"), count(counts, "failed"),
             count(counts, "timed_out"), count(counts, "rolled_back"), 100 * ratio_of(rollout));
+    (void)rollout_explain_unproven(file, rollout);
 }
 
 bool rollout_is_over(const json_t *rollout)

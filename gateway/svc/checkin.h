@@ -11,6 +11,7 @@ struct gw_checkin {
     uint64_t device_id;
     enum gw_admission admission;
     uint16_t tenant;
+    bool proven;     // the request showed who it is
     bool asked;      // it sent a question: the director answers
     bool lease;      // something runs there on a lease: what it may keep is said again
     bool no_shadows; // it can run no version beside another

@@ -27,6 +27,7 @@ enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_reque
         *out_problem = "walle-credential: missing or wrong for this device";
         return BASE_ERR_DENIED;
     }
+    out->proven = gw_request_proves(request);
     return gw_checkin_profile(worker, request->profile, out, out_problem);
 }
 
@@ -70,7 +71,7 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s};
+    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s, checkin->proven};
     if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
@@ -90,7 +91,7 @@ bool gw_checkin_current(struct gw_worker *worker, const struct gw_checkin *check
     if (cohort->partial_count > GW_PARTIALS_INLINE) {
         return current_with_many(worker, checkin, now_s);
     }
-    gw_worker_touch(worker, checkin->device_id, cohort->attrs_id, now_s);
+    gw_worker_touch(worker, checkin, now_s);
     if (gw_cohort_expected(cohort, checkin->device_id) != checkin->profile.digest) {
         return false;
     }
@@ -143,9 +144,8 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
         out->flags |= WIRE_OFFER_FLAG_MORE;
         return false;
     }
-    if (want->install_open &&
-        !gw_offer_admit(core, offering->checkin->device_id, &offering->view.attrs, want,
-                        offering->now_s, &offering->held_s)) {
+    if (want->install_open && !gw_offer_admit(core, offering->checkin, &offering->view.attrs, want,
+                                              offering->now_s, &offering->held_s)) {
         return true;
     }
     offering->bytes_left -= cost;

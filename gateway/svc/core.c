@@ -3,6 +3,7 @@
 #include "svc/core.h"
 
 #include "svc/causes.h"
+#include "svc/checkin.h"
 #include "svc/core_private.h"
 
 #include "base/prng.h"
@@ -366,10 +367,10 @@ void gw_worker_flush_touches(struct gw_worker *worker)
     }
 }
 
-void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attrs_id,
-                     uint32_t now_s)
+void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
 {
-    worker->touches[worker->touch_count++] = (struct gw_device_touch){device_id, attrs_id, now_s};
+    worker->touches[worker->touch_count++] = (struct gw_device_touch){
+        checkin->device_id, checkin->cohort->attrs_id, now_s, checkin->proven};
     if (worker->touch_count == GW_TOUCHES_MAX) {
         gw_worker_flush_touches(worker);
         return;

@@ -49,6 +49,14 @@ struct gw_segments_asked {
     struct pol_sample control;
 };
 
+// How far the offers of a rollout to devices of one standing are.
+struct gw_rollout_pace {
+    struct pol_pace_state state;
+    bool begun;       // the next two are set
+    uint64_t made;    // of the release's offers when pacing began in this process
+    uint64_t offered; // ... and what the tally had then
+};
+
 struct gw_rollout {
     struct gw_release *release;
     struct gw_task *task;
@@ -76,11 +84,8 @@ struct gw_rollout {
     struct pol_held lifted;                  // out of quarantine, in the stage that is open
     struct gw_segments_asked segments_asked; // when they were last looked at
     uint64_t segments_logged; // failures in the last look that was logged; 0: none of this stage
-    struct pol_pace_state pace;
-    bool paced;             // the next two are set
-    uint64_t paced_offers;  // of the release when pacing began in this process
-    uint64_t paced_offered; // ... and what the tally had then
-    bool halted;            // it has to go back, but that could not be stored yet: no new offers
+    struct gw_rollout_pace paces[GW_STANDING_COUNT];
+    bool halted; // it has to go back, but that could not be stored yet: no new offers
 };
 
 struct gw_task {
@@ -125,6 +130,7 @@ struct gw_background {
 };
 
 struct gw_blob_cache;
+struct gw_checkin;
 struct gw_watch;
 
 struct gw_core {
@@ -176,6 +182,7 @@ struct gw_core {
     _Atomic uint64_t reports_repeated;
     _Atomic uint64_t reports_gaps;
     _Atomic uint64_t reports_unknown;
+    _Atomic uint64_t reports_unproven; // outcomes that no gate counts
     _Atomic uint64_t records_corrupt;
     _Atomic uint64_t decisions;
     _Atomic uint64_t revocations;     // of devices, since the start
@@ -269,8 +276,7 @@ static inline void gw_count(_Atomic uint64_t *counter, uint64_t add)
 // Any thread: have the worker look at its inbox, flush its touches, and go on walking.
 void gw_worker_wake(struct gw_worker *worker);
 void gw_worker_flush_touches(struct gw_worker *worker);
-void gw_worker_touch(struct gw_worker *worker, uint64_t device_id, uint32_t attrs_id,
-                     uint32_t now_s);
+void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s);
 // The worker has a new plan: wakes the others when it was the last, who may wait for it.
 void gw_hints_plan_taken(struct gw_worker *worker);
 // Walks the hint streams slice by slice; wakes the worker again when there is more.

@@ -244,6 +244,14 @@ uint16_t gw_credentials_tenant(struct gw_credentials *credentials, uint64_t devi
 }
 _Static_assert(GW_TENANT_DEFAULT == 0, "an empty slot says so");
 
+enum gw_credential_state gw_credentials_whose(struct gw_credentials *credentials,
+                                              uint64_t device_id, uint16_t *out_tenant)
+{
+    struct slot slot = look_up(credentials, device_id);
+    *out_tenant = slot.tenant;
+    return state_of(&slot);
+}
+
 // ---- Admission
 
 // A device has shown its credential for the first time, or its first certificate.

@@ -65,6 +65,9 @@ bool gw_credentials_revoked(struct gw_credentials *credentials, uint64_t device_
 uint16_t gw_credentials_tenant(struct gw_credentials *credentials, uint64_t device_id);
 enum gw_credential_state gw_credentials_state(struct gw_credentials *credentials,
                                               uint64_t device_id);
+// Both in one look.
+enum gw_credential_state gw_credentials_whose(struct gw_credentials *credentials,
+                                              uint64_t device_id, uint16_t *out_tenant);
 
 // ---- On a worker
 
@@ -73,6 +76,11 @@ enum gw_admission { GW_ADMITTED, GW_ADMISSION_UNKNOWN, GW_ADMISSION_REVOKED };
 // May this request speak for the device, and in which tenant?
 enum gw_admission gw_device_admit(struct gw_core *core, const struct gw_request *request,
                                   uint64_t device_id, uint16_t *out_tenant);
+// Of a request that was admitted: did it show who it is? What it shows is checked by then.
+static inline bool gw_request_proves(const struct gw_request *request)
+{
+    return request->credential.size > 0 || request->has_certificate;
+}
 // Fills the reply for one that may not: 401 or 403.
 void gw_admission_refuse(struct gw_exchange *exchange, enum gw_admission admission);
 // POST /v1/enroll.

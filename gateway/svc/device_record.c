@@ -1,6 +1,7 @@
 // Codec of device records. Pure; the writer thread and the start-up scan call it.
 //
-//   record  := u8 version(2), u8 has_epoch, u32 first_seen_s, u32 last_seen_s, u32 epoch,
+//   record  := u8 version(2), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
+//   last_seen_s, u32 epoch,
 //              u32 previous_epoch, u64 report_seq, varint attrs_size, attrs, varint count,
 //              count x outcome
 //   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s,
@@ -13,6 +14,8 @@
 #include <string.h>
 
 #define RECORD_VERSION 2
+#define FLAG_EPOCH     1u
+#define FLAG_PROVEN    2u
 
 size_t gw_device_record_encode(const struct gw_device_record *record,
                                uint8_t out[GW_DEVICE_RECORD_BYTES_MAX])
@@ -20,7 +23,8 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
     struct base_writer writer;
     base_writer_init(&writer, out, GW_DEVICE_RECORD_BYTES_MAX);
     base_writer_u8(&writer, RECORD_VERSION);
-    base_writer_u8(&writer, record->has_epoch ? 1 : 0);
+    base_writer_u8(&writer, (uint8_t)((record->has_epoch ? FLAG_EPOCH : 0) |
+                                      (record->proven ? FLAG_PROVEN : 0)));
     base_writer_u32(&writer, record->first_seen_s);
     base_writer_u32(&writer, record->last_seen_s);
     base_writer_u32(&writer, record->epoch);
@@ -54,7 +58,9 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
     if (base_reader_u8(&reader) != RECORD_VERSION) {
         return BASE_ERR_CORRUPT;
     }
-    out->has_epoch = base_reader_u8(&reader) != 0;
+    uint8_t flags = base_reader_u8(&reader);
+    out->has_epoch = (flags & FLAG_EPOCH) != 0;
+    out->proven = (flags & FLAG_PROVEN) != 0;
     out->first_seen_s = base_reader_u32(&reader);
     out->last_seen_s = base_reader_u32(&reader);
     out->epoch = base_reader_u32(&reader);

@@ -26,6 +26,7 @@ struct gw_device_record {
     uint32_t previous_epoch;
     uint64_t report_seq; // highest seq made durable in `epoch`
     bool has_epoch;
+    bool proven; // once it has shown who it is, nobody reports for it without doing so
     uint32_t attrs_size;
     uint8_t attrs[WIRE_ATTRS_BYTES_MAX];
     uint32_t outcome_count;
@@ -39,7 +40,8 @@ BASE_NODISCARD enum base_status gw_device_record_decode(const uint8_t *bytes, si
                                                         struct gw_device_record *out);
 struct gw_record_outcome *gw_device_record_find(struct gw_device_record *record,
                                                 uint64_t rollout_id);
-// What an outcome does to the bits. Of control it changes only whether it ran or failed.
+// What an outcome does to the bits. Of control it changes only whether it ran or failed; whether
+// they are proven stays.
 uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind);
 
 #endif

@@ -33,6 +33,7 @@ struct entry {
     bool dirty;
     bool settled;
     bool has_epoch;
+    bool proven;
 };
 
 struct shard {
@@ -277,6 +278,7 @@ static void snapshot(struct entry *entry, struct gw_device_snapshot *out)
     out->report_seq = entry->report_seq;
     out->epoch = entry->epoch;
     out->has_epoch = entry->has_epoch;
+    out->proven = entry->proven;
     out->attrs_id = entry->attrs_id;
     out->first_seen_s = entry->first_seen_s;
     out->last_seen_s = entry->last_seen_s;
@@ -287,6 +289,17 @@ static void snapshot(struct entry *entry, struct gw_device_snapshot *out)
 }
 
 // ---- What callers do
+
+// True when that is news.
+static bool prove(struct entry *entry)
+{
+    if (entry->proven) {
+        return false;
+    }
+    entry->proven = true;
+    entry->has_epoch = false;
+    return true;
+}
 
 // The shard's mutex is held. NULL: there is no room.
 static struct entry *touch_entry(struct gw_device_table *table, struct shard *shard, uint64_t hash,
@@ -301,7 +314,11 @@ static struct entry *touch_entry(struct gw_device_table *table, struct shard *sh
             dirty = true;
         }
     }
+    if (entry != NULL && entry->proven && !touch->proven) {
+        return entry; // somebody else, who knows its id
+    }
     if (entry != NULL) {
+        dirty = (touch->proven && prove(entry)) || dirty;
         if (touch->attrs_id != 0 && entry->attrs_id != touch->attrs_id) {
             entry->attrs_id = touch->attrs_id;
             dirty = true;
@@ -345,6 +362,7 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
         entry->report_seq = from->report_seq;
         entry->epoch = from->epoch;
         entry->has_epoch = from->has_epoch;
+        entry->proven = from->proven;
         entry->attrs_id = from->attrs_id;
         entry->first_seen_s = from->first_seen_s;
         entry->last_seen_s = from->last_seen_s;
@@ -401,25 +419,28 @@ bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, 
     return settled;
 }
 
-bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
-                             uint8_t stage, uint32_t now_s)
+// Does an offer replace what the device had to do with the rollout? It was its control, or entered
+// before it had shown who it is.
+static bool enters_anew(const struct gw_device_mark *known, const struct gw_device_mark *offer)
+{
+    return (known->bits & GW_OUTCOME_CONTROL) != 0 ||
+           (offer->bits & ~(unsigned)known->bits & GW_OUTCOME_PROVEN) != 0;
+}
+
+bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id,
+                             const struct gw_device_mark *offer)
 {
     uint64_t hash;
     bool news = false;
     struct shard *shard = shard_lock(table, device_id, &hash);
     struct entry *entry = find(shard, hash, device_id);
-    if (entry != NULL) {
-        struct gw_device_mark mark = {.rollout = rollout,
-                                      .offered_s = now_s,
-                                      .bits = GW_OUTCOME_OFFERED,
-                                      .stage = stage & 15u,
-                                      .dirty = 1};
-        struct gw_device_mark *known = find_mark(entry, rollout);
-        if (known != NULL && (known->bits & GW_OUTCOME_CONTROL) != 0) {
-            *known = mark;
+    if (entry != NULL && (!entry->proven || (offer->bits & GW_OUTCOME_PROVEN) != 0)) {
+        struct gw_device_mark *known = find_mark(entry, offer->rollout);
+        if (known != NULL && enters_anew(known, offer)) {
+            *known = *offer;
             news = true;
         } else if (known == NULL) {
-            news = add_mark(table, shard, entry, mark);
+            news = add_mark(table, shard, entry, *offer);
         }
         if (news) {
             set_dirty(table, shard, entry);
@@ -427,6 +448,16 @@ bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, 
     }
     pthread_mutex_unlock(&shard->lock);
     return news;
+}
+
+bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id)
+{
+    uint64_t hash;
+    struct shard *shard = shard_lock(table, device_id, &hash);
+    const struct entry *entry = find(shard, hash, device_id);
+    bool proven = entry != NULL && entry->proven;
+    pthread_mutex_unlock(&shard->lock);
+    return proven;
 }
 
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
@@ -482,7 +513,9 @@ void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
     struct gw_device_mark *known = find_mark(entry, mark->rollout);
     if (known != NULL) {
         // Offered meanwhile, or told to try again: that is newer than what the writer saw.
-        bool newer = known->dirty != 0 && ((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0;
+        bool newer =
+            known->dirty != 0 && (((known->bits ^ mark->bits) & GW_OUTCOME_CONTROL) != 0 ||
+                                  (known->bits & ~(unsigned)mark->bits & GW_OUTCOME_PROVEN) != 0);
         if (!newer) {
             uint8_t tries = known->tries > mark->tries ? known->tries : mark->tries;
             uint8_t dirty = known->dirty;
@@ -503,6 +536,7 @@ static void visit_one(struct gw_device_table *table, struct shard *shard, struct
     seen.device_id = entry->device_id;
     seen.attrs_id = entry->attrs_id;
     seen.last_seen_s = entry->last_seen_s;
+    seen.proven = entry->proven;
     seen.changed = false;
     seen.mark_count = entry->mark_count;
     for (uint32_t i = 0; i < entry->mark_count; i++) {
@@ -535,19 +569,19 @@ uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard_inde
 }
 
 bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
-                                uint64_t seq)
+                                uint64_t seq, bool proven)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
     const struct entry *entry = find(shard, hash, device_id);
-    bool has =
-        entry != NULL && entry->has_epoch && entry->epoch == epoch && entry->report_seq >= seq;
+    bool has = entry != NULL && entry->has_epoch && entry->epoch == epoch &&
+               entry->report_seq >= seq && entry->proven == proven;
     pthread_mutex_unlock(&shard->lock);
     return has;
 }
 
 void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
-                              uint64_t seq)
+                              uint64_t seq, bool proven)
 {
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
@@ -555,7 +589,10 @@ void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id,
     if (entry == NULL) {
         entry = add(table, shard, hash, device_id);
     }
-    if (entry != NULL) {
+    if (entry != NULL && (proven || !entry->proven)) {
+        if (proven) {
+            (void)prove(entry);
+        }
         if (!entry->has_epoch || entry->epoch != epoch || entry->report_seq < seq) {
             entry->epoch = epoch;
             entry->has_epoch = true;

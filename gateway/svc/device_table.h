@@ -41,6 +41,7 @@ struct gw_device_touch {
     uint64_t device_id;
     uint32_t attrs_id;
     uint32_t now_s;
+    bool proven; // its request showed who it is
 };
 
 // A copy of what the table has of a device.
@@ -52,6 +53,7 @@ struct gw_device_snapshot {
     uint32_t first_seen_s;
     uint32_t last_seen_s;
     bool has_epoch;
+    bool proven;
     uint32_t mark_count;
     struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
 };
@@ -61,7 +63,9 @@ BASE_NODISCARD enum base_status gw_device_table_new(bool (*is_open)(void *ctx, u
 void gw_device_table_free(struct gw_device_table *table);
 
 // Seen now. Creates the device; marks it dirty when it is new, its attributes changed, or the
-// disk's last_seen is old. Silently does nothing when memory or the limit ran out (counted).
+// disk's last_seen is old. Silently does nothing when memory or the limit ran out (counted), and
+// when the device has proven itself before and this touch does not. At the first touch that does,
+// the numbers of reports are forgotten: strangers may have sent them.
 void gw_device_table_touch(struct gw_device_table *table, const struct gw_device_touch *touches,
                            uint32_t count);
 // At start, from a record: what the disk knows.
@@ -84,15 +88,20 @@ bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uin
 bool gw_device_table_under_way(struct gw_device_table *table, uint64_t device_id);
 // Told that it may try again; counts once for each failure.
 void gw_device_table_retried(struct gw_device_table *table, uint64_t device_id, uint32_t rollout);
-// Offered an open rollout. True when that is news (a device that was its control is none any more).
-bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
-                             uint8_t stage, uint32_t now_s);
-// Are all reports up to `seq` of `epoch` durable already?
+// Offered an open rollout, proven or not. True when that is news (a device that was its control is
+// none any more; one that proved itself since begins anew). To one that is proven nothing is noted
+// of an offer to somebody who is not.
+bool gw_device_table_offered(struct gw_device_table *table, uint64_t device_id,
+                             const struct gw_device_mark *offer);
+// Has it shown who it is, in a check-in or in a report that is durable?
+bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id);
+// Are all reports up to `seq` of `epoch` durable already? Not those of the device itself, `proven`,
+// when only strangers sent some.
 bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
-                                uint64_t seq);
+                                uint64_t seq, bool proven);
 // The writer made them durable; the device's dirty marks went with them.
 void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
-                              uint64_t seq);
+                              uint64_t seq, bool proven);
 
 // The writer made a report about an open rollout durable: the device's mark follows the record.
 void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
@@ -104,6 +113,7 @@ struct gw_device_visit {
     uint64_t device_id;
     uint32_t attrs_id;
     uint32_t last_seen_s;
+    bool proven;
     bool changed;
     uint32_t mark_count;
     struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];

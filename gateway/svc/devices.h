@@ -29,6 +29,7 @@ enum gw_outcome_bit {
     GW_OUTCOME_RETRY = 1u << 9,        // failed, but may try again: no failure yet
     GW_OUTCOME_RETRY_GIVEN = 1u << 10, // ... and was told so
     GW_OUTCOME_SHADOW = 1u << 11,      // what ran was a shadow: it is not on the version
+    GW_OUTCOME_PROVEN = 1u << 12,      // the device had shown who it is when it entered or said so
 };
 
 struct gw_device_outcome {
@@ -52,6 +53,7 @@ struct gw_device_view {
     uint32_t epoch;
     uint16_t tenant;
     uint8_t credential; // enum gw_credential_state
+    bool proven;        // it has shown who it is: its reports count
     uint64_t report_seq;
     struct wire_attrs attrs; // texts borrowed from attrs_bytes below: copy the view by pointer only
     uint8_t attrs_bytes[WIRE_ATTRS_BYTES_MAX];

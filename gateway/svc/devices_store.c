@@ -126,6 +126,7 @@ static bool load_device(void *ctx, struct gw_span key, struct gw_span value)
     snapshot.report_seq = record.report_seq;
     snapshot.epoch = record.epoch;
     snapshot.has_epoch = record.has_epoch;
+    snapshot.proven = record.proven;
     snapshot.first_seen_s = record.first_seen_s;
     snapshot.last_seen_s = record.last_seen_s;
     snapshot.attrs_id = gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size);
@@ -142,9 +143,11 @@ static bool load_archive(void *ctx, struct gw_span key, struct gw_span value)
     uint64_t stage;
     struct gw_rollout_counts counts;
     if (gw_key_read_u64(key.data, key.size, 0, &rollout_id) &&
-        gw_key_read_u64(key.data, key.size, 1, &stage) && stage < POL_STAGES_MAX &&
+        gw_key_read_u64(key.data, key.size, 1, &stage) && stage < 2 * (uint64_t)POL_STAGES_MAX &&
         gw_archive_decode(value.data, value.size, &counts) == BASE_OK) {
-        gw_tally_add_archived(load->core->tally, rollout_id, (uint32_t)stage, &counts);
+        gw_tally_add_archived(load->core->tally, rollout_id, (uint32_t)stage % POL_STAGES_MAX,
+                              stage < POL_STAGES_MAX ? GW_STANDING_COUNTED : GW_STANDING_UNPROVEN,
+                              &counts);
     } else {
         load->corrupt++;
     }
@@ -212,6 +215,7 @@ static void view_memory(struct gw_core *core, const struct gw_device_snapshot *s
     if (snapshot->last_seen_s > out->last_seen_s) {
         out->last_seen_s = snapshot->last_seen_s;
     }
+    out->proven = out->proven || snapshot->proven;
     if (out->first_seen_s == 0) {
         out->first_seen_s = snapshot->first_seen_s;
     }
@@ -245,6 +249,7 @@ static void view_device(struct gw_core *core, uint64_t device_id,
         out->last_seen_s = record->last_seen_s;
         out->epoch = record->epoch;
         out->report_seq = record->report_seq;
+        out->proven = record->proven;
         out->attrs_size = record->attrs_size;
         memcpy(out->attrs_bytes, record->attrs, record->attrs_size);
         for (uint32_t i = 0; i < record->outcome_count; i++) {

@@ -125,6 +125,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     // themselves, or that was shut out.
     checkin->device_id = view->device_id;
     checkin->tenant = GW_TENANT_DEFAULT;
+    checkin->proven = true; // by the token without which nobody gets here
     if (gw_credentials_state(worker->core->credentials, view->device_id) != GW_CREDENTIAL_NONE) {
         return BASE_ERR_DENIED;
     }
@@ -139,6 +140,12 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     return take_offer(offers, out);
 }
 
+// A number no gateway came to was sent by a stranger before the client first showed its token.
+static uint64_t next_seq(const struct gw_device_view *view)
+{
+    return view->epoch == FOREIGN_EPOCH && view->report_seq < UINT32_MAX ? view->report_seq + 1 : 1;
+}
+
 void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
                        const struct gw_device_view *view, const struct wire_outcome *outcomes,
                        uint32_t count, int ok_status)
@@ -146,9 +153,11 @@ void gw_foreign_report(struct gw_worker *worker, struct gw_exchange *exchange,
     struct wire_report report = {
         .device_id = view->device_id,
         .epoch = FOREIGN_EPOCH,
-        .first_seq = view->epoch == FOREIGN_EPOCH ? view->report_seq + 1 : 1,
+        .first_seq = next_seq(view),
         .count = count,
     };
     memcpy(report.outcomes, outcomes, count * sizeof(outcomes[0]));
-    gw_report_submit(worker, exchange, &report, GW_TENANT_DEFAULT, ok_status);
+    const struct gw_report_sender sender = {
+        .tenant = GW_TENANT_DEFAULT, .proven = true, .ok_status = ok_status};
+    gw_report_submit(worker, exchange, &report, &sender);
 }

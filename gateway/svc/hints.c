@@ -25,8 +25,7 @@ void gw_push_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     if (status != BASE_OK) {
         gw_checkin_refuse(worker, exchange, status, &checkin, problem);
     } else {
-        gw_worker_touch(worker, checkin.device_id, checkin.cohort->attrs_id,
-                        gw_core_now_s(worker->core));
+        gw_worker_touch(worker, &checkin, gw_core_now_s(worker->core));
         gw_reply_body(exchange, 200, BASE_STR("text/event-stream"), HELLO, sizeof(HELLO) - 1);
         exchange->reply.kind = GW_REPLY_STREAM;
         gw_reply_header(&exchange->reply, BASE_STR("cache-control"), BASE_STR("no-store"));

@@ -202,6 +202,9 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->reports_repeated, memory_order_relaxed));
     value(text, "outcomes_unknown_total", "counter", "Outcomes of unknown rollouts.",
           atomic_load_explicit(&core->reports_unknown, memory_order_relaxed));
+    value(text, "outcomes_unproven_total", "counter",
+          "Outcomes that no gate counts: the device did not show who it is.",
+          atomic_load_explicit(&core->reports_unproven, memory_order_relaxed));
     value(text, "report_gaps_total", "counter", "Reports that did not follow on the last.",
           atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
     value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",

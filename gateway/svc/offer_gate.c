@@ -27,9 +27,11 @@ static void wait_at_most(uint32_t *wait_s, uint32_t seconds)
     *wait_s = seconds < *wait_s ? seconds : *wait_s;
 }
 
-bool gw_offer_admit(struct gw_core *core, uint64_t device_id, const struct pol_attrs *attrs,
-                    const struct gw_want *want, uint32_t now_s, uint32_t *wait_s)
+bool gw_offer_admit(struct gw_core *core, const struct gw_checkin *checkin,
+                    const struct pol_attrs *attrs, const struct gw_want *want, uint32_t now_s,
+                    uint32_t *wait_s)
 {
+    uint64_t device_id = checkin->device_id;
     struct gw_tally_rollout rollout;
     uint64_t key = want->shadow ? gw_shadow_key(want->release->id) : want->release->id;
     if (!gw_tally_find(core->tally, key, &rollout)) {
@@ -42,18 +44,26 @@ bool gw_offer_admit(struct gw_core *core, uint64_t device_id, const struct pol_a
         wait_at_most(wait_s, closed_s);
         return false;
     }
+    struct gw_device_mark offer = {.rollout = rollout.index,
+                                   .offered_s = now_s,
+                                   .bits = checkin->proven ? GW_OUTCOME_OFFERED | GW_OUTCOME_PROVEN
+                                                           : GW_OUTCOME_OFFERED,
+                                   .stage = want->stage & 15u,
+                                   .dirty = 1};
     struct gw_device_mark mark;
     if (gw_device_table_mark(core->table, device_id, rollout.index, &mark) &&
-        (mark.bits & GW_OUTCOME_CONTROL) == 0) {
+        (mark.bits & GW_OUTCOME_CONTROL) == 0 &&
+        (offer.bits & ~(unsigned)mark.bits & GW_OUTCOME_PROVEN) == 0) {
         return true; // it was offered it before, and takes no other's place
     }
     struct gw_release *release = (struct gw_release *)(uintptr_t)want->release;
-    if (!gw_release_take_offer(release)) {
+    struct gw_offers *offers = gw_release_offers(release, offer.bits);
+    if (!gw_offers_take(offers)) {
         wait_at_most(wait_s, GW_HELD_WAIT_S);
         return false;
     }
-    if (gw_device_table_offered(core->table, device_id, rollout.index, want->stage, now_s)) {
-        atomic_fetch_add_explicit(&release->offers_made, 1, memory_order_relaxed);
+    if (gw_device_table_offered(core->table, device_id, &offer)) {
+        atomic_fetch_add_explicit(&offers->made, 1, memory_order_relaxed);
     }
     return true;
 }

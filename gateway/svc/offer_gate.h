@@ -3,6 +3,7 @@
 #ifndef GW_OFFER_GATE_H
 #define GW_OFFER_GATE_H
 
+#include "svc/checkin.h"
 #include "svc/core_private.h"
 
 #define GW_HELD_WAIT_S                                                                             \
@@ -11,8 +12,9 @@
 
 // May the open rollout's INSTALL be offered to the device now? Marks it as offered. False: not yet;
 // *wait_s becomes the seconds until it should ask again, when that is sooner.
-bool gw_offer_admit(struct gw_core *core, uint64_t device_id, const struct pol_attrs *attrs,
-                    const struct gw_want *want, uint32_t now_s, uint32_t *wait_s);
+bool gw_offer_admit(struct gw_core *core, const struct gw_checkin *checkin,
+                    const struct pol_attrs *attrs, const struct gw_want *want, uint32_t now_s,
+                    uint32_t *wait_s);
 
 // The device refuses `blocked`, which failed there. Does one of its rollouts let it try again?
 bool gw_offer_may_retry(struct gw_core *core, uint64_t device_id, uint64_t blocked);

@@ -3,7 +3,8 @@
 //
 // A record remembers GW_DEVICE_OUTCOMES_MAX rollouts. When it is full, the oldest finished one
 // leaves it; its contribution moves to the outcomes table in the same transaction, so that the
-// counters computed from the store stay the same.
+// counters computed from the store stay the same. Devices that do not count have rows of their own
+// there: under their stage and POL_STAGES_MAX more.
 #include "svc/record_edit.h"
 
 #include "base/check.h"
@@ -75,8 +76,22 @@ static enum base_status read_record(struct gw_record_edit *edit)
     return BASE_OK;
 }
 
+void gw_record_edit_prove(struct gw_record_edit *edit)
+{
+    struct gw_device_record *record = &edit->record;
+    if (record->proven) {
+        return;
+    }
+    record->proven = true;
+    record->has_epoch = false;
+    record->epoch = 0;
+    record->previous_epoch = 0;
+    record->report_seq = 0;
+    edit->dirty = true;
+}
+
 void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                          uint8_t stage, uint32_t offered_s)
+                          uint8_t stage, uint32_t offered_s, uint16_t proven)
 {
     gw_record_edit_set(edit, outcome, 0, NULL);
     outcome->stage = stage;
@@ -84,7 +99,8 @@ void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome 
     outcome->updated_s = offered_s;
     outcome->activated_s = 0;
     outcome->tries = 0;
-    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED, NULL);
+    outcome->fingerprint = 0;
+    gw_record_edit_set(edit, outcome, GW_OUTCOME_OFFERED | proven, NULL);
 }
 
 // What the table knows first: offers, who is control and completed as such, and attempts.
@@ -101,8 +117,10 @@ static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark 
     }
     bool was_control = (outcome->bits & GW_OUTCOME_CONTROL) != 0;
     bool is_control = (mark->bits & GW_OUTCOME_CONTROL) != 0;
-    if (was_control && !is_control) {
-        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s);
+    uint16_t proven = mark->bits & GW_OUTCOME_PROVEN;
+    bool stranger = proven != 0 && (outcome->bits & GW_OUTCOME_PROVEN) == 0;
+    if (!is_control && (was_control || stranger)) {
+        gw_record_edit_enter(edit, outcome, mark->stage, mark->offered_s, proven);
     } else if (is_control && was_control && (mark->bits & ~(uint32_t)outcome->bits) != 0) {
         gw_record_edit_set(edit, outcome, outcome->bits | mark->bits, NULL);
     } else if (!is_control && mark->tries > outcome->tries) {
@@ -114,6 +132,9 @@ static void merge_mark(struct gw_record_edit *edit, const struct gw_device_mark 
 static void merge_memory(struct gw_record_edit *edit, const struct gw_device_snapshot *snapshot)
 {
     struct gw_device_record *record = &edit->record;
+    if (snapshot->proven) {
+        gw_record_edit_prove(edit);
+    }
     if (record->first_seen_s == 0) {
         record->first_seen_s = snapshot->first_seen_s;
     }
@@ -153,9 +174,10 @@ enum base_status gw_record_edit_begin(struct gw_record_edit *edit,
 
 // Moves the contribution of an outcome into the outcomes table.
 static enum base_status archive(struct gw_record_edit *edit,
-                                const struct gw_record_outcome *outcome)
+                                const struct gw_record_outcome *outcome, bool counted)
 {
-    struct gw_key key = gw_key_u64_u64(outcome->rollout_id, outcome->stage);
+    uint64_t row = outcome->stage + (counted ? 0 : POL_STAGES_MAX);
+    struct gw_key key = gw_key_u64_u64(outcome->rollout_id, row);
     struct gw_rollout_counts counts = {0};
     struct gw_rollout_counts one;
     struct gw_span value;
@@ -167,17 +189,7 @@ static enum base_status archive(struct gw_record_edit *edit,
         return status;
     }
     gw_tally_contribution(outcome->bits, &one);
-    counts.offered += one.offered;
-    counts.downloaded += one.downloaded;
-    counts.activated += one.activated;
-    counts.succeeded += one.succeeded;
-    counts.failed += one.failed;
-    counts.not_applicable += one.not_applicable;
-    counts.rolled_back += one.rolled_back;
-    counts.on_version += one.on_version;
-    counts.control += one.control;
-    counts.control_completed += one.control_completed;
-    counts.control_failed += one.control_failed;
+    gw_counts_add(&counts, &one);
     uint8_t bytes[GW_ARCHIVE_BYTES];
     gw_archive_encode(&counts, bytes);
     return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
@@ -187,6 +199,7 @@ static bool make_room(struct gw_record_edit *edit)
 {
     struct gw_device_record *record = &edit->record;
     uint32_t oldest = GW_DEVICE_OUTCOMES_MAX;
+    bool counted = true;
     for (uint32_t i = 0; i < record->outcome_count; i++) {
         struct gw_tally_rollout rollout;
         bool known = gw_tally_find(edit->core->tally, record->outcomes[i].rollout_id, &rollout);
@@ -194,9 +207,12 @@ static bool make_room(struct gw_record_edit *edit)
         if (!open && (oldest == GW_DEVICE_OUTCOMES_MAX ||
                       record->outcomes[i].updated_s < record->outcomes[oldest].updated_s)) {
             oldest = i;
+            counted = !known || gw_release_standing(rollout.release, record->outcomes[i].bits) ==
+                                    GW_STANDING_COUNTED;
         }
     }
-    if (oldest == GW_DEVICE_OUTCOMES_MAX || archive(edit, &record->outcomes[oldest]) != BASE_OK) {
+    if (oldest == GW_DEVICE_OUTCOMES_MAX ||
+        archive(edit, &record->outcomes[oldest], counted) != BASE_OK) {
         return false;
     }
     record->outcome_count--;

@@ -32,9 +32,13 @@ struct gw_record_outcome *gw_record_edit_outcome(struct gw_record_edit *edit, ui
 // Sets the bits of an outcome and notes the change.
 void gw_record_edit_set(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
                         uint16_t bits, const struct wire_outcome *said);
-// A device that was control and has the release after all begins anew, in another stage.
+// A device that was control and has the release after all begins anew, in another stage; one that
+// has shown who it is since it entered does as well. `proven`: GW_OUTCOME_PROVEN or 0.
 void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome *outcome,
-                          uint8_t stage, uint32_t offered_s);
+                          uint8_t stage, uint32_t offered_s, uint16_t proven);
+// The device has shown who it is. The first time, what is known of its reports' numbers goes:
+// strangers may have sent them.
+void gw_record_edit_prove(struct gw_record_edit *edit);
 // Puts the record when it is dirty.
 BASE_NODISCARD enum base_status gw_record_edit_end(struct gw_record_edit *edit);
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "svc/devices.h"
 #include "svc/rollouts.h"
 
 #include <stdatomic.h>
@@ -18,6 +19,15 @@
 struct gw_statement {
     const uint8_t *bytes; // an envelope
     size_t size;
+};
+
+// What a device's word is worth to a rollout: it counts, or it only is shown.
+enum gw_standing { GW_STANDING_COUNTED, GW_STANDING_UNPROVEN, GW_STANDING_COUNT };
+
+// Offers that may still be made, handed out by the control thread and taken by workers.
+struct gw_offers {
+    _Atomic int64_t left;  // negative or 0: none now
+    _Atomic uint64_t made; // by this process, each device once
 };
 
 struct gw_release {
@@ -30,6 +40,7 @@ struct gw_release {
     uint32_t execution_timeout_s;
     uint16_t priority;
     struct pol_arm arm;
+    bool trust_unproven; // devices count that never showed who they are
     struct wire_sha256 manifest;
     char task[WIRE_TASK_NAME_MAX + 1];
     struct pol_target target;
@@ -40,10 +51,9 @@ struct gw_release {
     struct gw_statement revert;
     enum wire_release_kind revert_kind; // REVERT or REMOVE
     uint64_t revert_version_id;         // where a REVERT leads; 0 for REMOVE
-    // The one thing that changes: offers that may still be made, handed out by the control thread
-    // and taken by workers. Negative or 0: none now.
-    _Atomic int64_t offers_left;
-    _Atomic uint64_t offers_made; // by this process, each device once
+    // What changes: offers, each standing with the stage's whole pace for itself, so that strangers
+    // use up nothing of the others'.
+    struct gw_offers offers[GW_STANDING_COUNT];
     // Segments that are kept off it; 0: none. Written by the control thread alone, before the plan
     // that tells of it is published.
     _Atomic uint64_t quarantine[GW_QUARANTINE_MAX];
@@ -74,7 +84,17 @@ bool gw_release_has_shadow(const struct gw_release *release); // a shadow stage
 
 #define GW_OFFERS_UNLIMITED INT64_MAX
 // One offer of those left. False: none is.
-bool gw_release_take_offer(struct gw_release *release);
+bool gw_offers_take(struct gw_offers *offers);
+// How a device with these bits (enum gw_outcome_bit) stands.
+static inline enum gw_standing gw_release_standing(const struct gw_release *release, unsigned bits)
+{
+    return release->trust_unproven || (bits & GW_OUTCOME_PROVEN) != 0 ? GW_STANDING_COUNTED
+                                                                      : GW_STANDING_UNPROVEN;
+}
+static inline struct gw_offers *gw_release_offers(struct gw_release *release, unsigned bits)
+{
+    return &release->offers[gw_release_standing(release, bits)];
+}
 // Is a device with these attributes kept off the release?
 bool gw_release_quarantines(const struct gw_release *release, const struct pol_attrs *attrs);
 // Of what is in quarantine: plans differ when it does. 0: nothing is.

@@ -1,8 +1,8 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(6), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
-//              u64 arm_salt, u16 arm_from, u16 arm_to, manifest[32], text task, block revert,
-//              target, varint stage_count, count x stage
+//   release := u8 version(7), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
+//              manifest[32], text task, block revert, target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
@@ -21,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     6
+#define SPEC_VERSION     7
+#define SPEC_TRUST       7 // the first that says which devices count
+#define SPEC_OLDEST      6
 #define SEMVER_TEXT_MAX  96
 #define OPERAND_TEXT_MAX 256
 
@@ -109,6 +111,7 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u64(writer, spec->arm.salt);
     base_writer_u16(writer, spec->arm.from);
     base_writer_u16(writer, spec->arm.to);
+    base_writer_u8(writer, spec->trust_unproven ? 1 : 0);
     base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
     write_text(writer, spec->task.data, spec->task.size);
     write_text(writer, spec->revert, spec->revert_bytes);
@@ -319,7 +322,8 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
 static enum base_status read_release(struct parse *parse, struct gw_release *release)
 {
     struct base_reader *reader = &parse->reader;
-    if (base_reader_u8(reader) != SPEC_VERSION) {
+    uint8_t version = base_reader_u8(reader);
+    if (version < SPEC_OLDEST || version > SPEC_VERSION) {
         return base_error_set(parse->error, BASE_ERR_UNSUPPORTED, "rollout: unknown version");
     }
     release->id = base_reader_u64(reader);
@@ -330,6 +334,7 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     release->arm.salt = base_reader_u64(reader);
     release->arm.from = base_reader_u16(reader);
     release->arm.to = base_reader_u16(reader);
+    release->trust_unproven = version >= SPEC_TRUST && base_reader_u8(reader) != 0;
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
@@ -492,8 +497,10 @@ enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_rel
         return BASE_ERR_NOMEM;
     }
     atomic_init(&release->refs, 1);
-    atomic_init(&release->offers_left, 0);
-    atomic_init(&release->offers_made, 0);
+    for (uint32_t i = 0; i < GW_STANDING_COUNT; i++) {
+        atomic_init(&release->offers[i].left, 0);
+        atomic_init(&release->offers[i].made, 0);
+    }
     base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     enum base_status status = fill_release(release, bytes, size, error);
     if (status != BASE_OK) {
@@ -541,14 +548,14 @@ bool gw_release_has_shadow(const struct gw_release *release)
 }
 
 // Workers race for the last offers; no more are taken than were handed out.
-bool gw_release_take_offer(struct gw_release *release)
+bool gw_offers_take(struct gw_offers *offers)
 {
-    int64_t left = atomic_load_explicit(&release->offers_left, memory_order_relaxed);
+    int64_t left = atomic_load_explicit(&offers->left, memory_order_relaxed);
     if (left == GW_OFFERS_UNLIMITED) {
         return true;
     }
     while (left > 0) {
-        if (atomic_compare_exchange_weak_explicit(&release->offers_left, &left, left - 1,
+        if (atomic_compare_exchange_weak_explicit(&offers->left, &left, left - 1,
                                                   memory_order_relaxed, memory_order_relaxed)) {
             return true;
         }

@@ -4,6 +4,10 @@
 // A report may come again (the answer was lost), late, or after a gap. Per device the record keeps
 // the epoch and the highest seq that is durable; what is at or below it changes nothing. Counters
 // follow from what the record's bits were and are (svc/tally.h).
+//
+// A report proves who sent it or does not. What an unproven one says is kept apart; once the device
+// has proven itself, what was said in its name before goes as it speaks of the same rollout, and
+// unproven reports are refused.
 #include "svc/report_intake.h"
 
 #include "svc/causes.h"
@@ -31,8 +35,11 @@ struct report_job {
     uint32_t applied;
     uint32_t repeated;
     uint32_t unknown;
+    uint32_t unproven; // applied, and counted by no gate
     bool gap;
-    bool stale; // of an epoch that is over
+    bool stale;  // of an epoch that is over
+    bool proven; // the request showed who sent it
+    bool denied; // it did not, and the device has before
     uint32_t change_count;
     uint16_t tenant;
     uint32_t epoch;
@@ -143,20 +150,25 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
         job->unknown++;
         return BASE_OK;
     }
-    if (wire_outcome_is_failure(said->kind)) {
+    uint16_t proven = job->proven ? GW_OUTCOME_PROVEN : 0;
+    bool counts = gw_release_standing(rollout.release, proven) == GW_STANDING_COUNTED;
+    if (wire_outcome_is_failure(said->kind) && counts) {
         BASE_TRY(gw_cause_keep(edit->core, edit->txn, said->rollout_id, said));
     }
-    struct gw_record_outcome *outcome =
-        gw_record_edit_outcome(edit, key, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED);
+    struct gw_record_outcome *outcome = gw_record_edit_outcome(
+        edit, key, rollout.stage_now, job->now_s, GW_OUTCOME_OFFERED | proven);
     if (outcome == NULL) {
         job->unknown++;
         return BASE_OK;
     }
     if ((outcome->bits & GW_OUTCOME_CONTROL) != 0) {
-        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s);
+        gw_record_edit_enter(edit, outcome, rollout.stage_now, job->now_s, proven);
+    } else if (counts &&
+               gw_release_standing(rollout.release, outcome->bits) != GW_STANDING_COUNTED) {
+        gw_record_edit_enter(edit, outcome, outcome->stage, job->now_s, proven);
     }
     outcome->updated_s = job->now_s;
-    uint16_t bits = gw_outcome_step(outcome->bits, said->kind);
+    uint16_t bits = gw_outcome_step(outcome->bits, said->kind) | proven;
     if (may_retry(&rollout, outcome, said->kind)) {
         bits = (uint16_t)((bits & ~(unsigned)(GW_OUTCOME_FAILED | GW_OUTCOME_RETRY_GIVEN)) |
                           GW_OUTCOME_RETRY);
@@ -169,6 +181,7 @@ static enum base_status apply_outcome(struct report_job *job, struct gw_record_e
     gw_record_edit_set(edit, outcome, bits, said);
     note_mark(job, &rollout, outcome);
     job->applied++;
+    job->unproven += !counts;
     return BASE_OK;
 }
 
@@ -204,12 +217,17 @@ static enum base_status apply_report(struct gw_store_txn *txn, struct gw_store_o
     job->applied = 0;
     job->repeated = 0;
     job->unknown = 0;
+    job->unproven = 0;
     job->gap = false;
     job->stale = false;
     job->change_count = 0;
     BASE_TRY(gw_record_edit_begin(&edit, NULL));
-    uint32_t first = first_news(job, &edit.record);
-    job->repeated = first;
+    job->denied = edit.record.proven && !job->proven;
+    if (job->proven) {
+        gw_record_edit_prove(&edit);
+    }
+    uint32_t first = job->denied ? job->count : first_news(job, &edit.record);
+    job->repeated = job->denied ? 0 : first;
     for (uint32_t i = first; i < job->count; i++) {
         BASE_TRY(apply_outcome(job, &edit, &job->outcomes[i]));
     }
@@ -232,7 +250,9 @@ static void finish_report(struct gw_message *message)
     struct report_job *job =
         (struct report_job *)((char *)message - offsetof(struct report_job, message));
     struct gw_exchange *exchange = job->exchange;
-    if (job->status == BASE_OK) {
+    if (job->status == BASE_OK && job->denied) {
+        gw_admission_refuse(exchange, GW_ADMISSION_UNKNOWN);
+    } else if (job->status == BASE_OK) {
         gw_reply_status(exchange, job->ok_status);
     } else {
         gw_reply_failure(exchange, job->status, "the report could not be stored",
@@ -248,8 +268,9 @@ static void report_done(struct gw_store_op *self, enum base_status status)
     job->status = status;
     if (status == BASE_OK) {
         gw_tally_apply(core->tally, job->changes, job->change_count);
-        if (!job->stale && job->count > 0) {
-            gw_device_table_reported(core->table, job->device_id, job->epoch, last_seq(job));
+        if (!job->stale && !job->denied && job->count > 0) {
+            gw_device_table_reported(core->table, job->device_id, job->epoch, last_seq(job),
+                                     job->proven);
         }
         for (uint32_t i = 0; i < job->mark_count; i++) {
             gw_device_table_follow(core->table, job->device_id, &job->marks[i]);
@@ -258,6 +279,7 @@ static void report_done(struct gw_store_op *self, enum base_status status)
         gw_count(&core->reports_outcomes, job->applied);
         gw_count(&core->reports_repeated, job->repeated);
         gw_count(&core->reports_unknown, job->unknown);
+        gw_count(&core->reports_unproven, job->unproven);
         gw_count(&core->reports_gaps, job->gap);
     }
     free(job->changes);
@@ -331,17 +353,19 @@ void gw_report_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    gw_report_submit(worker, exchange, &report, tenant, 204);
+    const struct gw_report_sender sender = {
+        .tenant = tenant, .proven = gw_request_proves(&exchange->request), .ok_status = 204};
+    gw_report_submit(worker, exchange, &report, &sender);
 }
 
 void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
-                      const struct wire_report *report, uint16_t tenant, int ok_status)
+                      const struct wire_report *report, const struct gw_report_sender *sender)
 {
     struct gw_core *core = worker->core;
     if (report->count == 0 ||
         gw_device_table_has_report(core->table, report->device_id, report->epoch,
-                                   report->first_seq + report->count - 1)) {
-        gw_reply_status(exchange, ok_status); // all of it is durable
+                                   report->first_seq + report->count - 1, sender->proven)) {
+        gw_reply_status(exchange, sender->ok_status); // all of it is durable
         gw_exchange_finish(exchange);
         return;
     }
@@ -351,9 +375,10 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         gw_exchange_finish(exchange);
         return;
     }
-    job->tenant = tenant;
+    job->tenant = sender->tenant;
+    job->proven = sender->proven;
     job->op.sort_key = report->device_id;
-    job->ok_status = ok_status;
+    job->ok_status = sender->ok_status;
     job->op.apply = apply_report;
     job->op.done = report_done;
     job->message = (struct gw_message){.run = finish_report};

@@ -47,6 +47,7 @@ static void judged(const struct gw_rollout *rollout, const struct gw_rollout_cou
         .timed_out = seen->timed_out,
         .silent = seen->silent,
         .not_applicable = seen->not_applicable,
+        .unproven = seen->unproven,
         .control = {seen->control_completed - seen->control_silent_done, seen->control_failed},
         .hazard = {seen->observed_s, seen->silent},
         .control_hazard = {seen->control_observed_s, seen->control_silent},
@@ -91,6 +92,7 @@ static bool worth_a_line(const struct gw_rollout *rollout, const struct pol_coun
     struct pol_counts before = rollout->observed;
     before.hazard.device_seconds = counts->hazard.device_seconds; // it only says that time passed
     before.control_hazard.device_seconds = counts->control_hazard.device_seconds;
+    before.unproven = counts->unproven; // strangers do not make the log grow
     if (memcmp(&before, counts, sizeof(before)) == 0) {
         return false;
     }
@@ -171,20 +173,44 @@ static bool makes_offers(const struct gw_rollout *rollout)
 
 // Devices that were offered the release and are not done. Offers reach the tally with the next
 // flush: those on the way are known by the workers' own count.
-static uint64_t in_flight(struct gw_rollout *rollout, const struct gw_rollout_counts *all)
+static uint64_t in_flight(struct gw_rollout_pace *pace, const struct gw_offers *offers,
+                          const struct gw_rollout_counts *all)
 {
-    uint64_t made = atomic_load_explicit(&rollout->release->offers_made, memory_order_relaxed);
-    if (!rollout->paced) {
-        rollout->paced = true;
-        rollout->paced_offers = made;
-        rollout->paced_offered = all->offered;
+    uint64_t made = atomic_load_explicit(&offers->made, memory_order_relaxed);
+    if (!pace->begun) {
+        pace->begun = true;
+        pace->made = made;
+        pace->offered = all->offered;
     }
-    uint64_t newly = made - rollout->paced_offers;
-    uint64_t counted = all->offered - rollout->paced_offered;
+    uint64_t newly = made - pace->made;
+    uint64_t counted = all->offered > pace->offered ? all->offered - pace->offered : 0;
     uint64_t offered = all->offered + (newly > counted ? newly - counted : 0);
     uint64_t done =
         all->succeeded + all->failed + all->not_applicable + all->timed_out + all->expired;
     return offered > done ? offered - done : 0;
+}
+
+static void set_left(struct gw_release *release, int64_t left)
+{
+    for (uint32_t i = 0; i < GW_STANDING_COUNT; i++) {
+        atomic_store_explicit(&release->offers[i].left, left, memory_order_relaxed);
+    }
+}
+
+static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_standing standing)
+{
+    struct gw_release *release = rollout->release;
+    struct gw_rollout_pace *pace = &rollout->paces[standing];
+    struct gw_offers *offers = &release->offers[standing];
+    int64_t left = atomic_exchange_explicit(&offers->left, 0, memory_order_relaxed);
+    uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
+    struct gw_rollout_counts all;
+    (void)gw_tally_standing(core->tally, release->id, standing, gw_core_now_s(core), &all);
+    uint64_t granted = pol_pace_grant(&release->stages[rollout->state.stage_index].pace,
+                                      &pace->state, unused, all.offered, all.succeeded,
+                                      in_flight(pace, offers, &all), gw_core_now_us(core));
+    int64_t most = granted < INT32_MAX ? (int64_t)granted : INT32_MAX;
+    atomic_store_explicit(&offers->left, most, memory_order_relaxed);
 }
 
 void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)
@@ -194,25 +220,19 @@ void gw_rollout_hand_out(struct gw_core *core, struct gw_rollout *rollout)
     if (rollout->state.state == POL_ROLLOUT_COMPLETED) {
         // Nothing holds the baseline back. Workers whose plan still has it as an open release would
         // otherwise send devices away whose hint is used up, until their next check-in.
-        atomic_store_explicit(&release->offers_left, GW_OFFERS_UNLIMITED, memory_order_relaxed);
+        set_left(release, GW_OFFERS_UNLIMITED);
         return;
     }
     if (!makes_offers(rollout)) {
-        atomic_store_explicit(&release->offers_left, 0, memory_order_relaxed);
+        set_left(release, 0);
         return;
     }
     if (pace->per_minute == 0 && pace->in_flight_max == 0) {
-        atomic_store_explicit(&release->offers_left, GW_OFFERS_UNLIMITED, memory_order_relaxed);
+        set_left(release, GW_OFFERS_UNLIMITED);
         return;
     }
-    int64_t left = atomic_exchange_explicit(&release->offers_left, 0, memory_order_relaxed);
-    uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
-    struct gw_rollout_counts all;
-    (void)gw_tally_counts(core->tally, release->id, GW_TALLY_STAGE_ALL, gw_core_now_s(core), &all);
-    uint64_t grant = pol_pace_grant(pace, &rollout->pace, unused, all.offered, all.succeeded,
-                                    in_flight(rollout, &all), gw_core_now_us(core));
-    int64_t most = grant < INT32_MAX ? (int64_t)grant : INT32_MAX;
-    atomic_store_explicit(&release->offers_left, most, memory_order_relaxed);
+    grant(core, rollout, GW_STANDING_COUNTED);
+    grant(core, rollout, GW_STANDING_UNPROVEN);
 }
 
 bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)

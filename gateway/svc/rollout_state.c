@@ -9,7 +9,8 @@
 //                  varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
 //                  4: paged, 8: killed), u64 stage_since_us
-//   log line    := u8 version(3), u64 wall_us, u64 revision, u8 kind, u8 record_kind, u8 command,
+//   log line    := u8 version(4; 3 lacks the count of unproven devices), u64 wall_us, u64 revision,
+//   u8 kind, u8 record_kind, u8 command,
 //                  u64 now_us, counts (stage_codec.c), u8 action, u8 verdict, u8 reason,
 //                  u32 failure_ppm, u64 rolled_back, state, u8 size, by, u8 size, comment,
 //                  slices when the record is of slices, held then and when it is of a lift
@@ -23,7 +24,9 @@
 #include <string.h>
 
 #define ROW_VERSION    4
-#define LINE_VERSION   3
+#define LINE_VERSION   4
+#define LINE_UNPROVEN  4 // the first with that count
+#define LINE_OLDEST    3
 #define ROW_HEAD_MAX   (256 + GW_HELD_BYTES_MAX + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
 #define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
 #define TASK_BYTES_MAX 256
@@ -204,7 +207,8 @@ enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
     struct base_reader reader;
     memset(out, 0, sizeof(*out));
     base_reader_init(&reader, bytes, size);
-    if (base_reader_u8(&reader) != LINE_VERSION) {
+    uint8_t version = base_reader_u8(&reader);
+    if (version < LINE_OLDEST || version > LINE_VERSION) {
         return BASE_ERR_CORRUPT;
     }
     out->wall_us = base_reader_u64(&reader);
@@ -213,7 +217,7 @@ enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
     record->kind = (enum pol_record_kind)read_enum(&reader, POL_RECORD_KIND_COUNT);
     record->command = (enum pol_command)read_enum(&reader, POL_COMMAND_COUNT);
     record->now_us = base_reader_u64(&reader);
-    gw_pol_counts_read(&reader, &record->counts);
+    gw_pol_counts_read(&reader, version >= LINE_UNPROVEN, &record->counts);
     record->action = (enum pol_action)read_enum(&reader, POL_ACTION_COUNT);
     record->verdict = (enum pol_verdict)read_enum(&reader, POL_VERDICT_COUNT);
     record->reason = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);

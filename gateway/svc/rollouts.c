@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->execution_timeout_s = release->execution_timeout_s;
     out->priority = release->priority;
     out->arm = release->arm;
+    out->trust_unproven = release->trust_unproven;
     out->state = rollout->state.state;
     out->stage_failed = rollout->state.stage_failed;
     out->before_first = rollout->state.before_first;
@@ -150,7 +152,9 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     next->observed_us = 0; // what comes next is news
     next->segments_asked = (struct gw_segments_asked){0};
     next->segments_logged = 0;
-    next->pace = (struct pol_pace_state){0};
+    for (uint32_t i = 0; i < GW_STANDING_COUNT; i++) {
+        next->paces[i].state = (struct pol_pace_state){0};
+    }
     if (after == POL_ROLLOUT_ROLLING_BACK && before != after) {
         next->rollback_since_us = gw_core_now_us(core);
         next->closed_us = 0;
@@ -312,6 +316,18 @@ static enum base_status check_cost(struct gw_core *core, const struct gw_release
     return status;
 }
 
+// The log says by itself which devices its verdicts were found from.
+static void say_trust(const struct gw_release *release, struct gw_rollout_log_view *line)
+{
+    static const char text[] = "unproven devices count";
+    char reason[GW_LOG_REASON_MAX + 1];
+    if (release->trust_unproven) {
+        memcpy(reason, line->comment, sizeof(reason));
+        snprintf(line->comment, sizeof(line->comment), "%s%s%.150s", text,
+                 reason[0] != '\0' ? ": " : "", reason);
+    }
+}
+
 static enum base_status add_rollout(struct gw_core *core, struct gw_release *release,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -335,6 +351,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
             struct gw_rollout_change change;
             gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
+            say_trust(release, &change.line);
             change.next.revision = 1;
             change.task_counter = release->release_counter + 1; // the revert statement's
             status = gw_rollout_commit(core, rollout, &change);

@@ -54,6 +54,7 @@ struct gw_rollout_spec {
     uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
     uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
     struct pol_arm arm;           // all zero: none
+    bool trust_unproven;          // devices count that did not show who they are
     bool accept_cost;             // more than a phone can hold (svc/set_cost.h) is no obstacle
 };
 
@@ -81,6 +82,11 @@ struct gw_rollout_counts {
     uint64_t control_silent_done; // of control's silent: had completed
     uint64_t observed_s;          // device-seconds after activation
     uint64_t control_observed_s;  // device-seconds after they were drawn
+    // Devices that did not show who they are, where the rollout does not trust them: in none of the
+    // other figures.
+    uint64_t unproven;
+    uint64_t unproven_completed; // succeeded or failed, as they say
+    uint64_t unproven_failed;
 };
 
 struct gw_rollout_stage_view {
@@ -123,6 +129,7 @@ struct gw_rollout_view {
     uint64_t stage_since_s;
     uint16_t priority;
     struct pol_arm arm;
+    bool trust_unproven;
     uint32_t execution_timeout_s;
     enum pol_rollout_state state;
     bool stage_failed;

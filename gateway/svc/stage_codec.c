@@ -162,13 +162,14 @@ void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *co
         counts->hazard.silent,
         counts->control_hazard.device_seconds,
         counts->control_hazard.silent,
+        counts->unproven,
     };
     for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
         base_writer_u64(writer, fields[i]);
     }
 }
 
-void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts)
+void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_counts *counts)
 {
     uint64_t *const fields[GW_COUNTS_BYTES / 8] = {
         &counts->offered,
@@ -186,8 +187,10 @@ void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts)
         &counts->hazard.silent,
         &counts->control_hazard.device_seconds,
         &counts->control_hazard.silent,
+        &counts->unproven,
     };
-    for (uint32_t i = 0; i < GW_COUNTS_BYTES / 8; i++) {
+    uint32_t there = unproven ? GW_COUNTS_BYTES / 8 : GW_COUNTS_BYTES / 8 - 1;
+    for (uint32_t i = 0; i < there; i++) {
         *fields[i] = base_reader_u64(reader);
     }
 }

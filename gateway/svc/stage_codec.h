@@ -18,9 +18,10 @@ void gw_stage_tolerances(const struct pol_stage *stage, struct wire_tolerances *
 void gw_stage_tolerances_set(struct pol_stage *stage, const struct wire_tolerances *tolerances);
 
 // Stored form of the counts a verdict was found from.
-#define GW_COUNTS_BYTES (15u * 8)
+#define GW_COUNTS_BYTES (16u * 8)
 void gw_pol_counts_write(struct base_writer *writer, const struct pol_counts *counts);
-void gw_pol_counts_read(struct base_reader *reader, struct pol_counts *counts);
+// `unproven` false: of lines from before devices had to prove themselves, which lack that count.
+void gw_pol_counts_read(struct base_reader *reader, bool unproven, struct pol_counts *counts);
 
 // Stored form of a look at slices, and of names of slices that were held or lifted. What does not
 // hang together fails the reader.

@@ -1,13 +1,14 @@
 // Counters per rollout and stage, failure fingerprints and slices. The mutex in struct gw_tally
 // guards everything; the writer thread, the control thread and metrics come here.
 //
-// Timed-out devices are not events either: per stage a ring of offer times counts the devices that
-// have neither completed nor waited longer than the timeout; pending minus those are timed out.
+// Timed-out devices are not events either: see offer_ring.h.
 #include "svc/tally.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "svc/cohort.h"
+#include "svc/offer_ring.h"
+#include "svc/rollout_counts.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -17,23 +18,13 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define RING_SLOTS       64u
-#define RING_SPAN        32u // slots that make up one timeout
 #define FINGERPRINTS_MAX 32u // remembered per rollout; further ones are counted as failures only
 #define SLICES_MAX       256u
-
-struct ring_slot {
-    uint32_t number; // offered_s / width
-    uint32_t count;
-};
 
 struct stage_tally {
     struct gw_rollout_counts counts;
     struct gw_tally_watch watch;
-    uint32_t width_s;
-    uint32_t timeout_s;
-    uint64_t pending;       // offered, not completed
-    struct ring_slot *ring; // NULL until a device is pending in an open rollout
+    struct gw_offer_ring waiting; // offered, not completed
 };
 
 struct fingerprint {
@@ -65,6 +56,8 @@ struct rollout_tally {
     struct rollout_tally *real;   // whose shadow's tally it is; NULL: it is none
     struct gw_release *release;
     struct stage_tally stages[POL_STAGES_MAX];
+    struct stage_tally *unproven; // of devices that do not count, likewise; NULL: there were none
+    bool unproven_lost;           // no memory for that: they are not shown
     uint32_t fingerprint_count;
     struct fingerprint *fingerprints;
     uint32_t segment_count;
@@ -92,6 +85,16 @@ enum base_status gw_tally_new(struct gw_tally **out_tally)
     return BASE_OK;
 }
 
+static void free_rings(struct rollout_tally *rollout)
+{
+    for (uint32_t k = 0; k < POL_STAGES_MAX; k++) {
+        gw_offer_ring_close(&rollout->stages[k].waiting);
+        if (rollout->unproven != NULL) {
+            gw_offer_ring_close(&rollout->unproven[k].waiting);
+        }
+    }
+}
+
 void gw_tally_free(struct gw_tally *tally)
 {
     if (tally == NULL) {
@@ -100,9 +103,8 @@ void gw_tally_free(struct gw_tally *tally)
     HASH_CLEAR(hh, tally->by_id);
     for (uint32_t i = 0; i < tally->count; i++) {
         struct rollout_tally *rollout = tally->by_index[i];
-        for (uint32_t k = 0; k < POL_STAGES_MAX; k++) {
-            free(rollout->stages[k].ring);
-        }
+        free_rings(rollout);
+        free(rollout->unproven);
         free(rollout->fingerprints);
         free(rollout->slices);
         free(rollout->segments);
@@ -119,6 +121,29 @@ static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
     struct rollout_tally *rollout;
     HASH_FIND(hh, tally->by_id, &id, sizeof(id), rollout);
     return rollout;
+}
+
+static void begin_stages(const struct gw_release *release, struct stage_tally *stages)
+{
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        gw_offer_ring_init(&stages[i].waiting, release->stages[i].execution_timeout_s);
+    }
+}
+
+// Where devices of a standing are counted. NULL: they are not.
+static struct stage_tally *stages_of(struct rollout_tally *rollout, enum gw_standing standing)
+{
+    if (standing == GW_STANDING_COUNTED) {
+        return rollout->stages;
+    }
+    if (rollout->unproven == NULL && !rollout->unproven_lost) {
+        rollout->unproven = calloc(POL_STAGES_MAX, sizeof(rollout->unproven[0]));
+        rollout->unproven_lost = rollout->unproven == NULL;
+        if (rollout->unproven != NULL) {
+            begin_stages(rollout->release, rollout->unproven);
+        }
+    }
+    return rollout->unproven;
 }
 
 static enum base_status add(struct gw_tally *tally, struct gw_release *release, uint64_t id)
@@ -139,11 +164,7 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     rollout->id = id;
     rollout->index = tally->count;
     rollout->stage_count = release->stage_count;
-    for (uint32_t i = 0; i < release->stage_count; i++) {
-        uint32_t timeout_s = release->stages[i].execution_timeout_s;
-        rollout->stages[i].timeout_s = timeout_s;
-        rollout->stages[i].width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
-    }
+    begin_stages(release, rollout->stages);
     rollout->open = true;
     HASH_ADD(hh, tally->by_id, id, sizeof(rollout->id), rollout);
     if (rollout->hh.tbl == NULL) {
@@ -186,9 +207,8 @@ static void set_one(struct rollout_tally *rollout, uint32_t stage_now, bool open
 {
     rollout->stage_now = gw_release_stage(rollout->release, stage_now, rollout->real != NULL);
     rollout->open = open;
-    for (uint32_t k = 0; !open && k < POL_STAGES_MAX; k++) {
-        free(rollout->stages[k].ring);
-        rollout->stages[k].ring = NULL;
+    if (!open) {
+        free_rings(rollout);
     }
 }
 
@@ -254,110 +274,9 @@ uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index)
 
 // ---- Contributions
 
-void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
-{
-    bool ran = (bits & GW_OUTCOME_RAN) != 0;
-    bool shadow = (bits & GW_OUTCOME_SHADOW) != 0;
-    bool activated = (ran && !shadow) || (bits & GW_OUTCOME_ACTIVATED) != 0;
-    bool back = (bits & (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED)) != 0;
-    bool failed = (bits & GW_OUTCOME_FAILED) != 0;
-    memset(out, 0, sizeof(*out));
-    if ((bits & GW_OUTCOME_CONTROL) != 0) {
-        out->control = 1;
-        out->control_completed = ran || failed;
-        out->control_failed = failed;
-        return;
-    }
-    out->offered = bits != 0;
-    out->downloaded = activated || (bits & GW_OUTCOME_DOWNLOADED) != 0;
-    out->activated = activated;
-    out->failed = failed;
-    out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
-    out->succeeded = ran && !failed && out->retrying == 0;
-    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && !failed;
-    out->rolled_back = back;
-    out->on_version = activated && !back && !failed;
-}
-
-// The fields that are sums over devices, in one list for adding and taking away.
-#define SUM_FIELDS(X)                                                                              \
-    X(offered)                                                                                     \
-    X(downloaded)                                                                                  \
-    X(activated)                                                                                   \
-    X(succeeded)                                                                                   \
-    X(failed)                                                                                      \
-    X(not_applicable)                                                                              \
-    X(rolled_back)                                                                                 \
-    X(on_version)                                                                                  \
-    X(retrying)                                                                                    \
-    X(control)                                                                                     \
-    X(control_completed)                                                                           \
-    X(control_failed)
-
-static void add_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
-{
-#define ADD_FIELD(name) to->name += from->name;
-    SUM_FIELDS(ADD_FIELD)
-#undef ADD_FIELD
-}
-
-static void take_counts(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
-{
-#define TAKE_FIELD(name) to->name -= from->name;
-    SUM_FIELDS(TAKE_FIELD)
-#undef TAKE_FIELD
-}
-
 static bool is_pending(const struct gw_rollout_counts *one)
 {
     return one->offered != 0 && one->succeeded == 0 && one->failed == 0 && one->not_applicable == 0;
-}
-
-static void ring_add(const struct rollout_tally *rollout, struct stage_tally *stage,
-                     uint32_t offered_s)
-{
-    if (!rollout->open) {
-        return;
-    }
-    if (stage->ring == NULL) {
-        stage->ring = calloc(RING_SLOTS, sizeof(stage->ring[0]));
-        if (stage->ring == NULL) {
-            return; // then it counts as timed out at once: the careful side
-        }
-    }
-    uint32_t number = offered_s / stage->width_s;
-    struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
-    if (slot->number > number) {
-        return; // long past
-    }
-    if (slot->number < number) {
-        *slot = (struct ring_slot){number, 0};
-    }
-    slot->count++;
-}
-
-static void ring_take(struct stage_tally *stage, uint32_t offered_s)
-{
-    if (stage->ring == NULL) {
-        return;
-    }
-    uint32_t number = offered_s / stage->width_s;
-    struct ring_slot *slot = &stage->ring[number % RING_SLOTS];
-    if (slot->number == number && slot->count > 0) {
-        slot->count--;
-    }
-}
-
-static uint64_t timed_out(const struct stage_tally *stage, uint32_t now_s)
-{
-    uint64_t fresh = 0;
-    for (uint32_t i = 0; stage->ring != NULL && i < RING_SLOTS; i++) {
-        // A slot is fresh while its youngest moment is within the timeout.
-        const struct ring_slot *slot = &stage->ring[i];
-        uint64_t end_s = ((uint64_t)slot->number + 1) * stage->width_s;
-        fresh += end_s + stage->timeout_s > now_s ? slot->count : 0;
-    }
-    return stage->pending > fresh ? stage->pending - fresh : 0;
 }
 
 // ---- Failures
@@ -542,32 +461,9 @@ uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t
     return count;
 }
 
-static void apply_one(struct gw_tally *tally, const struct gw_tally_change *change)
+static void note_failure(struct rollout_tally *rollout, const struct gw_tally_change *change,
+                         bool completed, bool failed)
 {
-    struct rollout_tally *rollout = find(tally, change->rollout_id);
-    if (rollout == NULL || change->old_bits == change->new_bits ||
-        change->stage >= POL_STAGES_MAX) {
-        return;
-    }
-    struct stage_tally *stage = &rollout->stages[change->stage];
-    struct gw_rollout_counts before;
-    struct gw_rollout_counts after;
-    gw_tally_contribution(change->old_bits, &before);
-    gw_tally_contribution(change->new_bits, &after);
-    take_counts(&stage->counts, &before);
-    add_counts(&stage->counts, &after);
-    bool was_pending = is_pending(&before);
-    bool now_pending = is_pending(&after);
-    if (was_pending && !now_pending) {
-        stage->pending--;
-        ring_take(stage, change->offered_s);
-    } else if (!was_pending && now_pending) {
-        stage->pending++;
-        ring_add(rollout, stage, change->offered_s);
-    }
-    bool was_complete = before.succeeded + before.failed > 0;
-    bool completed = !was_complete && after.succeeded + after.failed > 0;
-    bool failed = before.failed == 0 && after.failed > 0;
     struct rollout_tally *told = rollout->real != NULL ? rollout->real : rollout;
     if (failed) {
         note_fingerprint(told, change);
@@ -576,6 +472,53 @@ static void apply_one(struct gw_tally *tally, const struct gw_tally_change *chan
         note_slices(told, change, completed, failed);
         note_segment(told, change, completed, failed);
     }
+}
+
+static void apply_standing(struct rollout_tally *rollout, const struct gw_tally_change *change,
+                           enum gw_standing standing, uint16_t old_bits, uint16_t new_bits)
+{
+    struct stage_tally *stages = stages_of(rollout, standing);
+    if (stages == NULL) {
+        return;
+    }
+    struct stage_tally *stage = &stages[change->stage];
+    struct gw_rollout_counts before;
+    struct gw_rollout_counts after;
+    gw_tally_contribution(old_bits, &before);
+    gw_tally_contribution(new_bits, &after);
+    gw_counts_take(&stage->counts, &before);
+    gw_counts_add(&stage->counts, &after);
+    bool was_pending = is_pending(&before);
+    bool now_pending = is_pending(&after);
+    if (was_pending && !now_pending) {
+        gw_offer_ring_take(&stage->waiting, change->offered_s);
+    } else if (!was_pending && now_pending) {
+        gw_offer_ring_add(&stage->waiting, rollout->open, change->offered_s);
+    }
+    bool was_complete = before.succeeded + before.failed > 0;
+    bool completed = !was_complete && after.succeeded + after.failed > 0;
+    bool failed = before.failed == 0 && after.failed > 0;
+    if (standing == GW_STANDING_COUNTED) {
+        note_failure(rollout, change, completed, failed);
+    }
+}
+
+static void apply_one(struct gw_tally *tally, const struct gw_tally_change *change)
+{
+    struct rollout_tally *rollout = find(tally, change->rollout_id);
+    if (rollout == NULL || change->old_bits == change->new_bits ||
+        change->stage >= POL_STAGES_MAX) {
+        return;
+    }
+    enum gw_standing before = gw_release_standing(rollout->release, change->old_bits);
+    enum gw_standing after = gw_release_standing(rollout->release, change->new_bits);
+    if (change->old_bits == 0 || change->new_bits == 0 || before == after) {
+        apply_standing(rollout, change, change->new_bits == 0 ? before : after, change->old_bits,
+                       change->new_bits);
+        return;
+    }
+    apply_standing(rollout, change, before, change->old_bits, 0);
+    apply_standing(rollout, change, after, 0, change->new_bits);
 }
 
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count)
@@ -591,14 +534,15 @@ void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *change
 }
 
 void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
-                           const struct gw_rollout_counts *counts)
+                           enum gw_standing standing, const struct gw_rollout_counts *counts)
 {
     pthread_mutex_lock(&tally->lock);
     struct rollout_tally *rollout = find(tally, rollout_id);
-    if (rollout != NULL && stage < POL_STAGES_MAX) {
-        add_counts(&rollout->stages[stage].counts, counts);
+    struct stage_tally *stages = rollout != NULL ? stages_of(rollout, standing) : NULL;
+    if (stages != NULL && stage < POL_STAGES_MAX) {
+        gw_counts_add(&stages[stage].counts, counts);
         uint64_t done = counts->succeeded + counts->failed + counts->not_applicable;
-        rollout->stages[stage].pending += counts->offered > done ? counts->offered - done : 0;
+        stages[stage].waiting.pending += counts->offered > done ? counts->offered - done : 0;
     }
     pthread_mutex_unlock(&tally->lock);
 }
@@ -610,7 +554,7 @@ static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, ui
 {
     const struct gw_tally_watch *watch = &rollout->stages[stage].watch;
     *out = rollout->stages[stage].counts;
-    out->timed_out = timed_out(&rollout->stages[stage], now_s);
+    out->timed_out = gw_offer_ring_late(&rollout->stages[stage].waiting, now_s);
     // The walk looked a moment ago: what it found is bounded by what is there now.
     uint64_t late = watch->expired_late < out->timed_out ? watch->expired_late : out->timed_out;
     out->timed_out -= late;
@@ -627,11 +571,17 @@ static void stage_counts(const struct rollout_tally *rollout, uint32_t stage, ui
                                    ? watch->control_silent_done
                                    : out->control_completed;
     out->control_observed_s = watch->control_observed_s;
+    if (rollout->unproven != NULL) {
+        const struct gw_rollout_counts *others = &rollout->unproven[stage].counts;
+        out->unproven = others->offered;
+        out->unproven_completed = others->succeeded + others->failed;
+        out->unproven_failed = others->failed;
+    }
 }
 
 static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
 {
-    add_counts(to, from);
+    gw_counts_add(to, from);
     to->timed_out += from->timed_out;
     to->expired += from->expired;
     to->silent += from->silent;
@@ -640,6 +590,9 @@ static void add_all(struct gw_rollout_counts *to, const struct gw_rollout_counts
     to->control_silent += from->control_silent;
     to->control_silent_done += from->control_silent_done;
     to->control_observed_s += from->control_observed_s;
+    to->unproven += from->unproven;
+    to->unproven_completed += from->unproven_completed;
+    to->unproven_failed += from->unproven_failed;
     // Stages overlap: the widest tells how many there are.
     to->eligible = from->eligible > to->eligible ? from->eligible : to->eligible;
     to->online = from->online > to->online ? from->online : to->online;
@@ -685,6 +638,34 @@ bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage
     }
     pthread_mutex_unlock(&tally->lock);
     return rollout != NULL;
+}
+
+static void add_unproven(const struct rollout_tally *rollout, uint32_t now_s,
+                         struct gw_rollout_counts *out)
+{
+    for (uint32_t i = 0; rollout->unproven != NULL && i < rollout->stage_count; i++) {
+        gw_counts_add(out, &rollout->unproven[i].counts);
+        out->timed_out += gw_offer_ring_late(&rollout->unproven[i].waiting, now_s);
+    }
+}
+
+void gw_tally_standing(struct gw_tally *tally, uint64_t rollout_id, enum gw_standing standing,
+                       uint32_t now_s, struct gw_rollout_counts *out)
+{
+    if (standing == GW_STANDING_COUNTED) {
+        (void)gw_tally_counts(tally, rollout_id, GW_TALLY_STAGE_ALL, now_s, out);
+        return;
+    }
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&tally->lock);
+    const struct rollout_tally *rollout = find(tally, rollout_id);
+    if (rollout != NULL) {
+        add_unproven(rollout, now_s, out);
+    }
+    if (rollout != NULL && rollout->shadow != NULL) {
+        add_unproven(rollout->shadow, now_s, out);
+    }
+    pthread_mutex_unlock(&tally->lock);
 }
 
 static int worse_slice(const void *a, const void *b)

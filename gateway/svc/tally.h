@@ -5,11 +5,15 @@
 // report that arrives twice, or is applied again after a restart, changes nothing. Changes come
 // from the store's writer thread after they are on disk, and from the start-up scan; readers are
 // the control thread and metrics. One mutex, held for a batch.
+//
+// Devices that did not show who they are are counted apart, unless the rollout trusts them: gates,
+// segments and fingerprints see the others alone (gw_release_standing).
 #ifndef GW_TALLY_H
 #define GW_TALLY_H
 
 #include "svc/devices.h"
 #include "svc/release.h"
+#include "svc/rollout_counts.h"
 
 #define GW_TALLY_STAGE_ALL UINT32_MAX
 
@@ -75,7 +79,7 @@ uint64_t gw_tally_rollout_id(struct gw_tally *tally, uint32_t index); // 0: no s
 void gw_tally_apply(struct gw_tally *tally, const struct gw_tally_change *changes, uint32_t count);
 // Contributions that left the device records (see report_intake.c).
 void gw_tally_add_archived(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,
-                           const struct gw_rollout_counts *counts);
+                           enum gw_standing standing, const struct gw_rollout_counts *counts);
 
 // A segment's devices in one stage.
 struct gw_tally_segment {
@@ -99,10 +103,10 @@ bool gw_tally_knows_cause(struct gw_tally *tally, uint64_t rollout_id, uint64_t 
 // Counts of one stage or of all. False: no such rollout.
 bool gw_tally_counts(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage, uint32_t now_s,
                      struct gw_rollout_counts *out);
+// Counts of all stages of the devices of one standing, as if there were no others.
+void gw_tally_standing(struct gw_tally *tally, uint64_t rollout_id, enum gw_standing standing,
+                       uint32_t now_s, struct gw_rollout_counts *out);
 // Fills counts, stage counts, fingerprints and slices.
 void gw_tally_view(struct gw_tally *tally, uint32_t now_s, struct gw_rollout_view *view);
-
-// What one device in this state adds. What depends on time stays 0.
-void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
 
 #endif

@@ -8,7 +8,9 @@
 //
 // Devices are marked as control (in the table, and with the next flush in their record) when they
 // were heard of during the stage, are targeted, and have their bucket in the stage's control band;
-// they complete by a check-in at least observe_s later, or by a report. Control thread.
+// they complete by a check-in at least observe_s later, or by a report. Devices that never showed
+// who they are are looked at for rollouts alone that trust them, the revoked for none: they cannot
+// be heard of any more. Control thread.
 #include "svc/core_private.h"
 
 #include "policy/bucket.h"
@@ -293,17 +295,17 @@ static void see_other(const struct watched *item, uint16_t bucket, bool admitted
     visit->marks[visit->mark_count++] = (struct gw_device_mark){
         .rollout = item->index,
         .offered_s = visit->last_seen_s,
-        .bits = GW_OUTCOME_CONTROL,
+        .bits = visit->proven ? GW_OUTCOME_CONTROL | GW_OUTCOME_PROVEN : GW_OUTCOME_CONTROL,
         .stage = item->stage & 15u,
         .dirty = 1,
     };
     visit->changed = true;
 }
 
-static void see_device(void *ctx, struct gw_device_visit *visit)
+// Returns the items that the device has a mark in, a bit for each.
+static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
 {
-    struct gw_watch *watch = ctx;
-    uint64_t marked = 0; // items this device has a mark in
+    uint64_t marked = 0;
     for (uint32_t i = 0; i < visit->mark_count; i++) {
         struct gw_device_mark *mark = &visit->marks[i];
         uint32_t slot = mark->rollout < watch->slot_count ? watch->slots[mark->rollout] : NO_SLOT;
@@ -312,18 +314,31 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
         }
         bool shadow = mark->rollout == watch->items[slot].shadow_index;
         marked |= shadow ? 0 : UINT64_C(1) << slot;
+        if (gw_release_standing(watch->items[slot].release, mark->bits) != GW_STANDING_COUNTED) {
+            continue;
+        }
         if ((mark->bits & GW_OUTCOME_CONTROL) != 0) {
             see_control(watch, &watch->items[slot], mark, visit);
         } else {
             see_updated(watch, &watch->items[slot], mark, visit->last_seen_s);
         }
     }
-    uint16_t tenant = gw_credentials_count(watch->core->credentials) > 0
-                          ? gw_credentials_tenant(watch->core->credentials, visit->device_id)
-                          : GW_TENANT_DEFAULT;
+    return marked;
+}
+
+static void see_device(void *ctx, struct gw_device_visit *visit)
+{
+    struct gw_watch *watch = ctx;
+    uint16_t tenant = GW_TENANT_DEFAULT;
+    if (gw_credentials_count(watch->core->credentials) > 0 &&
+        gw_credentials_whose(watch->core->credentials, visit->device_id, &tenant) ==
+            GW_CREDENTIAL_REVOKED) {
+        return;
+    }
+    uint64_t marked = see_marks(watch, visit);
     for (uint32_t k = 0; k < watch->count; k++) {
         struct watched *item = &watch->items[k];
-        if (item->tenant != tenant) {
+        if (item->tenant != tenant || !(visit->proven || item->release->trust_unproven)) {
             continue;
         }
         uint32_t audience = audience_of(watch, item, visit->attrs_id);

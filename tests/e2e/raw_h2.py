@@ -150,6 +150,19 @@ class Connection:
             if frame.kind == GOAWAY and wanted != GOAWAY:
                 raise AssertionError(f"GOAWAY {frame.error}")
 
+    def wait_any(self):
+        """Next frame of any stream. SETTINGS are acknowledged, and what DATA takes of the windows is given back, on the way."""
+        while True:
+            frame = self.read()
+            if frame.kind == SETTINGS and not frame.flags & ACK:
+                self.frame(SETTINGS, ACK, 0)
+            elif frame.kind == GOAWAY:
+                raise AssertionError(f"GOAWAY {frame.error}")
+            elif frame.stream != 0:
+                if frame.kind == DATA and frame.payload:
+                    self.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", len(frame.payload)))
+                return frame
+
     def reply(self, stream):
         """(status, body) of a whole reply."""
         frame = self.wait(HEADERS, stream)

@@ -136,9 +136,9 @@ class Stack:
         self.children.append(child)
         return child
 
-    def release(self, task, number, script, stages, data=None, target=None):
+    def release(self, task, number, script, stages, data=None, target=None, more=()):
         """Builds version 1.0.NUMBER of a task with one script and perhaps one data file (name, bytes), pushes it and starts a
-        rollout signed with release.key, which is drawn when it is not there. Returns the rollout's id."""
+        rollout signed with release.key, which is drawn when it is not there, and `more` options. Returns the rollout's id."""
         source, build, key = self.path(f"source{number}"), self.path(f"build{number}"), self.path("release.key")
         files = {"task.py": script.encode(), **(dict([data]) if data else {})}
         listed = ["task.py"] + ([{"name": data[0], "kind": "data"}] if data else [])
@@ -153,7 +153,7 @@ class Stack:
         self.walle("task", "build", source, "--out", build)
         self.walle("task", "push", build)
         run = self.walle("rollout", "start", task, "--build", build, "--key", key, "--stages", self.path("stages.json"),
-                         *(("--target", target) if target else ()))
+                         *(("--target", target) if target else ()), *more)
         return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
 
     def spawn(self, name, *arguments, **options):

@@ -510,6 +510,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .priority = rig->priority,
         .arm = rig->arm,
         .accept_cost = rig->accept_cost,
+        .trust_unproven = !rig->only_proven,
     };
     if (target_attr != NULL) {
         spec.target = make_target(POL_STAGES_MAX, target_attr, target_value);
@@ -574,6 +575,8 @@ void rig_baseline(struct rig *rig, const char *task, uint64_t id, const char *ta
 struct recount {
     struct rig *rig;
     uint64_t rollout_id;
+    const struct gw_release *release;
+    uint64_t unproven;
     struct gw_rollout_counts counts;
 };
 
@@ -590,6 +593,10 @@ static bool recount_device(void *ctx, struct gw_span key, struct gw_span value)
             continue;
         }
         struct gw_rollout_counts one;
+        if (gw_release_standing(recount->release, outcome->bits) != GW_STANDING_COUNTED) {
+            recount->unproven += (outcome->bits & GW_OUTCOME_CONTROL) == 0;
+            continue;
+        }
         gw_tally_contribution(outcome->bits, &one);
         recount->counts.offered += one.offered;
         recount->counts.activated += one.activated;
@@ -604,6 +611,7 @@ void rig_expect_counts_from_disk(struct rig *rig)
 {
     for (uint32_t i = 0; i < rig->core->catalog.rollout_count; i++) {
         struct recount recount = {.rig = rig,
+                                  .release = rig->core->catalog.rollouts[i]->release,
                                   .rollout_id = rig->core->catalog.rollouts[i]->release->id};
         struct gw_store_read *read;
         struct gw_key from = gw_key_u64(0);
@@ -619,5 +627,6 @@ void rig_expect_counts_from_disk(struct rig *rig)
         assert_int_equal(told.succeeded, recount.counts.succeeded);
         assert_int_equal(told.failed, recount.counts.failed);
         assert_int_equal(told.rolled_back, recount.counts.rolled_back);
+        assert_int_equal(told.unproven, recount.unproven);
     }
 }

@@ -44,6 +44,7 @@ struct rig {
     struct pol_arm arm;
     struct base_str declaration; // of versions made from now on
     bool accept_cost;            // of rollouts made from now on
+    bool only_proven;            // ... which otherwise trust devices without credentials
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
     struct gw_core *core;

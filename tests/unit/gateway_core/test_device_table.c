@@ -15,6 +15,17 @@
 
 #define MANY 1000000u
 
+static bool offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
+                    uint8_t stage, uint32_t now_s)
+{
+    const struct gw_device_mark offer = {.rollout = rollout,
+                                         .offered_s = now_s,
+                                         .bits = GW_OUTCOME_OFFERED,
+                                         .stage = stage & 15u,
+                                         .dirty = 1};
+    return gw_device_table_offered(table, device_id, &offer);
+}
+
 static bool all_open(void *ctx, uint32_t rollout)
 {
     const uint32_t *closed_below = ctx;
@@ -28,7 +39,7 @@ static void test_a_million_devices(void **state)
     uint32_t none = 0;
     assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000};
+        struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000, false};
         gw_device_table_touch(table, &touch, 1);
     }
     assert_int_equal(gw_device_table_count(table), MANY);
@@ -47,7 +58,7 @@ static void test_a_million_devices(void **state)
     assert_int_equal(total, MANY);
     assert_int_equal(gw_device_table_dirty(table), 0);
     // Seen again soon: nothing to save; much later: last_seen is.
-    struct gw_device_touch touch = {base_mix64(5), 1 + 5, 1001};
+    struct gw_device_touch touch = {base_mix64(5), 1 + 5, 1001, false};
     gw_device_table_touch(table, &touch, 1);
     assert_int_equal(gw_device_table_dirty(table), 0);
     touch.now_s = 1001 + GW_LAST_SEEN_SAVE_S;
@@ -62,17 +73,17 @@ static void test_marks(void **state)
     (void)state;
     struct gw_device_table *table = NULL;
     uint32_t closed_below = 0;
-    struct gw_device_touch touch = {7, 1, 10};
+    struct gw_device_touch touch = {7, 1, 10, false};
     struct gw_device_snapshot got;
     assert_int_equal(gw_device_table_new(all_open, &closed_below, &table), BASE_OK);
-    assert_false(gw_device_table_offered(table, 7, 0, 0, 10)); // not seen yet
+    assert_false(offered(table, 7, 0, 0, 10)); // not seen yet
     gw_device_table_touch(table, &touch, 1);
-    assert_true(gw_device_table_offered(table, 7, 0, 2, 11));
-    assert_false(gw_device_table_offered(table, 7, 0, 3, 12)); // no news
+    assert_true(offered(table, 7, 0, 2, 11));
+    assert_false(offered(table, 7, 0, 3, 12)); // no news
     for (uint32_t i = 1; i < GW_DEVICE_MARKS_MAX; i++) {
-        assert_true(gw_device_table_offered(table, 7, i, 0, 20));
+        assert_true(offered(table, 7, i, 0, 20));
     }
-    assert_false(gw_device_table_offered(table, 7, 99, 0, 20)); // full of open rollouts
+    assert_false(offered(table, 7, 99, 0, 20)); // full of open rollouts
     assert_true(gw_device_table_get(table, 7, &got));
     assert_int_equal(got.mark_count, GW_DEVICE_MARKS_MAX);
     assert_int_equal(got.marks[0].stage, 2);
@@ -80,7 +91,7 @@ static void test_marks(void **state)
     // Stored, and ten of them closed: there is room again.
     assert_int_equal(gw_device_table_take_dirty(table, &got, 1), 1);
     closed_below = 10;
-    assert_true(gw_device_table_offered(table, 7, 99, 1, 30));
+    assert_true(offered(table, 7, 99, 1, 30));
     assert_true(gw_device_table_get(table, 7, &got));
     assert_int_equal(got.mark_count, GW_DEVICE_MARKS_MAX - 10 + 1);
     // What could not be stored comes back.
@@ -101,7 +112,7 @@ static void test_settled(void **state)
     (void)state;
     struct gw_device_table *table = NULL;
     uint32_t none = 0;
-    struct gw_device_touch touch = {7, 1, 10};
+    struct gw_device_touch touch = {7, 1, 10, false};
     assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
     gw_device_table_touch(table, &touch, 1);
     assert_false(gw_device_table_settled(table, 7, 0, 0));
@@ -127,11 +138,11 @@ static void *run_table(void *arg)
     struct base_prng prng;
     base_prng_seed(&prng, runner->seed);
     for (uint32_t i = 0; i < 20000; i++) {
-        struct gw_device_touch touch = {1 + base_prng_below(&prng, 500), 1, 100 + i};
+        struct gw_device_touch touch = {1 + base_prng_below(&prng, 500), 1, 100 + i, false};
         gw_device_table_touch(runner->table, &touch, 1);
-        runner->offered += gw_device_table_offered(runner->table, touch.device_id,
-                                                   (uint32_t)base_prng_below(&prng, 4), 0, 100);
-        gw_device_table_reported(runner->table, touch.device_id, 1, i);
+        runner->offered +=
+            offered(runner->table, touch.device_id, (uint32_t)base_prng_below(&prng, 4), 0, 100);
+        gw_device_table_reported(runner->table, touch.device_id, 1, i, false);
         if (i % 64 == 0) {
             struct gw_device_snapshot taken[32];
             uint32_t count = gw_device_table_take_dirty(runner->table, taken, 32);
@@ -189,6 +200,7 @@ static void add_release(struct gw_tally *tally)
     base_arena_init(&release->arena, base_alloc_heap(), 0, 0);
     release->id = 1;
     release->stage_count = 1;
+    release->trust_unproven = true;
     release->stages[0].execution_timeout_s = 600;
     assert_int_equal(gw_tally_add(tally, release), BASE_OK);
     gw_release_unref(release);

@@ -1,0 +1,73 @@
+// Rings of offer times, one for each stage that devices wait in. Called by the tally alone, with
+// its mutex held.
+#include "svc/offer_ring.h"
+
+#include <stdlib.h>
+
+#define RING_SLOTS 64u
+#define RING_SPAN  32u // slots that make up one timeout
+
+struct gw_offer_slot {
+    uint32_t number; // offered_s / width
+    uint32_t count;
+};
+
+void gw_offer_ring_init(struct gw_offer_ring *ring, uint32_t timeout_s)
+{
+    ring->timeout_s = timeout_s;
+    ring->width_s = timeout_s / RING_SPAN > 0 ? timeout_s / RING_SPAN : 1;
+}
+
+void gw_offer_ring_close(struct gw_offer_ring *ring)
+{
+    free(ring->slots);
+    ring->slots = NULL;
+}
+
+void gw_offer_ring_add(struct gw_offer_ring *ring, bool open, uint32_t offered_s)
+{
+    ring->pending++;
+    if (!open) {
+        return;
+    }
+    if (ring->slots == NULL) {
+        ring->slots = calloc(RING_SLOTS, sizeof(ring->slots[0]));
+        if (ring->slots == NULL) {
+            return; // then it counts as timed out at once: the careful side
+        }
+    }
+    uint32_t number = offered_s / ring->width_s;
+    struct gw_offer_slot *slot = &ring->slots[number % RING_SLOTS];
+    if (slot->number > number) {
+        return; // long past
+    }
+    if (slot->number < number) {
+        *slot = (struct gw_offer_slot){number, 0};
+    }
+    slot->count++;
+}
+
+void gw_offer_ring_take(struct gw_offer_ring *ring, uint32_t offered_s)
+{
+    ring->pending--;
+    if (ring->slots == NULL) {
+        return;
+    }
+    uint32_t number = offered_s / ring->width_s;
+    struct gw_offer_slot *slot = &ring->slots[number % RING_SLOTS];
+    if (slot->number == number && slot->count > 0) {
+        slot->count--;
+    }
+}
+
+uint64_t gw_offer_ring_late(const struct gw_offer_ring *ring, uint32_t now_s)
+{
+    uint64_t fresh = 0;
+    for (uint32_t i = 0; ring->slots != NULL && i < RING_SLOTS; i++) {
+        // A slot is fresh while its youngest moment is within the timeout.
+        const struct gw_offer_slot *slot = &ring->slots[i];
+        uint64_t end_s = ((uint64_t)slot->number + 1) * ring->width_s;
+        fresh += end_s + ring->timeout_s > now_s ? slot->count : 0;
+    }
+    return ring->pending > fresh ? ring->pending - fresh : 0;
+}

@@ -1,0 +1,61 @@
+// Sums over the devices of a rollout. Called by the tally, by the archive of outcomes that left
+// their device's record, and by tests that count again. Any thread.
+#include "svc/rollout_counts.h"
+
+#include "svc/devices.h"
+
+#include <string.h>
+
+void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out)
+{
+    bool ran = (bits & GW_OUTCOME_RAN) != 0;
+    bool shadow = (bits & GW_OUTCOME_SHADOW) != 0;
+    bool activated = (ran && !shadow) || (bits & GW_OUTCOME_ACTIVATED) != 0;
+    bool back = (bits & (GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED)) != 0;
+    bool failed = (bits & GW_OUTCOME_FAILED) != 0;
+    memset(out, 0, sizeof(*out));
+    if ((bits & GW_OUTCOME_CONTROL) != 0) {
+        out->control = 1;
+        out->control_completed = ran || failed;
+        out->control_failed = failed;
+        return;
+    }
+    out->offered = bits != 0;
+    out->downloaded = activated || (bits & GW_OUTCOME_DOWNLOADED) != 0;
+    out->activated = activated;
+    out->failed = failed;
+    out->retrying = (bits & GW_OUTCOME_RETRY) != 0 && !failed;
+    out->succeeded = ran && !failed && out->retrying == 0;
+    out->not_applicable = (bits & GW_OUTCOME_NOT_APPLICABLE) != 0 && !ran && !failed;
+    out->rolled_back = back;
+    out->on_version = activated && !back && !failed;
+}
+
+// The fields that are sums over devices, in one list for adding and taking away.
+#define SUM_FIELDS(X)                                                                              \
+    X(offered)                                                                                     \
+    X(downloaded)                                                                                  \
+    X(activated)                                                                                   \
+    X(succeeded)                                                                                   \
+    X(failed)                                                                                      \
+    X(not_applicable)                                                                              \
+    X(rolled_back)                                                                                 \
+    X(on_version)                                                                                  \
+    X(retrying)                                                                                    \
+    X(control)                                                                                     \
+    X(control_completed)                                                                           \
+    X(control_failed)
+
+void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+#define ADD_FIELD(name) to->name += from->name;
+    SUM_FIELDS(ADD_FIELD)
+#undef ADD_FIELD
+}
+
+void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts *from)
+{
+#define TAKE_FIELD(name) to->name -= from->name;
+    SUM_FIELDS(TAKE_FIELD)
+#undef TAKE_FIELD
+}

@@ -1,0 +1,14 @@
+// Counts of a rollout as sums over devices: what one device adds, and adding and taking away. Pure;
+// any thread.
+#ifndef GW_ROLLOUT_COUNTS_H
+#define GW_ROLLOUT_COUNTS_H
+
+#include "svc/rollouts.h"
+
+// What one device in this state (enum gw_outcome_bit) adds. What depends on time stays 0.
+void gw_tally_contribution(uint16_t bits, struct gw_rollout_counts *out);
+// The sums over devices alone: not what depends on time, and nothing of those who do not count.
+void gw_counts_add(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
+void gw_counts_take(struct gw_rollout_counts *to, const struct gw_rollout_counts *from);
+
+#endif
