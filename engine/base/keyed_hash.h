@@ -1,0 +1,91 @@
+// Keyed hash for tables that strangers fill: SipHash-1-3 (Aumasson and Bernstein), 64 bits.
+//
+// Who does not know the key cannot choose entries that meet in one place, however long it measures.
+// The key is drawn per process; nothing that is stored, sent or compared between processes may
+// depend on it: such values are base/hash.h's. The process hands its key to the tables it makes; a
+// core without a source of randomness (simulations, tests) has the zero key, so that runs repeat.
+#ifndef BASE_KEYED_HASH_H
+#define BASE_KEYED_HASH_H
+
+#include "base/ports.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A probe of an open-addressing table that is longer is counted: with a keyed hash there is none,
+// however full the tables here get (85 % at most; then one of 10^11 is).
+#define BASE_PROBE_LONG 2048u
+
+struct base_hash_key {
+    uint64_t k0;
+    uint64_t k1;
+};
+
+// Two draws; the zero key when `random` has no `next`.
+struct base_hash_key base_hash_key_draw(const struct base_random_port *random);
+uint64_t base_keyed64(const struct base_hash_key *key, const void *bytes, size_t size);
+
+static inline uint64_t base_sip_rotate(uint64_t x, int by)
+{
+    return x << by | x >> (64 - by);
+}
+
+static inline void base_sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = base_sip_rotate(v[1], 13) ^ v[0];
+    v[3] = base_sip_rotate(v[3], 16) ^ v[2];
+    v[0] = base_sip_rotate(v[0], 32) + v[3];
+    v[2] += v[1];
+    v[3] = base_sip_rotate(v[3], 21) ^ v[0];
+    v[1] = base_sip_rotate(v[1], 17) ^ v[2];
+    v[2] = base_sip_rotate(v[2], 32);
+}
+
+static inline void base_sip_begin(const struct base_hash_key *key, uint64_t v[4])
+{
+    v[0] = key->k0 ^ 0x736f6d6570736575u;
+    v[1] = key->k1 ^ 0x646f72616e646f6du;
+    v[2] = key->k0 ^ 0x6c7967656e657261u;
+    v[3] = key->k1 ^ 0x7465646279746573u;
+}
+
+static inline void base_sip_word(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    base_sip_round(v);
+    v[0] ^= word;
+}
+
+static inline uint64_t base_sip_end(uint64_t v[4])
+{
+    v[2] ^= 0xff;
+    base_sip_round(v);
+    base_sip_round(v);
+    base_sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+// base_keyed64 of the number's eight bytes, lowest first.
+static inline uint64_t base_keyed64_u64(const struct base_hash_key *key, uint64_t number)
+{
+    uint64_t v[4];
+    base_sip_begin(key, v);
+    base_sip_word(v, number);
+    base_sip_word(v, UINT64_C(8) << 56);
+    return base_sip_end(v);
+}
+
+// ... and of two numbers' sixteen bytes.
+static inline uint64_t base_keyed64_pair(const struct base_hash_key *key, uint64_t a, uint64_t b)
+{
+    uint64_t v[4];
+    base_sip_begin(key, v);
+    base_sip_word(v, a);
+    base_sip_word(v, b);
+    base_sip_word(v, UINT64_C(16) << 56);
+    return base_sip_end(v);
+}
+
+#endif
