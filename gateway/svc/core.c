@@ -134,7 +134,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_attr_pool_new(&core->hash_key, &core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->hash_key, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
-    BASE_TRY(gw_operators_new(&core->operators));
+    BASE_TRY(gw_operators_new(&core->hash_key, &core->operators));
     BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
