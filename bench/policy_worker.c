@@ -229,7 +229,7 @@ static void make_devices(struct bench *bench)
     static size_t sizes[BLOCKS];
     static char text[PROFILE_MAX * 2];
     struct gw_cohorts cohorts;
-    gw_cohorts_init(&cohorts);
+    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
     bench->profiles = calloc(bench->devices, sizeof(bench->profiles[0]));
     bench->order = calloc(bench->devices, sizeof(bench->order[0]));
     must(bench->profiles != NULL && bench->order != NULL, "no memory");

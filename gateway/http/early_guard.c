@@ -4,7 +4,7 @@
 // keyed: nobody can choose randoms that meet in one place.
 #include "http/early_guard.h"
 
-#include "base/hash.h"
+#include "base/keyed_hash.h"
 #include "base/prng.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ struct gw_early_guard {
     struct window before;
     uint64_t began_ms; // of `now`
     uint64_t quiet_until_ms;
-    uint64_t key;
+    struct base_hash_key key;
 };
 
 // Where the hash is, or the free place where it would be. There is one: at most half are used.
@@ -69,7 +69,7 @@ enum base_status gw_early_guard_new(uint64_t now_ms, uint64_t quiet_until_ms,
     guard->before.slots = calloc(GW_EARLY_SLOTS, sizeof(*guard->before.slots));
     guard->began_ms = now_ms;
     guard->quiet_until_ms = quiet_until_ms;
-    guard->key = base_entropy_u64();
+    guard->key = (struct base_hash_key){base_entropy_u64(), base_entropy_u64()};
     if (guard->now.slots == NULL || guard->before.slots == NULL) {
         gw_early_guard_free(guard);
         return BASE_ERR_NOMEM;
@@ -92,10 +92,7 @@ void gw_early_guard_free(struct gw_early_guard *guard)
 bool gw_early_guard_first(struct gw_early_guard *guard, const uint8_t random[GW_EARLY_RANDOM_BYTES],
                           uint64_t now_ms)
 {
-    uint8_t keyed[sizeof(guard->key) + GW_EARLY_RANDOM_BYTES];
-    memcpy(keyed, &guard->key, sizeof(guard->key));
-    memcpy(keyed + sizeof(guard->key), random, GW_EARLY_RANDOM_BYTES);
-    uint64_t hash = base_hash64(keyed, sizeof(keyed));
+    uint64_t hash = base_keyed64(&guard->key, random, GW_EARLY_RANDOM_BYTES);
     hash += hash == 0 ? 1 : 0;
     pthread_mutex_lock(&guard->lock);
     turn(guard, now_ms);

@@ -265,6 +265,7 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .thin_percent = (uint32_t)config->tunnel_thin_percent,
         .device_batches_per_s = (uint32_t)config->tunnel_device_batches_per_s,
         .refuse_unknown = strcmp(config->tunnel_unknown_uploads, "refuse") == 0,
+        .hash_key = base_hash_key_draw(&(struct base_random_port){.next = draw}),
         .dicts = {.ctx = core, .load = load_dict},
         .clock = *base_clock_real(),
         .log = log,

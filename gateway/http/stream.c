@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "http/conn.h"
 #include "http/proxy.h"
 #include "http/tls_identity.h"
@@ -264,6 +263,19 @@ static void finish(struct gw_exchange *exchange)
     gw_conn_mark(stream->conn);
 }
 
+// The 32 bits of an IPv4 address behind 0000ffff, which begins no network of IPv6, or the first 64
+// of an IPv6 one: who has one address of a network has them all.
+static uint64_t peer_number(const struct gw_peer_address *address)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool v4 = memcmp(address->bytes, mapped, sizeof(mapped)) == 0;
+    uint64_t number = v4 ? 0xffff : 0;
+    for (uint32_t i = v4 ? 12 : 0; i < (v4 ? 16 : 8); i++) {
+        number = number << 8 | address->bytes[i];
+    }
+    return number;
+}
+
 // What the connection says of who is asking.
 static void note_peer(struct gw_stream *stream, struct gw_request *request)
 {
@@ -272,8 +284,7 @@ static void note_peer(struct gw_stream *stream, struct gw_request *request)
     request->loopback = conn->loopback;
     request->secure = conn->ssl != NULL;
     request->proven = &stream->work->exchange.proven;
-    const struct gw_peer_address network = gw_peer_network(&stream->work->client);
-    request->peer = base_hash64(&network, sizeof(network));
+    request->peer = peer_number(&stream->work->client);
     if (identity != NULL) {
         request->has_certificate = true;
         request->certificate_device = identity->device_id;

@@ -1,49 +1,25 @@
 // Authentication of requests to the operator API and of enrolments. Workers' threads; the tables of
 // operators.c behind their mutex.
 //
-// A token that fails costs its address one try; an address without tries left is answered 429
-// whatever it sends, so guessing goes no faster than GW_ACCESS_INTERVAL_US. Nothing about a token,
-// not even a part of it, is ever logged or answered.
+// A token is looked at first: a good one always passes. One that is not costs its address a try, at
+// the API and at enrolment apart; without tries left the answer is 429 in place of 401. That keeps
+// a guesser's noise down; what keeps guesses from succeeding is that tokens are 32 random bytes.
+// Nothing about a token, not even a part of it, is ever logged or answered.
 #include "svc/operators_private.h"
 
-#include "base/prng.h"
 #include "svc/reply.h"
 
 #include <string.h>
 
-static const struct pol_ratelimit_config failure_limit = {
-    .burst = GW_ACCESS_BURST, .refill = 1, .interval_us = GW_ACCESS_INTERVAL_US};
-
-// With the lock held. The slot of an address, refilled.
-static struct pol_ratelimit *slot_of(struct gw_core *core, uint64_t peer)
+// A token that is not good costs its address a try. False: it had none left.
+static bool take_try(struct gw_core *core, struct gw_failed_tries *tries, uint64_t peer)
 {
-    struct gw_operators *operators = core->operators;
-    uint32_t at = (uint32_t)(base_mix64(peer) % GW_ACCESS_SLOTS);
     uint64_t now_us = core->clock.mono_us(core->clock.ctx);
-    struct pol_ratelimit *slot = &operators->failures[at];
-    if (!operators->failures_begun[at]) {
-        operators->failures_begun[at] = true;
-        pol_ratelimit_init(slot, &failure_limit, now_us);
-    }
-    (void)pol_ratelimit_take(slot, &failure_limit, 0, now_us);
-    return slot;
-}
-
-static bool may_try(struct gw_core *core, uint64_t peer)
-{
     pthread_mutex_lock(&core->operators->lock);
-    bool may = slot_of(core, peer)->tokens > 0;
-    pthread_mutex_unlock(&core->operators->lock);
-    return may;
-}
-
-static void count_failure(struct gw_core *core, uint64_t peer)
-{
-    pthread_mutex_lock(&core->operators->lock);
-    struct pol_ratelimit *slot = slot_of(core, peer);
-    slot->tokens -= slot->tokens > 0 ? 1 : 0;
+    bool had = gw_failed_tries_take(tries, peer, now_us);
     pthread_mutex_unlock(&core->operators->lock);
     atomic_fetch_add_explicit(&core->access_failures, 1, memory_order_relaxed);
+    return had;
 }
 
 static bool bearer(const struct gw_request *request, struct base_str *out)
@@ -138,6 +114,13 @@ static bool refuse_unknown(struct gw_exchange *exchange)
     return false;
 }
 
+static bool refuse_failed(struct gw_core *core, struct gw_exchange *exchange,
+                          struct gw_failed_tries *tries)
+{
+    bool had = take_try(core, tries, exchange->request.peer);
+    return had ? refuse_unknown(exchange) : refuse_limited(exchange);
+}
+
 // An operator of every tenant says in which one it acts; others may name their own.
 static bool choose_tenant(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
 {
@@ -180,14 +163,10 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
         be_admin(out, "local");
         return admit(core, exchange, out);
     }
-    if (!may_try(core, request->peer)) {
-        return refuse_limited(exchange);
-    }
     if (is_admin_token(core, given)) {
         be_admin(out, "admin");
     } else if (!be_token(core, given, out)) {
-        count_failure(core, request->peer);
-        return refuse_unknown(exchange);
+        return refuse_failed(core, exchange, &core->operators->failures);
     }
     return admit(core, exchange, out);
 }
@@ -232,12 +211,8 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     const struct gw_request *request = &exchange->request;
     struct wire_sha256 hash;
     struct base_str given;
-    if (!may_try(core, request->peer)) {
-        return refuse_limited(exchange);
-    }
     if (!bearer(request, &given) || !gw_secret_hash(given, GW_SECRET_ENROLMENT, &hash)) {
-        count_failure(core, request->peer);
-        return refuse_unknown(exchange);
+        return refuse_failed(core, exchange, &core->operators->enrolment_failures);
     }
     uint64_t now_s = gw_core_now_s(core);
     pthread_mutex_lock(&core->operators->lock);
@@ -253,8 +228,7 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     }
     pthread_mutex_unlock(&core->operators->lock);
     if (!found) {
-        count_failure(core, request->peer);
-        return refuse_unknown(exchange);
+        return refuse_failed(core, exchange, &core->operators->enrolment_failures);
     }
     if (!left) {
         gw_reply_problem(exchange, 403, "the enrolment token is used up");

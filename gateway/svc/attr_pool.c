@@ -1,8 +1,6 @@
 // The pool of attribute blocks. Any thread; the mutex guards the table, the blocks never change.
 #include "svc/attr_pool.h"
 
-#include "base/hash.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +20,11 @@ struct gw_attr_pool {
     uint32_t capacity;
     uint32_t *slots; // numbers, 0: free
     uint32_t slot_count;
+    uint64_t probes_long;
+    struct base_hash_key key;
 };
 
-enum base_status gw_attr_pool_new(struct gw_attr_pool **out_pool)
+enum base_status gw_attr_pool_new(const struct base_hash_key *key, struct gw_attr_pool **out_pool)
 {
     struct gw_attr_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
@@ -36,6 +36,7 @@ enum base_status gw_attr_pool_new(struct gw_attr_pool **out_pool)
         return BASE_ERR_NOMEM;
     }
     pool->slot_count = SLOTS_FIRST;
+    pool->key = *key;
     pthread_mutex_init(&pool->lock, NULL);
     *out_pool = pool;
     return BASE_OK;
@@ -56,17 +57,19 @@ void gw_attr_pool_free(struct gw_attr_pool *pool)
 }
 
 // The slot of the block, or the free slot where it belongs.
-static uint32_t probe(const struct gw_attr_pool *pool, uint64_t hash, const uint8_t *bytes,
-                      size_t size)
+static uint32_t probe(struct gw_attr_pool *pool, uint64_t hash, const uint8_t *bytes, size_t size)
 {
     uint32_t mask = pool->slot_count - 1;
     uint32_t at = (uint32_t)hash & mask;
+    uint32_t steps = 0;
     for (; pool->slots[at] != 0; at = (at + 1) & mask) {
         const struct block *block = pool->blocks[pool->slots[at] - 1];
         if (block->hash == hash && block->size == size && memcmp(block->bytes, bytes, size) == 0) {
             break;
         }
+        steps++;
     }
+    pool->probes_long += steps > BASE_PROBE_LONG;
     return at;
 }
 
@@ -125,7 +128,7 @@ uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, si
     if (size == 0) {
         return 0;
     }
-    uint64_t hash = base_hash64(block, size);
+    uint64_t hash = base_keyed64(&pool->key, block, size);
     pthread_mutex_lock(&pool->lock);
     uint32_t number = pool->slots[probe(pool, hash, block, size)];
     if (number == 0) {
@@ -146,6 +149,14 @@ const uint8_t *gw_attr_pool_get(struct gw_attr_pool *pool, uint32_t number, size
     }
     pthread_mutex_unlock(&pool->lock);
     return bytes;
+}
+
+uint64_t gw_attr_pool_probes_long(struct gw_attr_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    uint64_t count = pool->probes_long;
+    pthread_mutex_unlock(&pool->lock);
+    return count;
 }
 
 uint32_t gw_attr_pool_count(struct gw_attr_pool *pool)

@@ -4,6 +4,7 @@
 #ifndef GW_ATTR_POOL_H
 #define GW_ATTR_POOL_H
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 #include <stddef.h>
@@ -13,12 +14,16 @@
 
 struct gw_attr_pool;
 
-BASE_NODISCARD enum base_status gw_attr_pool_new(struct gw_attr_pool **out_pool);
+// `key` is copied: strangers choose attributes.
+BASE_NODISCARD enum base_status gw_attr_pool_new(const struct base_hash_key *key,
+                                                 struct gw_attr_pool **out_pool);
 void gw_attr_pool_free(struct gw_attr_pool *pool);
 // The block's number, 0 when it could not be kept.
 uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size);
 // Borrowed until the pool is freed; {NULL, 0} for number 0 or unknown ones.
 const uint8_t *gw_attr_pool_get(struct gw_attr_pool *pool, uint32_t number, size_t *out_size);
 uint32_t gw_attr_pool_count(struct gw_attr_pool *pool);
+// Look-ups that went past BASE_PROBE_LONG places.
+uint64_t gw_attr_pool_probes_long(struct gw_attr_pool *pool);
 
 #endif

@@ -34,7 +34,8 @@ struct gw_blob {
 
 struct gw_blob_cache {
     pthread_mutex_t lock;
-    struct gw_blob *by_key;
+    struct base_hash_key hash_key;
+    struct gw_blob *by_key; // uthash, by keyed hashes
     struct gw_blob *newest;
     struct gw_blob *oldest;
     uint64_t bytes;
@@ -45,12 +46,12 @@ struct gw_blob_cache {
 
 enum base_status gw_blob_cache_new(struct gw_core *core, struct gw_blob_cache **out_cache)
 {
-    (void)core;
     struct gw_blob_cache *cache = calloc(1, sizeof(*cache));
     if (cache == NULL) {
         return BASE_ERR_NOMEM;
     }
     pthread_mutex_init(&cache->lock, NULL);
+    cache->hash_key = core->hash_key;
     *out_cache = cache;
     return BASE_OK;
 }
@@ -130,12 +131,19 @@ static void make_dcz_key(struct blob_key *key, const struct wire_sha256 *digest,
     key->dictionary = *dictionary;
 }
 
+// Which digests there are, who may upload chooses.
+static unsigned hash_of(const struct gw_blob_cache *cache, const struct blob_key *key)
+{
+    return (unsigned)base_keyed64(&cache->hash_key, key, sizeof(*key));
+}
+
 // A new reference to a cached blob, or NULL.
 static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key *key)
 {
     struct gw_blob *blob;
+    unsigned hash = hash_of(cache, key);
     pthread_mutex_lock(&cache->lock);
-    HASH_FIND(hh, cache->by_key, key, sizeof(*key), blob);
+    HASH_FIND_BYHASHVALUE(hh, cache->by_key, key, sizeof(*key), hash, blob);
     if (blob != NULL) {
         cache->hits++;
         atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
@@ -168,11 +176,12 @@ static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
 {
     struct gw_blob *there;
     pthread_mutex_lock(&cache->lock);
-    HASH_FIND(hh, cache->by_key, &blob->key, sizeof(blob->key), there);
+    unsigned hash = hash_of(cache, &blob->key);
+    HASH_FIND_BYHASHVALUE(hh, cache->by_key, &blob->key, sizeof(blob->key), hash, there);
     if (there != NULL) {
         atomic_fetch_add_explicit(&there->refs, 1, memory_order_relaxed);
     } else if (blob->bytes.size <= GW_BLOB_CACHE_BYTES_MAX) {
-        HASH_ADD(hh, cache->by_key, key, sizeof(blob->key), blob);
+        HASH_ADD_BYHASHVALUE(hh, cache->by_key, key, sizeof(blob->key), hash, blob);
         if (blob->hh.tbl != NULL) { // out of memory: the blob is served, not kept
             keep(cache, blob);
         }

@@ -57,6 +57,8 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
         out->cohort->attrs_id =
             gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
         atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
+        atomic_store_explicit(&worker->stats.cohort_probes_long, worker->cohorts.probes_long,
+                              memory_order_relaxed);
     }
     out->asked = false;
     out->lease = false;

@@ -3,7 +3,6 @@
 #include "svc/cohort.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -11,9 +10,10 @@
 
 #define SLOTS_FIRST 1024u
 
-void gw_cohorts_init(struct gw_cohorts *cohorts)
+void gw_cohorts_init(struct gw_cohorts *cohorts, const struct base_hash_key *key)
 {
     memset(cohorts, 0, sizeof(*cohorts));
+    cohorts->key = *key;
 }
 
 // What it points to; the head belongs to its chunk.
@@ -40,7 +40,8 @@ void gw_cohorts_done(struct gw_cohorts *cohorts)
     free(cohorts->items);
     free(cohorts->slots);
     gw_slots_done(&cohorts->candidates);
-    gw_cohorts_init(cohorts);
+    struct base_hash_key key = cohorts->key;
+    gw_cohorts_init(cohorts, &key);
 }
 
 static bool reserve(void **items, uint32_t count, uint32_t *capacity, size_t item_bytes)
@@ -200,14 +201,16 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
                                  uint16_t tenant, const uint8_t *block, size_t size,
                                  struct gw_cohort **out_cohort, bool *out_created)
 {
-    uint64_t hash = base_hash64_seed(block, size, tenant);
+    uint64_t hash = base_keyed64(&cohorts->key, block, size) + tenant;
     *out_created = false;
     if (cohorts->slots != NULL) {
         uint32_t at = (uint32_t)hash & cohorts->slot_mask;
+        uint32_t steps = 0;
         for (; cohorts->slots[at] != GW_COHORT_NONE; at = (at + 1) & cohorts->slot_mask) {
             struct gw_cohort *cohort = cohorts->items[cohorts->slots[at]];
             if (cohort->hash != hash || cohort->tenant != tenant || cohort->attrs_size != size ||
                 memcmp(cohort->attrs, block, size) != 0) {
+                cohorts->probes_long += ++steps == BASE_PROBE_LONG;
                 continue;
             }
             if (__builtin_expect(cohort->generation != plan->generation, 0)) {

@@ -9,6 +9,7 @@
 #ifndef GW_COHORT_H
 #define GW_COHORT_H
 
+#include "base/keyed_hash.h"
 #include "svc/plan_index.h"
 #include "wire/attrs.h"
 
@@ -76,12 +77,14 @@ struct gw_cohorts {
     uint32_t *slots; // open addressing over indices, GW_COHORT_NONE: empty
     uint32_t slot_mask;
     uint32_t free_hint;
+    struct base_hash_key key;   // strangers choose attributes
     uint64_t bytes;             // of all cohorts
     struct gw_slots candidates; // scratch
     // statistics
     uint64_t compiled;  // whole cohorts
     uint64_t evaluated; // tasks
     uint64_t flushed;
+    uint64_t probes_long; // look-ups that went past BASE_PROBE_LONG places
 };
 
 // Attributes in the shape the policy wants, borrowed from the block.
@@ -93,7 +96,7 @@ struct gw_attrs_view {
 BASE_NODISCARD enum base_status gw_attrs_view(const uint8_t *block, size_t size,
                                               struct gw_attrs_view *out);
 
-void gw_cohorts_init(struct gw_cohorts *cohorts);
+void gw_cohorts_init(struct gw_cohorts *cohorts, const struct base_hash_key *key);
 void gw_cohorts_done(struct gw_cohorts *cohorts);
 // The cohort of an attribute block in a tenant, up to date with `plan`, valid until the next find.
 // *out_created true when it was not known before (its attrs_id is then the caller's to set).

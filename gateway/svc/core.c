@@ -108,6 +108,7 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->enroll_rate_per_s =
         options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;
     core->random = options->random;
+    core->hash_key = base_hash_key_draw(&core->random);
     core->director.signer = options->signer;
     core->director.timestamp_life_s =
         options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
@@ -129,12 +130,12 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
         .log = options->log,
     };
     BASE_TRY(gw_store_open(&store, &core->store, error));
-    BASE_TRY(gw_tally_new(&core->tally));
-    BASE_TRY(gw_attr_pool_new(&core->pool));
-    BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->table));
+    BASE_TRY(gw_tally_new(&core->hash_key, &core->tally));
+    BASE_TRY(gw_attr_pool_new(&core->hash_key, &core->pool));
+    BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->hash_key, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
-    BASE_TRY(gw_operators_new(&core->operators));
-    BASE_TRY(gw_credentials_new(&core->credentials));
+    BASE_TRY(gw_operators_new(&core->hash_key, &core->operators));
+    BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
     BASE_TRY(gw_set_costs_new(&core->set_costs));
@@ -288,7 +289,7 @@ enum base_status gw_worker_new(struct gw_core *core, void *post_ctx,
     worker->post = post;
     worker->wake.run = run_wake;
     pthread_mutex_init(&worker->inbox_lock, NULL);
-    gw_cohorts_init(&worker->cohorts);
+    gw_cohorts_init(&worker->cohorts, &core->hash_key);
     gw_worker_on_hint(worker, NULL, NULL, NULL);
     worker->revocations_seen = atomic_load_explicit(&core->revocations, memory_order_acquire);
     pthread_mutex_lock(&core->workers_lock);

@@ -9,6 +9,7 @@
 #ifndef GW_CORE_PRIVATE_H
 #define GW_CORE_PRIVATE_H
 
+#include "base/keyed_hash.h"
 #include "store/bell.h"
 #include "store/store.h"
 #include "svc/answers.h"
@@ -148,6 +149,7 @@ struct gw_core {
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
     struct base_random_port random; // strong; `next` NULL: none
+    struct base_hash_key hash_key;  // of every table that strangers fill; drawn at start
     char *ddi_token;
     size_t ddi_token_bytes;
     struct gw_tunnel_seam tunnel; // ingest NULL: none
@@ -217,6 +219,7 @@ struct gw_worker_stats {
     _Atomic uint64_t hint_streams;
     _Atomic uint64_t tunnel_streams;
     _Atomic uint64_t cohorts;
+    _Atomic uint64_t cohort_probes_long;
     _Atomic uint64_t touches_waiting;
     _Atomic uint64_t latency[GW_LATENCY_BOUNDS + 1];
     _Atomic uint64_t latency_sum_us;

@@ -12,7 +12,6 @@
 
 #include "base/check.h"
 #include "base/cursor.h"
-#include "base/prng.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +34,12 @@ struct shard {
     struct slot *slots;
     uint32_t slot_count; // 0: none yet
     uint32_t used;
+    uint64_t probes_long;
 } __attribute__((aligned(128)));
 
 struct gw_credentials {
     struct shard shards[GW_CREDENTIAL_SHARDS];
+    struct base_hash_key key;
     _Atomic uint64_t count;
 };
 
@@ -90,13 +91,15 @@ enum base_status gw_credential_decode(const uint8_t *bytes, size_t size, struct 
 
 // ---- Table
 
-enum base_status gw_credentials_new(struct gw_credentials **out_credentials)
+enum base_status gw_credentials_new(const struct base_hash_key *key,
+                                    struct gw_credentials **out_credentials)
 {
     struct gw_credentials *credentials = aligned_alloc(128, sizeof(*credentials));
     if (credentials == NULL) {
         return BASE_ERR_NOMEM;
     }
     memset(credentials, 0, sizeof(*credentials));
+    credentials->key = *key;
     for (uint32_t i = 0; i < GW_CREDENTIAL_SHARDS; i++) {
         pthread_mutex_init(&credentials->shards[i].lock, NULL);
     }
@@ -119,7 +122,7 @@ void gw_credentials_free(struct gw_credentials *credentials)
 static struct shard *shard_lock(struct gw_credentials *credentials, uint64_t device_id,
                                 uint64_t *out_hash)
 {
-    *out_hash = base_mix64(device_id);
+    *out_hash = base_keyed64_u64(&credentials->key, device_id);
     struct shard *shard = &credentials->shards[*out_hash >> 58];
     pthread_mutex_lock(&shard->lock);
     return shard;
@@ -127,9 +130,11 @@ static struct shard *shard_lock(struct gw_credentials *credentials, uint64_t dev
 _Static_assert(GW_CREDENTIAL_SHARDS == 64, "the shard is the hash's top 6 bits");
 
 // The device's slot, or the free one where it would be; NULL: there are no slots.
-static struct slot *probe(struct slot *slots, uint32_t slot_count, uint64_t hash,
-                          uint64_t device_id)
+static struct slot *probe(struct shard *shard, uint64_t hash, uint64_t device_id)
 {
+    uint32_t slot_count = shard->slot_count;
+    uint32_t steps = 0;
+    struct slot *slots = shard->slots;
     if (slot_count == 0) {
         return NULL;
     }
@@ -137,26 +142,30 @@ static struct slot *probe(struct slot *slots, uint32_t slot_count, uint64_t hash
     uint32_t at = (uint32_t)((hash & UINT32_MAX) * slot_count >> 32);
     while (slots[at].state_used != 0 && slots[at].device_id != device_id) {
         at = at + 1 < slot_count ? at + 1 : 0;
+        steps++;
     }
+    shard->probes_long += steps > BASE_PROBE_LONG;
     return &slots[at];
 }
 
-static bool grow(struct shard *shard)
+static bool grow(const struct base_hash_key *key, struct shard *shard)
 {
-    uint32_t wanted = shard->slot_count + shard->slot_count / 4 + SLOTS_FIRST;
+    uint32_t old_count = shard->slot_count;
+    struct slot *old = shard->slots;
+    uint32_t wanted = old_count + old_count / 4 + SLOTS_FIRST;
     struct slot *slots = calloc(wanted, sizeof(*slots));
     if (slots == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < shard->slot_count; i++) {
-        const struct slot *from = &shard->slots[i];
-        if (from->state_used != 0) {
-            *probe(slots, wanted, base_mix64(from->device_id), from->device_id) = *from;
-        }
-    }
-    free(shard->slots);
     shard->slots = slots;
     shard->slot_count = wanted;
+    for (uint32_t i = 0; i < old_count; i++) {
+        if (old[i].state_used != 0) {
+            uint64_t hash = base_keyed64_u64(key, old[i].device_id);
+            *probe(shard, hash, old[i].device_id) = old[i];
+        }
+    }
+    free(old);
     return true;
 }
 
@@ -165,15 +174,15 @@ bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
 {
     uint64_t hash;
     struct shard *shard = shard_lock(credentials, device_id, &hash);
-    struct slot *slot = probe(shard->slots, shard->slot_count, hash, device_id);
+    struct slot *slot = probe(shard, hash, device_id);
     bool ok = true;
     if (slot == NULL || slot->state_used == 0) {
         ok = shard->used < GW_CREDENTIALS_MAX / GW_CREDENTIAL_SHARDS;
         // At most four fifths full.
         if (ok && (uint64_t)(shard->used + 1) * 5 > (uint64_t)shard->slot_count * 4) {
-            ok = grow(shard);
+            ok = grow(&credentials->key, shard);
         }
-        slot = ok ? probe(shard->slots, shard->slot_count, hash, device_id) : NULL;
+        slot = ok ? probe(shard, hash, device_id) : NULL;
         if (ok) {
             shard->used++;
             atomic_fetch_add_explicit(&credentials->count, 1, memory_order_relaxed);
@@ -194,7 +203,7 @@ static struct slot look_up(struct gw_credentials *credentials, uint64_t device_i
 {
     uint64_t hash;
     struct shard *shard = shard_lock(credentials, device_id, &hash);
-    const struct slot *slot = probe(shard->slots, shard->slot_count, hash, device_id);
+    const struct slot *slot = probe(shard, hash, device_id);
     struct slot copy = {0};
     if (slot != NULL) {
         copy = *slot;
@@ -223,6 +232,17 @@ uint64_t gw_credentials_bytes(struct gw_credentials *credentials)
         pthread_mutex_unlock(&shard->lock);
     }
     return bytes;
+}
+
+uint64_t gw_credentials_probes_long(struct gw_credentials *credentials)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < GW_CREDENTIAL_SHARDS; i++) {
+        pthread_mutex_lock(&credentials->shards[i].lock);
+        count += credentials->shards[i].probes_long;
+        pthread_mutex_unlock(&credentials->shards[i].lock);
+    }
+    return count;
 }
 
 enum gw_credential_state gw_credentials_state(struct gw_credentials *credentials,

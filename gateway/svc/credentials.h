@@ -14,6 +14,7 @@
 #define GW_CREDENTIALS_H
 
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "svc/exchange.h"
 #include "svc/secret.h"
 
@@ -52,7 +53,9 @@ void gw_credential_encode(const struct gw_credential *credential,
 BASE_NODISCARD enum base_status gw_credential_decode(const uint8_t *bytes, size_t size,
                                                      struct gw_credential *out);
 
-BASE_NODISCARD enum base_status gw_credentials_new(struct gw_credentials **out_credentials);
+// `key` is copied: strangers choose ids.
+BASE_NODISCARD enum base_status gw_credentials_new(const struct base_hash_key *key,
+                                                   struct gw_credentials **out_credentials);
 void gw_credentials_free(struct gw_credentials *credentials); // accepts NULL
 BASE_NODISCARD enum base_status gw_credentials_load(struct gw_core *core, struct base_error *error);
 // Remembers what was stored. False: out of memory, or the limit.
@@ -60,6 +63,8 @@ bool gw_credentials_set(struct gw_credentials *credentials, uint64_t device_id,
                         const struct gw_credential *credential);
 uint64_t gw_credentials_count(struct gw_credentials *credentials);
 uint64_t gw_credentials_bytes(struct gw_credentials *credentials);
+// Look-ups that went past BASE_PROBE_LONG places.
+uint64_t gw_credentials_probes_long(struct gw_credentials *credentials);
 bool gw_credentials_revoked(struct gw_credentials *credentials, uint64_t device_id);
 // Tenant of a device; the default one for strangers.
 uint16_t gw_credentials_tenant(struct gw_credentials *credentials, uint64_t device_id);

@@ -5,7 +5,6 @@
 #include "svc/devices.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,6 +45,8 @@ struct shard {
     uint32_t dirty_first;
     uint32_t dirty_last;
     uint32_t extra_marks; // blocks of `more`
+    uint64_t probes_long;
+    struct base_hash_key key; // the table's: beside what it places
 } __attribute__((aligned(128)));
 
 struct gw_device_table {
@@ -59,6 +60,7 @@ struct gw_device_table {
 };
 
 enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout), void *ctx,
+                                     const struct base_hash_key *key,
                                      struct gw_device_table **out_table)
 {
     struct gw_device_table *table = aligned_alloc(128, sizeof(*table));
@@ -70,6 +72,7 @@ enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout
     table->ctx = ctx;
     for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
         pthread_mutex_init(&table->shards[i].lock, NULL);
+        table->shards[i].key = *key;
         table->shards[i].dirty_first = NO_ENTRY;
         table->shards[i].dirty_last = NO_ENTRY;
     }
@@ -107,26 +110,31 @@ void gw_device_table_free(struct gw_device_table *table)
 static struct shard *shard_lock(struct gw_device_table *table, uint64_t device_id,
                                 uint64_t *out_hash)
 {
-    *out_hash = base_mix64(device_id);
+    *out_hash = base_keyed64_u64(&table->shards[0].key, device_id);
     struct shard *shard = &table->shards[*out_hash >> 58];
     pthread_mutex_lock(&shard->lock);
     return shard;
 }
 _Static_assert(GW_DEVICE_TABLE_SHARDS == 64, "the shard is the hash's top 6 bits");
 
-static struct entry *find(const struct shard *shard, uint64_t hash, uint64_t device_id)
+static struct entry *find(struct shard *shard, uint64_t hash, uint64_t device_id)
 {
     if (shard->index_size == 0) {
         return NULL;
     }
     uint32_t mask = shard->index_size - 1;
+    uint32_t steps = 0;
+    struct entry *entry = NULL;
     for (uint32_t at = (uint32_t)hash & mask; shard->index[at] != NO_ENTRY; at = (at + 1) & mask) {
-        struct entry *entry = entry_at(shard, shard->index[at]);
+        entry = entry_at(shard, shard->index[at]);
         if (entry->device_id == device_id) {
-            return entry;
+            break;
         }
+        entry = NULL;
+        steps++;
     }
-    return NULL;
+    shard->probes_long += steps > BASE_PROBE_LONG;
+    return entry;
 }
 
 static bool grow_index(struct shard *shard)
@@ -138,7 +146,8 @@ static bool grow_index(struct shard *shard)
     }
     memset(index, 0xff, (size_t)wanted * sizeof(*index));
     for (uint32_t i = 0; i < shard->count; i++) {
-        uint32_t at = (uint32_t)base_mix64(entry_at(shard, i)->device_id) & (wanted - 1);
+        uint32_t at =
+            (uint32_t)base_keyed64_u64(&shard->key, entry_at(shard, i)->device_id) & (wanted - 1);
         while (index[at] != NO_ENTRY) {
             at = (at + 1) & (wanted - 1);
         }
@@ -197,7 +206,7 @@ static struct entry *add(struct gw_device_table *table, struct shard *shard, uin
 static uint32_t number_of(const struct shard *shard, const struct entry *entry)
 {
     uint32_t mask = shard->index_size - 1;
-    uint32_t at = (uint32_t)base_mix64(entry->device_id) & mask;
+    uint32_t at = (uint32_t)base_keyed64_u64(&shard->key, entry->device_id) & mask;
     while (entry_at(shard, shard->index[at]) != entry) {
         at = (at + 1) & mask;
     }
@@ -375,10 +384,11 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
     return entry != NULL ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-// One word for both: for one digest every signature gives another key, and the other way round.
-static uint64_t settled_key(uint64_t digest, uint64_t signature)
+// One word for both.
+static uint64_t settled_key(const struct gw_device_table *table, uint64_t digest,
+                            uint64_t signature)
 {
-    return base_mix64(digest ^ base_mix64(signature));
+    return base_keyed64_pair(&table->shards[0].key, digest, signature);
 }
 
 void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, uint64_t digest,
@@ -389,7 +399,7 @@ void gw_device_table_settle(struct gw_device_table *table, uint64_t device_id, u
     struct entry *entry = find(shard, hash, device_id);
     if (entry != NULL) {
         entry->settled = true;
-        entry->settled_key = settled_key(digest, signature);
+        entry->settled_key = settled_key(table, digest, signature);
     }
     pthread_mutex_unlock(&shard->lock);
 }
@@ -401,8 +411,8 @@ bool gw_device_table_touch_settled(struct gw_device_table *table,
     uint64_t hash;
     struct shard *shard = shard_lock(table, touch->device_id, &hash);
     const struct entry *entry = touch_entry(table, shard, hash, touch);
-    bool settled =
-        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }
@@ -413,8 +423,8 @@ bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, 
     uint64_t hash;
     struct shard *shard = shard_lock(table, device_id, &hash);
     const struct entry *entry = find(shard, hash, device_id);
-    bool settled =
-        entry != NULL && entry->settled && entry->settled_key == settled_key(digest, signature);
+    bool settled = entry != NULL && entry->settled &&
+                   entry->settled_key == settled_key(table, digest, signature);
     pthread_mutex_unlock(&shard->lock);
     return settled;
 }
@@ -703,6 +713,17 @@ uint64_t gw_device_table_bytes(struct gw_device_table *table)
     return bytes;
 }
 
+uint64_t gw_device_table_probes_long(struct gw_device_table *table)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < GW_DEVICE_TABLE_SHARDS; i++) {
+        pthread_mutex_lock(&table->shards[i].lock);
+        count += table->shards[i].probes_long;
+        pthread_mutex_unlock(&table->shards[i].lock);
+    }
+    return count;
+}
+
 bool gw_device_table_validate(struct gw_device_table *table)
 {
     bool ok = true;
@@ -714,7 +735,8 @@ bool gw_device_table_validate(struct gw_device_table *table)
         for (uint32_t k = 0; k < shard->count; k++) {
             const struct entry *entry = entry_at(shard, k);
             flagged += entry->dirty;
-            ok = ok && find(shard, base_mix64(entry->device_id), entry->device_id) == entry;
+            ok = ok && find(shard, base_keyed64_u64(&shard->key, entry->device_id),
+                            entry->device_id) == entry;
         }
         for (uint32_t at = shard->dirty_first; at != NO_ENTRY && listed <= shard->count;
              at = entry_at(shard, at)->next_dirty) {

@@ -13,6 +13,7 @@
 #ifndef GW_DEVICE_TABLE_H
 #define GW_DEVICE_TABLE_H
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -58,8 +59,10 @@ struct gw_device_snapshot {
     struct gw_device_mark marks[GW_DEVICE_MARKS_MAX];
 };
 
+// `key` is copied: strangers choose ids.
 BASE_NODISCARD enum base_status gw_device_table_new(bool (*is_open)(void *ctx, uint32_t rollout),
-                                                    void *ctx, struct gw_device_table **out_table);
+                                                    void *ctx, const struct base_hash_key *key,
+                                                    struct gw_device_table **out_table);
 void gw_device_table_free(struct gw_device_table *table);
 
 // Seen now. Creates the device; marks it dirty when it is new, its attributes changed, or the
@@ -137,6 +140,8 @@ uint64_t gw_device_table_count(struct gw_device_table *table);
 uint64_t gw_device_table_dirty(struct gw_device_table *table);
 uint64_t gw_device_table_dropped(struct gw_device_table *table);
 uint64_t gw_device_table_bytes(struct gw_device_table *table);
+// Look-ups that went past BASE_PROBE_LONG places.
+uint64_t gw_device_table_probes_long(struct gw_device_table *table);
 bool gw_device_table_validate(struct gw_device_table *table);
 
 #endif

@@ -54,7 +54,8 @@ struct gw_request {
     struct base_str tenant;     // walle-tenant: in which an operator of all tenants acts
     const uint8_t *body;
     size_t body_bytes;
-    uint64_t peer; // hash of the peer's address, for limits
+    // Who sends, for limits: an IPv4 address, or the /64 of an IPv6 one; no two share a number.
+    uint64_t peer;
     bool loopback; // the peer is on this machine
     // Set when the request shows a credential or token that holds; NULL: nobody asks.
     bool *proven;

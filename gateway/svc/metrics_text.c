@@ -200,6 +200,14 @@ static void add_access(struct text *text, struct gw_core *core)
           gw_audit_failures(core));
 }
 
+static uint64_t cohort_probes_long(struct gw_core *core)
+{
+    pthread_mutex_lock(&core->workers_lock);
+    uint64_t count = sum(core, offsetof(struct gw_worker_stats, cohort_probes_long));
+    pthread_mutex_unlock(&core->workers_lock);
+    return count;
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     struct gw_store_stats store;
@@ -213,6 +221,11 @@ static void add_core(struct text *text, struct gw_core *core)
           gw_device_table_dropped(core->table));
     value(text, "device_table_bytes", "gauge", "Memory of the device table.",
           gw_device_table_bytes(core->table));
+    value(
+        text, "table_probes_long_total", "counter",
+        "Look-ups of a device, a credential, attributes or a cohort that went too far: none does.",
+        gw_device_table_probes_long(core->table) + gw_credentials_probes_long(core->credentials) +
+            gw_attr_pool_probes_long(core->pool) + cohort_probes_long(core));
     value(text, "attribute_blocks", "gauge", "Distinct attribute blocks.",
           gw_attr_pool_count(core->pool));
     value(text, "outcomes_total", "counter", "Outcomes made durable.",

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum base_status gw_operators_new(struct gw_operators **out_operators)
+enum base_status gw_operators_new(const struct base_hash_key *key,
+                                  struct gw_operators **out_operators)
 {
     struct gw_operators *operators = calloc(1, sizeof(*operators));
     if (operators == NULL) {
@@ -20,6 +21,8 @@ enum base_status gw_operators_new(struct gw_operators **out_operators)
         return BASE_ERR_NOMEM;
     }
     pthread_mutex_init(&operators->lock, NULL);
+    operators->failures.key = *key;
+    operators->enrolment_failures.key = *key;
     operators->tenants[0] = (struct gw_tenant){.id = GW_TENANT_DEFAULT, .name = "default"};
     operators->tenant_count = 1;
     *out_operators = operators;

@@ -12,6 +12,7 @@
 #define GW_OPERATORS_H
 
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "svc/exchange.h"
 #include "svc/secret.h"
 #include "wire/manifest.h"
@@ -26,9 +27,8 @@
 #define GW_TOKEN_SEEN_S     60u // last use is stored when it is this much newer than the stored one
 #define GW_TOKEN_ROW_MAX    2048u
 
-// Failed authentications of one address: so many at once, then one every so often. Addresses share
-// slots by hash.
-#define GW_ACCESS_SLOTS       4096u
+// Failed authentications of one address, at the API and at enrolment each: so many at once, then
+// one every so often (svc/failed_tries.h). What succeeds is never limited.
 #define GW_ACCESS_BURST       20u
 #define GW_ACCESS_INTERVAL_US UINT64_C(3000000)
 #define GW_ACCESS_NOTES_BURST 60u // refused strangers noted in the audit log, a minute
@@ -92,7 +92,8 @@ struct gw_token {
     uint64_t stored_used_s;
 };
 
-BASE_NODISCARD enum base_status gw_operators_new(struct gw_operators **out_operators);
+BASE_NODISCARD enum base_status gw_operators_new(const struct base_hash_key *key,
+                                                 struct gw_operators **out_operators);
 void gw_operators_free(struct gw_operators *operators); // accepts NULL
 // Tenants and tokens from the store.
 BASE_NODISCARD enum base_status gw_operators_load(struct gw_core *core, struct base_error *error);

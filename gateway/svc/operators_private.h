@@ -5,6 +5,7 @@
 #include "svc/core_private.h"
 
 #include "policy/ratelimit.h"
+#include "svc/failed_tries.h"
 
 struct gw_operators {
     pthread_mutex_t lock;
@@ -12,8 +13,8 @@ struct gw_operators {
     uint32_t token_count;
     struct gw_tenant tenants[GW_TENANTS_MAX]; // the id is the index
     uint32_t tenant_count;
-    struct pol_ratelimit failures[GW_ACCESS_SLOTS]; // by peer
-    bool failures_begun[GW_ACCESS_SLOTS];
+    struct gw_failed_tries failures;           // of operators' tokens
+    struct gw_failed_tries enrolment_failures; // of enrolment tokens
     struct pol_ratelimit enrolments;
     bool enrolments_begun;
     struct pol_ratelimit notes; // of refused strangers in the audit log

@@ -3,7 +3,6 @@
 // preview.h.
 #include "svc/preview.h"
 
-#include "base/hash.h"
 #include "policy/expr.h"
 #include "svc/core_private.h"
 
@@ -132,7 +131,7 @@ static void walk(struct preview *preview)
 static struct value *find_value(struct preview *preview, uint32_t attr, const char *text,
                                 uint32_t size)
 {
-    uint64_t hash = base_hash64_seed(text, size, attr);
+    uint64_t hash = base_keyed64(&preview->core->hash_key, text, size) + attr;
     uint32_t at = (uint32_t)hash % SLOTS;
     for (; preview->slots[at] != 0; at = (at + 1) % SLOTS) {
         struct value *value = &preview->values[preview->slots[at] - 1];

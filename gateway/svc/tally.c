@@ -5,7 +5,6 @@
 #include "svc/tally.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "svc/cohort.h"
 #include "svc/offer_ring.h"
 #include "svc/rollout_counts.h"
@@ -46,6 +45,7 @@ struct segment {
 
 struct rollout_tally {
     UT_hash_handle hh;
+    const struct base_hash_key *key; // the tally's
     uint64_t id;
     uint32_t index;
     uint32_t stage_count;
@@ -68,19 +68,21 @@ struct rollout_tally {
 
 struct gw_tally {
     pthread_mutex_t lock;
-    struct rollout_tally *by_id;
+    struct base_hash_key key;
+    struct rollout_tally *by_id; // uthash, by keyed hashes
     struct rollout_tally **by_index;
     uint32_t count;
     uint32_t capacity;
 };
 
-enum base_status gw_tally_new(struct gw_tally **out_tally)
+enum base_status gw_tally_new(const struct base_hash_key *key, struct gw_tally **out_tally)
 {
     struct gw_tally *tally = calloc(1, sizeof(*tally));
     if (tally == NULL) {
         return BASE_ERR_NOMEM;
     }
     pthread_mutex_init(&tally->lock, NULL);
+    tally->key = *key;
     *out_tally = tally;
     return BASE_OK;
 }
@@ -119,7 +121,8 @@ void gw_tally_free(struct gw_tally *tally)
 static struct rollout_tally *find(struct gw_tally *tally, uint64_t id)
 {
     struct rollout_tally *rollout;
-    HASH_FIND(hh, tally->by_id, &id, sizeof(id), rollout);
+    unsigned hash = (unsigned)base_keyed64_u64(&tally->key, id);
+    HASH_FIND_BYHASHVALUE(hh, tally->by_id, &id, sizeof(id), hash, rollout);
     return rollout;
 }
 
@@ -161,12 +164,14 @@ static enum base_status add(struct gw_tally *tally, struct gw_release *release, 
     if (rollout == NULL) {
         return BASE_ERR_NOMEM;
     }
+    rollout->key = &tally->key;
     rollout->id = id;
     rollout->index = tally->count;
     rollout->stage_count = release->stage_count;
     begin_stages(release, rollout->stages);
     rollout->open = true;
-    HASH_ADD(hh, tally->by_id, id, sizeof(rollout->id), rollout);
+    unsigned hash = (unsigned)base_keyed64_u64(&tally->key, id);
+    HASH_ADD_BYHASHVALUE(hh, tally->by_id, id, sizeof(rollout->id), hash, rollout);
     if (rollout->hh.tbl == NULL) {
         free(rollout);
         return BASE_ERR_NOMEM;
@@ -363,11 +368,12 @@ static void attr_text(const struct wire_attr *attr, char *out, size_t capacity)
 
 static struct slice *find_slice(struct rollout_tally *rollout, const struct wire_attr *attr)
 {
-    uint64_t number = (uint64_t)attr->integer;
-    uint64_t hash = base_hash64(attr->name.data, attr->name.size);
-    hash = attr->type == WIRE_ATTR_STRING
-               ? base_hash64_seed(attr->text.data, attr->text.size, hash)
-               : base_hash64_seed(&number, sizeof(number), hash + attr->type);
+    // The hash stands for the value: keyed, nobody finds two that share one.
+    uint64_t value = attr->type == WIRE_ATTR_STRING
+                         ? base_keyed64(rollout->key, attr->text.data, attr->text.size)
+                         : (uint64_t)attr->integer;
+    uint64_t name = base_keyed64(rollout->key, attr->name.data, attr->name.size);
+    uint64_t hash = base_keyed64_pair(rollout->key, name + attr->type, value);
     hash = hash != 0 ? hash : 1;
     uint32_t at = (uint32_t)hash % (SLICES_MAX * 2);
     while (rollout->slices[at].hash != 0 && rollout->slices[at].hash != hash) {

@@ -11,6 +11,7 @@
 #ifndef GW_TALLY_H
 #define GW_TALLY_H
 
+#include "base/keyed_hash.h"
 #include "svc/devices.h"
 #include "svc/release.h"
 #include "svc/rollout_counts.h"
@@ -64,7 +65,8 @@ struct gw_tally_watch {
     uint64_t control_observed_s;
 };
 
-BASE_NODISCARD enum base_status gw_tally_new(struct gw_tally **out_tally);
+BASE_NODISCARD enum base_status gw_tally_new(const struct base_hash_key *key,
+                                             struct gw_tally **out_tally);
 void gw_tally_free(struct gw_tally *tally);
 
 // Registers a rollout, with its shadow when it has a shadow stage; keeps a reference of its

@@ -170,7 +170,7 @@ static enum base_status load_entry(struct gw_marks *marks, struct base_reader *r
     struct gw_mark from = {.high_water = base_reader_u64(reader)};
     from.hash = base_reader_u64(reader);
     from.epoch = base_reader_u32(reader);
-    from.tenant = base_reader_u32(reader);
+    from.tenant = base_reader_u32(reader) & GW_MARK_TENANT_MAX;
     uint8_t class_id = base_reader_u8(reader);
     if (reader->status != BASE_OK || class_id >= WIRE_TUNNEL_CLASSES) {
         return BASE_ERR_CORRUPT;
@@ -179,7 +179,10 @@ static enum base_status load_entry(struct gw_marks *marks, struct base_reader *r
     struct gw_mark_shard *shard = gw_marks_lock(marks, device);
     enum base_status status = gw_mark_make(shard, device, class_id, from.epoch, &mark);
     if (status == BASE_OK && mark->high_water <= from.high_water) {
-        *mark = from;
+        mark->high_water = from.high_water;
+        mark->hash = from.hash;
+        mark->epoch = from.epoch;
+        mark->tenant = from.tenant;
     }
     gw_marks_unlock(shard);
     return status;

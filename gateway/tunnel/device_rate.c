@@ -3,7 +3,6 @@
 #include "tunnel/device_rate.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,15 +26,17 @@ struct shard {
 };
 
 struct gw_device_rates {
+    struct base_hash_key key;
     struct shard shards[SHARDS];
 };
 
-enum base_status gw_device_rates_new(struct gw_device_rates **out)
+enum base_status gw_device_rates_new(const struct base_hash_key *key, struct gw_device_rates **out)
 {
     struct gw_device_rates *rates = calloc(1, sizeof(*rates));
     if (rates == NULL) {
         return BASE_ERR_NOMEM;
     }
+    rates->key = *key;
     for (uint32_t i = 0; i < SHARDS; i++) {
         pthread_mutex_init(&rates->shards[i].lock, NULL);
     }
@@ -62,9 +63,10 @@ void gw_device_rates_free(struct gw_device_rates *rates)
     free(rates);
 }
 
-static struct shard *shard_of(struct gw_device_rates *rates, uint64_t device)
+static struct shard *shard_of(struct gw_device_rates *rates, uint64_t device, uint64_t *out_hash)
 {
-    return &rates->shards[base_mix64(device) & (SHARDS - 1)];
+    *out_hash = base_keyed64_u64(&rates->key, device);
+    return &rates->shards[*out_hash & (SHARDS - 1)];
 }
 
 static bool is_idle(const struct gw_device_rate *rate, uint64_t now_us)
@@ -74,9 +76,10 @@ static bool is_idle(const struct gw_device_rate *rate, uint64_t now_us)
 }
 
 // The device's place in its bucket; whoever is idle on the way there goes.
-static struct gw_device_rate **find(struct shard *shard, uint64_t device, uint64_t now_us)
+static struct gw_device_rate **find(struct shard *shard, uint64_t hash, uint64_t device,
+                                    uint64_t now_us)
 {
-    struct gw_device_rate **at = &shard->buckets[base_mix64(device) >> 40 & (BUCKETS - 1)];
+    struct gw_device_rate **at = &shard->buckets[hash >> 40 & (BUCKETS - 1)];
     while (*at != NULL && (*at)->device != device) {
         struct gw_device_rate *rate = *at;
         if (is_idle(rate, now_us)) {
@@ -93,9 +96,10 @@ static struct gw_device_rate **find(struct shard *shard, uint64_t device, uint64
 struct gw_device_rate *gw_device_rate_get(struct gw_device_rates *rates, uint64_t device,
                                           uint64_t now_us)
 {
-    struct shard *shard = shard_of(rates, device);
+    uint64_t hash;
+    struct shard *shard = shard_of(rates, device, &hash);
     pthread_mutex_lock(&shard->lock);
-    struct gw_device_rate **at = find(shard, device, now_us);
+    struct gw_device_rate **at = find(shard, hash, device, now_us);
     if (*at == NULL && (*at = calloc(1, sizeof(**at))) != NULL) {
         (*at)->device = device;
         shard->count++;
@@ -113,7 +117,8 @@ void gw_device_rate_release(struct gw_device_rates *rates, struct gw_device_rate
     if (rate == NULL) {
         return;
     }
-    struct shard *shard = shard_of(rates, rate->device);
+    uint64_t hash;
+    struct shard *shard = shard_of(rates, rate->device, &hash);
     pthread_mutex_lock(&shard->lock);
     base_check(rate->users > 0);
     rate->users--;

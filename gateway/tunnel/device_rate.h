@@ -9,6 +9,7 @@
 #ifndef GW_DEVICE_RATE_H
 #define GW_DEVICE_RATE_H
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 #include <stdatomic.h>
@@ -20,7 +21,8 @@
 struct gw_device_rate; // of one device
 struct gw_device_rates;
 
-BASE_NODISCARD enum base_status gw_device_rates_new(struct gw_device_rates **out);
+BASE_NODISCARD enum base_status gw_device_rates_new(const struct base_hash_key *key,
+                                                    struct gw_device_rates **out);
 void gw_device_rates_free(struct gw_device_rates *rates); // accepts NULL
 // Finds or makes, one user more. NULL: no memory. Any thread.
 struct gw_device_rate *gw_device_rate_get(struct gw_device_rates *rates, uint64_t device,

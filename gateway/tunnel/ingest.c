@@ -81,10 +81,10 @@ static enum base_status open_log(struct gw_ingest *ingest, const struct gw_inges
 static enum base_status make_tables(struct gw_ingest *ingest,
                                     const struct gw_ingest_options *options)
 {
-    BASE_TRY(gw_marks_new(&ingest->marks));
+    BASE_TRY(gw_marks_new(&options->hash_key, &ingest->marks));
     BASE_TRY(gw_tunnel_partials_new(&ingest->partials));
-    BASE_TRY(gw_topics_new(&ingest->topics));
-    BASE_TRY(gw_device_rates_new(&ingest->rates));
+    BASE_TRY(gw_topics_new(&options->hash_key, &ingest->topics));
+    BASE_TRY(gw_device_rates_new(&options->hash_key, &ingest->rates));
     return gw_dict_shelf_new(&options->dicts, &ingest->dicts);
 }
 
@@ -436,6 +436,7 @@ void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
     out->marks = marks.marks;
     out->asides = marks.asides;
     out->mark_bytes = marks.bytes;
+    out->probes_long = marks.probes_long;
     if (ingest->log != NULL) {
         gw_segment_log_stats(ingest->log, &out->segments);
     }

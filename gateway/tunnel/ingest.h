@@ -64,6 +64,7 @@ struct gw_ingest_options {
     uint32_t thin_percent;    // of memory_bytes, where bulk classes are thinned first; 0 takes 50
     uint32_t device_batches_per_s; // of all a device's streams; above: THROTTLE; 0 takes 200
     bool refuse_unknown;           // uploads that no task declared are rejected
+    struct base_hash_key hash_key; // of the tables that strangers fill
     struct gw_dict_port dicts;     // `load` NULL: there are none
     struct base_clock_port clock;
     const struct base_log *log;
@@ -156,7 +157,8 @@ struct gw_ingest_stats {
     uint64_t marks;        // devices, classes and their newest epoch
     uint64_t asides;       // older epochs
     uint64_t mark_bytes;
-    uint64_t failed; // batches the sink gave back
+    uint64_t probes_long; // of the marks
+    uint64_t failed;      // batches the sink gave back
     struct gw_segment_stats segments;
 };
 void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out); // any thread

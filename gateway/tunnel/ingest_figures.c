@@ -23,6 +23,8 @@ void gw_ingest_figures(struct gw_ingest *ingest, gw_figure_fn add, void *ctx)
         {"tunnel_marks", "gauge", "Devices and classes known.", stats.marks},
         {"tunnel_epochs_aside", "gauge", "Epochs of them other than the newest.", stats.asides},
         {"tunnel_mark_bytes", "gauge", "Memory of the marks.", stats.mark_bytes},
+        {"tunnel_probes_long_total", "counter", "Look-ups of a mark that went too far: none does.",
+         stats.probes_long},
         {"tunnel_failed_total", "counter", "Batches the sink did not keep.", stats.failed},
         {"tunnel_log_position_bytes", "counter", "Durable end of the segment log.", log->end},
         {"tunnel_log_first_bytes", "gauge", "Position of the oldest segment.", log->first},

@@ -4,14 +4,13 @@
 #include "tunnel/mark_lane.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
 
 static struct gw_lane **bucket_of(struct gw_mark_shard *shard, uint64_t device, uint32_t epoch)
 {
-    uint64_t hash = base_mix64(device ^ (uint64_t)epoch << 17) >> 40;
+    uint64_t hash = base_keyed64_pair(&shard->key, device, epoch);
     return &shard->lanes[hash % GW_MARK_LANE_BUCKETS];
 }
 
@@ -114,7 +113,7 @@ void gw_lane_landed(struct gw_mark_shard *shard, struct gw_lane *lane, const str
         base_check(mark->high_water == id->number);
         mark->high_water += id->numbers;
         mark->hash = id->hash;
-        mark->tenant = tenant;
+        mark->tenant = tenant & GW_MARK_TENANT_MAX;
     } else {
         lane->broken = true;
     }
@@ -137,7 +136,7 @@ enum base_status gw_mark_replay(struct gw_mark_shard *shard, uint64_t device, ui
     *out_gap = id->number - mark->high_water;
     mark->high_water = id->number + id->numbers;
     mark->hash = id->hash;
-    mark->tenant = tenant;
+    mark->tenant = tenant & GW_MARK_TENANT_MAX;
     return BASE_OK;
 }
 

@@ -1,27 +1,24 @@
-// The table of marks.h. A slot's key is the mixed device id, whose low 10 bits are the shard and so
-// free to hold class and "in use"; base_mix64 is a bijection, so the id can be had back. Every
-// function but new, free, lock, stats and validate runs with the shard's mutex held, on any thread.
+// The table of marks.h. The low bits of a device's keyed hash are its shard, the high ones its
+// place there; class and "in use" lie beside the mark's tenant. Every function but new, free, lock,
+// stats and validate runs with the shard's mutex held, on any thread.
 #include "tunnel/marks.h"
 
 #include "tunnel/mark_lane.h"
 
 #include "base/check.h"
-#include "base/prng.h"
 #include "wire/tunnel_frame.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SHARD_MASK   ((uint64_t)GW_MARK_SHARDS - 1)
-#define KEY_USED     UINT64_C(1)
-#define KEY_CLASS    1 // bits to shift a class
 #define FIRST_SLOTS  8u
 #define NO_ASIDE     UINT32_MAX
 #define FIRST_ASIDES 4u
 
 struct gw_mark_slot {
-    uint64_t key; // 0: free
-    struct gw_mark mark;
+    uint64_t device;
+    struct gw_mark mark; // `used` 0: free
 };
 
 struct gw_aside {
@@ -35,7 +32,7 @@ struct gw_marks {
     struct gw_mark_shard shards[GW_MARK_SHARDS];
 };
 
-enum base_status gw_marks_new(struct gw_marks **out)
+enum base_status gw_marks_new(const struct base_hash_key *key, struct gw_marks **out)
 {
     struct gw_marks *marks = calloc(1, sizeof(*marks));
     if (marks == NULL) {
@@ -43,6 +40,7 @@ enum base_status gw_marks_new(struct gw_marks **out)
     }
     for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
         marks->shards[i].index = i;
+        marks->shards[i].key = *key;
         pthread_mutex_init(&marks->shards[i].lock, NULL);
     }
     *out = marks;
@@ -67,7 +65,8 @@ void gw_marks_free(struct gw_marks *marks)
 
 struct gw_mark_shard *gw_marks_lock(struct gw_marks *marks, uint64_t device)
 {
-    return gw_marks_lock_index(marks, (uint32_t)(base_mix64(device) & SHARD_MASK));
+    return gw_marks_lock_index(
+        marks, (uint32_t)(base_keyed64_u64(&marks->shards[0].key, device) & SHARD_MASK));
 }
 
 struct gw_mark_shard *gw_marks_lock_index(struct gw_marks *marks, uint32_t index)
@@ -82,50 +81,24 @@ void gw_marks_unlock(struct gw_mark_shard *shard)
     pthread_mutex_unlock(&shard->lock);
 }
 
-// ---- Keys
-
-static uint64_t key_of(uint64_t device, uint8_t class_id)
-{
-    return (base_mix64(device) & ~SHARD_MASK) | (uint64_t)class_id << KEY_CLASS | KEY_USED;
-}
-
-static uint64_t undo_shift(uint64_t x, int shift)
-{
-    uint64_t y = x;
-    for (int done = shift; done < 64; done += shift) {
-        y = x ^ (y >> shift);
-    }
-    return y;
-}
-
-// base_mix64 backwards: the multipliers' inverses modulo 2^64.
-static uint64_t unmix(uint64_t x)
-{
-    x = undo_shift(x, 31) * UINT64_C(0x319642b2d24d8ec3);
-    x = undo_shift(x, 27) * UINT64_C(0x96de1b173f119089);
-    return undo_shift(x, 30) - UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static uint64_t device_of(const struct gw_mark_shard *shard, uint64_t key)
-{
-    return unmix((key & ~SHARD_MASK) | shard->index);
-}
-
 // ---- Current marks
 
-static uint32_t home_of(uint64_t key, uint32_t capacity)
+// The slot of the device and class, or the free one where it belongs. Classes of a device lie side
+// by side.
+static struct gw_mark_slot *probe(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id)
 {
-    return (uint32_t)(((key >> 32) * capacity) >> 32);
-}
-
-// The slot with the key, or the free one where it belongs.
-static struct gw_mark_slot *probe(struct gw_mark_slot *slots, uint32_t capacity, uint64_t key)
-{
-    uint32_t at = home_of(key, capacity);
-    while (slots[at].key != 0 && slots[at].key != key) {
+    uint32_t capacity = shard->capacity;
+    uint64_t hash = base_keyed64_u64(&shard->key, device);
+    uint32_t at = (uint32_t)(((hash >> 32) * capacity) >> 32);
+    uint32_t steps = 0;
+    struct gw_mark_slot *slot = &shard->slots[at];
+    while (slot->mark.used != 0 && (slot->device != device || slot->mark.class_id != class_id)) {
         at = at + 1 == capacity ? 0 : at + 1;
+        slot = &shard->slots[at];
+        steps++;
     }
-    return &slots[at];
+    shard->probes_long += steps > BASE_PROBE_LONG;
+    return slot;
 }
 
 static enum base_status grow_slots(struct gw_mark_shard *shard)
@@ -138,31 +111,34 @@ static enum base_status grow_slots(struct gw_mark_shard *shard)
     if (slots == NULL) {
         return BASE_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < shard->capacity; i++) {
-        if (shard->slots[i].key != 0) {
-            *probe(slots, capacity, shard->slots[i].key) = shard->slots[i];
-        }
-    }
-    free(shard->slots);
+    struct gw_mark_slot *old = shard->slots;
+    uint32_t old_capacity = shard->capacity;
     shard->slots = slots;
     shard->capacity = capacity;
+    for (uint32_t i = 0; i < old_capacity; i++) {
+        if (old[i].mark.used != 0) {
+            *probe(shard, old[i].device, (uint8_t)old[i].mark.class_id) = old[i];
+        }
+    }
+    free(old);
     return BASE_OK;
 }
 
-static struct gw_mark_slot *find_slot(struct gw_mark_shard *shard, uint64_t key)
+static struct gw_mark_slot *find_slot(struct gw_mark_shard *shard, uint64_t device,
+                                      uint8_t class_id)
 {
     if (shard->capacity == 0) {
         return NULL;
     }
-    struct gw_mark_slot *slot = probe(shard->slots, shard->capacity, key);
-    return slot->key == key ? slot : NULL;
+    struct gw_mark_slot *slot = probe(shard, device, class_id);
+    return slot->mark.used != 0 ? slot : NULL;
 }
 
 // ---- Epochs aside
 
 static uint32_t *bucket_of(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id)
 {
-    uint64_t hash = base_mix64(device + class_id + 1);
+    uint64_t hash = base_keyed64_pair(&shard->key, device, class_id);
     return &shard->aside_buckets[hash & (shard->aside_bucket_count - 1)];
 }
 
@@ -234,7 +210,7 @@ static enum base_status put_aside(struct gw_mark_shard *shard, uint64_t device, 
 struct gw_mark *gw_mark_find(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
                              uint32_t epoch)
 {
-    struct gw_mark_slot *slot = find_slot(shard, key_of(device, class_id));
+    struct gw_mark_slot *slot = find_slot(shard, device, class_id);
     if (slot == NULL) {
         return NULL;
     }
@@ -249,21 +225,23 @@ struct gw_mark *gw_mark_find(struct gw_mark_shard *shard, uint64_t device, uint8
 static struct gw_mark fresh_mark(uint64_t device, uint8_t class_id, uint32_t epoch)
 {
     return (struct gw_mark){.epoch = epoch,
+                            .class_id = class_id & 15u,
+                            .used = 1,
                             .hash = wire_tunnel_chain_first(device, class_id, epoch)};
 }
 
 enum base_status gw_mark_make(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
                               uint32_t epoch, struct gw_mark **out)
 {
-    uint64_t key = key_of(device, class_id);
-    struct gw_mark_slot *slot = find_slot(shard, key);
+    struct gw_mark_slot *slot = find_slot(shard, device, class_id);
     if (slot == NULL) {
         // At most 85 % full.
         if ((uint64_t)(shard->count + 1) * 20 > (uint64_t)shard->capacity * 17) {
             BASE_TRY(grow_slots(shard));
         }
-        slot = probe(shard->slots, shard->capacity, key);
-        *slot = (struct gw_mark_slot){.key = key, .mark = fresh_mark(device, class_id, epoch)};
+        slot = probe(shard, device, class_id);
+        *slot =
+            (struct gw_mark_slot){.device = device, .mark = fresh_mark(device, class_id, epoch)};
         shard->count++;
     } else if (slot->mark.epoch != epoch) {
         uint32_t epochs;
@@ -289,10 +267,9 @@ void gw_mark_walk(const struct gw_mark_shard *shard, gw_mark_visit_fn visit, voi
         visit(ctx, aside->device, aside->class_id, &aside->mark);
     }
     for (uint32_t i = 0; i < shard->capacity; i++) {
-        uint64_t key = shard->slots[i].key;
-        if (key != 0) {
-            visit(ctx, device_of(shard, key), (uint8_t)(key >> KEY_CLASS & 3),
-                  &shard->slots[i].mark);
+        const struct gw_mark_slot *slot = &shard->slots[i];
+        if (slot->mark.used != 0) {
+            visit(ctx, slot->device, (uint8_t)slot->mark.class_id, &slot->mark);
         }
     }
 }
@@ -305,6 +282,7 @@ void gw_marks_stats(struct gw_marks *marks, struct gw_marks_stats *out)
         struct gw_mark_shard *shard = gw_marks_lock_index(marks, i);
         out->marks += shard->count;
         out->asides += shard->aside_count;
+        out->probes_long += shard->probes_long;
         out->bytes += shard->capacity * sizeof(struct gw_mark_slot) +
                       shard->aside_capacity * sizeof(struct gw_aside) +
                       shard->aside_bucket_count * sizeof(uint32_t);
@@ -324,7 +302,8 @@ static void validate_mark(void *ctx, uint64_t device, uint8_t class_id, const st
     validation->seen++;
     validation->good = validation->good && mark->high_water <= WIRE_TUNNEL_NUMBER_MAX &&
                        gw_mark_find(validation->shard, device, class_id, mark->epoch) == mark &&
-                       (base_mix64(device) & SHARD_MASK) == validation->shard->index;
+                       (base_keyed64_u64(&validation->shard->key, device) & SHARD_MASK) ==
+                           validation->shard->index;
 }
 
 bool gw_marks_validate(struct gw_marks *marks)

@@ -3,8 +3,9 @@
 //
 // A mark says: all batches below `high_water` are durable; `hash` is the chain's value behind batch
 // high_water - 1. Batches are taken and written in order, so there is never one beyond. The table
-// of all current marks is keyed by device and class (8 bytes a key) in GW_MARK_SHARDS shards, each
-// an open-addressing table 68 to 85 % full. Epochs of a device other than the one in the table lie
+// of all current marks is found by device (8 bytes) and class in GW_MARK_SHARDS shards, each an
+// open-addressing table 68 to 85 % full; shard and place are a keyed hash of both, for strangers
+// choose ids. Epochs of a device other than the one in the table lie
 // aside in a small table of their own: a fleet has few (a fork, a wiped phone), so two clones that
 // alternate stay exact.
 //
@@ -14,6 +15,7 @@
 #ifndef GW_MARKS_H
 #define GW_MARKS_H
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 
 #include <pthread.h>
@@ -23,6 +25,7 @@
 #define GW_MARK_SHARDS       1024u // a power of two
 #define GW_MARK_LANE_BUCKETS 16u   // per shard
 #define GW_MARKS_PER_SHARD   (1u << 18)
+#define GW_MARK_TENANT_MAX   0xffffffu
 // Epochs of one device and class kept aside; a device that uses up more is refused.
 #define GW_EPOCHS_PER_DEVICE 64u
 
@@ -33,7 +36,9 @@ struct gw_mark {
     uint64_t high_water;
     uint64_t hash;
     uint32_t epoch;
-    uint32_t tenant; // of the batch that came last
+    uint32_t tenant : 24;  // of the batch that came last
+    uint32_t class_id : 4; // the table's
+    uint32_t used : 4;     // the table's: its slot is taken
 };
 _Static_assert(sizeof(struct gw_mark) == 24, "24 bytes per device and class");
 
@@ -44,6 +49,8 @@ struct gw_mark_shard {
     pthread_mutex_t lock;
     uint32_t index;
     uint32_t count;
+    struct base_hash_key key;
+    uint64_t probes_long; // look-ups that went past BASE_PROBE_LONG places
     uint32_t capacity;
     struct gw_mark_slot *slots;
     struct gw_aside *asides; // entries of other epochs
@@ -54,7 +61,8 @@ struct gw_mark_shard {
     struct gw_lane *lanes[GW_MARK_LANE_BUCKETS];
 };
 
-BASE_NODISCARD enum base_status gw_marks_new(struct gw_marks **out);
+BASE_NODISCARD enum base_status gw_marks_new(const struct base_hash_key *key,
+                                             struct gw_marks **out); // copies the key
 void gw_marks_free(struct gw_marks *marks); // frees lanes too. Accepts NULL
 
 struct gw_mark_shard *gw_marks_lock(struct gw_marks *marks, uint64_t device);
@@ -79,6 +87,7 @@ struct gw_marks_stats {
     uint64_t marks;
     uint64_t asides;
     uint64_t bytes; // of the tables, free slots included
+    uint64_t probes_long;
 };
 void gw_marks_stats(struct gw_marks *marks, struct gw_marks_stats *out);
 bool gw_marks_validate(struct gw_marks *marks);

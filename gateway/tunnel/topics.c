@@ -2,8 +2,6 @@
 // looked up by workers for each batch.
 #include "tunnel/topics.h"
 
-#include "base/hash.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +9,20 @@
 #define BUCKETS 4096u
 
 struct gw_topics {
+    struct base_hash_key key;
     pthread_rwlock_t lock;
     uint32_t count;
     struct gw_topic *buckets[BUCKETS];
     struct gw_topic *replaced;
 };
 
-enum base_status gw_topics_new(struct gw_topics **out)
+enum base_status gw_topics_new(const struct base_hash_key *key, struct gw_topics **out)
 {
     struct gw_topics *topics = calloc(1, sizeof(*topics));
     if (topics == NULL) {
         return BASE_ERR_NOMEM;
     }
+    topics->key = *key;
     pthread_rwlock_init(&topics->lock, NULL);
     *out = topics;
     return BASE_OK;
@@ -61,10 +61,11 @@ struct base_str gw_topic_upload(const struct gw_topic *topic)
     return (struct base_str){topic->names + topic->task_size, topic->upload_size};
 }
 
-static uint64_t hash_of(const struct wire_topic *topic)
+static uint64_t hash_of(const struct gw_topics *topics, const struct wire_topic *topic)
 {
-    uint64_t task = base_hash64_seed(topic->task.data, topic->task.size, topic->schema);
-    return base_hash64_seed(topic->upload.data, topic->upload.size, task);
+    uint64_t task = base_keyed64(&topics->key, topic->task.data, topic->task.size);
+    uint64_t upload = base_keyed64(&topics->key, topic->upload.data, topic->upload.size);
+    return base_keyed64_pair(&topics->key, task + topic->schema, upload);
 }
 
 static struct gw_topic **find_link(struct gw_topics *topics, const struct wire_topic *topic,
@@ -81,15 +82,16 @@ static struct gw_topic **find_link(struct gw_topics *topics, const struct wire_t
 
 struct gw_topic *gw_topics_find(struct gw_topics *topics, const struct wire_topic *topic)
 {
-    uint64_t hash = hash_of(topic);
+    uint64_t hash = hash_of(topics, topic);
     pthread_rwlock_rdlock(&topics->lock);
     struct gw_topic *found = *find_link(topics, topic, hash);
     pthread_rwlock_unlock(&topics->lock);
     return found;
 }
 
-static enum base_status make_topic(const struct wire_topic *from, struct base_str schema,
-                                   struct gw_topic **out, struct base_error *error)
+static enum base_status make_topic(const struct gw_topics *topics, const struct wire_topic *from,
+                                   struct base_str schema, struct gw_topic **out,
+                                   struct base_error *error)
 {
     if (!wire_topic_ok(from)) {
         return base_error_set(error, BASE_ERR_INVALID, "upload: names are malformed");
@@ -98,7 +100,7 @@ static enum base_status make_topic(const struct wire_topic *from, struct base_st
     if (topic == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "upload: no memory");
     }
-    topic->hash = hash_of(from);
+    topic->hash = hash_of(topics, from);
     topic->version = from->schema;
     topic->task_size = (uint8_t)from->task.size;
     topic->upload_size = (uint8_t)from->upload.size;
@@ -146,7 +148,7 @@ enum base_status gw_topics_declare(struct gw_topics *topics, uint32_t tenant,
                                    struct base_str schema, struct base_error *error)
 {
     struct gw_topic *made = NULL;
-    BASE_TRY(make_topic(topic, schema, &made, error));
+    BASE_TRY(make_topic(topics, topic, schema, &made, error));
     made->tenant = tenant;
     made->class_id = class_id;
     pthread_rwlock_wrlock(&topics->lock);

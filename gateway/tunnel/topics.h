@@ -7,6 +7,7 @@
 #ifndef GW_TOPICS_H
 #define GW_TOPICS_H
 
+#include "base/keyed_hash.h"
 #include "tunnel/schema.h"
 #include "wire/batch.h"
 
@@ -30,7 +31,8 @@ struct gw_topic {
     char names[]; // task, upload
 };
 
-BASE_NODISCARD enum base_status gw_topics_new(struct gw_topics **out);
+BASE_NODISCARD enum base_status gw_topics_new(const struct base_hash_key *key,
+                                              struct gw_topics **out);
 void gw_topics_free(struct gw_topics *topics); // accepts NULL
 // Any thread. INVALID (the schema; `error` says what), CONFLICT: another tenant's; LIMIT, NOMEM.
 BASE_NODISCARD enum base_status gw_topics_declare(struct gw_topics *topics, uint32_t tenant,

@@ -6,7 +6,7 @@
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
-include, header guards, formatting, words that may not be in the repository, symbols of the sans-I/O cores.
+include, header guards, formatting, keyed hashes in the gateway, words that may not be in the repository, symbols of the sans-I/O cores.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -107,6 +107,21 @@ BANNED = [
 ]
 BANNED_EXEMPT = {"engine/base/check.c": "abort"}
 CLOCK_CALLS = (r"\b(clock_gettime|gettimeofday|getrandom)\s*\(", ["engine/base", "bench", "tests"])
+
+# A table in the gateway may hold what strangers choose: it is hashed with the process's key (base/keyed_hash.h;
+# uthash by its _BYHASHVALUE macros). What is hashed without it, by name and why; a new place has to say so here.
+UNKEYED = r"\b(base_hash64(_seed)?|base_mix64|XXH\w+|HASH_(FIND|ADD|REPLACE)(_STR|_INT|_PTR|_KEYPTR)?(_INORDER)?)\s*\("
+UNKEYED_MAY = {
+    "gateway/ddi/ddi.c": "ids that are stored and sent",
+    "gateway/http/peer_table.c": "a table with a seed of its own",
+    "gateway/svc/cohort_compile.c": "signatures of what operators wrote; no table",
+    "gateway/svc/core.c": "ids of requests",
+    "gateway/svc/fleet_segment.c": "names of segments, which are stored",
+    "gateway/svc/plan.c": "signatures of what operators wrote; no table",
+    "gateway/svc/plan_index.c": "a sorted list of what operators wrote; no table",
+    "gateway/tunnel/checkpoint.c": "checksums on disk",
+    "gateway/tunnel/segment_record.c": "checksums on disk",
+}
 
 # Words that speak of something else than the product.
 FORBIDDEN = [
@@ -243,6 +258,17 @@ class Tidy:
             if re.search(CLOCK_CALLS[0], code) and not any(name.startswith(d) for d in CLOCK_CALLS[1]):
                 self.report(name, number, "banned", "real clocks and entropy live in engine/base: use a port")
 
+    def check_keyed(self, name, lines):
+        if not name.startswith("gateway/") or name.startswith(("gateway/cli/", "gateway/console/")) or name in UNKEYED_MAY:
+            return
+        in_comment = False
+        for number, line in enumerate(lines, 1):
+            code, in_comment = strip_comment(line, in_comment)
+            found = re.search(UNKEYED, code)
+            if found:
+                self.report(name, number, "keyed", f"{found.group(1)}: tables of the gateway use base/keyed_hash.h; what "
+                            "is no table, or must not depend on the key, is named in tests/tidy/tidy.py")
+
     def check_shape(self, name, lines):
         text = "\n".join(lines)
         base = os.path.basename(name)
@@ -324,6 +350,7 @@ class Tidy:
                 self.check_includes(name, lines)
                 self.check_sizes(name, lines)
                 self.check_banned(name, lines)
+                self.check_keyed(name, lines)
                 self.check_shape(name, lines)
                 self.check_words(name, lines)
             elif name.endswith("CMakeLists.txt"):
@@ -378,6 +405,8 @@ BREAKS = [
     ("size", "policy/bad.c", "// A file.\nint f(void)\n{\n" + "    f();\n" * (FUNCTION_LINES_MAX + 1) + "}\n"),
     ("banned", "policy/bad.c", "// A file.\nvoid f(char *a)\n{\n    strcpy(a, a);\n}\n"),
     ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
+    ("keyed", "gateway/svc/bad.c", "// A file.\nint f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
+    ("keyed", "gateway/tunnel/bad.c", "// A file.\nvoid f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
     ("shape", "policy/bad.h", "int f(void);\n"),
     ("shape", "policy/bad.c", "int f(void);\n"),
     ("names", "policy/sub/good.c", "// A file.\n"),

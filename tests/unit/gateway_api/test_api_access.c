@@ -343,10 +343,8 @@ static void test_guessing_is_slowed_down(void **state)
     }
     assert_in_range(refused, GW_ACCESS_BURST, GW_ACCESS_BURST + 2);
     assert_int_equal(refused + limited, 3 * GW_ACCESS_BURST);
-    // The right one does not help now, but from another address it does.
+    // The right one passes all the same: what others try costs its owner nothing.
     kit.bearer = "Bearer secret";
-    api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 429, "too many failed");
-    kit.peer = 7;
     json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200));
     api_kit_done(&kit);
 }

@@ -502,7 +502,7 @@ static void test_table_against_a_list(void **state)
     static uint8_t states[DEVICES];
     base_prng_seed(&prng, 0x7ab1e);
     memset(states, 0, sizeof(states));
-    assert_int_equal(gw_credentials_new(&credentials), BASE_OK);
+    assert_int_equal(gw_credentials_new(&(struct base_hash_key){1, 2}, &credentials), BASE_OK);
     for (uint32_t i = 0; i < 3 * DEVICES; i++) {
         uint32_t at = (uint32_t)base_prng_below(&prng, DEVICES);
         struct gw_credential credential = {

@@ -15,6 +15,8 @@
 
 #define MANY 1000000u
 
+static const struct base_hash_key key = {1, 2};
+
 static bool offered(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                     uint8_t stage, uint32_t now_s)
 {
@@ -37,7 +39,7 @@ static void test_a_million_devices(void **state)
     (void)state;
     struct gw_device_table *table = NULL;
     uint32_t none = 0;
-    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     for (uint32_t i = 0; i < MANY; i++) {
         struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000, false};
         gw_device_table_touch(table, &touch, 1);
@@ -75,7 +77,7 @@ static void test_marks(void **state)
     uint32_t closed_below = 0;
     struct gw_device_touch touch = {7, 1, 10, false};
     struct gw_device_snapshot got;
-    assert_int_equal(gw_device_table_new(all_open, &closed_below, &table), BASE_OK);
+    assert_int_equal(gw_device_table_new(all_open, &closed_below, &key, &table), BASE_OK);
     assert_false(offered(table, 7, 0, 0, 10)); // not seen yet
     gw_device_table_touch(table, &touch, 1);
     assert_true(offered(table, 7, 0, 2, 11));
@@ -113,7 +115,7 @@ static void test_settled(void **state)
     struct gw_device_table *table = NULL;
     uint32_t none = 0;
     struct gw_device_touch touch = {7, 1, 10, false};
-    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     gw_device_table_touch(table, &touch, 1);
     assert_false(gw_device_table_settled(table, 7, 0, 0));
     gw_device_table_settle(table, 7, 55, 3);
@@ -161,7 +163,7 @@ static void test_threads(void **state)
     uint32_t none = 0;
     pthread_t threads[3];
     struct runner runners[3];
-    assert_int_equal(gw_device_table_new(all_open, &none, &table), BASE_OK);
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     for (uint64_t i = 0; i < 3; i++) {
         runners[i] = (struct runner){table, i + 1, 0};
         assert_int_equal(pthread_create(&threads[i], NULL, run_table, &runners[i]), 0);
@@ -220,7 +222,7 @@ static void test_tally_transitions(void **state)
     const uint16_t offered = GW_OUTCOME_OFFERED;
     const uint16_t active = offered | GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED;
     const uint16_t ran = active | GW_OUTCOME_RAN;
-    assert_int_equal(gw_tally_new(&tally), BASE_OK);
+    assert_int_equal(gw_tally_new(&key, &tally), BASE_OK);
     add_release(tally);
     change(tally, 0, offered, 1000);
     expect(tally, 1000, 1, 0, 0, 0, 0);
@@ -248,7 +250,7 @@ static void test_tally_timeouts_match_a_list(void **state)
     uint32_t offered_at[300];
     bool done[300] = {false};
     base_prng_seed(&prng, 3);
-    assert_int_equal(gw_tally_new(&tally), BASE_OK);
+    assert_int_equal(gw_tally_new(&key, &tally), BASE_OK);
     add_release(tally);
     uint32_t now_s = 100000;
     for (uint32_t i = 0; i < 300; i++) {

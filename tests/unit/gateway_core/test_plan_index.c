@@ -260,7 +260,7 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
     struct gw_cohort *a;
     struct gw_cohort *b;
     bool created;
-    gw_cohorts_init(&fresh);
+    gw_cohorts_init(&fresh, &(struct base_hash_key){1, 2});
     assert_int_equal(gw_cohorts_find(cohorts, plan, 0, model.blocks[which],
                                      model.block_sizes[which], &a, &created),
                      BASE_OK);
@@ -321,7 +321,7 @@ static void cohorts_follow_every_change(void **state)
     (void)state;
     struct gw_cohorts cohorts;
     start(TASKS / 2);
-    gw_cohorts_init(&cohorts);
+    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
     struct gw_plan *plan = follow(NULL);
     for (uint32_t round = 0; round < PLANS; round++) {
         uint32_t dice = below(20);
@@ -361,7 +361,7 @@ static void changes_cost_what_changed(void **state)
     (void)state;
     struct gw_cohorts cohorts;
     start(TASKS - 1);
-    gw_cohorts_init(&cohorts);
+    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
     struct gw_plan *plan = follow(NULL);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         check_cohort(&cohorts, plan, i);
@@ -395,7 +395,7 @@ static void signatures_tell_what_concerns(void **state)
     static const char *const texts[] = {"os == \"a\"", "os == \"b\""};
     struct gw_cohorts cohorts;
     start(1);
-    gw_cohorts_init(&cohorts);
+    gw_cohorts_init(&cohorts, &(struct base_hash_key){1, 2});
     add_task();
     for (uint32_t i = 0; i < 2; i++) {
         struct gw_release *release = model.tasks[i].releases[1];

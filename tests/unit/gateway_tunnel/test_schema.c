@@ -222,7 +222,7 @@ static void test_topics(void **state)
     struct gw_topics *topics = NULL;
     struct base_error error = {0};
     struct wire_topic topic = {BASE_STR("shop/ipv"), BASE_STR("feature"), 1};
-    assert_int_equal(gw_topics_new(&topics), BASE_OK);
+    assert_int_equal(gw_topics_new(&(struct base_hash_key){1, 2}, &topics), BASE_OK);
     assert_null(gw_topics_find(topics, &topic));
     assert_int_equal(gw_topics_declare(topics, 3, &topic, 1, base_str_of(ipv), &error), BASE_OK);
     struct gw_topic *found = gw_topics_find(topics, &topic);

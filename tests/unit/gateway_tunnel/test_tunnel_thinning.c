@@ -247,7 +247,7 @@ static void test_rates_are_forgotten(void **state)
 {
     (void)state;
     struct gw_device_rates *rates;
-    assert_int_equal(gw_device_rates_new(&rates), BASE_OK);
+    assert_int_equal(gw_device_rates_new(&(struct base_hash_key){1, 2}, &rates), BASE_OK);
     struct gw_device_rate *used = gw_device_rate_get(rates, 1, 0);
     assert_non_null(used);
     for (uint64_t id = 100; id < 20100; id++) {
