@@ -114,12 +114,6 @@ const struct gw_api_route *gw_api_routes(size_t *out_count)
     return routes;
 }
 
-void gw_api_install(struct gw_core *core)
-{
-    json_object_seed(0); // draws from the system; must happen before threads parse
-    gw_core_set_api(core, gw_api_handle);
-}
-
 bool gw_api_fail(struct gw_api_call *call, enum base_status status, const char *detail)
 {
     gw_reply_failure(gw_api_exchange(call), status, detail, 1);
@@ -277,8 +271,8 @@ static bool type_fits(const struct gw_request *request)
            base_str_starts(request->content_type, BASE_STR("application/json"));
 }
 
-// Path, type, role and body. False: the reply says what is wrong.
-static bool check_call(struct gw_api_call *call, struct base_str path)
+// Path, type and role: all that needs no body. False: the reply says what is wrong.
+static bool check_head(struct gw_api_call *call, struct base_str path)
 {
     struct gw_exchange *exchange = gw_api_exchange(call);
 
@@ -299,7 +293,36 @@ static bool check_call(struct gw_api_call *call, struct base_str path)
                          gw_role_name(call->route->role), gw_role_name(call->actor.role));
         return false;
     }
-    return call->route->prepare(call);
+    return true;
+}
+
+static bool check_call(struct gw_api_call *call, struct base_str path)
+{
+    return check_head(call, path) && call->route->prepare(call);
+}
+
+// At the headers of a request with a body; see gw_api_head_fn.
+static bool look_at_head(struct gw_exchange *exchange, const struct gw_actor *actor,
+                         enum gw_body_size *out_size)
+{
+    struct gw_api_call *call = calloc(1, sizeof(*call));
+    if (call == NULL) {
+        return false; // whoever answers finds no memory either
+    }
+    call->control.exchange = exchange;
+    call->actor = *actor;
+    bool wanted = check_head(call, exchange->request.path);
+    bool upload = wanted && exchange->request.method == GW_METHOD_PUT &&
+                  (call->route->subject == GW_API_BLOB || call->route->subject == GW_API_BLOBS);
+    *out_size = upload ? GW_BODY_UPLOAD : GW_BODY_PLAIN;
+    free(call);
+    return wanted;
+}
+
+void gw_api_install(struct gw_core *core)
+{
+    json_object_seed(0); // draws from the system; must happen before threads parse
+    gw_core_set_api(core, gw_api_handle, look_at_head);
 }
 
 // A request that was refused before anybody looked at it: its status is filled.

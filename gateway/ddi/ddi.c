@@ -353,38 +353,56 @@ static bool is_allowed(const struct gw_worker *worker, const struct gw_request *
     return gw_same_secret(given, gw_worker_ddi_token(worker));
 }
 
-static void refuse(struct gw_exchange *exchange, int status, const char *text)
+static bool refuse(struct gw_exchange *exchange, int status, const char *text)
 {
     gw_reply_problem(exchange, status, "%s", text);
-    gw_exchange_finish(exchange);
+    return false;
+}
+
+struct target {
+    struct base_str parts[SEGMENTS_MAX];
+    const struct route *route;
+    uint64_t action;
+};
+
+// Who asks, and for what: all that needs no body. False: the reply says what is wrong.
+static bool check(struct gw_worker *worker, struct gw_exchange *exchange, struct target *out)
+{
+    const struct gw_request *request = &exchange->request;
+    uint32_t count = split(request->path, out->parts);
+    out->route = find_route(out->parts, count);
+    if (!is_allowed(worker, request)) {
+        return refuse(exchange, 401, "authorization: GatewayToken missing or wrong");
+    }
+    if (out->route == NULL || !is_tenant(out->parts[0])) {
+        return refuse(exchange, 404, "no such resource of the device API, or no such tenant");
+    }
+    if (request->method != out->route->method) {
+        gw_reply_method(exchange, out->route->method == GW_METHOD_GET   ? "GET"
+                                  : out->route->method == GW_METHOD_PUT ? "PUT"
+                                                                        : "POST");
+        return false;
+    }
+    if (!is_controller(out->parts[3]) ||
+        (out->route->action &&
+         (base_str_u64(out->parts[5], &out->action) != BASE_OK || out->action > INT32_MAX))) {
+        return refuse(exchange, 400,
+                      "path: an id has 1 to 64 of A-Z a-z 0-9 . _ : -, an action is a number");
+    }
+    return true;
+}
+
+static bool look_at_head(struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    struct target target = {0};
+    return check(worker, exchange, &target);
 }
 
 void gw_ddi_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    const struct gw_request *request = &exchange->request;
-    struct base_str parts[SEGMENTS_MAX];
-    uint32_t count = split(request->path, parts);
-    const struct route *route = find_route(parts, count);
-    uint64_t action = 0;
-    if (!is_allowed(worker, request)) {
-        refuse(exchange, 401, "authorization: GatewayToken missing or wrong");
-        return;
-    }
-    if (route == NULL || !is_tenant(parts[0])) {
-        refuse(exchange, 404, "no such resource of the device API, or no such tenant");
-        return;
-    }
-    if (request->method != route->method) {
-        gw_reply_method(exchange, route->method == GW_METHOD_GET   ? "GET"
-                                  : route->method == GW_METHOD_PUT ? "PUT"
-                                                                   : "POST");
+    struct target target = {0};
+    if (!check(worker, exchange, &target)) {
         gw_exchange_finish(exchange);
-        return;
-    }
-    if (!is_controller(parts[3]) ||
-        (route->action && (base_str_u64(parts[5], &action) != BASE_OK || action > INT32_MAX))) {
-        refuse(exchange, 400,
-               "path: an id has 1 to 64 of A-Z a-z 0-9 . _ : -, an action is a number");
         return;
     }
     struct ddi_call *call = base_arena_zalloc(exchange->arena, sizeof(*call));
@@ -392,11 +410,11 @@ void gw_ddi_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         call->control.exchange = exchange;
         call->control.run = load_view;
         call->control.done = view_done;
-        call->resource = route->resource;
-        call->tenant = parts[0];
-        call->controller = parts[3];
-        call->action = (uint32_t)action;
-        call->view.device_id = device_of(parts[3]);
+        call->resource = target.route->resource;
+        call->tenant = target.parts[0];
+        call->controller = target.parts[3];
+        call->action = (uint32_t)target.action;
+        call->view.device_id = device_of(target.parts[3]);
     }
     if (call == NULL || gw_control_post(worker, &call->control) != BASE_OK) {
         gw_reply_busy(exchange, gw_core_retry_after_s(gw_worker_core(worker)));
@@ -406,5 +424,5 @@ void gw_ddi_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 
 void gw_ddi_install(struct gw_core *core)
 {
-    gw_core_set_ddi(core, gw_ddi_handle);
+    gw_core_set_ddi(core, gw_ddi_handle, look_at_head);
 }

@@ -660,14 +660,15 @@ static void check_streams(struct gw_conn *conn, uint64_t now_ms)
         if (!gw_stream_overdue(stream, now_ms, &status)) {
             continue;
         }
-        gw_stat_add(&conn->worker->stats->rejected_total, 1);
+        gw_stat_add(&conn->worker->stats->rejected_total, stream->lingers ? 0 : 1);
         if (stream->state == GW_STREAM_HEADERS) {
             conn->failed = true; // nothing can be said in the middle of a header block
         } else if (status != 0) {
             gw_stream_problem(stream, status, "the request body came too slowly");
         } else {
+            // RFC 9113, 8.1: NO_ERROR: a complete reply, and no wish for the rest of the request.
             (void)nghttp2_submit_rst_stream(conn->session, NGHTTP2_FLAG_NONE, stream->id,
-                                            NGHTTP2_CANCEL);
+                                            stream->lingers ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
             stream->moved_ms = now_ms;
         }
         gw_conn_mark(conn);

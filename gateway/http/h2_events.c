@@ -253,8 +253,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     }
     struct gw_stream *stream = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (stream != NULL && stream->reset_after && !stream->request_done) {
-        // RFC 9113, 8.1: a complete reply, and no wish for the rest of the request.
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR);
+        gw_stream_linger(stream);
     }
     return 0;
 }

@@ -14,7 +14,7 @@
 #define MIB      (1024 * KIB)
 #define GIB      (1024 * MIB)
 #define DAY_MS   UINT64_C(86400000)
-#define ROWS_MAX 128
+#define ROWS_MAX 256
 
 #define NUMBER(name, field, min, max, number, reloadable, help)                                    \
     {                                                                                              \
@@ -40,6 +40,8 @@ static const struct gw_config_row rows[] = {
          "addresses of balancers, ADDR or ADDR/BITS, with commas"),
     TEXT("listen.trusted_hops", trusted_hops, "", RELOAD,
          "addresses of proxies whose x-forwarded-for is believed, written the same way"),
+    TEXT("listen.hosts", hosts, "", RELOAD,
+         "names answered to, besides localhost, addresses and the certificate's; *: any"),
     NUMBER("workers", workers, 0, 64, 0, FIXED, "event loops; 0: one per core"),
     TEXT("tls.certificate", certificate, "", RELOAD,
          "PEM chain; empty: DIR/cert.pem, made if absent"),
@@ -54,9 +56,19 @@ static const struct gw_config_row rows[] = {
     TEXT("proxy.upstream", upstream, "", FIXED, "http://HOST:PORT behind every other path"),
     NUMBER("proxy.connections", proxy.connections, 1, 10000, 64, RELOAD,
            "to the upstream, per worker"),
+    NUMBER("proxy.connections_per_client", proxy.connections_per_client, 1, 10000, 16, RELOAD,
+           "of them for one device or address"),
     NUMBER("proxy.waiting", proxy.waiting, 0, 100000, 1024, RELOAD, "requests that wait for one"),
+    NUMBER("proxy.waiting_per_client", proxy.waiting_per_client, 0, 100000, 256, RELOAD,
+           "of them of one device or address"),
     NUMBER("proxy.connect_ms", proxy.connect_ms, 1, DAY_MS, 3000, RELOAD, "to connect, or 502"),
     NUMBER("proxy.reply_ms", proxy.reply_ms, 1, DAY_MS, 60000, RELOAD, "without progress, or 504"),
+    NUMBER("proxy.total_ms", proxy.total_ms, 1, DAY_MS, 600000, RELOAD,
+           "a request may have a connection, or 504"),
+    NUMBER("proxy.body_bytes", proxy.body_bytes, 1 * KIB, 4 * GIB, 16 * MIB, RELOAD,
+           "request body for the upstream; above: 413"),
+    NUMBER("proxy.client_rate_bytes", proxy.client_rate_bytes, 1, 1 * GIB, 16 * KIB, RELOAD,
+           "a second a client must take while the upstream waits for it"),
     TEXT("log.level", log_level, "info", FIXED, "error, warn, info or debug"),
     TEXT("admin.token_file", admin_token_file, "", FIXED,
          "bearer token of /api/v1; empty: loopback only"),
@@ -106,8 +118,18 @@ static const struct gw_config_row rows[] = {
            "request body; above: 413"),
     NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
            "request body of PUT /api/v1/blobs/ and /api/v1/exclusive/"),
-    NUMBER("limits.body_bytes_total", limits.body_bytes_total, 1 * MIB, 64 * GIB, 1 * GIB, RELOAD,
-           "request bodies held at once, per worker; above: 503"),
+    NUMBER("limits.body_bytes_total", limits.body_bytes_total, 1 * MIB, 64 * GIB, 256 * MIB, RELOAD,
+           "bodies held in memory at once; above: 503"),
+    NUMBER("limits.body_bytes_strangers", limits.body_bytes_strangers, 64 * KIB, 64 * GIB, 64 * MIB,
+           RELOAD, "of them of who proved nothing: 503; of one address an eighth: 429"),
+    NUMBER("limits.body_bytes_actor", limits.body_bytes_actor, 64 * KIB, 64 * GIB, 16 * MIB, RELOAD,
+           "of them of one token or device; above: 429"),
+    NUMBER("limits.spool_bytes_total", limits.spool_bytes_total, 1 * MIB, 1024 * GIB, 4 * GIB,
+           RELOAD, "the same of bodies over 256 KiB, in files: 503"),
+    NUMBER("limits.spool_bytes_strangers", limits.spool_bytes_strangers, 1 * MIB, 1024 * GIB,
+           256 * MIB, RELOAD, "of strangers: 503; of one address an eighth: 429"),
+    NUMBER("limits.spool_bytes_actor", limits.spool_bytes_actor, 1 * MIB, 1024 * GIB, 1 * GIB,
+           RELOAD, "of one token or device: 429"),
     NUMBER("limits.body_rate_bytes", limits.body_rate_bytes, 1, 1 * GIB, 1 * KIB, RELOAD,
            "bytes a second a body must come with, after timeouts.body_ms"),
     NUMBER("limits.streams", limits.streams, 1, 100000, 2048, RELOAD,
@@ -149,6 +171,8 @@ static const struct gw_config_row rows[] = {
     NUMBER("timeouts.header_ms", limits.header_ms, 10, DAY_MS, 10000, RELOAD, "one header block"),
     NUMBER("timeouts.body_ms", limits.body_ms, 10, DAY_MS, 30000, RELOAD,
            "request body; grows with limits.body_rate_bytes"),
+    NUMBER("timeouts.body_total_ms", limits.body_total_ms, 10, DAY_MS, 600000, RELOAD,
+           "request body, whatever its size and rate"),
     NUMBER("timeouts.idle_ms", limits.idle_ms, 10, 7 * DAY_MS, 900000, RELOAD,
            "connection without a stream"),
     NUMBER("timeouts.write_ms", limits.write_ms, 10, DAY_MS, 30000, RELOAD,

@@ -23,7 +23,12 @@ struct gw_limits {
     uint64_t header_bytes_per_s;
     uint64_t body_bytes;
     uint64_t upload_bytes;
-    uint64_t body_bytes_total;
+    uint64_t body_bytes_total; // in memory, of all workers; so the next five
+    uint64_t body_bytes_strangers;
+    uint64_t body_bytes_actor;
+    uint64_t spool_bytes_total; // in files
+    uint64_t spool_bytes_strangers;
+    uint64_t spool_bytes_actor;
     uint64_t body_rate_bytes;
     uint64_t streams;
     uint64_t connections;
@@ -43,6 +48,7 @@ struct gw_limits {
     uint64_t handshake_ms;
     uint64_t header_ms;
     uint64_t body_ms;
+    uint64_t body_total_ms;
     uint64_t idle_ms;
     uint64_t write_ms;
     uint64_t ping_ms;
@@ -51,9 +57,14 @@ struct gw_limits {
 
 struct gw_proxy_config {
     uint64_t connections; // per worker
-    uint64_t waiting;     // requests waiting for a connection, per worker
+    uint64_t connections_per_client;
+    uint64_t waiting; // requests waiting for a connection, per worker
+    uint64_t waiting_per_client;
     uint64_t connect_ms;
     uint64_t reply_ms;
+    uint64_t total_ms;
+    uint64_t body_bytes;
+    uint64_t client_rate_bytes;
 };
 
 struct gw_http_config {
@@ -62,6 +73,7 @@ struct gw_http_config {
     char proxy_protocol[GW_CONFIG_TEXT_MAX]; // "on" or "off"
     char proxy_from[GW_CONFIG_TEXT_MAX];     // addresses
     char trusted_hops[GW_CONFIG_TEXT_MAX];
+    char hosts[GW_CONFIG_TEXT_MAX];
     uint64_t workers;                     // 0: one per core
     char certificate[GW_CONFIG_TEXT_MAX]; // "": DIR/cert.pem, made when absent
     char key[GW_CONFIG_TEXT_MAX];

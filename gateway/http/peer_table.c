@@ -24,11 +24,16 @@ struct gw_peer_table {
     struct peer_entry *entries;
 };
 
+bool gw_peer_is_v4(const struct gw_peer_address *address)
+{
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return memcmp(address->bytes, mapped, sizeof(mapped)) == 0;
+}
+
 struct gw_peer_address gw_peer_network(const struct gw_peer_address *address)
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct gw_peer_address network = *address;
-    if (memcmp(address->bytes, mapped, sizeof(mapped)) != 0) {
+    if (!gw_peer_is_v4(address)) {
         memset(network.bytes + 8, 0, 8);
     }
     return network;

@@ -20,6 +20,7 @@ struct gw_peer_address {
 // have all of those.
 struct gw_peer_address gw_peer_network(const struct gw_peer_address *address);
 
+bool gw_peer_is_v4(const struct gw_peer_address *address);
 // Room for `connections_max` connections, allocated once. NOMEM, INVALID for 0.
 BASE_NODISCARD enum base_status gw_peer_table_new(uint32_t connections_max,
                                                   struct gw_peer_table **out_table);

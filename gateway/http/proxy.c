@@ -5,6 +5,7 @@
 #include "http/proxy.h"
 
 #include "base/check.h"
+#include "http/body_budget.h"
 #include "http/conn.h"
 #include "http/h1_response.h"
 #include "http/proxy_request.h"
@@ -43,16 +44,17 @@ struct gw_proxy_exchange {
     struct evbuffer *request;   // head and body not handed to a connection yet
     struct evbuffer *reply;     // body not taken by the client yet
     struct gw_h1_response response;
-    uint64_t moved_ms; // last progress on the upstream's side
-    size_t unconsumed; // request body bytes whose window was not given back
+    uint64_t moved_ms;    // last progress on the upstream's side
+    uint64_t attached_ms; // since when it has had a connection
+    uint64_t paused_ms;   // since when it is paused
+    uint64_t held_ms;     // how long it was, before
+    uint64_t delivered;   // bytes the client took
+    uint64_t reserved;    // of what waits for it, counted in the budget
     bool waiting;
-    bool paused;  // the reply buffer is full: the upstream is not read
-    bool chunked; // request body
-    bool body_done;
-    bool sent_body; // some request body went out
-    bool answered;  // upstream's head, or a problem of ours, was submitted
-    bool complete;  // the upstream's message is whole
-    bool broken;    // it will never be
+    bool paused;   // the reply buffer is full: the upstream is not read
+    bool answered; // upstream's head, or a problem of ours, was submitted
+    bool complete; // the upstream's message is whole
+    bool broken;   // it will never be
     bool retried;
 };
 
@@ -68,18 +70,28 @@ struct gw_proxy {
     struct gw_proxy_exchange *waiting_first;
     struct gw_proxy_exchange **waiting_last;
     uint32_t waiting_count;
+    struct gw_actor_table *clients; // counts: connections, places in the queue
 };
+
+enum client_count { CLIENT_CONNECTIONS, CLIENT_WAITING };
 
 static void attach_next(struct gw_proxy *proxy);
 static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange);
 
 // ---- Connections
 
+// The exchange has no connection any more.
+static void detach(struct gw_proxy_exchange *exchange)
+{
+    gw_actor_table_sub(exchange->proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS, 1);
+    exchange->conn = NULL;
+}
+
 static void conn_free(struct upstream_conn *conn)
 {
     struct gw_proxy *proxy = conn->proxy;
     if (conn->exchange != NULL) {
-        conn->exchange->conn = NULL;
+        detach(conn->exchange);
     } else {
         struct upstream_conn **link = &proxy->idle;
         while (*link != NULL && *link != conn) {
@@ -102,13 +114,12 @@ static void release_conn(struct gw_proxy_exchange *exchange, bool reusable)
     if (conn == NULL) {
         return;
     }
-    reusable = reusable && exchange->body_done &&
-               evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
+    reusable = reusable && evbuffer_get_length(bufferevent_get_output(conn->bev)) == 0 &&
                evbuffer_get_length(bufferevent_get_input(conn->bev)) == 0;
     if (!reusable) {
         conn_free(conn);
     } else {
-        exchange->conn = NULL;
+        detach(exchange);
         conn->exchange = NULL;
         conn->reused = true;
         conn->idle_ms = proxy->worker->now_ms;
@@ -136,10 +147,12 @@ static ssize_t read_reply(nghttp2_session *session, int32_t id, uint8_t *out, si
     size_t left = evbuffer_get_length(exchange->reply);
     if (got > 0) {
         stream->moved_ms = exchange->proxy->worker->now_ms;
+        exchange->delivered += (uint64_t)got;
     }
     if (exchange->paused && left < GW_PROXY_BUFFER_BYTES / 2 && exchange->conn != NULL) {
         exchange->paused = false;
         exchange->moved_ms = exchange->proxy->worker->now_ms;
+        exchange->held_ms += exchange->moved_ms - exchange->paused_ms;
         (void)bufferevent_enable(exchange->conn->bev, EV_READ);
         // What is in its buffer already is looked at from the loop, not from inside nghttp2.
         bufferevent_trigger(exchange->conn->bev, EV_READ,
@@ -165,6 +178,40 @@ bool gw_proxy_has_output(const struct gw_proxy_exchange *exchange)
     return evbuffer_get_length(exchange->reply) > 0;
 }
 
+// The connection is gone, or about to go; what came still waits for the client. That is counted:
+// many such answers would be much memory. False: it is over the budget and was thrown away.
+static bool keep_rest(struct gw_proxy_exchange *exchange)
+{
+    struct gw_http_worker *worker = exchange->proxy->worker;
+    struct gw_budget_limits limits;
+    size_t left = evbuffer_get_length(exchange->reply);
+    if (left == 0 || exchange->reserved > 0) {
+        return true;
+    }
+    gw_stream_budget_limits(worker, GW_BUDGET_MEMORY, &limits);
+    if (gw_body_budget_take(worker->budget, &exchange->work->actor, GW_BUDGET_MEMORY, &limits,
+                            left) != BASE_OK) {
+        (void)evbuffer_drain(exchange->reply, left);
+        return false;
+    }
+    exchange->reserved = left;
+    return true;
+}
+
+// Ends a stream that has its head already, whether or not the client can take more.
+static void cut(struct gw_proxy_exchange *exchange)
+{
+    struct gw_stream *stream = exchange->work->stream;
+    exchange->broken = true;
+    if (exchange->conn != NULL) {
+        release_conn(exchange, false);
+    }
+    (void)evbuffer_drain(exchange->reply, evbuffer_get_length(exchange->reply));
+    (void)nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id,
+                                    NGHTTP2_INTERNAL_ERROR);
+    gw_conn_mark(stream->conn);
+}
+
 static void fail(struct gw_proxy_exchange *exchange, int status, const char *detail)
 {
     struct gw_stream *stream = exchange->work->stream;
@@ -173,6 +220,7 @@ static void fail(struct gw_proxy_exchange *exchange, int status, const char *det
         release_conn(exchange, false);
     }
     if (exchange->answered) {
+        (void)keep_rest(exchange);
         resume_reply(exchange); // read_reply ends the stream with an error
         return;
     }
@@ -197,6 +245,18 @@ static void submit_head(struct gw_proxy_exchange *exchange)
     gw_stream_commit_body(work->stream, fields, count, empty ? NULL : read_reply);
 }
 
+// The upstream's message is whole.
+static void end_reply(struct gw_proxy_exchange *exchange, bool reusable)
+{
+    if (!keep_rest(exchange)) {
+        cut(exchange);
+        return;
+    }
+    exchange->complete = true;
+    release_conn(exchange, reusable);
+    resume_reply(exchange);
+}
+
 // Feeds the parser with what the upstream has sent. False when the exchange has lost its
 // connection.
 static bool parse_input(struct gw_proxy_exchange *exchange)
@@ -204,6 +264,8 @@ static bool parse_input(struct gw_proxy_exchange *exchange)
     struct evbuffer *input = bufferevent_get_input(exchange->conn->bev);
     for (;;) {
         if (evbuffer_get_length(exchange->reply) >= GW_PROXY_BUFFER_BYTES) {
+            exchange->paused_ms =
+                exchange->paused ? exchange->paused_ms : exchange->proxy->worker->now_ms;
             exchange->paused = true;
             (void)bufferevent_disable(exchange->conn->bev, EV_READ);
             return true;
@@ -233,9 +295,7 @@ static bool parse_input(struct gw_proxy_exchange *exchange)
             resume_reply(exchange);
             break;
         case GW_H1_END:
-            exchange->complete = true;
-            release_conn(exchange, exchange->response.keep_alive);
-            resume_reply(exchange);
+            end_reply(exchange, exchange->response.keep_alive);
             return false;
         default:
             fail(exchange, 502, "the upstream's answer is not HTTP/1.1");
@@ -261,17 +321,6 @@ static void on_read(struct bufferevent *bev, void *ctx)
     gw_http_worker_flush(worker);
 }
 
-static void give_window_back(struct gw_proxy_exchange *exchange)
-{
-    struct gw_stream *stream = exchange->work->stream;
-    if (exchange->unconsumed > 0 && stream != NULL) {
-        (void)nghttp2_session_consume_stream(stream->conn->session, stream->id,
-                                             exchange->unconsumed);
-        exchange->unconsumed = 0;
-        gw_conn_mark(stream->conn);
-    }
-}
-
 // Everything was written to the upstream.
 static void on_written(struct bufferevent *bev, void *ctx)
 {
@@ -281,9 +330,27 @@ static void on_written(struct bufferevent *bev, void *ctx)
     gw_http_worker_now(worker);
     if (conn->exchange != NULL) {
         conn->exchange->moved_ms = worker->now_ms;
-        give_window_back(conn->exchange);
     }
     gw_http_worker_flush(worker);
+}
+
+static bool has_body(const struct gw_proxy_exchange *exchange)
+{
+    return exchange->work->exchange.request.body_bytes > 0;
+}
+
+// Head and body. The body's bytes are borrowed: they live as long as the exchange.
+static enum base_status write_request(struct gw_proxy_exchange *exchange)
+{
+    const struct gw_request *request = &exchange->work->exchange.request;
+    struct gw_http_worker *worker = exchange->proxy->worker;
+    char text[GW_PROVEN_TEXT_MAX];
+    struct base_str proven = gw_core_proven_text(worker->core, &exchange->work->head, text);
+    BASE_TRY(
+        gw_proxy_request_head(exchange->work, exchange->proxy->host, proven, exchange->request));
+    bool ok = !has_body(exchange) || evbuffer_add_reference(exchange->request, request->body,
+                                                            request->body_bytes, NULL, NULL) == 0;
+    return ok ? BASE_OK : BASE_ERR_NOMEM;
 }
 
 // A kept connection may have been closed just as we used it: once more on a new one, when doing it
@@ -292,13 +359,12 @@ static bool retry(struct gw_proxy_exchange *exchange, bool was_reused)
 {
     enum gw_method method = exchange->work->exchange.request.method;
     bool safe = method == GW_METHOD_GET || method == GW_METHOD_HEAD;
-    if (!was_reused || !safe || exchange->retried || exchange->sent_body ||
+    if (!was_reused || !safe || exchange->retried || has_body(exchange) ||
         exchange->response.head_bytes > 0) {
         return false;
     }
     exchange->retried = true;
-    if (gw_proxy_request_head(exchange->work, exchange->proxy->host, exchange->body_done,
-                              exchange->request) != BASE_OK) {
+    if (write_request(exchange) != BASE_OK) {
         return false;
     }
     conn_free(exchange->conn);
@@ -317,9 +383,7 @@ static void on_closed(struct upstream_conn *conn, bool timed_out)
         return;
     }
     if (was_connected && gw_h1_response_closed(&exchange->response) && !exchange->complete) {
-        exchange->complete = true;
-        release_conn(exchange, false);
-        resume_reply(exchange);
+        end_reply(exchange, false);
         return;
     }
     fail(exchange, timed_out ? 504 : 502,
@@ -378,9 +442,15 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
     } else {
         proxy->idle = conn->next;
     }
+    if (gw_actor_table_add(proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS, 1) !=
+        BASE_OK) {
+        conn_free(conn);
+        return false;
+    }
     conn->exchange = exchange;
     exchange->conn = conn;
     exchange->moved_ms = proxy->worker->now_ms;
+    exchange->attached_ms = proxy->worker->now_ms;
     (void)bufferevent_write_buffer(conn->bev, exchange->request);
     if (fresh && bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->address,
                                             (int)proxy->address_size) != 0) {
@@ -392,13 +462,18 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
 
 // ---- Exchanges
 
-static void add_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
+static bool add_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
 {
+    const struct gw_actor_key *client = &exchange->work->actor;
+    if (gw_actor_table_add(proxy->clients, client, CLIENT_WAITING, 1) != BASE_OK) {
+        return false;
+    }
     exchange->waiting = true;
     exchange->waiting_next = NULL;
     *proxy->waiting_last = exchange;
     proxy->waiting_last = &exchange->waiting_next;
     proxy->waiting_count++;
+    return true;
 }
 
 static void remove_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
@@ -416,6 +491,7 @@ static void remove_waiting(struct gw_proxy *proxy, struct gw_proxy_exchange *exc
     }
     exchange->waiting = false;
     proxy->waiting_count--;
+    gw_actor_table_sub(proxy->clients, &exchange->work->actor, CLIENT_WAITING, 1);
 }
 
 static bool has_room(const struct gw_proxy *proxy)
@@ -423,10 +499,30 @@ static bool has_room(const struct gw_proxy *proxy)
     return proxy->idle != NULL || proxy->conn_count < proxy->config.connections;
 }
 
+// May this client have one more?
+static bool has_share(const struct gw_proxy *proxy, const struct gw_proxy_exchange *exchange)
+{
+    return gw_actor_table_get(proxy->clients, &exchange->work->actor, CLIENT_CONNECTIONS) <
+           proxy->config.connections_per_client;
+}
+
+// The first that waits and whose client has a share left; the others keep their places.
+static struct gw_proxy_exchange *next_waiting(const struct gw_proxy *proxy)
+{
+    struct gw_proxy_exchange *exchange = proxy->waiting_first;
+    while (exchange != NULL && !has_share(proxy, exchange)) {
+        exchange = exchange->waiting_next;
+    }
+    return exchange;
+}
+
 static void attach_next(struct gw_proxy *proxy)
 {
-    while (proxy->waiting_first != NULL && has_room(proxy)) {
-        struct gw_proxy_exchange *exchange = proxy->waiting_first;
+    while (has_room(proxy)) {
+        struct gw_proxy_exchange *exchange = next_waiting(proxy);
+        if (exchange == NULL) {
+            return;
+        }
         remove_waiting(proxy, exchange);
         if (!start_on_connection(proxy, exchange)) {
             fail(exchange, 502, "the upstream cannot be reached");
@@ -461,6 +557,17 @@ static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_
     return exchange;
 }
 
+// It cannot start now.
+static void wait_or_refuse(struct gw_proxy *proxy, struct gw_proxy_exchange *exchange)
+{
+    uint64_t own = gw_actor_table_get(proxy->clients, &exchange->work->actor, CLIENT_WAITING);
+    if (own >= proxy->config.waiting_per_client) {
+        fail(exchange, 429, "too many of your requests wait for the upstream");
+    } else if (proxy->waiting_count >= proxy->config.waiting || !add_waiting(proxy, exchange)) {
+        fail(exchange, 503, "too many requests wait for the upstream");
+    }
+}
+
 void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream)
 {
     struct gw_stream_work *work = stream->work;
@@ -474,57 +581,12 @@ void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream)
         return;
     }
     work->proxy = exchange;
-    exchange->body_done = stream->request_done;
-    exchange->chunked = !stream->request_done && !gw_proxy_request_has_length(work);
-    if (gw_proxy_request_head(work, proxy->host, exchange->body_done, exchange->request) !=
-        BASE_OK) {
+    if (write_request(exchange) != BASE_OK) {
         fail(exchange, 503, "out of memory");
-    } else if (has_room(proxy)) {
-        if (!start_on_connection(proxy, exchange)) {
-            fail(exchange, 502, "the upstream cannot be reached");
-        }
-    } else if (proxy->waiting_count < proxy->config.waiting) {
-        add_waiting(proxy, exchange);
-    } else {
-        fail(exchange, 503, "too many requests wait for the upstream");
-    }
-}
-
-static struct evbuffer *request_sink(struct gw_proxy_exchange *exchange)
-{
-    return exchange->conn != NULL ? bufferevent_get_output(exchange->conn->bev) : exchange->request;
-}
-
-void gw_proxy_body(struct gw_proxy_exchange *exchange, const uint8_t *bytes, size_t size)
-{
-    exchange->unconsumed += size;
-    if (size == 0 || exchange->broken || exchange->complete) {
-        give_window_back(exchange); // nobody wants it any more
-        return;
-    }
-    exchange->sent_body = true;
-    struct evbuffer *sink = request_sink(exchange);
-    int rv = 0;
-    if (exchange->chunked) {
-        rv |= evbuffer_add_printf(sink, "%zx\r\n", size) < 0;
-    }
-    rv |= evbuffer_add(sink, bytes, size);
-    if (exchange->chunked) {
-        rv |= evbuffer_add(sink, "\r\n", 2);
-    }
-    if (rv != 0) {
-        fail(exchange, 503, "out of memory");
-    }
-}
-
-void gw_proxy_body_done(struct gw_proxy_exchange *exchange)
-{
-    if (exchange->body_done || exchange->broken || exchange->complete) {
-        return;
-    }
-    exchange->body_done = true;
-    if (exchange->chunked && evbuffer_add(request_sink(exchange), "0\r\n\r\n", 5) != 0) {
-        fail(exchange, 503, "out of memory");
+    } else if (!has_room(proxy) || !has_share(proxy, exchange)) {
+        wait_or_refuse(proxy, exchange);
+    } else if (!start_on_connection(proxy, exchange)) {
+        fail(exchange, 502, "the upstream cannot be reached");
     }
 }
 
@@ -532,10 +594,14 @@ void gw_proxy_cancel(struct gw_proxy_exchange *exchange)
 {
     struct gw_proxy *proxy = exchange->proxy;
     remove_waiting(proxy, exchange);
-    exchange->work->proxy = NULL;
     if (exchange->conn != NULL) {
         conn_free(exchange->conn); // in the middle of a message: of no use to others
     }
+    if (exchange->reserved > 0) {
+        gw_body_budget_give(proxy->worker->budget, &exchange->work->actor, GW_BUDGET_MEMORY,
+                            exchange->reserved);
+    }
+    exchange->work->proxy = NULL;
     *exchange->prev = exchange->next;
     if (exchange->next != NULL) {
         exchange->next->prev = exchange->prev;
@@ -548,17 +614,41 @@ void gw_proxy_cancel(struct gw_proxy_exchange *exchange)
 
 // ---- Deadlines
 
+static void end_late(struct gw_proxy_exchange *exchange, const char *detail)
+{
+    if (exchange->answered) {
+        cut(exchange);
+    } else {
+        fail(exchange, 504, detail);
+    }
+}
+
+// Has the client kept the upstream waiting for longer than what it took allows?
+static bool reads_too_slowly(const struct gw_proxy_exchange *exchange, uint64_t now_ms)
+{
+    const struct gw_proxy *proxy = exchange->proxy;
+    uint64_t held_ms = exchange->held_ms + (now_ms - exchange->paused_ms);
+    return exchange->paused &&
+           held_ms > proxy->worker->limits.write_ms +
+                         exchange->delivered * 1000 / proxy->config.client_rate_bytes;
+}
+
 static void check_exchange(struct gw_proxy_exchange *exchange, uint64_t now_ms)
 {
     const struct gw_proxy_config *config = &exchange->proxy->config;
     uint64_t age = now_ms - exchange->moved_ms;
-    bool upstream_owes = (exchange->conn != NULL && !exchange->paused) || exchange->waiting;
-    if (exchange->broken || exchange->complete || !upstream_owes) {
+    bool attached = exchange->conn != NULL;
+    if (exchange->broken || exchange->complete || (!attached && !exchange->waiting)) {
         return;
     }
-    if (exchange->conn != NULL && !exchange->conn->connected && age > config->connect_ms) {
+    if (attached && !exchange->conn->connected && age > config->connect_ms) {
         fail(exchange, 502, "the upstream cannot be reached in time");
-    } else if (age > config->reply_ms) {
+    } else if (attached && now_ms - exchange->attached_ms > config->total_ms) {
+        end_late(exchange, "the upstream does not come to an end in time");
+    } else if (attached && reads_too_slowly(exchange, now_ms)) {
+        gw_stat_add(&exchange->proxy->worker->stats->rejected_total, 1);
+        cut(exchange);
+    } else if (!exchange->paused && age > config->reply_ms) {
         remove_waiting(exchange->proxy, exchange);
         fail(exchange, 504, "the upstream does not answer in time");
     }
@@ -629,6 +719,9 @@ enum base_status gw_proxy_new(struct gw_http_worker *worker, const char *url,
     proxy->config = *config;
     proxy->waiting_last = &proxy->waiting_first;
     enum base_status status = resolve(proxy, url, error);
+    if (status == BASE_OK && gw_actor_table_new(&proxy->clients) != BASE_OK) {
+        status = base_error_set(error, BASE_ERR_NOMEM, "no memory for the proxy");
+    }
     if (status != BASE_OK) {
         free(proxy);
         return status;
@@ -652,5 +745,6 @@ void gw_proxy_free(struct gw_proxy *proxy)
     while (proxy->idle != NULL) {
         conn_free(proxy->idle);
     }
+    gw_actor_table_free(proxy->clients);
     free(proxy);
 }

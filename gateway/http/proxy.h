@@ -2,9 +2,11 @@
 // HTTP/1.1 with kept-alive connections; the replies stream back. Push-then-pull: a request that
 // carries walle-device and walle-profile gets a walle-offer header on its reply when there is news.
 //
-// One owner, one thread. Memory per exchange is bounded: reply bytes wait in a buffer of at most
-// GW_PROXY_BUFFER_BYTES (then the upstream is not read), request bytes are bounded by the stream's
-// flow-control window, which is given back as the upstream takes them.
+// One owner, one thread. A request comes here with its body whole, so a client that sends slowly
+// holds no connection. A reply waits in a buffer of at most GW_PROXY_BUFFER_BYTES; then the
+// upstream is not read, for as long as the client keeps up a rate. One client has a share of the
+// connections and of the places in the queue; and no exchange keeps a connection for longer than
+// proxy.total_ms.
 #ifndef GW_HTTP_PROXY_H
 #define GW_HTTP_PROXY_H
 
@@ -27,11 +29,9 @@ BASE_NODISCARD enum base_status gw_proxy_new(struct gw_http_worker *worker, cons
 void gw_proxy_free(struct gw_proxy *proxy);
 void gw_proxy_configure(struct gw_proxy *proxy, const struct gw_proxy_config *config);
 
-// Starts forwarding the stream's request; sets work->proxy, or has answered with a problem.
+// Starts forwarding the stream's request, whose body is whole; sets work->proxy, or has answered
+// with a problem.
 void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream);
-// Request body as it comes.
-void gw_proxy_body(struct gw_proxy_exchange *exchange, const uint8_t *bytes, size_t size);
-void gw_proxy_body_done(struct gw_proxy_exchange *exchange);
 // The stream is gone: ends the exchange, clears work->proxy.
 void gw_proxy_cancel(struct gw_proxy_exchange *exchange);
 // Reply bytes are there that the client does not take.

@@ -6,7 +6,9 @@
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static const char *const method_names[GW_METHOD_COUNT] = {
     [GW_METHOD_GET] = "GET",     [GW_METHOD_HEAD] = "HEAD",   [GW_METHOD_POST] = "POST",
@@ -24,6 +26,13 @@ static struct base_str target_of(const struct gw_request *request)
     return target;
 }
 
+// Ours stands in quotes in `forwarded`.
+static bool has_quote(struct base_str text)
+{
+    return text.size > 0 && (memchr(text.data, '"', text.size) != NULL ||
+                             memchr(text.data, '\\', text.size) != NULL);
+}
+
 static bool is_visible(struct base_str text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -39,7 +48,7 @@ bool gw_proxy_request_valid(const struct gw_stream_work *work)
 {
     struct base_str target = target_of(&work->exchange.request);
     return target.size > 0 && target.data[0] == '/' && is_visible(target) &&
-           is_visible(work->authority);
+           is_visible(work->authority) && !has_quote(work->authority);
 }
 
 static bool is_one_of(struct base_str name, const struct base_str *names, size_t count)
@@ -52,37 +61,65 @@ static bool is_one_of(struct base_str name, const struct base_str *names, size_t
     return false;
 }
 
-// Not forwarded: hop-by-hop (RFC 9110, 7.6.1), or said by us.
+// Some upstreams read '_' in a name as '-': both are one name here.
+static char folded(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+static bool begins(struct base_str name, struct base_str with, bool whole)
+{
+    if (whole ? name.size != with.size : name.size < with.size) {
+        return false;
+    }
+    for (size_t i = 0; i < with.size; i++) {
+        if (folded(name.data[i]) != with.data[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Not forwarded: hop-by-hop (RFC 9110, 7.6.1), or said by us: what a client says of its own
+// address, of the way it came or of what was proven, the upstream might believe.
 static bool is_dropped_request_field(struct base_str name)
 {
+    static const struct base_str prefixes[] = {{"x-forwarded-", 12}, {"proxy-", 6}};
     static const struct base_str dropped[] = {
         {"te", 2},
         {"host", 4},
+        {"expect", 6},
+        {"upgrade", 7},
+        {"trailer", 7},
+        {"forwarded", 9},
+        {"x-real-ip", 9},
+        {"client-ip", 9},
         {"connection", 10},
         {"keep-alive", 10},
-        {"upgrade", 7},
-        {"expect", 6},
-        {"proxy-connection", 16},
+        {"x-client-ip", 11},
+        {"walle-proven", 12},
+        {"content-length", 14},
+        {"true-client-ip", 14},
+        {"cf-connecting-ip", 16},
+        {"x-cluster-client-ip", 19},
+        {"x-original-forwarded-for", 24},
         {"transfer-encoding", 17},
-        {"x-forwarded-for", 15},
-        {"x-forwarded-proto", 17},
+        {"walle-credential", 16},
     };
-    return is_one_of(name, dropped, sizeof(dropped) / sizeof(dropped[0]));
-}
-
-static const struct gw_forward_header *find(const struct gw_stream_work *work, struct base_str name)
-{
-    for (uint32_t i = 0; i < work->header_count; i++) {
-        if (base_str_equal(work->headers[i].name, name)) {
-            return &work->headers[i];
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        if (begins(name, prefixes[i], false)) {
+            return true;
         }
     }
-    return NULL;
-}
-
-bool gw_proxy_request_has_length(const struct gw_stream_work *work)
-{
-    return find(work, BASE_STR("content-length")) != NULL;
+    if (begins(name, BASE_STR("walle-"), false) && memchr(name.data, '_', name.size) != NULL) {
+        return true; // what looks like ours to such an upstream
+    }
+    for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++) {
+        if (begins(name, dropped[i], true)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool add(struct evbuffer *out, struct base_str text)
@@ -111,57 +148,75 @@ static bool add_cookies(const struct gw_stream_work *work, struct evbuffer *out)
     return ok && (first || add(out, BASE_STR("\r\n")));
 }
 
+static void print_client(const struct gw_peer_address *client, char out[INET6_ADDRSTRLEN])
+{
+    bool v4 = gw_peer_is_v4(client);
+    out[0] = '\0';
+    (void)inet_ntop(v4 ? AF_INET : AF_INET6, client->bytes + (v4 ? 12 : 0), out, INET6_ADDRSTRLEN);
+}
+
+// The port the client came to; 0: not known.
+static unsigned port_of(const struct gw_conn *conn)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } here;
+    socklen_t size = sizeof(here);
+    if (getsockname(conn->fd, &here.any, &size) != 0) {
+        return 0;
+    }
+    return here.any.sa_family == AF_INET    ? ntohs(here.v4.sin_port)
+           : here.any.sa_family == AF_INET6 ? ntohs(here.v6.sin6_port)
+                                            : 0;
+}
+
+// What the gateway knows of the way the request came: as RFC 7239 has it, and as most read it.
 static bool add_forwarded(const struct gw_stream_work *work, struct evbuffer *out)
 {
     const struct gw_conn *conn = work->stream->conn;
-    char address[INET6_ADDRSTRLEN] = "";
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    bool v4 = memcmp(conn->peer.bytes, mapped, sizeof(mapped)) == 0;
-    (void)inet_ntop(v4 ? AF_INET : AF_INET6, conn->peer.bytes + (v4 ? 12 : 0), address,
-                    sizeof(address));
-    const struct gw_forward_header *before = find(work, BASE_STR("x-forwarded-for"));
-    bool ok = add(out, BASE_STR("x-forwarded-for: "));
-    if (before != NULL) {
-        ok = ok && add(out, before->value) && add(out, BASE_STR(", "));
-    }
-    return ok && add(out, base_str_of(address)) && add(out, BASE_STR("\r\n")) &&
-           add_field(out, BASE_STR("x-forwarded-proto"),
-                     conn->ssl != NULL ? BASE_STR("https") : BASE_STR("http"));
+    char client[INET6_ADDRSTRLEN];
+    print_client(&work->client, client);
+    bool v6 = strchr(client, ':') != NULL;
+    const char *scheme = conn->ssl != NULL ? "https" : "http";
+    int host_bytes = (int)work->authority.size;
+    const char *host = host_bytes > 0 ? work->authority.data : "";
+    return evbuffer_add_printf(out,
+                               "x-forwarded-for: %s\r\nx-real-ip: %s\r\nx-forwarded-proto: %s\r\n"
+                               "x-forwarded-host: %.*s\r\nx-forwarded-port: %u\r\n"
+                               "forwarded: for=%s%s%s;host=\"%.*s\";proto=%s\r\n",
+                               client, client, scheme, host_bytes, host, port_of(conn),
+                               v6 ? "\"[" : "", client, v6 ? "]\"" : "", host_bytes, host,
+                               scheme) > 0;
 }
 
 static bool add_host(const struct gw_stream_work *work, const char *upstream_host,
                      struct evbuffer *out)
 {
-    const struct gw_forward_header *host = find(work, BASE_STR("host"));
-    struct base_str value = work->authority;
-    if (value.size == 0) {
-        value = host != NULL ? host->value : base_str_of(upstream_host);
-    }
-    return add_field(out, BASE_STR("host"), value);
+    return add_field(out, BASE_STR("host"),
+                     work->authority.size > 0 ? work->authority : base_str_of(upstream_host));
 }
 
-static bool add_framing(const struct gw_stream_work *work, bool no_body, struct evbuffer *out)
+// The body is whole: its length is known, whatever the client said of it.
+static bool add_framing(const struct gw_request *request, struct evbuffer *out)
 {
-    enum gw_method method = work->exchange.request.method;
-    if (gw_proxy_request_has_length(work)) {
-        return true; // forwarded with the other fields
-    }
-    if (!no_body) {
-        return add_field(out, BASE_STR("transfer-encoding"), BASE_STR("chunked"));
-    }
-    bool expected =
-        method == GW_METHOD_POST || method == GW_METHOD_PUT || method == GW_METHOD_PATCH;
-    return !expected || add_field(out, BASE_STR("content-length"), BASE_STR("0"));
+    bool expected = request->method == GW_METHOD_POST || request->method == GW_METHOD_PUT ||
+                    request->method == GW_METHOD_PATCH;
+    return (request->body_bytes == 0 && !expected) ||
+           evbuffer_add_printf(out, "content-length: %zu\r\n", request->body_bytes) > 0;
 }
 
 enum base_status gw_proxy_request_head(const struct gw_stream_work *work, const char *upstream_host,
-                                       bool no_body, struct evbuffer *out)
+                                       struct base_str proven, struct evbuffer *out)
 {
     const struct gw_request *request = &work->exchange.request;
     bool ok = add(out, base_str_of(method_names[request->method])) && add(out, BASE_STR(" ")) &&
               add(out, target_of(request)) && add(out, BASE_STR(" HTTP/1.1\r\n")) &&
               add_host(work, upstream_host, out) && add_forwarded(work, out) &&
-              add_framing(work, no_body, out) && add_cookies(work, out);
+              (proven.size == 0 || add_field(out, BASE_STR("walle-proven"), proven)) &&
+              add_framing(request, out) && add_cookies(work, out);
     for (uint32_t i = 0; i < work->header_count && ok; i++) {
         struct base_str name = work->headers[i].name;
         if (!is_dropped_request_field(name) && !base_str_equal(name, BASE_STR("cookie"))) {

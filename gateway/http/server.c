@@ -4,13 +4,16 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "http/body_budget.h"
 #include "http/early_guard.h"
+#include "http/host_list.h"
 #include "http/listener.h"
 #include "http/overload.h"
 #include "http/peer_table.h"
 #include "http/tls_context.h"
 #include "http/worker.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILES_RESERVED 256u // descriptors that are not connections
@@ -33,6 +37,9 @@ struct gw_server {
     struct gw_peer_table *peers;
     struct gw_peer_rates *rates;
     struct gw_overload *overload;
+    struct gw_body_budget *budget;
+    struct gw_host_list *hosts;
+    char spool_dir[PATH_MAX + 8];
     uint64_t connections_max; // what the table was made for
     struct gw_http_worker *workers[GW_WORKERS_MAX];
     uint32_t worker_count;
@@ -117,6 +124,27 @@ static enum base_status make_early_guard(struct gw_server *server)
                               &server->early_guard);
 }
 
+// ---- Names
+
+static bool add_name(void *ctx, struct base_str name)
+{
+    return base_str_equal(name, BASE_STR("*")) || // no name, like others that are left out
+           gw_host_list_add(ctx, name) != BASE_ERR_LIMIT;
+}
+
+// What the setting says and the certificate names.
+static enum base_status make_hosts(const struct gw_http_config *config, const SSL_CTX *tls,
+                                   struct gw_host_list **out_hosts, struct base_error *error)
+{
+    BASE_TRY(gw_host_list_new(config->hosts, out_hosts, error));
+    if (tls != NULL && !gw_tls_context_names(tls, add_name, *out_hosts)) {
+        gw_host_list_unref(*out_hosts);
+        return base_error_set(error, BASE_ERR_LIMIT,
+                              "listen.hosts and the certificate: more than %u names", GW_HOSTS_MAX);
+    }
+    return BASE_OK;
+}
+
 // ---- Start
 
 static void on_stopped(void *ctx, struct gw_http_worker *worker)
@@ -166,6 +194,9 @@ static enum base_status make_workers(struct gw_server *server, struct base_error
             .worker_count = server->worker_count,
             .config = &server->config,
             .tls = server->tls,
+            .hosts = server->hosts,
+            .budget = server->budget,
+            .spool_dir = server->spool_dir,
             .log = server->log,
             .stopped = on_stopped,
             .stopped_ctx = server,
@@ -226,6 +257,16 @@ static uint32_t worker_count(const struct gw_http_config *config)
     return count < GW_WORKERS_MAX ? (uint32_t)count : GW_WORKERS_MAX;
 }
 
+// The store makes it, and empties it at start; a core without a store does not.
+static enum base_status make_spool_dir(struct gw_server *server, struct base_error *error)
+{
+    (void)snprintf(server->spool_dir, sizeof(server->spool_dir), "%s/tmp", server->dir);
+    if (mkdir(server->spool_dir, 0700) != 0 && errno != EEXIST) {
+        return base_error_set(error, BASE_ERR_IO, "%.100s: %s", server->spool_dir, strerror(errno));
+    }
+    return BASE_OK;
+}
+
 static enum base_status set_up(struct gw_server *server, struct base_error *error)
 {
     server->stopped_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -254,6 +295,11 @@ static enum base_status set_up(struct gw_server *server, struct base_error *erro
         }
         BASE_TRY(load_tls(server, &server->config, &server->tls, error));
     }
+    BASE_TRY(make_hosts(&server->config, server->tls, &server->hosts, error));
+    if (gw_body_budget_new(&server->budget) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_NOMEM, "no memory for the budget of bodies");
+    }
+    BASE_TRY(make_spool_dir(server, error));
     return make_workers(server, error);
 }
 
@@ -299,16 +345,27 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
     struct gw_trust trust;
     BASE_TRY(gw_trust_read(config, &trust, error));
     SSL_CTX *tls = NULL;
+    struct gw_host_list *hosts = NULL;
     if (server->tls != NULL) {
         BASE_TRY(load_tls(server, config, &tls, error));
+    }
+    enum base_status made = make_hosts(config, tls, &hosts, error);
+    if (made != BASE_OK) {
+        SSL_CTX_free(tls);
+        return made;
+    }
+    if (tls != NULL) {
         SSL_CTX_free(server->tls);
         server->tls = tls;
     }
+    gw_host_list_unref(server->hosts);
+    server->hosts = hosts;
     server->config = *config;
     fit_connections(server);
     limit_memory(server);
     for (uint32_t i = 0; i < server->worker_count; i++) {
-        enum base_status status = gw_http_worker_reload(server->workers[i], &server->config, tls);
+        enum base_status status =
+            gw_http_worker_reload(server->workers[i], &server->config, tls, hosts);
         if (status != BASE_OK) {
             return base_error_set(error, status, "worker %u: %s", i, base_status_text(status));
         }
@@ -359,6 +416,8 @@ void gw_server_free(struct gw_server *server)
     gw_peer_rates_free(server->rates);
     gw_overload_free(server->overload);
     SSL_CTX_free(server->tls);
+    gw_host_list_unref(server->hosts);
+    gw_body_budget_free(server->budget);
     gw_early_guard_free(server->early_guard);
     if (server->stopped_fd >= 0) {
         close(server->stopped_fd);

@@ -1,6 +1,7 @@
-// Life of a stream: made when a header block begins, fed by nghttp2's callbacks (h2_events.c),
-// handed to the core or to the proxy once, answered once (stream_reply.c), ended by nghttp2 or with
-// its connection. Worker's thread. This file is the one to read first in gateway/http.
+// Life of a stream: made when a header block begins, looked at when that is complete
+// (stream_head.c), fed by nghttp2's callbacks (h2_events.c, stream_body.c), handed to the core or
+// to the proxy once, answered once (stream_reply.c), ended by nghttp2 or with its connection.
+// Worker's thread. This file is the one to read first in gateway/http.
 #include "http/stream.h"
 
 #include "base/alloc.h"
@@ -8,7 +9,6 @@
 #include "base/clock.h"
 #include "http/conn.h"
 #include "http/proxy.h"
-#include "http/tls_identity.h"
 #include "http/worker.h"
 
 #include <stdlib.h>
@@ -86,9 +86,14 @@ static struct gw_stream_work *work_new(struct gw_http_worker *worker)
     exchange->abandoned = false;
     work->worker = worker;
     work->next = NULL;
-    base_buffer_init(&work->body, base_alloc_heap(), 0);
-    work->body_counted = 0;
+    exchange->refused = false;
+    gw_body_spool_init(&work->spool);
+    work->reserved[GW_BUDGET_MEMORY] = 0;
+    work->reserved[GW_BUDGET_FILES] = 0;
     work->body_max = 0;
+    work->length = 0;
+    work->has_length = false;
+    work->head = (struct gw_head){0};
     work->sent = 0;
     work->header_bytes = 0;
     work->refuse_status = 0;
@@ -111,9 +116,7 @@ void gw_stream_work_release(struct gw_stream_work *work)
     }
     gw_blob_release(work->exchange.reply.blob);
     work->exchange.reply.blob = NULL;
-    base_check(worker->body_bytes >= work->body_counted);
-    worker->body_bytes -= work->body_counted;
-    base_buffer_done(&work->body);
+    gw_stream_body_release(work);
     if (worker->work_pool_count >= GW_WORKER_POOL_MAX) {
         base_arena_done(&work->arena);
         free(work);
@@ -263,127 +266,22 @@ static void finish(struct gw_exchange *exchange)
     gw_conn_mark(stream->conn);
 }
 
-// The 32 bits of an IPv4 address behind 0000ffff, which begins no network of IPv6, or the first 64
-// of an IPv6 one: who has one address of a network has them all.
-static uint64_t peer_number(const struct gw_peer_address *address)
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    bool v4 = memcmp(address->bytes, mapped, sizeof(mapped)) == 0;
-    uint64_t number = v4 ? 0xffff : 0;
-    for (uint32_t i = v4 ? 12 : 0; i < (v4 ? 16 : 8); i++) {
-        number = number << 8 | address->bytes[i];
-    }
-    return number;
-}
-
-// What the connection says of who is asking.
-static void note_peer(struct gw_stream *stream, struct gw_request *request)
-{
-    const struct gw_conn *conn = stream->conn;
-    const struct gw_tls_identity *identity = conn->identity;
-    request->loopback = conn->loopback;
-    request->secure = conn->ssl != NULL;
-    request->proven = &stream->work->exchange.proven;
-    request->peer = peer_number(&stream->work->client);
-    if (identity != NULL) {
-        request->has_certificate = true;
-        request->certificate_device = identity->device_id;
-        request->certificate_tenant = (struct base_str){identity->tenant, identity->tenant_bytes};
-    }
-}
-
-static void hand_over(struct gw_stream *stream)
+void gw_stream_hand_over(struct gw_stream *stream)
 {
     struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
+    if (gw_stream_body_whole(work) != BASE_OK) {
+        gw_stream_problem(stream, 503, "out of memory");
+        return;
+    }
     gw_stream_set_state(stream, GW_STREAM_HANDLING);
-    note_peer(stream, &work->exchange.request);
     if (work->forward) {
         gw_proxy_start(worker->proxy, stream);
         return;
     }
-    work->exchange.request.body = work->body.data;
-    work->exchange.request.body_bytes = work->body.size;
     work->exchange.finish = finish;
     worker->unfinished++;
     gw_core_handle(worker->core, &work->exchange);
-}
-
-void gw_stream_headers_done(struct gw_stream *stream)
-{
-    struct gw_stream_work *work = stream->work;
-    struct gw_http_worker *worker = stream->conn->worker;
-    base_assert(stream->state == GW_STREAM_HEADERS);
-    gw_stat_add(&worker->stats->requests_total, 1);
-    if (work->refuse_status != 0) {
-        gw_stat_add(&worker->stats->rejected_total, 1);
-        gw_stream_problem(stream, work->refuse_status, "request headers are over a limit");
-        return;
-    }
-    if (work->forward && worker->proxy == NULL) {
-        gw_stream_problem(stream, 404, "no such resource, and no upstream is configured");
-        return;
-    }
-    const struct gw_request *request = &work->exchange.request;
-    bool duplex = gw_request_is_duplex(request);
-    if (stream->conn->early && !duplex) {
-        gw_stream_problem(stream, 425, "not before the TLS handshake is complete");
-        return;
-    }
-    bool upload = request->method == GW_METHOD_PUT &&
-                  (base_str_starts(request->path, BASE_STR("/api/v1/blobs/")) ||
-                   base_str_starts(request->path, BASE_STR("/api/v1/exclusive")));
-    work->body_max = upload ? worker->limits.upload_bytes : worker->limits.body_bytes;
-    if (work->forward) {
-        hand_over(stream); // the upstream gets the body as it comes
-    } else if (duplex) {
-        hand_over(stream); // the body is what follows the answer
-        base_check(stream->state != GW_STREAM_HANDLING);
-    } else if (!stream->request_done) {
-        gw_stream_set_state(stream, GW_STREAM_BODY);
-    }
-}
-
-// The body is not wanted any more: what still comes is thrown away.
-static void refuse_body(struct gw_stream *stream, int status, const char *detail)
-{
-    gw_stat_add(&stream->conn->worker->stats->rejected_total, 1);
-    base_buffer_done(&stream->work->body);
-    gw_stream_problem(stream, status, detail);
-}
-
-void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
-{
-    struct gw_stream_work *work = stream->work;
-    struct gw_http_worker *worker = stream->conn->worker;
-    if (stream->tunnel != NULL) {
-        gw_tunnel_stream_body(stream, bytes, size);
-        return;
-    }
-    if (work != NULL && work->proxy != NULL) {
-        stream->moved_ms = worker->now_ms;
-        gw_proxy_body(work->proxy, bytes, size);
-        return;
-    }
-    (void)nghttp2_session_consume_stream(stream->conn->session, stream->id, size);
-    if (stream->state != GW_STREAM_BODY) {
-        return; // answered already
-    }
-    if (size > work->body_max || work->body.size > work->body_max - size) {
-        refuse_body(stream, 413, "request body is over limits.body_bytes");
-        return;
-    }
-    if (size > worker->limits.body_bytes_total ||
-        worker->body_bytes > worker->limits.body_bytes_total - size) {
-        refuse_body(stream, 503, "too many request bodies at once");
-        return;
-    }
-    if (base_buffer_add(&work->body, bytes, size) != BASE_OK) {
-        refuse_body(stream, 503, "out of memory");
-        return;
-    }
-    worker->body_bytes += size;
-    work->body_counted += size;
 }
 
 void gw_stream_request_done(struct gw_stream *stream)
@@ -391,10 +289,17 @@ void gw_stream_request_done(struct gw_stream *stream)
     stream->request_done = true;
     if (stream->tunnel != NULL) {
         gw_tunnel_stream_request_done(stream);
-    } else if (stream->work != NULL && stream->work->proxy != NULL) {
-        gw_proxy_body_done(stream->work->proxy);
     } else if (stream->state == GW_STREAM_HEADERS || stream->state == GW_STREAM_BODY) {
-        hand_over(stream);
+        gw_stream_hand_over(stream);
+    }
+}
+
+void gw_stream_linger(struct gw_stream *stream)
+{
+    stream->lingers = true;
+    stream->moved_ms = stream->conn->worker->now_ms;
+    if (stream->work != NULL && stream->work->proxy == NULL) {
+        gw_stream_work_release(stream->work);
     }
 }
 
@@ -405,12 +310,16 @@ bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out
     const struct gw_limits *limits = &stream->conn->worker->limits;
     uint64_t age = now_ms - stream->moved_ms;
     *out_status = 0;
+    if (stream->lingers) {
+        return age > GW_STREAM_LINGER_MS;
+    }
     switch ((enum gw_stream_state)stream->state) {
     case GW_STREAM_HEADERS:
         return age > limits->header_ms;
     case GW_STREAM_BODY:
         *out_status = 408;
-        return age > limits->body_ms + stream->work->body.size * 1000 / limits->body_rate_bytes;
+        return age > limits->body_total_ms ||
+               age > limits->body_ms + stream->work->spool.bytes * 1000 / limits->body_rate_bytes;
     case GW_STREAM_REPLYING:
         return age > limits->write_ms &&
                (stream->work->proxy == NULL || gw_proxy_has_output(stream->work->proxy));

@@ -13,9 +13,11 @@
 #define GW_HTTP_STREAM_H
 
 #include "base/arena.h"
-#include "base/buffer.h"
+#include "http/body_budget.h"
+#include "http/body_spool.h"
 #include "http/peer_table.h"
 #include "svc/core.h"
+#include "svc/head_check.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -29,6 +31,7 @@ struct gw_tunnel_stream;
 #define GW_STREAM_FORWARD_HEADERS_MAX 100
 #define GW_STREAM_CHUNK_BYTES         2048
 #define GW_STREAM_ARENA_MAX           (256 * 1024)
+#define GW_STREAM_LINGER_MS           1000 // for an unwanted body to end by itself
 
 enum gw_stream_state {
     GW_STREAM_HEADERS,  // header block is being read
@@ -54,7 +57,8 @@ struct gw_stream {
     bool committed;    // a reply was submitted
     bool request_done; // END_STREAM seen
     bool head;         // HEAD: no body goes out
-    bool reset_after;  // RST_STREAM(NO_ERROR) when the reply is out: the body was not wanted
+    bool reset_after;  // the body was not wanted: when the reply is out, the stream lingers
+    bool lingers;      // the reply is out: RST_STREAM(NO_ERROR) unless the request ends by itself
 };
 
 // A header that is forwarded to the upstream.
@@ -68,9 +72,13 @@ struct gw_stream_work {
     struct gw_http_worker *worker;
     struct gw_stream_work *next; // in the worker's pool
     struct base_arena arena;
-    struct base_buffer body;
-    uint64_t body_counted; // bytes counted in the worker's total
+    struct gw_body_spool spool; // the body
+    struct gw_actor_key actor;  // who answers for it; set where a body or the upstream is wanted
+    uint64_t reserved[GW_BUDGET_PLACE_COUNT]; // counted in the budget
     uint64_t body_max;
+    uint64_t length; // content-length
+    bool has_length;
+    struct gw_head head; // of a request for the upstream
     uint64_t began_us;
     uint64_t sent; // reply body bytes given to nghttp2
     uint32_t header_bytes;
@@ -89,10 +97,13 @@ struct gw_stream_work {
 
 // Called from nghttp2's callbacks.
 struct gw_stream *gw_stream_new(struct gw_conn *conn, int32_t id); // NULL: out of memory
-// The header block is complete.
-void gw_stream_headers_done(struct gw_stream *stream);
-void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
 void gw_stream_request_done(struct gw_stream *stream);
+// The reply is out, the request's body is not in, and nobody wants it. A small one may come to its
+// end (many clients take a reset for a failure, whatever came before it); what comes is thrown
+// away, and no window is given for more.
+void gw_stream_linger(struct gw_stream *stream);
+// The request goes to the core or the proxy with the body there is.
+void gw_stream_hand_over(struct gw_stream *stream);
 // The stream is gone (closed by nghttp2, or with its connection); frees it.
 void gw_stream_close(struct gw_stream *stream);
 // It stays open from now on: from the connection's streams with deadlines to those without.
@@ -103,6 +114,18 @@ bool gw_stream_overdue(const struct gw_stream *stream, uint64_t now_ms, int *out
 
 // stream_headers.c: one request header. Values that matter are copied to the arena.
 void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value);
+
+// stream_head.c: the header block is complete.
+void gw_stream_headers_done(struct gw_stream *stream);
+
+// stream_body.c: a piece of the body.
+void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size);
+// Puts the body into the request. NOMEM.
+BASE_NODISCARD enum base_status gw_stream_body_whole(struct gw_stream_work *work);
+// Forgets the body and gives back what it took.
+void gw_stream_body_release(struct gw_stream_work *work);
+void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,
+                             struct gw_budget_limits *out);
 
 // stream_reply.c: submits the work's reply (exchange.reply).
 void gw_stream_commit(struct gw_stream *stream);

@@ -123,6 +123,16 @@ static void forward(struct gw_stream_work *work, struct base_str name, struct ba
     work->header_count++;
 }
 
+static void set_authority(struct gw_stream_work *work, struct base_str value)
+{
+    if (work->authority.data == NULL) {
+        work->authority = keep(work, value);
+        work->exchange.request.authority = work->authority;
+    } else if (!base_str_equal(work->authority, value)) {
+        work->refuse_status = 400; // two names: who looks at which? (RFC 9113, 8.3.1)
+    }
+}
+
 static void pseudo_header(struct gw_stream *stream, struct base_str name, struct base_str value)
 {
     struct gw_stream_work *work = stream->work;
@@ -135,8 +145,18 @@ static void pseudo_header(struct gw_stream *stream, struct base_str name, struct
             work->refuse_status = 501;
         }
     } else if (name.data[1] == 'a') { // :authority
-        work->authority = keep(work, value);
-        work->exchange.request.authority = work->authority;
+        set_authority(work, value);
+    }
+}
+
+// Fields that the transport itself looks at.
+static void note_field(struct gw_stream_work *work, struct base_str name, struct base_str value)
+{
+    if (name.size == 4 && is(name, "host")) {
+        set_authority(work, value);
+    } else if (name.size == 14 && is(name, "content-length")) {
+        work->has_length = base_str_u64(value, &work->length) == BASE_OK;
+        work->refuse_status = work->has_length ? work->refuse_status : 400;
     }
 }
 
@@ -161,12 +181,16 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
             gw_forwarded_client(&stream->conn->worker->trust.hops, &stream->conn->peer, value);
     }
     // nghttp2 has seen to it that the pseudo headers came first (RFC 9113, 8.3).
+    note_field(work, name, value);
     struct base_str *place = place_of(&work->exchange.request, name);
-    if (place != NULL && place->data == NULL) {
+    bool first = place == NULL || place->data == NULL;
+    if (place != NULL && first) {
         *place = keep(work, value);
     }
-    // A device's credential is for this gateway alone.
-    if (work->forward && place != &work->exchange.request.credential) {
+    // A device's credential is for this gateway alone; the upstream is told of one device.
+    bool passes = place != &work->exchange.request.credential &&
+                  (first || place != &work->exchange.request.device);
+    if (work->forward && passes) {
         forward(work, name, value);
     }
 }

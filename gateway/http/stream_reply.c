@@ -25,14 +25,20 @@ const char *gw_stream_title(int status)
     switch (status) {
     case 400:
         return "Bad Request";
+    case 401:
+        return "Unauthorized";
     case 404:
         return "Not Found";
     case 408:
         return "Request Timeout";
     case 413:
         return "Content Too Large";
+    case 421:
+        return "Misdirected Request";
     case 425:
         return "Too Early";
+    case 429:
+        return "Too Many Requests";
     case 431:
         return "Request Header Fields Too Large";
     case 501:
@@ -43,6 +49,8 @@ const char *gw_stream_title(int status)
         return "Service Unavailable";
     case 504:
         return "Gateway Timeout";
+    case 507:
+        return "Insufficient Storage";
     default:
         return "Error";
     }
@@ -249,7 +257,7 @@ void gw_stream_problem(struct gw_stream *stream, int status, const char *detail)
     reply->header_count = 0;
     reply->headers[reply->header_count++] =
         (struct gw_header){BASE_STR("content-type"), BASE_STR("application/problem+json")};
-    if (status == 503) {
+    if (status == 503 || status == 429) {
         reply->headers[reply->header_count++] =
             (struct gw_header){BASE_STR("retry-after"), BASE_STR("5")};
     }

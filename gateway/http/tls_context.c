@@ -8,6 +8,7 @@
 #include "http/ticket_keys.h"
 
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,6 +111,26 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
     }
     BASE_TRY(use_client_ca(context, files->client_ca, error));
     return use_ticket_keys(context, files, error);
+}
+
+bool gw_tls_context_names(const SSL_CTX *context, bool (*each)(void *ctx, struct base_str name),
+                          void *ctx)
+{
+    X509 *certificate = SSL_CTX_get0_certificate(context);
+    GENERAL_NAMES *names = certificate != NULL
+                               ? X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL)
+                               : NULL;
+    bool ok = true;
+    for (int i = 0; names != NULL && ok && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        if (name->type == GEN_DNS) {
+            const ASN1_STRING *text = name->d.dNSName;
+            ok = each(ctx, (struct base_str){(const char *)ASN1_STRING_get0_data(text),
+                                             (size_t)ASN1_STRING_length(text)});
+        }
+    }
+    GENERAL_NAMES_free(names);
+    return ok;
 }
 
 static void set_options(SSL_CTX *context)

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/str.h"
 
 #include <openssl/ssl.h>
 
@@ -33,5 +34,8 @@ BASE_NODISCARD enum base_status gw_tls_context_new(const struct gw_tls_files *fi
                                                    SSL_CTX **out_context, struct base_error *error);
 // Would gw_tls_context_new put another key or certificate in place of one there is?
 bool gw_tls_context_due(const struct gw_tls_files *files);
+// The DNS names of the context's certificate. False: `each` said false.
+bool gw_tls_context_names(const SSL_CTX *context, bool (*each)(void *ctx, struct base_str name),
+                          void *ctx);
 
 #endif

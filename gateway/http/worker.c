@@ -4,7 +4,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "http/body_budget.h"
 #include "http/conn.h"
+#include "http/host_list.h"
 #include "http/listener.h"
 #include "http/overload.h"
 #include "http/proxy.h"
@@ -34,6 +36,7 @@ struct control {
     struct gw_http_config config;
     struct gw_trust trust;
     SSL_CTX *tls;
+    struct gw_host_list *hosts;
 };
 
 // ---- Per event
@@ -243,6 +246,10 @@ static void run_reload(struct gw_message *message)
     for (uint32_t i = 0; i < GW_WORKER_LISTENERS; i++) {
         gw_listener_configure(worker->listeners[i]);
     }
+    worker->proxy_body_bytes = control->config.proxy.body_bytes;
+    gw_host_list_unref(worker->hosts);
+    worker->hosts = control->hosts;
+    worker->authority_bytes = 0;
     set_options(worker);
     if (worker->proxy != NULL) {
         gw_proxy_configure(worker->proxy, &control->config.proxy);
@@ -277,7 +284,8 @@ enum base_status gw_http_worker_stop(struct gw_http_worker *worker, uint64_t dra
 }
 
 enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
-                                       const struct gw_http_config *config, SSL_CTX *tls)
+                                       const struct gw_http_config *config, SSL_CTX *tls,
+                                       struct gw_host_list *hosts)
 {
     struct control *control = control_new(worker, run_reload);
     if (control == NULL) {
@@ -289,6 +297,7 @@ enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
         free(control);
         return status;
     }
+    control->hosts = hosts != NULL ? gw_host_list_ref(hosts) : NULL;
     if (tls != NULL && worker->has_tls) {
         SSL_CTX_up_ref(tls);
         control->tls = tls;
@@ -377,6 +386,10 @@ static enum base_status set_up(struct gw_http_worker *worker,
     if (status == BASE_OK) {
         status = make_memory(worker);
     }
+    if (status == BASE_OK && options->budget == NULL) {
+        worker->own_budget = true;
+        status = gw_body_budget_new(&worker->budget);
+    }
     if (status == BASE_OK) {
         status = gw_worker_new(options->core, worker, post, &worker->core);
     }
@@ -417,6 +430,10 @@ enum base_status gw_http_worker_new(const struct gw_http_worker_options *options
     worker->stopped = options->stopped;
     worker->stopped_ctx = options->stopped_ctx;
     worker->limits = options->config->limits;
+    worker->proxy_body_bytes = options->config->proxy.body_bytes;
+    worker->budget = options->budget;
+    worker->spool_dir = options->spool_dir;
+    worker->hosts = options->hosts != NULL ? gw_host_list_ref(options->hosts) : NULL;
     worker->mailbox.wake_fd = -1;
     if (options->tls != NULL) {
         SSL_CTX_up_ref(options->tls);
@@ -515,6 +532,10 @@ void gw_http_worker_free(struct gw_http_worker *worker)
         event_base_free(worker->base);
     }
     SSL_CTX_free(worker->tls);
+    gw_host_list_unref(worker->hosts);
+    if (worker->own_budget) {
+        gw_body_budget_free(worker->budget);
+    }
     free(worker->input);
     free(worker->output);
     free(worker);

@@ -21,7 +21,9 @@
 
 struct event;
 struct event_base;
+struct gw_body_budget;
 struct gw_conn;
+struct gw_host_list;
 struct gw_hint_text;
 struct gw_ingest;
 struct gw_ingest_worker;
@@ -62,10 +64,14 @@ struct gw_http_worker {
     struct gw_worker *core;
     struct gw_ingest_worker *ingest; // NULL: no tunnel
     struct gw_transport_stats *stats;
-    struct gw_peer_table *peers;  // shared by all workers
-    struct gw_peer_rates *rates;  // as well
-    struct gw_overload *overload; // as well; NULL: nobody measures
-    uint32_t worker_count;        // of the server
+    struct gw_peer_table *peers;   // shared by all workers
+    struct gw_peer_rates *rates;   // as well
+    struct gw_overload *overload;  // as well; NULL: nobody measures
+    uint32_t worker_count;         // of the server
+    struct gw_peer_table *peers;   // shared by all workers
+    struct gw_body_budget *budget; // the same
+    bool own_budget;               // it was given none
+    const char *spool_dir;         // where large bodies go on; NULL: nowhere
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker); // called once, at the thread's end
     void *stopped_ctx;
@@ -80,7 +86,9 @@ struct gw_http_worker {
     // Replaced by message.
     struct gw_limits limits;
     struct gw_trust trust;
-    SSL_CTX *tls; // NULL: no TLS listener
+    SSL_CTX *tls;               // NULL: no TLS listener
+    struct gw_host_list *hosts; // NULL: any
+    uint64_t proxy_body_bytes;
     enum gw_worker_state state;
     uint64_t drain_from_ms;
     uint64_t drain_until_ms;
@@ -104,7 +112,9 @@ struct gw_http_worker {
     struct gw_stream_work *work_pool;
     uint32_t work_pool_count;
     struct gw_hint_text *last_hint; // shared by the streams that were told the same
-    char date[32];                  // IMF-fixdate of date_s
+    char authority[64];             // of hosts, seen last
+    uint32_t authority_bytes;
+    char date[32]; // IMF-fixdate of date_s
     uint64_t date_s;
 
     uint8_t *input;      // GW_WORKER_INPUT_BYTES, shared by all connections
@@ -121,7 +131,10 @@ struct gw_http_worker_options {
     struct gw_overload *overload; // NULL: nobody measures
     uint32_t worker_count;        // of the server; 0: this one alone
     const struct gw_http_config *config;
-    SSL_CTX *tls; // a reference is taken
+    SSL_CTX *tls;                  // a reference is taken
+    struct gw_host_list *hosts;    // the same; NULL: any name
+    struct gw_body_budget *budget; // outlives the worker; NULL: it makes one of its own
+    const char *spool_dir;         // the same; NULL: bodies stay in memory
     const struct base_log *log;
     void (*stopped)(void *ctx, struct gw_http_worker *worker);
     void *stopped_ctx;
@@ -142,10 +155,10 @@ BASE_NODISCARD enum base_status gw_http_worker_start(struct gw_http_worker *work
 // NOMEM: nothing was done.
 BASE_NODISCARD enum base_status gw_http_worker_stop(struct gw_http_worker *worker,
                                                     uint64_t drain_ms);
-// Any thread: new limits and, when not NULL, a new TLS context (a reference is taken).
+// Any thread: new limits and names and, when not NULL, a new TLS context (references are taken).
 BASE_NODISCARD enum base_status gw_http_worker_reload(struct gw_http_worker *worker,
                                                       const struct gw_http_config *config,
-                                                      SSL_CTX *tls);
+                                                      SSL_CTX *tls, struct gw_host_list *hosts);
 // The thread must have ended, or never started. Accepts NULL.
 void gw_http_worker_free(struct gw_http_worker *worker);
 

@@ -14,6 +14,7 @@
 #define GW_CONTROL_H
 
 #include "svc/core.h"
+#include "svc/head_check.h"
 
 #define GW_CONTROL_QUEUE_MAX 4096u // calls waiting; beyond it gw_control_post answers BUSY
 
@@ -46,12 +47,18 @@ struct gw_actor; // svc/operators.h
 typedef void (*gw_api_fn)(struct gw_worker *worker, struct gw_exchange *exchange,
                           const struct gw_actor *actor);
 
+// The same at the headers of a request with a body. True: the body decides; `out_size` says how
+// large it may be. False: it is refused whatever comes, and the function above gives the answer.
+typedef bool (*gw_api_head_fn)(struct gw_exchange *exchange, const struct gw_actor *actor,
+                               enum gw_body_size *out_size);
+
 // Before the first worker is made. Without it /api/v1/ answers 404.
-void gw_core_set_api(struct gw_core *core, gw_api_fn handle);
+void gw_core_set_api(struct gw_core *core, gw_api_fn handle, gw_api_head_fn head);
 
 // The same for hawkBit's device API, /TENANT/controller/v1/...; it checks who asks by itself.
 typedef void (*gw_ddi_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
-void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle);
+typedef bool (*gw_ddi_head_fn)(struct gw_worker *worker, struct gw_exchange *exchange);
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head);
 
 struct gw_core *gw_worker_core(struct gw_worker *worker);
 // The secret of hawkBit's device API; empty: it is off.

@@ -43,9 +43,10 @@ uint64_t gw_core_time_us(const struct gw_core *core)
     return gw_core_now_us(core);
 }
 
-void gw_core_set_api(struct gw_core *core, gw_api_fn handle)
+void gw_core_set_api(struct gw_core *core, gw_api_fn handle, gw_api_head_fn head)
 {
     core->api = handle;
+    core->api_head = head;
 }
 
 struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
@@ -58,9 +59,10 @@ uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
     return core->checkin_interval_s;
 }
 
-void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle)
+void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head)
 {
     core->ddi = handle;
+    core->ddi_head = head;
 }
 
 uint64_t gw_core_root_expires_s(const struct gw_core *core)

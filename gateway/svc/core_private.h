@@ -154,7 +154,9 @@ struct gw_core {
     size_t ddi_token_bytes;
     struct gw_tunnel_seam tunnel; // ingest NULL: none
     gw_api_fn api;
+    gw_api_head_fn api_head;
     gw_ddi_fn ddi; // NULL: its paths belong to the upstream
+    gw_ddi_head_fn ddi_head;
     _Atomic bool ready;
 
     struct gw_store *store;

@@ -105,6 +105,7 @@ struct gw_exchange {
     void (*finish)(struct gw_exchange *self); // set by the transport
     bool proven;                              // what request.proven points to
     bool abandoned; // set by the transport; read by the core on the owning worker only
+    bool refused;   // set by the core at the headers: the reply is filled (svc/head_check.h)
 };
 
 static inline bool gw_request_is_duplex(const struct gw_request *request)

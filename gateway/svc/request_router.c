@@ -1,8 +1,10 @@
-// gw_core_handle: from path and method to handler. Worker's thread.
+// gw_core_handle: from path and method to handler, and gw_core_head: the same as far as headers go.
+// Worker's thread.
 #include "svc/core_private.h"
 
 #include "svc/blob.h"
 #include "svc/exclusive.h"
+#include "svc/head_check.h"
 
 #include <string.h>
 
@@ -39,7 +41,7 @@ static void handle_api(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_core *core = worker->core;
     struct gw_actor actor = {0};
-    bool known = gw_access_check(core, exchange, &actor);
+    bool known = !exchange->refused && gw_access_check(core, exchange, &actor);
     if (core->api == NULL) {
         if (known) {
             gw_reply_problem(exchange, 404, "the operator API is not part of this program");
@@ -73,6 +75,8 @@ struct route {
     bool get; // GET and HEAD
     bool post;
     void (*handle)(struct gw_worker *worker, struct gw_exchange *exchange);
+    // Looks at the headers when a body is to come; NULL: there is nothing to look at.
+    bool (*head)(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out);
 };
 
 #define LITERAL(text)                                                                              \
@@ -80,18 +84,27 @@ struct route {
         (text), sizeof(text) - 1                                                                   \
     }
 
+// Nothing of a body is looked at: whoever enrols is answered by the headers.
+static bool wants_none(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
+{
+    (void)worker;
+    (void)exchange;
+    (void)out;
+    return false;
+}
+
 static const struct route routes[] = {
-    {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle},
-    {LITERAL("/v1/report"), false, false, true, gw_report_handle},
-    {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle},
-    {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle},
-    {LITERAL("/v1/push"), false, true, false, gw_push_handle},
-    {LITERAL("/v1/tunnel"), false, false, true, gw_tunnel_handle},
-    {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle},
-    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle},
-    {LITERAL("/metrics"), false, true, false, gw_metrics_handle},
-    {LITERAL("/healthz"), false, true, false, handle_health},
-    {LITERAL("/readyz"), false, true, false, handle_ready},
+    {LITERAL("/v1/checkin"), false, false, true, gw_checkin_handle, NULL},
+    {LITERAL("/v1/report"), false, false, true, gw_report_handle, gw_report_head},
+    {LITERAL(BLOB_PREFIX), true, true, false, gw_blob_handle, NULL},
+    {LITERAL(GW_EXCLUSIVE_PREFIX), true, true, false, gw_exclusive_handle, NULL},
+    {LITERAL("/v1/push"), false, true, false, gw_push_handle, NULL},
+    {LITERAL("/v1/tunnel"), false, false, true, gw_tunnel_handle, NULL},
+    {LITERAL("/v1/enroll"), false, false, true, gw_enroll_handle, wants_none},
+    {LITERAL("/v1/meta/"), true, true, false, gw_meta_handle, NULL},
+    {LITERAL("/metrics"), false, true, false, gw_metrics_handle, NULL},
+    {LITERAL("/healthz"), false, true, false, handle_health, NULL},
+    {LITERAL("/readyz"), false, true, false, handle_ready, NULL},
 };
 
 static bool route_takes(const struct route *route, struct base_str path)
@@ -99,17 +112,47 @@ static bool route_takes(const struct route *route, struct base_str path)
     return route->prefix ? base_str_starts(path, route->path) : base_str_equal(path, route->path);
 }
 
+static bool method_fits(const struct route *route, enum gw_method method)
+{
+    return (route->get && (method == GW_METHOD_GET || method == GW_METHOD_HEAD)) ||
+           (route->post && method == GW_METHOD_POST);
+}
+
+// NULL: none of the table.
+static const struct route *find_route(struct base_str path)
+{
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (route_takes(&routes[i], path)) {
+            return &routes[i];
+        }
+    }
+    return NULL;
+}
+
+bool gw_core_head(struct gw_worker *worker, struct gw_exchange *exchange, struct gw_head *out)
+{
+    const struct gw_request *request = &exchange->request;
+    const struct route *route = find_route(request->path);
+    *out = (struct gw_head){.size = GW_BODY_SMALL};
+    if (route != NULL) {
+        return method_fits(route, request->method) &&
+               (route->head == NULL || route->head(worker, exchange, out));
+    }
+    if (worker->core->ddi != NULL && is_ddi_path(request->path)) {
+        return gw_ddi_head(worker, exchange, out);
+    }
+    return base_str_starts(request->path, BASE_STR(API_PREFIX)) &&
+           gw_api_head(worker, exchange, out);
+}
+
 void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     const struct gw_request *request = &exchange->request;
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        const struct route *route = &routes[i];
-        if (!route_takes(route, request->path)) {
-            continue;
-        }
-        bool is_get = request->method == GW_METHOD_GET || request->method == GW_METHOD_HEAD;
-        bool is_post = request->method == GW_METHOD_POST;
-        if ((is_get && route->get) || (is_post && route->post)) {
+    const struct route *route = find_route(request->path);
+    if (route != NULL) {
+        if (exchange->refused) {
+            gw_exchange_finish(exchange);
+        } else if (method_fits(route, request->method)) {
             route->handle(worker, exchange);
         } else {
             gw_reply_method(exchange, route->get ? "GET, HEAD" : "POST");

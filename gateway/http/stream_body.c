@@ -1,0 +1,149 @@
+// A request's body on its way in: counted in the budget of whoever sends it, gathered in memory or
+// in a file (body_spool.h), refused when it is over a limit. Called by nghttp2's callbacks
+// (h2_events.c), on the worker's thread.
+#include "http/stream.h"
+
+#include "base/check.h"
+#include "http/conn.h"
+#include "http/worker.h"
+
+// What is counted at once: memory about as it comes (a report comes in one piece, and so takes the
+// budget's mutex once), files in large steps, so that there are never many small ones.
+#define MEMORY_STEP UINT64_C(4096)
+#define FILES_STEP  UINT64_C(1048576)
+
+void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,
+                             struct gw_budget_limits *out)
+{
+    const struct gw_limits *limits = &worker->limits;
+    if (place == GW_BUDGET_MEMORY) {
+        *out = (struct gw_budget_limits){limits->body_bytes_total, limits->body_bytes_strangers,
+                                         limits->body_bytes_actor};
+    } else {
+        *out = (struct gw_budget_limits){limits->spool_bytes_total, limits->spool_bytes_strangers,
+                                         limits->spool_bytes_actor};
+    }
+}
+
+void gw_stream_body_release(struct gw_stream_work *work)
+{
+    struct gw_http_worker *worker = work->worker;
+    for (uint32_t place = 0; place < GW_BUDGET_PLACE_COUNT; place++) {
+        if (work->reserved[place] > 0) {
+            gw_body_budget_give(worker->budget, &work->actor, (enum gw_budget_place)place,
+                                work->reserved[place]);
+            work->reserved[place] = 0;
+        }
+    }
+    base_check(worker->body_bytes >= work->spool.bytes);
+    worker->body_bytes -= work->spool.bytes;
+    gw_body_spool_done(&work->spool);
+}
+
+// The body is not wanted any more: what still comes is thrown away.
+static void refuse_body(struct gw_stream *stream, int status, const char *detail)
+{
+    gw_stat_add(&stream->conn->worker->stats->rejected_total, 1);
+    gw_stream_body_release(stream->work);
+    gw_stream_problem(stream, status, detail);
+}
+
+// How much is to be counted so that `needed` bytes are.
+static uint64_t reservation(enum gw_budget_place place, uint64_t needed)
+{
+    uint64_t step = place == GW_BUDGET_FILES ? FILES_STEP : MEMORY_STEP;
+    return (needed + step - 1) / step * step;
+}
+
+static enum base_status reserve(struct gw_stream_work *work, uint64_t size)
+{
+    struct gw_http_worker *worker = work->worker;
+    struct gw_budget_limits limits;
+    bool in_file = worker->spool_dir != NULL && gw_body_spool_spills(&work->spool, size);
+    enum gw_budget_place place = in_file ? GW_BUDGET_FILES : GW_BUDGET_MEMORY;
+    uint64_t needed = work->spool.bytes + size;
+    if (needed <= work->reserved[place]) {
+        return BASE_OK;
+    }
+    uint64_t wanted = reservation(place, needed) - work->reserved[place];
+    gw_stream_budget_limits(worker, place, &limits);
+    BASE_TRY(gw_body_budget_take(worker->budget, &work->actor, place, &limits, wanted));
+    work->reserved[place] += wanted;
+    return BASE_OK;
+}
+
+// It is in a file now, and its memory somebody else's.
+static void give_memory_back(struct gw_stream_work *work)
+{
+    if (work->spool.fd >= 0 && work->reserved[GW_BUDGET_MEMORY] > 0) {
+        gw_body_budget_give(work->worker->budget, &work->actor, GW_BUDGET_MEMORY,
+                            work->reserved[GW_BUDGET_MEMORY]);
+        work->reserved[GW_BUDGET_MEMORY] = 0;
+    }
+}
+
+static void refuse_for(struct gw_stream *stream, enum base_status status)
+{
+    switch (status) {
+    case BASE_ERR_LIMIT:
+        refuse_body(stream, 429, "you have too many request bodies under way");
+        break;
+    case BASE_ERR_BUSY:
+        refuse_body(stream, 503, "too many request bodies at once");
+        break;
+    case BASE_ERR_FULL:
+        refuse_body(stream, 507, "no room for the request body on the gateway's disk");
+        break;
+    case BASE_ERR_NOMEM:
+        refuse_body(stream, 503, "out of memory");
+        break;
+    default:
+        refuse_body(stream, 503, "the request body could not be kept");
+        break;
+    }
+}
+
+static void keep(struct gw_stream *stream, const uint8_t *bytes, size_t size)
+{
+    struct gw_stream_work *work = stream->work;
+    struct gw_http_worker *worker = work->worker;
+    if (size > work->body_max || work->spool.bytes > work->body_max - size) {
+        refuse_body(stream, 413, "request body is over the limit");
+        return;
+    }
+    enum base_status status = reserve(work, size);
+    if (status != BASE_OK) {
+        refuse_for(stream, status);
+        return;
+    }
+    status = gw_body_spool_add(&work->spool, worker->spool_dir, bytes, size);
+    if (status != BASE_OK) {
+        refuse_for(stream, status == BASE_ERR_LIMIT ? BASE_ERR_IO : status);
+        return;
+    }
+    worker->body_bytes += size;
+    give_memory_back(work);
+}
+
+void gw_stream_body(struct gw_stream *stream, const uint8_t *bytes, size_t size)
+{
+    if (stream->tunnel != NULL) {
+        gw_tunnel_stream_body(stream, bytes, size);
+        return;
+    }
+    if (stream->lingers) {
+        return; // its window is not given back
+    }
+    (void)nghttp2_session_consume_stream(stream->conn->session, stream->id, size);
+    if (stream->state == GW_STREAM_BODY && size > 0) {
+        keep(stream, bytes, size);
+    } // else: answered already
+}
+
+enum base_status gw_stream_body_whole(struct gw_stream_work *work)
+{
+    struct gw_request *request = &work->exchange.request;
+    BASE_TRY(gw_body_spool_bytes(&work->spool, &request->body));
+    request->body_bytes = (size_t)work->spool.bytes;
+    return BASE_OK;
+}

@@ -1,0 +1,69 @@
+"""Answers of the upstream: who reads them slowly pins few of its connections and not for long; one without end ends."""
+import struct
+import unittest
+
+from echo_upstream import Upstream
+from raw_h2 import DATA, HEADERS, RST_STREAM, WINDOW_UPDATE, Connection, request
+from walle_stack import Stack
+
+NO_WINDOW = struct.pack(">HI", 4, 0)
+
+
+class Replies(unittest.TestCase):
+    def start(self, *settings):
+        stack = Stack()
+        self.addCleanup(stack.__exit__)
+        self.upstream = Upstream()
+        self.addCleanup(self.upstream.close)
+        flags = [word for setting in settings for word in ("--set", setting)]
+        self.gateway = stack.start_gateway("--upstream", self.upstream.url, "--workers", "1", *flags)
+
+    def test_one_that_reads_nothing_leaves_connections_for_others(self):
+        self.start()
+        with Connection(self.gateway.ports["h2c"], settings=NO_WINDOW) as greedy, \
+                Connection(self.gateway.ports["h2c"], source="127.0.0.2") as other:
+            streams = [greedy.headers(request("/big/100000000")) for _ in range(100)]
+            self.assertEqual(len({greedy.wait(HEADERS).stream for _ in streams[:16]}), 16)
+            for _ in range(5):
+                self.assertEqual(other.get("/echo")[0], 200)
+            self.assertLessEqual(self.upstream.open_most, 17)
+
+    def test_one_that_reads_a_byte_at_a_time_is_ended(self):
+        self.start("timeouts.write_ms=500", "proxy.client_rate_bytes=1000000000")
+        with Connection(self.gateway.ports["h2c"], settings=NO_WINDOW) as slow:
+            stream = slow.headers(request("/big/100000000"))
+            slow.wait(HEADERS, stream)
+            slow.socket.settimeout(0.02)
+            while True:
+                slow.frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 1))
+                try:
+                    frame = slow.read()
+                except TimeoutError:
+                    continue
+                if frame.kind == RST_STREAM:
+                    break
+                self.assertEqual(frame.kind, DATA)
+            slow.socket.settimeout(10)
+            self.assertEqual(slow.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), None)
+        with Connection(self.gateway.ports["h2c"]) as conn:
+            self.assertEqual(conn.get("/echo")[0], 200)
+
+    def until_reset(self, path):
+        with Connection(self.gateway.ports["h2c"]) as conn:
+            with self.assertRaisesRegex(AssertionError, "RST_STREAM"):
+                conn.reply(conn.headers(request(path)))
+            self.assertEqual(conn.get("/healthz")[0], 200)
+
+    def test_an_answer_without_end_ends(self):
+        self.start("proxy.total_ms=1000")
+        self.until_reset("/endless")
+
+    def test_progress_does_not_stretch_it(self):
+        self.start("proxy.total_ms=1000", "proxy.reply_ms=60000")
+        for _ in range(20):
+            self.upstream.drip.release()
+        self.until_reset("/drip")
+
+
+if __name__ == "__main__":
+    unittest.main()
