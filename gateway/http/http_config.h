@@ -105,6 +105,9 @@ struct gw_http_config {
     uint64_t enroll_rate_per_s;
     uint64_t overload_memory_bytes; // 0: from the machine's memory
     uint64_t overload_socket_bytes;
+    uint64_t unproven_records;
+    uint64_t unproven_per_address;
+    uint64_t unproven_expire_s;
     struct gw_proxy_config proxy;
     struct gw_limits limits;
 };

@@ -12,14 +12,10 @@
 #include <string.h>
 
 // A token that is not good costs its address a try. False: it had none left.
-static bool take_try(struct gw_core *core, struct gw_failed_tries *tries, uint64_t peer)
+static bool take_try(struct gw_core *core, struct gw_peer_limits *tries, uint64_t peer)
 {
-    uint64_t now_us = core->clock.mono_us(core->clock.ctx);
-    pthread_mutex_lock(&core->operators->lock);
-    bool had = gw_failed_tries_take(tries, peer, now_us);
-    pthread_mutex_unlock(&core->operators->lock);
     atomic_fetch_add_explicit(&core->access_failures, 1, memory_order_relaxed);
-    return had;
+    return gw_peer_limits_take(tries, peer, core->clock.mono_us(core->clock.ctx));
 }
 
 static bool bearer(const struct gw_request *request, struct base_str *out)
@@ -115,7 +111,7 @@ static bool refuse_unknown(struct gw_exchange *exchange)
 }
 
 static bool refuse_failed(struct gw_core *core, struct gw_exchange *exchange,
-                          struct gw_failed_tries *tries)
+                          struct gw_peer_limits *tries)
 {
     bool had = take_try(core, tries, exchange->request.peer);
     return had ? refuse_unknown(exchange) : refuse_limited(exchange);
@@ -166,7 +162,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
     if (is_admin_token(core, given)) {
         be_admin(out, "admin");
     } else if (!be_token(core, given, out)) {
-        return refuse_failed(core, exchange, &core->operators->failures);
+        return refuse_failed(core, exchange, core->operators->failures);
     }
     return admit(core, exchange, out);
 }
@@ -212,7 +208,7 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     struct wire_sha256 hash;
     struct base_str given;
     if (!bearer(request, &given) || !gw_secret_hash(given, GW_SECRET_ENROLMENT, &hash)) {
-        return refuse_failed(core, exchange, &core->operators->enrolment_failures);
+        return refuse_failed(core, exchange, core->operators->enrolment_failures);
     }
     uint64_t now_s = gw_core_now_s(core);
     pthread_mutex_lock(&core->operators->lock);
@@ -228,7 +224,7 @@ bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uin
     }
     pthread_mutex_unlock(&core->operators->lock);
     if (!found) {
-        return refuse_failed(core, exchange, &core->operators->enrolment_failures);
+        return refuse_failed(core, exchange, core->operators->enrolment_failures);
     }
     if (!left) {
         gw_reply_problem(exchange, 403, "the enrolment token is used up");

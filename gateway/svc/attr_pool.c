@@ -95,9 +95,6 @@ static bool grow_slots(struct gw_attr_pool *pool)
 
 static uint32_t add(struct gw_attr_pool *pool, uint64_t hash, const uint8_t *bytes, size_t size)
 {
-    if (pool->count >= GW_ATTR_POOL_MAX) {
-        return 0;
-    }
     if ((pool->count + 1) * 2 > pool->slot_count && !grow_slots(pool)) {
         return 0;
     }
@@ -123,7 +120,8 @@ static uint32_t add(struct gw_attr_pool *pool, uint64_t hash, const uint8_t *byt
     return pool->count;
 }
 
-uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size)
+uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size,
+                             bool proven)
 {
     if (size == 0) {
         return 0;
@@ -131,7 +129,8 @@ uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, si
     uint64_t hash = base_keyed64(&pool->key, block, size);
     pthread_mutex_lock(&pool->lock);
     uint32_t number = pool->slots[probe(pool, hash, block, size)];
-    if (number == 0) {
+    uint32_t most = proven ? GW_ATTR_POOL_MAX : GW_ATTR_POOL_UNPROVEN;
+    if (number == 0 && pool->count < most) {
         number = add(pool, hash, block, size);
     }
     pthread_mutex_unlock(&pool->lock);

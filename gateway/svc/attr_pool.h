@@ -7,10 +7,12 @@
 #include "base/keyed_hash.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_ATTR_POOL_MAX 262144u
+#define GW_ATTR_POOL_MAX      262144u
+#define GW_ATTR_POOL_UNPROVEN (GW_ATTR_POOL_MAX / 2) // above it only proven devices bring new ones
 
 struct gw_attr_pool;
 
@@ -18,8 +20,9 @@ struct gw_attr_pool;
 BASE_NODISCARD enum base_status gw_attr_pool_new(const struct base_hash_key *key,
                                                  struct gw_attr_pool **out_pool);
 void gw_attr_pool_free(struct gw_attr_pool *pool);
-// The block's number, 0 when it could not be kept.
-uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size);
+// The block's number, 0 when it could not be kept. `proven`: of a device that showed who it is.
+uint32_t gw_attr_pool_intern(struct gw_attr_pool *pool, const uint8_t *block, size_t size,
+                             bool proven);
 // Borrowed until the pool is freed; {NULL, 0} for number 0 or unknown ones.
 const uint8_t *gw_attr_pool_get(struct gw_attr_pool *pool, uint32_t number, size_t *out_size);
 uint32_t gw_attr_pool_count(struct gw_attr_pool *pool);

@@ -9,6 +9,7 @@
 // What a device told about itself, checked, and what its cohort says.
 struct gw_checkin {
     uint64_t device_id;
+    uint64_t peer; // whom a record that begins is charged to
     enum gw_admission admission;
     uint16_t tenant;
     bool proven;     // the request showed who it is
@@ -31,6 +32,9 @@ BASE_NODISCARD enum base_status gw_checkin_read(struct gw_worker *worker,
 BASE_NODISCARD enum base_status gw_checkin_profile(struct gw_worker *worker,
                                                    struct base_str profile, struct gw_checkin *out,
                                                    const char **out_problem);
+// What the table is to be told of it. False: nothing, for the device has no record and none begins.
+bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
+                      struct gw_device_touch *out);
 // Fills the reply for a request that could not be read.
 void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
                        enum base_status status, const struct gw_checkin *checkin,

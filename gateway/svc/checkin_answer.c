@@ -28,6 +28,7 @@ enum base_status gw_checkin_read(struct gw_worker *worker, const struct gw_reque
         return BASE_ERR_DENIED;
     }
     out->proven = gw_request_proves(request);
+    out->peer = request->peer;
     return gw_checkin_profile(worker, request->profile, out, out_problem);
 }
 
@@ -54,8 +55,6 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
         return status;
     }
     if (created) {
-        out->cohort->attrs_id =
-            gw_attr_pool_intern(worker->core->pool, out->cohort->attrs, out->cohort->attrs_size);
         atomic_store_explicit(&worker->stats.cohorts, worker->cohorts.count, memory_order_relaxed);
         atomic_store_explicit(&worker->stats.cohort_probes_long, worker->cohorts.probes_long,
                               memory_order_relaxed);
@@ -66,6 +65,23 @@ enum base_status gw_checkin_profile(struct gw_worker *worker, struct base_str pr
     return BASE_OK;
 }
 
+bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s,
+                      struct gw_device_touch *out)
+{
+    struct gw_core *core = worker->core;
+    struct gw_cohort *cohort = checkin->cohort;
+    if (!checkin->proven && !gw_device_table_has(core->table, checkin->device_id) &&
+        !(worker->plan->trusts_unproven && gw_strangers_admit(core, checkin->peer))) {
+        return false;
+    }
+    if (cohort->attrs_id == 0) {
+        cohort->attrs_id =
+            gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, checkin->proven);
+    }
+    *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven};
+    return true;
+}
+
 // With many partials: asked, computed only when that is not known, and remembered.
 static bool current_with_many(struct gw_worker *worker, const struct gw_checkin *checkin,
                               uint32_t now_s)
@@ -73,8 +89,9 @@ static bool current_with_many(struct gw_worker *worker, const struct gw_checkin 
     const struct gw_cohort *cohort = checkin->cohort;
     struct gw_device_table *table = worker->core->table;
     uint64_t digest = checkin->profile.digest;
-    struct gw_device_touch touch = {checkin->device_id, cohort->attrs_id, now_s, checkin->proven};
-    if (gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
+    struct gw_device_touch touch;
+    if (gw_checkin_touch(worker, checkin, now_s, &touch) &&
+        gw_device_table_touch_settled(table, &touch, digest, cohort->signature)) {
         gw_count(&worker->stats.checkins_settled, 1);
         return true;
     }

@@ -225,6 +225,36 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
     return BASE_OK;
 }
 
+bool gw_cohorts_pin(struct gw_cohorts *cohorts, struct gw_cohort *cohort, bool proven)
+{
+    if (cohort->pins == 0 && !proven) {
+        if (cohorts->strange >= GW_COHORTS_STRANGE) {
+            return false;
+        }
+        cohort->strange = true;
+        cohorts->strange++;
+    } else if (cohort->strange && proven) {
+        cohort->strange = false;
+        cohorts->strange--;
+    }
+    cohort->pins++;
+    return true;
+}
+
+void gw_cohorts_unpin(struct gw_cohorts *cohorts, uint32_t index)
+{
+    if (index >= cohorts->used || cohorts->items[index] == NULL) {
+        return;
+    }
+    struct gw_cohort *cohort = cohorts->items[index];
+    base_assert(cohort->pins > 0);
+    cohort->pins--;
+    if (cohort->pins == 0 && cohort->strange) {
+        cohort->strange = false;
+        cohorts->strange--;
+    }
+}
+
 struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan *plan,
                                 uint32_t index)
 {

@@ -20,6 +20,9 @@
     64u // heads of one allocation: together, so that a look-up stays on few pages
 #define GW_COHORT_ATTRS_INLINE 120u
 #define GW_OPEN_NONE           UINT8_MAX
+// Cohorts that hint streams of unproven devices alone may hold; of more such, streams are told of
+// every plan.
+#define GW_COHORTS_STRANGE (GW_COHORTS_MAX / 2)
 
 // A rollout open to a part of the cohort. Those of one task are a group: the device follows the
 // first whose arm it is in, and no other.
@@ -52,6 +55,7 @@ struct gw_cohort {
     uint32_t attrs_id;   // in the process-wide pool
     uint32_t pins;       // hint streams that refer to it
     uint32_t index;      // its own number
+    bool strange;        // pinned first by an unproven device
     uint16_t tenant;     // of its devices
     uint64_t generation; // of the plan it was computed from; 0: none
     uint64_t digest;     // of what every device of it should have
@@ -77,6 +81,7 @@ struct gw_cohorts {
     uint32_t *slots; // open addressing over indices, GW_COHORT_NONE: empty
     uint32_t slot_mask;
     uint32_t free_hint;
+    uint32_t strange;           // cohorts that are
     struct base_hash_key key;   // strangers choose attributes
     uint64_t bytes;             // of all cohorts
     struct gw_slots candidates; // scratch
@@ -105,6 +110,10 @@ BASE_NODISCARD enum base_status gw_cohorts_find(struct gw_cohorts *cohorts,
                                                 const struct gw_plan *plan, uint16_t tenant,
                                                 const uint8_t *block, size_t size,
                                                 struct gw_cohort **out_cohort, bool *out_created);
+// A hint stream refers to the cohort from now on. False: no more cohorts may be held for unproven
+// devices.
+bool gw_cohorts_pin(struct gw_cohorts *cohorts, struct gw_cohort *cohort, bool proven);
+void gw_cohorts_unpin(struct gw_cohorts *cohorts, uint32_t index); // GW_COHORT_NONE: nothing
 // Brings a cohort found by index up to date. NULL when there is none.
 struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan *plan,
                                 uint32_t index);

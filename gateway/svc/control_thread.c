@@ -42,6 +42,7 @@ bool gw_control_step(struct gw_core *core)
     bool changed = gw_call_queue_run(&core->control.queue, core);
     changed = gw_background_step(core) || changed;
     flush_all(core);
+    gw_strangers_step(core);
     changed = gw_rollouts_tick(core) || changed;
     if (gw_director_is_due(core)) {
         gw_core_publish(core);
@@ -65,6 +66,7 @@ static void *control_main(void *arg)
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
             (void)gw_rollouts_tick(core);
             gw_operators_flush(core);
+            gw_strangers_step(core);
             if (gw_director_is_due(core)) {
                 gw_core_publish(core);
             }

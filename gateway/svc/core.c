@@ -138,6 +138,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
     BASE_TRY(gw_operators_new(&core->hash_key, &core->operators));
     BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
+    BASE_TRY(gw_strangers_new(options, &core->hash_key, &core->strangers));
     BASE_TRY(gw_audit_new(&core->audit));
     BASE_TRY(gw_answers_new(&core->answers));
     BASE_TRY(gw_set_costs_new(&core->set_costs));
@@ -218,6 +219,7 @@ void gw_core_free(struct gw_core *core)
     gw_blob_cache_free(core->blobs);
     gw_operators_free(core->operators);
     gw_credentials_free(core->credentials);
+    gw_strangers_free(core->strangers);
     gw_audit_free(core->audit);
     gw_answers_free(core->answers);
     gw_set_costs_free(core->set_costs);
@@ -372,8 +374,10 @@ void gw_worker_flush_touches(struct gw_worker *worker)
 
 void gw_worker_touch(struct gw_worker *worker, const struct gw_checkin *checkin, uint32_t now_s)
 {
-    worker->touches[worker->touch_count++] = (struct gw_device_touch){
-        checkin->device_id, checkin->cohort->attrs_id, now_s, checkin->proven};
+    if (!gw_checkin_touch(worker, checkin, now_s, &worker->touches[worker->touch_count])) {
+        return;
+    }
+    worker->touch_count++;
     if (worker->touch_count == GW_TOUCHES_MAX) {
         gw_worker_flush_touches(worker);
         return;

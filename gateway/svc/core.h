@@ -44,6 +44,11 @@ struct gw_core_options {
     struct base_str admin_token; // bearer token for /api/v1; empty: loopback needs none
     bool device_auth_required;   // devices need a credential or a client certificate
     uint32_t enroll_rate_per_s;  // enrolments; 0 takes 200
+    // Records of devices that never showed who they are (svc/strangers.h); 0 takes 1,000,000,
+    // 20,000 and 2,592,000.
+    uint32_t unproven_records;
+    uint32_t unproven_per_address;
+    uint32_t unproven_expire_s;
     struct base_random_port random;      // unpredictable; `next` NULL: no token can be made
     struct base_str ddi_token;           // GatewayToken of hawkBit's device API; empty: it is off
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles

@@ -27,6 +27,7 @@
 #include "svc/reply.h"
 #include "svc/rollouts.h"
 #include "svc/set_cost.h"
+#include "svc/strangers.h"
 #include "svc/tally.h"
 #include "svc/tunnel_seam.h"
 
@@ -166,6 +167,7 @@ struct gw_core {
     struct gw_blob_cache *blobs;
     struct gw_operators *operators;
     struct gw_credentials *credentials;
+    struct gw_strangers *strangers;
     struct gw_audit *audit;     // the control thread's
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;

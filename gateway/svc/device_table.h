@@ -1,10 +1,11 @@
-// Every device ever seen, in memory: about 100 bytes each.
+// Every device that has a record, in memory: about 100 bytes each. A record begins when the device
+// shows who it is, or when a report of it is durable (svc/strangers.h says when else).
 //
 // SHARED MUTABLE STATE. This table, with the tally, the attribute pool and the blob cache beside
 // it, is what several threads write: workers (touches, offers), the writer thread (reports made
 // durable) and the control thread (flushing, queries). It is split in shards, each with a mutex
 // held for one device at a time; nothing is called with a shard's mutex held but the `is_open`
-// question given at creation and the visitor of a walk.
+// question given at creation, the visitor of a walk, and what an expiry keeps.
 //
 // It answers without the store: was this device seen, what did it have when we last found nothing
 // to offer, which of its reports are durable, was it offered this rollout. What has to reach the
@@ -84,6 +85,7 @@ bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, 
 bool gw_device_table_touch_settled(struct gw_device_table *table,
                                    const struct gw_device_touch *touch, uint64_t digest,
                                    uint64_t signature);
+bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id);
 // What the device has to do with a rollout. False: nothing.
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
                           struct gw_device_mark *out);
@@ -103,8 +105,8 @@ bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id);
 bool gw_device_table_has_report(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
                                 uint64_t seq, bool proven);
 // The writer made them durable; the device's dirty marks went with them.
-void gw_device_table_reported(struct gw_device_table *table, uint64_t device_id, uint32_t epoch,
-                              uint64_t seq, bool proven);
+void gw_device_table_reported(struct gw_device_table *table, const struct gw_device_touch *by,
+                              uint32_t epoch, uint64_t seq);
 
 // The writer made a report about an open rollout durable: the device's mark follows the record.
 void gw_device_table_follow(struct gw_device_table *table, uint64_t device_id,
@@ -127,6 +129,18 @@ typedef void (*gw_device_visit_fn)(void *ctx, struct gw_device_visit *visit);
 uint32_t gw_device_table_walk(struct gw_device_table *table, uint32_t shard, uint32_t from,
                               uint32_t count, gw_device_visit_fn visit, void *ctx);
 
+// Which devices are forgotten: unproven ones not seen since `seen_s` that `keep` does not keep.
+struct gw_device_expiry {
+    uint32_t seen_s;
+    bool (*keep)(void *ctx, uint64_t device_id); // called with the shard's mutex held
+    void *ctx;
+};
+// Looks at devices `from`.. of a shard, at most `count`, and forgets those that have expired, whose
+// ids go to `out_ids` (room for `count`). Returns as a walk does. Dirty ones wait for their flush.
+uint32_t gw_device_table_expire(struct gw_device_table *table, uint32_t shard, uint32_t from,
+                                uint32_t count, const struct gw_device_expiry *expiry,
+                                uint64_t *out_ids, uint32_t *out_count);
+
 // Takes up to `capacity` dirty devices, which are clean then.
 uint32_t gw_device_table_take_dirty(struct gw_device_table *table, struct gw_device_snapshot *out,
                                     uint32_t capacity);
@@ -137,6 +151,7 @@ void gw_device_table_put_back(struct gw_device_table *table, const struct gw_dev
 bool gw_device_table_get(struct gw_device_table *table, uint64_t device_id,
                          struct gw_device_snapshot *out);
 uint64_t gw_device_table_count(struct gw_device_table *table);
+uint64_t gw_device_table_unproven(struct gw_device_table *table); // those that never showed it
 uint64_t gw_device_table_dirty(struct gw_device_table *table);
 uint64_t gw_device_table_dropped(struct gw_device_table *table);
 uint64_t gw_device_table_bytes(struct gw_device_table *table);

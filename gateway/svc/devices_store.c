@@ -129,7 +129,8 @@ static bool load_device(void *ctx, struct gw_span key, struct gw_span value)
     snapshot.proven = record.proven;
     snapshot.first_seen_s = record.first_seen_s;
     snapshot.last_seen_s = record.last_seen_s;
-    snapshot.attrs_id = gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size);
+    snapshot.attrs_id =
+        gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size, record.proven);
     snapshot.mark_count = 0;
     load_outcomes(core, &record, &snapshot);
     load->status = gw_device_table_load(core->table, &snapshot);

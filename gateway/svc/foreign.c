@@ -125,6 +125,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
     // themselves, or that was shut out.
     checkin->device_id = view->device_id;
     checkin->tenant = GW_TENANT_DEFAULT;
+    checkin->peer = 0;
     checkin->proven = true; // by the token without which nobody gets here
     if (gw_credentials_state(worker->core->credentials, view->device_id) != GW_CREDENTIAL_NONE) {
         return BASE_ERR_DENIED;

@@ -206,8 +206,9 @@ void gw_worker_subscribe(struct gw_worker *worker, const struct gw_exchange *exc
     if (gw_checkin_read(worker, &exchange->request, &checkin, &problem) == BASE_OK) {
         hint->device_id = checkin.device_id;
         hint->digest = checkin.profile.digest;
-        hint->cohort = checkin.cohort->index;
-        checkin.cohort->pins++;
+        if (gw_cohorts_pin(&worker->cohorts, checkin.cohort, checkin.proven)) {
+            hint->cohort = checkin.cohort->index;
+        }
         expected = gw_cohort_expected(checkin.cohort, checkin.device_id);
         news = expected != hint->digest;
     }
@@ -246,11 +247,7 @@ void gw_worker_unsubscribe(struct gw_worker *worker, struct gw_hint *hint)
     if (hint->next != NULL) {
         hint->next->prev = hint->prev;
     }
-    if (hint->cohort < worker->cohorts.used && worker->cohorts.items[hint->cohort] != NULL) {
-        struct gw_cohort *cohort = worker->cohorts.items[hint->cohort];
-        base_assert(cohort->pins > 0);
-        cohort->pins--;
-    }
+    gw_cohorts_unpin(&worker->cohorts, hint->cohort);
     hint->next = NULL;
     hint->prev = NULL;
     worker->hint_count--;

@@ -214,7 +214,16 @@ static void add_core(struct text *text, struct gw_core *core)
     struct gw_blob_cache_stats blobs;
     gw_store_stats(core->store, &store);
     gw_blob_cache_stats(core->blobs, &blobs);
-    value(text, "devices", "gauge", "Devices known.", gw_device_table_count(core->table));
+    value(text, "devices", "gauge", "Devices that have a record.",
+          gw_device_table_count(core->table));
+    struct gw_strangers_stats strangers;
+    gw_strangers_stats(core->strangers, &strangers);
+    value(text, "devices_unproven", "gauge", "... of which never showed who they are.",
+          gw_device_table_unproven(core->table));
+    value(text, "devices_unproven_refused_total", "counter",
+          "Records of such that did not begin: a budget was used up.", strangers.refused);
+    value(text, "devices_expired_total", "counter", "Records of such that ended.",
+          strangers.expired);
     value(text, "devices_dirty", "gauge", "Devices newer in memory than on disk.",
           gw_device_table_dirty(core->table));
     value(text, "devices_dropped_total", "counter", "Devices not kept for want of room.",

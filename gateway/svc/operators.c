@@ -15,14 +15,16 @@ enum base_status gw_operators_new(const struct base_hash_key *key,
     if (operators == NULL) {
         return BASE_ERR_NOMEM;
     }
+    static const struct pol_ratelimit_config limit = {
+        .burst = GW_ACCESS_BURST, .refill = 1, .interval_us = GW_ACCESS_INTERVAL_US};
+    pthread_mutex_init(&operators->lock, NULL);
     operators->tokens = calloc(GW_TOKENS_MAX, sizeof(operators->tokens[0]));
-    if (operators->tokens == NULL) {
-        free(operators);
+    if (operators->tokens == NULL ||
+        gw_peer_limits_new(key, &limit, &operators->failures) != BASE_OK ||
+        gw_peer_limits_new(key, &limit, &operators->enrolment_failures) != BASE_OK) {
+        gw_operators_free(operators);
         return BASE_ERR_NOMEM;
     }
-    pthread_mutex_init(&operators->lock, NULL);
-    operators->failures.key = *key;
-    operators->enrolment_failures.key = *key;
     operators->tenants[0] = (struct gw_tenant){.id = GW_TENANT_DEFAULT, .name = "default"};
     operators->tenant_count = 1;
     *out_operators = operators;
@@ -38,6 +40,8 @@ void gw_operators_free(struct gw_operators *operators)
         free(operators->tokens[i]);
     }
     free(operators->tokens);
+    gw_peer_limits_free(operators->failures);
+    gw_peer_limits_free(operators->enrolment_failures);
     pthread_mutex_destroy(&operators->lock);
     free(operators);
 }

@@ -28,7 +28,7 @@
 #define GW_TOKEN_ROW_MAX    2048u
 
 // Failed authentications of one address, at the API and at enrolment each: so many at once, then
-// one every so often (svc/failed_tries.h). What succeeds is never limited.
+// one every so often (svc/peer_limits.h). What succeeds is never limited.
 #define GW_ACCESS_BURST       20u
 #define GW_ACCESS_INTERVAL_US UINT64_C(3000000)
 #define GW_ACCESS_NOTES_BURST 60u // refused strangers noted in the audit log, a minute

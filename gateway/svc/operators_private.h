@@ -5,7 +5,7 @@
 #include "svc/core_private.h"
 
 #include "policy/ratelimit.h"
-#include "svc/failed_tries.h"
+#include "svc/peer_limits.h"
 
 struct gw_operators {
     pthread_mutex_t lock;
@@ -13,8 +13,8 @@ struct gw_operators {
     uint32_t token_count;
     struct gw_tenant tenants[GW_TENANTS_MAX]; // the id is the index
     uint32_t tenant_count;
-    struct gw_failed_tries failures;           // of operators' tokens
-    struct gw_failed_tries enrolment_failures; // of enrolment tokens
+    struct gw_peer_limits *failures;           // of operators' tokens
+    struct gw_peer_limits *enrolment_failures; // of enrolment tokens
     struct pol_ratelimit enrolments;
     bool enrolments_begun;
     struct pol_ratelimit notes; // of refused strangers in the audit log

@@ -122,6 +122,15 @@ struct building {
     const void *ctx;
 };
 
+static bool trusts_unproven(const struct gw_plan_task *task)
+{
+    bool trusts = false;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        trusts = trusts || task->open[i].release->trust_unproven;
+    }
+    return trusts;
+}
+
 // Takes over what did not change. False: no memory. *out_changed: how many did.
 static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *out_changed)
 {
@@ -144,6 +153,7 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
             return false;
         }
         plan->retired_signature += plan->tasks[slot]->retired_signature;
+        plan->trusts_unproven = plan->trusts_unproven || trusts_unproven(plan->tasks[slot]);
     }
     *out_changed = count;
     return true;

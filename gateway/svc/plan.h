@@ -50,6 +50,7 @@ struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
     uint64_t retired_signature;  // of all tasks
+    bool trusts_unproven;        // an open rollout counts devices that never showed who they are
     struct gw_plan_index *index; // of this generation or one since changes_from
     uint64_t changes_from;       // what was computed from this generation or later can catch up
     uint32_t change_count;

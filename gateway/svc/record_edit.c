@@ -195,6 +195,24 @@ static enum base_status archive(struct gw_record_edit *edit,
     return gw_store_txn_put(edit->txn, GW_TABLE_OUTCOMES, &key, bytes, sizeof(bytes));
 }
 
+// How the device counts in a rollout of its record.
+static bool is_counted(const struct gw_record_edit *edit, const struct gw_record_outcome *outcome)
+{
+    struct gw_tally_rollout rollout;
+    return !gw_tally_find(edit->core->tally, outcome->rollout_id, &rollout) ||
+           gw_release_standing(rollout.release, outcome->bits) == GW_STANDING_COUNTED;
+}
+
+enum base_status gw_record_edit_archive(struct gw_record_edit *edit)
+{
+    for (uint32_t i = 0; i < edit->record.outcome_count; i++) {
+        const struct gw_record_outcome *outcome = &edit->record.outcomes[i];
+        BASE_TRY(archive(edit, outcome, is_counted(edit, outcome)));
+    }
+    edit->record.outcome_count = 0;
+    return BASE_OK;
+}
+
 static bool make_room(struct gw_record_edit *edit)
 {
     struct gw_device_record *record = &edit->record;

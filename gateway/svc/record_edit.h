@@ -39,6 +39,8 @@ void gw_record_edit_enter(struct gw_record_edit *edit, struct gw_record_outcome 
 // The device has shown who it is. The first time, what is known of its reports' numbers goes:
 // strangers may have sent them.
 void gw_record_edit_prove(struct gw_record_edit *edit);
+// Moves what every outcome counts into the outcomes table: the record is about to go.
+BASE_NODISCARD enum base_status gw_record_edit_archive(struct gw_record_edit *edit);
 // Puts the record when it is dirty.
 BASE_NODISCARD enum base_status gw_record_edit_end(struct gw_record_edit *edit);
 

@@ -124,7 +124,7 @@ void gw_reply_problem(struct gw_exchange *exchange, int status, const char *deta
     gw_reply_body(exchange, status, BASE_STR("application/problem+json"), body, (size_t)wrote);
 }
 
-static void add_retry_after(struct gw_exchange *exchange, uint32_t seconds)
+void gw_reply_retry_after(struct gw_exchange *exchange, uint32_t seconds)
 {
     char text[16];
     int size = snprintf(text, sizeof(text), "%u", seconds);
@@ -138,7 +138,7 @@ static void add_retry_after(struct gw_exchange *exchange, uint32_t seconds)
 void gw_reply_busy(struct gw_exchange *exchange, uint32_t retry_after_s)
 {
     gw_reply_problem(exchange, 503, "busy, try again later");
-    add_retry_after(exchange, retry_after_s);
+    gw_reply_retry_after(exchange, retry_after_s);
 }
 
 static int http_status(enum base_status status)
@@ -174,7 +174,7 @@ void gw_reply_failure(struct gw_exchange *exchange, enum base_status status, con
     gw_reply_problem(exchange, code, "%s",
                      detail != NULL && detail[0] != 0 ? detail : base_status_text(status));
     if (code == 503 || code == 507) {
-        add_retry_after(exchange, retry_after_s);
+        gw_reply_retry_after(exchange, retry_after_s);
     }
 }
 

@@ -24,6 +24,7 @@ void gw_reply_failure(struct gw_exchange *exchange, enum base_status status, con
                       uint32_t retry_after_s);
 // 503 with retry-after.
 void gw_reply_busy(struct gw_exchange *exchange, uint32_t retry_after_s);
+void gw_reply_retry_after(struct gw_exchange *exchange, uint32_t retry_after_s); // adds the header
 // 405 with `allow`.
 void gw_reply_method(struct gw_exchange *exchange, const char *allow);
 

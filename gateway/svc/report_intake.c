@@ -269,8 +269,9 @@ static void report_done(struct gw_store_op *self, enum base_status status)
     if (status == BASE_OK) {
         gw_tally_apply(core->tally, job->changes, job->change_count);
         if (!job->stale && !job->denied && job->count > 0) {
-            gw_device_table_reported(core->table, job->device_id, job->epoch, last_seq(job),
-                                     job->proven);
+            const struct gw_device_touch by = {
+                .device_id = job->device_id, .now_s = job->now_s, .proven = job->proven};
+            gw_device_table_reported(core->table, &by, job->epoch, last_seq(job));
         }
         for (uint32_t i = 0; i < job->mark_count; i++) {
             gw_device_table_follow(core->table, job->device_id, &job->marks[i]);
@@ -366,6 +367,13 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         gw_device_table_has_report(core->table, report->device_id, report->epoch,
                                    report->first_seq + report->count - 1, sender->proven)) {
         gw_reply_status(exchange, sender->ok_status); // all of it is durable
+        gw_exchange_finish(exchange);
+        return;
+    }
+    if (!sender->proven && !gw_device_table_has(core->table, report->device_id) &&
+        !gw_strangers_admit(core, exchange->request.peer)) {
+        gw_reply_problem(exchange, 429, "no room for more devices that did not show who they are");
+        gw_reply_retry_after(exchange, core->retry_after_s);
         gw_exchange_finish(exchange);
         return;
     }

@@ -33,7 +33,7 @@ def hexa(device):
 
 
 def profile(digest=0, **attrs):
-    """A profile without tasks; attributes are texts."""
+    """A profile without tasks; attributes are texts, of names that have no code."""
     block = bytes([len(attrs)])
     for name, value in sorted(attrs.items()):
         block += bytes([0, len(name)]) + name.encode() + bytes([0, len(value)]) + value.encode()

@@ -52,6 +52,8 @@ void rig_start(struct rig *rig)
         .clock = {rig, rig_mono, rig_wall},
         .device_auth_required = rig->device_auth_required,
         .enroll_rate_per_s = rig->enroll_rate_per_s,
+        .unproven_records = rig->unproven_records,
+        .unproven_per_address = rig->unproven_per_address,
         .random = base_prng_port(&rig->prng),
     };
     struct base_error error = {0};
@@ -281,6 +283,8 @@ int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
     rig_exchange_init(exchange, GW_METHOD_POST, "/v1/checkin");
     exchange->exchange.request.device = base_str_of(hex);
     exchange->exchange.request.credential = base_str_of(rig->credential);
+    exchange->exchange.request.has_certificate = rig->certified;
+    exchange->exchange.request.certificate_device = device->id;
     exchange->exchange.request.profile = rig_device_profile(device, pairs, text);
     exchange->exchange.request.nonce = base_str_of(rig->nonce);
     rig_run(rig, exchange);
@@ -331,6 +335,9 @@ int rig_send_report(struct rig *rig, const struct wire_report *report)
     exchange.exchange.request.body = body;
     exchange.exchange.request.body_bytes = size;
     exchange.exchange.request.credential = base_str_of(rig->credential);
+    exchange.exchange.request.peer = rig->peer;
+    exchange.exchange.request.has_certificate = rig->certified;
+    exchange.exchange.request.certificate_device = report->device_id;
     rig_run(rig, &exchange);
     int status = exchange.exchange.reply.status;
     rig_exchange_done(&exchange);

@@ -35,8 +35,12 @@ struct rig {
     uint32_t hint_rate_per_s;
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
+    uint32_t unproven_records;
+    uint32_t unproven_per_address;
+    uint64_t peer;          // whom reports come from
     uint16_t tenant;        // of the tasks that are made
     const char *credential; // shown with every check-in and report; NULL: none
+    bool certified;         // ... each device shows a certificate of its own
     struct base_prng prng;
     const struct gw_signer_port *signer; // NULL: no roles
     char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none

@@ -3,7 +3,7 @@
 // apart.
 #include "core_rig.h"
 
-#include "svc/failed_tries.h"
+#include "svc/peer_limits.h"
 #include "test_kit.h"
 
 #define BAD_OPERATOR "Bearer wat_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -94,19 +94,21 @@ static void test_chosen_addresses(void **state)
 static void test_table_is_bounded(void **state)
 {
     (void)state;
-    struct gw_failed_tries *tries = calloc(1, sizeof(*tries));
-    assert_non_null(tries);
-    tries->key = (struct base_hash_key){3, 4};
+    static const struct base_hash_key key = {3, 4};
+    static const struct pol_ratelimit_config config = {
+        .burst = GW_ACCESS_BURST, .refill = 1, .interval_us = GW_ACCESS_INTERVAL_US};
+    struct gw_peer_limits *tries = NULL;
+    assert_int_equal(gw_peer_limits_new(&key, &config, &tries), BASE_OK);
     for (uint32_t i = 0; i < GW_ACCESS_BURST; i++) {
-        assert_true(gw_failed_tries_take(tries, VICTIM, 1000));
+        assert_true(gw_peer_limits_take(tries, VICTIM, 1000));
     }
-    assert_false(gw_failed_tries_take(tries, VICTIM, 1000));
+    assert_false(gw_peer_limits_take(tries, VICTIM, 1000));
     for (uint64_t peer = 0; peer < 100000; peer++) {
-        assert_true(gw_failed_tries_take(tries, UINT64_C(0x2001000000000000) + peer, 1000));
+        assert_true(gw_peer_limits_take(tries, UINT64_C(0x2001000000000000) + peer, 1000));
     }
     // One failure each leaves them more tries than the address that has none: they go first.
-    assert_false(gw_failed_tries_take(tries, VICTIM, 1000));
-    free(tries);
+    assert_false(gw_peer_limits_take(tries, VICTIM, 1000));
+    gw_peer_limits_free(tries);
 }
 
 int main(void)

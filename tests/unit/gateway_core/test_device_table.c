@@ -144,7 +144,7 @@ static void *run_table(void *arg)
         gw_device_table_touch(runner->table, &touch, 1);
         runner->offered +=
             offered(runner->table, touch.device_id, (uint32_t)base_prng_below(&prng, 4), 0, 100);
-        gw_device_table_reported(runner->table, touch.device_id, 1, i, false);
+        gw_device_table_reported(runner->table, &touch, 1, i);
         if (i % 64 == 0) {
             struct gw_device_snapshot taken[32];
             uint32_t count = gw_device_table_take_dirty(runner->table, taken, 32);

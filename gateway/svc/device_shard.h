@@ -1,0 +1,69 @@
+// A shard of the device table: entries in chunks, found by an index of their numbers, and given
+// back when a device is forgotten. Only device_table.c and device_shard.c include this; whoever
+// calls holds the shard's mutex.
+#ifndef GW_DEVICE_SHARD_H
+#define GW_DEVICE_SHARD_H
+
+#include "svc/device_table.h"
+
+#include <pthread.h>
+
+#define GW_SHARD_CHUNK 256u
+#define GW_SHARD_MARKS 2u
+#define GW_NO_ENTRY    UINT32_MAX
+
+struct gw_device_entry {
+    uint64_t device_id;
+    uint64_t settled_key; // of the digest and the cohort's signature when nothing was to be offered
+    uint64_t report_seq;
+    struct gw_device_mark *more; // GW_DEVICE_MARKS_MAX - GW_SHARD_MARKS of them, or NULL
+    struct gw_device_mark marks[GW_SHARD_MARKS];
+    uint32_t epoch;
+    uint32_t attrs_id;
+    uint32_t first_seen_s;
+    uint32_t last_seen_s;
+    uint32_t saved_seen_s;
+    uint32_t next_dirty; // of one that was removed: the next such
+    uint8_t mark_count;
+    bool dirty;
+    bool settled;
+    bool has_epoch;
+    bool proven;
+    bool used; // it was not removed
+};
+
+struct gw_device_shard {
+    pthread_mutex_t lock;
+    struct gw_device_entry **chunks;
+    uint32_t chunk_count;
+    uint32_t count; // entries there ever were at once: numbers are below
+    uint32_t live;  // ... of which these are in use
+    uint32_t free_first;
+    uint32_t *index; // entry numbers, GW_NO_ENTRY: free
+    uint32_t index_size;
+    uint32_t dirty_first;
+    uint32_t dirty_last;
+    uint32_t extra_marks; // blocks of `more`
+    uint64_t probes_long;
+    struct base_hash_key key; // the table's: beside what it places
+} __attribute__((aligned(128)));
+
+static inline struct gw_device_entry *gw_shard_entry(const struct gw_device_shard *shard,
+                                                     uint32_t number)
+{
+    return &shard->chunks[number / GW_SHARD_CHUNK][number % GW_SHARD_CHUNK];
+}
+
+void gw_shard_init(struct gw_device_shard *shard, const struct base_hash_key *key);
+void gw_shard_done(struct gw_device_shard *shard);
+// `hash` is the id's, keyed. NULL: not there.
+struct gw_device_entry *gw_shard_find(struct gw_device_shard *shard, uint64_t hash,
+                                      uint64_t device_id);
+// One that is not there yet. NULL: no memory, or the limit.
+struct gw_device_entry *gw_shard_add(struct gw_device_shard *shard, uint64_t hash,
+                                     uint64_t device_id);
+uint32_t gw_shard_number(const struct gw_device_shard *shard, const struct gw_device_entry *entry);
+// Forgets one that is not dirty.
+void gw_shard_remove(struct gw_device_shard *shard, struct gw_device_entry *entry);
+
+#endif
