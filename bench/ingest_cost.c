@@ -163,7 +163,7 @@ static void open_peer(struct gw_ingest_worker *worker, struct peer *peer, uint64
 {
     uint8_t frame[512];
     size_t size = 0;
-    const struct gw_session_port port = {peer, on_write, on_end};
+    const struct gw_session_port port = {.ctx = peer, .write = on_write, .end = on_end};
     const struct wire_tunnel_hello hello = {
         .device = device,
         .app = BASE_STR("1"),

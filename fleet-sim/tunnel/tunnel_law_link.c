@@ -104,7 +104,7 @@ static void port_end(void *ctx, bool reset)
 
 static void open_session(struct law_link *link)
 {
-    const struct gw_session_port port = {link, port_write, port_end};
+    const struct gw_session_port port = {.ctx = link, .write = port_write, .end = port_end};
     base_check(gw_session_open(link->sim->worker, link->device_id, 0, &port, &link->session) ==
                BASE_OK);
     link->opened = true;

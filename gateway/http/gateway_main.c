@@ -252,6 +252,11 @@ static enum base_status load_dict(void *ctx, uint32_t id, uint8_t **out_bytes, s
     return gw_core_load_dict(ctx, id, out_bytes, out_size);
 }
 
+static void tell_disk(void *ctx, enum gw_disk_level level)
+{
+    gw_core_set_disk(ctx, level);
+}
+
 static enum base_status open_ingest(const char *dir, const struct gw_http_config *config,
                                     struct gw_core *core, const struct base_log *log,
                                     struct gw_ingest **out_ingest, struct base_error *error)
@@ -263,6 +268,10 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .commit_delay_us = (uint32_t)config->tunnel_commit_delay_us,
         .segment_bytes = config->tunnel_segment_bytes,
         .retain_bytes = config->tunnel_retain_bytes,
+        .unproven_percent = (uint32_t)config->tunnel_unproven_percent,
+        .keep_free_bytes = config->disk_keep_free_bytes,
+        .disk_ctx = core,
+        .disk_changed = tell_disk,
         .credit_bytes = (uint32_t)config->tunnel_credit_bytes,
         .memory_bytes = config->tunnel_memory_bytes,
         .thin_percent = (uint32_t)config->tunnel_thin_percent,

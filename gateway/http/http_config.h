@@ -89,6 +89,8 @@ struct gw_http_config {
     uint64_t tunnel_commit_delay_us;
     uint64_t tunnel_segment_bytes;
     uint64_t tunnel_retain_bytes;
+    uint64_t tunnel_unproven_percent;
+    uint64_t disk_keep_free_bytes;
     uint64_t tunnel_credit_bytes;
     uint64_t tunnel_memory_bytes;
     uint64_t tunnel_thin_percent;

@@ -112,7 +112,8 @@ enum base_status gw_tunnel_stream_open(struct gw_stream *stream)
         return BASE_ERR_NOMEM;
     }
     tunnel->stream = stream;
-    const struct gw_session_port port = {.ctx = tunnel, .write = on_write, .end = on_end};
+    const struct gw_session_port port = {
+        .ctx = tunnel, .write = on_write, .end = on_end, .unproven = !exchange->reply.proven};
     enum base_status status = gw_session_open(worker->ingest, exchange->reply.device,
                                               exchange->reply.tenant, &port, &tunnel->session);
     if (status != BASE_OK) {

@@ -70,6 +70,19 @@ uint64_t gw_core_root_expires_s(const struct gw_core *core)
     return atomic_load_explicit(&core->director.root_expires_seen, memory_order_relaxed);
 }
 
+void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level)
+{
+    atomic_store_explicit(&core->disk, (int)level, memory_order_relaxed);
+}
+
+bool gw_core_has_disk(struct gw_core *core, bool proven)
+{
+    int level = atomic_load_explicit(&core->disk, memory_order_relaxed);
+    bool has = level == GW_DISK_FINE || (proven && level == GW_DISK_NO_STRANGERS);
+    atomic_fetch_add_explicit(&core->disk_refused, !has, memory_order_relaxed);
+    return has;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     atomic_store_explicit(&core->ready, ready, memory_order_relaxed);

@@ -189,6 +189,11 @@ void gw_worker_latency(struct gw_worker *worker,
 #define GW_ROOT_WARN_S (30u * 86400u) // a root that expires within is to be warned about
 uint64_t gw_core_root_expires_s(const struct gw_core *core);
 // Readiness for /readyz: false while draining.
+// How full the disk is: below the floor devices write nothing more, near it strangers do not; what
+// is left is the operators'. Any thread.
+enum gw_disk_level { GW_DISK_FINE, GW_DISK_NO_STRANGERS, GW_DISK_NO_DEVICES };
+void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level);
+
 void gw_core_set_ready(struct gw_core *core, bool ready);
 
 #endif

@@ -159,6 +159,7 @@ struct gw_core {
     gw_ddi_fn ddi; // NULL: its paths belong to the upstream
     gw_ddi_head_fn ddi_head;
     _Atomic bool ready;
+    _Atomic int disk; // enum gw_disk_level
 
     struct gw_store *store;
     struct gw_device_table *table;
@@ -194,6 +195,7 @@ struct gw_core {
     _Atomic uint64_t revocations;     // of devices, since the start
     _Atomic uint64_t access_failures; // wrong or missing tokens
     _Atomic uint64_t requests;        // of the operator API, for their ids
+    _Atomic uint64_t disk_refused;    // reports and enrolments, for want of disk
     _Atomic uint64_t pages;           // stages that got no data for too long
 };
 
@@ -201,6 +203,8 @@ struct gw_core {
 // over a restart: the time line of rollouts, offers and last_seen.
 uint64_t gw_core_now_us(const struct gw_core *core);
 uint32_t gw_core_now_s(const struct gw_core *core);
+// May what a device sends be stored? Counts when not.
+bool gw_core_has_disk(struct gw_core *core, bool proven);
 
 // ---- Worker
 

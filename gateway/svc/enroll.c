@@ -115,6 +115,11 @@ void gw_enroll_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     uint64_t token_id = 0;
     uint64_t device_id = 0;
     uint16_t tenant = 0;
+    if (!gw_core_has_disk(core, true)) {
+        gw_reply_busy(exchange, core->retry_after_s);
+        gw_exchange_finish(exchange);
+        return;
+    }
     if (!take_id(core, exchange, &device_id) ||
         !gw_access_enrolment(core, exchange, &token_id, &tenant)) {
         gw_exchange_finish(exchange);

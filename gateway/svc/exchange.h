@@ -95,6 +95,7 @@ struct gw_reply {
     uint64_t blob_bytes;
     uint64_t device; // DUPLEX: who it is, checked
     uint32_t tenant; // ... and whose
+    bool proven;     // ... which it showed
 };
 
 struct gw_exchange {

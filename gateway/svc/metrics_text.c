@@ -235,6 +235,10 @@ static void add_core(struct text *text, struct gw_core *core)
         "Look-ups of a device, a credential, attributes or a cohort that went too far: none does.",
         gw_device_table_probes_long(core->table) + gw_credentials_probes_long(core->credentials) +
             gw_attr_pool_probes_long(core->pool) + cohort_probes_long(core));
+    value(text, "disk_level", "gauge", "1: strangers write nothing more, 2: no device does.",
+          (uint64_t)atomic_load_explicit(&core->disk, memory_order_relaxed));
+    value(text, "disk_refused_total", "counter", "Reports and enrolments refused for want of disk.",
+          atomic_load_explicit(&core->disk_refused, memory_order_relaxed));
     value(text, "attribute_blocks", "gauge", "Distinct attribute blocks.",
           gw_attr_pool_count(core->pool));
     value(text, "outcomes_total", "counter", "Outcomes made durable.",

@@ -370,6 +370,11 @@ void gw_report_submit(struct gw_worker *worker, struct gw_exchange *exchange,
         gw_exchange_finish(exchange);
         return;
     }
+    if (!gw_core_has_disk(core, sender->proven)) {
+        gw_reply_busy(exchange, core->retry_after_s);
+        gw_exchange_finish(exchange);
+        return;
+    }
     if (!sender->proven && !gw_device_table_has(core->table, report->device_id) &&
         !gw_strangers_admit(core, exchange->request.peer)) {
         gw_reply_problem(exchange, 429, "no room for more devices that did not show who they are");

@@ -24,6 +24,7 @@ void gw_tunnel_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         exchange->reply.kind = GW_REPLY_DUPLEX;
         exchange->reply.device = device_id;
         exchange->reply.tenant = tenant;
+        exchange->reply.proven = gw_request_proves(&exchange->request);
     }
     gw_exchange_finish(exchange);
 }

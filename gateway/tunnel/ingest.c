@@ -36,6 +36,13 @@ static void take_options(struct gw_ingest *ingest, const struct gw_ingest_option
         options->device_batches_per_s != 0 ? options->device_batches_per_s : GW_INGEST_RATE;
     ingest->retain_bytes = options->retain_bytes;
     ingest->refuse_unknown = options->refuse_unknown;
+    ingest->unproven_max = UINT64_MAX; // another sink has bounds of its own
+    ingest->disk = (struct gw_disk_guard){
+        .keep_free = options->keep_free_bytes != 0 ? options->keep_free_bytes : GW_DISK_KEEP_FREE,
+        .log = options->log,
+        .ctx = options->disk_ctx,
+        .changed = options->disk_changed,
+    };
 }
 
 static enum base_status start_keeper(struct gw_ingest *ingest,
@@ -47,12 +54,33 @@ static enum base_status start_keeper(struct gw_ingest *ingest,
         .log = ingest->log,
         .dicts = ingest->dicts,
         .marks = ingest->marks,
-        .retain_bytes = options->retain_bytes,
+        .retain_bytes = ingest->retain_bytes,
+        .disk = options->dir != NULL ? &ingest->disk : NULL,
         .segment_bytes = options->segment_bytes,
         .position = position,
         .log_port = options->log,
     };
     return gw_keeper_start(&keeper, &ingest->keeper, error);
+}
+
+// How much the log may have, and unproven devices of that in a day.
+static void bound_log(struct gw_ingest *ingest, const struct gw_ingest_options *options)
+{
+    struct gw_segment_stats stats;
+    uint32_t percent =
+        options->unproven_percent != 0 ? options->unproven_percent : GW_INGEST_UNPROVEN_PERCENT;
+    gw_segment_log_stats(ingest->log, &stats);
+    ingest->disk.dir = options->dir;
+    gw_disk_guard_look(&ingest->disk);
+    if (ingest->retain_bytes == 0) {
+        ingest->retain_bytes = gw_disk_guard_share(&ingest->disk, stats.end - stats.first);
+        base_log_info(ingest->log_port, "tunnel",
+                      "the segment log may have %llu MiB, %u %% of what is free; set "
+                      "tunnel.retain_bytes for another bound",
+                      (unsigned long long)(ingest->retain_bytes >> 20), GW_RETAIN_SHARE_PERCENT);
+    }
+    ingest->unproven_max =
+        percent >= 100 ? UINT64_MAX : ingest->retain_bytes / 100 * (uint64_t)percent;
 }
 
 static enum base_status open_log(struct gw_ingest *ingest, const struct gw_ingest_options *options,
@@ -73,6 +101,7 @@ static enum base_status open_log(struct gw_ingest *ingest, const struct gw_inges
     };
     BASE_TRY(gw_segment_log_open(&segments, &ingest->log, error));
     ingest->sink = gw_segment_log_port(ingest->log);
+    bound_log(ingest, options);
     BASE_TRY(gw_checkpoint_recover(options->dir, ingest->log, ingest->marks, options->log,
                                    &position, error));
     return start_keeper(ingest, options, position, error);
@@ -378,6 +407,25 @@ struct gw_ingest_batch *gw_ingest_batch_new(struct gw_session *session, uint32_t
     return batch;
 }
 
+bool gw_ingest_has_room(struct gw_ingest *ingest, const struct gw_session *session, uint32_t bytes)
+{
+    enum gw_disk_level level = gw_disk_guard_level(&ingest->disk);
+    if (!session->port.unproven) {
+        return level != GW_DISK_NO_DEVICES;
+    }
+    uint64_t day = gw_ingest_now_us(ingest) / GW_INGEST_DAY_US;
+    if (atomic_exchange_explicit(&ingest->unproven_day, day, memory_order_relaxed) != day) {
+        atomic_store_explicit(&ingest->unproven_bytes, 0, memory_order_relaxed);
+    }
+    uint64_t used = atomic_load_explicit(&ingest->unproven_bytes, memory_order_relaxed);
+    if (level != GW_DISK_FINE || bytes > ingest->unproven_max ||
+        used > ingest->unproven_max - bytes) {
+        return false;
+    }
+    atomic_fetch_add_explicit(&ingest->unproven_bytes, bytes, memory_order_relaxed);
+    return true;
+}
+
 bool gw_ingest_is_crowded(const struct gw_ingest *ingest)
 {
     return atomic_load_explicit(&ingest->memory, memory_order_relaxed) > ingest->memory_max;
@@ -437,6 +485,9 @@ void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
     out->asides = marks.asides;
     out->mark_bytes = marks.bytes;
     out->probes_long = marks.probes_long;
+    out->retain_bytes = ingest->retain_bytes;
+    out->unproven_max = ingest->unproven_max;
+    out->disk_free = atomic_load_explicit(&ingest->disk.free_bytes, memory_order_relaxed);
     if (ingest->log != NULL) {
         gw_segment_log_stats(ingest->log, &out->segments);
     }

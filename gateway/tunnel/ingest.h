@@ -22,6 +22,7 @@
 #define GW_INGEST_H
 
 #include "base/error.h"
+#include "base/keyed_hash.h"
 #include "base/log.h"
 #include "base/ports.h"
 #include "svc/core.h"
@@ -45,6 +46,10 @@
 // connected at once must not chase each other.
 #define GW_INGEST_SUPERSEDED_MS        5000u
 #define GW_INGEST_SUPERSEDED_SPREAD_MS 10000u
+#define GW_INGEST_UNPROVEN_PERCENT     10u // of the log, unproven devices may write in a day
+#define GW_INGEST_DAY_US               UINT64_C(86400000000)
+#define GW_INGEST_NO_ROOM_MS           30000u // DRAIN of a stream for which there is no room
+#define GW_INGEST_NO_ROOM_SPREAD_MS    60000u
 #define GW_INGEST_STRIKES_MAX          64u // batches refused in a stream, then it ends
 
 struct gw_ingest;
@@ -58,14 +63,18 @@ struct gw_ingest_options {
     struct gw_sink_port sink; // in place of the segment log, when dir is NULL; must outlive this
     uint32_t commit_delay_us; // how long a crowd gathers; 0: takes 1,000, at most 5,000
     uint64_t segment_bytes;   // 0 takes 64 MiB
-    uint64_t retain_bytes;    // oldest segments go beyond; 0: keep all
-    uint32_t credit_bytes;    // per class and stream; 0 takes 256 KiB
-    uint64_t memory_bytes;    // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
-    uint32_t thin_percent;    // of memory_bytes, where bulk classes are thinned first; 0 takes 50
+    uint64_t retain_bytes; // oldest segments go beyond; 0: half of the disk that is free at start
+    uint32_t unproven_percent; // of that, unproven devices may write in a day; 0 takes 10
+    uint64_t keep_free_bytes;  // of the disk (disk_guard.h); 0 takes 512 MiB
+    uint32_t credit_bytes;     // per class and stream; 0 takes 256 KiB
+    uint64_t memory_bytes;     // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
+    uint32_t thin_percent;     // of memory_bytes, where bulk classes are thinned first; 0 takes 50
     uint32_t device_batches_per_s; // of all a device's streams; above: THROTTLE; 0 takes 200
     bool refuse_unknown;           // uploads that no task declared are rejected
-    struct base_hash_key hash_key; // of the tables that strangers fill
-    struct gw_dict_port dicts;     // `load` NULL: there are none
+    void *disk_ctx;
+    void (*disk_changed)(void *ctx, enum gw_disk_level level); // NULL: nobody else is told
+    struct base_hash_key hash_key;                             // of the tables that strangers fill
+    struct gw_dict_port dicts;                                 // `load` NULL: there are none
     struct base_clock_port clock;
     const struct base_log *log;
 };
@@ -100,6 +109,7 @@ struct gw_session_port {
     // Finish the response after what is written, later than the call. The transport then closes the
     // session with gw_session_close, as for every stream; until then what it receives is dropped.
     void (*end)(void *ctx, bool reset);
+    bool unproven; // the device did not show who it is: what it sends has a budget
 };
 
 // After the core accepted the exchange (GW_REPLY_DUPLEX): who the device is was checked there.
@@ -145,7 +155,8 @@ void gw_ingest_worker_flush(struct gw_ingest_worker *worker);
     X(violations_total, "Streams reset because the peer broke the protocol.")                      \
     X(schema_rejects_total, "Records that no schema allows, or that no task declared.")            \
     X(unknown_total, "Records refused because no task declared their upload.")                     \
-    X(resumed_total, "Batches resumed within their chunks.")
+    X(resumed_total, "Batches resumed within their chunks.")                                       \
+    X(no_room_total, "Batches refused for want of disk, or of the unproven devices' share.")
 
 struct gw_ingest_stats {
 #define GW_INGEST_FIELD(name, help) uint64_t name;
@@ -159,6 +170,9 @@ struct gw_ingest_stats {
     uint64_t mark_bytes;
     uint64_t probes_long; // of the marks
     uint64_t failed;      // batches the sink gave back
+    uint64_t retain_bytes;
+    uint64_t unproven_max; // bytes a day; UINT64_MAX: no bound
+    uint64_t disk_free;
     struct gw_segment_stats segments;
 };
 void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out); // any thread

@@ -23,6 +23,9 @@ static void step(struct gw_keeper *keeper, bool last)
     struct gw_keeper_options *options = &keeper->options;
     struct gw_segment_stats stats;
     gw_dict_shelf_fetch(options->dicts);
+    if (options->disk != NULL) {
+        gw_disk_guard_look(options->disk);
+    }
     if (options->log == NULL) {
         return;
     }

@@ -5,6 +5,7 @@
 
 #include "tunnel/checkpoint.h"
 #include "tunnel/dict_shelf.h"
+#include "tunnel/disk_guard.h"
 
 #define GW_KEEPER_SEGMENTS 4u
 #define GW_KEEPER_LOOK_US  UINT64_C(500000)
@@ -16,7 +17,8 @@ struct gw_keeper_options {
     struct gw_segment_log *log; // NULL: only dictionaries
     struct gw_dict_shelf *dicts;
     struct gw_marks *marks;
-    uint64_t retain_bytes; // 0: all are kept
+    uint64_t retain_bytes;      // 0: all are kept
+    struct gw_disk_guard *disk; // NULL: none
     uint64_t segment_bytes;
     uint64_t position; // of the newest checkpoint
     const struct base_log *log_port;

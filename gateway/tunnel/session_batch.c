@@ -98,6 +98,12 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     struct gw_session *session = class->session;
     struct gw_ingest *ingest = session->worker->ingest;
     struct gw_ingest_counters *counters = &session->worker->counters;
+    if (!gw_ingest_has_room(ingest, session, batch->memory)) {
+        gw_count(&counters->no_room_total, 1);
+        gw_ingest_batch_free(batch);
+        gw_session_away(session, GW_INGEST_NO_ROOM_MS, GW_INGEST_NO_ROOM_SPREAD_MS);
+        return;
+    }
     batch->sink.received_ms = ingest->clock.wall_us(ingest->clock.ctx) / 1000;
     batch->lane = class->lane;
     // The batch may be gone when submit returns.

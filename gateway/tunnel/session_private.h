@@ -5,6 +5,7 @@
 #ifndef GW_SESSION_PRIVATE_H
 #define GW_SESSION_PRIVATE_H
 
+#include "tunnel/disk_guard.h"
 #include "tunnel/ingest.h"
 #include "tunnel/device_rate.h"
 #include "tunnel/mark_lane.h"
@@ -132,6 +133,10 @@ struct gw_ingest {
     uint64_t memory_max;
     struct gw_thin thin;
     uint64_t retain_bytes;
+    uint64_t unproven_max; // bytes a day of devices that did not show who they are
+    _Atomic uint64_t unproven_day;
+    _Atomic uint64_t unproven_bytes; // of that day
+    struct gw_disk_guard disk;
     _Atomic uint64_t memory;
     _Atomic uint64_t failed;
     pthread_mutex_t workers_lock;
@@ -152,6 +157,8 @@ uint64_t gw_ingest_now_us(const struct gw_ingest *ingest);
 // the session's worker.
 void gw_session_notify(struct gw_session *session, unsigned flags, bool wake);
 bool gw_ingest_is_crowded(const struct gw_ingest *ingest);
+// Is there room on the disk for what the session sends, and in its share of it? Takes of the share.
+bool gw_ingest_has_room(struct gw_ingest *ingest, const struct gw_session *session, uint32_t bytes);
 struct gw_ingest_batch *gw_ingest_batch_new(struct gw_session *session, uint32_t payload_bytes);
 void gw_ingest_batch_free(struct gw_ingest_batch *batch); // accepts NULL
 

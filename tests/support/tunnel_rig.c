@@ -204,7 +204,8 @@ void tunnel_rig_open(struct tunnel_rig *rig, struct tunnel_rig_stream *stream, u
     stream->ended = false;
     stream->reset = false;
     stream->status = BASE_OK;
-    const struct gw_session_port port = {stream, stream_write, stream_end};
+    const struct gw_session_port port = {
+        .ctx = stream, .write = stream_write, .end = stream_end, .unproven = stream->unproven};
     base_check(gw_session_open(rig->workers[worker].worker, device, 7, &port, &stream->session) ==
                BASE_OK);
 }

@@ -63,6 +63,7 @@ struct tunnel_rig_stream {
     uint8_t out[RIG_OUT_MAX]; // what the gateway wrote and was not read yet
     size_t out_size;
     size_t out_limit; // `write` refuses beyond; 0: RIG_OUT_MAX
+    bool unproven;    // its device did not show who it is; set before opening
     bool ended;
     bool reset;
     enum base_status status; // last of gw_session_receive

@@ -59,7 +59,7 @@ static void try_to_deliver(const uint8_t *hello, size_t hello_size, size_t size)
 {
     struct gw_session *session = NULL;
     bool ended = false;
-    const struct gw_session_port port = {&ended, out_write, out_end};
+    const struct gw_session_port port = {.ctx = &ended, .write = out_write, .end = out_end};
     if (gw_session_open(rig.workers[0].worker, DEVICE, 7, &port, &session) != BASE_OK) {
         return;
     }
