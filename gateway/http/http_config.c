@@ -90,7 +90,7 @@ static const struct gw_config_row rows[] = {
     NUMBER("device.retry_after_s", retry_after_s, 1, 86400, 5, FIXED, "with 429 and 503"),
     TEXT("device.auth", device_auth, "optional", FIXED,
          "required: devices need a credential or a client certificate"),
-    NUMBER("device.enroll_rate_per_s", enroll_rate_per_s, 1, 1000000, 200, FIXED,
+    NUMBER("device.enroll_rate_per_s", enroll_rate_per_s, 1, 1000000, 5000, FIXED,
            "enrolments; above: 429"),
     NUMBER("trust.timestamp_life_s", timestamp_life_s, 60, 604800, 86400, FIXED,
            "how long a signed timestamp is good; signed anew at half of it"),
