@@ -140,8 +140,8 @@ class Bench:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(STAGES, file)
         signers = [part for key in keys for part in ("--key", key)]
-        return json.loads(self.walle("rollout", "start", "ipv", "--build", build, *signers, "--stages", path, "-o",
-                                     "json"))["id"]
+        return json.loads(self.walle("rollout", "start", "ipv", "--build", build, *signers, "--stages", path, "--trust-unproven",
+                                     "-o", "json"))["id"]
 
     def run(self):
         self.start_gateway()

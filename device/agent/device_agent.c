@@ -632,6 +632,10 @@ static bool identify(struct agent *agent)
     }
     if (!agent->have_id) {
         base_log_error(&agent->log, "device", "--id or --enroll-token is needed");
+    } else if (agent->options.certificate_path == NULL) {
+        base_log_warn(
+            &agent->log, "device",
+            "not enrolled: no gate counts what this device reports (--enroll-token FILE)");
     }
     return agent->have_id;
 }

@@ -8,8 +8,10 @@
 #include "base/prng.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
+#include "http/secret_file.h"
 #include "http/server.h"
 #include "svc/core.h"
+#include "svc/secret.h"
 #include "tunnel/ingest.h"
 
 #include <argp.h>
@@ -208,10 +210,25 @@ static uint64_t draw(void *ctx)
 struct tokens {
     char admin[TOKEN_BYTES_MAX];
     char ddi[TOKEN_BYTES_MAX];
+    const char *dir;
+    bool first; // an enrolment token was made
 };
 
+#define ENROLL_TOKEN_FILE "enroll.token"
+
+static enum base_status keep_enroll_token(void *ctx, const char *text, struct base_error *error)
+{
+    struct tokens *tokens = ctx;
+    char path[PATH_MAX];
+    char line[GW_SECRET_TEXT_BYTES + 2];
+    (void)snprintf(path, sizeof(path), "%s/" ENROLL_TOKEN_FILE, tokens->dir);
+    int size = snprintf(line, sizeof(line), "%s\n", text);
+    tokens->first = true;
+    return gw_secret_file_write(path, line, (size_t)size, error);
+}
+
 static enum base_status open_core(const char *dir, const struct gw_http_config *config,
-                                  const struct tokens *tokens, const struct gw_signer_port *signer,
+                                  struct tokens *tokens, const struct gw_signer_port *signer,
                                   const struct base_log *log, struct gw_core **out_core,
                                   struct base_error *error)
 {
@@ -231,6 +248,7 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .unproven_per_address = (uint32_t)config->unproven_per_address,
         .unproven_expire_s = (uint32_t)config->unproven_expire_s,
         .random = {.next = draw},
+        .first_token = {.ctx = tokens, .keep = keep_enroll_token},
         .signer = signer,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
@@ -379,6 +397,16 @@ static int catch_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+static void announce_token(const struct tokens *tokens, const struct base_log *log)
+{
+    if (tokens->first) {
+        printf("devices enrol with walle-device --enroll-token %s/" ENROLL_TOKEN_FILE "\n",
+               tokens->dir);
+        base_log_info(log, "gateway", "made an enrolment token: %s/" ENROLL_TOKEN_FILE,
+                      tokens->dir);
+    }
+}
+
 static void announce(const struct gw_server *server)
 {
     const char *tls = gw_server_tls_address(server);
@@ -404,7 +432,7 @@ static bool make_dir(const char *dir)
 static int run(const struct arguments *arguments, const struct gw_http_config *config,
                struct base_log *log)
 {
-    struct tokens tokens;
+    struct tokens tokens = {.dir = arguments->dir};
     int signals = catch_signals();
     if (signals < 0 || !make_dir(arguments->dir) ||
         !read_token("admin.token_file", config->admin_token_file, tokens.admin) ||
@@ -428,6 +456,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
         if (gw_server_new(&server_options, &server, &error) != BASE_OK) {
             fprintf(stderr, "%s\n", error.text);
         } else {
+            announce_token(&tokens, log);
             announce(server);
             warn_root(core, log);
             status = serve(arguments, server, config, core, log, signals);

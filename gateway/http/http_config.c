@@ -106,7 +106,7 @@ static const struct gw_config_row rows[] = {
     NUMBER("device.retry_after_s", retry_after_s, 1, 86400, 5, FIXED, "with 429 and 503"),
     TEXT("device.auth", device_auth, "optional", FIXED,
          "required: devices need a credential or a client certificate"),
-    NUMBER("device.enroll_rate_per_s", enroll_rate_per_s, 1, 1000000, 200, FIXED,
+    NUMBER("device.enroll_rate_per_s", enroll_rate_per_s, 1, 1000000, 5000, FIXED,
            "enrolments; above: 429"),
     NUMBER("device.unproven_records", unproven_records, 1, 64000000, 1000000, FIXED,
            "of devices that never showed who they are; above: no new ones, 429"),

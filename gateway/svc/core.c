@@ -15,7 +15,7 @@
 #define TICK_MS_DEFAULT            500u
 #define CHECKIN_INTERVAL_S_DEFAULT 300u
 #define RETRY_AFTER_S_DEFAULT      5u
-#define ENROLL_RATE_DEFAULT        200u
+#define ENROLL_RATE_DEFAULT        5000u
 
 uint64_t gw_core_now_us(const struct gw_core *core)
 {
@@ -169,6 +169,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     if (core->plan == NULL) {
         return BASE_ERR_NOMEM;
     }
+    BASE_TRY(gw_operators_first(core, &options->first_token, error));
     BASE_TRY(gw_background_start(core, error));
     return gw_control_start(core, error);
 }

@@ -31,6 +31,13 @@ struct gw_message {
     void (*run)(struct gw_message *self);
 };
 
+// Keeps the text of the first enrolment token where whoever set this gateway up finds it.
+struct gw_first_token {
+    void *ctx;
+    // Before the token opens anything. A failure ends the start.
+    enum base_status (*keep)(void *ctx, const char *text, struct base_error *error);
+};
+
 struct gw_core_options {
     const char *dir;             // data directory; created when absent
     uint64_t map_bytes_max;      // upper bound of the store's growth; 0 takes 64 GiB
@@ -43,13 +50,14 @@ struct gw_core_options {
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
     struct base_str admin_token; // bearer token for /api/v1; empty: loopback needs none
     bool device_auth_required;   // devices need a credential or a client certificate
-    uint32_t enroll_rate_per_s;  // enrolments; 0 takes 200
+    uint32_t enroll_rate_per_s;  // enrolments; 0 takes 5,000
     // Records of devices that never showed who they are (svc/strangers.h); 0 takes 1,000,000,
     // 20,000 and 2,592,000.
     uint32_t unproven_records;
     uint32_t unproven_per_address;
     uint32_t unproven_expire_s;
     struct base_random_port random;      // unpredictable; `next` NULL: no token can be made
+    struct gw_first_token first_token;   // `keep` NULL: none is made
     struct base_str ddi_token;           // GatewayToken of hawkBit's device API; empty: it is off
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
     uint32_t timestamp_life_s;           // 0 takes 86,400

@@ -3,6 +3,7 @@
 #include "svc/operators.h"
 
 #include "svc/audit.h"
+#include "svc/core.h"
 #include "svc/operators_private.h"
 
 #include <stdlib.h>
@@ -219,19 +220,17 @@ static uint64_t draw_id(struct gw_core *core)
     return id;
 }
 
-enum base_status gw_token_create(struct gw_core *core, const struct gw_token_view *wish,
-                                 struct gw_token_view *out, char out_text[GW_SECRET_TEXT_BYTES + 1],
-                                 struct base_error *error)
+static const char *prefix_of(enum gw_role role)
+{
+    return role == GW_ROLE_ENROL ? GW_SECRET_ENROLMENT : GW_SECRET_OPERATOR;
+}
+
+// Adds a token of `wish` whose secret is `text`.
+static enum base_status add_token(struct gw_core *core, const struct gw_token_view *wish,
+                                  const char *text, struct gw_token_view *out,
+                                  struct base_error *error)
 {
     struct gw_operators *operators = core->operators;
-    const char *prefix = wish->role == GW_ROLE_ENROL ? GW_SECRET_ENROLMENT : GW_SECRET_OPERATOR;
-    if (operators->token_count == GW_TOKENS_MAX && !make_room(core)) {
-        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tokens, the most there may be",
-                              GW_TOKENS_MAX);
-    }
-    if (gw_secret_make(&core->random, prefix, out_text) != BASE_OK) {
-        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
-    }
     struct gw_token *token = calloc(1, sizeof(*token));
     if (token == NULL) {
         return BASE_ERR_NOMEM;
@@ -240,7 +239,7 @@ enum base_status gw_token_create(struct gw_core *core, const struct gw_token_vie
     token->view.id = draw_id(core);
     token->view.created_s = gw_core_now_s(core);
     token->view.revision = 1;
-    (void)gw_secret_hash(base_str_of(out_text), prefix, &token->hash);
+    (void)gw_secret_hash(base_str_of(text), prefix_of(wish->role), &token->hash);
     enum base_status status = store_token(core, token);
     if (status != BASE_OK) {
         free(token);
@@ -252,6 +251,43 @@ enum base_status gw_token_create(struct gw_core *core, const struct gw_token_vie
     insert(operators, token);
     pthread_mutex_unlock(&operators->lock);
     return BASE_OK;
+}
+
+enum base_status gw_token_create(struct gw_core *core, const struct gw_token_view *wish,
+                                 struct gw_token_view *out, char out_text[GW_SECRET_TEXT_BYTES + 1],
+                                 struct base_error *error)
+{
+    if (core->operators->token_count == GW_TOKENS_MAX && !make_room(core)) {
+        return base_error_set(error, BASE_ERR_LIMIT, "there are %u tokens, the most there may be",
+                              GW_TOKENS_MAX);
+    }
+    if (gw_secret_make(&core->random, prefix_of(wish->role), out_text) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
+    }
+    return add_token(core, wish, out_text, out, error);
+}
+
+// The text is kept before the token is: a crash in between leaves a file that opens nothing, which
+// the next start replaces.
+enum base_status gw_operators_first(struct gw_core *core, const struct gw_first_token *port,
+                                    struct base_error *error)
+{
+    const struct gw_operators *operators = core->operators;
+    const struct gw_token_view wish = {.role = GW_ROLE_ENROL, .name = GW_FIRST_TOKEN_NAME};
+    struct gw_token_view made;
+    char text[GW_SECRET_TEXT_BYTES + 1];
+    bool any = port->keep == NULL;
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        any = any || operators->tokens[i]->view.role == GW_ROLE_ENROL;
+    }
+    if (any || operators->token_count == GW_TOKENS_MAX) {
+        return BASE_OK;
+    }
+    if (gw_secret_make(&core->random, GW_SECRET_ENROLMENT, text) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
+    }
+    BASE_TRY(port->keep(port->ctx, text, error));
+    return add_token(core, &wish, text, &made, error);
 }
 
 enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor, uint64_t id,

@@ -103,6 +103,13 @@ BASE_NODISCARD enum base_status gw_operators_load(struct gw_core *core, struct b
 BASE_NODISCARD enum base_status
 gw_token_create(struct gw_core *core, const struct gw_token_view *wish, struct gw_token_view *out,
                 char out_text[GW_SECRET_TEXT_BYTES + 1], struct base_error *error);
+// At start: makes an enrolment token when there never was one, so that devices can show who they
+// are from the first day. Revoked like any other; it is not made again then.
+#define GW_FIRST_TOKEN_NAME "first start"
+struct gw_first_token;
+BASE_NODISCARD enum base_status gw_operators_first(struct gw_core *core,
+                                                   const struct gw_first_token *port,
+                                                   struct base_error *error);
 // NOT_FOUND also for a token of another tenant than the actor's.
 BASE_NODISCARD enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor,
                                              uint64_t id, struct gw_token_view *out);

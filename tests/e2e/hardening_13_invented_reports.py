@@ -1,14 +1,16 @@
 """A stranger cannot steer a release: what devices that did not show who they are say counts in no stage, is shown apart, and stays
 apart over kill -9. What enrolled devices say counts; not in another's name, and not after they were revoked."""
+import json
 import os
 import signal
 import struct
+import subprocess
 import sys
 import threading
 import unittest
 
 from raw_h2 import Connection, DATA, END_HEADERS, END_STREAM, request
-from walle_stack import SOURCE, Stack, program, wait_until
+from walle_stack import SOURCE, Stack, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
 from hostile.invented_reports import AGREED, CRASHED, RAN_WELL, SHADOW_MARK, attack, report  # noqa: E402
@@ -36,8 +38,8 @@ class InventedReports(unittest.TestCase):
         self.rollouts = 0
         self.seqs = {}
 
-    def start(self, again=False):
-        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
+    def start(self, again=False, *more):
+        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1", *more) for word in ("--set", setting)]
         (self.stack.restart_gateway if again else self.stack.start_gateway)(*arguments)
         self.target = Target(h2c=self.stack.gateway.ports["h2c"], tls=self.stack.gateway.ports["tls"])
 
@@ -172,6 +174,35 @@ class InventedReports(unittest.TestCase):
         self.start(again=True)
         counts = self.rollout(rollout)["counts"]
         self.assertEqual((counts["succeeded"], counts["failed"], counts["unproven"]), (2, 1, 0), counts)
+
+    def ddi(self, path, body=None, token=None, method="POST"):
+        """Status and answer of hawkBit's device API."""
+        command = ["curl", "-sS", "--http2-prior-knowledge", "-w", "\n%{http_code}", "--max-time", "30", self.stack.gateway.url + path]
+        command += ["-H", f"authorization: GatewayToken {token}"] if token else []
+        command += ["-X", method, "-H", "content-type: application/json", "-d", json.dumps(body)] if body is not None else []
+        text, _, status = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.rpartition("\n")
+        return int(status), json.loads(text) if text.startswith("{") else {}
+
+    def test_a_hawkbit_client_is_proven_by_the_gateway_token(self):
+        self.stack.gateway.kill()
+        with open(self.stack.path("ddi.token"), "w", encoding="utf-8") as file:
+            file.write("a-gateway-token\n")
+        self.start(True, "ddi.token_file=" + self.stack.path("ddi.token"))
+        client, token = "/default/controller/v1/cam-1", "a-gateway-token"
+        self.assertEqual(self.ddi(client + "/configData", {"mode": "merge", "data": {"kind": "camera"}}, token, "PUT")[0], 200)
+        device = wait_until(lambda: self.stack.api("/api/v1/devices")[1]["items"], what="the client")[0]
+        self.assertEqual((device["attrs"]["controller_id"], device["proven"]), ("cam-1", True))
+        rollout = self.release("ddi", [{**FULL, "max_failure": 1}])
+        links = wait_until(lambda: self.ddi(client, token=token)[1]["_links"].get("deploymentBase"), what="a deployment")
+        href = links["href"].split(str(self.target.h2c), 1)[1]
+        said = {"id": href.rsplit("/", 1)[1].split("?")[0], "status": {"execution": "closed", "result": {"finished": "failure"}, "details": ["no"]}}
+        # A stranger, in the client's name: at its own door without the token, and at the other door.
+        self.assertEqual(self.ddi(href.split("?")[0] + "/feedback", said)[0], 401)
+        self.assertNotEqual(self.say(int(device["id"], 16), rollout, CRASHED), 204)
+        self.assertEqual(self.ddi(href.split("?")[0] + "/feedback", {**said, "status": {**said["status"], "result": {"finished": "success"}}},
+                                  token)[0], 200)
+        counts = wait_until(lambda: (lambda now: now if now["succeeded"] else None)(self.rollout(rollout)["counts"]), what="its word")
+        self.assertEqual((counts["succeeded"], counts["failed"], counts["unproven"]), (1, 0, 0), counts)
 
 
 if __name__ == "__main__":

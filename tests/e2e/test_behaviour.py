@@ -74,7 +74,7 @@ class Behaviour(unittest.TestCase):
                          "--stages", self.stack.path("stages.json"))
 
     def device(self, *arguments):
-        return [program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), "--id", DEVICE,
+        return [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir", self.stack.path("device"), "--id", DEVICE,
                 "--trust", self.key, *arguments]
 
     def run_events(self, events):

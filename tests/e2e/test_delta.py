@@ -36,7 +36,7 @@ class Delta(unittest.TestCase):
 
     def update(self, rollout):
         device = self.stack.spawn(
-            "walle-device", "--gateway", self.stack.gateway.tls_url, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
+            "walle-device", "--gateway", self.stack.gateway.tls_url, "--enroll-token", self.stack.enroll_token, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
             "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", self.stack.path("release.key.pub"),
             "--checkin-interval", "86400", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1].get("state") == "completed", 60, "the update")

@@ -118,7 +118,7 @@ class DeviceKill(unittest.TestCase):
         self.versions[manifest][manifest] = os.path.getsize(os.path.join(build, "manifest"))
         self.stack.walle("task", "push", build)
         run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.key,
-                               "--stages", self.stages)
+                               "--stages", self.stages, "--trust-unproven")
         return manifest, re.match(r"[0-9a-f]{16}", run.stdout).group(0)
 
     def device(self):

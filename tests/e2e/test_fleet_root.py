@@ -70,7 +70,8 @@ class FleetRoot(unittest.TestCase):
         self.stack.walle("task", "build", source, "--out", build)
         self.stack.walle("task", "push", build)
         signers = [part for key in keys for part in ("--key", self.path(key + ".key"))]
-        run = self.stack.walle("rollout", "start", "shop/score", "--build", build, "--stages", file, *signers, "-o", "json")
+        run = self.stack.walle("rollout", "start", "shop/score", "--build", build, "--stages", file, *signers,
+                               "--trust-unproven", "-o", "json")
         with open(os.path.join(build, "build.json"), encoding="utf-8") as out:
             return json.loads(run.stdout)["id"], json.load(out)["manifest"]
 

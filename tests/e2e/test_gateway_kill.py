@@ -46,7 +46,7 @@ class GatewayKill(unittest.TestCase):
     def start_fleet(self, stack, public_key):
         log = open(stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
-        return stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", stack.gateway.url, "--trust", public_key,
+        return stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", stack.gateway.url, "--enroll-token", stack.enroll_token, "--trust", public_key,
                            "--per-carrier", "50", "--checkin-interval", "5", "--hints", "--task", "ipv", "--no-live", "--out",
                            stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
 

@@ -102,7 +102,7 @@ class Models(unittest.TestCase):
         output = open(self.stack.path("device.out"), "w+", encoding="utf-8")
         self.addCleanup(output.close)
         device = self.stack.spawn(
-            "walle-device", "--gateway", self.stack.gateway.tls_url, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
+            "walle-device", "--gateway", self.stack.gateway.tls_url, "--enroll-token", self.stack.enroll_token, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
             "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", public_key, "--checkin-interval", "1", stdout=output)
 
         def ran():
@@ -113,7 +113,7 @@ class Models(unittest.TestCase):
         self.assert_reference(json.loads(line.group(2)))
         device.terminate()
         self.assertEqual(device.wait(60), 0)
-        fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", "100", "--gateway", self.stack.gateway.url, "--trust", public_key,
+        fleet = self.stack.spawn("walle-fleet-sim", "run", "--devices", "100", "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust", public_key,
                                  "--task", TASK, "--no-live", "--threads", "2", "--out", self.stack.path("fleet"), stdout=subprocess.DEVNULL)
         wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["state"] == "completed", what="the fleet's runs")
         self.assertEqual(self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]["succeeded"], 101)

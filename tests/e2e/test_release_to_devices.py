@@ -39,7 +39,7 @@ class Release(unittest.TestCase):
 
     def wake(self, device, public=None):
         """Lets a device do what is to be done; returns (active, previous) version and the counters line."""
-        arguments = [program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("d" + device), "--id",
+        arguments = [program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir", self.stack.path("d" + device), "--id",
                      device, "--trust", public or self.public, "--once"]
         for name, value in DEVICES[device].items():
             arguments += ["--attr", f"{name}={value}"]

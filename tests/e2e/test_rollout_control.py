@@ -46,7 +46,7 @@ class Control(unittest.TestCase):
         return json.loads(run.stdout)["id"]
 
     def wake(self, stack, device, **more):
-        arguments = [program("walle-device"), "--gateway", stack.gateway.url, "--dir", stack.path("d" + device), "--id", device,
+        arguments = [program("walle-device"), "--gateway", stack.gateway.url, "--enroll-token", stack.enroll_token, "--dir", stack.path("d" + device), "--id", device,
                      "--trust", stack.public, "--once"]
         for name, value in {**DEVICES[device], **more}.items():
             arguments += ["--attr", f"{name}={value}"]

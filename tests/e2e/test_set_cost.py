@@ -102,7 +102,7 @@ class SetCost(unittest.TestCase):
         self.assertIn("together, 3 tasks", run.stdout)
 
     def device_says_what_it_left_out(self):
-        run = subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), "--id", DEVICE,
+        run = subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir", self.stack.path("device"), "--id", DEVICE,
                               "--trust", self.key, "--once"], capture_output=True, text=True, timeout=60, check=False)
         self.assertIn("is left out: the declarations of all tasks are too large", run.stderr)
         outcomes = json.loads(self.stack.walle("device", "get", DEVICE, "-o", "json").stdout)["outcomes"]

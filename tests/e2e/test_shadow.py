@@ -52,7 +52,7 @@ class Shadow(unittest.TestCase):
     def start_fleet(self):
         log = open(self.stack.path("fleet.log"), "wb")
         self.addCleanup(log.close)
-        return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--trust",
+        return self.stack.spawn("walle-fleet-sim", "run", "--devices", str(DEVICES), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--trust",
                                 self.public_key, "--task", "shop/score", "--no-live", "--threads", "2", "--hints", "--per-carrier", "100",
                                 "--checkin-interval", "2", "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
 

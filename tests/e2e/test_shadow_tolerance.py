@@ -54,7 +54,7 @@ class ShadowTolerance(unittest.TestCase):
         for number in range(1, DEVICES + 1):
             log = open(self.stack.path(f"device{number}.log"), "wb")
             self.addCleanup(log.close)
-            device = self.stack.spawn("walle-device", "--gateway", self.stack.gateway.url, "--dir", self.stack.path(f"device{number}"),
+            device = self.stack.spawn("walle-device", "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir", self.stack.path(f"device{number}"),
                                       "--id", f"{number:016x}", "--trust", self.trust, "--hints", "--checkin-interval", "2",
                                       stdout=log, stderr=log)
             self.addCleanup(device.send_signal, signal.SIGTERM)

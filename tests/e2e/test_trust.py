@@ -21,7 +21,7 @@ LEASE_S = 5  # renewed at half of it: a loaded machine must not lose one
 class Device:
     def __init__(self, stack, *arguments):
         self.process = stack.spawn(
-            "walle-device", "--gateway", stack.gateway.url, "--dir", stack.path("device"), "--id", DEVICE, "--attr",
+            "walle-device", "--gateway", stack.gateway.url, "--enroll-token", stack.enroll_token, "--dir", stack.path("device"), "--id", DEVICE, "--attr",
             "os=android", "--root", stack.path("root.1"), "--checkin-interval", "86400", "-v", *arguments,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.lines, self.log = [], []

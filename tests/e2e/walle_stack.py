@@ -114,6 +114,11 @@ class Stack:
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
+    @property
+    def enroll_token(self):
+        """The file with the enrolment token that the gateway made at its first start."""
+        return self.path("gateway", "enroll.token")
+
     def start_gateway(self, *arguments, h2c_port=0, tls_port=0):
         self.gateway = Gateway(self.path("gateway"), arguments, h2c_port, tls_port)
         return self.gateway

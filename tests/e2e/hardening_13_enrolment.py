@@ -1,0 +1,108 @@
+"""Enrolment is the way in: a gateway makes a token at its first start, a device enrols with it at its own and its reports count; without
+one it is served, says once that nothing it reports counts, and does not. And a fleet that enrolled goes through its stages while
+10,000 invented devices report that everything fails."""
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import unittest
+
+from walle_stack import SOURCE, Stack, program, wait_until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests"))
+from hostile.invented_reports import DEVICES, attack  # noqa: E402
+from hostile.target import Target  # noqa: E402
+
+SCRIPT = "import walle\nwalle.result(1)\n"
+FLEET = 30
+STAGES = [{"name": "gray", "kind": "gray", "percent": 50, "min_sample": 5, "max_failure": 0},
+          {"name": "full", "kind": "full", "min_sample": 5, "max_failure": 0}]
+UNPROVEN = "not enrolled: no gate counts what this device reports"
+
+
+class Enrolment(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__)
+        self.start()
+
+    def start(self, again=False):
+        arguments = [word for setting in ("rollout.tick_ms=50", "device.checkin_interval_s=1") for word in ("--set", setting)]
+        (self.stack.restart_gateway if again else self.stack.start_gateway)(*arguments)
+
+    def device(self, name, *arguments):
+        run = subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path(name), "--trust",
+                              self.stack.path("release.key.pub"), "--once", *arguments], capture_output=True, text=True, timeout=60,
+                             stdin=subprocess.DEVNULL)
+        return run
+
+    def counts(self, rollout):
+        return self.stack.api(f"/api/v1/rollouts/{rollout}")[1]["counts"]
+
+    def test_the_first_start_makes_a_token(self):
+        path = self.stack.enroll_token
+        wait_until(lambda: os.path.exists(path), what="the token")
+        with open(path, encoding="ascii") as file:
+            token = file.read()
+        self.assertRegex(token, r"\Awet_[A-Za-z0-9_-]{43}\n\Z")
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertIn("made an enrolment token: " + path, self.stack.gateway.log_text())
+        self.assertNotIn(token.strip(), self.stack.gateway.log_text())
+        rollout = self.stack.release("first", 1, SCRIPT, [{**STAGES[1], "min_sample": 1000}])
+        # Without it: served, told once, not counted.
+        stranger = self.device("stranger", "--id", f"{0xbad:016x}")
+        self.assertEqual((stranger.returncode, stranger.stderr.count(UNPROVEN)), (0, 1), stranger.stderr)
+        wait_until(lambda: self.counts(rollout)["unproven_completed"] == 1, what="its report")
+        # With it, at the first start alone: the credential is in the folder from then on.
+        for arguments in (("--enroll-token", path), ()):
+            ours = self.device("ours", *arguments)
+            self.assertEqual((ours.returncode, UNPROVEN in ours.stderr), (0, False), ours.stderr)
+        counts = wait_until(lambda: (lambda now: now if now["succeeded"] else None)(self.counts(rollout)), what="our report")
+        self.assertEqual((counts["succeeded"], counts["unproven_completed"]), (1, 1), counts)
+        # The same token after kill -9; revoked, it opens nothing and is not made again.
+        self.stack.gateway.kill(signal.SIGKILL)
+        self.start(again=True)
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), token)
+        tokens = self.stack.api("/api/v1/tokens")[1]["items"]
+        self.assertEqual([(one["name"], one["role"], one["uses"]) for one in tokens if one["role"] == "enrol"], [("first start", "enrol", 1)])
+        self.stack.walle("token", "revoke", next(one["id"] for one in tokens if one["role"] == "enrol"))
+        self.assertNotEqual(self.device("late", "--enroll-token", path).returncode, 0)
+        os.unlink(path)
+        self.stack.gateway.kill(signal.SIGKILL)
+        self.start(again=True)
+        self.assertFalse(os.path.exists(path))
+        self.assertEqual(self.device("ours").returncode, 0)  # who has enrolled stays so
+
+    def test_a_fleet_under_attack_goes_its_way(self):
+        log = open(self.stack.path("fleet.log"), "wb")
+        self.addCleanup(log.close)
+        rollout = self.stack.release("fleet", 1, SCRIPT, STAGES, more=("--no-start",))
+        ports = self.stack.gateway.ports
+        stop, result = threading.Event(), {}
+        attacker = threading.Thread(target=lambda: result.update(attack(Target(ports["h2c"], ports["tls"]), stop, [int(rollout, 16)])))
+        attacker.start()
+        self.addCleanup(attacker.join)
+        self.addCleanup(stop.set)
+        with open(self.stack.path("release.key.pub"), encoding="ascii") as file:
+            trust = file.read().strip()
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{rollout}/start", "POST")[0], 200)
+        self.stack.spawn("walle-fleet-sim", "run", "--devices", str(FLEET), "--gateway", self.stack.gateway.url, "--trust", trust,
+                         "--task", "fleet", "--enroll-token", self.stack.enroll_token, "--threads", "1", "--no-live", "--checkin-interval", "1",
+                         "--out", self.stack.path("fleet"), stdout=log, stderr=subprocess.STDOUT)
+        state = wait_until(lambda: (lambda now: now if now["state"] not in ("draft", "running") else None)(
+            self.stack.api(f"/api/v1/rollouts/{rollout}")[1]), what="the end")
+        self.assertEqual((state["state"], state["counts"]["failed"]), ("completed", 0), state)
+        wait_until(lambda: self.counts(rollout)["succeeded"] == FLEET, what="the whole fleet")
+        attacker.join()
+        self.assertEqual((result["devices"], result["answers"].get("closed")), (DEVICES, None), result)
+        counts = wait_until(lambda: (lambda now: now if now["unproven_completed"] == DEVICES else None)(self.counts(rollout)), what="all of it")
+        self.assertEqual((counts["unproven_failed"], counts["failed"], counts["succeeded"]), (DEVICES // 2, 0, FLEET))
+        self.assertTrue(re.search(rf"not counted: {DEVICES} devices", self.stack.walle("rollout", "explain", rollout).stdout))
+
+
+if __name__ == "__main__":
+    unittest.main()
