@@ -2,6 +2,7 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "base/terminal.h"
 #include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -428,6 +429,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct arguments arguments = {.dir = "walle-data"};
     argp_err_exit_status = EXIT_USAGE;
