@@ -9,6 +9,7 @@
 #include "base/prng.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
+#include "http/secret_file.h"
 #include "http/server.h"
 #include "svc/core.h"
 #include "tunnel/ingest.h"
@@ -187,14 +188,9 @@ static bool read_token(const char *setting, const char *path, char *out)
     if (path[0] == '\0') {
         return true;
     }
-    FILE *file = fopen(path, "re");
-    bool ok = file != NULL && fgets(out, TOKEN_BYTES_MAX, file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    out[strcspn(out, "\r\n")] = '\0';
-    if (!ok || out[0] == '\0') {
-        fprintf(stderr, "%s: %s: %s\n", setting, path, ok ? "empty" : strerror(errno));
+    struct base_error error = {0};
+    if (gw_secret_line_read(path, out, TOKEN_BYTES_MAX, &error) != BASE_OK) {
+        fprintf(stderr, "%s: %s\n", setting, error.text);
         return false;
     }
     return true;
