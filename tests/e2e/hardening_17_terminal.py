@@ -27,7 +27,8 @@ class Terminal(unittest.TestCase):
         key = cls.stack.walle("key", "new", "--out", cls.stack.path("release.key"))
         cls.public = key.stdout.strip()
         cls.rollout = cls.stack.release("evil", 1, SCRIPT, [{"name": "full", "kind": "full", "min_sample": 1,
-                                                             "max_failure": 0.1}])
+                                                             "max_failure": 0.1}],
+                                        more=("--trust-unproven",))
         cls.stack.walle("rollout", "pause", cls.rollout, "--reason", EVIL + "\n" + FORGED, "--by", "ana" + CLEAR)
         cls.stack.walle("rollout", "resume", cls.rollout, "--reason", BIDI)
         cls.device = subprocess.run(
