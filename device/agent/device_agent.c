@@ -4,6 +4,7 @@
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have a worker of their own (device/port/posix/posix_task.c).
 #include "event_source.h"
+#include "base/terminal.h"
 
 #include "posix/posix_enroll.h"
 #include "posix/posix_pipeline.h"
@@ -405,9 +406,10 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     struct wire_sha256 version = active_of(agent, task);
     struct base_str text = end->outcome == WIRE_OUTCOME_RAN ? end->result : end->detail;
     wire_sha256_hex(&version, hex);
-    printf("task %.*s %s %s %llu us %.*s\n", (int)task.size, task.data, hex,
-           wire_outcome_name(end->outcome), (unsigned long long)end->duration_us, (int)text.size,
-           text.size > 0 ? text.data : "");
+    printf("task %.*s %s %s %llu us ", (int)task.size, task.data, hex,
+           wire_outcome_name(end->outcome), (unsigned long long)end->duration_us);
+    base_terminal_text(stdout, text);
+    putchar('\n');
     (void)fflush(stdout);
 }
 
@@ -673,6 +675,7 @@ static int agent_run(struct agent *agent)
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static struct agent agent;
     const struct argp argp = {
         .options = options,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/visible.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,29 +51,6 @@ void base_log_stderr(struct base_log *log, enum base_log_level level)
     *log = (struct base_log){.ctx = NULL, .level = level, .write = write_stderr};
 }
 
-// Copies `text` into `out`, control characters as \xNN, cut so that no escape is halved.
-static void escape(const char *text, char *out, size_t capacity)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t at = 0;
-    for (const char *c = text; *c != '\0'; c++) {
-        unsigned value = (unsigned char)*c;
-        bool plain = value >= 0x20 && value != 0x7f;
-        if (at + (plain ? 1 : 4) >= capacity) {
-            break;
-        }
-        if (plain) {
-            out[at++] = *c;
-            continue;
-        }
-        out[at++] = '\\';
-        out[at++] = 'x';
-        out[at++] = digits[value >> 4];
-        out[at++] = digits[value & 15];
-    }
-    out[at] = '\0';
-}
-
 void base_log_write(const struct base_log *log, enum base_log_level level, const char *area,
                     const char *format, ...)
 {
@@ -88,7 +66,7 @@ void base_log_write(const struct base_log *log, enum base_log_level level, const
         return;
     }
     char text[TEXT_MAX + 1];
-    escape(raw, text, sizeof text);
+    (void)base_visible_text(base_str_of(raw), text, sizeof text);
     log->write(log->ctx, level, area, text);
 }
 

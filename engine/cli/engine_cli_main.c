@@ -2,6 +2,7 @@
 // and exits with its code: 0 done, 1 failed or results differ, 2 usage. One thread besides the
 // session's pool.
 #include "cli/engine_cli.h"
+#include "base/terminal.h"
 
 #include "base/alloc.h"
 #include "base/str.h"
@@ -323,6 +324,7 @@ static const struct eng_cli_command *find_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static struct eng_cli cli = {
         .rtol = TOLERANCE_R,
         .atol = TOLERANCE_A,

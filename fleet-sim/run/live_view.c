@@ -1,8 +1,9 @@
 // Drawing of the live view. Called once a second by the coordinator.
 #include "run/live_view.h"
 
+#include "base/terminal.h"
+
 #include <string.h>
-#include <unistd.h>
 
 #define LINE_EVERY_S 2.0
 #define BAR_WIDTH    40
@@ -11,7 +12,7 @@ void sim_live_init(struct sim_live *live, FILE *file, bool allowed)
 {
     memset(live, 0, sizeof(*live));
     live->file = file;
-    live->terminal = allowed && isatty(fileno(file)) == 1;
+    live->terminal = allowed && base_terminal_is(file);
 }
 
 static double rate(double now, double before, double span_s)
@@ -25,6 +26,13 @@ static void bar(FILE *file, double share)
     for (uint32_t i = 0; i < BAR_WIDTH; i++) {
         (void)fputs(i < filled ? "#" : "-", file);
     }
+}
+
+// Clears what an earlier, longer line left behind.
+static void end_line(FILE *file)
+{
+    base_terminal_control(file, "\033[K");
+    (void)fputc('\n', file);
 }
 
 static uint32_t draw_versions(struct sim_live *live, const struct sim_options *options,
@@ -45,12 +53,13 @@ static uint32_t draw_versions(struct sim_live *live, const struct sim_options *o
         (void)fprintf(live->file, "  %-10.10s [", name);
         bar(live->file, share);
         (void)fprintf(live->file,
-                      "] %6.2f %%  %llu run it, %llu ran, %.0f/s, %llu failed, %llu back%s\033[K\n",
+                      "] %6.2f %%  %llu run it, %llu ran, %.0f/s, %llu failed, %llu back%s",
                       share * 100, (unsigned long long)(c->current > 0 ? c->current : 0),
                       (unsigned long long)c->ran,
                       rate((double)c->ran, (double)live->last.version[v].ran, span_s),
                       (unsigned long long)c->failed, (unsigned long long)c->rolled_back,
                       version.bad ? "  (bad)" : "");
+        end_line(live->file);
         lines++;
     }
     return lines;
@@ -61,37 +70,43 @@ static void draw_terminal(struct sim_live *live, const struct sim_options *optio
                           struct sim_versions *versions)
 {
     if (live->lines > 0) {
-        (void)fprintf(live->file, "\033[%uA", live->lines);
+        char move[32];
+        (void)snprintf(move, sizeof(move), "\033[%uA", live->lines);
+        base_terminal_control(live->file, move);
     }
     double span_s = row->t_s - live->last.t_s;
-    (void)fprintf(live->file, "%6.0f s  online %llu of %u, %llu awake, %llu connections\033[K\n",
-                  row->t_s, (unsigned long long)row->arrived, options->devices,
+    (void)fprintf(live->file, "%6.0f s  online %llu of %u, %llu awake, %llu connections", row->t_s,
+                  (unsigned long long)row->arrived, options->devices,
                   (unsigned long long)row->awake, (unsigned long long)row->links_up);
+    end_line(live->file);
     uint32_t lines = 1;
     if (watch != NULL && watch->known) {
-        (void)fprintf(live->file, "  %s %s: %s, stage %s (%.4g %%), %s, failures %.2f %%\033[K\n",
+        (void)fprintf(live->file, "  %s %s: %s, stage %s (%.4g %%), %s, failures %.2f %%",
                       watch->task, watch->version, watch->state, watch->stage, watch->percent,
                       watch->verdict, watch->failure_ratio * 100);
+        end_line(live->file);
         lines++;
     }
     lines += draw_versions(live, options, row, versions);
     (void)fprintf(live->file,
                   "  check-ins %.0f/s, requests %.0f/s, errors %.0f/s   check-in p50 %.1f ms p99 "
-                  "%.1f ms   lag p99 %.1f ms\033[K\n",
+                  "%.1f ms   lag p99 %.1f ms",
                   rate((double)row->checkins, (double)live->last.checkins, span_s),
                   rate((double)row->requests, (double)live->last.requests, span_s),
                   rate((double)row->request_errors, (double)live->last.request_errors, span_s),
                   (double)row->checkin_p50_us / 1000, (double)row->checkin_p99_us / 1000,
                   (double)row->lag_p99_us / 1000);
+    end_line(live->file);
     lines++;
     if (row->gateway.requests_total >= 0) {
-        (void)fprintf(live->file, "  gateway: %.0f requests/s, %.0f connections, %.0f MiB\033[K\n",
+        (void)fprintf(live->file, "  gateway: %.0f requests/s, %.0f connections, %.0f MiB",
                       rate(row->gateway.requests_total, live->last.gateway.requests_total, span_s),
                       row->gateway.connections, row->gateway.rss_bytes / 1048576);
+        end_line(live->file);
         lines++;
     }
     // A line fewer than last time would leave an old one behind.
-    (void)fputs("\033[J", live->file);
+    base_terminal_control(live->file, "\033[J");
     live->lines = lines;
 }
 

@@ -2,10 +2,14 @@
 // the one thread there is.
 #include "cli/cli.h"
 
+#include "base/terminal.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define MESSAGE_MAX 4096 // bytes of an error shown
 
 static const char *const option_names[CLI_OPTION_COUNT] = {
 #define CLI_OPTION_NAME(name, key, text, argument, doc) text,
@@ -15,12 +19,14 @@ static const char *const option_names[CLI_OPTION_COUNT] = {
 
 enum cli_exit cli_fail(enum cli_exit code, const char *format, ...)
 {
+    char text[MESSAGE_MAX];
     va_list list;
 
-    fputs("walle: ", stderr);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    (void)vsnprintf(text, sizeof(text), format, list);
     va_end(list);
+    fputs("walle: ", stderr);
+    base_terminal_text(stderr, base_str_of(text));
     fputc('\n', stderr);
     return code;
 }

@@ -91,7 +91,7 @@ static void print_list(const json_t *list)
     }
     json_array_foreach((json_t *)(uintptr_t)list, index, item)
     {
-        printf("%s%s", index == 0 ? " " : ",", json_string_value(item));
+        printf("%s%s", index == 0 ? " " : ",", cli_shown(json_string_value(item)));
     }
 }
 

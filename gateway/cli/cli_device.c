@@ -25,7 +25,7 @@ static void print_attrs(const json_t *attrs)
     json_object_foreach((json_t *)(uintptr_t)attrs, name, value)
     {
         if (json_is_string(value)) {
-            printf(" %s=%s", name, json_string_value(value));
+            printf(" %s=%s", name, cli_shown(json_string_value(value)));
         } else if (json_is_integer(value)) {
             printf(" %s=%lld", name, (long long)json_integer_value(value));
         } else {
@@ -116,7 +116,7 @@ static void print_why_rollout(const json_t *item)
     }
     json_array_foreach(json_object_get(item, "states"), index, state)
     {
-        printf("%s%s", index == 0 ? "; " : ", ", json_string_value(state));
+        printf("%s%s", index == 0 ? "; " : ", ", cli_shown(json_string_value(state)));
     }
     if (json_is_string(json_object_get(item, "fingerprint"))) {
         printf("; %s %s [%s]", cli_json_text(item, "last", ""), detail,

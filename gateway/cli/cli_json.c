@@ -2,6 +2,7 @@
 #include "cli/cli_json.h"
 
 #include "base/prng.h"
+#include "base/visible.h"
 #include "cli/cli_http.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_MAX 500
+#define PAGE_MAX     500
+#define SHOWN_COPIES 8
 
 void cli_json_seed(void)
 {
@@ -207,11 +209,26 @@ void cli_json_print(const json_t *root)
     putchar('\n');
 }
 
+const char *cli_shown(const char *text)
+{
+    // Shown within one printf, which has no more texts than that; the command has one thread.
+    static char copies[SHOWN_COPIES][CLI_SHOWN_MAX];
+    static unsigned next;
+    struct base_str whole = base_str_of(text != NULL ? text : "");
+
+    if (base_visible_is(whole)) {
+        return whole.data;
+    }
+    char *copy = copies[next++ % SHOWN_COPIES];
+    (void)base_visible_text(whole, copy, CLI_SHOWN_MAX);
+    return copy;
+}
+
 const char *cli_json_text(const json_t *object, const char *key, const char *fallback)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
-    return text != NULL ? text : fallback;
+    return text != NULL ? cli_shown(text) : fallback;
 }
 
 uint64_t cli_json_u64(const json_t *object, const char *key)

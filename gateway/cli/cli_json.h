@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 
+#define CLI_SHOWN_MAX 2048 // bytes of a text with something to escape
+
 #define CLI_JSON_FILE_MAX (1024u * 1024)
 #define CLI_PATH_MAX      1024
 
@@ -46,7 +48,10 @@ void cli_add_who(const struct cli *cli, json_t *body);
 
 // Prints JSON with two-space indent and a newline.
 void cli_json_print(const json_t *root);
-// Member as text, or `fallback`; borrowed.
+// A text of an answer as it may stand in a line (base/visible.h): itself, or a copy that the eighth
+// call after this one overwrites, cut at CLI_SHOWN_MAX bytes. NULL is "".
+const char *cli_shown(const char *text);
+// Member as cli_shown, or `fallback`; borrowed.
 const char *cli_json_text(const json_t *object, const char *key, const char *fallback);
 uint64_t cli_json_u64(const json_t *object, const char *key);
 

@@ -4,6 +4,7 @@
 // Parsing happens twice: a first pass finds where the command's words start (options every command
 // takes may stand before them), the second reads the rest with exactly the options of that command.
 #include "cli/cli.h"
+#include "base/terminal.h"
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 
@@ -226,6 +227,7 @@ static void take_format(struct cli *cli)
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static struct cli cli;
 
     (void)setenv("ARGP_HELP_FMT", "rmargin=110", 0);

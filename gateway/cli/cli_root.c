@@ -367,7 +367,7 @@ static void print_keys(const json_t *role)
 
     json_array_foreach(json_object_get(role, "keys"), index, key)
     {
-        printf("    %s\n", json_string_value(key));
+        printf("    %s\n", cli_shown(json_string_value(key)));
     }
 }
 

@@ -391,7 +391,7 @@ static enum cli_exit push_plan(const struct cli *cli, const char *folder,
            cli_json_text(root, "manifest", "?"));
     json_array_foreach(json_object_get(root, "lacking"), index, name)
     {
-        printf("  %s\n", json_string_value(name));
+        printf("  %s\n", cli_shown(json_string_value(name)));
     }
     json_decref(root);
     return CLI_EXIT_OK;

@@ -262,7 +262,7 @@ void rollout_explain(FILE *file, const json_t *rollout, uint64_t now_s)
     say_causes(file, rollout);
     json_array_foreach(json_object_get(rollout, "quarantine"), index, item)
     {
-        fprintf(file, "Kept off it: %s\n", json_string_value(item));
+        fprintf(file, "Kept off it: %s\n", cli_shown(json_string_value(item)));
     }
     if (strcmp(state, "running") == 0) {
         say_missing(file, rollout, stage, now_s);

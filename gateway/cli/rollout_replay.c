@@ -360,7 +360,7 @@ static void print_names(const json_t *list)
 
     json_array_foreach((json_t *)(uintptr_t)list, index, item)
     {
-        printf("%s%s", index > 0 ? ", " : "", json_string_value(item));
+        printf("%s%s", index > 0 ? ", " : "", cli_shown(json_string_value(item)));
     }
     if (json_array_size(list) == 0) {
         fputs("nothing", stdout);

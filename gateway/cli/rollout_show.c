@@ -127,7 +127,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
             count(counts, "failed"), count(counts, "rolled_back"));
     json_array_foreach(json_object_get(rollout, "quarantine"), index, stage)
     {
-        fprintf(file, "  in quarantine: %s\n", json_string_value(stage));
+        fprintf(file, "  in quarantine: %s\n", cli_shown(json_string_value(stage)));
         lines++;
     }
     return lines + show_causes(file, rollout);

@@ -1,6 +1,8 @@
 // Live view of a rollout: polls the gateway. One thread.
 #include "cli/rollout_watch.h"
 
+#include "base/terminal.h"
+
 #include "base/clock.h"
 #include "cli/cli_json.h"
 #include "cli/rollout_show.h"
@@ -24,7 +26,9 @@ struct watch {
 static void draw(struct watch *watch, const json_t *rollout)
 {
     if (watch->drawn > 0) {
-        printf("\033[%uA\033[J", watch->drawn);
+        char move[32];
+        (void)snprintf(move, sizeof(move), "\033[%uA\033[J", watch->drawn);
+        base_terminal_control(stdout, move);
     }
     watch->drawn = rollout_show(stdout, rollout);
     fflush(stdout);

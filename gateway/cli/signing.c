@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SIGNED_BYTES_MAX (WIRE_STATEMENT_BYTES_MAX + 64)
@@ -52,6 +53,13 @@ enum base_status signing_key_load(const char *path, struct signing_key **out_key
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    struct stat about;
+    if (fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode) &&
+        (about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        fclose(file);
+        return base_error_set(error, BASE_ERR_INVALID, "%s: others may read the key: chmod 600 %s",
+                              path, path);
     }
     EVP_PKEY *pkey = PEM_read_PrivateKey(file, NULL, NULL, NULL);
     fclose(file);

@@ -2,6 +2,7 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "base/terminal.h"
 #include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -189,14 +190,9 @@ static bool read_token(const char *setting, const char *path, char *out)
     if (path[0] == '\0') {
         return true;
     }
-    FILE *file = fopen(path, "re");
-    bool ok = file != NULL && fgets(out, TOKEN_BYTES_MAX, file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    out[strcspn(out, "\r\n")] = '\0';
-    if (!ok || out[0] == '\0') {
-        fprintf(stderr, "%s: %s: %s\n", setting, path, ok ? "empty" : strerror(errno));
+    struct base_error error = {0};
+    if (gw_secret_line_read(path, out, TOKEN_BYTES_MAX, &error) != BASE_OK) {
+        fprintf(stderr, "%s: %s\n", setting, error.text);
         return false;
     }
     return true;
@@ -475,6 +471,7 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static const struct argp argp = {options, parse_option, NULL, doc, NULL, NULL, NULL};
     struct arguments arguments = {.dir = "walle-data"};
     argp_err_exit_status = EXIT_USAGE;

@@ -39,6 +39,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
     switch (name.size) {
     case 5:
         return is(name, "range") ? &request->range : NULL;
+    case 6:
+        return is(name, "origin") ? &request->origin : NULL;
     case 8:
         if (is(name, "if-range")) {
             return &request->if_range;
@@ -65,6 +67,8 @@ static struct base_str *place_of(struct gw_request *request, struct base_str nam
             return &request->authorization;
         }
         return is(name, "if-none-match") ? &request->if_none_match : NULL;
+    case 14:
+        return is(name, "sec-fetch-site") ? &request->fetch_site : NULL;
     case 15:
         if (is(name, "accept-encoding")) {
             return &request->accept_encoding;

@@ -2,6 +2,8 @@
 // compact, and salvage, which alone writes there. One thread.
 #include "store/store.h"
 
+#include "base/terminal.h"
+
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,6 +111,7 @@ static int salvage(const char *dir)
 
 int main(int argc, char **argv)
 {
+    base_terminal_guard();
     static const struct argp argp = {
         .parser = parse_argument,
         .args_doc = "dump DIR [TABLE]\ncheck DIR\ncompact DIR EMPTY-DIR\nsalvage DIR",

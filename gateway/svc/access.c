@@ -143,10 +143,37 @@ static bool admit(struct gw_core *core, struct gw_exchange *exchange, struct gw_
     return choose_tenant(core, exchange, out);
 }
 
+// Whether a browser sends this for a page of somebody else. What a browser says about itself in
+// sec-fetch-site no page can change; one that does not say it names the page's origin, at least
+// with what changes something. Programs send neither.
+static bool is_foreign_page(const struct gw_request *request)
+{
+    if (request->fetch_site.size > 0) {
+        return !base_str_equal(request->fetch_site, BASE_STR("same-origin")) &&
+               !base_str_equal(request->fetch_site, BASE_STR("none"));
+    }
+    struct base_str host = request->origin;
+    if (host.size == 0) {
+        return false;
+    }
+    struct base_str scheme =
+        base_str_starts(host, BASE_STR("https://")) ? BASE_STR("https://") : BASE_STR("http://");
+    if (!base_str_starts(host, scheme)) {
+        return true; // "null", or no page of the web
+    }
+    host.data += scheme.size;
+    host.size -= scheme.size;
+    return !base_str_equal(host, request->authority);
+}
+
 bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out)
 {
     const struct gw_request *request = &exchange->request;
     struct base_str given;
+    if (is_foreign_page(request)) {
+        gw_reply_problem(exchange, 403, "origin: a page of another site may not use this gateway");
+        return false;
+    }
     if (!bearer(request, &given)) {
         if (core->admin_token_bytes > 0 || request->authorization.size > 0) {
             return refuse_unknown(exchange);

@@ -51,6 +51,8 @@ struct gw_request {
     struct base_str idempotency_key;
     struct base_str credential; // walle-credential: of a device
     struct base_str priority;   // priority (RFC 9218)
+    struct base_str origin;     // origin: of a browser's page
+    struct base_str fetch_site; // sec-fetch-site: how a browser sees that page beside this gateway
     struct base_str tenant;     // walle-tenant: in which an operator of all tenants acts
     const uint8_t *body;
     size_t body_bytes;

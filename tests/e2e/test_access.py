@@ -19,8 +19,7 @@ class Access(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
-        with open(self.stack.path("admin.token"), "w", encoding="utf-8") as file:
-            file.write("a-long-enough-admin-token\n")
+        self.stack.secret("admin.token", "a-long-enough-admin-token")
         self.arguments = ["--set", "admin.token_file=" + self.stack.path("admin.token")]
 
     def walle(self, *arguments, token="a-long-enough-admin-token", tenant=None, code=0):

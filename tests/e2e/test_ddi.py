@@ -8,7 +8,7 @@ import unittest
 
 from walle_stack import Stack, wait_until
 
-TASK, TOKEN = "ddi/firmware", "a-gateway-token"
+TASK, TOKEN = "ddi/firmware", "a-gateway-token-of-updaters"
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 2, "min_dwell_s": 0, "max_failure": 0.5}]
 BASE = "/default/controller/v1/"
 
@@ -32,8 +32,7 @@ class Ddi(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__, None, None, None)
-        with open(self.stack.path("token"), "w", encoding="utf-8") as file:
-            file.write(TOKEN + "\n")
+        self.stack.secret("token", TOKEN)
         self.gateway = self.stack.start_gateway("--set", f"ddi.token_file={self.stack.path('token')}", "--set", "rollout.tick_ms=50")
         self.versions = 0
 

@@ -24,8 +24,7 @@ class Exclusive(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
         self.addCleanup(self.stack.__exit__)
-        with open(self.stack.path("admin.token"), "w", encoding="utf-8") as file:
-            file.write(ADMIN + "\n")
+        self.stack.secret("admin.token", ADMIN)
         self.stack.start_gateway("--set", "admin.token_file=" + self.stack.path("admin.token"))
         self.walle("key", "new", "--out", self.stack.path("release.key"), token=None)
         with open(self.stack.path("release.key.pub"), encoding="utf-8") as file:

@@ -145,9 +145,7 @@ class Credentials(unittest.TestCase):
 
     def test_a_gateway_that_trusts_nobody(self):
         """Operators need tokens, devices credentials: the fleet has both, watches its rollout and ends with it."""
-        admin = self.stack.path("admin.token")
-        with open(admin, "w", encoding="utf-8") as file:
-            file.write("a-long-enough-admin-token\n")
+        admin = self.stack.secret("admin.token", "a-long-enough-admin-token")
         os.environ["WALLE_TOKEN"] = "a-long-enough-admin-token"  # of the walle commands below
         self.addCleanup(os.environ.pop, "WALLE_TOKEN")
         self.start("admin.token_file=" + admin)

@@ -171,13 +171,13 @@ class Gateway(unittest.TestCase):
         self.assertIn("--ca FILE", self.walle("task", "list", "--gateway", url, code=3).stderr)
 
     def test_bearer_token(self):
-        with open(self.stack.path("token"), "w", encoding="utf-8") as file:
-            file.write("s3cret\n")
+        secret = "s3cret-of-enough-characters"
+        self.stack.secret("token", secret)
         self.stack.gateway.stop()
         self.stack.start_gateway("--set", "admin.token_file=" + self.stack.path("token"))
         self.assertIn("401", self.walle("task", "list", code=4).stderr)
-        self.assertIn("401", self.walle("task", "list", "--token", "s3cre", code=4).stderr)
-        self.walle("task", "list", "--token", "s3cret")
+        self.assertIn("401", self.walle("task", "list", "--token", secret[:-1], code=4).stderr)
+        self.walle("task", "list", "--token", secret)
         run = subprocess.run(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "--http2-prior-knowledge",
                               self.stack.gateway.url + "/"], capture_output=True, text=True, timeout=30)
         self.assertEqual(run.stdout, "200", "the page itself holds nothing; what it fetches needs the token")

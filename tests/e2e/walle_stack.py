@@ -119,6 +119,12 @@ class Stack:
         """The file with the enrolment token that the gateway made at its first start."""
         return self.path("gateway", "enroll.token")
 
+    def secret(self, name, text):
+        """A file that only its owner reads, as secrets are."""
+        with open(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        return self.path(name)
+
     def start_gateway(self, *arguments, h2c_port=0, tls_port=0):
         self.gateway = Gateway(self.path("gateway"), arguments, h2c_port, tls_port)
         return self.gateway

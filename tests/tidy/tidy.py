@@ -6,7 +6,8 @@
     tidy.py --self-test             breaks every rule once in a scratch tree and sees that it is reported
 
 Rules: dependency rules between modules, one door per library, sizes, banned calls, unique file names, first
-include, header guards, formatting, keyed hashes in the gateway, words that may not be in the repository, symbols of the sans-I/O cores.
+include, header guards, formatting, keyed hashes in the gateway, the guard of terminals, words that may not be in the
+repository, symbols of the sans-I/O cores.
 Every finding is one line: FILE:LINE: RULE: what is wrong, and what to do instead.
 """
 import argparse
@@ -255,6 +256,7 @@ class Tidy:
                 found = re.search(pattern, code)
                 if found and BANNED_EXEMPT.get(name, "-") not in found.group(0):
                     self.report(name, number, "banned", f"{found.group(0).strip()}: {instead}")
+            self.check_terminal(name, number, code, line)
             if re.search(CLOCK_CALLS[0], code) and not any(name.startswith(d) for d in CLOCK_CALLS[1]):
                 self.report(name, number, "banned", "real clocks and entropy live in engine/base: use a port")
 
@@ -268,6 +270,17 @@ class Tidy:
             if found:
                 self.report(name, number, "keyed", f"{found.group(1)}: tables of the gateway use base/keyed_hash.h; what "
                             "is no table, or must not depend on the key, is named in tests/tidy/tidy.py")
+
+    def check_terminal(self, name, number, code, line):
+        """What is shown goes through the guard of engine/base/terminal.h, in every program."""
+        if name.startswith("engine/base/") or "/examples/" in name or module_of(name) == "bench":
+            return
+        if re.search(r"\b(write|dprintf|fdopen)\s*\(\s*(STDOUT_FILENO|STDERR_FILENO|1|2)\s*,|/dev/(tty|std)", code):
+            self.report(name, number, "terminal", "goes past the guard of standard output: use stdout or stderr")
+        if re.search(r"\\(033|x1b|e\[)", line, re.I) and "snprintf(move" not in line and "base_terminal_control(" not in line:
+            self.report(name, number, "terminal", "an escape sequence goes through base_terminal_control")
+        if re.search(r"\bint main\(", code) and name.endswith(".c") and "base_terminal_guard();" not in "\n".join(self.read(name)):
+            self.report(name, number, "terminal", "main begins with base_terminal_guard()")
 
     def check_shape(self, name, lines):
         text = "\n".join(lines)
@@ -407,6 +420,9 @@ BREAKS = [
     ("banned", "device/core/bad.c", "// A file.\nvoid f(void)\n{\n    clock_gettime(0, 0);\n}\n"),
     ("keyed", "gateway/svc/bad.c", "// A file.\nint f(void)\n{\n    return (int)base_hash64(0, 0);\n}\n"),
     ("keyed", "gateway/tunnel/bad.c", "// A file.\nvoid f(void)\n{\n    HASH_ADD(hh, a, b, 1, c);\n}\n"),
+    ("terminal", "gateway/cli/bad.c", "// A file.\nint main(void)\n{\n    return 0;\n}\n"),
+    ("terminal", "gateway/cli/bad.c", "// A file.\nvoid f(void)\n{\n    write(STDOUT_FILENO, 0, 0);\n}\n"),
+    ("terminal", "gateway/cli/bad.c", '// A file.\nvoid f(void)\n{\n    puts("\\033[2J");\n}\n'),
     ("shape", "policy/bad.h", "int f(void);\n"),
     ("shape", "policy/bad.c", "int f(void);\n"),
     ("names", "policy/sub/good.c", "// A file.\n"),

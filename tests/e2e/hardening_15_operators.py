@@ -1,0 +1,105 @@
+"""Point 15: a page of another site does not use the operator's browser against the gateway; token files and keys that others
+may read, or that somebody may guess, are refused with what is wrong and how to mend it."""
+import os
+import subprocess
+import unittest
+
+from walle_stack import Stack, program
+
+GOOD = "0123456789abcdef0123456789abcdef"
+
+
+class Browser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = Stack()
+        cls.addClassCleanup(cls.stack.__exit__, None, None, None)
+        cls.stack.start_gateway()
+        cls.authority = cls.stack.gateway.url.removeprefix("http://")
+
+    def status(self, *headers, path="/api/v1/tasks", method="GET", body=None):
+        command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-o", "/dev/null", "-w", "%{http_code}", "--max-time",
+                   "30", self.stack.gateway.url + path]
+        for header in headers:
+            command += ["-H", header]
+        if body is not None:
+            command += ["-H", "content-type: application/json", "--data-binary", body]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return int(run.stdout)
+
+    def test_pages_of_others_are_refused(self):
+        foreign = (("origin: http://evil.example",), ("origin: null",), ("origin: http://" + self.authority + ".evil.example",),
+                   ("origin: http://127.0.0.1:1",), ("origin: ftp://" + self.authority,), ("origin: " + self.authority,),
+                   ("sec-fetch-site: cross-site",), ("sec-fetch-site: same-site",), ("sec-fetch-site: x",),
+                   ("origin: http://" + self.authority, "sec-fetch-site: cross-site"))
+        for headers in foreign:
+            with self.subTest(headers=headers):
+                self.assertEqual(self.status(*headers), 403)
+                self.assertEqual(self.status(*headers, method="POST", body='{"name": "stolen"}'), 403)
+        for path in ("rollouts", "devices", "audit", "tokens", "tenants", "tunnel"):
+            self.assertEqual(self.status("origin: http://evil.example", path="/api/v1/" + path), 403)
+        self.assertEqual(self.status(path="/api/v1/tasks/stolen"), 404, "a refused request has no effect")
+
+    def test_its_own_page_and_programs_are_served(self):
+        for headers in ((), ("origin: http://" + self.authority,), ("origin: https://" + self.authority,),
+                        ("sec-fetch-site: same-origin",), ("sec-fetch-site: none",),
+                        ("origin: http://proxied.example", "sec-fetch-site: same-origin")):
+            self.assertEqual(self.status(*headers), 200, headers)
+        # The page itself holds no data: a link to it may stand anywhere.
+        self.assertEqual(self.status("sec-fetch-site: cross-site", path="/"), 200)
+
+
+class Secrets(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def refused(self, setting, path):
+        gateway = subprocess.Popen([program("walle-gateway"), "--dir", self.stack.path("gateway"), "--h2c", "127.0.0.1:0", "--tls",
+                                    "none", "--set", f"{setting}={path}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.stack.children.append(gateway)
+        served = gateway.stdout.readline()
+        if served:
+            gateway.kill()
+        _, said = gateway.communicate(timeout=60)
+        self.assertEqual(served, "", f"{setting} = {path} is served")
+        self.assertNotEqual(gateway.returncode, 0)
+        self.assertIn(setting, said)
+        return said
+
+    def test_files_that_others_read_are_refused(self):
+        for setting in ("admin.token_file", "ddi.token_file"):
+            path = self.stack.secret("token", GOOD)
+            for mode in (0o640, 0o604, 0o644, 0o620, 0o602, 0o610):
+                os.chmod(path, mode)
+                self.assertIn("chmod 600 " + path, self.refused(setting, path))
+
+    def test_guessable_tokens_are_refused(self):
+        for setting in ("admin.token_file", "ddi.token_file"):
+            for token in ("s3cret", "password", GOOD[:31], "a" * 64, "abcabc" * 10, "correct-horse-battery", "0" * 32):
+                self.assertIn("guessable", self.refused(setting, self.stack.secret("token", token)))
+            self.assertIn("empty", self.refused(setting, self.stack.secret("token", "")))
+            self.assertIn("longer", self.refused(setting, self.stack.secret("token", GOOD * 100)))
+        self.assertIn("not a regular file", self.refused("admin.token_file", "/dev/null"))
+        self.assertIn("No such file", self.refused("admin.token_file", self.stack.path("nothing")))
+
+    def test_a_good_one_opens(self):
+        for token in (GOOD, "qLJ0yAzS4dRb2p0bXcVnWA", "x" + GOOD + "\r"):
+            self.stack.start_gateway("--set", "admin.token_file=" + self.stack.secret("token", token))
+            self.stack.walle("task", "list", "--token", token.strip())
+            self.assertIn("401", self.stack.walle("task", "list", check=False).stderr)
+            self.assertEqual(self.stack.gateway.stop(), 0)
+
+    def test_a_signing_key_that_others_read_is_refused(self):
+        self.stack.start_gateway()
+        stages = [{"name": "full", "kind": "full", "min_sample": 1, "max_failure": 0.1}]
+        self.stack.release("t", 1, "import walle\n", stages)
+        os.chmod(self.stack.path("release.key"), 0o644)
+        with self.assertRaisesRegex(AssertionError, "others may read the key: chmod 600"):
+            self.stack.release("t", 2, "import walle\n", stages)
+
+
+if __name__ == "__main__":
+    unittest.main()
