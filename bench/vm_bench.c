@@ -6,10 +6,14 @@
 //   vm_bench data RUNS EVENTS FILE PLAIN  median times of FILE and of PLAIN over the same events,
 //   in
 //                                         turns; both must give the same result
+//   vm_bench apart RUNS RUNNER [FILE]  the same of an empty module, or of FILE, in a task process
+//   of
+//                                   the program RUNNER, and the memory of one
 //   vm_bench threads MS ROUNDS FILE runs of FILE in one thread and in two, in turns of MS each
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "posix/posix_child.h"
 #include "vm/vm.h"
 
 #include <inttypes.h>
@@ -18,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define SOURCE_MAX  (64 * 1024)
@@ -128,6 +133,43 @@ static void measure_runs(struct dev_vm_module module, size_t runs)
         times[runs / 2], times[runs * 99 / 100], runs, wall / 1e6, cpu / 1e6);
     free(times);
     dev_vm_free(vm);
+}
+
+// A run in a process of its own; the next process starts meanwhile, as in the agent.
+static void measure_apart(struct dev_vm_module module, size_t runs, const char *runner_path)
+{
+    struct base_error error = {0};
+    struct posix_children *children = NULL;
+    struct posix_child_report report = {0};
+    double *times = malloc(runs * sizeof(*times));
+    const struct dev_vm_job vm = {
+        .modules = &module, .module_count = 1, .entry = BASE_STR("main"), .time_ms = 60000};
+    const struct dev_runner_job job = {.vm = &vm, .heap_kib = HEAP_KIB};
+    if (times == NULL || posix_children_new(runner_path, &children, &error) != BASE_OK) {
+        die(times != NULL ? error.text : "no memory");
+    }
+    double wall = clock_us(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < runs; i++) {
+        double start = clock_us(CLOCK_MONOTONIC);
+        posix_child_run(children, &job, &report);
+        times[i] = clock_us(CLOCK_MONOTONIC) - start;
+        if (report.how != POSIX_CHILD_ENDED || report.end->result.end != DEV_VM_FINISHED) {
+            die("the script did not finish in its process");
+        }
+    }
+    wall = clock_us(CLOCK_MONOTONIC) - wall;
+    posix_children_free(children);
+    struct rusage usage;
+    (void)getrusage(RUSAGE_CHILDREN, &usage);
+    qsort(times, runs, sizeof(*times), double_order);
+    (void)printf("{\"median_us\":%.2f,\"p99_us\":%.2f,\"runs\":%zu,\"wall_s\":%.4f,"
+                 "\"children_cpu_us\":%.1f,\"peak_rss_kib\":%ld}\n",
+                 times[runs / 2], times[runs * 99 / 100], runs, wall / 1e6,
+                 ((double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)) /
+                     (double)runs,
+                 usage.ru_maxrss);
+    free(times);
 }
 
 // Every second event is a click; eight items; one event in a second.
@@ -294,6 +336,9 @@ int main(int argc, char **argv)
         measure_runs(module_compile(BASE_STR("pass\n")), number(argv[2], RUNS_MAX));
     } else if (argc == 4 && strcmp(argv[1], "task") == 0) {
         measure_runs(module_read(argv[3]), number(argv[2], RUNS_MAX));
+    } else if ((argc == 4 || argc == 5) && strcmp(argv[1], "apart") == 0) {
+        measure_apart(argc == 5 ? module_read(argv[4]) : module_compile(BASE_STR("pass\n")),
+                      number(argv[2], RUNS_MAX), argv[3]);
     } else if (argc == 6 && strcmp(argv[1], "data") == 0) {
         events_make((uint32_t)number(argv[3], EVENTS_MAX));
         measure_data((struct dev_vm_module[]){module_read(argv[4]), module_read(argv[5])},
@@ -302,8 +347,9 @@ int main(int argc, char **argv)
         measure_threads(module_read(argv[4]), (long)number(argv[2], 60000),
                         number(argv[3], ROUNDS_MAX));
     } else {
-        die("usage: vm_bench start RUNS | task RUNS FILE | data RUNS EVENTS FILE PLAIN | threads "
-            "MS ROUNDS FILE");
+        die("usage: vm_bench start RUNS | task RUNS FILE | apart RUNS RUNNER [FILE] | data RUNS "
+            "EVENTS "
+            "FILE PLAIN | threads MS ROUNDS FILE");
     }
     return 0;
 }

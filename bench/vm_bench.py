@@ -11,6 +11,9 @@ vm.data_us      a run of bench/vm_data.py over 512 events: Filter, KeyBy, TimeWi
                 bench/vm_data_plain.py, the same by hand in the same VM, runs in turns, results compared. And vm.data_64_us.
 vm.nn_call_us   a call of DIN (bench/models) through walle.nn; peer: the same session called from C, in turns. And vm.nn_run_us:
                 a whole run of one such call, in a fresh interpreter, with load and tensors.
+vm.apart_start_us, vm.apart_task_us, vm.apart_nn_us  the runs of vm.start_us, vm.task_us and vm.nn_run_us in a task process of
+                its own (walle-task-runner, behind its wall); peer: the same on the thread. `detail` has the processor time
+                of a process and the most memory one held.
 `ratio` is ours / theirs.
 """
 import argparse
@@ -119,11 +122,16 @@ def main():
     mine = ours(args.build, "start", runs)
     theirs = median_us(subinterpreter, max(20, runs // 100))
     add("vm.start_us", mine["median_us"], python + ", subinterpreter", theirs, "us", "lower", {"ours": mine})
+    runner = os.path.join(args.build, "bin", "walle-task-runner")
+    apart = ours(args.build, "apart", max(200, runs // 5), runner)
+    add("vm.apart_start_us", apart["median_us"], "on the thread", mine["median_us"], "us", "lower", {"ours": apart})
 
     task = load("vm_task.py")
     mine = ours(args.build, "task", runs, os.path.join(HERE, "vm_task.py"))
     theirs = median_us(lambda: exec(task, {}), runs)
     add("vm.task_us", mine["median_us"], python + ", exec in fresh globals", theirs, "us", "lower", {"ours": mine})
+    apart = ours(args.build, "apart", max(200, runs // 5), runner, os.path.join(HERE, "vm_task.py"))
+    add("vm.apart_task_us", apart["median_us"], "on the thread", mine["median_us"], "us", "lower", {"ours": apart})
 
     for name, events in (("vm.data_us", 512), ("vm.data_64_us", 64)):
         mine = ours(args.build, "data", max(100, runs // 5), events, os.path.join(HERE, "vm_data.py"),
@@ -134,11 +142,12 @@ def main():
         subprocess.run([sys.executable, os.path.join(HERE, "models", "make_models.py"), folder, "din"], check=True,
                        stdout=subprocess.DEVNULL)
         program = os.path.join(args.build, "bin", "vm_nn_bench")
-        text = subprocess.run([program, str(max(50, runs // 10)), "50", os.path.join(folder, "din.onnx")], check=True,
+        text = subprocess.run([program, str(max(50, runs // 10)), "50", os.path.join(folder, "din.onnx"), runner], check=True,
                               stdout=subprocess.PIPE).stdout
     mine = json.loads(text)
     for name, key in (("vm.nn_call_us", "call_us"), ("vm.nn_run_us", "run_us")):
         add(name, mine[key], "the same session from C", mine["c_us"], "us", "lower", {"ours": mine})
+    add("vm.apart_nn_us", mine["apart_us"], "on the thread", mine["run_us"], "us", "lower", {"ours": mine})
 
     os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
     with open(os.path.join(HERE, "out", "vm.jsonl"), "a", encoding="utf-8") as file:

@@ -1,16 +1,18 @@
 // A model called by a script through walle.nn beside the same calls of a session from C, in turns,
 // and prints one line of JSON. Started by bench/vm_bench.py.
 //
-//   vm_nn_bench ROUNDS CALLS MODEL
+//   vm_nn_bench ROUNDS CALLS MODEL RUNNER
 //
 // Inputs are zeros of the shapes the model declares (1 where it names none). Both sides copy inputs
 // in and outputs out; both sessions have one thread and fixed choices. A second pair measures a
-// whole run of one call: fresh interpreter, load, tensors, call.
+// whole run of one call: fresh interpreter, load, tensors, call; and the same in a task process of
+// the program RUNNER, which loads and plans the model anew.
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/engine.h"
 #include "model/model_store.h"
+#include "posix/posix_child.h"
 #include "vm/vm.h"
 
 #include <stdio.h>
@@ -184,7 +186,38 @@ static double median(double *times, size_t count)
     return times[count / 2];
 }
 
-static void measure(struct script *script, struct side *side, size_t rounds, size_t calls)
+static double apart_us(const struct script *script, const char *runner_path, size_t rounds)
+{
+    struct base_error error = {0};
+    struct posix_children *children = NULL;
+    struct posix_child_report report;
+    double *times = malloc(rounds * sizeof(*times));
+    const struct dev_vm_job vm = {.modules = &script->module,
+                                  .module_count = 1,
+                                  .entry = BASE_STR("main"),
+                                  .input = BASE_STR("1"),
+                                  .models = &script->model,
+                                  .model_count = 1,
+                                  .time_ms = 60000};
+    const struct dev_runner_job job = {.vm = &vm, .heap_kib = HEAP_KIB};
+    need(times != NULL ? BASE_OK : BASE_ERR_NOMEM, &error);
+    need(posix_children_new(runner_path, &children, &error), &error);
+    for (size_t i = 0; i < rounds; i++) {
+        double start = now_us();
+        posix_child_run(children, &job, &report);
+        times[i] = now_us() - start;
+        if (report.how != POSIX_CHILD_ENDED || report.end->result.end != DEV_VM_FINISHED) {
+            die("the script did not finish in its process");
+        }
+    }
+    posix_children_free(children);
+    double middle = median(times, rounds);
+    free(times);
+    return middle;
+}
+
+static void measure(struct script *script, struct side *side, size_t rounds, size_t calls,
+                    const char *runner_path)
 {
     enum { CALLS, NO_CALL, ONE_CALL, FROM_C, TIMES };
     double *times[TIMES];
@@ -217,6 +250,7 @@ static void measure(struct script *script, struct side *side, size_t rounds, siz
                  median(times[FROM_C], rounds));
     (void)printf("\"call_us_min\":%.3f,\"c_us_min\":%.3f,", least / (double)calls,
                  times[FROM_C][0]);
+    (void)printf("\"apart_us\":%.3f,", apart_us(script, runner_path, rounds));
     (void)printf("\"run_us\":%.3f,\"run_us_min\":%.3f,\"rounds\":%zu,\"calls\":%zu}\n", one,
                  times[ONE_CALL][0], rounds, calls);
 }
@@ -237,8 +271,8 @@ int main(int argc, char **argv)
     struct base_error error = {0};
     struct eng_model *model = NULL;
     size_t size = 0;
-    if (argc != 4) {
-        die("usage: vm_nn_bench ROUNDS CALLS MODEL");
+    if (argc != 5) {
+        die("usage: vm_nn_bench ROUNDS CALLS MODEL RUNNER");
     }
     uint8_t *bytes = file_read(argv[3], &size);
     need(eng_model_load_memory(bytes, size, NULL, &model, &error), &error);
@@ -246,6 +280,6 @@ int main(int argc, char **argv)
     script_open(&script, bytes, size);
     side_call(&side);
     script_run(&script, 1);
-    measure(&script, &side, number(argv[1], ROUNDS_MAX), number(argv[2], CALLS_MAX));
+    measure(&script, &side, number(argv[1], ROUNDS_MAX), number(argv[2], CALLS_MAX), argv[4]);
     return 0;
 }

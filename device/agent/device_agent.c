@@ -2,7 +2,9 @@
 //
 // One process is one device. It prints a line per task result on standard output and logs to
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
-// scripts, which have a worker of their own (device/port/posix/posix_task.c).
+// scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
+// listens to those.
+#include "agent_isolation.h"
 #include "event_source.h"
 #include "base/terminal.h"
 
@@ -52,6 +54,8 @@ enum {
     OPTION_CERTIFICATE,
     OPTION_CERTIFICATE_KEY,
     OPTION_EVENTS,
+    OPTION_ISOLATION,
+    OPTION_RUNNER,
 };
 
 struct agent {
@@ -68,6 +72,7 @@ struct agent {
     bool failed;
     const char *enroll_token_path;
     const char *events_path;
+    struct agent_isolation isolation;
     struct event_source *events;
     struct posix_credential credential;
     struct event_base *base;
@@ -101,6 +106,11 @@ static const struct argp_option options[] = {
      "least wait after a failed request; failures in a row make it longer (1000)", 0},
     {"events", OPTION_EVENTS, "FILE", 0,
      "record behaviour events from FILE, JSON lines; - is standard input", 0},
+    {"isolation", OPTION_ISOLATION, "KIND", 0,
+     "where scripts run: process (each run in one of its own, behind a wall) or thread (process)",
+     0},
+    {"task-runner", OPTION_RUNNER, "FILE", 0,
+     "program of those processes (walle-task-runner beside this one)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0,
      "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
@@ -314,6 +324,19 @@ static bool who_parse(int key, char *text, struct agent *agent)
     }
 }
 
+// Where scripts run.
+static bool isolation_parse(int key, char *text, struct argp_state *state)
+{
+    struct agent *agent = state->input;
+    if (key == OPTION_RUNNER) {
+        agent->isolation.runner_path = text;
+    } else if (key == OPTION_ISOLATION &&
+               !agent_isolation_set(&agent->isolation, base_str_of(text))) {
+        argp_error(state, "--isolation: '%s' is neither process nor thread", text);
+    }
+    return key == OPTION_RUNNER || key == OPTION_ISOLATION;
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -380,7 +403,8 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         arguments_check(state, agent);
         break;
     default:
-        return who_parse(key, text, agent) ? 0 : ARGP_ERR_UNKNOWN;
+        return who_parse(key, text, agent) || isolation_parse(key, text, state) ? 0
+                                                                                : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -661,7 +685,8 @@ static int agent_run(struct agent *agent)
             posix_port_free(agent->port);
             result = agent->failed ? EXIT_FAILURE : EXIT_SUCCESS;
         } else {
-            base_log_error(&agent->log, "device", "%s", error.text);
+            base_log_error(&agent->log, "device", "%s%s", error.text,
+                           agent_isolation_hint(&agent->options, &error));
         }
     }
     if (terminate != NULL) {
@@ -704,6 +729,7 @@ int main(int argc, char **argv)
     agent.options.app = &agent;
     agent.options.on_result = on_result;
     agent.options.on_tick = on_tick;
+    agent.options.runner_path = agent_isolation_runner(&agent.isolation);
     int result = agent_run(&agent);
     event_base_free(agent.base);
     return result;

@@ -5,7 +5,7 @@
 #include <float.h>
 #include <string.h>
 
-#define DEPTH_MAX      64
+#define DEPTH_MAX      1024
 #define DIGITS_MAX     18 // of a whole number that is exact
 #define EXPONENT_LIMIT 100000
 #define POWERS         22 // of ten, exact in a double
@@ -108,7 +108,7 @@ static size_t scalar_end(struct base_str text, size_t at)
 struct check {
     struct base_str text;
     size_t at;
-    uint64_t objects; // bit n: level n is an object
+    uint64_t objects[DEPTH_MAX / 64]; // bit n: level n is an object
     uint32_t depth;
     uint32_t depth_max;
 };
@@ -142,8 +142,9 @@ static bool level_open(struct check *check, bool *out_done)
         check->at = next + 1;
         return true;
     }
-    uint64_t bit = UINT64_C(1) << check->depth++;
-    check->objects = object ? check->objects | bit : check->objects & ~bit;
+    uint64_t *bits = &check->objects[check->depth / 64];
+    uint64_t bit = UINT64_C(1) << check->depth++ % 64;
+    *bits = object ? *bits | bit : *bits & ~bit;
     check->at++;
     return !object || name_take(check);
 }
@@ -152,7 +153,8 @@ static bool level_open(struct check *check, bool *out_done)
 static bool levels_close(struct check *check)
 {
     while (check->depth > 0) {
-        bool object = (check->objects >> (check->depth - 1) & 1) != 0;
+        uint32_t level = check->depth - 1;
+        bool object = (check->objects[level / 64] >> level % 64 & 1) != 0;
         check->at = dev_json_space_end(check->text, check->at);
         char c = char_at(check->text, check->at);
         if (c != ',' && c != (object ? '}' : ']')) {

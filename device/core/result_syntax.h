@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-// One value and white space, by RFC 8259, nested at most `depth_max` (up to 64) deep. UTF-8 is not
-// looked at.
+// One value and white space, by RFC 8259, nested at most `depth_max` (up to 1,024) deep. UTF-8 is
+// not looked at.
 bool dev_json_ok(struct base_str text, uint32_t depth_max);
 
 // Of a text that is ok: positions never leave it.

@@ -34,6 +34,7 @@ MODULES = {
     "device/tunnel": "tunnel",
     "device/model": "model",
     "device/vm": "vm",
+    "device/runner": "runner",
     "device/port/h2": "h2",
     "device/port": "port",
     "device/agent": "agent",
@@ -62,8 +63,9 @@ USES = {
     "device": ["base", "wire", "engine", "policy", "pipeline", "tunnel"],  # policy: a device computes its own bucket
     "model": ["base", "wire", "engine"],
     "vm": ["base", "wire", "engine", "pipeline", "model"],
+    "runner": ["base", "wire", "engine", "pipeline", "model", "vm"],
     "h2": ["base"],
-    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2"],
+    "port": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2"],
     "agent": ["base", "wire", "pipeline", "tunnel", "device", "vm", "model", "h2", "port"],
     "store": ["base", "wire", "policy"],
     "svc": ["base", "wire", "policy", "store", "engine", "pipeline"],  # pipeline: the certificate of triggers
@@ -94,7 +96,8 @@ DOORS = [
     (r"py/", ["device/vm"]),
     (r"roaring/", ["gateway/svc"]),
     (r"xxhash\.h", ["engine/base"]),
-    (r"sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h", ["gateway/http", "device/port", "fleet-sim"]),
+    (r"sys/socket\.h|netinet/|arpa/inet\.h|netdb\.h", ["gateway/http", "device/port", "device/runner/runner_channel", "fleet-sim"]),
+    (r"seccomp\.h", ["device/runner/runner_wall"]),
 ]
 
 BANNED = [

@@ -82,9 +82,12 @@ BASE_NODISCARD enum base_status posix_tls_new(const struct posix_options *option
 
 // ---- posix_task.c
 struct posix_task;
-BASE_NODISCARD enum base_status posix_task_new(struct event_base *base, void *ctx,
-                                               void (*woke)(void *ctx),
-                                               struct posix_task **out_task);
+// `runner_path` NULL: scripts run on the worker thread; otherwise in processes of that program
+// (posix/posix_child.h), whose codes it gives.
+BASE_NODISCARD enum base_status posix_task_new(struct event_base *base, const char *runner_path,
+                                               void *ctx, void (*woke)(void *ctx),
+                                               struct posix_task **out_task,
+                                               struct base_error *error);
 void posix_task_free(struct posix_task *task);
 void posix_task_attach(struct posix_task *task, struct dev_runtime *runtime);
 // What scripts may ask (walle.data.query). NULL: nothing.

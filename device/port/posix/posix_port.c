@@ -177,11 +177,7 @@ static enum base_status network_open(struct posix_port *port, struct event_base 
     if (status != BASE_OK) {
         return base_error_set(error, status, "gateway address: %s", base_status_text(status));
     }
-    status = posix_task_new(base, port, woke, &port->task);
-    if (status != BASE_OK) {
-        return base_error_set(error, status, "task worker: %s", base_status_text(status));
-    }
-    return BASE_OK;
+    return posix_task_new(base, options->runner_path, port, woke, &port->task, error);
 }
 
 static enum base_status runtime_open(struct posix_port *port, struct base_error *error)

@@ -1,5 +1,5 @@
 // The posix port of the device runtime: LMDB and files for storage, HTTP/2 over TLS for requests, a
-// worker thread for task runs, and a libevent loop that drives the tick.
+// worker thread or processes for task runs, and a libevent loop that drives the tick.
 //
 // A directory holds everything of one device and belongs to one process at a time:
 //   state/         LMDB environment with the one small record
@@ -42,6 +42,9 @@ struct posix_options {
     struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     bool no_pipeline; // no data pipeline and no tunnel
+    // Where scripts run: NULL, on a worker thread of this process; otherwise each run in a process
+    // of its own, behind a wall, of the program walle-task-runner at this path.
+    const char *runner_path;
     const struct base_log *log;
     void *app;
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
@@ -50,7 +53,8 @@ struct posix_options {
 };
 
 // INVALID (configuration, address, certificates), BUSY (another process has the directory), IO,
-// FULL, NOMEM; `error` says what and where.
+// FULL, NOMEM; with a runner_path NOT_FOUND (no such program) and UNSUPPORTED (the kernel refuses
+// the wall); `error` says what and where.
 BASE_NODISCARD enum base_status posix_port_new(struct event_base *base,
                                                const struct posix_options *options,
                                                struct posix_port **out_port,

@@ -1,23 +1,10 @@
-// What goes into a run and comes out of it besides texts: the events it was started with and the
-// models it may load, as the script's VM wants them, and a copy of what it stored and sent, which
-// outlives the VM.
+// What goes into a run and comes out of it besides texts: the models it may load, as the script's
+// VM wants them, and a copy of what it stored and sent, which outlives the VM.
 #ifndef POSIX_RUN_IO_H
 #define POSIX_RUN_IO_H
 
 #include "pipeline/pipeline.h"
 #include "vm/vm.h"
-
-// Events of an input (blocks, each `varint size, block`). Texts are borrowed from the input's
-// bytes.
-struct posix_run_events {
-    struct dev_event *events; // malloc
-    uint32_t count;
-    uint8_t *attrs; // malloc: of all of them
-};
-// INVALID and the errors of wire_event_block_parse, NOMEM. Zero-initialise *out first.
-BASE_NODISCARD enum base_status posix_run_events_make(const uint8_t *bytes, size_t size,
-                                                      struct posix_run_events *out);
-void posix_run_events_done(struct posix_run_events *events);
 
 struct dev_task_file;
 // The models among a job's files, as the VM wants them; names and bytes are borrowed. `out` has

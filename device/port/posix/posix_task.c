@@ -1,15 +1,18 @@
-// Task runs of the posix port: one worker thread, one run at a time, each in a fresh interpreter.
+// Task runs of the posix port: one worker thread, one run at a time, each in a fresh interpreter:
+// on that thread, or in a process of its own that the thread listens to (posix_child.h).
 //
 // The loop's thread and the worker share struct posix_task under its mutex; the job's files are
 // immutable mapped bytes. The end of a run comes back through an eventfd, so that the runtime is
 // called on its own thread.
 #include "posix/posix_internal.h"
+#include "posix/posix_child.h"
 #include "posix/posix_query.h"
 #include "posix/posix_run_io.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "model/model_store.h"
+#include "runner/runner_events.h"
 #include "vm/vm.h"
 
 #include <errno.h>
@@ -64,6 +67,7 @@ struct posix_task {
     struct posix_query *query;
     struct dev_feature_store *features; // NULL: none to ask
     struct dev_model_store *models;     // made for the first job that has a model
+    struct posix_children *children;    // NULL: scripts run on the thread
     int done_fd;
     bool thread_started;
     pthread_t thread;
@@ -109,17 +113,30 @@ static void end_of_status(struct end *end, enum base_status status)
     (void)snprintf(end->detail, sizeof(end->detail), "%s", base_status_text(status));
 }
 
+static void end_of_run(struct end *end, enum base_status status, const struct dev_vm_result *result)
+{
+    if (status == BASE_OK) {
+        status = posix_run_effects_copy(result, &end->effects);
+    }
+    if (status == BASE_OK) {
+        end_fill(end, result);
+    } else {
+        end_of_status(end, status);
+    }
+}
+
+// ---- A run on the thread
+
 // Worker, with the mutex held; it is released while the script runs.
-static void run_job(struct posix_task *task)
+static void run_here(struct posix_task *task)
 {
     struct dev_vm *vm = NULL;
     struct dev_vm_result result;
-    struct posix_run_events events = {0};
-    memset(&task->end, 0, sizeof(task->end));
+    struct dev_runner_events events = {0};
     pthread_mutex_unlock(&task->mutex);
     enum base_status status = dev_vm_new(task->job.heap_kib, &vm);
     if (status == BASE_OK && task->job.input != NULL) {
-        status = posix_run_events_make(task->job.input, task->job.input_bytes, &events);
+        status = dev_runner_events_make(task->job.input, task->job.input_bytes, &events);
         task->job.vm.events = events.events;
         task->job.vm.event_count = events.count;
     }
@@ -131,18 +148,60 @@ static void run_job(struct posix_task *task)
         pthread_mutex_lock(&task->mutex);
         task->vm = NULL;
     }
-    if (status == BASE_OK) {
-        status = posix_run_effects_copy(&result, &task->end.effects);
-    }
-    if (status == BASE_OK) {
-        end_fill(&task->end, &result);
-    } else {
-        end_of_status(&task->end, status);
-    }
+    end_of_run(&task->end, status, &result);
     dev_vm_free(vm);
-    posix_run_events_done(&events);
+    dev_runner_events_done(&events);
     if (task->models != NULL) {
         dev_model_store_trim(task->models, MODEL_IDLE_BYTES);
+    }
+}
+
+// ---- A run in a process
+
+static void end_of_child(struct end *end, enum wire_outcome_kind outcome, const char *kind,
+                         const char *text)
+{
+    (void)snprintf(end->detail, sizeof(end->detail), "%s: %.120s", kind, text);
+    end->outcome = outcome;
+    end->fingerprint = base_hash64(end->detail, strlen(end->detail));
+}
+
+static void end_of_report(struct end *end, const struct posix_child_report *report)
+{
+    switch (report->how) {
+    case POSIX_CHILD_ENDED:
+        end_of_run(end, report->end->status, &report->end->result);
+        break;
+    case POSIX_CHILD_SILENT:
+        end_of_child(end, WIRE_OUTCOME_FAIL_TIMEOUT, dev_vm_end_name(DEV_VM_BUDGET),
+                     "the task's process did not end in its time");
+        break;
+    case POSIX_CHILD_DIED:
+    case POSIX_CHILD_LIED:
+    case POSIX_CHILD_NONE:
+        end_of_child(end, WIRE_OUTCOME_FAIL_CRASH, "crash", report->text);
+        break;
+    }
+}
+
+// Worker, with the mutex held; it is released meanwhile.
+static void run_apart(struct posix_task *task)
+{
+    struct posix_child_report report;
+    const struct dev_runner_job job = {
+        .vm = &task->job.vm,
+        .heap_kib = task->job.heap_kib,
+        .input = task->job.input,
+        .input_bytes = task->job.input_bytes,
+    };
+    pthread_mutex_unlock(&task->mutex);
+    uint64_t start_us = base_clock_mono_us();
+    posix_child_run(task->children, &job, &report);
+    uint64_t took_us = base_clock_mono_us() - start_us;
+    pthread_mutex_lock(&task->mutex);
+    end_of_report(&task->end, &report);
+    if (report.how != POSIX_CHILD_ENDED) {
+        task->end.duration_us = took_us;
     }
 }
 
@@ -157,7 +216,12 @@ static void *worker(void *arg)
             continue;
         }
         task->work = WORK_RUNNING;
-        run_job(task);
+        memset(&task->end, 0, sizeof(task->end));
+        if (task->children != NULL) {
+            run_apart(task);
+        } else {
+            run_here(task);
+        }
         task->work = WORK_DONE;
         pthread_cond_broadcast(&task->changed);
         ssize_t written = write(task->done_fd, &one, sizeof(one));
@@ -239,7 +303,7 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
                                                      &job->vm.model_count) != BASE_OK) {
         return BASE_ERR_INVALID;
     }
-    if (job->vm.model_count > 0 && task->models == NULL) {
+    if (job->vm.model_count > 0 && task->models == NULL && task->children == NULL) {
         BASE_TRY(dev_model_store_new(0, &task->models));
     }
     job->vm.models = job->models;
@@ -270,6 +334,9 @@ static enum base_status start(void *ctx, uint32_t run, const struct dev_task_job
     } else {
         status = job_fill(task, job);
     }
+    if (status == BASE_OK && task->children != NULL) {
+        status = posix_child_ready(task->children);
+    }
     if (status == BASE_OK) {
         posix_query_open(task->query);
         task->job.data = posix_query_port(task->query);
@@ -294,6 +361,9 @@ static void wait_end(struct posix_task *task)
                                  .tv_nsec = (long)(until_us % 1000000) * 1000};
         if (task->vm != NULL) {
             dev_vm_interrupt(task->vm);
+        }
+        if (task->children != NULL) {
+            posix_child_stop(task->children);
         }
         (void)pthread_cond_timedwait(&task->changed, &task->mutex, &until);
     }
@@ -331,8 +401,9 @@ static enum base_status thread_start(struct posix_task *task)
     return task->thread_started ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-enum base_status posix_task_new(struct event_base *base, void *ctx, void (*woke)(void *ctx),
-                                struct posix_task **out_task)
+enum base_status posix_task_new(struct event_base *base, const char *runner_path, void *ctx,
+                                void (*woke)(void *ctx), struct posix_task **out_task,
+                                struct base_error *error)
 {
     struct posix_task *task = calloc(1, sizeof(*task));
     if (task == NULL) {
@@ -348,6 +419,11 @@ enum base_status posix_task_new(struct event_base *base, void *ctx, void (*woke)
         if (task->done_event != NULL && event_add(task->done_event, NULL) == 0) {
             status = thread_start(task);
         }
+    }
+    if (status != BASE_OK) {
+        (void)base_error_set(error, status, "task worker: %s", base_status_text(status));
+    } else if (runner_path != NULL) {
+        status = posix_children_new(runner_path, &task->children, error);
     }
     if (status != BASE_OK) {
         posix_task_free(task);
@@ -370,6 +446,7 @@ void posix_task_free(struct posix_task *task)
         pthread_mutex_unlock(&task->mutex);
         pthread_join(task->thread, NULL);
     }
+    posix_children_free(task->children);
     if (task->done_event != NULL) {
         event_free(task->done_event);
     }

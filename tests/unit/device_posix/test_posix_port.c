@@ -1,5 +1,5 @@
-// The posix port end to end in one process: a real HTTP/2 gateway stand-in over TLS on loopback, a
-// real folder, and the real script VM on its worker thread.
+// The posix port end to end: a real HTTP/2 gateway stand-in over TLS on loopback, a real folder,
+// and the real script VM; every case twice, on the worker thread and in task processes.
 #include "device_rig.h"
 #include "h2_test_server.h"
 #include "nn_models.h"
@@ -47,6 +47,7 @@ struct world {
 };
 
 static struct world world;
+static const char *runner_path; // of task processes; NULL: the worker thread
 
 static uint8_t *compile(const char *source, size_t *out_size)
 {
@@ -192,6 +193,7 @@ static struct posix_options options_make(void)
         .tls = true,
         .ca_pem_path = h2t_server_ca_path(world.server),
         .config = world.rig.config,
+        .runner_path = runner_path,
         .on_result = on_result,
         .on_tick = on_tick,
     };
@@ -509,5 +511,7 @@ int main(void)
         CASE(test_a_model_at_work_is_stopped_with_the_port),
         CASE(test_a_damaged_model_is_the_scripts_error),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("thread", tests, NULL, NULL);
+    runner_path = WALLE_TASK_RUNNER;
+    return failed + cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }

@@ -19,8 +19,13 @@
 
 #define KIT_MODULES_MAX 8
 
+#ifdef KIT_APART // every run also in a process of its own
+#include "vm_kit_apart.h"
+#endif
+
 struct vm_kit {
     struct dev_vm *vm;
+    uint32_t heap_kib;
     struct dev_vm_module modules[KIT_MODULES_MAX];
     uint8_t *owned[KIT_MODULES_MAX];
     struct dev_vm_job job;
@@ -31,6 +36,7 @@ static inline void kit_init(struct vm_kit *kit, uint32_t heap_kib)
 {
     memset(kit, 0, sizeof(*kit));
     assert_int_equal(dev_vm_new(heap_kib, &kit->vm), BASE_OK);
+    kit->heap_kib = heap_kib;
     kit->job.modules = kit->modules;
     kit->job.entry = BASE_STR("main");
     kit->job.device_id = 0x0123456789abcdefULL;
@@ -70,6 +76,9 @@ static inline void kit_add(struct vm_kit *kit, const char *name, const char *sou
 static inline void kit_run(struct vm_kit *kit)
 {
     assert_int_equal(dev_vm_run(kit->vm, &kit->job, &kit->result), BASE_OK);
+#ifdef KIT_APART
+    kit_run_apart(&kit->job, kit->heap_kib, &kit->result);
+#endif
 }
 
 // Runs `source` as the only module.

@@ -1,0 +1,43 @@
+// Finds the program that task processes run. Called by the agent while it starts, on its main
+// thread.
+#include "agent_isolation.h"
+
+#include "posix/posix_port.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define RUNNER_NAME "walle-task-runner"
+
+bool agent_isolation_set(struct agent_isolation *isolation, struct base_str kind)
+{
+    isolation->thread = base_str_equal(kind, BASE_STR("thread"));
+    return isolation->thread || base_str_equal(kind, BASE_STR("process"));
+}
+
+const char *agent_isolation_runner(struct agent_isolation *isolation)
+{
+    if (isolation->thread) {
+        return NULL;
+    }
+    if (isolation->runner_path != NULL) {
+        return isolation->runner_path;
+    }
+    char *path = isolation->beside;
+    size_t room = sizeof(isolation->beside) - sizeof(RUNNER_NAME);
+    ssize_t size = readlink("/proc/self/exe", path, room);
+    const char *slash = size > 0 ? memrchr(path, '/', (size_t)size) : NULL;
+    size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    memcpy(path + folder, RUNNER_NAME, sizeof(RUNNER_NAME));
+    return path;
+}
+
+const char *agent_isolation_hint(const struct posix_options *options,
+                                 const struct base_error *error)
+{
+    bool apart = options->runner_path != NULL &&
+                 (error->status == BASE_ERR_NOT_FOUND || error->status == BASE_ERR_UNSUPPORTED);
+    return apart ? "; tasks need it to run in processes of their own; --isolation thread runs them "
+                   "inside the agent, without that wall"
+                 : "";
+}

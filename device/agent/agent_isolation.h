@@ -1,0 +1,26 @@
+// The agent's choice of where scripts run: in processes of walle-task-runner, which lies beside the
+// agent's own program, or on a thread of the agent.
+#ifndef AGENT_ISOLATION_H
+#define AGENT_ISOLATION_H
+
+#include "base/error.h"
+#include "base/str.h"
+
+#define AGENT_PATH_MAX 4096
+
+struct agent_isolation {
+    bool thread;             // --isolation thread
+    const char *runner_path; // --task-runner; NULL: beside the agent
+    char beside[AGENT_PATH_MAX];
+};
+
+// False: `kind` is neither "process" nor "thread".
+bool agent_isolation_set(struct agent_isolation *isolation, struct base_str kind);
+// The path for posix_options.runner_path, borrowed; NULL: scripts run on a thread.
+const char *agent_isolation_runner(struct agent_isolation *isolation);
+struct posix_options;
+// What to do about an error of posix_port_new, as words behind its text; empty: it says all.
+const char *agent_isolation_hint(const struct posix_options *options,
+                                 const struct base_error *error);
+
+#endif

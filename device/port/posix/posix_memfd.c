@@ -1,0 +1,180 @@
+// Makes sealed memory files of jobs and models. Called by the task worker.
+#include "posix/posix_memfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+struct file {
+    int fd;
+    uint64_t size;
+};
+
+static enum base_status status_of(int number)
+{
+    return number == ENOMEM || number == EMFILE || number == ENFILE ? BASE_ERR_NOMEM : BASE_ERR_IO;
+}
+
+static enum base_status part_add(void *ctx, const void *bytes, size_t size)
+{
+    static const uint8_t zeros[64];
+    struct file *file = ctx;
+    const uint8_t *at = bytes != NULL ? bytes : zeros; // padding is less than that
+    while (size > 0) {
+        ssize_t put = write(file->fd, at, size);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            return status_of(errno);
+        }
+        at += put;
+        size -= (size_t)put;
+        file->size += (uint64_t)put;
+    }
+    return BASE_OK;
+}
+
+static enum base_status file_open(const char *name, struct file *out)
+{
+    *out = (struct file){.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    return out->fd >= 0 ? BASE_OK : status_of(errno);
+}
+
+// Seals the file, or closes it.
+static enum base_status file_end(struct file *file, enum base_status status)
+{
+    if (status == BASE_OK && fcntl(file->fd, F_ADD_SEALS, SEALS) != 0) {
+        status = BASE_ERR_IO;
+    }
+    if (status != BASE_OK) {
+        (void)close(file->fd);
+    }
+    return status;
+}
+
+enum base_status posix_memfd_job(const struct dev_runner_job *job, int *out_fd, uint64_t *out_bytes)
+{
+    struct file file;
+    BASE_TRY(file_open("walle-job", &file));
+    BASE_TRY(file_end(&file, dev_runner_job_parts(job, part_add, &file)));
+    *out_fd = file.fd;
+    *out_bytes = file.size;
+    return BASE_OK;
+}
+
+// ---- Models
+
+static void drop(struct posix_memfd *file)
+{
+    if (file->fd >= 0) {
+        (void)close(file->fd);
+    }
+    free(file->digests);
+    *file = (struct posix_memfd){.fd = -1};
+}
+
+void posix_memfd_pool_init(struct posix_memfd_pool *pool)
+{
+    *pool = (struct posix_memfd_pool){.clock = 0};
+    for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX; i++) {
+        pool->files[i].fd = -1;
+    }
+}
+
+void posix_memfd_pool_done(struct posix_memfd_pool *pool)
+{
+    for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX; i++) {
+        drop(&pool->files[i]);
+    }
+}
+
+// A free place, or the one used longest ago.
+static struct posix_memfd *oldest(struct posix_memfd_pool *pool)
+{
+    struct posix_memfd *found = &pool->files[0];
+    for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX; i++) {
+        struct posix_memfd *file = &pool->files[i];
+        if (file->fd < 0) {
+            return file;
+        }
+        found = file->used < found->used ? file : found;
+    }
+    return found;
+}
+
+// Digests were verified, so the same ones in the same order are the same bytes.
+static bool holds(const struct posix_memfd *file, const struct dev_vm_job *vm)
+{
+    if (file->fd < 0 || file->count != vm->model_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < file->count; i++) {
+        if (!wire_sha256_equal(&file->digests[i], &vm->models[i].digest)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status place_fill(struct posix_memfd *place, const struct dev_vm_job *vm)
+{
+    struct file file = {.fd = -1};
+    struct wire_sha256 *digests = calloc(vm->model_count, sizeof(*digests));
+    enum base_status status = digests != NULL ? file_open("walle-models", &file) : BASE_ERR_NOMEM;
+    if (status == BASE_OK) {
+        status = file_end(&file, dev_runner_model_parts(vm, part_add, &file));
+    }
+    if (status != BASE_OK) {
+        free(digests);
+        return status;
+    }
+    for (uint32_t i = 0; i < vm->model_count; i++) {
+        digests[i] = vm->models[i].digest;
+    }
+    drop(place);
+    *place = (struct posix_memfd){
+        .fd = file.fd, .digests = digests, .count = vm->model_count, .bytes = file.size};
+    return BASE_OK;
+}
+
+enum base_status posix_memfd_models(struct posix_memfd_pool *pool, const struct dev_vm_job *vm,
+                                    int *out_fd, uint64_t *out_bytes)
+{
+    struct posix_memfd *place = NULL;
+    for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX && place == NULL; i++) {
+        struct posix_memfd *file = &pool->files[i];
+        place = holds(file, vm) ? file : NULL;
+    }
+    if (place == NULL) {
+        place = oldest(pool);
+        BASE_TRY(place_fill(place, vm));
+    }
+    place->used = ++pool->clock;
+    *out_fd = place->fd;
+    *out_bytes = place->bytes;
+    return BASE_OK;
+}
+
+void posix_memfd_pool_trim(struct posix_memfd_pool *pool)
+{
+    for (;;) {
+        struct posix_memfd *last = NULL;
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX; i++) {
+            struct posix_memfd *file = &pool->files[i];
+            bytes += file->fd >= 0 ? file->bytes : 0;
+            if (file->fd >= 0 && (last == NULL || file->used < last->used)) {
+                last = file;
+            }
+        }
+        if (bytes <= POSIX_MEMFD_POOL_BYTES) {
+            return;
+        }
+        drop(last);
+    }
+}

@@ -1,0 +1,52 @@
+// Writes what a task's process says. Called in that process, behind its wall; pure.
+#include "runner/runner_end.h"
+
+static void short_text(struct base_writer *writer, struct base_str text)
+{
+    base_writer_u8(writer, (uint8_t)text.size);
+    base_writer_bytes(writer, text.data, text.size);
+}
+
+static void effect_write(struct base_writer *writer, const struct dev_vm_effect *effect)
+{
+    base_writer_u8(writer, (uint8_t)effect->kind);
+    base_writer_u8(writer, (uint8_t)effect->format);
+    base_writer_u64(writer, effect->time_ms);
+    short_text(writer, effect->name);
+    short_text(writer, effect->key);
+    base_writer_u32(writer, effect->size);
+    base_writer_bytes(writer, effect->bytes, effect->size);
+}
+
+void dev_runner_end_write(struct base_writer *writer, enum base_status status,
+                          const struct dev_vm_result *result)
+{
+    base_writer_u32(writer, (uint32_t)(int32_t)status);
+    if (status != BASE_OK) {
+        return;
+    }
+    base_writer_u8(writer, (uint8_t)result->end);
+    short_text(writer, base_str_of(result->type));
+    short_text(writer, base_str_of(result->message));
+    short_text(writer, base_str_of(result->file));
+    base_writer_u32(writer, result->line);
+    base_writer_u64(writer, result->instructions);
+    base_writer_u64(writer, result->duration_us);
+    base_writer_u32(writer, result->heap_peak_bytes);
+    base_writer_u32(writer, (uint32_t)result->result.size);
+    base_writer_bytes(writer, result->result.data, result->result.size);
+    base_writer_u8(writer, (uint8_t)result->effect_count);
+    for (uint32_t i = 0; i < result->effect_count; i++) {
+        effect_write(writer, &result->effects[i]);
+    }
+}
+
+void dev_runner_query_write(struct base_writer *writer, const struct dev_vm_query *query)
+{
+    base_writer_u8(writer, query->every_key ? 1 : 0);
+    short_text(writer, query->feature);
+    short_text(writer, query->every_key ? (struct base_str){NULL, 0} : query->key);
+    base_writer_u64(writer, query->from_ms);
+    base_writer_u64(writer, query->to_ms);
+    base_writer_u32(writer, query->newest);
+}

@@ -1,0 +1,100 @@
+// Events into a run. Called where the script's VM is: on the agent's task worker, or in the task's
+// process.
+#include "runner/runner_events.h"
+
+#include "base/cursor.h"
+#include "wire/event_block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum base_status (*event_fn)(struct dev_runner_events *out, const struct wire_event *event,
+                                     uint32_t boot, size_t *attrs_at);
+
+static enum base_status count_one(struct dev_runner_events *out, const struct wire_event *event,
+                                  uint32_t boot, size_t *attrs_at)
+{
+    (void)boot;
+    out->count++;
+    *attrs_at += event->attrs_bytes;
+    return out->count <= DEV_VM_EVENTS_MAX ? BASE_OK : BASE_ERR_TOO_LARGE;
+}
+
+static enum base_status take_one(struct dev_runner_events *out, const struct wire_event *event,
+                                 uint32_t boot, size_t *attrs_at)
+{
+    uint8_t *attrs = out->attrs + *attrs_at;
+    if (event->attrs_bytes > 0) {
+        memcpy(attrs, event->attrs, event->attrs_bytes);
+    }
+    *attrs_at += event->attrs_bytes;
+    out->events[out->count++] = (struct dev_event){
+        .seq = event->seq,
+        .wall_ms = event->wall_ms,
+        .mono_us = event->mono_us,
+        .boot = boot,
+        .visit = event->visit,
+        .instance = event->instance,
+        .kind = (enum dev_event_kind)event->kind,
+        .name = event->name,
+        .page = event->page,
+        .item = event->item,
+        .attrs = attrs,
+        .attrs_bytes = event->attrs_bytes,
+        .attr_count = event->attr_count,
+    };
+    return BASE_OK;
+}
+
+static enum base_status walk(const uint8_t *bytes, size_t size, struct wire_event_block *block,
+                             event_fn fn, struct dev_runner_events *out, size_t *attrs_at)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    while (base_reader_left(&reader) > 0) {
+        uint64_t block_size = base_reader_varint_max(&reader, WIRE_EVENT_BLOCK_BYTES_MAX);
+        const uint8_t *at = base_reader_bytes(&reader, (size_t)block_size);
+        struct wire_event event;
+        BASE_TRY(reader.status);
+        BASE_TRY(wire_event_block_parse(at, (size_t)block_size, block));
+        while (wire_event_block_next(block, &event)) {
+            BASE_TRY(fn(out, &event, block->boot, attrs_at));
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status make(const uint8_t *bytes, size_t size, struct wire_event_block *block,
+                             struct dev_runner_events *out)
+{
+    size_t attrs_bytes = 0;
+    BASE_TRY(walk(bytes, size, block, count_one, out, &attrs_bytes));
+    uint32_t count = out->count;
+    out->events = calloc(count + 1, sizeof(*out->events));
+    out->attrs = malloc(attrs_bytes + 1);
+    if (out->events == NULL || out->attrs == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    out->count = 0;
+    attrs_bytes = 0;
+    return walk(bytes, size, block, take_one, out, &attrs_bytes);
+}
+
+enum base_status dev_runner_events_make(const uint8_t *bytes, size_t size,
+                                        struct dev_runner_events *out)
+{
+    struct wire_event_block *block = malloc(sizeof(*block));
+    enum base_status status = block != NULL ? make(bytes, size, block, out) : BASE_ERR_NOMEM;
+    free(block);
+    if (status != BASE_OK) {
+        dev_runner_events_done(out);
+    }
+    return status;
+}
+
+void dev_runner_events_done(struct dev_runner_events *events)
+{
+    free(events->events);
+    free(events->attrs);
+    *events = (struct dev_runner_events){0};
+}

@@ -1,0 +1,19 @@
+// The events a run was started with, as the script's VM wants them.
+#ifndef DEV_RUNNER_EVENTS_H
+#define DEV_RUNNER_EVENTS_H
+
+#include "vm/vm.h"
+
+// Events of an input (blocks, each `varint size, block`). Texts are borrowed from the input's
+// bytes.
+struct dev_runner_events {
+    struct dev_event *events; // malloc
+    uint32_t count;
+    uint8_t *attrs; // malloc: of all of them
+};
+// INVALID and the errors of wire_event_block_parse, NOMEM. Zero-initialise *out first.
+BASE_NODISCARD enum base_status dev_runner_events_make(const uint8_t *bytes, size_t size,
+                                                       struct dev_runner_events *out);
+void dev_runner_events_done(struct dev_runner_events *events);
+
+#endif

@@ -1,0 +1,219 @@
+// Writes and reads the inputs of a run. The agent's task worker writes, the task's process reads;
+// pure but for the heap.
+#include "runner/runner_job.h"
+
+#include "base/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define JOB_ALIGN   16
+#define MODEL_ALIGN 64
+
+static size_t padding(size_t at, size_t align)
+{
+    return (align - at % align) % align;
+}
+
+// ---- Writing
+
+static void text_write(struct base_writer *writer, struct base_str text)
+{
+    base_writer_varint(writer, text.size);
+    base_writer_bytes(writer, text.data, text.size);
+}
+
+static void attrs_write(struct base_writer *writer, const struct wire_attrs *attrs)
+{
+    uint8_t bytes[WIRE_ATTRS_BYTES_MAX];
+    base_writer_u8(writer, attrs != NULL);
+    if (attrs == NULL) {
+        return;
+    }
+    struct wire_attrs sorted = *attrs;
+    struct base_writer inner;
+    base_writer_init(&inner, bytes, sizeof(bytes));
+    wire_attrs_write(&inner, &sorted);
+    if (inner.status != BASE_OK) {
+        base_writer_fail(writer, inner.status);
+        return;
+    }
+    base_writer_varint(writer, base_writer_size(&inner));
+    base_writer_bytes(writer, bytes, base_writer_size(&inner));
+}
+
+static void head_write(struct base_writer *writer, const struct dev_runner_job *job)
+{
+    const struct dev_vm_job *vm = job->vm;
+    base_writer_u32(writer, 0); // its size, once known
+    base_writer_u32(writer, job->heap_kib);
+    base_writer_u32(writer, vm->time_ms);
+    base_writer_u64(writer, vm->instruction_max);
+    base_writer_u64(writer, vm->model_memory_max);
+    base_writer_u64(writer, vm->device_id);
+    text_write(writer, vm->entry);
+    text_write(writer, vm->config);
+    attrs_write(writer, vm->attrs);
+    text_write(writer, vm->input);
+    base_writer_varint(writer, job->input_bytes);
+    base_writer_u8(writer, vm->data != NULL);
+    base_writer_varint(writer, vm->module_count);
+    for (uint32_t i = 0; i < vm->module_count; i++) {
+        text_write(writer, vm->modules[i].name);
+        base_writer_varint(writer, vm->modules[i].size);
+    }
+    base_writer_varint(writer, vm->model_count);
+    for (uint32_t i = 0; i < vm->model_count; i++) {
+        text_write(writer, vm->models[i].name);
+        base_writer_varint(writer, vm->models[i].size);
+        base_writer_bytes(writer, vm->models[i].digest.bytes, sizeof(vm->models[i].digest.bytes));
+    }
+}
+
+// A part and what fills it up; *at is where the file is.
+static enum base_status put(dev_runner_part_fn part, void *ctx, size_t align, const void *bytes,
+                            size_t size, size_t *at)
+{
+    if (size > 0) {
+        BASE_TRY(part(ctx, bytes, size));
+    }
+    *at += size;
+    size_t more = padding(*at, align);
+    *at += more;
+    return more > 0 ? part(ctx, NULL, more) : BASE_OK;
+}
+
+static enum base_status job_put(const struct dev_runner_job *job, uint8_t *head,
+                                dev_runner_part_fn part, void *ctx)
+{
+    struct base_writer writer;
+    size_t at = 0;
+    base_writer_init(&writer, head, DEV_RUNNER_HEAD_MAX);
+    head_write(&writer, job);
+    BASE_TRY(writer.status);
+    size_t size = base_writer_size(&writer);
+    base_writer_init(&writer, head, sizeof(uint32_t));
+    base_writer_u32(&writer, (uint32_t)size);
+    BASE_TRY(put(part, ctx, JOB_ALIGN, head, size, &at));
+    for (uint32_t i = 0; i < job->vm->module_count; i++) {
+        const struct dev_vm_module *module = &job->vm->modules[i];
+        BASE_TRY(put(part, ctx, JOB_ALIGN, module->mpy, module->size, &at));
+    }
+    return put(part, ctx, JOB_ALIGN, job->input, job->input_bytes, &at);
+}
+
+enum base_status dev_runner_job_parts(const struct dev_runner_job *job, dev_runner_part_fn part,
+                                      void *ctx)
+{
+    uint8_t *head = malloc(DEV_RUNNER_HEAD_MAX);
+    enum base_status status = head != NULL ? job_put(job, head, part, ctx) : BASE_ERR_NOMEM;
+    free(head);
+    return status;
+}
+
+enum base_status dev_runner_model_parts(const struct dev_vm_job *vm, dev_runner_part_fn part,
+                                        void *ctx)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < vm->model_count; i++) {
+        BASE_TRY(put(part, ctx, MODEL_ALIGN, vm->models[i].bytes, vm->models[i].size, &at));
+    }
+    return BASE_OK;
+}
+
+// ---- Reading
+
+static struct base_str text_read(struct base_reader *reader)
+{
+    uint64_t size = base_reader_varint_max(reader, DEV_RUNNER_HEAD_MAX);
+    const uint8_t *bytes = base_reader_bytes(reader, (size_t)size);
+    return (struct base_str){(const char *)bytes, bytes != NULL ? (size_t)size : 0};
+}
+
+static void attrs_read(struct base_reader *reader, struct dev_runner_view *out)
+{
+    if (base_reader_u8(reader) == 0) {
+        return;
+    }
+    struct base_str text = text_read(reader);
+    if (reader->status != BASE_OK) {
+        return;
+    }
+    enum base_status status = wire_attrs_parse((const uint8_t *)text.data, text.size, &out->attrs);
+    if (status != BASE_OK) {
+        base_reader_fail(reader, status);
+    }
+    out->vm.attrs = &out->attrs;
+}
+
+// Sizes now; where they lie when the head is read.
+static void lists_read(struct base_reader *reader, struct dev_runner_view *out)
+{
+    uint64_t modules = base_reader_varint_max(reader, DEV_VM_MODULES_MAX);
+    for (uint64_t i = 0; i < modules && reader->status == BASE_OK; i++) {
+        out->modules[i].name = text_read(reader);
+        out->modules[i].size = (size_t)base_reader_varint_max(reader, SIZE_MAX);
+    }
+    uint64_t models = base_reader_varint_max(reader, DEV_VM_MODELS_MAX);
+    for (uint64_t i = 0; i < models && reader->status == BASE_OK; i++) {
+        out->models[i].name = text_read(reader);
+        out->models[i].size = (size_t)base_reader_varint_max(reader, SIZE_MAX);
+        base_reader_copy(reader, out->models[i].digest.bytes, sizeof(out->models[i].digest.bytes));
+    }
+    out->vm.modules = out->modules;
+    out->vm.module_count = (uint32_t)modules;
+    out->vm.models = out->models;
+    out->vm.model_count = (uint32_t)models;
+}
+
+static enum base_status head_read(struct base_reader *reader, struct dev_runner_view *out)
+{
+    out->heap_kib = base_reader_u32(reader);
+    out->vm.time_ms = base_reader_u32(reader);
+    out->vm.instruction_max = base_reader_u64(reader);
+    out->vm.model_memory_max = (size_t)base_reader_u64(reader);
+    out->vm.device_id = base_reader_u64(reader);
+    out->vm.entry = text_read(reader);
+    out->vm.config = text_read(reader);
+    attrs_read(reader, out);
+    out->vm.input = text_read(reader);
+    out->input_bytes = (size_t)base_reader_varint_max(reader, SIZE_MAX);
+    out->has_query = base_reader_u8(reader) != 0;
+    lists_read(reader, out);
+    return base_reader_finish(reader);
+}
+
+// The next part of `size` bytes and what fills it up.
+static const uint8_t *part_read(struct base_reader *reader, size_t align, size_t size)
+{
+    const uint8_t *bytes = base_reader_bytes(reader, size);
+    (void)base_reader_bytes(reader, padding(base_reader_offset(reader), align));
+    return bytes;
+}
+
+enum base_status dev_runner_job_parse(const uint8_t *bytes, size_t size, const uint8_t *models,
+                                      size_t models_size, struct dev_runner_view *out)
+{
+    struct base_reader file;
+    struct base_reader head;
+    memset(out, 0, sizeof(*out));
+    base_reader_init(&file, bytes, size);
+    uint32_t head_size = base_reader_u32(&file);
+    if (file.status != BASE_OK || head_size < sizeof(uint32_t) || head_size > size) {
+        return BASE_ERR_INVALID;
+    }
+    base_reader_init(&head, bytes + sizeof(uint32_t), head_size - sizeof(uint32_t));
+    BASE_TRY(head_read(&head, out));
+    base_reader_init(&file, bytes, size);
+    (void)part_read(&file, JOB_ALIGN, head_size);
+    for (uint32_t i = 0; i < out->vm.module_count; i++) {
+        out->modules[i].mpy = part_read(&file, JOB_ALIGN, out->modules[i].size);
+    }
+    out->input = part_read(&file, JOB_ALIGN, out->input_bytes);
+    BASE_TRY(base_reader_finish(&file));
+    base_reader_init(&file, models, models_size);
+    for (uint32_t i = 0; i < out->vm.model_count; i++) {
+        out->models[i].bytes = part_read(&file, MODEL_ALIGN, out->models[i].size);
+    }
+    return base_reader_finish(&file);
+}

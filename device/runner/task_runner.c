@@ -1,0 +1,182 @@
+// walle-task-runner: one run of one task behind a wall (runner_wall.h), then the process ends.
+//
+// The agent starts it ahead of need, with a socket as descriptor 3, and gives it a job when there
+// is one (posix/posix_child.c). It never does a second run: what a script that got out of its VM
+// left behind dies with it, and no task meets another's memory. Before its wall is up it reads
+// nothing but numbers from the agent. One thread.
+#include "runner/runner_channel.h"
+#include "runner/runner_end.h"
+#include "runner/runner_events.h"
+#include "runner/runner_job.h"
+#include "runner/runner_wall.h"
+
+#include "backend/cpu/isa.h"
+#include "model/model_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EXIT_USAGE 2
+
+#ifndef RUNNER_SANITIZED
+#define RUNNER_SANITIZED 0
+#endif
+
+struct run {
+    struct dev_runner_view view;
+    struct dev_runner_events events;
+    struct dev_vm *vm;
+    struct dev_vm_data_port data;
+    struct dev_model_port model_port;
+    uint8_t frame[DEV_RUNNER_FRAME_MAX];
+};
+
+#if RUNNER_SANITIZED
+// The symbolizer is a program of its own, which the wall does not let start; a signal ends the
+// process as it does in what ships.
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "symbolize=0:detect_leaks=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:"
+           "handle_sigill=0:handle_abort=0:abort_on_error=1";
+}
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "symbolize=0:report_bugs=0";
+}
+#endif
+
+// Without what libraries want done at the end: the process has nothing to tidy up.
+static _Noreturn void leave(int status)
+{
+    (void)syscall(SYS_exit_group, status);
+    __builtin_unreachable();
+}
+
+static _Noreturn void refuse(struct run *run, const char *why)
+{
+    size_t size = strlen(why);
+    size = size < DEV_RUNNER_TEXT_MAX ? size : DEV_RUNNER_TEXT_MAX;
+    memcpy(run->frame + DEV_RUNNER_HEAD_BYTES, why, size);
+    enum base_status status = dev_runner_frame_send(run->frame, DEV_RUNNER_REFUSED, size);
+    leave(status == BASE_OK ? EXIT_FAILURE : EXIT_SUCCESS); // nobody is there to read why
+}
+
+// ---- walle.data.query
+
+static enum base_status rows_visit(const uint8_t *bytes, size_t size, dev_vm_row_fn visit,
+                                   void *visit_ctx)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, size);
+    enum base_status status = (enum base_status)(int32_t)base_reader_u32(&reader);
+    while (reader.status == BASE_OK && status == BASE_OK && base_reader_left(&reader) > 0) {
+        uint32_t key_size = base_reader_u32(&reader);
+        uint32_t value_size = base_reader_u32(&reader);
+        uint64_t time_ms = base_reader_u64(&reader);
+        const uint8_t *key = base_reader_bytes(&reader, key_size);
+        const uint8_t *value = base_reader_bytes(&reader, value_size);
+        if (reader.status != BASE_OK ||
+            !visit(visit_ctx, (struct base_str){(const char *)key, key_size}, time_ms, value,
+                   value_size)) {
+            break;
+        }
+    }
+    return reader.status != BASE_OK ? reader.status : status;
+}
+
+static enum base_status ask(void *ctx, const struct dev_vm_query *query, dev_vm_row_fn visit,
+                            void *visit_ctx)
+{
+    struct run *run = ctx;
+    struct base_writer writer;
+    size_t size = 0;
+    base_writer_init(&writer, run->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_QUERY_MAX);
+    dev_runner_query_write(&writer, query);
+    BASE_TRY(writer.status);
+    BASE_TRY(dev_runner_frame_send(run->frame, DEV_RUNNER_QUERY, base_writer_size(&writer)));
+    BASE_TRY(dev_runner_frame_receive(DEV_RUNNER_ROWS, run->frame, sizeof(run->frame), &size));
+    return rows_visit(run->frame, size, visit, visit_ctx);
+}
+
+// ---- The run
+
+static enum base_status job_open(struct run *run, const struct dev_runner_files *files)
+{
+    struct dev_runner_view *view = &run->view;
+    BASE_TRY(dev_runner_job_parse(files->job, (size_t)files->bounds.job_bytes, files->models,
+                                  (size_t)files->bounds.models_bytes, view));
+    BASE_TRY(dev_vm_new(view->heap_kib, &run->vm));
+    if (view->input_bytes > 0) {
+        BASE_TRY(dev_runner_events_make(view->input, view->input_bytes, &run->events));
+        view->vm.events = run->events.events;
+        view->vm.event_count = run->events.count;
+    }
+    if (view->vm.model_count > 0) {
+        struct dev_model_store *store = NULL;
+        BASE_TRY(dev_model_store_new(0, &store));
+        run->model_port = dev_model_store_port(store);
+        view->vm.model_port = &run->model_port;
+    }
+    run->data = (struct dev_vm_data_port){.ctx = run, .query = ask};
+    view->vm.data = view->has_query ? &run->data : NULL;
+    return BASE_OK;
+}
+
+static enum base_status run_job(struct run *run, const struct dev_runner_files *files)
+{
+    struct dev_vm_result result;
+    struct base_writer writer;
+    enum base_status status = job_open(run, files);
+    if (status == BASE_OK) {
+        status = dev_vm_run(run->vm, &run->view.vm, &result);
+    }
+    base_writer_init(&writer, run->frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_END_MAX);
+    dev_runner_end_write(&writer, status, &result);
+    BASE_TRY(writer.status);
+    return dev_runner_frame_send(run->frame, DEV_RUNNER_END, base_writer_size(&writer));
+}
+
+static bool is_channel(void)
+{
+    struct stat info;
+    return fstat(DEV_RUNNER_FD, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+int main(void)
+{
+    static struct run run;
+    static const char usage[] = "walle-task-runner is started by walle-device, not by hand.\n";
+    struct base_error error = {0};
+    struct dev_runner_files files;
+    struct dev_wall wall;
+    if (!is_channel()) {
+        ssize_t put = write(STDERR_FILENO, usage, sizeof(usage) - 1);
+        return put < 0 ? EXIT_FAILURE : EXIT_USAGE;
+    }
+    if (dev_wall_prepare(&wall, &error) != BASE_OK) {
+        refuse(&run, error.text);
+    }
+    enum base_status status = dev_runner_job_receive(&files);
+    if (status == BASE_ERR_CLOSED) {
+        leave(EXIT_SUCCESS);
+    }
+    if (status != BASE_OK) {
+        refuse(&run, base_status_text(status));
+    }
+    if (files.models != NULL) {
+        (void)eng_cpu_detect(); // asks the kernel what the processor has
+    }
+    if (dev_wall_raise(&wall, &files.bounds, &error) != BASE_OK) {
+        refuse(&run, error.text);
+    }
+    status = dev_runner_frame_send(run.frame, DEV_RUNNER_STARTED, 0);
+    if (status == BASE_OK) {
+        status = run_job(&run, &files);
+    }
+    leave(status == BASE_OK || status == BASE_ERR_CLOSED ? EXIT_SUCCESS : EXIT_FAILURE);
+}
