@@ -208,12 +208,30 @@ static uint64_t cohort_probes_long(struct gw_core *core)
     return count;
 }
 
-static void add_core(struct text *text, struct gw_core *core)
+static void add_store(struct text *text, struct gw_core *core)
 {
     struct gw_store_stats store;
     struct gw_blob_cache_stats blobs;
     gw_store_stats(core->store, &store);
     gw_blob_cache_stats(core->blobs, &blobs);
+    value(text, "store_damaged_total", "counter", "Stored records that fail their checksum.",
+          store.damaged);
+    value(text, "store_commits_total", "counter", "Groups committed.", store.commits);
+    value(text, "store_operations_total", "counter", "Operations committed.", store.operations);
+    value(text, "store_failed_groups_total", "counter", "Groups that failed.", store.failed_groups);
+    value(text, "store_queue", "gauge", "Operations waiting.", store.queue);
+    value(text, "store_group_max", "gauge", "Largest group so far.", store.group_max);
+    value(text, "store_map_bytes", "gauge", "Size of the map.", store.map_bytes);
+    value(text, "store_used_bytes", "gauge", "Pages in use.", store.used_bytes);
+    value(text, "blob_cache_bytes", "gauge", "Bytes of cached blobs.", blobs.bytes);
+    value(text, "blob_cache_hits_total", "counter", "Blob look-ups answered by the cache.",
+          blobs.hits);
+    value(text, "blob_cache_misses_total", "counter", "Blob look-ups not in the cache.",
+          blobs.misses);
+}
+
+static void add_core(struct text *text, struct gw_core *core)
+{
     value(text, "devices", "gauge", "Devices that have a record.",
           gw_device_table_count(core->table));
     struct gw_strangers_stats strangers;
@@ -252,8 +270,6 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->reports_unproven, memory_order_relaxed));
     value(text, "report_gaps_total", "counter", "Reports that did not follow on the last.",
           atomic_load_explicit(&core->reports_gaps, memory_order_relaxed));
-    value(text, "store_damaged_total", "counter", "Stored records that fail their checksum.",
-          store.damaged);
     value(text, "records_corrupt_total", "counter", "Stored records that could not be read.",
           atomic_load_explicit(&core->records_corrupt, memory_order_relaxed));
     value(text, "decisions_total", "counter", "Decisions of the rollout controller.",
@@ -271,18 +287,6 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
     value(text, "killed_versions", "gauge", "Versions on the kill list.",
           atomic_load_explicit(&director->kills_seen, memory_order_relaxed));
-    value(text, "store_commits_total", "counter", "Groups committed.", store.commits);
-    value(text, "store_operations_total", "counter", "Operations committed.", store.operations);
-    value(text, "store_failed_groups_total", "counter", "Groups that failed.", store.failed_groups);
-    value(text, "store_queue", "gauge", "Operations waiting.", store.queue);
-    value(text, "store_group_max", "gauge", "Largest group so far.", store.group_max);
-    value(text, "store_map_bytes", "gauge", "Size of the map.", store.map_bytes);
-    value(text, "store_used_bytes", "gauge", "Pages in use.", store.used_bytes);
-    value(text, "blob_cache_bytes", "gauge", "Bytes of cached blobs.", blobs.bytes);
-    value(text, "blob_cache_hits_total", "counter", "Blob look-ups answered by the cache.",
-          blobs.hits);
-    value(text, "blob_cache_misses_total", "counter", "Blob look-ups not in the cache.",
-          blobs.misses);
 }
 
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,
@@ -299,6 +303,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else {
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
+        add_store(&text, worker->core);
         add_access(&text, worker->core);
         const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
         if (tunnel->ingest != NULL) {
