@@ -11,8 +11,10 @@
 #include "runner/runner_wall.h"
 
 #include "backend/cpu/isa.h"
+#include "base/terminal.h"
 #include "model/model_store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -155,8 +157,9 @@ int main(void)
     struct dev_runner_files files;
     struct dev_wall wall;
     if (!is_channel()) {
-        ssize_t put = write(STDERR_FILENO, usage, sizeof(usage) - 1);
-        return put < 0 ? EXIT_FAILURE : EXIT_USAGE;
+        base_terminal_guard();
+        (void)fputs(usage, stderr);
+        return EXIT_USAGE;
     }
     if (dev_wall_prepare(&wall, &error) != BASE_OK) {
         refuse(&run, error.text);
