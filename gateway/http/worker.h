@@ -68,7 +68,6 @@ struct gw_http_worker {
     struct gw_peer_rates *rates;   // as well
     struct gw_overload *overload;  // as well; NULL: nobody measures
     uint32_t worker_count;         // of the server
-    struct gw_peer_table *peers;   // shared by all workers
     struct gw_body_budget *budget; // the same
     bool own_budget;               // it was given none
     const char *spool_dir;         // where large bodies go on; NULL: nowhere
