@@ -31,7 +31,7 @@ uint64_t gw_shed_held(const struct gw_conn *conn)
     for (const struct gw_stream *stream = conn->active; stream != NULL; stream = stream->next) {
         bytes += sizeof(*stream);
         if (stream->work != NULL) {
-            bytes += sizeof(*stream->work) + stream->work->body_counted;
+            bytes += sizeof(*stream->work) + stream->work->reserved[GW_BUDGET_MEMORY];
         }
     }
     return bytes;

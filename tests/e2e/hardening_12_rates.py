@@ -1,7 +1,6 @@
 """Connections and TLS handshakes of one address have a rate; others are not touched by it, nor is who is connected."""
 import os
 import re
-import socket
 import sys
 import threading
 import unittest
@@ -12,18 +11,6 @@ from raw_h2 import Closed, Connection
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from hostile import handshakes as attack  # noqa: E402
 from hostile.target import Target  # noqa: E402
-
-
-class From(Connection):
-    """A connection from another address of this machine."""
-
-    def __init__(self, port, address):
-        create = socket.create_connection
-        socket.create_connection = lambda to, timeout: create(to, timeout, (address, 0))
-        try:
-            super().__init__(port)
-        finally:
-            socket.create_connection = create
 
 
 class Rates(unittest.TestCase):
@@ -39,7 +26,7 @@ class Rates(unittest.TestCase):
     def test_connections(self):
         gateway = self.gateway("limits.connects_per_s=1", "limits.connects_burst=20")
         port = gateway.ports["h2c"]
-        with From(port, "127.0.0.7") as other:
+        with Connection(port, source="127.0.0.7") as other:
             self.assertEqual(other.get("/healthz")[0], 200)
             first = Connection(port)
             self.addCleanup(first.socket.close)
@@ -53,7 +40,7 @@ class Rates(unittest.TestCase):
                         pass
             self.assertIn(served, range(19, 40))  # and what is filled up meanwhile
             self.assertEqual(first.get("/healthz")[0], 200)
-            with From(port, "127.0.0.8") as third:
+            with Connection(port, source="127.0.0.8") as third:
                 self.assertEqual(third.get("/healthz")[0], 200)
             self.assertGreaterEqual(self.figure(other, "connects_refused_total"), 20)
 

@@ -35,10 +35,11 @@ class Gateway:
         self.ports = {}
         while len(self.ports) < 2:
             line = self.process.stdout.readline()
-            found = re.match(r"listening (\w+) 127\.0\.0\.1:(\d+)\n", line)
-            if not found:
+            if not line:
                 raise AssertionError("the gateway did not start: " + self.log_text())
-            self.ports[found.group(1)] = int(found.group(2))
+            found = re.match(r"listening (\w+) 127\.0\.0\.1:(\d+)\n", line)
+            if found:  # the first start says where its tokens are, too
+                self.ports[found.group(1)] = int(found.group(2))
 
     def __enter__(self):
         return self

@@ -93,6 +93,12 @@ enum base_status gw_core_load_dict(struct gw_core *core, uint32_t id, uint8_t **
     return BASE_ERR_NOT_FOUND;
 }
 
+void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level)
+{
+    (void)core;
+    (void)level;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     core->ready = ready;
