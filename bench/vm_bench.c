@@ -32,6 +32,7 @@
 #define SAMPLES_MAX 4096 // runs a thread and turn whose time is kept
 
 #define EVENTS_MAX 4096
+#define PAUSE_NS   10000000 // between runs in processes
 
 struct turn {
     struct dev_vm_module module;
@@ -135,9 +136,11 @@ static void measure_runs(struct dev_vm_module module, size_t runs)
     dev_vm_free(vm);
 }
 
-// A run in a process of its own; the next process starts meanwhile, as in the agent.
+// A run in a process of its own. As in the agent, the next process is started when a run has ended,
+// and waits: between two runs there is time for that.
 static void measure_apart(struct dev_vm_module module, size_t runs, const char *runner_path)
 {
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
     struct base_error error = {0};
     struct posix_children *children = NULL;
     struct posix_child_report report = {0};
@@ -150,9 +153,13 @@ static void measure_apart(struct dev_vm_module module, size_t runs, const char *
     }
     double wall = clock_us(CLOCK_MONOTONIC);
     for (size_t i = 0; i < runs; i++) {
+        (void)nanosleep(&pause, NULL);
         double start = clock_us(CLOCK_MONOTONIC);
         posix_child_run(children, &job, &report);
         times[i] = clock_us(CLOCK_MONOTONIC) - start;
+        if (posix_child_ready(children) != BASE_OK) {
+            die("no process");
+        }
         if (report.how != POSIX_CHILD_ENDED || report.end->result.end != DEV_VM_FINISHED) {
             die("the script did not finish in its process");
         }

@@ -25,6 +25,7 @@
 #define PORTS_MAX  16
 #define FILE_MAX   (64 << 20)
 #define HEAP_KIB   4096
+#define PAUSE_NS   10000000 // between runs in processes
 
 static const char source[] = "import walle\n"
                              "from walle import nn\n"
@@ -188,6 +189,7 @@ static double median(double *times, size_t count)
 
 static double apart_us(const struct script *script, const char *runner_path, size_t rounds)
 {
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
     struct base_error error = {0};
     struct posix_children *children = NULL;
     struct posix_child_report report;
@@ -203,9 +205,11 @@ static double apart_us(const struct script *script, const char *runner_path, siz
     need(times != NULL ? BASE_OK : BASE_ERR_NOMEM, &error);
     need(posix_children_new(runner_path, &children, &error), &error);
     for (size_t i = 0; i < rounds; i++) {
+        (void)nanosleep(&pause, NULL);
         double start = now_us();
         posix_child_run(children, &job, &report);
         times[i] = now_us() - start;
+        need(posix_child_ready(children), &error); // as the agent, between runs
         if (report.how != POSIX_CHILD_ENDED || report.end->result.end != DEV_VM_FINISHED) {
             die("the script did not finish in its process");
         }

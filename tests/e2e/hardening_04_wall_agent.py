@@ -11,6 +11,7 @@ import unittest
 from test_device_agent import DEVICE, STAGES, TASK, Device
 from walle_stack import SOURCE, Stack, program, wait_until
 
+UNPROVEN = ("--trust-unproven", "--reason", "a fleet without credentials")
 LOOP = "while True:\n    pass\n"
 # Scripts that took the agent down or held it for ever. Whether the VM itself now stops one of them or the wall does, the
 # agent reports a failure and goes on.
@@ -74,30 +75,30 @@ class Wall(unittest.TestCase):
             with open(self.stack.path("stages.json"), "w", encoding="utf-8") as file:
                 json.dump(STAGES, file)
             self.stack.walle("rollout", "start", name, "--build", build, "--key", self.stack.path("release.key"), "--stages",
-                             self.stack.path("stages.json"))
+                             self.stack.path("stages.json"), *UNPROVEN)
             lines = [[re.sub(r" \d+ us ", " ", line) for line in self.once(f"{kind}{number}", "--attr", "os_version=14", "--isolation", kind).lines]
                      for kind in ("thread", "process")]
             self.assertTrue(any(line.startswith("task ") and " ran " in line for line in lines[0]), lines)
             self.assertEqual(lines[0], lines[1])
 
     def test_hostile_tasks_leave_the_agent_running(self):
-        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES)
+        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES, more=UNPROVEN)
         device = Device(self.stack, "device", "--hints", "--checkin-interval", "86400")
         device.wait_line(r"ran .*good")
         for number, (what, script) in enumerate(HOSTILE.items(), 2):
             with self.subTest(what):
                 before = len(device.lines)
-                self.stack.release(TASK, number, script, STAGES)
+                self.stack.release(TASK, number, script, STAGES, more=UNPROVEN)
                 wait_until(lambda: any(" fail_" in line for line in device.lines[before:]) or device.process.poll() is not None,
                            60, f"the end of {what} in {device.lines}")
                 self.assertIsNone(device.process.poll(), device.lines)
         before = len(device.lines)
-        self.stack.release(TASK, 90, "import walle\nwalle.result('good again')\n", STAGES)
+        self.stack.release(TASK, 90, "import walle\nwalle.result('good again')\n", STAGES, more=UNPROVEN)
         device.wait_line(r"ran .*good again")
         self.assertEqual(device.stop(), 0)
 
     def test_a_killed_task_is_reported_and_the_agent_goes_on(self):
-        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES)
+        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES, more=UNPROVEN)
         device = Device(self.stack, "device", "--hints", "--checkin-interval", "86400")
         device.wait_line(r"ran .*good")
         for number, name in enumerate(("SIGKILL", "SIGSEGV"), 2):
@@ -107,7 +108,7 @@ class Wall(unittest.TestCase):
             os.kill(child, getattr(signal, name))
             line = wait_until(lambda: next((line for line in device.lines[before:] if "fail_" in line), None), 60, "the report")
             self.assertRegex(line, rf"fail_crash .*died of {name}")
-        self.stack.release(TASK, 90, "import walle\nwalle.result('good again')\n", STAGES)
+        self.stack.release(TASK, 90, "import walle\nwalle.result('good again')\n", STAGES, more=UNPROVEN)
         device.wait_line(r"ran .*good again")
         detail = wait_until(lambda: "died of SIG" in json.dumps(self.stack.api(f"/api/v1/devices/{DEVICE}")[1]) or
                             "fail_crash" in self.stack.api("/metrics")[1], 60, "the gateway to hear of it")
@@ -125,10 +126,10 @@ class Wall(unittest.TestCase):
         self.stack.walle("task", "build", source, "--out", build)
         self.stack.walle("task", "push", build)
         self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.stack.path("release.key"), "--stages",
-                         self.stack.path("stages.json"))
+                         self.stack.path("stages.json"), *UNPROVEN)
 
     def test_task_processes_end_with_the_agent(self):
-        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES)
+        self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES, more=UNPROVEN)
         for number, how in ((2, signal.SIGKILL), (3, signal.SIGTERM)):
             device = Device(self.stack, "device", "--checkin-interval", "86400", "--hints", "--crash-limit", "9")
             self.release_loop(number)

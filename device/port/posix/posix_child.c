@@ -28,9 +28,10 @@ struct child {
 
 struct posix_children {
     char *runner_path;
-    pthread_mutex_t mutex; // guards `waiting` and `running`
+    pthread_mutex_t mutex; // guards the three
     struct child waiting;
     struct child running;
+    struct child ended; // killed; reaped when nobody waits for a run
     struct posix_memfd_pool models;
     struct posix_child_end end;
     uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FRAME_MAX];
@@ -130,6 +131,7 @@ static int child_end(struct child *child)
 static int waiting_make(struct posix_children *children)
 {
     struct child *waiting = &children->waiting;
+    (void)child_end(&children->ended);
     if (waiting->pid != 0) {
         siginfo_t info = {.si_pid = 0};
         // One that somebody killed while it waited is replaced.
@@ -392,10 +394,14 @@ static int child_take(struct posix_children *children)
     return result;
 }
 
-static void next_start(struct posix_children *children)
+// Its end was told, so nothing hangs on how it goes: it is reaped when there is time.
+static void running_drop(struct posix_children *children)
 {
     pthread_mutex_lock(&children->mutex);
-    (void)waiting_make(children); // the next run tries again
+    (void)child_end(&children->ended);
+    (void)kill(children->running.pid, SIGKILL);
+    children->ended = children->running;
+    children->running = (struct child){.pid = 0};
     pthread_mutex_unlock(&children->mutex);
 }
 
@@ -448,12 +454,15 @@ static void report_of(struct posix_children *children, enum base_status status,
         death_wait(&children->running);
     }
     out->pid = (int)children->running.pid;
-    int ended = running_end(children);
     if (status == BASE_OK) {
+        running_drop(children);
         out->how = POSIX_CHILD_ENDED;
         out->end = &children->end;
-    } else if (status == BASE_ERR_TIMEOUT || (status == BASE_ERR_CLOSED && ended >= 0 &&
-                                              WIFSIGNALED(ended) && WTERMSIG(ended) == SIGXCPU)) {
+        return;
+    }
+    int ended = running_end(children);
+    if (status == BASE_ERR_TIMEOUT || (status == BASE_ERR_CLOSED && ended >= 0 &&
+                                       WIFSIGNALED(ended) && WTERMSIG(ended) == SIGXCPU)) {
         out->how = POSIX_CHILD_SILENT;
     } else if (status == BASE_ERR_CLOSED) {
         out->how = POSIX_CHILD_DIED;
@@ -480,7 +489,6 @@ static enum base_status run_begin(struct posix_children *children, const struct 
         }
         status = job_send(children, job);
         if (status == BASE_OK) {
-            next_start(children);
             status = started_wait(children, text);
         }
         if (status != BASE_OK) {
@@ -553,6 +561,7 @@ void posix_children_free(struct posix_children *children)
     if (children == NULL) {
         return;
     }
+    (void)child_end(&children->ended);
     (void)child_end(&children->running);
     (void)child_end(&children->waiting);
     posix_memfd_pool_done(&children->models);

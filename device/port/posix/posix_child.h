@@ -1,8 +1,9 @@
 // Task processes: each run of a task in a process of its own, behind a wall (runner/runner_wall.h).
 //
-// One process waits ahead of need; it does one run and ends, and the next is started while it runs,
-// so that a run does not wait for a start. The process has no memory of the agent's: it is another
-// program (walle-task-runner), started with exec, with no open files but the channel.
+// One process waits ahead of need; it does one run and ends, and the next is started when its end
+// has been told, so that a run does not wait for a start, nor its end for the next. The process has
+// no memory of the agent's: it is another program (walle-task-runner), started with exec, with no
+// open files but the channel.
 //
 // Threads: posix_child_run is the task worker's; posix_child_ready and posix_child_stop the loop's.
 // The pool's mutex guards who the processes are, so that a signal never goes to a number that was
@@ -40,14 +41,16 @@ enum posix_child_how {
 };
 struct posix_child_report {
     enum posix_child_how how;
-    int pid;                     // of the process that did the run; it is gone
+    int pid;                     // of the process that did the run
     struct posix_child_end *end; // ENDED; valid until the next run
     char text[POSIX_CHILD_TEXT_MAX];
 };
 
-// Loop: a process waits, or one is started. LIMIT: there is none to be had now; try later.
+// Loop, and worker between runs: a process waits, or one is started; the last is reaped. LIMIT:
+// there is none to be had now; try later.
 BASE_NODISCARD enum base_status posix_child_ready(struct posix_children *children);
-// Worker: does the run and returns when its process is gone. Questions go to job->vm->data.
+// Worker: does the run and returns when its process is gone, or (ENDED) killed and about to go.
+// Questions go to job->vm->data.
 void posix_child_run(struct posix_children *children, const struct dev_runner_job *job,
                      struct posix_child_report *out);
 // Loop: kills the run's process; posix_child_run then returns. No effect before the process has the

@@ -205,6 +205,18 @@ static void run_apart(struct posix_task *task)
     }
 }
 
+// Worker, with the mutex held; it is released meanwhile: the end was told, the next run may come.
+static void next_prepare(struct posix_task *task)
+{
+    if (task->children == NULL) {
+        return;
+    }
+    pthread_mutex_unlock(&task->mutex);
+    enum base_status status = posix_child_ready(task->children);
+    (void)status; // start tries again, and says so
+    pthread_mutex_lock(&task->mutex);
+}
+
 static void *worker(void *arg)
 {
     struct posix_task *task = arg;
@@ -226,6 +238,7 @@ static void *worker(void *arg)
         pthread_cond_broadcast(&task->changed);
         ssize_t written = write(task->done_fd, &one, sizeof(one));
         (void)written; // an eventfd with this counter cannot be full
+        next_prepare(task);
     }
     pthread_mutex_unlock(&task->mutex);
     return NULL;

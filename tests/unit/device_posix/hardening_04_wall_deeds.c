@@ -48,6 +48,7 @@ static struct posix_child_report run(const char *mark, const char *deed)
     const struct dev_runner_job job = {.vm = &vm};
     struct posix_child_report report;
     posix_child_run(children, &job, &report);
+    assert_int_equal(posix_child_ready(children), BASE_OK); // as the task worker does
     return report;
 }
 
@@ -154,7 +155,7 @@ static void test_a_killed_standby_is_replaced(void **state)
 {
     (void)state;
     struct posix_child_report report = run("deed", "nothing");
-    // The next process was started while this run went on; its number is the group's own.
+    // The next process waits already.
     siginfo_t info = {.si_pid = 0};
     for (int pid = report.pid + 1; pid < report.pid + 2000; pid++) {
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
