@@ -3,6 +3,7 @@
 #include "ports/sim_task.h"
 
 #include "base/hash.h"
+#include "runner/runner_events.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -124,18 +125,18 @@ static enum base_status query(void *ctx, const struct dev_vm_query *asked, dev_v
 static enum base_status run(struct sim_runner *runner, struct dev_vm *vm, struct dev_vm_job *job,
                             const struct dev_run_input *input, struct dev_vm_result *out)
 {
-    struct posix_run_events events = {0};
+    struct dev_runner_events events = {0};
     enum base_status status = BASE_OK;
     posix_run_effects_done(&runner->effects);
     if (input != NULL) {
-        status = posix_run_events_make(input->events, input->events_bytes, &events);
+        status = dev_runner_events_make(input->events, input->events_bytes, &events);
         job->events = events.events;
         job->event_count = events.count;
     }
     if (status == BASE_OK) {
         status = dev_vm_run(vm, job, out);
     }
-    posix_run_events_done(&events);
+    dev_runner_events_done(&events);
     return status == BASE_OK ? posix_run_effects_copy(out, &runner->effects) : status;
 }
 

@@ -74,7 +74,7 @@ USES = {
     "ddi": ["base", "wire", "policy", "svc", "api"],
     "http": ["base", "wire", "policy", "svc", "ingest", "api", "ddi"],
     "cli": ["base", "wire", "policy", "vm", "model", "engine", "pipeline", "ingest"],
-    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "model", "h2", "port", "store", "svc", "ingest", "api"],
+    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "store", "svc", "ingest", "api"],
     "bench": None,  # anything
     "tests": None,
 }
