@@ -84,7 +84,8 @@ function(walle_tests)
 endfunction()
 
 # One fuzz target per DIR/fuzz_*.c. With WALLE_FUZZ it is a libFuzzer program; otherwise a driver replays the
-# seeds in seeds/NAME and a fixed number of mutations of them, as an ordinary test.
+# seeds in seeds/NAME and a fixed number of mutations of them (NAME_MUTATIONS, where a slow one sets it), as an ordinary
+# test.
 function(walle_fuzzers)
     cmake_parse_arguments(A "" "DIR" "USES" ${ARGN})
     file(GLOB found CONFIGURE_DEPENDS ${A_DIR}/fuzz_*.c)
@@ -96,7 +97,7 @@ function(walle_fuzzers)
             target_link_options(${name} PRIVATE -fsanitize=fuzzer)
         else()
             add_executable(${name} ${source} ${CMAKE_SOURCE_DIR}/tests/support/fuzz_driver.c)
-            add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/seeds/${name})
+            add_test(NAME ${name} COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz/seeds/${name} ${${name}_MUTATIONS})
             set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
         endif()
         walle_compile_options(${name})

@@ -24,8 +24,12 @@
 // A run found over its budget inside a call gets this many more units, one by one, to reach a jump
 // of the script, where its line is known.
 #define POSITION_TRIES 64
+// A step of the collector is 4,096 blocks of the heap looked at.
+#define GC_STEP_UNITS  64
+#define GC_STEPS_SLICE 256 // between two looks at the clock while a collection is under way
 
 _Thread_local uint32_t dev_vm_units_left = UNITS_OUTSIDE_RUN;
+_Thread_local uint32_t dev_vm_quiet_left = DEV_VM_UNITS_SLICE;
 
 static void slice_grant(struct dev_vm *vm)
 {
@@ -45,6 +49,7 @@ void dev_vm_budget_start(struct dev_vm *vm)
     vm->deadline_us = vm->started_us + (uint64_t)time_ms * 1000;
     vm->units_used = 0;
     vm->position_tries = 0;
+    vm->gc_steps = 0;
     atomic_store_explicit(&vm->interrupted, false, memory_order_relaxed);
     slice_grant(vm);
 }
@@ -86,6 +91,35 @@ _Noreturn void dev_vm_stop(struct dev_vm *vm, enum dev_vm_end end)
     nlr_jump(NULL);
 }
 
+// Why the run has to end now; false: it has not.
+static bool over_budget(const struct dev_vm *vm, char *message, size_t size)
+{
+    uint64_t limit = vm->job->instruction_max;
+    if (limit != 0 && vm->units_used >= limit) {
+        (void)snprintf(message, size, "instruction budget of %llu used up",
+                       (unsigned long long)limit);
+    } else if (atomic_load_explicit(&vm->interrupted, memory_order_relaxed)) {
+        (void)snprintf(message, size, "interrupted");
+    } else if (base_clock_mono_us() >= vm->deadline_us) {
+        (void)snprintf(message, size, "time budget of %llu ms used up",
+                       (unsigned long long)((vm->deadline_us - vm->started_us) / 1000));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static _Noreturn void budget_end(struct dev_vm *vm, const char *message,
+                                 const struct _mp_code_state_t *code_state)
+{
+    dev_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("BudgetError"));
+    dev_text_set(vm->out->message, sizeof(vm->out->message), base_str_of(message));
+    if (code_state != NULL) {
+        position_set(vm, code_state);
+    }
+    dev_vm_stop(vm, DEV_VM_BUDGET);
+}
+
 void dev_vm_budget_spent(const struct _mp_code_state_t *code_state)
 {
     struct dev_vm *vm = dev_vm_current;
@@ -95,17 +129,8 @@ void dev_vm_budget_spent(const struct _mp_code_state_t *code_state)
     }
     vm->units_used += vm->units_granted;
     vm->units_granted = 0;
-    uint64_t limit = vm->job->instruction_max;
     char message[DEV_VM_MESSAGE_MAX];
-    if (limit != 0 && vm->units_used >= limit) {
-        (void)snprintf(message, sizeof(message), "instruction budget of %llu used up",
-                       (unsigned long long)limit);
-    } else if (atomic_load_explicit(&vm->interrupted, memory_order_relaxed)) {
-        (void)snprintf(message, sizeof(message), "interrupted");
-    } else if (base_clock_mono_us() >= vm->deadline_us) {
-        (void)snprintf(message, sizeof(message), "time budget of %llu ms used up",
-                       (unsigned long long)((vm->deadline_us - vm->started_us) / 1000));
-    } else {
+    if (!over_budget(vm, message, sizeof(message))) {
         slice_grant(vm);
         return;
     }
@@ -115,12 +140,57 @@ void dev_vm_budget_spent(const struct _mp_code_state_t *code_state)
         dev_vm_units_left = 1;
         return;
     }
-    dev_text_set(vm->out->type, sizeof(vm->out->type), BASE_STR("BudgetError"));
-    dev_text_set(vm->out->message, sizeof(vm->out->message), base_str_of(message));
-    if (code_state != NULL) {
-        position_set(vm, code_state);
+    budget_end(vm, message, code_state);
+}
+
+// The run looks at the clock at its next unit.
+static void look_next(struct dev_vm *vm)
+{
+    vm->units_used += vm->units_granted - dev_vm_units_left;
+    vm->units_granted = 1;
+    dev_vm_units_left = 1;
+}
+
+void dev_vm_work_long(uint64_t units)
+{
+    struct dev_vm *vm = dev_vm_current;
+    if (vm == NULL) {
+        dev_vm_units_left = UNITS_OUTSIDE_RUN;
+        return;
     }
-    dev_vm_stop(vm, DEV_VM_BUDGET);
+    if (vm->units_granted == 0) {
+        return; // stopped: what shows the outcome is not stopped again
+    }
+    look_next(vm);
+    vm->units_used = base_sat_add_u64(vm->units_used, units);
+    // A run that is over may not do much more on its way to a line of the script.
+    uint64_t tries = 1 + units / DEV_VM_UNITS_SLICE;
+    if (vm->position_tries > 0) {
+        uint64_t left = POSITION_TRIES - vm->position_tries;
+        vm->position_tries += (uint32_t)(tries < left ? tries : left);
+    }
+}
+
+void dev_vm_quiet_spent(void)
+{
+    dev_vm_quiet_left = DEV_VM_UNITS_SLICE;
+    struct dev_vm *vm = dev_vm_current;
+    if (vm != NULL && vm->units_granted != 0) {
+        look_next(vm);
+    }
+}
+
+void dev_vm_gc_step(void)
+{
+    dev_vm_quiet(GC_STEP_UNITS);
+    struct dev_vm *vm = dev_vm_current;
+    if (vm == NULL || vm->units_granted == 0 || ++vm->gc_steps % GC_STEPS_SLICE != 0) {
+        return;
+    }
+    char message[DEV_VM_MESSAGE_MAX];
+    if (over_budget(vm, message, sizeof(message))) {
+        budget_end(vm, message, NULL); // the heap is half marked: nothing may use it any more
+    }
 }
 
 bool dev_vm_budget_charge(uint64_t units)
@@ -159,7 +229,5 @@ void mp_cstack_check(void)
     if (mp_cstack_usage() >= MP_STATE_THREAD(stack_limit)) {
         mp_raise_recursion_depth();
     }
-    if (__builtin_expect(--dev_vm_units_left == 0, 0)) {
-        dev_vm_budget_spent(NULL);
-    }
+    dev_vm_step();
 }

@@ -63,7 +63,8 @@ static void dict_write(const mp_print_t *print, mp_obj_t value)
     const mp_map_t *map = mp_obj_dict_get_map(value);
     bool first = true;
     mp_print_str(print, "{");
-    for (size_t i = 0; i < map->alloc; i++) {
+    uint32_t ticks = 0;
+    for (size_t i = 0; i < map->alloc && dev_vm_tick(&ticks); i++) {
         if (!mp_map_slot_is_filled(map, i)) {
             continue;
         }

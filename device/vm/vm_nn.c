@@ -310,7 +310,8 @@ static mp_obj_t model_call(mp_obj_t self, size_t count, size_t named, const mp_o
 static void inputs_take(struct call *call, const mp_map_t *given)
 {
     call->input_count = port_count(call->object, true);
-    for (size_t i = 0; i < given->alloc; i++) {
+    uint32_t ticks = 0;
+    for (size_t i = 0; i < given->alloc && dev_vm_tick(&ticks); i++) {
         if (mp_map_slot_is_filled(given, i)) {
             size_t index = port_find(call->object, true, given->table[i].key);
             input_take(call, index, given->table[i].value);

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#undef memset // what is cleared here is no work of the script's (mpconfigport.h)
+
 _Thread_local struct dev_vm *dev_vm_current;
 
 enum base_status dev_vm_new(uint32_t heap_kib, struct dev_vm **out_vm)

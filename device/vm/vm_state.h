@@ -29,6 +29,7 @@ struct dev_vm {
     uint64_t units_used;
     uint32_t units_granted; // of the slice under way
     uint32_t position_tries;
+    uint32_t gc_steps; // of the collector, in this run
     bool load_only;
     bool loading; // the entry module is being loaded
     uint32_t heap_peak_bytes;

@@ -222,6 +222,7 @@ static mp_obj_t of_buffer(const mp_buffer_info_t *buffer, bool is_array, enum en
         }
         mp_obj_t made = of_elements(buffer->buf, dtype, buffer->len / bytes, dtype);
         const struct dev_vm_tensor *tensor = tensor_from(made);
+        dev_vm_work(dtype == ENG_BOOL ? tensor->count / DEV_VM_TEXT_PER_UNIT : 0);
         for (size_t i = 0; dtype == ENG_BOOL && i < tensor->count; i++) {
             ((uint8_t *)(uintptr_t)tensor->data)[i] = tensor->data[i] != 0;
         }

@@ -8,8 +8,11 @@
 #ifndef DEV_VM_MPCONFIGPORT_H
 #define DEV_VM_MPCONFIGPORT_H
 
+#include "vm_alloc.h"
+
 #include <alloca.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifndef DEV_VM_COMPILER
 #define DEV_VM_COMPILER 0
@@ -124,9 +127,24 @@ void mp_cstack_check(void); // also called from places the patches add (patch_so
     if (__builtin_expect(--dev_vm_units_left == 0, 0)) {                                           \
         dev_vm_budget_spent(code_state);                                                           \
     }
+#define MICROPY_GC_HOOK_LOOP(i)                                                                    \
+    if (__builtin_expect(((i)&4095) == 4095, 0)) {                                                 \
+        dev_vm_gc_step();                                                                          \
+    }
+// Every block of bytes that MicroPython copies, compares or fills is paid for.
+#define memcpy  dev_vm_memcpy
+#define memmove dev_vm_memmove
+#define memset  dev_vm_memset
+#define memcmp  dev_vm_memcmp
 #else
 #define MICROPY_VM_HOOK_RAISE
 #define DEV_VM_BOUNDS_CHECK()
+#define dev_vm_work(units)   ((void)0)
+#define dev_vm_step()        ((void)0)
+#define dev_vm_tick(ticks)   ((void)(ticks), 1)
+#define dev_vm_quiet(units)  ((void)0)
+#define DEV_VM_TEXT_PER_UNIT 64
+#define DEV_VM_COPY_PER_UNIT 1024
 #endif
 
 #endif

@@ -8,6 +8,8 @@ to be replaced must be there exactly once, or the script fails: a change of Micr
 import os
 import sys
 
+from patch_bounds import BOUNDS
+
 CHECK = "    mp_cstack_check();\n"
 
 # One entry a file: pairs of text found and text put in its place.
@@ -170,10 +172,10 @@ PATCHES = {
 
 def main():
     source, out = sys.argv[1:3]
-    for name, pairs in PATCHES.items():
+    for name in [*PATCHES, *(name for name in BOUNDS if name not in PATCHES)]:
         with open(os.path.join(source, name), encoding="utf-8") as file:
             text = file.read()
-        for old, new in pairs:
+        for old, new in PATCHES.get(name, []) + BOUNDS.get(name, []):
             if text.count(old) != 1:
                 sys.exit(f"{source}/{name} is not the MicroPython the script VM expects: {old!r} occurs "
                          f"{text.count(old)} times")
