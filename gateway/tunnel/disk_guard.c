@@ -3,6 +3,7 @@
 #include "tunnel/disk_guard.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
 
 static enum gw_disk_level level_of(const struct gw_disk_guard *guard, uint64_t free_bytes)
@@ -25,6 +26,13 @@ static void say(const struct gw_disk_guard *guard, enum gw_disk_level level, uin
                        free_bytes >> 20, guard->keep_free >> 20,
                        level == GW_DISK_NO_DEVICES ? "devices" : "unproven devices");
     }
+}
+
+void gw_disk_guard_watch(struct gw_disk_guard *guard, const char *dir)
+{
+    // A name that is cut names nothing, and what is not found changes nothing.
+    (void)snprintf(guard->dir, sizeof(guard->dir), "%s", dir);
+    gw_disk_guard_look(guard);
 }
 
 void gw_disk_guard_look(struct gw_disk_guard *guard)

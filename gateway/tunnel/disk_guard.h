@@ -13,12 +13,13 @@
 
 #include <stdatomic.h>
 
+#define GW_DISK_PATH_MAX        4096u
 #define GW_DISK_KEEP_FREE       (UINT64_C(512) << 20)
 #define GW_DISK_STRANGERS       2u  // times keep_free_bytes: below, strangers are refused
 #define GW_RETAIN_SHARE_PERCENT 50u // of what is free at start: the log's bound when none is set
 
 struct gw_disk_guard {
-    const char *dir; // must outlive it
+    char dir[GW_DISK_PATH_MAX];
     uint64_t keep_free;
     const struct base_log *log;
     void *ctx;
@@ -27,6 +28,8 @@ struct gw_disk_guard {
     _Atomic int level; // enum gw_disk_level
 };
 
+// From now on it is the file system of `dir`, which is copied; asks it at once.
+void gw_disk_guard_watch(struct gw_disk_guard *guard, const char *dir);
 // Asks the file system; when it does not answer, all stays as it was.
 void gw_disk_guard_look(struct gw_disk_guard *guard);
 static inline enum gw_disk_level gw_disk_guard_level(const struct gw_disk_guard *guard)

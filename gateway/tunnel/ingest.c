@@ -70,8 +70,7 @@ static void bound_log(struct gw_ingest *ingest, const struct gw_ingest_options *
     uint32_t percent =
         options->unproven_percent != 0 ? options->unproven_percent : GW_INGEST_UNPROVEN_PERCENT;
     gw_segment_log_stats(ingest->log, &stats);
-    ingest->disk.dir = options->dir;
-    gw_disk_guard_look(&ingest->disk);
+    gw_disk_guard_watch(&ingest->disk, options->dir);
     if (ingest->retain_bytes == 0) {
         ingest->retain_bytes = gw_disk_guard_share(&ingest->disk, stats.end - stats.first);
         base_log_info(ingest->log_port, "tunnel",

@@ -19,7 +19,7 @@ class TaskEnds(unittest.TestCase):
     def end_of(self, name):
         folder, build = os.path.join(self.scratch.name, name), os.path.join(self.scratch.name, name + ".build")
         os.mkdir(folder)
-        task = {"name": "hostile", "version": "1.0.0", "entry": f"{name}.py",
+        task = {"name": "hostile", "version": "1.0.0", "entry": name,
                 "files": [{"name": f"{name}.py", "path": os.path.join(SCRIPTS, f"{name}.py")}],
                 "time_ms": 500, "heap_kib": 4096}
         with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:

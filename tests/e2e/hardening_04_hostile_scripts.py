@@ -33,7 +33,7 @@ class HostileScripts(unittest.TestCase):
         os.mkdir(folder)
         with open(os.path.join(folder, "entry.py"), "w", encoding="utf-8") as file:
             file.write(ENTRY)
-        task = {"name": "hostile", "version": "1.0.0", "entry": "entry.py",
+        task = {"name": "hostile", "version": "1.0.0", "entry": "entry",
                 "files": ["entry.py"] + [{"name": os.path.basename(path), "path": path} for path in paths],
                 "time_ms": 500, "heap_kib": 256}
         with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
@@ -48,9 +48,12 @@ class HostileScripts(unittest.TestCase):
             json.dump(script, file)
         run = subprocess.run([program("walle"), "task", "run", build, "--input", given, "-o", "json"], capture_output=True,
                              text=True, errors="replace", timeout=120)
-        if run.returncode not in (0, 1):
-            return f"{script}: exit {run.returncode}: {run.stderr[-2000:]}"
-        end = json.loads(run.stdout)["end"]
+        try:
+            end = json.loads(run.stdout)["end"]
+        except ValueError:
+            end = None
+        if run.returncode not in (0, 1) or end is None or "runtime error" in run.stderr:
+            return f"{script}: exit {run.returncode}: {run.stderr[:3000]}"
         return None if end in ENDS else f"{script}: ended {end}"
 
     def all_end(self, name, paths):

@@ -589,7 +589,7 @@ BOUNDS = {
     ],
     "py/objint_mpz.c": [
         ("    mp_obj_int_t *o = MP_OBJ_TO_PTR(o_in);\n    switch (op) {\n",
-         "    mp_obj_int_t *o = MP_OBJ_TO_PTR(o_in);\n" + work("o->mpz.len") + "    switch (op) {\n"),
+         "    mp_obj_int_t *o = MP_OBJ_TO_PTR(o_in);\n" + work("mp_obj_is_exact_type(o_in, &mp_type_int) ? o->mpz.len : 0") + "    switch (op) {\n"),
         ("    if (op >= MP_BINARY_OP_INPLACE_OR && op < MP_BINARY_OP_CONTAINS) {\n",
          work("zlhs->len + zrhs->len") + "    if (op >= MP_BINARY_OP_INPLACE_OR && op < MP_BINARY_OP_CONTAINS) {\n"),
         ("    mpz_set_from_bytes(&o->mpz, big_endian, len, buf);\n",
@@ -603,5 +603,21 @@ BOUNDS = {
          "                    size = sizeof(void *);\n                    break;\n", ""),
         ("                case 'P':\n                case 'O':\n                case 'S':\n"
          "                    align = alignof(void *);\n                    size = sizeof(void *);\n                    break;\n", ""),
+    ],
+    # An index is a number: an object's __int__ may change what it is an index of, after its length was taken.
+    "py/obj.c": [
+        ("    } else if (!mp_obj_get_int_maybe(index, &i)) {\n",
+         "    } else if (!mp_obj_is_integer(index) || !mp_obj_get_int_maybe(index, &i)) {\n"),
+    ],
+    "py/objslice.c": [
+        ('#include "py/runtime.h"\n',
+         '#include "py/runtime.h"\n\n'
+         "static mp_int_t slice_int(mp_obj_t value) {\n"
+         "    if (!mp_obj_is_integer(value)) {\n"
+         '        mp_raise_TypeError(MP_ERROR_TEXT("slice indices must be integers"));\n'
+         "    }\n"
+         "    return mp_obj_get_int(value);\n"
+         "}\n"
+         "#define mp_obj_get_int slice_int\n"),
     ],
 }

@@ -206,7 +206,7 @@ static void test_stack(void **state)
         kit_ended(kit, DEV_VM_STACK);
         assert_string_equal(kit->result.type, "RuntimeError");
     }
-    kit_run_source(kit, "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(f(60))\n");
+    kit_run_source(kit, "def f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nprint(f(56))\n");
     kit_ended(kit, DEV_VM_FINISHED);
 }
 
