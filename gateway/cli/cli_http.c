@@ -149,18 +149,22 @@ static enum cli_exit explain(const struct cli *cli, CURLcode code, const struct 
     }
     const char *hint = "";
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-        hint = "\n  --ca FILE names the certificate to trust (a gateway started for development "
+        hint = "  --ca FILE names the certificate to trust (a gateway started for development "
                "keeps its own\n  in its data folder, cert.pem); --insecure skips the check";
     } else if (code == CURLE_SSL_CONNECT_ERROR) {
-        hint = "\n  is that port TLS? the gateway's clear one takes http://";
+        hint = "  is that port TLS? the gateway's clear one takes http://";
     } else if (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP2 || code == CURLE_GOT_NOTHING ||
                code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE) {
-        hint = "\n  is that port clear HTTP/2? the gateway's TLS one takes https://";
+        hint = "  is that port clear HTTP/2? the gateway's TLS one takes https://";
     } else if (code == CURLE_COULDNT_CONNECT) {
-        hint = "\n  is walle-gateway running there? --gateway or WALLE_GATEWAY names another";
+        hint = "  is walle-gateway running there? --gateway or WALLE_GATEWAY names another";
     }
-    return cli_fail(CLI_EXIT_UNREACHABLE, "cannot reach %s: %s%s", cli_http_gateway(cli),
-                    error[0] != '\0' ? error : curl_easy_strerror(code), hint);
+    (void)cli_fail(CLI_EXIT_UNREACHABLE, "cannot reach %s: %s", cli_http_gateway(cli),
+                   error[0] != '\0' ? error : curl_easy_strerror(code));
+    if (hint[0] != '\0') { // lines of our own, which a message has not
+        fprintf(stderr, "%s\n", hint);
+    }
+    return CLI_EXIT_UNREACHABLE;
 }
 
 enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,

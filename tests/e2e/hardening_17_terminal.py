@@ -86,6 +86,12 @@ class Terminal(unittest.TestCase):
             run = self.run_clean(program("walle"), *arguments)
             self.assertNotEqual(run.returncode, 0)
 
+    def test_advice_has_lines_of_its_own(self):
+        run = self.run_clean(program("walle"), "task", "list", "-g", "http://127.0.0.1:1")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn(b"\n  is walle-gateway running there?", run.stderr)
+        self.assertNotIn(b"\\u", run.stderr)
+
     def test_the_device_and_the_gateway_log_text(self):
         self.clean(self.device.stdout, "walle-device")
         self.clean(self.device.stderr, "walle-device")

@@ -140,7 +140,7 @@ class Gateway(unittest.TestCase):
             sha = subprocess.run(["sha256sum"], input=file.read(), capture_output=True, check=True).stdout[:64].decode()
         with open(os.path.join(other, "blobs", sha), "ab") as file:
             file.write(b"x")
-        self.assertIn("422", self.walle("task", "push", other, code=4).stderr)
+        self.assertIn("does not match its name", self.walle("task", "push", other, code=5).stderr)
 
     def test_dry_run_priorities_and_arms(self):
         plan = self.json("rollout", "plan", "--gateway", self.stack.gateway.url, "--target", 'os == "ios" && user.age in 18..30')
