@@ -36,7 +36,7 @@ static void upload(struct api_kit *kit, uint64_t id, uint32_t tenant, uint32_t c
     uint8_t payload[1024];
     uint64_t high_water = 0;
     uint64_t hash;
-    const struct gw_session_port port = {NULL, swallow, end};
+    const struct gw_session_port port = {.write = swallow, .end = end};
     assert_int_equal(gw_ingest_worker_new(kit->ingest, NULL, post, &worker), BASE_OK);
     assert_int_equal(gw_session_open(worker, id, tenant, &port, &session), BASE_OK);
     tunnel_rig_device(&device, id, 1, 9);
