@@ -216,6 +216,8 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         reply->kind = request->device.size > 0 ? GW_REPLY_DUPLEX : GW_REPLY_BYTES;
         reply->status = request->device.size > 0 ? 200 : 400;
         reply->device = 1234;
+        reply->tenant = 0;
+        reply->proven = true;
         reply->tenant = 5;
     } else if (base_str_equal(request->path, BASE_STR("/test/revoke"))) {
         for (struct gw_tunnel_watch *watch = worker->tunnels; watch != NULL; watch = watch->next) {
