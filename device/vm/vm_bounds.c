@@ -1,4 +1,4 @@
-// Sanitized builds only: the interpreter's stacks at run time against what the function's head
+// Fuzzing builds only: the interpreter's stacks at run time against what the function's head
 // declares. Address sanitizers cannot see a slot too many, because both stacks lie in one object.
 // Called before each instruction, on the VM's thread.
 #include "vm/vm_state.h"
@@ -8,7 +8,7 @@
 #include "py/bc.h"
 #include "py/objfun.h"
 
-#ifdef DEV_VM_SANITIZED
+#ifdef DEV_VM_BOUNDS
 void dev_vm_bounds_check(const struct _mp_code_state_t *code_state, const void *top,
                          const void *block_top)
 {

@@ -90,9 +90,9 @@ static inline int dev_vm_memcmp(const void *a, const void *b, size_t size)
     return __builtin_memcmp(a, b, size);
 }
 
-// Sanitized builds: the program ends when the interpreter is about to work outside its operand
+// Fuzzing builds: the program ends when the interpreter is about to work outside its operand
 // stack or its exception stack, which no verified bytecode can make it do.
-#ifdef DEV_VM_SANITIZED
+#ifdef DEV_VM_BOUNDS
 void dev_vm_bounds_check(const struct _mp_code_state_t *code_state, const void *top,
                          const void *block_top);
 #define DEV_VM_BOUNDS_CHECK() dev_vm_bounds_check(code_state, sp, exc_sp)

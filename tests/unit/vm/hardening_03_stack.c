@@ -436,6 +436,10 @@ static void test_names_that_mean_something_else(void **state)
         "super((int, str), 5).x\n",
         "class A:\n    pass\n__class__ = A\ndef f(self):\n    super().g()\nf(1)\n",
         "import builtins\nbuiltins.__import__ = lambda *a: 5\nfrom x import *\n",
+        "class A(list):\n    pass\nA.append(A(), 1)\n",
+        "class A(list):\n    @classmethod\n    def m(cls):\n        super().append(1)\nA.m()\n",
+        "class A(list):\n    @classmethod\n    def m(cls):\n        super().append(A(), "
+        "1)\nA.m()\n",
     };
     (void)state;
     struct vm_kit kit;
