@@ -51,8 +51,9 @@ class InventedDevices(unittest.TestCase):
             self.assertEqual(gateway.stop(), 0)
             # They are of another time: nobody hears of them any more.
             gateway = stack.start_gateway(*settings[:2], "--set", "device.unproven_expire_s=1")
-            wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_devices"] == 0, what="the records' end")
-            self.assertEqual(raw_device.metrics(gateway.ports["h2c"])["walle_devices_expired_total"], BUDGET)
+            wait_until(lambda: raw_device.metrics(gateway.ports["h2c"])["walle_devices_expired_total"] == BUDGET,
+                       what="the records' end")
+            self.assertEqual(raw_device.metrics(gateway.ports["h2c"])["walle_devices"], 0)
             self.assertEqual(gateway.stop(), 0)
             seen = raw_device.metrics(stack.start_gateway(*settings).ports["h2c"])
             self.assertEqual(seen["walle_devices"], 0)

@@ -185,10 +185,8 @@ class InventedReports(unittest.TestCase):
 
     def test_a_hawkbit_client_is_proven_by_the_gateway_token(self):
         self.stack.gateway.kill()
-        with open(self.stack.path("ddi.token"), "w", encoding="utf-8") as file:
-            file.write("a-gateway-token\n")
-        self.start(True, "ddi.token_file=" + self.stack.path("ddi.token"))
-        client, token = "/default/controller/v1/cam-1", "a-gateway-token"
+        self.start(True, "ddi.token_file=" + self.stack.secret("ddi.token", "a-Gateway-Token-0123456789"))
+        client, token = "/default/controller/v1/cam-1", "a-Gateway-Token-0123456789"
         self.assertEqual(self.ddi(client + "/configData", {"mode": "merge", "data": {"kind": "camera"}}, token, "PUT")[0], 200)
         device = wait_until(lambda: self.stack.api("/api/v1/devices")[1]["items"], what="the client")[0]
         self.assertEqual((device["attrs"]["controller_id"], device["proven"]), ("cam-1", True))

@@ -16,9 +16,9 @@ STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min
 class Device:
     """A running walle-device whose output is collected."""
 
-    def __init__(self, stack, name, *arguments, trust=None):
+    def __init__(self, stack, name, *arguments, trust=None, enroll=True):
         self.process = stack.spawn(
-            "walle-device", "--gateway", stack.gateway.tls_url, "--enroll-token", stack.enroll_token, "--ca", os.path.join(stack.gateway.folder, "cert.pem"),
+            "walle-device", "--gateway", stack.gateway.tls_url, *(("--enroll-token", stack.enroll_token) if enroll else ()), "--ca", os.path.join(stack.gateway.folder, "cert.pem"),
             "--dir", stack.path(name), "--id", DEVICE, "--attr", "os=android", "--attr", "ram_mb=4096",
             "--trust", trust or stack.path("release.key.pub"), *arguments,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
