@@ -132,7 +132,7 @@ static bool is_address(struct base_str host)
     if (v6) {
         host = (struct base_str){host.data + 1, host.size - 2};
     }
-    if (host.size == 0 || host.size >= sizeof(text)) {
+    if (host.size == 0 || host.size >= sizeof(text) || memchr(host.data, 0, host.size) != NULL) {
         return false;
     }
     memcpy(text, host.data, host.size);

@@ -296,6 +296,11 @@ void gw_stream_request_done(struct gw_stream *stream)
 
 void gw_stream_linger(struct gw_stream *stream)
 {
+    if (stream->state != GW_STREAM_REPLYING) { // one that stayed open has no deadlines
+        (void)nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id,
+                                        NGHTTP2_NO_ERROR);
+        return;
+    }
     stream->lingers = true;
     stream->moved_ms = stream->conn->worker->now_ms;
     if (stream->work != NULL && stream->work->proxy == NULL) {

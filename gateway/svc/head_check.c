@@ -60,6 +60,7 @@ bool gw_api_head(struct gw_worker *worker, struct gw_exchange *exchange, struct 
 {
     struct gw_core *core = worker->core;
     struct gw_actor actor = {0};
+    out->size = GW_BODY_PLAIN;
     if (core->api_head == NULL) {
         return true;
     }

@@ -69,7 +69,7 @@ class HpackReferences(unittest.TestCase):
     def test_trailers(self):
         gateway = self.gateway()
         with Connection(gateway.ports["h2c"]) as conn:
-            stream = conn.headers(block((":method", "POST"), *attack.PATHS[1:3], (":path", "/healthz")), END_HEADERS)
+            stream = conn.headers(block((":method", "POST"), *attack.PATHS[1:3], (":path", "/v1/report")), END_HEADERS)
             conn.frame(DATA, 0, stream, b"x")
             attack.send(conn, attack.entry() + attack.REFERENCE * attack.BOMB, stream=stream)
             self.assertIn(status_of(conn.wait(HEADERS, stream).payload), (405, 431))  # refused at its headers, or at these

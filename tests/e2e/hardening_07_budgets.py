@@ -33,7 +33,7 @@ class Budgets(unittest.TestCase):
         with open(f"/proc/{self.gateway.pid}/status", encoding="ascii") as file:
             return int(re.search(r"RssAnon:\s+(\d+) kB", file.read()).group(1)) * 1024
 
-    def connect(self, source="127.0.0.1", **more):
+    def connect(self, source=None, **more):
         return Connection(self.gateway.ports["h2c"], source=source, **more)
 
     def report(self, conn, *fields):

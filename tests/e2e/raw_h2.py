@@ -81,8 +81,8 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=10, source="127.0.0.1"):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s, source_address=(source, 0))
+    def __init__(self, port, tls=False, preface=True, settings=b"", timeout_s=10, source=None):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s, **({"source_address": (source, 0)} if source else {}))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame comes by itself
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
