@@ -70,7 +70,7 @@ class HostileScripts(unittest.TestCase):
     def test_made(self):
         made = os.path.join(self.folder, "made")
         os.mkdir(made)
-        subprocess.run([sys.executable, "-B", os.path.join(SCRIPTS, "generate.py"), "0", str(COUNT), made], check=True)
+        subprocess.run([sys.executable, "-B", "-W", "ignore", os.path.join(SCRIPTS, "generate.py"), "0", str(COUNT), made], check=True)
         for first in range(0, COUNT, BATCH):
             paths = [os.path.join(made, f"s{number}.py") for number in range(first, min(first + BATCH, COUNT))]
             self.all_end(f"batch{first}", paths)

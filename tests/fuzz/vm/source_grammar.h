@@ -148,7 +148,7 @@ static const char *const grammar_e[] = {
     "math",
     "sys.modules if hasattr(sys, 'modules') else sys",
     "property(@k)",
-    "super()",
+    "super(E, E(1))",
     "staticmethod(@k)",
     "(@e).__class__",
     "[@e] * 3",
