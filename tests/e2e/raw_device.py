@@ -59,8 +59,8 @@ def metrics(port):
 class Requests:
     """Requests of one connection, sent in groups; counts of the answers by status."""
 
-    def __init__(self, port, tls=False):
-        self.connection = raw_h2.Connection(port, tls=tls)
+    def __init__(self, port, tls=False, source="127.0.0.1"):
+        self.connection = raw_h2.Connection(port, tls=tls, source=source)
         self.status = {}
 
     def __enter__(self):

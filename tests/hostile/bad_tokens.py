@@ -1,6 +1,4 @@
 """Wrong tokens, at the operator API and at enrolment, from several addresses of this machine."""
-import socket
-
 import raw_device
 import raw_h2
 
@@ -9,18 +7,6 @@ RATE = 2000  # tries a second at most
 GROUP = 40
 ADDRESSES = ["127.0.0.1"] + [f"127.9.0.{i}" for i in range(2, 10)]
 BAD = "A" * 43
-
-
-class From(raw_device.Requests):
-    """Requests of a connection that comes from `address`."""
-
-    def __init__(self, port, tls, address):
-        create = socket.create_connection
-        try:
-            socket.create_connection = lambda where, timeout: create(where, timeout, source_address=(address, 0))
-            super().__init__(port, tls)
-        finally:
-            socket.create_connection = create
 
 
 def attack(target, stop, rounds=None):
@@ -32,7 +18,7 @@ def attack(target, stop, rounds=None):
         for address in ADDRESSES:
             pace.wait(2 * GROUP)
             try:
-                with From(target.h2c or target.tls, target.h2c is None, address) as requests:
+                with raw_device.Requests(target.h2c or target.tls, target.h2c is None, address) as requests:
                     streams = [requests.send("/api/v1/tasks", "GET", (("authorization", "Bearer wat_" + BAD),))
                                for _ in range(GROUP)]
                     streams += [requests.send("/v1/enroll", "POST", (("authorization", "Bearer wet_" + BAD),))
