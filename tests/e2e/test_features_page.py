@@ -1,4 +1,6 @@
-"""docs/FEATURES.md: every feature marked Y names a test that exists, and the counts are what the page owes."""
+"""docs/FEATURES.md: every feature marked Y names a test that exists, and the counts are what the page owes.
+docs/SECURITY.md: names all hardening tests, and none that does not exist."""
+import glob
 import os
 import re
 import unittest
@@ -34,6 +36,17 @@ class FeaturesPage(unittest.TestCase):
         self.assertEqual([n for n in sorted(MUST) if rows[str(n)][1] != "Y"], [])
         self.assertGreaterEqual(sum(rows[str(n)][1] == "Y" for n in range(1, 47)), 42)
         self.assertEqual([n for n in range(1, 9) if rows[f"S{n}"][1] != "Y"], [])
+
+
+class SecurityPage(unittest.TestCase):
+    def test_it_names_the_tests(self):
+        with open(os.path.join(SOURCE, "docs", "SECURITY.md"), encoding="utf-8") as file:
+            named = set(re.findall(r"`((?:hardening_\d\d|fuzz)_\w+)`", file.read()))
+        files = [os.path.splitext(os.path.basename(path))[0]
+                 for path in glob.glob(os.path.join(SOURCE, "tests", "**", "*.*"), recursive=True)]
+        self.assertEqual(sorted(name for name in named if name not in files), [], "no such test")
+        there = {name for name in files if re.match(r"hardening_\d\d_", name)}
+        self.assertEqual(sorted(there - named), [], "tests that the page does not name")
 
 
 if __name__ == "__main__":
