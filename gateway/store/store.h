@@ -227,6 +227,7 @@ struct gw_store_stats {
     uint64_t queue;
     uint64_t group_max; // largest group so far
     uint64_t damaged;   // records found that fail their checksum
+    bool full;          // the last group found no room
 };
 void gw_store_stats(struct gw_store *store, struct gw_store_stats *out);
 

@@ -61,6 +61,7 @@ struct gw_store {
     _Atomic uint64_t group_max;
     _Atomic uint64_t temp_counter;
     _Atomic uint64_t damaged;
+    _Atomic bool full; // the last group found no room
 };
 
 enum base_status gw_store_status(int rc);

@@ -108,6 +108,28 @@ static int apply_group(struct gw_store *store, uint32_t count)
     return mdb_txn_commit(txn.txn);
 }
 
+// A disk or map without room is said once when it begins and once when it is over, and counts as
+// long.
+static void note_room(struct gw_store *store, enum base_status outcome)
+{
+    bool full = outcome == BASE_ERR_FULL;
+    if (full == atomic_load_explicit(&store->full, memory_order_relaxed)) {
+        return;
+    }
+    if (full) {
+        base_log_error(
+            store->log, "store",
+            "%.200s/store.mdb has no room (disk full, or store.map_bytes_max): changes and "
+            "reports are refused until there is",
+            store->dir);
+    } else if (outcome == BASE_OK) {
+        base_log_info(store->log, "store", "%.200s/store.mdb has room again", store->dir);
+    } else {
+        return; // another fault says nothing of room
+    }
+    atomic_store_explicit(&store->full, full, memory_order_relaxed);
+}
+
 static void commit_group(struct gw_store *store, uint32_t count)
 {
     qsort(store->group, count, sizeof(store->group[0]), compare_ops);
@@ -129,6 +151,7 @@ static void commit_group(struct gw_store *store, uint32_t count)
         atomic_store_explicit(&store->group_max, count, memory_order_relaxed);
     }
     enum base_status failed = gw_store_status(rc);
+    note_room(store, failed);
     for (uint32_t i = 0; i < count; i++) {
         struct gw_store_op *op = store->group[i];
         op->done(op, rc != 0 ? failed : op->status);
@@ -249,6 +272,7 @@ void gw_store_stats(struct gw_store *store, struct gw_store_stats *out)
     out->operations = atomic_load_explicit(&store->operations, memory_order_relaxed);
     out->failed_groups = atomic_load_explicit(&store->failed_groups, memory_order_relaxed);
     out->growths = atomic_load_explicit(&store->growths, memory_order_relaxed);
+    out->full = atomic_load_explicit(&store->full, memory_order_relaxed);
     out->damaged = atomic_load_explicit(&store->damaged, memory_order_relaxed);
     out->group_max = atomic_load_explicit(&store->group_max, memory_order_relaxed);
     pthread_mutex_lock(&store->queue_lock);

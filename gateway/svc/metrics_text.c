@@ -214,6 +214,8 @@ static void add_store(struct text *text, struct gw_core *core)
     struct gw_blob_cache_stats blobs;
     gw_store_stats(core->store, &store);
     gw_blob_cache_stats(core->blobs, &blobs);
+    value(text, "store_full", "gauge", "1: the store has no room, changes are refused.",
+          store.full);
     value(text, "store_damaged_total", "counter", "Stored records that fail their checksum.",
           store.damaged);
     value(text, "store_commits_total", "counter", "Groups committed.", store.commits);
