@@ -620,4 +620,13 @@ BOUNDS = {
          "}\n"
          "#define mp_obj_get_int slice_int\n"),
     ],
+    # The compiler works out constants itself; what would be a long integer of any length is left to the run, which
+    # has a budget.
+    "py/parse.c": [
+        ("            if (op == MP_BINARY_OP_POWER && mp_obj_int_sign(arg1) < 0) {\n",
+         "            if (op == MP_BINARY_OP_POWER && (mp_obj_int_sign(arg1) < 0 || !mp_obj_is_small_int(arg0)\n"
+         "                || !mp_obj_is_small_int(arg1) || MP_OBJ_SMALL_INT_VALUE(arg1) > DEV_VM_FOLD_MAX)) {\n"),
+        ("                if (rhs_sign < 0) {\n",
+         "                if (rhs_sign < 0 || !mp_obj_is_small_int(arg1) || MP_OBJ_SMALL_INT_VALUE(arg1) > DEV_VM_FOLD_MAX) {\n"),
+    ],
 }

@@ -14,6 +14,9 @@
 // Arguments that a `*` is given room for because its __len__ said so; more are taken as they come.
 #define DEV_VM_ARGS_HINT_MAX 4096
 
+// The largest exponent, and the largest shift, of a constant that the compiler works out.
+#define DEV_VM_FOLD_MAX 256
+
 // head + item * count, or SIZE_MAX.
 static inline size_t dev_vm_size(size_t head, size_t item, size_t count)
 {
