@@ -3,12 +3,12 @@
 
     gateway_bench.py --build DIR [--quick] [--only NAME]
 
-gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks and 1,000,000 devices in the store, every
-                           request with a device and profile of its own; peer: nghttpd, one worker, a 100-byte file, the
+gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks, every request with one of 1,000,000
+                           devices and a profile of its own, strangers all: they have no records; peer: nghttpd, one worker, a 100-byte file, the
                            same request headers. Rounds alternate; medians; the spread is (max - min) / median.
 gateway.idle.h2c, .tls     growth of resident memory per connection, 9,000 connections after one request each; peer: nginx.
-gateway.hint               growth per open hint stream, 200,000 on 200 connections, of devices not seen before (so their
-                           records are in it), on an empty store; peer: the bar of 1,536 bytes.
+gateway.hint               growth per open hint stream, 200,000 on 200 connections, of devices not seen before (strangers:
+                           they have no records), on an empty store; peer: the bar of 1,536 bytes.
 gateway.hint.ms            from a publish (a rollout for everybody starts) to 99 % of them told; peer: the bar of 2,000 ms.
 
 Server on core 0, generator on core 1. `ratio` is ours / theirs.

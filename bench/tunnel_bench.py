@@ -140,7 +140,8 @@ class Bench:
         store = tempfile.mkdtemp(prefix=what + "-", dir=self.memory if what == "tmpfs" else self.folder)
         if what in ("walle", "tmpfs"):
             child = self.start(prefix, self.program("walle-gateway"), "--dir", store, "--workers", "1", "--tls", f"{host}:{port}",
-                               "--h2c", "none", "--log", "warn", "--set", "tunnel.device_batches_per_s=1000000", "--set", "tunnel.unknown_uploads=accept",
+                               "--h2c", "none", "--log", "warn", "--set", "tunnel.device_batches_per_s=1000000",
+                               "--set", "tunnel.unproven_percent=100", "--set", "tunnel.unknown_uploads=accept",
                                "--set", "tls.certificate=" + self.certificate, "--set", "tls.key=" + self.key)
         elif what == "nats":
             path = os.path.join(store, "nats.conf")

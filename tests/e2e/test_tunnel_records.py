@@ -74,7 +74,7 @@ class Records(unittest.TestCase):
 
     def test_old_segments_go(self):
         self.stack.start_gateway("--workers", "1", *UNKNOWN, "--set", "tunnel.segment_bytes=1048576", "--set", "tunnel.retain_bytes=2097152",
-                                 "--set", "tunnel.device_batches_per_s=100000")
+                                 "--set", "tunnel.device_batches_per_s=100000", "--set", "tunnel.unproven_percent=100")
         path = self.stack.path("records.jsonl")
         self.load(1)
         early = len(self.export(path))
