@@ -39,7 +39,12 @@ static enum base_status change_peer(struct gw_conn *conn, const struct gw_peer_a
 {
     struct gw_http_worker *worker = conn->worker;
     const struct gw_limits *limits = &worker->limits;
-    BASE_TRY(gw_listener_admit(worker, client, conn->tls));
+    // The balancer's own place in the lists is not its client's: it is the client that is a hop, or
+    // is not. A hop carries many, so their rates are not its own.
+    bool hop = gw_address_set_has(&worker->trust.hops, client);
+    if (!hop) {
+        BASE_TRY(gw_listener_admit(worker, client, conn->tls));
+    }
     gw_peer_table_give(worker->peers, &conn->peer);
     if (gw_peer_table_take(worker->peers, client, limits->connections,
                            limits->connections_per_address) != BASE_OK) {
@@ -47,6 +52,7 @@ static enum base_status change_peer(struct gw_conn *conn, const struct gw_peer_a
         return BASE_ERR_LIMIT;
     }
     conn->peer = *client;
+    conn->hop = hop;
     return BASE_OK;
 }
 

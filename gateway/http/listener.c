@@ -201,6 +201,7 @@ static void take(struct gw_listener *listener, int fd, const struct address *fro
     origin.hop = gw_address_set_has(&trust->hops, &origin.peer);
     // Who carries others is not these: rates are paid when it is known who it is, or not at all.
     bool carries = origin.proxied || origin.hop;
+    origin.loopback = origin.loopback && !carries;
     // Operators on this machine can still do something about it.
     if ((gw_overload_now(worker->overload) == GW_OVERLOAD_CRITICAL && !origin.loopback) ||
         (!carries && gw_listener_admit(worker, &origin.peer, listener->tls) != BASE_OK) ||
@@ -210,7 +211,6 @@ static void take(struct gw_listener *listener, int fd, const struct address *fro
         close(fd);
         return;
     }
-    origin.loopback = origin.loopback && !carries;
     if (gw_conn_new(worker, fd, listener->tls, &origin) != BASE_OK) {
         gw_stat_add(&worker->stats->rejected_total, 1);
     }

@@ -511,7 +511,7 @@ static enum base_status walk_map(struct walk *walk)
 
 static enum base_status map_file(const char *path, struct walk *walk, struct base_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for its other end
     if (fd < 0) {
         enum base_status status = errno == ENOENT ? BASE_ERR_NOT_FOUND : BASE_ERR_IO;
         return base_error_set(error, status, "%.100s: %s", path, strerror(errno));
@@ -520,6 +520,8 @@ static enum base_status map_file(const char *path, struct walk *walk, struct bas
     enum base_status status = BASE_OK;
     if (fstat(fd, &about) != 0) {
         status = base_error_set(error, BASE_ERR_IO, "%.100s: %s", path, strerror(errno));
+    } else if (!S_ISREG(about.st_mode)) {
+        status = base_error_set(error, BASE_ERR_INVALID, "%.100s is no regular file", path);
     } else if (about.st_size > 0) {
         void *map = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (map == MAP_FAILED) {

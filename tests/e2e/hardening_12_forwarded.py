@@ -7,6 +7,7 @@ from walle_stack import Stack
 
 FORGED = [("x-forwarded-for", "10.0.0.1"), ("x-forwarded-proto", "gopher"), ("x-forwarded-host", "evil.example"),
           ("x-forwarded-port", "1"), ("x-forwarded-prefix", "/evil"), ("x_forwarded_for", "10.0.0.2"), ("x-real-ip", "10.0.0.3"),
+          ("x-forwarded", "10.0.0.7"), ("forwarded-for", "10.0.0.8"), ("remote-user", "evil"), ("x-original-url", "/evil"),
           ("forwarded", "for=10.0.0.4;host=evil.example"), ("true-client-ip", "10.0.0.5"), ("x-client-ip", "10.0.0.6"),
           ("walle-proven", "device=00000000000000aa; tenant=default; by=credential"), ("walle_proven", "device=00000000000000aa"),
           ("proxy-authorization", "Basic eA=="), ("te", "trailers"), ("walle-credential", "")]

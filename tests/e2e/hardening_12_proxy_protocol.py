@@ -119,6 +119,25 @@ class ProxyProtocol(unittest.TestCase):
             self.assertEqual(conn.get(API)[0], 200)
             self.assertIn(429, [self.fail(conn, ("x-forwarded-for", f"203.0.113.{i}")) for i in range(25)])
 
+    def test_a_balancer_that_is_a_hop_too(self):
+        """Its clients are not hops for that: what they say of themselves is not believed."""
+        gateway = self.trusting("listen.trusted_hops=127.0.0.1")
+        with Behind(gateway.ports["h2c"], v1("192.0.2.9")) as conn:
+            self.assertIn(429, [self.fail(conn, ("x-forwarded-for", f"203.0.113.{i}")) for i in range(25)])
+
+    def test_a_hop_behind_a_balancer(self):
+        """It is believed: those it carries are counted one by one."""
+        gateway = self.trusting("listen.trusted_hops=10.0.0.5")
+        with Behind(gateway.ports["h2c"], v1("10.0.0.5")) as conn:
+            self.assertEqual({self.fail(conn, ("x-forwarded-for", f"203.0.113.{i}")) for i in range(25)}, {401})
+
+    def test_nobody_behind_a_balancer_passes_an_overload(self):
+        """Only this machine's own connections are taken when memory is used up."""
+        gateway = self.trusting("overload.memory_bytes=4194304")
+        gateway.wait_log("critical")
+        with self.assertRaises(Closed):
+            Behind(gateway.ports["h2c"], v1("192.0.2.7")).get("/healthz")
+
     def test_settings_that_are_wrong(self):
         folder = tempfile.mkdtemp(prefix="walle-http-")
         self.addCleanup(shutil.rmtree, folder, True)

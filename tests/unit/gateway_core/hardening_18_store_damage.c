@@ -412,6 +412,27 @@ static void one_page(void **state)
     assert_int_equal(damaged_of(dir, &status), 0);
 }
 
+// What is no file is an error, and nobody waits for it.
+static void no_file(void **state)
+{
+    (void)state;
+    char dir[96];
+    char path[160];
+    snprintf(dir, sizeof(dir), "%s/pipe", root);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    path_in(dir, "store.mdb", path);
+    for (int turn = 0; turn < 2; turn++) {
+        struct gw_store *store = NULL;
+        struct base_error error = {0};
+        uint64_t copied = 0;
+        assert_int_equal(turn == 0 ? mkfifo(path, 0600) : mkdir(path, 0700), 0);
+        assert_int_equal(open_dir(dir, &store, &error), BASE_ERR_INVALID);
+        assert_non_null(strstr(error.text, "no regular file"));
+        assert_int_equal(gw_store_salvage(dir, NULL, NULL, &copied, &error), BASE_ERR_INVALID);
+        assert_int_equal(remove(path), 0);
+    }
+}
+
 // ---- A store from before seals
 
 static void make_unsealed(const char *path, uint8_t schema)
@@ -480,7 +501,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flipped_bits), cmocka_unit_test(zeroed_ranges),
         cmocka_unit_test(cut_files),    cmocka_unit_test(one_record),
-        cmocka_unit_test(one_page),     cmocka_unit_test(last_schema),
+        cmocka_unit_test(one_page),     cmocka_unit_test(no_file),
+        cmocka_unit_test(last_schema),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
