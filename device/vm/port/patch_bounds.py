@@ -588,6 +588,12 @@ BOUNDS = {
          work("len") + "    const char *top = str + len;\n    mp_float_t dec_val = 0;\n"),
     ],
     "py/objint_mpz.c": [
+        # What is left of a division by nothing: its digits are looked for behind the number's end.
+        ("        mpz_pow3_inpl(&(res_p->mpz), lhs, rhs, mod);\n",
+         "        if (mpz_is_zero(mod)) {\n"
+         "            mp_raise_ValueError(MP_ERROR_TEXT(\"pow() of modulus 0\"));\n"
+         "        }\n"
+         "        mpz_pow3_inpl(&(res_p->mpz), lhs, rhs, mod);\n"),
         ("    mp_obj_int_t *o = MP_OBJ_TO_PTR(o_in);\n    switch (op) {\n",
          "    mp_obj_int_t *o = MP_OBJ_TO_PTR(o_in);\n" + work("mp_obj_is_exact_type(o_in, &mp_type_int) ? o->mpz.len : 0") + "    switch (op) {\n"),
         ("    if (op >= MP_BINARY_OP_INPLACE_OR && op < MP_BINARY_OP_CONTAINS) {\n",

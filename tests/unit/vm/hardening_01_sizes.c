@@ -17,6 +17,10 @@ static const struct row rows[] = {
     {"from collections import deque", "deque((), 1 << 61)", MEM},
     {"from collections import deque", "deque((), (1 << 61) - 1)", MEM},
     {"from collections import deque", "deque([1, 2], (1 << 62) - 1)", MEM},
+    // A modulus without digits.
+    {"", "pow(3, 5, 0)", VALUE},
+    {"", "pow(3, 1 << 70, (1 << 70) - (1 << 70))", VALUE},
+    {"", "pow(3, 5, 7)", "5"},
     {"", "[0] * ((1 << 61) + 1)", MEM},
     {"", "[0, 1] * (1 << 60)", MEM},
     {"", "[0] * ((1 << 62) - 1)", MEM},
