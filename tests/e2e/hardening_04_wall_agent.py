@@ -13,6 +13,7 @@ from test_device_agent import DEVICE, STAGES, TASK, Device
 from walle_stack import SOURCE, Stack, program, wait_until
 
 UNPROVEN = ("--trust-unproven", "--reason", "a fleet without credentials")
+WORK_TICKS = os.sysconf("SC_CLK_TCK") // 2  # of processor time
 LOOP = "while True:\n    pass\n"
 # Scripts that took the agent down or held it for ever. Whether the VM itself now stops one of them or the wall does, the
 # agent reports a failure and goes on.
@@ -45,8 +46,12 @@ def children_of(pid):
 
 
 def running_child(pid):
-    """The task process that is at work."""
-    return next((child for child in children_of(pid) if state_of(child) == "R"), None)
+    """The task process that is at work: one that only starts, ahead of its run, has used no half second yet."""
+    for child in children_of(pid):
+        stat = stat_of(child)
+        if stat and stat[1][0] == "R" and int(stat[1][11]) >= WORK_TICKS:
+            return child
+    return None
 
 
 class Wall(unittest.TestCase):
@@ -88,10 +93,14 @@ class Wall(unittest.TestCase):
                 json.dump(STAGES, file)
             started = self.stack.walle("rollout", "start", name, "--build", build, "--key", self.stack.path("release.key"), "--stages",
                                        self.stack.path("stages.json"), *UNPROVEN, "-o", "json")
-            manifest = json.loads(started.stdout)["manifest"]
+            rollout = json.loads(started.stdout)
+            manifest = rollout["manifest"]
             lines = [self.lines_of(manifest, f"{kind}{number}", kind) for kind in ("thread", "process")]
             self.assertTrue(any(line.startswith("task ") and " ran " in line for line in lines[0]), lines)
             self.assertEqual(lines[0], lines[1])
+            # The next release has its way back to this one, once this one is the task's baseline.
+            wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout['id']}")[1].get("state") == "completed",
+                       what="the rollout to complete")
 
     def test_hostile_tasks_leave_the_agent_running(self):
         self.stack.release(TASK, 1, "import walle\nwalle.result('good')\n", STAGES, more=UNPROVEN)
