@@ -111,10 +111,8 @@ static void check_seals(struct check *check, struct gw_store_read *read)
         struct gw_span bytes;
         if (gw_store_unseal(gw_table_name(check->table), (struct gw_span){k.mv_data, k.mv_size},
                             (struct gw_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK) {
-            char hex[2 * GW_STORE_KEY_MAX + 1] = "";
-            for (size_t i = 0; i < k.mv_size && i < GW_STORE_KEY_MAX; i++) {
-                (void)snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)k.mv_data)[i]);
-            }
+            char hex[GW_STORE_KEY_HEX];
+            gw_store_key_hex(k.mv_data, k.mv_size, hex);
             find(check, "%s: the record of key %s is damaged", gw_table_name(check->table), hex);
         }
     }

@@ -261,10 +261,8 @@ static void on_record(void *ctx, const char *name, struct gw_span key, struct gw
         return;
     }
     if (gw_store_unseal(name, key, value, &bytes) != BASE_OK) {
-        char hex[2 * GW_STORE_KEY_MAX + 1] = "";
-        for (size_t i = 0; i < key.size && i < GW_STORE_KEY_MAX; i++) {
-            (void)snprintf(hex + 2 * i, 3, "%02x", key.data[i]);
-        }
+        char hex[GW_STORE_KEY_HEX];
+        gw_store_key_hex(key.data, key.size, hex);
         say(salvage, "table %s, key %s: damaged, left behind", name, hex);
         return;
     }

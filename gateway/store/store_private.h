@@ -65,6 +65,9 @@ struct gw_store {
 };
 
 enum base_status gw_store_status(int rc);
+// A key's bytes in hexadecimal, for logs and findings; cut at GW_STORE_KEY_MAX bytes.
+#define GW_STORE_KEY_HEX (2 * GW_STORE_KEY_MAX + 1)
+void gw_store_key_hex(const void *key, size_t size, char out[GW_STORE_KEY_HEX]);
 void *gw_store_writer_main(void *arg);
 // The bytes of a value as it lies in the environment. A damaged one is logged and counted; it is
 // NOT_FOUND where the table can do without it, else CORRUPT.

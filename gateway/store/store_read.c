@@ -7,18 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+void gw_store_key_hex(const void *key, size_t size, char out[GW_STORE_KEY_HEX])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < size && i < GW_STORE_KEY_MAX; i++) {
+        (void)snprintf(out + 2 * i, 3, "%02x", ((const uint8_t *)key)[i]);
+    }
+}
+
 static void note_damage(struct gw_store *store, enum gw_table table, MDB_val key)
 {
     uint64_t before = atomic_fetch_add_explicit(&store->damaged, 1, memory_order_relaxed);
     if (before >= GW_STORE_DAMAGE_LOGGED) {
         return;
     }
-    char hex[2 * GW_STORE_KEY_MAX + 1];
-    size_t size = key.mv_size < GW_STORE_KEY_MAX ? key.mv_size : GW_STORE_KEY_MAX;
-    for (size_t i = 0; i < size; i++) {
-        (void)snprintf(hex + 2 * i, 3, "%02x", ((const uint8_t *)key.mv_data)[i]);
-    }
-    hex[2 * size] = '\0';
+    char hex[GW_STORE_KEY_HEX];
+    gw_store_key_hex(key.mv_data, key.mv_size, hex);
     base_log_error(
         store->log, "store", "table %s, key %s: the record is damaged%s", gw_table_name(table), hex,
         gw_table_spares(table) ? " and left out" : "; `walle-store check` finds them all");
