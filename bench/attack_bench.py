@@ -11,7 +11,8 @@ attack.NAME.p50, .p99   latency beside the attack (ours) and without it (theirs)
 attack.NAME.memory      growth of the gateway's resident memory and of the machine's socket memory (both ends of each
                         connection are on it) in bytes; theirs: the budget of the overload manager
 attack.NAME.nginx,      where the same bytes mean the same to them: how often p50 grows beside the attack, ours and theirs.
-       .h2o             Peers: one worker; nginx with the body deadlines of its documentation's example, h2o as packaged
+       .h2o             Peers: one worker, settings as packaged. They answer the gateway's paths with 404, so what an
+                        attack on replies costs them is less
 
 Server on core 0, healthy client and attack on core 1, the attack at low priority.
 """
@@ -300,7 +301,7 @@ def attacks():
     import hostile
     found = []
     for module in pkgutil.iter_modules(hostile.__path__):
-        if module.name in ("__main__", "target", "mix"):
+        if module.name in ("__main__", "target"):
             continue
         point = importlib.import_module("hostile." + module.name).POINT
         if point in GATEWAY_POINTS:

@@ -1,5 +1,5 @@
-"""Hostile clients against a running gateway: one module an attack, used by tests (tests/e2e/hardening_*.py), by
-`./bench/run attack` and by the hour of mixed hostility.
+"""Hostile clients against a running gateway: one module an attack, used by tests (tests/e2e/hardening_*.py) and
+by `./bench/run attack`.
 
 A module NAME.py has
 
