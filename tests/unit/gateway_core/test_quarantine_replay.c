@@ -3,7 +3,7 @@
 #include "conduct_kit.h"
 
 #define ID          0x91u
-#define FLEETS      6u
+#define FLEETS      10u
 #define RECORDS_MAX 1024u
 
 struct fleet {
@@ -84,7 +84,7 @@ static void live(struct rig *rig, struct base_prng *prng, bool lifts)
             rig_start(rig);
         }
         rig_view(rig, ID, &view);
-        if (lifts && view.quarantine_count > 0 && base_prng_below(prng, 500) == 0) {
+        if (lifts && view.quarantine_count > 0 && base_prng_below(prng, 50) == 0) {
             struct gw_rollout_who who = {.by = BASE_STR("ana")};
             struct base_str first = base_str_of(view.quarantine[0].text);
             assert_int_equal(gw_rollout_lift(rig->core, ID, first, &who, &view, &error), BASE_OK);
