@@ -734,6 +734,7 @@ int main(int argc, char **argv)
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
+    agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {

@@ -27,6 +27,7 @@
 #define DEV_RUNTIME_H
 
 #include "core/backoff.h"
+#include "core/device_time.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
 #include "core/result_compare.h"
@@ -171,6 +172,7 @@ struct dev_settings {
     uint32_t backoff_cap_ms;
     uint64_t request_timeout_us;
     uint64_t report_delay_us;
+    uint64_t born_s;
     uint32_t crash_limit;
     bool hints;
     char device_hex[WIRE_DEVICE_HEX + 1];
@@ -317,6 +319,8 @@ struct dev_trust {
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done
+    bool late;        // a timestamp or snapshot had run out, and none was taken since
+    bool overdue;     // the answer under way came under a root that ran out
     bool changed;     // something new came in this cycle: check in again
     bool misdirected; // it began with one that does not: what follows is not looked at
     bool directed;    // the answer under way began with a director's answer that holds
@@ -340,8 +344,7 @@ struct dev_runtime {
     uint32_t epoch; // 0: not drawn yet
     uint32_t next_exchange;
     uint32_t next_run;
-    uint64_t issued_s;     // highest time seen in a verified statement
-    uint64_t issued_at_us; // when that was, on the monotonic clock
+    struct dev_time time;
     uint64_t refused[DEV_REFUSED_MAX];
     uint64_t save_not_before_us;
     struct dev_backoff save_backoff;
@@ -375,11 +378,9 @@ struct dev_personal {
 
 // ---- runtime.c
 uint64_t dev_now_us(const struct dev_runtime *runtime);
-// Wall clock in seconds that never goes behind what was signed and the time that passed since.
+struct dev_time_now dev_clocks(const struct dev_runtime *runtime);
+// Seconds since 1970 that expiry is judged by (core/device_time.h).
 uint64_t dev_wall_s(const struct dev_runtime *runtime);
-// The signed part of it alone; 0: nothing was signed yet.
-uint64_t dev_signed_s(const struct dev_runtime *runtime);
-void dev_time_learn(struct dev_runtime *runtime, uint64_t issued_s);
 uint64_t dev_random(struct dev_runtime *runtime);
 uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
 uint32_t dev_exchange_new(struct dev_runtime *runtime);
@@ -555,6 +556,9 @@ void dev_trust_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_trust_due_us(const struct dev_runtime *runtime);
 // Asks for a cycle when the timestamp ran out. Called after a check-in.
 void dev_trust_age(struct dev_runtime *runtime);
+// Is it a refusal for the time alone? Then device, gateway or signer has a wrong clock, or somebody
+// holds back what is newer.
+bool dev_trust_is_late(enum base_status status);
 // Something signed was refused: counted, logged, and reported once.
 void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status);
 
@@ -627,6 +631,8 @@ uint64_t dev_lease_due_us(const struct dev_runtime *runtime);
 // When a check-in is due that renews the leases; UINT64_MAX: there is none.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);
 bool dev_lease_any(const struct dev_runtime *runtime);
+// The gateway took back that time had gone further: what it gave until then ends as if given now.
+void dev_lease_shorten(struct dev_runtime *runtime);
 // Stops and removes what the timestamp in force kills.
 void dev_kills_obey(struct dev_runtime *runtime);
 
