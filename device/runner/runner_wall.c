@@ -230,9 +230,17 @@ enum base_status dev_wall_prepare(struct dev_wall *out, struct base_error *error
 
 // ---- Limits
 
+// Never more than the process was born with: what is lower already is the better wall.
 static enum base_status limit(int which, const char *name, uint64_t most, struct base_error *error)
 {
-    const struct rlimit value = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
+    struct rlimit value;
+    if (getrlimit((__rlimit_resource_t)which, &value) != 0) {
+        return failed(error, name, errno);
+    }
+    if (value.rlim_max == RLIM_INFINITY || value.rlim_max > (rlim_t)most) {
+        value.rlim_max = (rlim_t)most;
+    }
+    value.rlim_cur = value.rlim_max;
     return setrlimit((__rlimit_resource_t)which, &value) == 0 ? BASE_OK
                                                               : failed(error, name, errno);
 }
