@@ -24,7 +24,7 @@
 static struct rig rig;
 static struct gw_online_keys *keys;
 
-// The first stage waits an hour, and for nobody.
+// The first stage waits an hour, and for one device.
 static const struct rig_stage ladder[] = {
     {.name = "gray",
      .kind = POL_STAGE_GRAY,
@@ -163,6 +163,25 @@ static enum base_status command(uint64_t id, enum pol_command what)
     return gw_rollout_command(rig.core, id, what, &who, &view, &error);
 }
 
+// The device takes what it is offered, and it runs.
+static void install(uint64_t id)
+{
+    static const enum wire_outcome_kind kinds[] = {WIRE_OUTCOME_DOWNLOADED, WIRE_OUTCOME_ACTIVATED,
+                                                   WIRE_OUTCOME_RAN};
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct gw_rollout_view view;
+    rig.nonce[0] = '\0';
+    rig_device_init(&device, DEVICE);
+    assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    rig_view(&rig, id, &view);
+    assert_int_equal(rig_report(&rig, &device, &view, kinds, 3), 204);
+    rig_settle(&rig);
+}
+
 // ---- While it runs
 
 static void test_signs_no_later_time(void **state)
@@ -237,18 +256,23 @@ static void test_stages_wait(void **state)
     struct gw_rollout_view view;
     rig_version(&rig, TASK, "1.0.0", &manifest);
     start_rollout(1, &manifest);
+    install(1);
     pass_s(600);
     jump_s(JUMP_S);
     rig_view(&rig, 1, &view);
     uint64_t since_s = view.stage_since_s;
     pass_s(10 * 3600);
     rig_view(&rig, 1, &view);
-    assert_int_equal(view.stage_index, 0);
-    assert_int_equal(accept_clock(), 1); // paused, for an operator to look
+    assert_int_equal(view.stage_index, 0); // ten hours are more than the one it waits for
+    assert_int_equal(accept_clock(), 1);   // paused, for an operator to look
     rig_view(&rig, 1, &view);
     assert_int_equal(view.state, POL_ROLLOUT_PAUSED);
     assert_int_equal(view.stage_since_s, since_s + JUMP_S); // it lasted no longer
     assert_int_equal(command(1, POL_COMMAND_RESUME), BASE_OK);
+    rig_settle(&rig);
+    rig_view(&rig, 1, &view);
+    uint32_t after = view.stage_index;
+    assert_in_range(after, 0, 1);
     // And the same after a restart.
     rig_stop(&rig);
     rig_start(&rig);
@@ -256,6 +280,24 @@ static void test_stages_wait(void **state)
     assert_int_equal(doubt(), GW_CLOCK_SURE);
     rig_view(&rig, 1, &view);
     assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+    assert_int_equal(view.stage_index, after);
+}
+
+// Without a doubt the same stage goes on.
+static void test_stages_go_on(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    install(1);
+    pass_s(600);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.stage_index, 0);
+    pass_s(3600);
+    rig_view(&rig, 1, &view);
+    assert_int_equal(view.stage_index, 1);
 }
 
 static void test_corrections_count(void **state)
@@ -346,6 +388,7 @@ int main(void)
         CASE(test_back_as_well),
         CASE(test_judges_nothing),
         CASE(test_stages_wait),
+        CASE(test_stages_go_on),
         CASE(test_corrections_count),
         CASE(test_started_ahead),
         CASE(test_started_behind),
