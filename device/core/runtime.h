@@ -43,7 +43,8 @@
 
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
-#define DEV_PULL_CORRUPT_MAX   2 // whole downloads with a wrong hash, then likewise
+#define DEV_PULL_GAIN_BYTES    256              // that were never here before: progress
+#define DEV_PULL_CORRUPT_MAX   2                // whole downloads with a wrong hash, then likewise
 #define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
 #define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
 #define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
@@ -224,17 +225,19 @@ struct dev_pull {
     uint64_t expected; // bytes of the blob
     uint64_t have;     // of these stored
     uint64_t hashed;
+    uint64_t reached; // most that was ever stored of the blob, or of its delta
     uint64_t not_before_us;
-    uint64_t deadline_us; // of the next progress
+    uint64_t deadline_us; // an exchange has brought DEV_RATE_WINDOW_BYTES more by then
     uint32_t exchange;
-    uint32_t task;     // index
-    uint32_t file;     // files before this one are complete
-    uint32_t attempts; // since the last progress
-    uint32_t window;   // bytes since the deadline was moved
-    uint32_t source;   // where content is asked for: one on with each failure
-    uint32_t corrupt;
+    uint32_t task;   // index
+    uint32_t file;   // files before this one are complete
+    uint32_t window; // bytes since the deadline was moved
+    uint32_t source; // where content is asked for: one on with each failure
     uint32_t retry_after_s;
     int status;
+    uint16_t gained;  // bytes beyond `reached` since the last progress, DEV_PULL_GAIN_BYTES at most
+    uint8_t attempts; // since the last progress
+    uint8_t corrupt;  // whole downloads that were worthless
     uint8_t phase;
     uint8_t kind;  // enum dev_pull_kind
     bool required; // the version is not for a device without exclusive files

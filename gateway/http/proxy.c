@@ -228,6 +228,22 @@ static void fail(struct gw_proxy_exchange *exchange, int status, const char *det
     gw_stream_problem(stream, status, detail);
 }
 
+// Is what the request proved still so? It has waited since: for its body, for a connection. False:
+// it was refused.
+static bool prove_again(struct gw_proxy_exchange *exchange)
+{
+    struct gw_stream_work *work = exchange->work;
+    struct gw_head head = {0};
+    if (work->head.proof == GW_PROOF_NONE ||
+        gw_core_prove(exchange->proxy->worker->core, &work->exchange, &head)) {
+        return true;
+    }
+    exchange->broken = true;
+    exchange->answered = true;
+    gw_stream_commit(work->stream);
+    return false;
+}
+
 static void submit_head(struct gw_proxy_exchange *exchange)
 {
     struct gw_stream_work *work = exchange->work;
@@ -364,6 +380,10 @@ static bool retry(struct gw_proxy_exchange *exchange, bool was_reused)
         return false;
     }
     exchange->retried = true;
+    if (!prove_again(exchange)) {
+        release_conn(exchange, false);
+        return true;
+    }
     if (write_request(exchange) != BASE_OK) {
         return false;
     }
@@ -524,7 +544,7 @@ static void attach_next(struct gw_proxy *proxy)
             return;
         }
         remove_waiting(proxy, exchange);
-        if (!start_on_connection(proxy, exchange)) {
+        if (prove_again(exchange) && !start_on_connection(proxy, exchange)) {
             fail(exchange, 502, "the upstream cannot be reached");
         }
     }
@@ -581,6 +601,9 @@ void gw_proxy_start(struct gw_proxy *proxy, struct gw_stream *stream)
         return;
     }
     work->proxy = exchange;
+    if (!prove_again(exchange)) {
+        return;
+    }
     if (write_request(exchange) != BASE_OK) {
         fail(exchange, 503, "out of memory");
     } else if (!has_room(proxy) || !has_share(proxy, exchange)) {

@@ -176,6 +176,8 @@ class Stack:
         """A request with curl over HTTP/2; returns (status, decoded JSON or text)."""
         command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-w", "\n%{http_code}", "--max-time", "30",
                    self.gateway.url + path]
+        if "WALLE_TOKEN" in os.environ:
+            command += ["-H", "authorization: Bearer " + os.environ["WALLE_TOKEN"]]
         if method == "POST" or body is not None:
             command += ["-H", "content-type: application/json", "--data-binary", json.dumps(body if body is not None else {})]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60)

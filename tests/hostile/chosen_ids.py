@@ -17,7 +17,7 @@ def attack(target, stop, count=None):
     """Until stopped, or `count` ids were sent."""
     counts = {"checkins": 0, "reports": 0, "refused": 0, "closed": 0}
     text = raw_device.profile()
-    pace = raw_device.Pace(RATE, stop)
+    pace = raw_device.Pace(RATE * target.share, stop)
     number = 0
     while not stop.is_set() and (count is None or number < count):
         try:

@@ -102,6 +102,7 @@ struct dev_stats {
     uint64_t kills;
     uint64_t dropped_outcomes;
     uint64_t bad_requests; // requests that ended in an error or a timeout
+    int refused_status;    // 401 or 403: what the last answer refused this device with; 0: not
 };
 
 // Bytes dev_init needs for this configuration; 0 when the configuration is invalid.
