@@ -315,7 +315,7 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     }
     memcpy(release->stage_names[index], name.data, name.size);
     release->statements[index] =
-        (struct gw_statement){(const uint8_t *)statement.data, statement.size};
+        (struct gw_statement){.bytes = (const uint8_t *)statement.data, .size = statement.size};
     return BASE_OK;
 }
 
@@ -357,7 +357,8 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     memcpy(release->task, task.data, task.size);
     release->task_id = wire_task_id(task);
     release->version_id = wire_version_id(&release->manifest);
-    release->revert = (struct gw_statement){(const uint8_t *)revert.data, revert.size};
+    release->revert =
+        (struct gw_statement){.bytes = (const uint8_t *)revert.data, .size = revert.size};
     BASE_TRY(read_target(parse, &release->target, "target"));
     release->stage_count = (uint32_t)base_reader_varint_max(reader, POL_STAGES_MAX);
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -410,7 +411,7 @@ static enum base_status check_common(struct parse *parse, const struct gw_releas
     return BASE_OK;
 }
 
-static enum base_status check_install(struct parse *parse, const struct gw_release *release,
+static enum base_status check_install(struct parse *parse, struct gw_release *release,
                                       uint32_t index)
 {
     const struct pol_stage *stage = &release->stages[index];
@@ -445,6 +446,7 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
     }
+    release->statements[index].expires_s = said.expires_s;
     return BASE_OK;
 }
 
