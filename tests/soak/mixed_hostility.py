@@ -34,7 +34,7 @@ FLEET = 'os in ["android", "ios", "harmony"]'
 GOOD, BAD = "good", "bad"
 BAD_MAX = 8             # versions that walle-fleet-sim can be told are bad
 BAD_RULE = "all => exception @ 60%"
-LATE_S = 600            # until a rollout is as it must be; it only ends a hang
+LATE_S, LATE_QUICK_S = 600, 150  # until a rollout is as it must be; it only ends a hang
 STOP_S = 300            # for a program to end
 LEAD_S = 20             # an attack leads
 RESIDENT_MAX = {"asan": 3 << 30}  # of the gateway's process; sanitizers double what is allocated and keep what was freed
@@ -235,8 +235,9 @@ class Soak:
 
     # ---- Releases
 
-    def until(self, what, test, late_s=LATE_S):
+    def until(self, what, test):
         """Goes on with everything until test() holds; what does not come is a finding."""
+        late_s = LATE_QUICK_S if self.quick else LATE_S
         deadline = time.monotonic() + late_s
         while not test():
             if time.monotonic() > deadline:
