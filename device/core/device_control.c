@@ -304,6 +304,9 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status)
     struct dev_control *control = &runtime->control;
     int http = status == BASE_OK ? control->status : 0;
     control->exchange = 0;
+    if (http != 0) {
+        runtime->stats.refused_status = http == 401 || http == 403 ? http : 0;
+    }
     if (control->kind == DEV_CONTROL_CHECKIN &&
         (http == 204 || (http == 200 && dev_offers_complete(&control->offers)))) {
         dev_backoff_reset(&control->backoff);

@@ -107,7 +107,6 @@ static enum base_status sanitizer_add(scmp_filter_ctx filter, struct base_error 
         {SCMP_SYS(newfstatat), 0, {{0}}},
         {SCMP_SYS(faccessat), 0, {{0}}},
         {SCMP_SYS(ioctl), 0, {{0}}},
-        {SCMP_SYS(sysinfo), 0, {{0}}},
         {SCMP_SYS(prlimit64), 0, {{0}}},
         {SCMP_SYS(sched_getaffinity), 0, {{0}}},
 #if defined(__x86_64__)

@@ -143,6 +143,20 @@ static enum base_status run_job(struct run *run, const struct dev_runner_files *
     return dev_runner_frame_send(run->frame, DEV_RUNNER_END, base_writer_size(&writer));
 }
 
+static int byte_order(const void *a, const void *b)
+{
+    return *(const uint8_t *)a - *(const uint8_t *)b;
+}
+
+// What libraries ask the kernel once and keep: asked behind the wall it would end the process. The
+// processor's features; the size of memory, which glibc's qsort wants for more than 1 KiB.
+static void questions_ask(void)
+{
+    uint8_t many[2048] = {0};
+    qsort(many, sizeof(many), 1, byte_order);
+    (void)eng_cpu_detect();
+}
+
 static bool is_channel(void)
 {
     struct stat info;
@@ -172,7 +186,7 @@ int main(void)
         refuse(&run, base_status_text(status));
     }
     if (files.models != NULL) {
-        (void)eng_cpu_detect(); // asks the kernel what the processor has
+        questions_ask();
     }
     if (dev_wall_raise(&wall, &files.bounds, &error) != BASE_OK) {
         refuse(&run, error.text);

@@ -1,6 +1,7 @@
 """Enrolment is the way in: a gateway makes a token at its first start, a device enrols with it at its own and its reports count; without
 one it is served, says once that nothing it reports counts, and does not. And a fleet that enrolled goes through its stages while
 10,000 invented devices report that everything fails."""
+import itertools
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import threading
 import unittest
 
-from raw_device import Requests, hexa, report
+from raw_device import Requests, hexa, metrics, report
 from raw_h2 import Connection, request
 from walle_stack import SOURCE, Stack, program, wait_until
 
@@ -79,6 +80,34 @@ class Enrolment(unittest.TestCase):
         self.start(again=True)
         self.assertFalse(os.path.exists(path))
         self.assertEqual(self.device("ours").returncode, 0)  # who has enrolled stays so
+
+    def test_a_refusal_ends_a_single_check_in(self):
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        wrong = self.stack.secret("wrong.token", "wet_" + "A" * 43)
+        wait_until(lambda: os.path.exists(self.stack.enroll_token), what="the token")
+        name = ("--id", f"{0xa5:016x}")
+        ours = self.device("ours", *name, "--enroll-token", self.stack.enroll_token)
+        self.assertEqual(ours.returncode, 0, ours.stderr)
+        refused = {"401: bearer token missing or wrong": ("new", "--enroll-token", wrong),
+                   "409: this device is enrolled": ("other", *name, "--enroll-token", self.stack.enroll_token),
+                   "401: ": ("stranger", *name)}
+        for text, arguments in refused.items():
+            run = self.device(*arguments)
+            self.assertEqual((run.returncode, "the gateway answers " + text in run.stderr), (1, True), run.stderr)
+        self.stack.walle("device", "revoke", name[1])
+        run = self.device("ours")
+        self.assertEqual((run.returncode, "the gateway answers 403: " in run.stderr), (1, True), run.stderr)
+        # One that stays says so as well, once, and asks on: it may be made known again.
+        with open(self.stack.path("stays.log"), "w+", encoding="utf-8") as log:
+            child = self.stack.spawn("walle-device", "--gateway", self.stack.gateway.url, "--dir", self.stack.path("ours"), "--trust",
+                                     self.stack.path("release.key.pub"), "--retry-base", "50", stderr=log)
+            asked = itertools.count(1)  # each look is a request too
+            before = metrics(self.stack.gateway.ports["h2c"])["walle_requests_total"]
+            wait_until(lambda: metrics(self.stack.gateway.ports["h2c"])["walle_requests_total"] - next(asked) > before + 3, what="more tries")
+            child.kill()
+            child.wait()
+            log.seek(0)
+            self.assertEqual(log.read().count("the gateway answers 403: "), 1)
 
     def test_what_one_tenant_knows_another_cannot_take(self):
         port = self.stack.gateway.ports["h2c"]
