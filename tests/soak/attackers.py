@@ -61,7 +61,8 @@ class Attackers:
         with open(os.path.join(self.folder, f"attack-{name}.log"), "ab") as log:
             return subprocess.Popen(
                 ["nice", "-n", "10", sys.executable, "-m", "hostile", name, "--h2c", str(self.ports["h2c"]), "--tls", str(self.ports["tls"]),
-                 "--seconds", f"{self.draw.uniform(*(LIFE_LONG_S if name in LONG else LIFE_S)):.1f}", "--share", str(share)], stdin=subprocess.DEVNULL,
+                 "--seconds", f"{self.draw.uniform(*(LIFE_LONG_S if name in LONG else LIFE_S)):.1f}", "--share", str(share), "--seed",
+                 str(self.draw.randrange(1 << 31))], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONPATH": tests, "PYTHONDONTWRITEBYTECODE": "1"})
 
     def collect(self, name, child):

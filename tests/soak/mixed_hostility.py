@@ -270,7 +270,7 @@ class Soak:
     def cycles(self):
         """Good, then bad and good by turns until the time is over; always a good one last."""
         cycle_s = self.options.minutes * 60 / BAD_MAX
-        dwell_s = 2 if self.quick else round(cycle_s / 12)
+        dwell_s = 2 if self.quick else round(cycle_s / 6)  # releases are under way most of the time
         self.release(0, dwell_s)
         number = 1
         while number < 2 * BAD_MAX and (number == 1 or time.monotonic() + cycle_s / 2 < self.ends):
@@ -411,6 +411,7 @@ def options_of(words=None):
 
 def main():
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing it started stays behind
     source = os.path.dirname(TESTS)
     os.environ.setdefault("WALLE_BIN", os.path.join(source, "build", options.build, "bin"))
     os.environ.setdefault("WALLE_SOURCE", source)
