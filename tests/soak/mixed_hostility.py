@@ -34,7 +34,7 @@ FLEET = 'os in ["android", "ios", "harmony"]'
 GOOD, BAD = "good", "bad"
 BAD_MAX = 8             # versions that walle-fleet-sim can be told are bad
 BAD_RULE = "all => exception @ 60%"
-LATE_S = 600            # until a rollout is as it must be; it only ends a hang
+LATE_S, LATE_QUICK_S = 600, 150  # until a rollout is as it must be; it only ends a hang
 STOP_S = 300            # for a program to end
 LEAD_S = 20             # an attack leads
 RESIDENT_MAX = {"asan": 3 << 30}  # of the gateway's process; sanitizers double what is allocated and keep what was freed
@@ -235,8 +235,9 @@ class Soak:
 
     # ---- Releases
 
-    def until(self, what, test, late_s=LATE_S):
+    def until(self, what, test):
         """Goes on with everything until test() holds; what does not come is a finding."""
+        late_s = LATE_QUICK_S if self.quick else LATE_S
         deadline = time.monotonic() + late_s
         while not test():
             if time.monotonic() > deadline:
@@ -269,7 +270,7 @@ class Soak:
     def cycles(self):
         """Good, then bad and good by turns until the time is over; always a good one last."""
         cycle_s = self.options.minutes * 60 / BAD_MAX
-        dwell_s = 2 if self.quick else round(cycle_s / 12)
+        dwell_s = 2 if self.quick else round(cycle_s / 6)  # releases are under way most of the time
         self.release(0, dwell_s)
         number = 1
         while number < 2 * BAD_MAX and (number == 1 or time.monotonic() + cycle_s / 2 < self.ends):
@@ -410,6 +411,7 @@ def options_of(words=None):
 
 def main():
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing it started stays behind
     source = os.path.dirname(TESTS)
     os.environ.setdefault("WALLE_BIN", os.path.join(source, "build", options.build, "bin"))
     os.environ.setdefault("WALLE_SOURCE", source)
