@@ -111,6 +111,7 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->retry_after_s =
         options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
     core->control_thread = options->control_thread;
+    core->metrics_access = options->metrics_access;
     core->device_auth_required = options->device_auth_required;
     core->enroll_rate_per_s =
         options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;

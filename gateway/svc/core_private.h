@@ -162,6 +162,7 @@ struct gw_core {
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    enum gw_metrics_access metrics_access;
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
     struct base_random_port random; // strong; `next` NULL: none

@@ -716,8 +716,10 @@ static void test_routes(void **state)
         {GW_METHOD_GET, "/healthz", true, 200, NULL},
         {GW_METHOD_GET, "/readyz", true, 200, NULL},
         {GW_METHOD_GET, "/metrics", true, 200, NULL},
-        {GW_METHOD_GET, "/api/v1/tasks", false, 403, NULL},
-        {GW_METHOD_GET, "/api/v1/tasks", true, 404, NULL}, // no API registered here
+        {GW_METHOD_GET, "/metrics", false, 401, NULL},
+        {GW_METHOD_GET, "/healthz", false, 200, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", false, 401, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", true, 401, NULL}, // this machine is nobody, either
     };
     struct rig rig;
     rig_init(&rig);
