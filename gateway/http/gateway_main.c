@@ -250,7 +250,8 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .lease_s = (uint32_t)config->lease_s,
         .admin_token = base_str_of(tokens->admin),
         .ddi_token = base_str_of(tokens->ddi),
-        .clock = *base_clock_real(),
+        .clock = *base_clock_through_sleep(),
+        .born_s = WALLE_BORN_S,
         .log = log,
     };
     BASE_TRY(gw_core_new(&core_options, out_core, error));

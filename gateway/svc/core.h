@@ -62,7 +62,8 @@ struct gw_core_options {
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
     uint32_t timestamp_life_s;           // 0 takes 86,400
     uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
-    struct base_clock_port clock;
+    struct base_clock_port clock;        // mono_us goes on while the machine sleeps, where it can
+    uint64_t born_s;                     // when the program was built; 0: not known
     const struct base_log *log;
 };
 

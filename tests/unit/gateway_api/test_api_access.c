@@ -57,6 +57,8 @@ static const struct expectation matrix[] = {
     {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
     {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",
      "{\"manifest\":\"DIGEST\",\"reason\":\"bad\"}"},
+    {"GET clock", GW_ROLE_VIEWER, 0, 0, "clock", NULL},
+    {"POST clock/accept", GW_ROLE_ADMIN, 403, 403, "clock/accept", "{\"reason\":\"right\"}"},
     {"GET devices", GW_ROLE_VIEWER, 0, 0, "devices", NULL},
     {"GET devices/*", GW_ROLE_VIEWER, 0, 404, "devices/" DEVICE, NULL},
     {"GET devices/*/why", GW_ROLE_VIEWER, 404, 404, "devices/" DEVICE "/why?task=shop%2Fview",
