@@ -12,6 +12,7 @@
 #include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
 
+#include "base/private_file.h"
 #include "base/prng.h"
 #include "vm/vm.h"
 #include "wire/root.h"
@@ -591,16 +592,13 @@ static void behaviour_print(struct agent *agent)
 // First word of the token file. False: said why not.
 static bool token_read(struct agent *agent, char out[TOKEN_TEXT_MAX])
 {
-    FILE *file = fopen(agent->enroll_token_path, "re");
-    if (file == NULL) {
-        base_log_error(&agent->log, "device", "--enroll-token: %s: %s", agent->enroll_token_path,
-                       strerror(errno));
+    struct base_error error = {0};
+    if (base_private_line(agent->enroll_token_path, false, out, TOKEN_TEXT_MAX, &error) !=
+        BASE_OK) {
+        base_log_error(&agent->log, "device", "--enroll-token: %s", error.text);
         return false;
     }
-    size_t size = fread(out, 1, TOKEN_TEXT_MAX - 1, file);
-    (void)fclose(file);
-    out[size] = '\0';
-    out[strcspn(out, " \t\r\n")] = '\0';
+    out[strcspn(out, " \t")] = '\0';
     if (out[0] == '\0') {
         base_log_error(&agent->log, "device", "--enroll-token: no token in %s",
                        agent->enroll_token_path);

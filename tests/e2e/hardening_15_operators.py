@@ -21,7 +21,7 @@ class Browser(unittest.TestCase):
     def status(self, *headers, path="/api/v1/tasks", method="GET", body=None):
         command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-o", "/dev/null", "-w", "%{http_code}", "--max-time",
                    "30", self.stack.gateway.url + path]
-        for header in headers:
+        for header in (self.stack.bearer, *headers):
             command += ["-H", header]
         if body is not None:
             command += ["-H", "content-type: application/json", "--data-binary", body]
