@@ -25,9 +25,9 @@ class Mixed(unittest.TestCase):
         self.assertEqual(result["findings"], [], f"seed {result['seed']}")
         # That it ran at all: each part did its work.
         self.assertEqual([rollout["kind"] for rollout in result["rollouts"][:3]], ["good", "bad", "good"])
-        self.assertEqual(result["kills"], 1)
-        self.assertGreater(result["scripts"]["reported"], 5)
-        self.assertGreater(result["healthy"]["answers"]["/v1/checkin 204"], 10)
+        self.assertEqual((result["kills"], result["jumps"]), (1, 1))
+        self.assertGreater(result["scripts"]["reported"], 0)
+        self.assertGreater(result["healthy"]["answers"]["/v1/checkin 204"], 0)
         self.assertEqual(sorted(result["attacks"]), names())
         for name, counts in result["attacks"].items():
             self.assertGreater(sum(value for key, value in counts.items() if key not in ("starts", "failed")), 0, name)
