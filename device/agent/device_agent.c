@@ -12,6 +12,7 @@
 #include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
 
+#include "base/private_file.h"
 #include "base/prng.h"
 #include "vm/vm.h"
 #include "wire/root.h"
@@ -67,6 +68,7 @@ struct agent {
     bool have_id;
     bool insecure;
     bool once;
+    int refused_status; // as the log has it; 0: not refused
     bool verbose;
     bool stopping;
     bool failed;
@@ -478,11 +480,30 @@ static void events_begin(struct agent *agent)
     }
 }
 
+// The gateway does not know this device, or no more. Said once; it is asked again later, since the
+// device may be made known again.
+static void note_refusal(struct agent *agent, int status)
+{
+    if (status != 0 && status != agent->refused_status) {
+        base_log_error(&agent->log, "device", "the gateway answers %d: %s", status,
+                       status == 401 ? "it does not take this device for the one it says it is; "
+                                       "without a credential it has to enrol"
+                                     : "this device was revoked");
+    }
+    agent->refused_status = status;
+}
+
 static void on_tick(void *app, struct dev_runtime *runtime)
 {
     struct agent *agent = app;
     struct dev_stats stats;
     dev_stats(runtime, &stats);
+    note_refusal(agent, stats.refused_status);
+    if (agent->once && stats.refused_status != 0) {
+        agent->failed = true;
+        event_base_loopbreak(agent->base);
+        return;
+    }
     if (stats.checkins == 0) {
         return;
     }
@@ -571,16 +592,13 @@ static void behaviour_print(struct agent *agent)
 // First word of the token file. False: said why not.
 static bool token_read(struct agent *agent, char out[TOKEN_TEXT_MAX])
 {
-    FILE *file = fopen(agent->enroll_token_path, "re");
-    if (file == NULL) {
-        base_log_error(&agent->log, "device", "--enroll-token: %s: %s", agent->enroll_token_path,
-                       strerror(errno));
+    struct base_error error = {0};
+    if (base_private_line(agent->enroll_token_path, false, out, TOKEN_TEXT_MAX, &error) !=
+        BASE_OK) {
+        base_log_error(&agent->log, "device", "--enroll-token: %s", error.text);
         return false;
     }
-    size_t size = fread(out, 1, TOKEN_TEXT_MAX - 1, file);
-    (void)fclose(file);
-    out[size] = '\0';
-    out[strcspn(out, " \t\r\n")] = '\0';
+    out[strcspn(out, " \t")] = '\0';
     if (out[0] == '\0') {
         base_log_error(&agent->log, "device", "--enroll-token: no token in %s",
                        agent->enroll_token_path);
@@ -714,6 +732,7 @@ int main(int argc, char **argv)
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
+    agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {

@@ -258,7 +258,7 @@ static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
-    uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    uint32_t wished_s = offers ? control->offers.next_checkin_s : control->retry_after_s;
     uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
     uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;
@@ -304,6 +304,9 @@ void dev_control_end(struct dev_runtime *runtime, enum base_status status)
     struct dev_control *control = &runtime->control;
     int http = status == BASE_OK ? control->status : 0;
     control->exchange = 0;
+    if (http != 0) {
+        runtime->stats.refused_status = http == 401 || http == 403 ? http : 0;
+    }
     if (control->kind == DEV_CONTROL_CHECKIN &&
         (http == 204 || (http == 200 && dev_offers_complete(&control->offers)))) {
         dev_backoff_reset(&control->backoff);

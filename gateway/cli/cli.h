@@ -32,7 +32,7 @@ enum cli_exit {
     X(TENANT, 0, "tenant", "NAME", "Tenant to act in, with a token of all (WALLE_TENANT)")         \
     X(CA, 0, "ca", "FILE", "Certificates to trust, PEM (WALLE_CA)")                                \
     X(INSECURE, 'k', "insecure", NULL, "Do not verify the gateway's certificate")                  \
-    X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
+    X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN; that of this user's own gateway)")    \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
     X(VERSION, 0, "version", "X.Y.Z", "Version, instead of the one in task.json")                  \
@@ -193,6 +193,8 @@ enum cli_exit cli_root_sign(struct cli *cli);
 enum cli_exit cli_root_show(struct cli *cli);
 enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
+enum cli_exit cli_clock_show(struct cli *cli);
+enum cli_exit cli_clock_accept(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
 enum cli_exit cli_device_why(struct cli *cli);

@@ -62,7 +62,12 @@ enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes
 enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
                                    size_t *out_size, struct base_error *error)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))) {
+        (void)close(fd);
+        return base_error_set(error, BASE_ERR_INVALID, "%s: is no file", path);
+    }
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 
     if (file == NULL) {

@@ -11,8 +11,8 @@
 // NOMEM; `error` names the file.
 BASE_NODISCARD enum base_status cli_file_read(const char *path, size_t max, uint8_t **out_bytes,
                                               size_t *out_size, struct base_error *error);
-// The same of a file that is no symbolic link: one that somebody else may have put there. INVALID
-// for a link.
+// The same of a regular file: one that somebody else may have put there. INVALID for a link, a pipe
+// (it is not waited for), a device.
 BASE_NODISCARD enum base_status cli_file_read_own(const char *path, size_t max, uint8_t **out_bytes,
                                                   size_t *out_size, struct base_error *error);
 // Writes beside `path`, then renames. IO.

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <git2.h>
+#include <git2/sys/repository.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,33 +29,6 @@ static enum base_status git_failed(struct base_error *error, enum base_status st
 }
 
 // ---- Names
-
-static const char *last_part(const char *path, size_t *out_size)
-{
-    size_t end = strlen(path);
-    while (end > 0 && path[end - 1] == '/') {
-        end--;
-    }
-    size_t start = end;
-    while (start > 0 && path[start - 1] != '/') {
-        start--;
-    }
-    *out_size = end - start;
-    return path + start;
-}
-
-// "shop.git" and "shop/.git" are both the repository shop.
-static void default_scenario(git_repository *repository, char *out, size_t capacity)
-{
-    const char *path = git_repository_is_bare(repository) ? git_repository_path(repository)
-                                                          : git_repository_workdir(repository);
-    size_t size = 0;
-    const char *name = last_part(path, &size);
-    if (size > 4 && memcmp(name + size - 4, ".git", 4) == 0) {
-        size -= 4;
-    }
-    (void)snprintf(out, capacity, "%.*s", (int)size, name);
-}
 
 // Where the version begins in a tag; its branch, if any, is in front of the slash.
 static const char *version_of(const char *tag)
@@ -236,7 +210,6 @@ static enum base_status find_tag(struct task_git *git, const char *tag, git_obje
 static enum base_status take_names(struct task_git *git, const struct task_git_options *options,
                                    const git_oid *commit, struct base_error *error)
 {
-    char scenario[TASK_GIT_NAME_MAX + 1];
     char prefix[TASK_GIT_NAME_MAX + 1];
     const char *version = version_of(options->tag);
     const char *slash = strrchr(options->tag, '/');
@@ -251,10 +224,10 @@ static enum base_status take_names(struct task_git *git, const struct task_git_o
         search.wanted = prefix;
     }
     BASE_TRY(find_branch(git->repository, commit, &search, error));
-    default_scenario(git->repository, scenario, sizeof(scenario));
     (void)snprintf(git->version, sizeof(git->version), "%s", version);
-    int size = snprintf(git->name, sizeof(git->name), "%s/%s",
-                        options->scenario != NULL ? options->scenario : scenario, search.found);
+    int size =
+        snprintf(git->name, sizeof(git->name), "%s/%s",
+                 options->scenario != NULL ? options->scenario : git->home.name, search.found);
     if (size > WIRE_TASK_NAME_MAX || !wire_task_name_ok(base_str_of(git->name))) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "'%.60s' is no task name: at most %d of a-z 0-9 . _ / -; --scenario "
@@ -293,13 +266,36 @@ static enum base_status enter_subfolder(struct task_git *git, const char *subfol
     return BASE_OK;
 }
 
+// Opens what was looked at. Its settings are not read: they may name more files, anywhere, and none
+// of them changes what a tag has.
+static int open_unset(const char *path, git_repository **out)
+{
+    git_repository *repository = NULL;
+    git_config *none = NULL;
+    int rv = git_config_new(&none);
+    if (rv == 0) {
+        rv = git_repository_open_bare(&repository, path);
+    }
+    if (rv == 0) {
+        rv = git_repository_set_config(repository, none);
+    }
+    git_config_free(none);
+    if (rv != 0) {
+        git_repository_free(repository);
+        return rv;
+    }
+    *out = repository;
+    return 0;
+}
+
 enum base_status task_git_open(const struct task_git_options *options, struct task_git *out,
                                struct base_error *error)
 {
     git_object *commit = NULL;
     git_repository *repository = NULL;
+    BASE_TRY(git_folder_find(options->repository, &out->home, error));
     (void)git_libgit2_init();
-    if (git_repository_open_ext(&repository, options->repository, 0, NULL) != 0) {
+    if (open_unset(out->home.path, &repository) != 0) {
         enum base_status status = git_failed(error, BASE_ERR_NOT_FOUND, options->repository);
         (void)git_libgit2_shutdown();
         return status;

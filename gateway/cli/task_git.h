@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/cli_files.h"
+#include "cli/git_folder.h"
 #include "cli/task_source.h"
 
 #define TASK_GIT_NAME_MAX   200u // of a tag or branch
@@ -29,6 +30,7 @@ struct task_git {
     char commit[TASK_GIT_COMMIT_HEX + 1];
     char folder[TASK_SOURCE_PATH_MAX];  // the tree, written out, with task.json in it
     char scratch[TASK_SOURCE_PATH_MAX]; // what task_git_done removes
+    struct git_folder home;
     void *repository;
     uint32_t fetched; // files of other tags
 };

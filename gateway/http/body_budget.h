@@ -11,6 +11,12 @@
 #include "http/actor_table.h"
 
 #define GW_BUDGET_STRANGER_PART 8u
+// What is counted at once of a body in files: large steps, so that there are never many small ones.
+#define GW_BUDGET_FILES_STEP UINT64_C(1048576)
+// The least that settings may leave to one: a body before it goes on in a file and what waits of
+// the upstream's answer to it; one step of a file.
+#define GW_BUDGET_MEMORY_MIN UINT64_C(393216)
+#define GW_BUDGET_FILES_MIN  GW_BUDGET_FILES_STEP
 
 struct gw_body_budget;
 

@@ -3,6 +3,7 @@
 #include "http/http_config.h"
 
 #include "base/check.h"
+#include "http/body_budget.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,9 @@
 #define GIB      (1024 * MIB)
 #define DAY_MS   UINT64_C(86400000)
 #define ROWS_MAX 256
+// One stranger's part of it is enough for one body.
+#define MEMORY_LEAST (GW_BUDGET_STRANGER_PART * GW_BUDGET_MEMORY_MIN)
+#define FILES_LEAST  (GW_BUDGET_STRANGER_PART * GW_BUDGET_FILES_MIN)
 
 #define NUMBER(name, field, min, max, number, reloadable, help)                                    \
     {                                                                                              \
@@ -71,7 +75,9 @@ static const struct gw_config_row rows[] = {
            "a second a client must take while the upstream waits for it"),
     TEXT("log.level", log_level, "info", FIXED, "error, warn, info or debug"),
     TEXT("admin.token_file", admin_token_file, "", FIXED,
-         "bearer token of /api/v1; empty: loopback only"),
+         "bearer token of /api/v1; empty: DIR/admin.token, made if absent"),
+    TEXT("metrics.access", metrics_access, "loopback", FIXED,
+         "who reads /metrics without a token: loopback, open (all) or token (nobody)"),
     TEXT("ddi.token_file", ddi_token_file, "", FIXED,
          "GatewayToken of hawkBit's device API; empty: off"),
     NUMBER("store.map_bytes_max", map_bytes_max, 64 * MIB, 1024 * GIB, 64 * GIB, FIXED,
@@ -128,18 +134,18 @@ static const struct gw_config_row rows[] = {
            "request body; above: 413"),
     NUMBER("limits.upload_bytes", limits.upload_bytes, 1 * KIB, 4 * GIB, 256 * MIB, RELOAD,
            "request body of PUT /api/v1/blobs/ and /api/v1/exclusive/"),
-    NUMBER("limits.body_bytes_total", limits.body_bytes_total, 1 * MIB, 64 * GIB, 256 * MIB, RELOAD,
-           "bodies held in memory at once; above: 503"),
-    NUMBER("limits.body_bytes_strangers", limits.body_bytes_strangers, 64 * KIB, 64 * GIB, 64 * MIB,
-           RELOAD, "of them of who proved nothing: 503; of one address an eighth: 429"),
-    NUMBER("limits.body_bytes_actor", limits.body_bytes_actor, 64 * KIB, 64 * GIB, 16 * MIB, RELOAD,
-           "of them of one token or device; above: 429"),
-    NUMBER("limits.spool_bytes_total", limits.spool_bytes_total, 1 * MIB, 1024 * GIB, 4 * GIB,
+    NUMBER("limits.body_bytes_total", limits.body_bytes_total, MEMORY_LEAST, 64 * GIB, 256 * MIB,
+           RELOAD, "bodies held in memory at once; above: 503"),
+    NUMBER("limits.body_bytes_strangers", limits.body_bytes_strangers, MEMORY_LEAST, 64 * GIB,
+           64 * MIB, RELOAD, "of them of who proved nothing: 503; of one address an eighth: 429"),
+    NUMBER("limits.body_bytes_actor", limits.body_bytes_actor, GW_BUDGET_MEMORY_MIN, 64 * GIB,
+           16 * MIB, RELOAD, "of them of one token or device; above: 429"),
+    NUMBER("limits.spool_bytes_total", limits.spool_bytes_total, FILES_LEAST, 1024 * GIB, 4 * GIB,
            RELOAD, "the same of bodies over 256 KiB, in files: 503"),
-    NUMBER("limits.spool_bytes_strangers", limits.spool_bytes_strangers, 1 * MIB, 1024 * GIB,
+    NUMBER("limits.spool_bytes_strangers", limits.spool_bytes_strangers, FILES_LEAST, 1024 * GIB,
            256 * MIB, RELOAD, "of strangers: 503; of one address an eighth: 429"),
-    NUMBER("limits.spool_bytes_actor", limits.spool_bytes_actor, 1 * MIB, 1024 * GIB, 1 * GIB,
-           RELOAD, "of one token or device: 429"),
+    NUMBER("limits.spool_bytes_actor", limits.spool_bytes_actor, GW_BUDGET_FILES_MIN, 1024 * GIB,
+           1 * GIB, RELOAD, "of one token or device: 429"),
     NUMBER("limits.body_rate_bytes", limits.body_rate_bytes, 1, 1 * GIB, 1 * KIB, RELOAD,
            "bytes a second a body must come with, after timeouts.body_ms"),
     NUMBER("limits.streams", limits.streams, 1, 100000, 2048, RELOAD,

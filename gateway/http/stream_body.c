@@ -5,12 +5,14 @@
 
 #include "base/check.h"
 #include "http/conn.h"
+#include "http/proxy.h"
 #include "http/worker.h"
 
-// What is counted at once: memory about as it comes (a report comes in one piece, and so takes the
-// budget's mutex once), files in large steps, so that there are never many small ones.
+// What is counted at once of memory: about as it comes (a report comes in one piece, and so takes
+// the budget's mutex once).
 #define MEMORY_STEP UINT64_C(4096)
-#define FILES_STEP  UINT64_C(1048576)
+_Static_assert(GW_BUDGET_MEMORY_MIN >= GW_SPOOL_MEMORY_MAX + 2 * GW_PROXY_BUFFER_BYTES,
+               "with the least budget one body and its answer fit");
 
 void gw_stream_budget_limits(const struct gw_http_worker *worker, enum gw_budget_place place,
                              struct gw_budget_limits *out)
@@ -51,7 +53,7 @@ static void refuse_body(struct gw_stream *stream, int status, const char *detail
 // How much is to be counted so that `needed` bytes are.
 static uint64_t reservation(enum gw_budget_place place, uint64_t needed)
 {
-    uint64_t step = place == GW_BUDGET_FILES ? FILES_STEP : MEMORY_STEP;
+    uint64_t step = place == GW_BUDGET_FILES ? GW_BUDGET_FILES_STEP : MEMORY_STEP;
     return (needed + step - 1) / step * step;
 }
 

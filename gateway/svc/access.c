@@ -29,7 +29,8 @@ static bool bearer(const struct gw_request *request, struct base_str *out)
     return true;
 }
 
-// The configured token: compared by hash, so that the time says nothing of it, its length included.
+// The configured token, or the gateway's own: compared by hash, so that the time says nothing of
+// it, its length included.
 static bool is_admin_token(const struct gw_core *core, struct base_str given)
 {
     struct wire_sha256 a;
@@ -62,14 +63,14 @@ static struct gw_token *find_hash(struct gw_core *core, const struct wire_sha256
     return found;
 }
 
-static void be_admin(struct gw_actor *out, const char *name)
+static void be_admin(struct gw_actor *out)
 {
     out->token_id = 0;
     out->role = GW_ROLE_ADMIN;
     out->tenant = GW_TENANT_DEFAULT;
     out->every_tenant = true;
     out->scope_count = 0;
-    memcpy(out->name, name, strlen(name) + 1);
+    memcpy(out->name, "admin", sizeof("admin"));
 }
 
 static bool be_token(struct gw_core *core, struct base_str given, struct gw_actor *out)
@@ -175,23 +176,28 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
         return false;
     }
     if (!bearer(request, &given)) {
-        if (core->admin_token_bytes > 0 || request->authorization.size > 0) {
-            return refuse_unknown(exchange);
-        }
-        if (!request->loopback) {
-            gw_reply_problem(exchange, 403,
-                             "a bearer token is needed, but on the gateway's own machine");
-            return false;
-        }
-        be_admin(out, "local");
-        return admit(core, exchange, out);
+        return refuse_unknown(exchange);
     }
     if (is_admin_token(core, given)) {
-        be_admin(out, "admin");
+        be_admin(out);
     } else if (!be_token(core, given, out)) {
         return refuse_failed(core, exchange, core->operators->failures);
     }
     return admit(core, exchange, out);
+}
+
+// ---- Figures
+
+bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange)
+{
+    const struct gw_request *request = &exchange->request;
+    struct gw_actor actor;
+    bool here = core->metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
+                !is_foreign_page(request);
+    if (request->authorization.size == 0 && (core->metrics_access == GW_METRICS_OPEN || here)) {
+        return true;
+    }
+    return gw_access_check(core, exchange, &actor);
 }
 
 bool gw_core_may_note_stranger(struct gw_core *core)

@@ -18,9 +18,31 @@ struct enrol_job {
     enum base_status status;
     uint64_t device_id;
     struct gw_credential credential;
-    bool again; // issued before, never shown
+    bool again;   // issued before, never shown
+    bool foreign; // what another tenant knows
     char secret[GW_SECRET_TEXT_BYTES + 1];
 };
+
+// An id that nobody has enrolled is of the tenant `default` as soon as anything is known of it: a
+// record (it reported there), or a user it was bound to. No other tenant's token takes it. The
+// table knows a record before the store does.
+static enum base_status is_foreign(struct gw_store_txn *txn, const struct enrol_job *job,
+                                   bool *out_foreign)
+{
+    struct gw_key key = gw_key_u64(job->device_id);
+    struct gw_span value;
+    *out_foreign = false;
+    if (job->credential.tenant == GW_TENANT_DEFAULT) {
+        return BASE_OK;
+    }
+    enum base_status status = gw_store_txn_get(txn, GW_TABLE_USERS, &key, &value);
+    if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+        return status;
+    }
+    *out_foreign =
+        status == BASE_OK || gw_device_table_has(job->worker->core->table, job->device_id);
+    return BASE_OK;
+}
 
 static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op *self)
 {
@@ -32,6 +54,7 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
     struct gw_key key = gw_key_u64(job->device_id);
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
     job->again = false;
+    job->foreign = false;
     if (status == BASE_OK) {
         BASE_TRY(gw_credential_decode(value.data, value.size, &old));
         // A device whose answer was lost comes again with the same enrolment token.
@@ -42,6 +65,11 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
         }
     } else if (status != BASE_ERR_NOT_FOUND) {
         return status;
+    } else {
+        BASE_TRY(is_foreign(txn, job, &job->foreign));
+        if (job->foreign) {
+            return BASE_ERR_EXISTS;
+        }
     }
     gw_credential_encode(&job->credential, row);
     BASE_TRY(gw_store_txn_put(txn, GW_TABLE_CREDENTIALS, &key, row, sizeof(row)));
@@ -60,7 +88,10 @@ static void finish_enrol(struct gw_message *message)
     size_t size = 0;
     uint8_t *body = base_arena_alloc(exchange->arena, WIRE_ENROLMENT_BYTES_MAX);
     if (job->status == BASE_ERR_EXISTS) {
-        gw_reply_problem(exchange, 409, "this device is enrolled; an operator can reset it");
+        gw_reply_problem(exchange, 409, "%s",
+                         job->foreign ? "another tenant knows this device: it enrols with a token "
+                                        "of that one, or once its record there has ended"
+                                      : "this device is enrolled; an operator can reset it");
     } else if (job->status != BASE_OK) {
         gw_reply_failure(exchange, job->status, "the enrolment could not be stored",
                          job->worker->core->retry_after_s);

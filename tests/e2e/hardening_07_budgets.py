@@ -3,12 +3,14 @@ import hashlib
 import os
 import re
 import struct
+import subprocess
 import sys
 import threading
 import unittest
 
+from echo_upstream import Upstream
 from raw_h2 import DATA, END_HEADERS, END_STREAM, HEADERS, PING, Connection, request, status_of
-from walle_stack import SOURCE, Stack, wait_until
+from walle_stack import SOURCE, Stack, program, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
 from hostile import unauthorised_uploads  # noqa: E402
@@ -114,6 +116,25 @@ class Budgets(unittest.TestCase):
             self.assertLess(held, 16 * MIB)
             self.assertEqual(conn.reply(stream)[0], 201)
             self.assertEqual(os.listdir(os.path.join(self.gateway.folder, "tmp")), [])
+
+    def least(self, name):
+        """The least value that the gateway takes for a setting: it says so."""
+        run = subprocess.run([program("walle-gateway"), "--dir", self.stack.path("unused"), "--set", name + "=1"],
+                             capture_output=True, text=True, timeout=30)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        return int(re.search(r"is not a number between (\d+) and", run.stderr).group(1))
+
+    def test_with_the_least_of_all_budgets_one_body_of_a_stranger_fits(self):
+        upstream = Upstream()
+        self.addCleanup(upstream.close)
+        budgets = [f"limits.{place}_bytes_{share}" for place in ("body", "spool") for share in ("total", "strangers", "actor")]
+        least = [word for name in budgets for word in ("--set", f"{name}={self.least(name)}")]
+        self.gateway.stop()
+        self.gateway = self.stack.start_gateway("--upstream", upstream.url, *least)
+        for size in (1, 16384, 262144, 262145, 1000000):  # in memory, and in a file
+            done = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--data-binary", "@-", self.gateway.url + "/echo"],
+                                  input=b"a" * size, capture_output=True, timeout=60, check=True)
+            self.assertIn(f"body={size}\n".encode(), done.stdout)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""A proxied request with a wrong credential goes nowhere; with a right one the upstream is told what was proven."""
+"""A proxied request with a wrong credential goes nowhere; with a right one the upstream is told what was proven. What counts is what
+is true when the upstream gets it: a device that is revoked while its request waits, or its body is on the way, is refused."""
+import struct
 import unittest
 
 from echo_upstream import Upstream
-from raw_h2 import Connection, request
-from walle_stack import Stack
+from raw_h2 import CANCEL, DATA, END_HEADERS, END_STREAM, RST_STREAM, Connection, request
+from walle_stack import Stack, wait_until
 
 DEVICE, OTHER = "00000000000000aa", "00000000000000bb"
 
@@ -45,6 +47,35 @@ class Proven(unittest.TestCase):
             self.assertNotIn("walle-proven", seen)
             stack.walle("device", "revoke", DEVICE)
             self.assertEqual(self.ask(device, ("walle-credential", credential)), (403, None))
+
+    def test_a_device_revoked_on_the_way(self):
+        self.upstream = Upstream()
+        self.addCleanup(self.upstream.close)
+        with Stack() as stack:
+            self.gateway = stack.start_gateway("--upstream", self.upstream.url, "--workers", "1", "--set", "proxy.connections=1")
+            token = stack.walle("device", "enroll-token", "--name", "fleet").stdout.strip()
+            shown = {device: (("walle-device", device), ("walle-credential", self.enrol(token, device))) for device in (DEVICE, OTHER)}
+            for device in shown:  # once each: the credential is in use
+                self.assertEqual(self.ask(*shown[device])[0], 200)
+            with Connection(self.gateway.ports["h2c"], timeout_s=60) as conn:
+                # Its body is half there.
+                stream = conn.headers(request("/echo", "POST", *shown[DEVICE]), END_HEADERS)
+                conn.frame(DATA, 0, stream, b"half")
+                self.assertEqual(conn.get("/echo")[0], 200)  # the gateway has read it
+                stack.walle("device", "revoke", DEVICE)
+                conn.frame(DATA, END_STREAM, stream, b"half")
+                self.assertEqual(conn.reply(stream)[0], 403)
+                # It waits for a connection to the upstream.
+                self.upstream.requests.clear()
+                holder = conn.headers(request("/drip"))
+                wait_until(lambda: self.upstream.requests, what="the one connection to be held")
+                stream = conn.headers(request("/echo", "GET", *shown[OTHER]))
+                conn.get("/v1/checkin")  # read as well
+                stack.walle("device", "revoke", OTHER)
+                conn.frame(RST_STREAM, 0, holder, struct.pack(">I", CANCEL))
+                self.assertEqual(conn.reply(stream)[0], 403)
+                self.assertEqual(conn.get("/echo")[0], 200)  # who waits behind it is served
+            self.assertEqual([line for line, _, _ in self.upstream.requests], ["GET /drip HTTP/1.1", "GET /echo HTTP/1.1"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Enrolment is the way in: a gateway makes a token at its first start, a device enrols with it at its own and its reports count; without
 one it is served, says once that nothing it reports counts, and does not. And a fleet that enrolled goes through its stages while
 10,000 invented devices report that everything fails."""
+import itertools
+import json
 import os
 import re
 import signal
@@ -10,6 +12,8 @@ import sys
 import threading
 import unittest
 
+from raw_device import Requests, hexa, metrics, report
+from raw_h2 import Connection, request
 from walle_stack import SOURCE, Stack, program, wait_until
 
 sys.path.insert(0, os.path.join(SOURCE, "tests"))
@@ -76,6 +80,64 @@ class Enrolment(unittest.TestCase):
         self.start(again=True)
         self.assertFalse(os.path.exists(path))
         self.assertEqual(self.device("ours").returncode, 0)  # who has enrolled stays so
+
+    def test_a_refusal_ends_a_single_check_in(self):
+        self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
+        wrong = self.stack.secret("wrong.token", "wet_" + "A" * 43)
+        wait_until(lambda: os.path.exists(self.stack.enroll_token), what="the token")
+        name = ("--id", f"{0xa5:016x}")
+        ours = self.device("ours", *name, "--enroll-token", self.stack.enroll_token)
+        self.assertEqual(ours.returncode, 0, ours.stderr)
+        refused = {"401: bearer token missing or wrong": ("new", "--enroll-token", wrong),
+                   "409: this device is enrolled": ("other", *name, "--enroll-token", self.stack.enroll_token),
+                   "401: ": ("stranger", *name)}
+        for text, arguments in refused.items():
+            run = self.device(*arguments)
+            self.assertEqual((run.returncode, "the gateway answers " + text in run.stderr), (1, True), run.stderr)
+        self.stack.walle("device", "revoke", name[1])
+        run = self.device("ours")
+        self.assertEqual((run.returncode, "the gateway answers 403: " in run.stderr), (1, True), run.stderr)
+        # One that stays says so as well, once, and asks on: it may be made known again.
+        with open(self.stack.path("stays.log"), "w+", encoding="utf-8") as log:
+            child = self.stack.spawn("walle-device", "--gateway", self.stack.gateway.url, "--dir", self.stack.path("ours"), "--trust",
+                                     self.stack.path("release.key.pub"), "--retry-base", "50", stderr=log)
+            asked = itertools.count(1)  # each look is a request too
+            before = metrics(self.stack.gateway.ports["h2c"])["walle_requests_total"]
+            wait_until(lambda: metrics(self.stack.gateway.ports["h2c"])["walle_requests_total"] - next(asked) > before + 3, what="more tries")
+            child.kill()
+            child.wait()
+            log.seek(0)
+            self.assertEqual(log.read().count("the gateway answers 403: "), 1)
+
+    def test_what_one_tenant_knows_another_cannot_take(self):
+        port = self.stack.gateway.ports["h2c"]
+        tokens = {"default": self.stack.walle("device", "enroll-token", "--name", "ours").stdout.strip()}
+        self.stack.walle("tenant", "new", "other")
+        tokens["other"] = self.stack.walle("device", "enroll-token", "--name", "theirs", "--tenant", "other").stdout.strip()
+
+        def enrol(device, tenant):
+            with Connection(port) as conn:
+                return conn.reply(conn.headers(request("/v1/enroll", "POST", ("authorization", "Bearer " + tokens[tenant]),
+                                                       ("walle-device", hexa(device)))))
+
+        reported, bound, free = 0xa1, 0xa2, 0xa3
+        with Requests(port) as requests:  # served without having enrolled: a device of the tenant default
+            stream = requests.send("/v1/report", "POST", (), report(reported))
+            self.assertEqual(requests.connection.reply(stream)[0], 204)
+        self.assertEqual(self.stack.api(f"/api/v1/devices/{hexa(bound)}/user", "PUT", {"user": "ana"})[0], 200)
+        for again in (False, True):
+            if again:
+                self.stack.gateway.stop()
+                self.start(again=True)
+            for device in (reported, bound):
+                status, body = enrol(device, "other")
+                self.assertEqual((status, b"another tenant" in body), (409, True), body)
+        listed = json.loads(self.stack.walle("token", "list", "-o", "json", "--tenant", "other").stdout)["items"]
+        self.assertEqual([item["uses"] for item in listed if item["name"] == "theirs"], [0])
+        for device in (reported, bound):
+            self.assertEqual(enrol(device, "default")[0], 201)
+        self.assertEqual(enrol(free, "other")[0], 201)
+        self.assertEqual(enrol(free, "default")[0], 409)
 
     def test_a_fleet_under_attack_goes_its_way(self):
         log = open(self.stack.path("fleet.log"), "wb")

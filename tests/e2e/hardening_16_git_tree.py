@@ -215,6 +215,16 @@ class Build(unittest.TestCase):
         self.assertEqual(run.returncode, 5, run.stdout + run.stderr)
         self.assertIn("symbolic link", run.stderr)
 
+    def test_a_pipe_for_a_blob_is_refused(self):
+        self.stack.walle("task", "build", self.source, "--out", self.out)
+        blobs = os.path.join(self.out, "blobs")
+        for name in os.listdir(blobs):
+            os.unlink(os.path.join(blobs, name))
+            os.mkfifo(os.path.join(blobs, name))
+        run = self.stack.walle("task", "verify", self.out, check=False)
+        self.assertEqual(run.returncode, 5, run.stdout + run.stderr)
+        self.assertIn("is no file", run.stderr)
+
     def test_a_link_for_an_exclusive_file_is_refused(self):
         folder = os.path.join(self.source, "personal", "user", "ana")
         os.makedirs(folder)

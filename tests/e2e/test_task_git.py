@@ -103,7 +103,7 @@ class TaskGit(unittest.TestCase):
         self.refused("there is none, or it lacks", *push, "v1.0.0", "--branch", "nowhere")
         self.git("tag", "release-one")
         self.refused("does not end in a semantic version", *push, "release-one")
-        self.refused("failed to resolve path", "task", "push", self.stack.path("nothing"), "--tag", "v1.0.0")
+        self.refused("is no folder", "task", "push", self.stack.path("nothing"), "--tag", "v1.0.0")
         self.refused("inside the repository", *push, "v1.0.0", "--folder", "../other")
         self.refused("no task name", *push, "v1.0.0", "--scenario", "NO NAME")
         self.refused("--version does not go with it", "task", "build", self.shop, "--tag", "v1.0.0", "--version", "2.0.0", "--out",

@@ -14,6 +14,8 @@
 
 #define ANSWER_TIMEOUT_S 30
 #define BEARER_MAX       300
+#define PROBLEM_MAX      512 // of a refusal's body
+#define DETAIL_MAX       100 // of its text that is shown
 #define FILE_MODE        0600
 #define DIR_MODE         0700
 
@@ -23,6 +25,8 @@ struct attempt {
     enum base_status ended; // BASE_ERR_TIMEOUT until the answer is whole
     size_t size;
     uint8_t body[WIRE_ENROLMENT_BYTES_MAX];
+    char problem[PROBLEM_MAX + 1];
+    size_t problem_size;
 };
 
 static enum base_status system_failed(struct base_error *error, const char *path)
@@ -107,11 +111,18 @@ static void on_body(void *ctx, void *user, const uint8_t *bytes, size_t size)
 {
     struct attempt *attempt = user;
     (void)ctx;
-    if (attempt->status == 201 && size <= sizeof(attempt->body) - attempt->size) {
+    if (attempt->status != 201) {
+        size_t room = PROBLEM_MAX - attempt->problem_size;
+        size_t part = size < room ? size : room;
+        memcpy(attempt->problem + attempt->problem_size, bytes, part);
+        attempt->problem_size += part;
+        return;
+    }
+    if (size <= sizeof(attempt->body) - attempt->size) {
         memcpy(attempt->body + attempt->size, bytes, size);
         attempt->size += size;
     } else {
-        attempt->size = attempt->status == 201 ? sizeof(attempt->body) + 1 : 0;
+        attempt->size = sizeof(attempt->body) + 1;
     }
 }
 
@@ -201,19 +212,36 @@ static enum base_status ask(struct attempt *attempt, const struct posix_options 
                : base_error_set(error, status, "enrolment: %s", base_status_text(status));
 }
 
+// The text of a problem (RFC 9457), as it stands in the JSON; empty when there is none.
+static struct base_str detail_of(const struct attempt *attempt)
+{
+    static const char name[] = "\"detail\":\"";
+    const char *begin = strstr(attempt->problem, name);
+    if (begin == NULL) {
+        return BASE_STR("");
+    }
+    begin += sizeof(name) - 1;
+    size_t size = strcspn(begin, "\"\\");
+    return (struct base_str){begin, size < DETAIL_MAX ? size : DETAIL_MAX};
+}
+
+static enum base_status refused(const struct attempt *attempt, struct base_error *error)
+{
+    bool later = attempt->status >= 500 || attempt->status == 429;
+    struct base_str detail = detail_of(attempt);
+    return base_error_set(error, later ? BASE_ERR_BUSY : BASE_ERR_DENIED,
+                          "enrolment: the gateway answers %d%s%.*s", attempt->status,
+                          detail.size > 0 ? ": " : "", (int)detail.size, detail.data);
+}
+
 enum base_status posix_enroll(struct event_base *base, const struct posix_options *options,
                               struct base_str token, struct posix_credential *out,
                               struct base_error *error)
 {
     struct attempt attempt = {.base = base, .ended = BASE_ERR_TIMEOUT};
     BASE_TRY(ask(&attempt, options, token, error));
-    if (attempt.status >= 500 || attempt.status == 429) {
-        return base_error_set(error, BASE_ERR_BUSY, "enrolment: the gateway answers %d",
-                              attempt.status);
-    }
     if (attempt.status != 201) {
-        return base_error_set(error, BASE_ERR_DENIED, "enrolment: the gateway answers %d",
-                              attempt.status);
+        return refused(&attempt, error);
     }
     if (attempt.size > sizeof(attempt.body) || take(attempt.body, attempt.size, out) != BASE_OK) {
         return base_error_set(error, BASE_ERR_INVALID, "enrolment: the answer is malformed");
