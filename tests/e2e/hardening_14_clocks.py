@@ -86,11 +86,12 @@ class Clocks(unittest.TestCase):
     def id_of(run):
         return re.match(r"[0-9a-f]{16}", run.stdout).group(0)
 
-    def device(self, name, clock=None):
+    def device(self, name, clock=None, tls=False):
         """One visit of a device: what it ran, or None."""
+        to = (self.stack.gateway.tls_url, "--ca", self.stack.path("gateway", "cert.pem")) if tls else (self.stack.gateway.url,)
         trust = ("--root", self.stack.path("root.1")) if os.path.exists(self.stack.path("root.1")) else ("--trust", self.stack.path("ci.key.pub"))
         with (clock.worn() if clock else contextlib.nullcontext()):
-            run = subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--enroll-token", self.stack.enroll_token, "--dir",
+            run = subprocess.run([program("walle-device"), "--gateway", *to, "--enroll-token", self.stack.enroll_token, "--dir",
                                   self.stack.path(name), *trust, "--once", "-v"], capture_output=True, text=True, timeout=120,
                                  stdin=subprocess.DEVNULL)
         self.assertIn(run.returncode, (0, 1), run.stderr)
@@ -189,6 +190,9 @@ class Clocks(unittest.TestCase):
         self.assertEqual(self.device("never", never_set), 1)
         rollout = self.id_of(self.release())
         self.assertEqual(self.device("never", never_set), 2)
+        # Also where the certificate of the gateway is not valid yet by it. One that ran out is held against the gateway.
+        self.assertEqual(self.device("over tls", never_set, tls=True), 2)
+        self.assertIsNone(self.device("ahead", ahead, tls=True))
         # Years ahead: refused, which is a failure of the release, for its gates and for people.
         self.assertIsNone(self.device("ahead", ahead))
         wait_until(lambda: self.failures(rollout).get("fail_clock") == 1, what="its report")
