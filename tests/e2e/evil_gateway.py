@@ -136,14 +136,16 @@ def timestamp(fields):
 
 
 def open_report(data):
-    """[{kind, task, rollout, code, detail}, ...]"""
+    """[{device, kind, task, rollout, code, detail}, ...]"""
     reader = Reader(data)
-    reader.take(1 + 8 + 4 + 8)
+    reader.take(1)
+    device = reader.number(8)
+    reader.take(4 + 8)
     out = []
     for _ in range(reader.varint()):
         kind, task, _version, rollout = reader.number(1), reader.number(8), reader.number(8), reader.number(8)
         reader.varint()
-        out.append({"kind": kind, "task": task, "rollout": rollout, "code": reader.number(8),
+        out.append({"device": device, "kind": kind, "task": task, "rollout": rollout, "code": reader.number(8),
                     "detail": reader.take(reader.number(1)).decode("utf-8", "replace")})
     return out
 

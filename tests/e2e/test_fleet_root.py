@@ -93,7 +93,7 @@ class FleetRoot(unittest.TestCase):
 
     def refused_by(self, attacker, code):
         """Devices that reported the code of this check."""
-        return sum(outcome["code"] == code for outcome in list(attacker.reports))
+        return len({outcome["device"] for outcome in list(attacker.reports) if outcome["code"] == code})
 
     def await_running(self, devices):
         """Waits for a line of the log, from now on, that says so."""
