@@ -105,8 +105,6 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->tick_ms = options->tick_ms != 0 ? options->tick_ms : TICK_MS_DEFAULT;
     core->checkin_interval_s =
         options->checkin_interval_s != 0 ? options->checkin_interval_s : CHECKIN_INTERVAL_S_DEFAULT;
-    snprintf(core->checkin_interval_text, sizeof(core->checkin_interval_text), "%u",
-             core->checkin_interval_s);
     core->hint_spread_ms = options->hint_spread_ms;
     core->hint_rate_per_s = options->hint_rate_per_s;
     core->retry_after_s =

@@ -155,7 +155,6 @@ struct gw_core {
     struct gw_core_clock time;
     uint32_t tick_ms;
     uint32_t checkin_interval_s;
-    char checkin_interval_text[11]; // of every answer without news
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
     uint32_t retry_after_s;
