@@ -5,6 +5,9 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 
+#include "base/gateway_note.h"
+#include "base/private_file.h"
+
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -308,15 +311,27 @@ static error_t take_root(struct parse *parse, const char *path)
 // First word of the file.
 static error_t take_token(struct parse *parse, const char *option, const char *path, char *token)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return refuse(parse, option, path, strerror(errno));
+    struct base_error inner = {.status = BASE_OK};
+    if (base_private_line(path, false, token, SIM_TOKEN_TEXT_MAX, &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s: %s", option, inner.text);
+        return EINVAL;
     }
-    size_t size = fread(token, 1, SIM_TOKEN_TEXT_MAX - 1, file);
-    (void)fclose(file);
-    token[size] = '\0';
-    token[strcspn(token, " \t\r\n")] = '\0';
+    token[strcspn(token, " \t")] = '\0';
     return token[0] != '\0' ? 0 : refuse(parse, option, path, "no token in this file");
+}
+
+// The token that a gateway of this user on this machine left word of, to watch with.
+static void find_token(struct sim_options *o)
+{
+    struct base_gateway_found found;
+    const struct base_gateway_target target = {.host = base_str_of(o->host), .port = o->port};
+    char address[SIM_TEXT_MAX + 8];
+    (void)snprintf(address, sizeof(address), "%s:%u", o->host, o->port);
+    // A name may lead elsewhere than where the gateway is: an address does not.
+    if (base_gateway_note_find(&target, &found, NULL) == BASE_OK &&
+        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(o->token)) {
+        memcpy(o->token, found.token, strlen(found.token) + 1);
+    }
 }
 
 static error_t take_bad_version(struct parse *parse, const char *value)
@@ -532,6 +547,9 @@ static enum base_status check_run(struct parse *parse)
         if (size < 0 || (size_t)size >= sizeof(o->credentials)) {
             return base_error_set(parse->error, BASE_ERR_INVALID, "--out: path too long");
         }
+    }
+    if (o->token[0] == '\0') {
+        find_token(o);
     }
     if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
         o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams

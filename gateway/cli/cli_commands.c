@@ -168,7 +168,7 @@ const struct cli_command cli_commands[] = {
      "  walle device unbind 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_unbind},
     {"device", "enroll-token", "",
      "Make a token devices enrol with (walle-device --enroll-token); its secret is shown once.",
-     "  walle device enroll-token --name factory-7 --uses 1000 --expires 30 > factory-7.token",
+     "  umask 077; walle device enroll-token --name factory-7 --uses 1000 > factory-7.token",
      CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(USES) | CLI_BIT(EXPIRES), 0, 0,
      cli_device_enroll_token},
     {"device", "revoke", "ID", "Refuse a device from now on, and end its hint streams.",
@@ -177,7 +177,7 @@ const struct cli_command cli_commands[] = {
      "  walle device reset 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_reset},
     {"token", "new", "", "Make an operator's token; its secret is shown once, on standard output.",
      "  walle token new --name ana --role releaser --scopes shop,ads-* --expires 90\n"
-     "  walle token new --name ci --role releaser --scopes shop > ci.token",
+     "  umask 077; walle token new --name ci --role releaser --scopes shop > ci.token",
      CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(ROLE) | CLI_BIT(SCOPES) | CLI_BIT(EXPIRES) |
          CLI_BIT(EVERY_TENANT),
      0, 0, cli_token_new},
@@ -226,6 +226,11 @@ const struct cli_command cli_commands[] = {
      "  walle tunnel train --from exports/ --task shop/page-view --out tunnel.dict",
      CLI_BIT(FROM) | CLI_BIT(OUT) | CLI_BIT(SIZE) | CLI_BIT(TASK) | CLI_BIT(FORMAT), 0, 0,
      cli_tunnel_train},
+    {"console", "open", "",
+     "Print a link by which a browser logs in at the console, and open it where there is a screen.",
+     "  walle console open       or only: walle console\n"
+     "  walle console open --gateway https://fleet.example:8443 --no-open",
+     CLI_BITS_GATEWAY | CLI_BIT(NO_OPEN), 0, 0, cli_console_open},
     {"completion", "bash", "", "Print completion for bash.",
      "  walle completion bash > /etc/bash_completion.d/walle", 0, 0, 0, cli_completion_bash},
     {"completion", "zsh", "", "Print completion for zsh.", "  walle completion zsh >> ~/.zshrc", 0,

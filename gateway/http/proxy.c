@@ -293,7 +293,8 @@ static bool parse_input(struct gw_proxy_exchange *exchange)
         enum gw_h1_event event = gw_h1_response_feed(&exchange->response, piece.iov_base,
                                                      pieces > 0 ? piece.iov_len : 0, &used, &body);
         if (event == GW_H1_BODY && evbuffer_add(exchange->reply, body.data, body.size) != 0) {
-            event = GW_H1_BAD;
+            fail(exchange, 503, "out of memory");
+            return false;
         }
         if (used > 0) {
             (void)evbuffer_drain(input, used);
@@ -444,8 +445,12 @@ static struct upstream_conn *conn_new(struct gw_proxy *proxy)
     }
     proxy->conn_count++;
     bufferevent_setcb(conn->bev, on_read, on_written, on_event, conn);
-    bufferevent_setwatermark(conn->bev, EV_READ, 0, GW_PROXY_BUFFER_BYTES / 2);
-    (void)bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
+    // What one read brings is parsed at once, so it needs no watermark, which libevent cannot set
+    // safely without memory.
+    if (bufferevent_enable(conn->bev, EV_READ | EV_WRITE) != 0) {
+        conn_free(conn);
+        return NULL;
+    }
     return conn;
 }
 
@@ -471,13 +476,16 @@ static bool start_on_connection(struct gw_proxy *proxy, struct gw_proxy_exchange
     exchange->conn = conn;
     exchange->moved_ms = proxy->worker->now_ms;
     exchange->attached_ms = proxy->worker->now_ms;
-    (void)bufferevent_write_buffer(conn->bev, exchange->request);
-    if (fresh && bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->address,
-                                            (int)proxy->address_size) != 0) {
+    // Enabled once more: libevent, short of memory when it made the connection, does not see by
+    // itself that there is something to write.
+    bool ok = bufferevent_write_buffer(conn->bev, exchange->request) == 0 &&
+              (fresh ? bufferevent_socket_connect(conn->bev, (struct sockaddr *)&proxy->address,
+                                                  (int)proxy->address_size)
+                     : bufferevent_enable(conn->bev, EV_WRITE)) == 0;
+    if (!ok) {
         conn_free(conn);
-        return false;
     }
-    return true;
+    return ok;
 }
 
 // ---- Exchanges
@@ -550,6 +558,17 @@ static void attach_next(struct gw_proxy *proxy)
     }
 }
 
+// libevent's own does not accept NULL.
+static void buffers_free(struct gw_proxy_exchange *exchange)
+{
+    if (exchange->request != NULL) {
+        evbuffer_free(exchange->request);
+    }
+    if (exchange->reply != NULL) {
+        evbuffer_free(exchange->reply);
+    }
+}
+
 static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_stream *stream)
 {
     struct gw_proxy_exchange *exchange = calloc(1, sizeof(*exchange));
@@ -560,8 +579,7 @@ static struct gw_proxy_exchange *exchange_new(struct gw_proxy *proxy, struct gw_
     exchange->reply = evbuffer_new();
     if (exchange->request == NULL || exchange->reply == NULL ||
         gw_h1_response_init(&exchange->response, &stream->work->arena, stream->head) != BASE_OK) {
-        evbuffer_free(exchange->request);
-        evbuffer_free(exchange->reply);
+        buffers_free(exchange);
         free(exchange);
         return NULL;
     }
@@ -629,8 +647,7 @@ void gw_proxy_cancel(struct gw_proxy_exchange *exchange)
     if (exchange->next != NULL) {
         exchange->next->prev = exchange->prev;
     }
-    evbuffer_free(exchange->request);
-    evbuffer_free(exchange->reply);
+    buffers_free(exchange);
     free(exchange);
     attach_next(proxy);
 }

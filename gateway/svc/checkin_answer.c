@@ -388,6 +388,14 @@ static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange
     }
 }
 
+// Nothing to do; when to come again.
+static void answer_settled(const struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    gw_reply_status(exchange, 204);
+    gw_reply_header(&exchange->reply, BASE_STR("retry-after"),
+                    base_str_of(worker->core->checkin_interval_text));
+}
+
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
@@ -406,7 +414,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     bool current = gw_checkin_current(worker, &checkin);
     if (__builtin_expect(current && !checkin.lease, 1)) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange);
         gw_exchange_finish(exchange);
         return;
     }
@@ -415,7 +423,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
                                   WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
     if (offers.count == 0 && offers.flags == 0 && !concerned && !held) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
     }

@@ -155,12 +155,14 @@ struct gw_core {
     struct gw_core_clock time;
     uint32_t tick_ms;
     uint32_t checkin_interval_s;
+    char checkin_interval_text[11]; // of every answer without news
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
     uint32_t retry_after_s;
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    enum gw_metrics_access metrics_access;
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
     struct base_random_port random; // strong; `next` NULL: none
@@ -181,6 +183,7 @@ struct gw_core {
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
     struct gw_operators *operators;
+    struct gw_logins *logins;
     struct gw_credentials *credentials;
     struct gw_strangers *strangers;
     struct gw_audit *audit;     // the control thread's

@@ -1,6 +1,7 @@
 // GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
 // its own counters; whoever answers sums them with relaxed loads. Worker's thread.
 #include "svc/core_private.h"
+#include "svc/operators.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -308,6 +309,10 @@ static void add_figure(void *ctx, const char *name, const char *type, const char
 
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
+    if (!gw_access_metrics(worker->core, exchange)) {
+        gw_exchange_finish(exchange);
+        return;
+    }
     struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
     if (text.data == NULL) {
         gw_reply_busy(exchange, worker->core->retry_after_s);

@@ -17,15 +17,16 @@
 #include "svc/stage_codec.h"
 #include "wire/attrs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     7
-#define SPEC_TRUST       7 // the first that says which devices count
-#define SPEC_OLDEST      6
-#define SEMVER_TEXT_MAX  96
-#define OPERAND_TEXT_MAX 256
+#define SPEC_VERSION       7
+#define SPEC_TRUST         7 // the first that says which devices count
+#define SPEC_OLDEST        6
+#define SEMVER_NUMBERS_MAX 96
+#define OPERAND_TEXT_MAX   256
 
 // ---- Writing
 
@@ -37,20 +38,19 @@ static void write_text(struct base_writer *writer, const void *data, size_t size
 
 static void write_semver(struct base_writer *writer, const struct pol_semver *v)
 {
-    char text[SEMVER_TEXT_MAX];
-    int size =
-        snprintf(text, sizeof(text), "%u.%u.%u", v->numbers[0], v->numbers[1], v->numbers[2]);
+    char text[SEMVER_NUMBERS_MAX];
+    int size = snprintf(text, sizeof(text), "%" PRIu64 ".%" PRIu64 ".%" PRIu64, v->numbers[0],
+                        v->numbers[1], v->numbers[2]);
     if (v->numbers[3] != 0) {
-        size += snprintf(text + size, sizeof(text) - (size_t)size, ".%u", v->numbers[3]);
+        size += snprintf(text + size, sizeof(text) - (size_t)size, ".%" PRIu64, v->numbers[3]);
     }
-    if (v->pre != NULL) {
-        size +=
-            snprintf(text + size, sizeof(text) - (size_t)size, "-%.*s", (int)v->pre_size, v->pre);
+    size_t pre = v->pre != NULL ? 1 + (size_t)v->pre_size : 0;
+    base_writer_varint(writer, (size_t)size + pre);
+    base_writer_bytes(writer, text, (size_t)size);
+    if (pre > 0) {
+        base_writer_bytes(writer, "-", 1);
+        base_writer_bytes(writer, v->pre, v->pre_size);
     }
-    if ((size_t)size >= sizeof(text)) {
-        size = (int)sizeof(text) - 1;
-    }
-    write_text(writer, text, (size_t)size);
 }
 
 static void write_target(struct base_writer *writer, const struct pol_target *target)

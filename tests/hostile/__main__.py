@@ -21,6 +21,7 @@ def main():
     parser.add_argument("--tls", type=int, help="port of TLS on 127.0.0.1")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--share", type=float, default=1.0, help="of the attack's own rate")
+    parser.add_argument("--seed", type=int, default=0, help="of what the attack invents")
     options = parser.parse_args()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -29,7 +30,7 @@ def main():
     timer.daemon = True
     timer.start()
     module = importlib.import_module("." + options.name, __package__)
-    counts = module.attack(Target(options.h2c, options.tls, options.share), stop)
+    counts = module.attack(Target(options.h2c, options.tls, options.share, options.seed), stop)
     print(json.dumps({"attack": options.name, "point": module.POINT, **counts}))
 
 

@@ -14,8 +14,11 @@ SHARE = {  # of an attack's own rate beside all others, on one or two cores of w
     "bad_tokens": 0.02, "chosen_ids": 0.01, "handshakes": 0.03, "hpack_references": 0.1, "invented_devices": 0.01,
     "invented_reports": 0.02, "silent_readers": 0.1, "slow_proxied_bodies": 1.0, "unauthorised_uploads": 0.01,
 }
+SHARE_ELSE = 0.02
 LEAD = 5.0  # times its share, at most all of it
 LIFE_S = (15, 45)
+LIFE_LONG_S = (45, 120)  # of those whose point is that nothing happens: past the gateway's deadlines
+LONG = ("silent_readers", "slow_proxied_bodies")
 
 
 def names():
@@ -50,7 +53,7 @@ class Attackers:
                 self.children[name] = self.start(name)
 
     def start(self, name):
-        share = SHARE.get(name, 0.02)
+        share = SHARE.get(name, SHARE_ELSE)
         if name == self.leader:
             share = min(1.0, share * LEAD)
         self.starts[name] += 1
@@ -58,7 +61,8 @@ class Attackers:
         with open(os.path.join(self.folder, f"attack-{name}.log"), "ab") as log:
             return subprocess.Popen(
                 ["nice", "-n", "10", sys.executable, "-m", "hostile", name, "--h2c", str(self.ports["h2c"]), "--tls", str(self.ports["tls"]),
-                 "--seconds", f"{self.draw.uniform(*LIFE_S):.1f}", "--share", str(share)], stdin=subprocess.DEVNULL,
+                 "--seconds", f"{self.draw.uniform(*(LIFE_LONG_S if name in LONG else LIFE_S)):.1f}", "--share", str(share), "--seed",
+                 str(self.draw.randrange(1 << 31))], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONPATH": tests, "PYTHONDONTWRITEBYTECODE": "1"})
 
     def collect(self, name, child):

@@ -4,7 +4,7 @@ import re
 import threading
 import time
 
-SIGNS = re.compile(r"(ERROR: \w*Sanitizer.*|\S+: runtime error: .*|WARNING: ThreadSanitizer.*|(?i:assertion).*failed.*|base_check.*)")
+SIGNS = re.compile(r"(ERROR: \w*Sanitizer.*|\S+: runtime error: .*|WARNING: ThreadSanitizer.*|\S+:\d+: check failed: .*)")
 SHOWN_MAX = 1000  # characters of one
 
 

@@ -7,13 +7,14 @@ The shipped gateway with its shipped settings (clear and TLS, an upstream behind
 releases in stages: a good one, then bad ones, which must go back, each with a good one behind it, which must complete; their users' records come
 up the tunnel. Beside them, all the time: every attack of tests/hostile at a bounded rate (attackers.py), real agents that are
 given every hostile script as a release (script_agents.py), and a healthy client that must be answered (healthy_probe.py).
-Now and then the gateway is killed and started again.
+Now and then the gateway is killed and started again, and now and then its wall clock is 300 days ahead for a while.
 
 A finding is: a sanitizer's word, an end nobody asked for, an answer that does not come, a 5xx for the healthy client, memory
 beyond the bound, a rollout that does not end as it must, and any difference between what devices know and what the gateway
 counts. Exit status 1 when there is one. All draws come from one seed, which is printed.
 """
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -34,9 +35,12 @@ FLEET = 'os in ["android", "ios", "harmony"]'
 GOOD, BAD = "good", "bad"
 BAD_MAX = 8             # versions that walle-fleet-sim can be told are bad
 BAD_RULE = "all => exception @ 60%"
-LATE_S = 600            # until a rollout is as it must be; it only ends a hang
+LATE_S, LATE_QUICK_S = 600, 150  # until a rollout is as it must be; it only ends a hang
 STOP_S = 300            # for a program to end
 LEAD_S = 20             # an attack leads
+DAY_S = 86400
+CLOCK_S = 120           # until the gateway has seen that its clock is wrong, or right again
+AHEAD_S = 10            # and it stays wrong
 RESIDENT_MAX = {"asan": 3 << 30}  # of the gateway's process; sanitizers double what is allocated and keep what was freed
 RESIDENT_MAX_PLAIN = 768 << 20  # the sum of the budgets of bodies and tunnel, and half again
 LOG_MAX = 64 << 20      # bytes of the gateway's log in an hour
@@ -87,7 +91,8 @@ class Soak:
         self.ends = self.began + options.minutes * 60
         kills = 1 if self.quick else max(2, int(options.minutes // 20))
         self.kills = sorted(self.began + options.minutes * 60 * (k + self.draw.uniform(0.2, 0.8)) / kills for k in range(kills))
-        self.killed, self.resident_most, self.versions = 0, 0, []
+        self.jumps = [self.began + options.minutes * 60 * part for part in ((0.5,) if self.quick else (0.3, 0.7))]
+        self.killed, self.jumped, self.resident_most, self.versions = 0, 0, 0, []
         self.due = {"minute": 0.0, "script": 0.0, "lead": 0.0, "look": 0.0}
         self.latencies = []
         self.lines = []
@@ -97,6 +102,7 @@ class Soak:
     def start(self, stack):
         from attackers import Attackers
         from echo_upstream import Upstream
+        from hardening_14_clocks import SHIM, Clock
         from healthy_probe import Probe
         from script_agents import Agents
         self.stack = stack
@@ -106,7 +112,11 @@ class Soak:
         self.arguments = ["--upstream", self.upstream.url, "--set", "admin.token_file=" + stack.secret("admin.token", admin)]
         if self.quick:
             self.arguments += ["--set", "device.checkin_interval_s=10"]
-        stack.start_gateway(*self.arguments)
+        self.clock = Clock(stack.path("gateway.clock")) if os.path.exists(SHIM) else None  # .ci/build asan wrong_clock
+        if self.clock is None:
+            self.jumps = []
+        with self.worn():
+            stack.start_gateway(*self.arguments)
         self.trust = stack.walle("key", "new", "--out", stack.path("release.key")).stdout.strip().splitlines()[-1]
         self.probe = Probe(ports_of(stack.gateway), stack.enroll_token, self.findings)
         self.prepare()
@@ -175,6 +185,9 @@ class Soak:
         if self.kills and time.monotonic() >= self.kills[0]:
             self.kills.pop(0)
             self.kill()
+        if self.jumps and time.monotonic() >= self.jumps[0]:
+            self.jumps.pop(0)
+            self.jump()
         self.attackers.turn()
         if self.is_due("lead", LEAD_S):
             self.attackers.lead(self.draw.choice(self.attackers.names))
@@ -187,6 +200,25 @@ class Soak:
 
     fleet_over = False
 
+    def worn(self):
+        return self.clock.worn() if self.clock else contextlib.nullcontext()
+
+    def jump(self):
+        """A wall clock that is wrong for a while: nothing is released meanwhile, everybody is served, and all is well afterwards."""
+        print(f"clock 300 days ahead at {self.seconds():.0f} s", flush=True)
+        self.jumped += 1
+        for moved_s, state in ((300 * DAY_S, "ahead"), (0, "sure")):
+            self.clock.move(moved_s)
+            deadline = time.monotonic() + CLOCK_S
+            while self.stack.api("/api/v1/clock")[1].get("state") != state:
+                if time.monotonic() > deadline:
+                    self.findings.add(f"the gateway's clock is not {state} after {CLOCK_S} s")
+                    break
+                time.sleep(0.5)
+                self.attackers.turn()
+            if moved_s:
+                time.sleep(AHEAD_S)
+
     def kill(self):
         self.probe.down = True
         self.stack.gateway.kill(signal.SIGKILL)
@@ -196,7 +228,8 @@ class Soak:
 
     def restart(self):
         self.probe.down = True
-        self.stack.restart_gateway(*self.arguments)
+        with self.worn():
+            self.stack.restart_gateway(*self.arguments)
         time.sleep(2)  # requests that were under way when it ended have failed by then
         self.probe.down = False
 
@@ -235,8 +268,9 @@ class Soak:
 
     # ---- Releases
 
-    def until(self, what, test, late_s=LATE_S):
+    def until(self, what, test):
         """Goes on with everything until test() holds; what does not come is a finding."""
+        late_s = LATE_QUICK_S if self.quick else LATE_S
         deadline = time.monotonic() + late_s
         while not test():
             if time.monotonic() > deadline:
@@ -269,7 +303,7 @@ class Soak:
     def cycles(self):
         """Good, then bad and good by turns until the time is over; always a good one last."""
         cycle_s = self.options.minutes * 60 / BAD_MAX
-        dwell_s = 2 if self.quick else round(cycle_s / 12)
+        dwell_s = 2 if self.quick else round(cycle_s / 6)  # releases are under way most of the time
         self.release(0, dwell_s)
         number = 1
         while number < 2 * BAD_MAX and (number == 1 or time.monotonic() + cycle_s / 2 < self.ends):
@@ -280,7 +314,7 @@ class Soak:
                 self.turn()
             number += 2
         self.doing = "waiting"
-        while time.monotonic() < self.ends or self.kills:
+        while time.monotonic() < self.ends or self.kills or self.jumps:
             self.turn()
 
     # ---- The account
@@ -357,7 +391,7 @@ class Soak:
         p50, most = quantiles(self.latencies)
         return {
             "passed": len(self.findings) == 0, "findings": self.findings.items, "seed": self.options.seed, "minutes": self.options.minutes,
-            "build": self.options.build, "devices": self.devices, "seconds": round(self.seconds()), "kills": self.killed,
+            "build": self.options.build, "devices": self.devices, "seconds": round(self.seconds()), "kills": self.killed, "jumps": self.jumped,
             "resident_most_mib": self.resident_most >> 20,
             "rollouts": [{key: version.get(key) for key in ("kind", "rollout", "state", "counts")} for version in self.versions if "rollout" in version],
             "tunnel": getattr(self, "tunnel", None), "fleet": self.ledger["totals"] if self.ledger else None,
@@ -410,6 +444,7 @@ def options_of(words=None):
 
 def main():
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing it started stays behind
     source = os.path.dirname(TESTS)
     os.environ.setdefault("WALLE_BIN", os.path.join(source, "build", options.build, "bin"))
     os.environ.setdefault("WALLE_SOURCE", source)

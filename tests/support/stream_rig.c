@@ -2,6 +2,8 @@
 #include "stream_rig.h"
 
 #include <event2/event.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,13 +44,30 @@ void stream_rig_connect(struct stream_rig *rig)
     stream_rig_turn(rig);
 }
 
-int stream_rig_set_up(void **state)
+// Listens on a free port of this machine, and names it to the gateway.
+static void listen_for(struct stream_rig *rig)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(here);
+    rig->upstream = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_true(rig->upstream >= 0);
+    assert_int_equal(bind(rig->upstream, (struct sockaddr *)&here, size), 0);
+    assert_int_equal(listen(rig->upstream, 16), 0);
+    assert_int_equal(getsockname(rig->upstream, (struct sockaddr *)&here, &size), 0);
+    (void)snprintf(rig->config.upstream, sizeof(rig->config.upstream), "http://127.0.0.1:%u",
+                   ntohs(here.sin_port));
+}
+
+static int set_up(void **state, bool upstream)
 {
     struct stream_rig *rig = calloc(1, sizeof(*rig));
     struct gw_core_options core_options = {0};
     struct base_error error;
     assert_non_null(rig);
     gw_http_config_defaults(&rig->config);
+    if (upstream) {
+        listen_for(rig);
+    }
     rig->config.limits.connections = 8;
     rig->config.limits.body_bytes = 5000;
     rig->config.limits.body_bytes_total = 1 << 20;
@@ -69,6 +88,16 @@ int stream_rig_set_up(void **state)
     return 0;
 }
 
+int stream_rig_set_up(void **state)
+{
+    return set_up(state, false);
+}
+
+int stream_rig_set_up_upstream(void **state)
+{
+    return set_up(state, true);
+}
+
 int stream_rig_tear_down(void **state)
 {
     struct stream_rig *rig = *state;
@@ -85,6 +114,9 @@ int stream_rig_tear_down(void **state)
     gw_peer_table_free(rig->peers);
     gw_peer_rates_free(rig->rates);
     gw_core_free(rig->core);
+    if (rig->upstream > 0) {
+        close(rig->upstream);
+    }
     free(rig);
     return 0;
 }

@@ -22,6 +22,7 @@ struct stream_rig {
     struct gw_http_config config;
     struct gw_http_worker *worker;
     int client;
+    int upstream;          // a socket that listens, with stream_rig_set_up_upstream; else 0
     uint8_t seen[1 << 20]; // what the server has sent
     size_t seen_bytes;
     bool may_fail; // the server may end the connection at any moment
@@ -32,6 +33,8 @@ void stream_rig_turn(struct stream_rig *rig);
 void stream_rig_connect(struct stream_rig *rig);
 // cmocka's fixture: *state is the rig, with one connection.
 int stream_rig_set_up(void **state);
+// The same with an upstream on this machine, which the test plays.
+int stream_rig_set_up_upstream(void **state);
 int stream_rig_tear_down(void **state);
 void stream_rig_frame(struct stream_rig *rig, uint8_t type, uint8_t flags, uint32_t stream,
                       const void *payload, size_t size);

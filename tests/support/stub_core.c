@@ -231,9 +231,10 @@ void gw_core_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         handle_blob(exchange, (struct base_str){request->path.data + 9, request->path.size - 9});
     } else if (request->body_bytes > 0) {
         char *text = base_arena_alloc(exchange->arena, 32);
-        reply->status = 200;
+        reply->status = text != NULL ? 200 : 503;
         reply->body = (const uint8_t *)text;
-        reply->body_bytes = (size_t)snprintf(text, 32, "%zu bytes", request->body_bytes);
+        reply->body_bytes =
+            text != NULL ? (size_t)snprintf(text, 32, "%zu bytes", request->body_bytes) : 0;
     } else {
         reply->status = 200;
         header(reply, BASE_STR("content-type"), BASE_STR("text/plain"));
