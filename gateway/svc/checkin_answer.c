@@ -176,6 +176,16 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
     return true;
 }
 
+// Would a device with a right clock refuse it for its time? Either it ran out itself, or what a
+// device with a root verifies it by, because the gateway's clock is in doubt for long.
+static bool has_run_out(const struct offering *offering, const struct gw_statement *statement)
+{
+    const struct gw_meta *meta = offering->worker->meta;
+    bool frozen =
+        offering->checkin->asked && meta != NULL && meta->timestamp_expires_s <= offering->now_s;
+    return statement->expires_s != 0 && (frozen || statement->expires_s <= offering->sure_s);
+}
+
 // `entries`: what the cohort says of the task, none when it does not concern it.
 static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
                        const struct gw_cohort_task *entries, uint32_t entry_count,
@@ -198,9 +208,8 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
     }
-    if (want.statement != NULL && want.statement->expires_s != 0 &&
-        want.statement->expires_s <= offering->sure_s) {
-        want.statement = NULL; // it ran out: a device that takes it for such is right
+    if (want.statement != NULL && has_run_out(offering, want.statement)) {
+        want.statement = NULL; // a device that takes it for such is right
         offering->ran_out = true;
         gw_count(&offering->worker->stats.offers_ran_out, 1);
     }

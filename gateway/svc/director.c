@@ -327,6 +327,7 @@ static enum base_status meta_fill(const struct gw_director *director, const stru
                                   struct gw_meta *meta)
 {
     meta->timestamp_version = director->timestamp_version;
+    meta->timestamp_expires_s = director->timestamp_issued_s + director->timestamp_life_s;
     meta->lease_s = director->lease_s;
     meta->root_first = director->root_first;
     for (uint32_t i = 0; i < director->kill_count; i++) {

@@ -37,6 +37,7 @@ struct gw_meta_bytes {
 struct gw_meta {
     _Atomic uint32_t refs;
     uint64_t timestamp_version;
+    uint64_t timestamp_expires_s;
     uint32_t lease_s;
     struct gw_blob *timestamp;
     uint32_t root_count;

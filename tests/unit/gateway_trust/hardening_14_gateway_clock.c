@@ -23,6 +23,7 @@
 
 static struct rig rig;
 static struct gw_online_keys *keys;
+static uint64_t comers = DEVICE;
 
 // The first stage waits an hour, and for one device.
 static const struct rig_stage ladder[] = {
@@ -130,7 +131,8 @@ static void start_rollout(uint64_t id, const struct wire_sha256 *manifest)
     rig_settle(&rig);
 }
 
-// A device that asks. The director's word of the time, 0 when it said nothing; how many releases.
+// A device that never came before asks. The director's word of the time, 0 when it said nothing;
+// how many releases.
 static uint64_t ask(uint32_t *out_offers)
 {
     struct rig_device device;
@@ -141,7 +143,7 @@ static uint64_t ask(uint32_t *out_offers)
     struct wire_ask question = {0};
     memset(question.nonce, 7, sizeof(question.nonce));
     wire_ask_text(&question, rig.nonce);
-    rig_device_init(&device, DEVICE);
+    rig_device_init(&device, ++comers);
     *out_offers = 0;
     if (rig_checkin(&rig, &device, true, &exchange, &offers) == 200) {
         assert_int_equal(wire_envelope_parse(offers.items[0].envelope,
@@ -202,6 +204,23 @@ static void test_signs_no_later_time(void **state)
     assert_int_equal(doubt(), GW_CLOCK_SURE);
     assert_int_equal(signed_s(), wall_s());
     assert_int_equal(ask(&offers), wall_s());
+}
+
+// Longer than the timestamp lives: an offer would only be refused, and that counted as failed.
+static void test_in_doubt_for_long(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    uint32_t offers = 0;
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    jump_s(JUMP_S);
+    pass_s(25 * 3600);
+    (void)ask(&offers);
+    assert_int_equal(offers, 0);
+    jump_s(-(int64_t)JUMP_S);
+    assert_int_equal(ask(&offers), wall_s());
+    assert_int_equal(offers, 1);
 }
 
 // A jump back likewise: nothing waits for a time that was signed already.
@@ -385,6 +404,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_signs_no_later_time),
+        CASE(test_in_doubt_for_long),
         CASE(test_back_as_well),
         CASE(test_judges_nothing),
         CASE(test_stages_wait),
