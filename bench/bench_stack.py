@@ -39,6 +39,11 @@ class BenchStack:
             self.ports[found.group(1)] = int(found.group(2))
         self.url = f"http://127.0.0.1:{self.ports['h2c']}"
 
+    def bearer(self):
+        """The header that shows the administrator's token, as curl wants it."""
+        with open(self.path("gateway", "admin.token"), encoding="ascii") as file:
+            return "authorization: Bearer " + file.read().strip()
+
     def walle(self, *arguments):
         run = subprocess.run([os.path.join(self.bin, "walle"), *arguments], capture_output=True, text=True, timeout=120,
                              env={**os.environ, "WALLE_GATEWAY": self.url}, check=False)

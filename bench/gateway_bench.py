@@ -209,8 +209,10 @@ server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.file_
         child, url, _ = self.gateway(data)
         load = self.open_hints(url)
         began = time.monotonic()
+        with open(os.path.join(data, "admin.token"), encoding="ascii") as file:
+            token = file.read().strip()
         done = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-X", "POST", "-H", "content-type: application/json",
-                               "-d", "{}", "-w", "%{http_code}", f"{url}/api/v1/rollouts/{HINT_ROLLOUT}/start"],
+                               "-H", f"authorization: Bearer {token}", "-d", "{}", "-w", "%{http_code}", f"{url}/api/v1/rollouts/{HINT_ROLLOUT}/start"],
                               capture_output=True, text=True, check=True).stdout
         result = load.stdout.readline()
         took_ms = (time.monotonic() - began) * 1000

@@ -44,7 +44,7 @@ class Live(BenchStack):
         return int(re.search(r"^walle_hint_streams (\d+)$", run.stdout, re.M).group(1))
 
     def counts(self, rollout):
-        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", f"{self.url}/api/v1/rollouts/{rollout}"],
+        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-H", self.bearer(), f"{self.url}/api/v1/rollouts/{rollout}"],
                              capture_output=True, text=True, timeout=30, check=True)
         return json.loads(run.stdout)["counts"]
 
@@ -72,7 +72,7 @@ class Live(BenchStack):
                                         self.path("stages.json"), "--trust-unproven", "--no-start", "-o", "json"))["id"]
         began = time.monotonic()
         subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--json", "{}", "-o", os.devnull,
-                        f"{self.url}/api/v1/rollouts/{rollout}/start"], timeout=60, check=True)
+                        "-H", self.bearer(), f"{self.url}/api/v1/rollouts/{rollout}/start"], timeout=60, check=True)
         times = {}
         for name, share in SHARES:
             reached = lambda wanted=share: self.counts(rollout)["activated"] >= wanted * self.devices
@@ -80,7 +80,7 @@ class Live(BenchStack):
         self.until(lambda: self.counts(rollout)["activated"] >= self.devices, "all devices")
         began = time.monotonic()
         subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "--json", '{"reason": "measured"}', "-o", os.devnull,
-                        f"{self.url}/api/v1/rollouts/{rollout}/abort"], timeout=60, check=True)
+                        "-H", self.bearer(), f"{self.url}/api/v1/rollouts/{rollout}/abort"], timeout=60, check=True)
         times["abort_s"] = self.until(lambda: self.counts(rollout)["on_version"] == 0, "the abort") - began
         return times
 

@@ -211,7 +211,7 @@ static double apart_us(const struct script *script, const char *runner_path, siz
         times[i] = now_us() - start;
         need(posix_child_ready(children), &error); // as the agent, between runs
         if (report.how != POSIX_CHILD_ENDED || report.end->result.end != DEV_VM_FINISHED) {
-            die("the script did not finish in its process");
+            die(report.text[0] != '\0' ? report.text : "a script failed in its process");
         }
     }
     posix_children_free(children);

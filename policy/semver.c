@@ -31,12 +31,12 @@ static bool next_is(const struct scanner *scanner, char c)
     return scanner->at < scanner->size && scanner->text[scanner->at] == c;
 }
 
-static bool scan_number(struct scanner *scanner, uint32_t *out)
+static bool scan_number(struct scanner *scanner, uint64_t *out)
 {
     uint32_t start = scanner->at;
-    uint32_t value = 0;
+    uint64_t value = 0;
     while (scanner->at < scanner->size && is_digit(scanner->text[scanner->at])) {
-        uint32_t digit = (uint32_t)(scanner->text[scanner->at] - '0');
+        unsigned digit = (unsigned)(scanner->text[scanner->at] - '0');
         if (__builtin_mul_overflow(value, 10u, &value) ||
             __builtin_add_overflow(value, digit, &value)) {
             return false;
@@ -118,7 +118,7 @@ bool pol_semver_parse(const char *text, uint32_t size, struct pol_semver *out)
     return true;
 }
 
-static int compare_u32(uint32_t a, uint32_t b)
+static int compare_u64(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -156,14 +156,14 @@ static int compare_identifiers(struct scanner a, struct scanner b)
     }
     // Numbers have no leading zeros here, so the longer one is the larger.
     if (a_number && a.size != b.size) {
-        return compare_u32(a.size, b.size);
+        return compare_u64(a.size, b.size);
     }
     uint32_t common = a.size < b.size ? a.size : b.size;
     int order = memcmp(a.text, b.text, common);
     if (order != 0) {
         return order < 0 ? -1 : 1;
     }
-    return compare_u32(a.size, b.size);
+    return compare_u64(a.size, b.size);
 }
 
 static int compare_pre(const struct pol_semver *a, const struct pol_semver *b)
@@ -189,7 +189,7 @@ static int compare_pre(const struct pol_semver *a, const struct pol_semver *b)
 int pol_semver_compare(const struct pol_semver *a, const struct pol_semver *b)
 {
     for (uint32_t i = 0; i < NUMBERS_MAX; i++) {
-        int order = compare_u32(a->numbers[i], b->numbers[i]);
+        int order = compare_u64(a->numbers[i], b->numbers[i]);
         if (order != 0) {
             return order;
         }

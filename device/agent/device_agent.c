@@ -12,6 +12,7 @@
 #include "posix/posix_pipeline.h"
 #include "posix/posix_port.h"
 
+#include "base/private_file.h"
 #include "base/prng.h"
 #include "vm/vm.h"
 #include "wire/root.h"
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define URL_HOST_MAX  200
 #define KEY_TEXT_MAX  256
@@ -284,6 +286,18 @@ static void root_parse(struct argp_state *state, struct agent *agent, const char
     agent->options.config.root_bytes = size;
 }
 
+// Who reads the key is the device, to every gateway.
+static void key_check(struct argp_state *state, const char *path)
+{
+    struct base_error error = {0};
+    int fd = -1;
+    if (base_private_open(path, false, &fd, &error) != BASE_OK) {
+        argp_error(state, "--cert-key: %s", error.text);
+        return;
+    }
+    close(fd);
+}
+
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
     if (!agent->have_gateway || agent->options.dir == NULL) {
@@ -292,6 +306,9 @@ static void arguments_check(struct argp_state *state, const struct agent *agent)
     if ((agent->options.certificate_path != NULL) !=
         (agent->options.certificate_key_path != NULL)) {
         argp_error(state, "--cert and --cert-key go together");
+    }
+    if (agent->options.certificate_key_path != NULL) {
+        key_check(state, agent->options.certificate_key_path);
     }
     if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
         argp_error(state, "with https, --ca or --insecure is needed");
@@ -591,16 +608,13 @@ static void behaviour_print(struct agent *agent)
 // First word of the token file. False: said why not.
 static bool token_read(struct agent *agent, char out[TOKEN_TEXT_MAX])
 {
-    FILE *file = fopen(agent->enroll_token_path, "re");
-    if (file == NULL) {
-        base_log_error(&agent->log, "device", "--enroll-token: %s: %s", agent->enroll_token_path,
-                       strerror(errno));
+    struct base_error error = {0};
+    if (base_private_line(agent->enroll_token_path, false, out, TOKEN_TEXT_MAX, &error) !=
+        BASE_OK) {
+        base_log_error(&agent->log, "device", "--enroll-token: %s", error.text);
         return false;
     }
-    size_t size = fread(out, 1, TOKEN_TEXT_MAX - 1, file);
-    (void)fclose(file);
-    out[size] = '\0';
-    out[strcspn(out, " \t\r\n")] = '\0';
+    out[strcspn(out, " \t")] = '\0';
     if (out[0] == '\0') {
         base_log_error(&agent->log, "device", "--enroll-token: no token in %s",
                        agent->enroll_token_path);
@@ -734,6 +748,7 @@ int main(int argc, char **argv)
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
     };
     argp_err_exit_status = EXIT_BAD_ARGS;
+    agent.options.config.born_s = WALLE_BORN_S;
     agent.options.config.crash_limit = CRASH_LIMIT;
     agent.options.config.result_bytes_max = DEV_VM_RESULT_MAX;
     if (argp_parse(&argp, argc, argv, 0, NULL, &agent) != 0) {

@@ -258,7 +258,7 @@ static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
-    uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    uint32_t wished_s = offers ? control->offers.next_checkin_s : control->retry_after_s;
     uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
     uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;

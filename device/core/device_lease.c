@@ -3,9 +3,9 @@
 // In beta and gray stages a version runs only while the device holds a lease, a promise with an end
 // that every check-in renews as long as the rollout is healthy. No renewal, for whatever reason,
 // and the device goes back to the version it kept, without a download and without being reached.
-// The time is the device's clock, but never behind what was signed and what passed since, so a
-// clock set back does not prolong a lease, and a reboot does not forget it. Called by the tick and
-// by the judges.
+// The time is the device's clock, but never behind what the gateway said last and what passed
+// since, so a clock set back does not prolong a lease, and a reboot does not forget it. Called by
+// the tick and by the judges.
 #include "core/runtime.h"
 
 #include <string.h>
@@ -15,6 +15,12 @@
 // A lease that is over as soon as it is given, or a gateway that gives such, is no reason to ask
 // faster than this.
 #define LEASE_RENEW_MIN_US UINT64_C(1000000)
+
+static uint64_t now_s(const struct dev_runtime *runtime)
+{
+    struct dev_time_now now = dev_clocks(runtime);
+    return dev_time_latest(&runtime->time, &now);
+}
 
 // Longest lease the root allows; 0: stages need none here.
 static uint32_t lease_max_s(struct dev_runtime *runtime)
@@ -32,7 +38,7 @@ static void extend(struct dev_runtime *runtime, struct dev_task *task, uint32_t 
 {
     uint32_t lease_s = runtime->trust.work->director.lease_s;
     lease_s = lease_s < most_s ? lease_s : most_s;
-    uint64_t until_s = dev_wall_s(runtime) + lease_s;
+    uint64_t until_s = now_s(runtime) + lease_s;
     if (until_s != task->lease_until_s) {
         task->lease_until_s = until_s;
         runtime->dirty = true;
@@ -94,6 +100,18 @@ bool dev_lease_any(const struct dev_runtime *runtime)
     return false;
 }
 
+void dev_lease_shorten(struct dev_runtime *runtime)
+{
+    uint64_t most_s = now_s(runtime) + (dev_lease_any(runtime) ? lease_max_s(runtime) : 0);
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        struct dev_task *task = &runtime->tasks[i];
+        if (task->leased && task->lease_until_s > most_s) {
+            task->lease_until_s = most_s;
+            runtime->dirty = true;
+        }
+    }
+}
+
 // The run under way is of a version that may not run any more.
 static void run_cancel(struct dev_runtime *runtime, const struct dev_task *task)
 {
@@ -124,10 +142,10 @@ void dev_lease_step(struct dev_runtime *runtime)
     if (!dev_lease_any(runtime)) {
         return;
     }
-    uint64_t now_s = dev_wall_s(runtime);
+    uint64_t at_s = now_s(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        if (task->leased && now_s >= task->lease_until_s) {
+        if (task->leased && at_s >= task->lease_until_s) {
             lose(runtime, task);
         }
     }
@@ -139,11 +157,11 @@ uint64_t dev_lease_due_us(const struct dev_runtime *runtime)
     if (!dev_lease_any(runtime)) {
         return due_us;
     }
-    uint64_t now_s = dev_wall_s(runtime);
+    uint64_t at_s = now_s(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         if (task->leased) {
-            uint64_t left_s = task->lease_until_s > now_s ? task->lease_until_s - now_s : 0;
+            uint64_t left_s = task->lease_until_s > at_s ? task->lease_until_s - at_s : 0;
             uint64_t at_us = dev_now_us(runtime) + left_s * 1000000;
             due_us = at_us < due_us ? at_us : due_us;
         }

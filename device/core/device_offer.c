@@ -1,7 +1,7 @@
 // Judging offers: which statement a device follows. This is where a stolen gateway ends.
 //
-// Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by a
-// clock that never goes behind what was signed; release counter; the device's own bucket against
+// Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by the
+// time the device believes (device_time.h); release counter; the device's own bucket against
 // the signed stage; on a device with a root also the other roles (trust_judge.c). A refusal keeps
 // the state as it is and is reported once under its own code. Called for each envelope of a
 // check-in's answer or of an offer header.
@@ -9,11 +9,17 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/prng.h"
 #include "policy/bucket.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SIGNED_BYTES_MAX (WIRE_STATEMENT_BYTES_MAX + 16)
+#define LATE_FORMAT                                                                                \
+    "%s: signed %" PRIu64 " until %" PRIu64 ", own clock %" PRIu64 ", gateway %" PRIu64            \
+    ", taken for %" PRIu64
 
 static bool key_has_id(struct dev_runtime *runtime, const uint8_t *key, const uint8_t *key_id)
 {
@@ -112,6 +118,32 @@ bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark)
     return false;
 }
 
+static enum wire_outcome_kind kind_of(enum base_status status)
+{
+    if (dev_trust_is_late(status)) {
+        return WIRE_OUTCOME_FAIL_CLOCK;
+    }
+    bool distrust = base_status_is_trust(status) && status != BASE_ERR_STAGE;
+    return distrust ? WIRE_OUTCOME_FAIL_VERIFY : WIRE_OUTCOME_NOT_APPLICABLE;
+}
+
+// Whose clock is wrong is for people to see, so it says all that was known.
+static size_t detail_of(const struct dev_runtime *runtime, const struct wire_release *release,
+                        enum base_status status, char out[WIRE_REPORT_DETAIL_MAX])
+{
+    struct dev_time_now now = dev_clocks(runtime);
+    int size = 0;
+    if (dev_trust_is_late(status)) {
+        size = snprintf(out, WIRE_REPORT_DETAIL_MAX, LATE_FORMAT, base_status_text(status),
+                        release->issued_s, release->expires_s, now.own_s,
+                        dev_time_said(&runtime->time, &now),
+                        dev_time_bracket(&runtime->time, &now).used_s);
+    } else {
+        size = snprintf(out, WIRE_REPORT_DETAIL_MAX, "%s", base_status_text(status));
+    }
+    return (size_t)size < WIRE_REPORT_DETAIL_MAX ? (size_t)size : WIRE_REPORT_DETAIL_MAX - 1;
+}
+
 // `release` may come from bytes that did not verify: it is good for naming what was refused, and
 // for nothing else.
 static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire_release *release,
@@ -120,18 +152,19 @@ static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire
     runtime->stats.refused_offers++;
     base_log_debug(runtime->ports->log, "device", "offer refused: %s (%s)",
                    base_status_text(status), base_status_name(status));
+    // What was refused for something else before may be too late now.
+    mark = dev_trust_is_late(status) ? base_mix64(mark) : mark;
     if (dev_refused_before(runtime, mark) || release == NULL) {
         return;
     }
-    bool distrust =
-        base_status_is_trust(status) && status != BASE_ERR_STAGE && status != BASE_ERR_EXPIRED;
+    char detail[WIRE_REPORT_DETAIL_MAX];
     struct wire_outcome outcome = {
-        .kind = distrust ? WIRE_OUTCOME_FAIL_VERIFY : WIRE_OUTCOME_NOT_APPLICABLE,
+        .kind = kind_of(status),
         .task_id = wire_release_task_id(release),
         .version_id = wire_version_id(&release->manifest),
         .rollout_id = release->rollout_id,
         .fingerprint = (uint64_t)(-(int64_t)status), // the code of the check
-        .detail = base_str_of(base_status_text(status)),
+        .detail = {detail, detail_of(runtime, release, status, detail)},
     };
     dev_outcome(runtime, &outcome);
 }
@@ -239,6 +272,20 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
     }
 }
 
+// What a verified release tells of the time.
+static void time_learn(struct dev_runtime *runtime, const struct dev_task *task,
+                       const struct wire_release *release)
+{
+    struct dev_time_now now = dev_clocks(runtime);
+    if (release->issued_s > release->expires_s) {
+        return;
+    }
+    if (runtime->trust.work == NULL && (task == NULL || release->release_counter > task->counter)) {
+        dev_time_newer(&runtime->time, release->issued_s, release->expires_s, &now);
+    }
+    dev_time_offline(&runtime->time, release->issued_s, &now);
+}
+
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size, uint8_t flags)
 {
     struct wire_envelope envelope;
@@ -266,19 +313,20 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         refuse(runtime, mark, &release, verified);
         return;
     }
-    if (release.issued_s <= release.expires_s) {
-        dev_time_learn(runtime, release.issued_s);
-    }
     struct dev_task *task = dev_task_find(runtime, wire_release_task_id(&release));
     if (task != NULL) {
         task->offered = true;
     }
+    time_learn(runtime, task, &release);
     status = admit(runtime, task, &release);
     if (status == BASE_OK && roles) {
         status = dev_trust_release(runtime, &release);
         if (status == BASE_ERR_BUSY) {
             return; // metadata comes first, then the device asks again
         }
+    }
+    if (status == BASE_ERR_EXPIRED && task != NULL && is_same_statement(task, &release)) {
+        return; // it was followed in time
     }
     if (status != BASE_OK) {
         refuse(runtime, mark, &release, status);

@@ -36,6 +36,8 @@ static void pull_idle(struct dev_pull *pull)
     pull->corrupt = 0;
     pull->source = 0;
     pull->file = 0;
+    pull->reached = 0;
+    pull->gained = 0;
     dev_backoff_reset(&pull->backoff);
 }
 
@@ -142,9 +144,11 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     if (status == BASE_OK && sealed && have == bytes) {
         return false;
     }
+    bool same = wire_sha256_equal(&pull->blob, name);
     pull->blob = *name;
     pull->expected = bytes;
     pull->have = status == BASE_OK ? have : 0;
+    pull->reached = same && pull->reached > pull->have ? pull->reached : pull->have;
     pull->kind = (uint8_t)kind;
     memset(&pull->delta.dictionary, 0, sizeof(pull->delta.dictionary));
     if (pull->have > bytes || sealed) {
@@ -511,15 +515,28 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
     }
 }
 
-static void progress(struct dev_runtime *runtime, size_t size)
+// `size` bytes came, and `have` of what is being brought are here: the blob, or its delta. An
+// exchange goes on while its rate is no drip; the pull goes on, at once, while anything came that
+// was never here before, however often the link is cut.
+static void progress(struct dev_runtime *runtime, uint64_t have, size_t size)
 {
     struct dev_pull *pull = &runtime->pull;
+    bool all = have == pull->expected;
     runtime->stats.pulled_bytes += size;
     pull->window += (uint32_t)(size < DEV_RATE_WINDOW_BYTES ? size : DEV_RATE_WINDOW_BYTES);
-    if (pull->window >= DEV_RATE_WINDOW_BYTES || pull->have == pull->expected) {
-        pull->window = 0; // progress, and not a drip that would hold the device for ever
-        pull->attempts = 0;
+    if (pull->window >= DEV_RATE_WINDOW_BYTES || all) {
+        pull->window = 0;
         pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
+    }
+    if (have > pull->reached) {
+        uint64_t gained = pull->gained + (have - pull->reached);
+        pull->gained = (uint16_t)(gained < DEV_PULL_GAIN_BYTES ? gained : DEV_PULL_GAIN_BYTES);
+        pull->reached = have;
+    }
+    if (pull->gained == DEV_PULL_GAIN_BYTES || all) {
+        pull->gained = 0;
+        pull->attempts = 0;
+        dev_backoff_reset(&pull->backoff);
     }
 }
 
@@ -527,7 +544,7 @@ static void delta_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t
 {
     enum base_status status = dev_delta_body(runtime, bytes, size);
     if (status == BASE_OK) {
-        progress(runtime, size);
+        progress(runtime, runtime->pull.delta.have, size);
     } else if (status == BASE_ERR_TOO_LARGE) {
         exchange_cancel(runtime);
         without_delta(runtime);
@@ -566,7 +583,7 @@ void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t siz
     crypto->hash_update(crypto->ctx, &pull->hash, bytes, size);
     pull->have += size;
     pull->hashed = pull->have;
-    progress(runtime, size);
+    progress(runtime, pull->have, size);
 }
 
 // The response to a request for a delta is over. False: it was the content itself, or an error that

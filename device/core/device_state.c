@@ -1,7 +1,8 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD6", u32 epoch, u64 issued_s, u8 flags (1: garbage), 4 x u64 refused,
+//   record := "WLD7", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
+//             garbage), 4 x u64 refused,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32],
 //             varint task_count, task_count x task,
@@ -18,6 +19,9 @@
 //             manifest_bytes], personal manifests of active, kept and accepted as told: sha256[32],
 //             the last with varint bytes
 //
+// "WLD6" has one u64 in place of the two, the highest time that anybody signed: it is taken for the
+// gateway's word, which does not last.
+//
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
 
@@ -25,7 +29,8 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD6"
+#define MAGIC          "WLD7"
+#define MAGIC_BEFORE   "WLD6"
 #define MAGIC_BYTES    4
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
@@ -133,7 +138,9 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_init(&writer, out, capacity);
     base_writer_bytes(&writer, MAGIC, MAGIC_BYTES);
     base_writer_u32(&writer, runtime->epoch);
-    base_writer_u64(&writer, dev_signed_s(runtime));
+    struct dev_time_now now = dev_clocks(runtime);
+    base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
+    base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
     base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
     for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
         base_writer_u64(&writer, runtime->refused[i]);
@@ -287,10 +294,11 @@ static void outcomes_read(struct base_reader *reader, struct dev_runtime *runtim
     }
 }
 
-static void body_read(struct base_reader *reader, struct dev_runtime *runtime)
+static void body_read(struct base_reader *reader, struct dev_runtime *runtime, bool before)
 {
     runtime->epoch = base_reader_u32(reader);
-    runtime->issued_s = base_reader_u64(reader);
+    runtime->time.offline_s = before ? 0 : base_reader_u64(reader);
+    runtime->time.online_s = base_reader_u64(reader);
     uint8_t flags = base_reader_u8(reader);
     runtime->garbage = (flags & FLAG_GARBAGE) != 0;
     if ((flags & ~FLAG_GARBAGE) != 0) {
@@ -319,7 +327,11 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime)
 
 enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
-    if (size < MAGIC_BYTES + CHECKSUM_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
+    if (size < MAGIC_BYTES + CHECKSUM_BYTES) {
+        return BASE_ERR_CORRUPT;
+    }
+    bool before = memcmp(bytes, MAGIC_BEFORE, MAGIC_BYTES) == 0;
+    if (!before && memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
         return BASE_ERR_CORRUPT;
     }
     struct base_reader tail;
@@ -330,6 +342,6 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     struct base_reader reader;
     base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
     runtime->task_count = 0;
-    body_read(&reader, runtime);
+    body_read(&reader, runtime, before);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

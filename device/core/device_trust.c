@@ -13,6 +13,11 @@
 
 #define PATH_MAX_BYTES (32 + WIRE_SCENARIO_MAX)
 
+bool dev_trust_is_late(enum base_status status)
+{
+    return status == BASE_ERR_EXPIRED || status == BASE_ERR_FROZEN;
+}
+
 void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status)
 {
     struct {
@@ -28,7 +33,7 @@ void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_
     }
     int size = snprintf(detail, sizeof(detail), "%s: %s", what, base_status_text(status));
     struct wire_outcome outcome = {
-        .kind = WIRE_OUTCOME_FAIL_VERIFY,
+        .kind = dev_trust_is_late(status) ? WIRE_OUTCOME_FAIL_CLOCK : WIRE_OUTCOME_FAIL_VERIFY,
         .fingerprint = mark.code,
         .detail = {detail, (size_t)size},
     };
@@ -73,7 +78,9 @@ static void give_up(struct dev_runtime *runtime, const char *what, enum base_sta
         trust->exchange = 0;
     }
     dev_trust_refused(runtime, what, status);
-    trust->changed = false;
+    // A release waits for what is too late: its gates are to hear of that now, not in five minutes.
+    trust->changed = dev_trust_is_late(status) && !trust->late && trust->scenario_size > 0;
+    trust->late = trust->late || dev_trust_is_late(status);
     cycle_end(runtime);
 }
 
@@ -311,6 +318,7 @@ static void timestamp_came(struct dev_runtime *runtime)
         }
         return;
     }
+    trust->late = false;
     trust->changed = trust->changed || is_new;
     trust->phase = DEV_TRUST_SNAPSHOT;
 }

@@ -92,6 +92,7 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->request_timeout_us =
         or_default(config->request_timeout_ms, DEFAULT_TIMEOUT_MS) * 1000ull;
     settings->report_delay_us = config->report_delay_ms * 1000ull;
+    settings->born_s = config->born_s;
     settings->crash_limit = or_default(config->crash_limit, 1);
     settings->hints = config->hints;
     memcpy(settings->trusted_keys, config->trusted_keys, sizeof(settings->trusted_keys));
@@ -146,26 +147,17 @@ uint64_t dev_now_us(const struct dev_runtime *runtime)
     return runtime->ports->clock.mono_us(runtime->ports->clock.ctx);
 }
 
-uint64_t dev_signed_s(const struct dev_runtime *runtime)
+struct dev_time_now dev_clocks(const struct dev_runtime *runtime)
 {
-    uint64_t now_us = dev_now_us(runtime);
-    uint64_t passed_us = now_us > runtime->issued_at_us ? now_us - runtime->issued_at_us : 0;
-    return runtime->issued_s > 0 ? runtime->issued_s + passed_us / 1000000 : 0;
+    const struct base_clock_port *clock = &runtime->ports->clock;
+    return (struct dev_time_now){.own_s = clock->wall_us(clock->ctx) / 1000000,
+                                 .mono_us = clock->mono_us(clock->ctx)};
 }
 
 uint64_t dev_wall_s(const struct dev_runtime *runtime)
 {
-    uint64_t wall_s = runtime->ports->clock.wall_us(runtime->ports->clock.ctx) / 1000000;
-    uint64_t signed_s = dev_signed_s(runtime);
-    return wall_s > signed_s ? wall_s : signed_s;
-}
-
-void dev_time_learn(struct dev_runtime *runtime, uint64_t issued_s)
-{
-    if (issued_s > dev_signed_s(runtime)) {
-        runtime->issued_s = issued_s;
-        runtime->issued_at_us = dev_now_us(runtime);
-    }
+    struct dev_time_now now = dev_clocks(runtime);
+    return dev_time_bracket(&runtime->time, &now).used_s;
 }
 
 uint64_t dev_random(struct dev_runtime *runtime)
@@ -232,7 +224,7 @@ static void start_anew(struct dev_runtime *runtime)
 {
     runtime->task_count = 0;
     runtime->epoch = 0; // drawn with the first outcome
-    runtime->issued_s = 0;
+    memset(&runtime->time, 0, sizeof(runtime->time));
     runtime->trust.root_version = 0;
     runtime->trust.timestamp_version = 0;
     runtime->trust.timestamp_expires_s = 0;
@@ -314,7 +306,6 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     dev_backoff_init(&runtime->hints.backoff, base_ms, cap_ms);
     dev_backoff_init(&runtime->save_backoff, DEV_SAVE_RETRY_BASE_MS, DEV_SAVE_RETRY_CAP_MS);
     runtime->save_not_before_us = 0;
-    runtime->issued_at_us = now_us;
     runtime->trust.phase = DEV_TRUST_IDLE;
     runtime->trust.exchange = 0;
     runtime->trust.wanted = false;
@@ -332,6 +323,8 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     runtime->dirty = false;
     lanes_init(runtime, now_us);
     BASE_TRY(state_restore(runtime));
+    struct dev_time_now now = dev_clocks(runtime);
+    dev_time_boot(&runtime->time, runtime->settings.born_s, &now);
     dev_trust_restore(runtime);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];

@@ -27,6 +27,7 @@
 #define DEV_RUNTIME_H
 
 #include "core/backoff.h"
+#include "core/device_time.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
 #include "core/result_compare.h"
@@ -42,7 +43,8 @@
 
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
-#define DEV_PULL_CORRUPT_MAX   2 // whole downloads with a wrong hash, then likewise
+#define DEV_PULL_GAIN_BYTES    256              // that were never here before: progress
+#define DEV_PULL_CORRUPT_MAX   2                // whole downloads with a wrong hash, then likewise
 #define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
 #define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
 #define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
@@ -170,6 +172,7 @@ struct dev_settings {
     uint32_t backoff_cap_ms;
     uint64_t request_timeout_us;
     uint64_t report_delay_us;
+    uint64_t born_s;
     uint32_t crash_limit;
     bool hints;
     char device_hex[WIRE_DEVICE_HEX + 1];
@@ -222,17 +225,19 @@ struct dev_pull {
     uint64_t expected; // bytes of the blob
     uint64_t have;     // of these stored
     uint64_t hashed;
+    uint64_t reached; // most that was ever stored of the blob, or of its delta
     uint64_t not_before_us;
-    uint64_t deadline_us; // of the next progress
+    uint64_t deadline_us; // an exchange has brought DEV_RATE_WINDOW_BYTES more by then
     uint32_t exchange;
-    uint32_t task;     // index
-    uint32_t file;     // files before this one are complete
-    uint32_t attempts; // since the last progress
-    uint32_t window;   // bytes since the deadline was moved
-    uint32_t source;   // where content is asked for: one on with each failure
-    uint32_t corrupt;
+    uint32_t task;   // index
+    uint32_t file;   // files before this one are complete
+    uint32_t window; // bytes since the deadline was moved
+    uint32_t source; // where content is asked for: one on with each failure
     uint32_t retry_after_s;
     int status;
+    uint16_t gained;  // bytes beyond `reached` since the last progress, DEV_PULL_GAIN_BYTES at most
+    uint8_t attempts; // since the last progress
+    uint8_t corrupt;  // whole downloads that were worthless
     uint8_t phase;
     uint8_t kind;  // enum dev_pull_kind
     bool required; // the version is not for a device without exclusive files
@@ -314,6 +319,8 @@ struct dev_trust {
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done
+    bool late;        // a timestamp or snapshot had run out, and none was taken since
+    bool overdue;     // the answer under way came under a root that ran out
     bool changed;     // something new came in this cycle: check in again
     bool misdirected; // it began with one that does not: what follows is not looked at
     bool directed;    // the answer under way began with a director's answer that holds
@@ -337,8 +344,7 @@ struct dev_runtime {
     uint32_t epoch; // 0: not drawn yet
     uint32_t next_exchange;
     uint32_t next_run;
-    uint64_t issued_s;     // highest time seen in a verified statement
-    uint64_t issued_at_us; // when that was, on the monotonic clock
+    struct dev_time time;
     uint64_t refused[DEV_REFUSED_MAX];
     uint64_t save_not_before_us;
     struct dev_backoff save_backoff;
@@ -372,11 +378,9 @@ struct dev_personal {
 
 // ---- runtime.c
 uint64_t dev_now_us(const struct dev_runtime *runtime);
-// Wall clock in seconds that never goes behind what was signed and the time that passed since.
+struct dev_time_now dev_clocks(const struct dev_runtime *runtime);
+// Seconds since 1970 that expiry is judged by (core/device_time.h).
 uint64_t dev_wall_s(const struct dev_runtime *runtime);
-// The signed part of it alone; 0: nothing was signed yet.
-uint64_t dev_signed_s(const struct dev_runtime *runtime);
-void dev_time_learn(struct dev_runtime *runtime, uint64_t issued_s);
 uint64_t dev_random(struct dev_runtime *runtime);
 uint64_t dev_random_below_us(struct dev_runtime *runtime, uint64_t span_us);
 uint32_t dev_exchange_new(struct dev_runtime *runtime);
@@ -552,6 +556,9 @@ void dev_trust_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_trust_due_us(const struct dev_runtime *runtime);
 // Asks for a cycle when the timestamp ran out. Called after a check-in.
 void dev_trust_age(struct dev_runtime *runtime);
+// Is it a refusal for the time alone? Then device, gateway or signer has a wrong clock, or somebody
+// holds back what is newer.
+bool dev_trust_is_late(enum base_status status);
 // Something signed was refused: counted, logged, and reported once.
 void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_status status);
 
@@ -624,6 +631,8 @@ uint64_t dev_lease_due_us(const struct dev_runtime *runtime);
 // When a check-in is due that renews the leases; UINT64_MAX: there is none.
 uint64_t dev_lease_renew_us(const struct dev_runtime *runtime);
 bool dev_lease_any(const struct dev_runtime *runtime);
+// The gateway took back that time had gone further: what it gave until then ends as if given now.
+void dev_lease_shorten(struct dev_runtime *runtime);
 // Stops and removes what the timestamp in force kills.
 void dev_kills_obey(struct dev_runtime *runtime);
 

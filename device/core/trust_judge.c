@@ -21,12 +21,18 @@ void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
     trust->asked = true;
     trust->directed = false;
     trust->misdirected = false;
+    trust->overdue = false;
     wire_ask_text(&ask, text);
 }
 
+struct director_times {
+    uint64_t root_s;   // of the root in force
+    uint64_t latest_s; // ... and when it runs out
+};
+
 static enum base_status director_verify(struct dev_runtime *runtime,
                                         const struct wire_envelope *envelope,
-                                        uint64_t *out_latest_s)
+                                        struct director_times *out)
 {
     struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
@@ -37,19 +43,20 @@ static enum base_status director_verify(struct dev_runtime *runtime,
     if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed.expires_s) {
         status = BASE_ERR_EXPIRED;
     }
-    *out_latest_s = root.parsed.expires_s;
+    out->root_s = root.parsed.issued_s;
+    out->latest_s = root.parsed.expires_s;
     dev_trust_root_close(runtime, &root);
     return status;
 }
 
 static enum base_status director_check(struct dev_runtime *runtime, const uint8_t *bytes,
-                                       size_t size, uint64_t *out_latest_s)
+                                       size_t size, struct director_times *out)
 {
     struct dev_trust *trust = &runtime->trust;
     struct wire_envelope envelope;
     struct wire_director *director = &trust->work->director;
     BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
-    BASE_TRY(director_verify(runtime, &envelope, out_latest_s));
+    BASE_TRY(director_verify(runtime, &envelope, out));
     BASE_TRY(wire_director_parse(envelope.payload, envelope.payload_bytes, director));
     if (director->device_id != runtime->settings.device_id) {
         return BASE_ERR_TARGET;
@@ -63,14 +70,15 @@ static enum base_status director_check(struct dev_runtime *runtime, const uint8_
 void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
 {
     struct dev_trust *trust = &runtime->trust;
-    uint64_t latest_s = 0;
+    struct director_times times = {0};
     if (trust->work == NULL) {
         return; // not asked for, and nothing to verify it with
     }
     trust->directed = false;
-    enum base_status status = director_check(runtime, bytes, size, &latest_s);
+    enum base_status status = director_check(runtime, bytes, size, &times);
     trust->asked = false; // a nonce is good for one answer
     trust->misdirected = status != BASE_OK;
+    trust->overdue = status == BASE_ERR_EXPIRED;
     if (status != BASE_OK) {
         dev_trust_refused(runtime, "director's answer", status);
         if (status == BASE_ERR_SIGNATURE || status == BASE_ERR_THRESHOLD) {
@@ -80,8 +88,10 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
     }
     const struct wire_director *director = &trust->work->director;
     trust->directed = true;
-    if (director->issued_s < latest_s) {
-        dev_time_learn(runtime, director->issued_s);
+    struct dev_time_now now = dev_clocks(runtime);
+    if (director->issued_s < times.latest_s &&
+        dev_time_online(&runtime->time, director->issued_s, times.root_s, &now)) {
+        dev_lease_shorten(runtime);
     }
     if (director->timestamp_version > trust->timestamp_version) {
         trust->wanted = true;
@@ -183,7 +193,8 @@ enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wir
     const uint8_t *bytes = NULL;
     size_t size = 0;
     if (trust->misdirected) {
-        return BASE_ERR_BUSY; // refused and reported already
+        // Refused and reported already; but for its time, of which the release's gates are to know.
+        return trust->overdue ? BASE_ERR_EXPIRED : BASE_ERR_BUSY;
     }
     if (!trust->directed || !director_names(&trust->work->director, release)) {
         return BASE_ERR_DIRECTOR;
@@ -195,7 +206,7 @@ enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wir
         trust->scenario_size = (uint8_t)scenario.size;
         memcpy(trust->scenario, scenario.data, scenario.size);
         trust->wanted = true;
-        return BASE_ERR_BUSY;
+        return trust->late ? BASE_ERR_FROZEN : BASE_ERR_BUSY;
     }
     BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size));
     enum base_status status = BASE_ERR_KILLED;

@@ -123,6 +123,11 @@ void dev_trust_restore(struct dev_runtime *runtime)
             timestamp_forget(runtime);
         }
     }
+    struct dev_trust_root root;
+    if (dev_trust_root_open(runtime, &root) == BASE_OK) {
+        runtime->time.root_s = root.parsed.issued_s;
+        dev_trust_root_close(runtime, &root);
+    }
 }
 
 enum base_status dev_trust_root_open(struct dev_runtime *runtime, struct dev_trust_root *out)
@@ -160,8 +165,7 @@ void dev_trust_root_close(struct dev_runtime *runtime, struct dev_trust_root *ro
 static void online_keys_changed(struct dev_runtime *runtime, const struct wire_root *root)
 {
     timestamp_forget(runtime);
-    runtime->issued_s = root->issued_s;
-    runtime->issued_at_us = dev_now_us(runtime);
+    dev_time_root(&runtime->time, root->issued_s);
 }
 
 enum base_status dev_trust_root_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
@@ -220,7 +224,7 @@ void dev_trust_timestamp_close(struct dev_runtime *runtime, const uint8_t *bytes
 
 // Signature of a role of the root in force, and the root is in date.
 static enum base_status role_signed(struct dev_runtime *runtime, enum wire_root_role role,
-                                    const struct wire_envelope *envelope, uint64_t *out_latest_s)
+                                    const struct wire_envelope *envelope)
 {
     struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
@@ -231,7 +235,6 @@ static enum base_status role_signed(struct dev_runtime *runtime, enum wire_root_
     if (status == BASE_OK && dev_wall_s(runtime) >= root.parsed.expires_s) {
         status = BASE_ERR_EXPIRED;
     }
-    *out_latest_s = root.parsed.expires_s;
     dev_trust_root_close(runtime, &root);
     return status;
 }
@@ -278,12 +281,11 @@ enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime, const uin
     struct dev_trust *trust = &runtime->trust;
     struct wire_envelope envelope;
     struct wire_timestamp timestamp;
-    uint64_t latest_s = 0;
     BASE_TRY(wire_envelope_parse(bytes, size, &envelope));
     if (envelope.type != WIRE_ENVELOPE_TYPE_TIMESTAMP) {
         return BASE_ERR_UNSUPPORTED;
     }
-    BASE_TRY(role_signed(runtime, WIRE_ROLE_TIMESTAMP, &envelope, &latest_s));
+    BASE_TRY(role_signed(runtime, WIRE_ROLE_TIMESTAMP, &envelope));
     BASE_TRY(wire_timestamp_parse(envelope.payload, envelope.payload_bytes, &timestamp));
     struct wire_sha256 name = sha256_of(runtime, bytes, size);
     BASE_TRY(timestamp_follows(runtime, &timestamp, &name));
@@ -295,9 +297,6 @@ enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime, const uin
     trust->timestamp = name;
     trust->timestamp_version = timestamp.version;
     trust->timestamp_expires_s = timestamp.expires_s;
-    if (timestamp.issued_s < latest_s) {
-        dev_time_learn(runtime, timestamp.issued_s);
-    }
     dev_garbage_made(runtime);
     dev_kills_obey(runtime);
     return BASE_OK;
@@ -348,9 +347,8 @@ static enum base_status snapshot_check(struct dev_runtime *runtime, const uint8_
     struct wire_timestamp timestamp;
     const uint8_t *stamp = NULL;
     size_t stamp_bytes = 0;
-    uint64_t latest_s = 0;
     BASE_TRY(snapshot_parse(bytes, size, &envelope, &snapshot));
-    BASE_TRY(role_signed(runtime, WIRE_ROLE_SNAPSHOT, &envelope, &latest_s));
+    BASE_TRY(role_signed(runtime, WIRE_ROLE_SNAPSHOT, &envelope));
     BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &stamp, &stamp_bytes));
     struct base_str wanted = {trust->scenario, trust->scenario_size};
     const struct wire_timestamp_scenario *named = wire_timestamp_scenario(&timestamp, wanted);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define WARM_INPUTS_MAX 64 // as many as a script may give (DEV_VM_MODEL_PORTS_MAX)
+
 static uint64_t shape_key(const struct dev_model_call *call)
 {
     uint64_t key = 0;
@@ -68,6 +70,52 @@ enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *c
     }
     dev_model_session_give(model, session, call->memory_bytes_max, key, ran);
     return status;
+}
+
+// --- ahead of a call
+
+// False: an input whose shape or type the file does not say.
+static bool shapes_declared(const struct eng_model *engine, struct eng_array *inputs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct eng_port_info *port = eng_model_input(engine, i);
+        if (!port->has_shape || eng_dtype_bytes(port->desc.dtype) == 0) {
+            return false;
+        }
+        inputs[i] = (struct eng_array){.desc = port->desc};
+        for (uint32_t d = 0; d < port->desc.rank; d++) {
+            inputs[i].desc.dims[d] = port->desc.dims[d] < 0 ? 1 : port->desc.dims[d];
+        }
+    }
+    return true;
+}
+
+static enum base_status session_plan(struct eng_session *session, const struct eng_array *inputs,
+                                     size_t count, struct base_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        BASE_TRY(eng_session_resize(session, i, &inputs[i].desc, error));
+    }
+    return eng_session_prepare(session, error);
+}
+
+void dev_model_warm(struct dev_model *model, size_t memory_bytes_max)
+{
+    struct eng_array inputs[WARM_INPUTS_MAX];
+    struct base_error error = {0};
+    struct eng_session *session = NULL;
+    const struct dev_model_call call = {
+        .inputs = inputs, .input_count = eng_model_input_count(dev_model_engine(model))};
+    if (call.input_count > WARM_INPUTS_MAX ||
+        !shapes_declared(dev_model_engine(model), inputs, call.input_count)) {
+        return;
+    }
+    uint64_t key = shape_key(&call);
+    if (dev_model_session_take(model, memory_bytes_max, key, &session, &error) != BASE_OK) {
+        return;
+    }
+    bool planned = session_plan(session, inputs, call.input_count, &error) == BASE_OK;
+    dev_model_session_give(model, session, memory_bytes_max, key, planned);
 }
 
 // --- the table

@@ -88,7 +88,8 @@ static enum base_status message_receive(uint8_t *out, size_t size, int files[FIL
         return BASE_ERR_CLOSED;
     }
     const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if ((size_t)got != size || head == NULL || head->cmsg_type != SCM_RIGHTS) {
+    if ((size_t)got != size || (message.msg_flags & MSG_CTRUNC) != 0 || head == NULL ||
+        head->cmsg_type != SCM_RIGHTS) {
         return BASE_ERR_INVALID;
     }
     *out_count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -97,14 +98,14 @@ static enum base_status message_receive(uint8_t *out, size_t size, int files[FIL
 }
 
 // A file that nobody can change any more.
-static enum base_status file_map(int fd, uint64_t size, const uint8_t **out)
+static enum base_status file_map(int fd, uint64_t size, int flags, const uint8_t **out)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     if (size == 0 || seals < 0 || (seals & SEALS) != SEALS ||
         lseek(fd, 0, SEEK_END) != (off_t)size) {
         return BASE_ERR_INVALID;
     }
-    void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    void *bytes = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE | flags, fd, 0);
     if (bytes == MAP_FAILED) {
         return BASE_ERR_NOMEM;
     }
@@ -112,33 +113,65 @@ static enum base_status file_map(int fd, uint64_t size, const uint8_t **out)
     return BASE_OK;
 }
 
+static enum base_status job_head_parse(const uint8_t *frame, struct dev_runner_files *out)
+{
+    uint32_t kind = 0;
+    size_t size = 0;
+    BASE_TRY(dev_runner_head_parse(frame, &kind, &size));
+    if ((kind != DEV_RUNNER_JOB && kind != DEV_RUNNER_TEMPLATE) || size != DEV_RUNNER_JOB_BYTES) {
+        return BASE_ERR_INVALID;
+    }
+    out->is_template = kind == DEV_RUNNER_TEMPLATE;
+    return dev_runner_bounds_parse(frame + DEV_RUNNER_HEAD_BYTES, size, &out->bounds);
+}
+
 enum base_status dev_runner_job_receive(struct dev_runner_files *out)
 {
     uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_JOB_BYTES];
     int files[FILES_MAX];
     size_t count = 0;
-    uint32_t kind = 0;
-    size_t size = 0;
     memset(out, 0, sizeof(*out));
     BASE_TRY(message_receive(frame, sizeof(frame), files, &count));
-    enum base_status status = dev_runner_head_parse(frame, &kind, &size);
-    if (status == BASE_OK && (kind != DEV_RUNNER_JOB || size != DEV_RUNNER_JOB_BYTES)) {
-        status = BASE_ERR_INVALID;
-    }
-    if (status == BASE_OK) {
-        status = dev_runner_bounds_parse(frame + DEV_RUNNER_HEAD_BYTES, size, &out->bounds);
-    }
+    enum base_status status = job_head_parse(frame, out);
     if (status == BASE_OK && count != (out->bounds.models_bytes > 0 ? 2u : 1u)) {
         status = BASE_ERR_INVALID;
     }
     if (status == BASE_OK) {
-        status = file_map(files[0], out->bounds.job_bytes, &out->job);
+        status = file_map(files[0], out->bounds.job_bytes, MAP_POPULATE, &out->job);
     }
     if (status == BASE_OK && count == FILES_MAX) {
-        status = file_map(files[1], out->bounds.models_bytes, &out->models);
+        status = file_map(files[1], out->bounds.models_bytes, 0, &out->models);
     }
     for (size_t i = 0; i < count; i++) {
         (void)close(files[i]);
     }
     return status;
+}
+
+void dev_runner_files_done(struct dev_runner_files *files)
+{
+    if (files->job != NULL) {
+        (void)munmap((void *)(uintptr_t)files->job, (size_t)files->bounds.job_bytes);
+    }
+    if (files->models != NULL) {
+        (void)munmap((void *)(uintptr_t)files->models, (size_t)files->bounds.models_bytes);
+    }
+    files->job = NULL;
+    files->models = NULL;
+}
+
+enum base_status dev_runner_fork_receive(int *out_channel)
+{
+    uint8_t head[DEV_RUNNER_HEAD_BYTES];
+    int files[FILES_MAX];
+    size_t count = 0;
+    uint32_t kind = 0;
+    size_t size = 0;
+    BASE_TRY(message_receive(head, sizeof(head), files, &count));
+    BASE_TRY(dev_runner_head_parse(head, &kind, &size));
+    if (kind != DEV_RUNNER_FORK || count != 1) {
+        return BASE_ERR_INVALID;
+    }
+    *out_channel = files[0];
+    return BASE_OK;
 }

@@ -7,11 +7,13 @@
 bool dev_runner_frame_max(uint32_t kind, size_t *out_max)
 {
     static const size_t most[] = {
-        [DEV_RUNNER_JOB] = DEV_RUNNER_JOB_BYTES,    [DEV_RUNNER_STARTED] = 0,
-        [DEV_RUNNER_REFUSED] = DEV_RUNNER_TEXT_MAX, [DEV_RUNNER_QUERY] = DEV_RUNNER_QUERY_MAX,
-        [DEV_RUNNER_ROWS] = DEV_RUNNER_ROWS_MAX,    [DEV_RUNNER_END] = DEV_RUNNER_END_MAX,
+        [DEV_RUNNER_JOB] = DEV_RUNNER_JOB_BYTES,       [DEV_RUNNER_STARTED] = 0,
+        [DEV_RUNNER_REFUSED] = DEV_RUNNER_TEXT_MAX,    [DEV_RUNNER_QUERY] = DEV_RUNNER_QUERY_MAX,
+        [DEV_RUNNER_ROWS] = DEV_RUNNER_ROWS_MAX,       [DEV_RUNNER_END] = DEV_RUNNER_END_MAX,
+        [DEV_RUNNER_TEMPLATE] = DEV_RUNNER_JOB_BYTES,  [DEV_RUNNER_FORK] = 0,
+        [DEV_RUNNER_FORKED] = DEV_RUNNER_FORKED_BYTES,
     };
-    if (kind < DEV_RUNNER_JOB || kind > DEV_RUNNER_END) {
+    if (kind < DEV_RUNNER_JOB || kind > DEV_RUNNER_FORKED) {
         return false;
     }
     *out_max = most[kind];

@@ -15,6 +15,14 @@
 //   row     := u32 key_size, u32 value_size, u64 time_ms, key, value
 //   END     := runner_end.h
 //
+// Where a version has models, reading and planning them is most of a run. A process that gets
+// TEMPLATE instead of JOB reads them, behind a wall of its own, and never runs a script: each FORK
+// makes one process of it, which has the models and goes on as if it had been started for one run.
+//
+//   TEMPLATE := as JOB; the job has no modules
+//   FORK     := nothing; fds: the channel of the new process
+//   FORKED   := u32 process id
+//
 // Numbers are little-endian. The agent takes every byte from the process for an attacker's
 // (posix/posix_child_parse.h).
 #ifndef DEV_RUNNER_FRAME_H
@@ -22,15 +30,16 @@
 
 #include "vm/vm.h"
 
-#define DEV_RUNNER_FD         3 // of the socket, in the process
-#define DEV_RUNNER_HEAD_BYTES 8
-#define DEV_RUNNER_JOB_BYTES  28  // body of JOB
-#define DEV_RUNNER_TEXT_MAX   160 // of REFUSED
-#define DEV_RUNNER_QUERY_MAX  (24 + DEV_VM_FEATURE_NAME_MAX + DEV_VM_FEATURE_KEY_MAX)
-#define DEV_RUNNER_ROW_BYTES  16 // a row without key and value
-#define DEV_RUNNER_ROWS_MAX   (4 + DEV_VM_QUERY_BYTES)
-#define DEV_RUNNER_END_MAX    (DEV_VM_RESULT_MAX + DEV_VM_EFFECT_BYTES + 8 * 1024)
-#define DEV_RUNNER_FRAME_MAX  (128 * 1024) // more than any body
+#define DEV_RUNNER_FD           3 // of the socket, in the process
+#define DEV_RUNNER_HEAD_BYTES   8
+#define DEV_RUNNER_JOB_BYTES    28  // body of JOB
+#define DEV_RUNNER_FORKED_BYTES 4   // body of FORKED
+#define DEV_RUNNER_TEXT_MAX     160 // of REFUSED
+#define DEV_RUNNER_QUERY_MAX    (24 + DEV_VM_FEATURE_NAME_MAX + DEV_VM_FEATURE_KEY_MAX)
+#define DEV_RUNNER_ROW_BYTES    16 // a row without key and value
+#define DEV_RUNNER_ROWS_MAX     (4 + DEV_VM_QUERY_BYTES)
+#define DEV_RUNNER_END_MAX      (DEV_VM_RESULT_MAX + DEV_VM_EFFECT_BYTES + 8 * 1024)
+#define DEV_RUNNER_FRAME_MAX    (128 * 1024) // more than any body
 
 enum dev_runner_kind {
     DEV_RUNNER_JOB = 1,
@@ -39,6 +48,9 @@ enum dev_runner_kind {
     DEV_RUNNER_QUERY,
     DEV_RUNNER_ROWS,
     DEV_RUNNER_END,
+    DEV_RUNNER_TEMPLATE,
+    DEV_RUNNER_FORK,
+    DEV_RUNNER_FORKED,
 };
 
 // The most bytes a body of that kind may have; false: there is no such kind.
@@ -48,7 +60,7 @@ void dev_runner_head_write(uint8_t out[DEV_RUNNER_HEAD_BYTES], uint32_t kind, si
 BASE_NODISCARD enum base_status dev_runner_head_parse(const uint8_t bytes[DEV_RUNNER_HEAD_BYTES],
                                                       uint32_t *out_kind, size_t *out_size);
 
-// What of JOB the process needs before its wall is up: it bounds the process.
+// What of JOB, or TEMPLATE, the process needs before its wall is up: it bounds the process.
 struct dev_runner_bounds {
     uint64_t memory_bytes; // of its whole address space
     uint64_t job_bytes;

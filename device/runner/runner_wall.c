@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
@@ -58,10 +60,6 @@ static enum base_status needed_add(scmp_filter_ctx filter, struct base_error *er
     const struct rule rules[] = {
         {SCMP_SYS(read), 1, {EQUALS(0, DEV_RUNNER_FD)}},
         {SCMP_SYS(write), 1, {EQUALS(0, DEV_RUNNER_FD)}},
-        {SCMP_SYS(mmap),
-         2,
-         {MASKED(2, PROT_EXEC, 0),
-          MASKED(3, MAP_ANONYMOUS | MAP_KIND, MAP_ANONYMOUS | MAP_PRIVATE)}},
         {SCMP_SYS(munmap), 0, {{0}}},
         {SCMP_SYS(mremap), 0, {{0}}},
         {SCMP_SYS(brk), 0, {{0}}},
@@ -74,11 +72,49 @@ static enum base_status needed_add(scmp_filter_ctx filter, struct base_error *er
         {SCMP_SYS(restart_syscall), 0, {{0}}},
         {SCMP_SYS(rt_sigreturn), 0, {{0}}},
         {SCMP_SYS(exit_group), 0, {{0}}},
-        // abort(), so that a failed check is told from a forbidden call.
         {SCMP_SYS(rt_sigprocmask), 0, {{0}}},
         {SCMP_SYS(getpid), 0, {{0}}},
         {SCMP_SYS(gettid), 0, {{0}}},
+    };
+    return rules_add(filter, SCMP_ACT_ALLOW, rules, sizeof(rules) / sizeof(rules[0]), error);
+}
+
+// A run's own: memory of no file; abort(), so that a failed check is told from a forbidden call.
+static enum base_status run_add(scmp_filter_ctx filter, struct base_error *error)
+{
+    const struct rule rules[] = {
+        {SCMP_SYS(mmap),
+         2,
+         {MASKED(2, PROT_EXEC, 0),
+          MASKED(3, MAP_ANONYMOUS | MAP_KIND, MAP_ANONYMOUS | MAP_PRIVATE)}},
         {SCMP_SYS(tgkill), 2, {EQUALS(0, getpid()), EQUALS(2, SIGABRT)}},
+    };
+    if (RUNNER_SANITIZED) { // the sanitizer asks for the stack's; a template's processes set theirs
+        const struct rule refused = {SCMP_SYS(prlimit64), 0, {{0}}};
+        BASE_TRY(rules_add(filter, SCMP_ACT_ERRNO(EACCES), &refused, 1, error));
+    }
+    return rules_add(filter, SCMP_ACT_ALLOW, rules, sizeof(rules) / sizeof(rules[0]), error);
+}
+
+// A template's own: to make a process that its parent reaps, and what that one does until its wall
+// is up. All descriptors it can have were given to it by the agent.
+static enum base_status template_add(scmp_filter_ctx filter, struct base_error *error)
+{
+    const struct rule rules[] = {
+        {SCMP_SYS(mmap), 2, {MASKED(2, PROT_EXEC, 0), MASKED(3, MAP_KIND, MAP_PRIVATE)}},
+        {SCMP_SYS(clone), 1, {EQUALS(0, CLONE_PARENT | SIGCHLD)}},
+        {SCMP_SYS(recvmsg), 1, {EQUALS(0, DEV_RUNNER_FD)}},
+        {SCMP_SYS(dup3), 1, {EQUALS(1, DEV_RUNNER_FD)}},
+        {SCMP_SYS(close), 0, {{0}}},
+        {SCMP_SYS(close_range), 0, {{0}}},
+        {SCMP_SYS(fcntl), 1, {EQUALS(1, F_GET_SEALS)}},
+        {SCMP_SYS(lseek), 0, {{0}}},
+        {SCMP_SYS(prctl), 2, {EQUALS(0, PR_SET_PDEATHSIG), EQUALS(1, SIGKILL)}},
+        {SCMP_SYS(prctl), 2, {EQUALS(0, PR_SET_DUMPABLE), EQUALS(1, 0)}},
+        {SCMP_SYS(prctl), 2, {EQUALS(0, PR_SET_NO_NEW_PRIVS), EQUALS(1, 1)}},
+        {SCMP_SYS(prlimit64), 1, {EQUALS(0, 0)}}, // of itself
+        {SCMP_SYS(setrlimit), 0, {{0}}},
+        {SCMP_SYS(seccomp), 1, {EQUALS(0, SECCOMP_SET_MODE_FILTER)}},
     };
     return rules_add(filter, SCMP_ACT_ALLOW, rules, sizeof(rules) / sizeof(rules[0]), error);
 }
@@ -107,8 +143,6 @@ static enum base_status sanitizer_add(scmp_filter_ctx filter, struct base_error 
         {SCMP_SYS(newfstatat), 0, {{0}}},
         {SCMP_SYS(faccessat), 0, {{0}}},
         {SCMP_SYS(ioctl), 0, {{0}}},
-        {SCMP_SYS(sysinfo), 0, {{0}}},
-        {SCMP_SYS(prlimit64), 0, {{0}}},
         {SCMP_SYS(sched_getaffinity), 0, {{0}}},
 #if defined(__x86_64__)
         {SCMP_SYS(open), 0, {{0}}},
@@ -131,7 +165,11 @@ static enum base_status sanitizer_add(scmp_filter_ctx filter, struct base_error 
 }
 #endif
 
-static enum base_status filter_make(scmp_filter_ctx *out_filter, struct base_error *error)
+typedef enum base_status (*add_fn)(scmp_filter_ctx filter, struct base_error *error);
+
+// What every process here needs, and what `own` adds.
+static enum base_status filter_make(add_fn own, scmp_filter_ctx *out_filter,
+                                    struct base_error *error)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
     if (filter == NULL) {
@@ -145,6 +183,9 @@ static enum base_status filter_make(scmp_filter_ctx *out_filter, struct base_err
     }
     enum base_status status =
         result == 0 ? needed_add(filter, error) : failed(error, "seccomp", -result);
+    if (status == BASE_OK) {
+        status = own(filter, error);
+    }
     if (status == BASE_OK) {
         status = sanitizer_add(filter, error);
     }
@@ -182,44 +223,76 @@ enum base_status dev_wall_prepare(struct dev_wall *out, struct base_error *error
     }
     descriptors_close();
     scmp_filter_ctx filter = NULL;
-    BASE_TRY(filter_make(&filter, error));
+    BASE_TRY(filter_make(run_add, &filter, error));
     out->filter = filter;
     return BASE_OK;
 }
 
 // ---- Limits
 
+// Never more than the process was born with: what is lower already is the better wall.
 static enum base_status limit(int which, const char *name, uint64_t most, struct base_error *error)
 {
-    const struct rlimit value = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
+    struct rlimit value;
+    if (getrlimit((__rlimit_resource_t)which, &value) != 0) {
+        return failed(error, name, errno);
+    }
+    if (value.rlim_max == RLIM_INFINITY || value.rlim_max > (rlim_t)most) {
+        value.rlim_max = (rlim_t)most;
+    }
+    value.rlim_cur = value.rlim_max;
     return setrlimit((__rlimit_resource_t)which, &value) == 0 ? BASE_OK
                                                               : failed(error, name, errno);
 }
 
-static enum base_status limits_set(const struct dev_runner_bounds *bounds, struct base_error *error)
+// What a template bounds, too, for itself and for what it makes.
+static enum base_status limits_first(const struct dev_runner_bounds *bounds,
+                                     struct base_error *error)
 {
     if (!RUNNER_SANITIZED) {
         BASE_TRY(limit(RLIMIT_AS, "RLIMIT_AS", bounds->memory_bytes, error));
         BASE_TRY(limit(RLIMIT_STACK, "RLIMIT_STACK", DEV_WALL_STACK_BYTES, error));
-        BASE_TRY(limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", 0, error));
     }
     uint64_t cpu_s = (bounds->time_ms + 999) / 1000 + DEV_WALL_CPU_GRACE_S;
     BASE_TRY(limit(RLIMIT_CPU, "RLIMIT_CPU", cpu_s, error));
     BASE_TRY(limit(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, error));
-    BASE_TRY(limit(RLIMIT_NPROC, "RLIMIT_NPROC", 0, error));
     BASE_TRY(limit(RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK", 0, error));
     BASE_TRY(limit(RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE", 0, error));
     return limit(RLIMIT_CORE, "RLIMIT_CORE", 0, error);
+}
+
+static enum base_status limits_set(const struct dev_runner_bounds *bounds, struct base_error *error)
+{
+    BASE_TRY(limits_first(bounds, error));
+    if (!RUNNER_SANITIZED) {
+        BASE_TRY(limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", 0, error));
+    }
+    return limit(RLIMIT_NPROC, "RLIMIT_NPROC", 0, error);
+}
+
+static enum base_status filter_load(scmp_filter_ctx filter, struct base_error *error)
+{
+    int result = seccomp_load(filter); // sets no_new_privs first
+    if (result != 0) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "the kernel refuses seccomp: %s",
+                              strerror(-result));
+    }
+    return BASE_OK;
 }
 
 enum base_status dev_wall_raise(struct dev_wall *wall, const struct dev_runner_bounds *bounds,
                                 struct base_error *error)
 {
     BASE_TRY(limits_set(bounds, error));
-    int result = seccomp_load(wall->filter); // sets no_new_privs first
-    if (result != 0) {
-        return base_error_set(error, BASE_ERR_UNSUPPORTED, "the kernel refuses seccomp: %s",
-                              strerror(-result));
-    }
-    return BASE_OK;
+    return filter_load(wall->filter, error);
+}
+
+enum base_status dev_wall_template(const struct dev_runner_bounds *bounds, struct base_error *error)
+{
+    scmp_filter_ctx filter = NULL;
+    BASE_TRY(limits_first(bounds, error));
+    BASE_TRY(filter_make(template_add, &filter, error));
+    enum base_status status = filter_load(filter, error);
+    seccomp_release(filter);
+    return status;
 }

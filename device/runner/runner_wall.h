@@ -10,6 +10,9 @@
 //                     no open files but the channel; the filter is built
 //   dev_wall_raise    once the bounds of the run are known: limits, then the filter (seccomp)
 //
+//   dev_wall_template in place of raise, in a process that reads models and makes others
+//                     (runner_template.h): what it makes puts up the rest, prepare and raise
+//
 // Needs no rights and no user namespaces. A sanitized build (RUNNER_SANITIZED) lets the sanitizer's
 // own calls through: mprotect without PROT_EXEC, shared anonymous memory, sleeping, signal stacks,
 // its report on descriptor 2; files are refused with EACCES there instead of ending the process,
@@ -33,5 +36,12 @@ BASE_NODISCARD enum base_status dev_wall_prepare(struct dev_wall *out, struct ba
 BASE_NODISCARD enum base_status dev_wall_raise(struct dev_wall *wall,
                                                const struct dev_runner_bounds *bounds,
                                                struct base_error *error);
+
+// The wall of a template: of calls it has what a run has and, beyond that, what its processes need
+// until their own wall is up: to be made (clone of just that kind), to take their channel and
+// files, to bound themselves. Files that are not given to it, sockets, programs and signals end it,
+// so abort() in its processes is told as SIGSYS. `bounds` are the most of any run.
+BASE_NODISCARD enum base_status dev_wall_template(const struct dev_runner_bounds *bounds,
+                                                  struct base_error *error);
 
 #endif

@@ -3,11 +3,13 @@
 // The agent starts it ahead of need, with a socket as descriptor 3, and gives it a job when there
 // is one (posix/posix_child.c). It never does a second run: what a script that got out of its VM
 // left behind dies with it, and no task meets another's memory. Before its wall is up it reads
-// nothing but numbers from the agent. One thread.
+// nothing but numbers from the agent. Or it becomes a template, whose processes do such runs
+// (runner_template.h). One thread.
 #include "runner/runner_channel.h"
 #include "runner/runner_end.h"
 #include "runner/runner_events.h"
 #include "runner/runner_job.h"
+#include "runner/runner_template.h"
 #include "runner/runner_wall.h"
 
 #include "backend/cpu/isa.h"
@@ -32,6 +34,7 @@ struct run {
     struct dev_runner_events events;
     struct dev_vm *vm;
     struct dev_vm_data_port data;
+    struct dev_model_store *models; // made for the first job that has a model
     struct dev_model_port model_port;
     uint8_t frame[DEV_RUNNER_FRAME_MAX];
 };
@@ -119,9 +122,8 @@ static enum base_status job_open(struct run *run, const struct dev_runner_files 
         view->vm.event_count = run->events.count;
     }
     if (view->vm.model_count > 0) {
-        struct dev_model_store *store = NULL;
-        BASE_TRY(dev_model_store_new(0, &store));
-        run->model_port = dev_model_store_port(store);
+        BASE_TRY(run->models != NULL ? BASE_OK : dev_model_store_new(0, &run->models));
+        run->model_port = dev_model_store_port(run->models);
         view->vm.model_port = &run->model_port;
     }
     run->data = (struct dev_vm_data_port){.ctx = run, .query = ask};
@@ -143,10 +145,94 @@ static enum base_status run_job(struct run *run, const struct dev_runner_files *
     return dev_runner_frame_send(run->frame, DEV_RUNNER_END, base_writer_size(&writer));
 }
 
+static int byte_order(const void *a, const void *b)
+{
+    return *(const uint8_t *)a - *(const uint8_t *)b;
+}
+
+// What libraries ask the kernel once and keep: asked behind the wall it would end the process. The
+// processor's features; the size of memory, which glibc's qsort wants for more than 1 KiB.
+static void questions_ask(void)
+{
+    uint8_t many[2048] = {0};
+    qsort(many, sizeof(many), 1, byte_order);
+    (void)eng_cpu_detect();
+}
+
 static bool is_channel(void)
 {
     struct stat info;
     return fstat(DEV_RUNNER_FD, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// ---- Before the wall
+
+// The first frame. Ends the process when there is none, or the agent is gone.
+static void job_wait(struct run *run, struct dev_runner_files *files)
+{
+    enum base_status status = dev_runner_job_receive(files);
+    if (status == BASE_ERR_CLOSED) {
+        leave(EXIT_SUCCESS);
+    }
+    if (status != BASE_OK) {
+        refuse(run, base_status_text(status));
+    }
+    if (files->models != NULL) {
+        questions_ask();
+    }
+}
+
+static void wall_prepare(struct run *run, struct dev_wall *wall)
+{
+    struct base_error error = {0};
+    if (dev_wall_prepare(wall, &error) != BASE_OK) {
+        refuse(run, error.text);
+    }
+}
+
+// Reads the models and plans them for the shapes they declare. What a file is refused for is said
+// to the run that asks for it, so there is no error here.
+static void models_load(struct dev_model_store *store, const struct dev_vm_job *vm)
+{
+    size_t most = vm->model_memory_max != 0 ? vm->model_memory_max : DEV_VM_MODEL_MEMORY;
+    for (uint32_t i = 0; i < vm->model_count; i++) {
+        const struct dev_vm_model *model = &vm->models[i];
+        struct dev_model *loaded = NULL;
+        if (dev_model_store_get(store, &model->digest, model->bytes, model->size, &loaded, NULL) ==
+            BASE_OK) {
+            dev_model_warm(loaded, most);
+            dev_model_unref(loaded);
+        }
+    }
+}
+
+// Returns in each process made for a run, with the job of that run.
+static void template_be(struct run *run, struct dev_wall *wall, struct dev_runner_files *files)
+{
+    struct base_error error = {0};
+    if (dev_wall_template(&files->bounds, &error) != BASE_OK) {
+        refuse(run, error.text);
+    }
+    enum base_status status =
+        dev_runner_job_parse(files->job, (size_t)files->bounds.job_bytes, files->models,
+                             (size_t)files->bounds.models_bytes, &run->view);
+    if (status == BASE_OK) {
+        status = dev_model_store_new(0, &run->models);
+    }
+    if (status != BASE_OK) {
+        refuse(run, base_status_text(status));
+    }
+    models_load(run->models, &run->view.vm);
+    dev_runner_files_done(files);
+    if (dev_runner_frame_send(run->frame, DEV_RUNNER_STARTED, 0) != BASE_OK ||
+        dev_template_serve(run->frame) != BASE_OK) {
+        leave(EXIT_SUCCESS); // the agent makes another, or does without
+    }
+    wall_prepare(run, wall);
+    job_wait(run, files);
+    if (files->is_template) {
+        refuse(run, base_status_text(BASE_ERR_INVALID));
+    }
 }
 
 int main(void)
@@ -161,23 +247,15 @@ int main(void)
         (void)fputs(usage, stderr);
         return EXIT_USAGE;
     }
-    if (dev_wall_prepare(&wall, &error) != BASE_OK) {
-        refuse(&run, error.text);
-    }
-    enum base_status status = dev_runner_job_receive(&files);
-    if (status == BASE_ERR_CLOSED) {
-        leave(EXIT_SUCCESS);
-    }
-    if (status != BASE_OK) {
-        refuse(&run, base_status_text(status));
-    }
-    if (files.models != NULL) {
-        (void)eng_cpu_detect(); // asks the kernel what the processor has
+    wall_prepare(&run, &wall);
+    job_wait(&run, &files);
+    if (files.is_template) {
+        template_be(&run, &wall, &files);
     }
     if (dev_wall_raise(&wall, &files.bounds, &error) != BASE_OK) {
         refuse(&run, error.text);
     }
-    status = dev_runner_frame_send(run.frame, DEV_RUNNER_STARTED, 0);
+    enum base_status status = dev_runner_frame_send(run.frame, DEV_RUNNER_STARTED, 0);
     if (status == BASE_OK) {
         status = run_job(&run, &files);
     }

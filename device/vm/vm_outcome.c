@@ -53,12 +53,24 @@ static bool is_recursion_error(mp_obj_t exception)
            MP_OBJ_NEW_QSTR(MP_QSTR_maximum_space_recursion_space_depth_space_exceeded);
 }
 
+// SystemExit without a code, with None or with 0, as Python's own exit status says: any other code
+// is a failure.
+static bool is_clean_exit(mp_obj_t exception)
+{
+    const mp_obj_type_t *type = mp_obj_get_type(exception);
+    if (!mp_obj_is_subclass_fast(MP_OBJ_FROM_PTR(type), MP_OBJ_FROM_PTR(&mp_type_SystemExit))) {
+        return false;
+    }
+    mp_obj_t code = mp_obj_exception_get_value(exception);
+    return code == mp_const_none || code == mp_const_false || code == MP_OBJ_NEW_SMALL_INT(0);
+}
+
 void dev_vm_outcome_exception(struct dev_vm *vm, void *raised)
 {
     mp_obj_t exception = MP_OBJ_FROM_PTR(raised);
     struct dev_vm_result *out = vm->out;
     const mp_obj_type_t *type = mp_obj_get_type(exception);
-    if (mp_obj_is_subclass_fast(MP_OBJ_FROM_PTR(type), MP_OBJ_FROM_PTR(&mp_type_SystemExit))) {
+    if (is_clean_exit(exception)) {
         out->end = DEV_VM_FINISHED;
         return;
     }

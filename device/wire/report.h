@@ -40,7 +40,8 @@
     X(FAIL_OUTPUT, 23, "fail_output")                                                              \
     X(FAIL_DIFFERENT, 24, "fail_different")                                                        \
     X(FAIL_SLOW, 25, "fail_slow")                                                                  \
-    X(FAIL_HEAVY, 26, "fail_heavy")
+    X(FAIL_HEAVY, 26, "fail_heavy")                                                                \
+    X(FAIL_CLOCK, 27, "fail_clock")
 
 enum wire_outcome_kind {
 #define WIRE_OUTCOME_ENUM(name, value, text) WIRE_OUTCOME_##name = value,

@@ -8,5 +8,8 @@ uint64_t base_clock_mono_us(void);
 uint64_t base_clock_wall_us(void);
 // The two above as a port. Static, never freed.
 const struct base_clock_port *base_clock_real(void);
+// The same, but its monotonic clock goes on while the machine sleeps, so that a wall clock that is
+// right afterwards did not jump. Static, never freed.
+const struct base_clock_port *base_clock_through_sleep(void);
 
 #endif

@@ -5,6 +5,9 @@
 #include "run/fleet_behaviour.h"
 #include "run/fleet_run.h"
 
+#include "base/gateway_note.h"
+#include "base/private_file.h"
+
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -39,6 +42,8 @@ enum key {
     KEY_AWAKE,
     KEY_BETA,
     KEY_KILLS,
+    KEY_WRONG_CLOCKS,
+    KEY_CLOCK_OFF,
     KEY_TASK,
     KEY_WHERE,
     KEY_MANIFEST,
@@ -89,6 +94,11 @@ static const struct argp_option table[] = {
      1},
     {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
     {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
+    {"wrong-clocks", KEY_WRONG_CLOCKS, "SHARE", 0,
+     "Devices whose wall clock is wrong: a quarter of them was never set, it is 1970 there (0%)",
+     1},
+    {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
+     1},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what", 1},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
@@ -301,15 +311,27 @@ static error_t take_root(struct parse *parse, const char *path)
 // First word of the file.
 static error_t take_token(struct parse *parse, const char *option, const char *path, char *token)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return refuse(parse, option, path, strerror(errno));
+    struct base_error inner = {.status = BASE_OK};
+    if (base_private_line(path, false, token, SIM_TOKEN_TEXT_MAX, &inner) != BASE_OK) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--%s: %s", option, inner.text);
+        return EINVAL;
     }
-    size_t size = fread(token, 1, SIM_TOKEN_TEXT_MAX - 1, file);
-    (void)fclose(file);
-    token[size] = '\0';
-    token[strcspn(token, " \t\r\n")] = '\0';
+    token[strcspn(token, " \t")] = '\0';
     return token[0] != '\0' ? 0 : refuse(parse, option, path, "no token in this file");
+}
+
+// The token that a gateway of this user on this machine left word of, to watch with.
+static void find_token(struct sim_options *o)
+{
+    struct base_gateway_found found;
+    const struct base_gateway_target target = {.host = base_str_of(o->host), .port = o->port};
+    char address[SIM_TEXT_MAX + 8];
+    (void)snprintf(address, sizeof(address), "%s:%u", o->host, o->port);
+    // A name may lead elsewhere than where the gateway is: an address does not.
+    if (base_gateway_note_find(&target, &found, NULL) == BASE_OK &&
+        strcmp(found.address, address) == 0 && strlen(found.token) < sizeof(o->token)) {
+        memcpy(o->token, found.token, strlen(found.token) + 1);
+    }
 }
 
 static error_t take_bad_version(struct parse *parse, const char *value)
@@ -344,6 +366,10 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return failed;
     case KEY_KILLS:
         return take_share(parse, "kills", value, &o->kill_ppm);
+    case KEY_WRONG_CLOCKS:
+        return take_share(parse, "wrong-clocks", value, &o->wrong_clock_ppm);
+    case KEY_CLOCK_OFF:
+        return take_u32(parse, "clock-off", value, 1, SIM_CLOCK_OFF_DAYS_MAX, &o->clock_off_days);
     case KEY_DEDICATED:
         return take_u32(parse, "dedicated", value, 0, SIM_DEVICES_MAX, &o->dedicated);
     case KEY_PER_CARRIER:
@@ -446,6 +472,7 @@ static void defaults(struct sim_options *o)
     o->max_exposed_ppm = UINT32_MAX;
     o->max_failure_ppm = 10000;
     o->exclusive_ppm = 500000;
+    o->clock_off_days = SIM_CLOCK_OFF_DAYS;
     o->live = true;
     o->session_every_s = SIM_SESSION_EVERY_S;
     o->active_max = SIM_ACTIVE_DEFAULT;
@@ -520,6 +547,9 @@ static enum base_status check_run(struct parse *parse)
         if (size < 0 || (size_t)size >= sizeof(o->credentials)) {
             return base_error_set(parse->error, BASE_ERR_INVALID, "--out: path too long");
         }
+    }
+    if (o->token[0] == '\0') {
+        find_token(o);
     }
     if (o->hints && o->per_carrier == PER_CARRIER_DEFAULT) {
         o->per_carrier = PER_CARRIER_DEFAULT / 2; // hint streams take half of the streams

@@ -73,11 +73,13 @@ static json_t *short_blob(struct gw_core *core, const struct gw_api_call *call)
 static json_t *short_trust(struct gw_core *core)
 {
     struct gw_trust_view view;
+    struct gw_clock_view clock;
 
     gw_trust_view(core, &view);
-    return json_pack("{s:I, s:I, s:I}", "root_version", (json_int_t)view.root_version,
+    gw_clock_view(core, &clock);
+    return json_pack("{s:I, s:I, s:I, s:s}", "root_version", (json_int_t)view.root_version,
                      "timestamp_version", (json_int_t)view.timestamp_version, "kills",
-                     (json_int_t)view.kill_count);
+                     (json_int_t)view.kill_count, "clock", gw_clock_doubt_name(clock.doubt));
 }
 
 json_t *gw_api_subject_now(struct gw_core *core, const struct gw_api_call *call)

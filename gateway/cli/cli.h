@@ -32,7 +32,7 @@ enum cli_exit {
     X(TENANT, 0, "tenant", "NAME", "Tenant to act in, with a token of all (WALLE_TENANT)")         \
     X(CA, 0, "ca", "FILE", "Certificates to trust, PEM (WALLE_CA)")                                \
     X(INSECURE, 'k', "insecure", NULL, "Do not verify the gateway's certificate")                  \
-    X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN)")                                     \
+    X(TOKEN, 0, "token", "TEXT", "Bearer token (WALLE_TOKEN; that of this user's own gateway)")    \
     X(FORMAT, 'o', "output", "FORMAT", "text (default) or json")                                   \
     X(OUT, 0, "out", "PATH", "Where to write")                                                     \
     X(VERSION, 0, "version", "X.Y.Z", "Version, instead of the one in task.json")                  \
@@ -103,6 +103,7 @@ enum cli_exit {
     X(USER, 0, "user", "NAME", "Whose a device is: exclusive files of users go by it")             \
     X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
     X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
+    X(NO_OPEN, 0, "no-open", NULL, "Print the link, start no browser")                             \
     X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
 
 enum cli_option {
@@ -193,6 +194,8 @@ enum cli_exit cli_root_sign(struct cli *cli);
 enum cli_exit cli_root_show(struct cli *cli);
 enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
+enum cli_exit cli_clock_show(struct cli *cli);
+enum cli_exit cli_clock_accept(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);
 enum cli_exit cli_device_list(struct cli *cli);
 enum cli_exit cli_device_why(struct cli *cli);
@@ -207,6 +210,7 @@ enum cli_exit cli_token_revoke(struct cli *cli);
 enum cli_exit cli_tenant_new(struct cli *cli);
 enum cli_exit cli_tenant_list(struct cli *cli);
 enum cli_exit cli_audit_tail(struct cli *cli);
+enum cli_exit cli_console_open(struct cli *cli);
 enum cli_exit cli_audit_verify(struct cli *cli);
 enum cli_exit cli_tunnel_train(struct cli *cli);
 enum cli_exit cli_tunnel_tail(struct cli *cli);

@@ -1,6 +1,8 @@
 // libcurl behind one call. Used by cli_api.c; one thread, one easy handle kept for its connection.
 #include "cli/cli_http.h"
 
+#include "cli/cli_token.h"
+
 #include <curl/curl.h>
 
 #include <inttypes.h>
@@ -79,17 +81,17 @@ static enum cli_exit make_url(const struct cli *cli, const char *path, char out[
     return CLI_EXIT_OK;
 }
 
-static struct curl_slist *make_headers(const struct cli *cli, const struct cli_call *call)
+static struct curl_slist *make_headers(const struct cli *cli, const struct cli_call *call,
+                                       const char *token)
 {
     char line[CLI_HTTP_HEADER_MAX];
-    const char *token = option_or_env(cli, CLI_OPTION_TOKEN, "WALLE_TOKEN");
     struct curl_slist *list = curl_slist_append(NULL, "Accept: application/json");
 
     if (call->content_type != NULL) {
         snprintf(line, sizeof(line), "Content-Type: %s", call->content_type);
         list = curl_slist_append(list, line);
     }
-    if (token != NULL && token[0] != '\0') {
+    if (token != NULL) {
         snprintf(line, sizeof(line), "Authorization: Bearer %s", token);
         list = curl_slist_append(list, line);
     }
@@ -140,6 +142,38 @@ static void set_options(const struct cli *cli, const struct cli_call *call, cons
     }
 }
 
+// What a call that is under way is about, for libcurl's callback.
+struct under_way {
+    const struct cli *cli;
+    const char *url;
+    struct cli_token token;
+};
+
+// The connection is there, nothing is sent yet: is who listens still the gateway that left word?
+static int before_request(void *ctx, char *to, char *from, int to_port, int from_port)
+{
+    const struct under_way *call = ctx;
+    (void)to;
+    (void)from;
+    (void)to_port;
+    (void)from_port;
+    return cli_token_holds(call->cli, call->url, &call->token) ? CURL_PREREQFUNC_OK
+                                                               : CURL_PREREQFUNC_ABORT;
+}
+
+// A token that was found goes where the gateway is, whatever the host's name leads to.
+static struct curl_slist *bind_to_gateway(const struct under_way *call)
+{
+    char line[BASE_GATEWAY_ADDRESS_MAX + 4];
+    if (!call->token.found) {
+        return NULL;
+    }
+    snprintf(line, sizeof(line), "::%s", call->token.note.address);
+    struct curl_slist *list = curl_slist_append(NULL, line);
+    curl_easy_setopt(kept, CURLOPT_CONNECT_TO, list);
+    return list;
+}
+
 static enum cli_exit explain(const struct cli *cli, CURLcode code, const struct sink *sink,
                              const char *error)
 {
@@ -156,6 +190,8 @@ static enum cli_exit explain(const struct cli *cli, CURLcode code, const struct 
     } else if (code == CURLE_HTTP2_STREAM || code == CURLE_HTTP2 || code == CURLE_GOT_NOTHING ||
                code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE) {
         hint = "  is that port clear HTTP/2? the gateway's TLS one takes https://";
+    } else if (code == CURLE_ABORTED_BY_CALLBACK) {
+        hint = "  the gateway of this user that listened there is gone: its token was not sent";
     } else if (code == CURLE_COULDNT_CONNECT) {
         hint = "  is walle-gateway running there? --gateway or WALLE_GATEWAY names another";
     }
@@ -182,15 +218,21 @@ enum cli_exit cli_http_call(const struct cli *cli, const struct cli_call *call,
     if (kept == NULL) {
         kept = curl_easy_init();
     }
-    struct curl_slist *headers = make_headers(cli, call);
+    struct under_way way = {.cli = cli, .url = url};
+    cli_token_choose(cli, url, &way.token);
+    struct curl_slist *headers = make_headers(cli, call, way.token.text);
     if (kept == NULL || headers == NULL) {
         curl_slist_free_all(headers);
         return cli_fail(CLI_EXIT_LOCAL, "out of memory");
     }
     set_options(cli, call, url, &sink, error);
+    struct curl_slist *bound = bind_to_gateway(&way);
     curl_easy_setopt(kept, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(kept, CURLOPT_PREREQFUNCTION, before_request);
+    curl_easy_setopt(kept, CURLOPT_PREREQDATA, &way);
     CURLcode code = curl_easy_perform(kept);
     curl_slist_free_all(headers);
+    curl_slist_free_all(bound);
     if (code != CURLE_OK) {
         free(sink.data);
         return explain(cli, code, &sink, error);

@@ -449,7 +449,10 @@ enum cli_exit cli_task_push(struct cli *cli)
         return cli_fail(CLI_EXIT_LOCAL, "%s (build it first, or give --tag for a repository)",
                         error.text);
     }
-    code = push_build(cli, cli->args[0], &build);
+    // A build from elsewhere is not what this program compiled: no device would run it.
+    code = task_build_verify(cli->args[0], &build, &error) == BASE_OK
+               ? push_build(cli, cli->args[0], &build)
+               : cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     task_build_done(&build);
     return code;
 }

@@ -9,10 +9,10 @@
 #include "base/prng.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
+#include "http/own_tokens.h"
 #include "http/secret_file.h"
 #include "http/server.h"
 #include "svc/core.h"
-#include "svc/secret.h"
 #include "tunnel/ingest.h"
 
 #include <argp.h>
@@ -140,6 +140,21 @@ static error_t parse_option(int key, char *value, struct argp_state *state)
 
 // ---- Settings
 
+// False: the setting is none of them.
+static bool parse_metrics_access(const char *text, enum gw_metrics_access *out)
+{
+    static const char *const names[GW_METRICS_COUNT] = {[GW_METRICS_LOOPBACK] = "loopback",
+                                                        [GW_METRICS_OPEN] = "open",
+                                                        [GW_METRICS_TOKEN] = "token"};
+    for (int i = 0; i < GW_METRICS_COUNT; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum gw_metrics_access)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 // File, then command line. Says what is wrong on standard error.
 static bool read_config(const struct arguments *arguments, struct gw_http_config *out,
                         enum base_log_level *out_level)
@@ -175,6 +190,12 @@ static bool read_config(const struct arguments *arguments, struct gw_http_config
                 config.tunnel_unknown_uploads);
         return false;
     }
+    enum gw_metrics_access access;
+    if (!parse_metrics_access(config.metrics_access, &access)) {
+        fprintf(stderr, "metrics.access: '%s' is not loopback, open or token\n",
+                config.metrics_access);
+        return false;
+    }
     if (base_log_level_parse(config.log_level, out_level) != BASE_OK) {
         fprintf(stderr, "log.level: '%s' is not error, warn, info or debug\n", config.log_level);
         return false;
@@ -191,8 +212,20 @@ static bool read_token(const char *setting, const char *path, char *out)
         return true;
     }
     struct base_error error = {0};
-    if (gw_secret_line_read(path, out, TOKEN_BYTES_MAX, &error) != BASE_OK) {
+    if (gw_secret_line_read(path, false, out, TOKEN_BYTES_MAX, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", setting, error.text);
+        return false;
+    }
+    return true;
+}
+
+static bool read_own(const struct arguments *arguments, const struct gw_http_config *config,
+                     struct gw_own_tokens *out)
+{
+    struct base_error error = {0};
+    const char *file = config->admin_token_file;
+    if (gw_own_tokens_read(out, arguments->dir, file, &error) != BASE_OK) {
+        fprintf(stderr, "%s%s\n", file[0] != '\0' ? "admin.token_file: " : "", error.text);
         return false;
     }
     return true;
@@ -203,31 +236,14 @@ static uint64_t draw(void *ctx)
     (void)ctx;
     return base_entropy_u64();
 }
-struct tokens {
-    char admin[TOKEN_BYTES_MAX];
-    char ddi[TOKEN_BYTES_MAX];
-    const char *dir;
-    bool first; // an enrolment token was made
-};
-
-#define ENROLL_TOKEN_FILE "enroll.token"
-
-static enum base_status keep_enroll_token(void *ctx, const char *text, struct base_error *error)
-{
-    struct tokens *tokens = ctx;
-    char path[PATH_MAX];
-    char line[GW_SECRET_TEXT_BYTES + 2];
-    (void)snprintf(path, sizeof(path), "%s/" ENROLL_TOKEN_FILE, tokens->dir);
-    int size = snprintf(line, sizeof(line), "%s\n", text);
-    tokens->first = true;
-    return gw_secret_file_write(path, line, (size_t)size, error);
-}
 
 static enum base_status open_core(const char *dir, const struct gw_http_config *config,
-                                  struct tokens *tokens, const struct gw_signer_port *signer,
-                                  const struct base_log *log, struct gw_core **out_core,
-                                  struct base_error *error)
+                                  struct gw_own_tokens *tokens, const char *ddi_token,
+                                  const struct gw_signer_port *signer, const struct base_log *log,
+                                  struct gw_core **out_core, struct base_error *error)
 {
+    enum gw_metrics_access access = GW_METRICS_LOOPBACK;
+    (void)parse_metrics_access(config->metrics_access, &access); // checked before
     const struct gw_core_options core_options = {
         .dir = dir,
         .map_bytes_max = config->map_bytes_max,
@@ -244,18 +260,20 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .unproven_per_address = (uint32_t)config->unproven_per_address,
         .unproven_expire_s = (uint32_t)config->unproven_expire_s,
         .random = {.next = draw},
-        .first_token = {.ctx = tokens, .keep = keep_enroll_token},
+        .first_token = gw_own_tokens_port(tokens),
         .signer = signer,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
         .admin_token = base_str_of(tokens->admin),
-        .ddi_token = base_str_of(tokens->ddi),
-        .clock = *base_clock_real(),
+        .ddi_token = base_str_of(ddi_token),
+        .metrics_access = access,
+        .clock = *base_clock_through_sleep(),
+        .born_s = WALLE_BORN_S,
         .log = log,
     };
     BASE_TRY(gw_core_new(&core_options, out_core, error));
     gw_api_install(*out_core);
-    if (tokens->ddi[0] != '\0') {
+    if (ddi_token[0] != '\0') {
         gw_ddi_install(*out_core);
     }
     return BASE_OK;
@@ -338,8 +356,8 @@ static void warn_root(const struct gw_core *core, const struct base_log *log)
 
 // Returns the exit status.
 static int serve(const struct arguments *arguments, struct gw_server *server,
-                 const struct gw_http_config *config, struct gw_core *core, struct base_log *log,
-                 int signals)
+                 const struct gw_http_config *config, struct gw_own_tokens *tokens,
+                 struct gw_core *core, struct base_log *log, int signals)
 {
     struct pollfd waits[2] = {{.fd = signals, .events = POLLIN},
                               {.fd = gw_server_stopped_fd(server), .events = POLLIN}};
@@ -374,6 +392,7 @@ static int serve(const struct arguments *arguments, struct gw_server *server,
         } else if (!stopping) {
             stopping = true;
             base_log_info(log, "gateway", "draining");
+            gw_own_tokens_done(tokens); // before another may listen here
             gw_server_stop(server, config->limits.drain_ms);
         } else {
             _exit(EXIT_SUCCESS); // everything acknowledged is on disk already
@@ -395,20 +414,12 @@ static int catch_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static void announce_token(const struct tokens *tokens, const struct base_log *log)
-{
-    if (tokens->first) {
-        printf("devices enrol with walle-device --enroll-token %s/" ENROLL_TOKEN_FILE "\n",
-               tokens->dir);
-        base_log_info(log, "gateway", "made an enrolment token: %s/" ENROLL_TOKEN_FILE,
-                      tokens->dir);
-    }
-}
-
-static void announce(const struct gw_server *server)
+static void announce(const struct gw_server *server, struct gw_own_tokens *tokens,
+                     const struct base_log *log)
 {
     const char *tls = gw_server_tls_address(server);
     const char *h2c = gw_server_h2c_address(server);
+    gw_own_tokens_announce(tokens, (const char *const[GW_OWN_NOTES]){tls, h2c}, log);
     if (tls[0] != '\0') {
         printf("listening tls %s\n", tls);
     }
@@ -430,11 +441,11 @@ static bool make_dir(const char *dir)
 static int run(const struct arguments *arguments, const struct gw_http_config *config,
                struct base_log *log)
 {
-    struct tokens tokens = {.dir = arguments->dir};
+    struct gw_own_tokens tokens;
+    char ddi_token[TOKEN_BYTES_MAX];
     int signals = catch_signals();
-    if (signals < 0 || !make_dir(arguments->dir) ||
-        !read_token("admin.token_file", config->admin_token_file, tokens.admin) ||
-        !read_token("ddi.token_file", config->ddi_token_file, tokens.ddi)) {
+    if (signals < 0 || !make_dir(arguments->dir) || !read_own(arguments, config, &tokens) ||
+        !read_token("ddi.token_file", config->ddi_token_file, ddi_token)) {
         return EXIT_FAILURE;
     }
     struct base_error error = {0};
@@ -444,8 +455,8 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
     struct gw_online_keys *keys = NULL;
     int status = EXIT_FAILURE;
     if (gw_online_keys_open(arguments->dir, &keys, &error) != BASE_OK ||
-        open_core(arguments->dir, config, &tokens, gw_online_keys_port(keys), log, &core, &error) !=
-            BASE_OK ||
+        open_core(arguments->dir, config, &tokens, ddi_token, gw_online_keys_port(keys), log, &core,
+                  &error) != BASE_OK ||
         open_ingest(arguments->dir, config, core, log, &ingest, &error) != BASE_OK) {
         fprintf(stderr, "%s: %s\n", arguments->dir, error.text);
     } else {
@@ -454,15 +465,15 @@ static int run(const struct arguments *arguments, const struct gw_http_config *c
         if (gw_server_new(&server_options, &server, &error) != BASE_OK) {
             fprintf(stderr, "%s\n", error.text);
         } else {
-            announce_token(&tokens, log);
-            announce(server);
+            announce(server, &tokens, log);
             warn_root(core, log);
-            status = serve(arguments, server, config, core, log, signals);
+            status = serve(arguments, server, config, &tokens, core, log, signals);
         }
     }
     if (status == EXIT_FAILURE && server != NULL) {
         _exit(status); // workers that do not stop cannot be joined
     }
+    gw_own_tokens_done(&tokens);
     gw_server_free(server);
     gw_ingest_free(ingest);
     gw_core_free(core);

@@ -141,7 +141,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)frame;
     (void)flags;
     struct gw_conn *conn = user;
-    enum gw_header_verdict verdict = gw_header_guard_field(conn, name_size, value_size);
+    enum gw_header_verdict verdict = gw_header_guard_light(&conn->headers, name_size + value_size)
+                                         ? GW_HEADER_TAKE
+                                         : gw_header_guard_field(conn, name_size, value_size);
     if (verdict == GW_HEADER_TAKE && conn->current != NULL && name_size > 0) {
         gw_stream_header(conn->current, (struct base_str){(const char *)name, name_size},
                          (struct base_str){(const char *)value, value_size});

@@ -19,6 +19,7 @@ void gw_header_guard_begin(struct gw_conn *conn, int32_t stream)
 {
     struct gw_header_guard *guard = &conn->headers;
     guard->block_bytes = 0;
+    guard->block_limit = (uint32_t)conn->worker->limits.header_list_bytes;
     guard->stream = stream;
     guard->refused = false;
     guard->stopped = false;
@@ -40,7 +41,7 @@ enum gw_header_verdict gw_header_guard_field(struct gw_conn *conn, size_t name_b
 {
     struct gw_header_guard *guard = &conn->headers;
     size_t bytes = name_bytes + value_bytes;
-    uint64_t limit = conn->worker->limits.header_list_bytes;
+    uint64_t limit = guard->block_limit;
     if (guard->stopped) {
         return guard->dropped ? GW_HEADER_DROP : GW_HEADER_SKIP;
     }

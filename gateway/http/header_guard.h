@@ -42,6 +42,7 @@ enum gw_header_verdict {
 
 struct gw_header_guard {
     uint32_t block_bytes; // decoded of this block
+    uint32_t block_limit; // what a block may decode to
     int32_t stream;       // whose block it is
     uint32_t unpaid;      // bytes of large fields
     bool refused;         // this block is over the limit
@@ -55,9 +56,21 @@ struct gw_header_guard {
 void gw_header_guard_init(struct gw_header_guard *guard, uint64_t now_us);
 // A block begins.
 void gw_header_guard_begin(struct gw_conn *conn, int32_t stream);
-// A decoded field, valid or not. May terminate the connection.
+// A decoded field, valid or not, that gw_header_guard_light did not count. May terminate the
+// connection.
 enum gw_header_verdict gw_header_guard_field(struct gw_conn *conn, size_t name_bytes,
                                              size_t value_bytes);
+
+// Counts the field of a block that gives no concern, which nearly all are. False: it was not
+// counted, ask gw_header_guard_field.
+static inline bool gw_header_guard_light(struct gw_header_guard *guard, size_t bytes)
+{
+    bool light = bytes <= GW_HEADER_FIELD_FREE && !guard->stopped &&
+                 guard->block_bytes + bytes + GW_HEADER_FIELD_OVERHEAD <= guard->block_limit;
+    guard->block_bytes += light ? (uint32_t)bytes + GW_HEADER_FIELD_OVERHEAD : 0;
+    return light;
+}
+
 // nghttp2 is paused at a field: answers the stream, or resets it. What there is to write goes out
 // now, so that nghttp2 has closed the stream when it goes on.
 void gw_header_guard_stop(struct gw_conn *conn);

@@ -83,6 +83,7 @@ struct gw_http_config {
     char upstream[GW_CONFIG_TEXT_MAX]; // "http://HOST:PORT", "": none
     char log_level[GW_CONFIG_TEXT_MAX];
     char admin_token_file[GW_CONFIG_TEXT_MAX];
+    char metrics_access[GW_CONFIG_TEXT_MAX];
     char ddi_token_file[GW_CONFIG_TEXT_MAX];
     uint64_t map_bytes_max;
     uint64_t commit_delay_us;

@@ -1,6 +1,8 @@
 // Reading and writing of secret files, on the main thread at start and on reload.
 #include "http/secret_file.h"
 
+#include "base/private_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -37,12 +39,12 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size)
     return fsync(fd) == 0;
 }
 
-enum base_status gw_secret_file_write(const char *path, const void *bytes, size_t size,
-                                      struct base_error *error)
+// Writes a new file beside `path`. The caller names it or removes it.
+static enum base_status write_beside(const char *path, const void *bytes, size_t size,
+                                     char temporary[PATH_MAX], struct base_error *error)
 {
-    char temporary[PATH_MAX];
-    int length = snprintf(temporary, sizeof(temporary), "%s.new", path);
-    if (length < 0 || (size_t)length >= sizeof(temporary)) {
+    int length = snprintf(temporary, PATH_MAX, "%s.new", path);
+    if (length < 0 || length >= PATH_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long: %.100s", path);
     }
     (void)unlink(temporary);
@@ -53,35 +55,67 @@ enum base_status gw_secret_file_write(const char *path, const void *bytes, size_
     bool written = write_all(fd, bytes, size);
     enum base_status status = written ? BASE_OK : system_failed(error, temporary);
     close(fd);
-    if (status == BASE_OK && rename(temporary, path) != 0) {
-        status = system_failed(error, path);
-    }
-    if (status != BASE_OK) {
+    if (!written) {
         (void)unlink(temporary);
     }
     return status;
 }
 
+// The names in the folder of `path`, on stable storage.
+static enum base_status sync_folder(const char *path, struct base_error *error)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    (void)snprintf(folder, sizeof(folder), "%.*s", slash != NULL ? (int)(slash - path + 1) : 1,
+                   slash != NULL ? path : ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0) {
+        enum base_status status = system_failed(error, folder);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return status;
+    }
+    close(fd);
+    return BASE_OK;
+}
+
+enum base_status gw_secret_file_write(const char *path, const void *bytes, size_t size,
+                                      struct base_error *error)
+{
+    char temporary[PATH_MAX];
+    BASE_TRY(write_beside(path, bytes, size, temporary, error));
+    if (rename(temporary, path) != 0) {
+        enum base_status status = system_failed(error, path);
+        (void)unlink(temporary);
+        return status;
+    }
+    return sync_folder(path, error);
+}
+
+enum base_status gw_secret_file_make(const char *path, const void *bytes, size_t size,
+                                     struct base_error *error)
+{
+    char temporary[PATH_MAX];
+    BASE_TRY(write_beside(path, bytes, size, temporary, error));
+    bool made = link(temporary, path) == 0; // which, unlike rename, replaces nothing
+    enum base_status status = made ? BASE_OK : system_failed(error, path);
+    (void)unlink(temporary);
+    return made ? sync_folder(path, error) : status;
+}
+
 enum base_status gw_secret_file_read(const char *path, void *out, size_t size,
                                      struct base_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return system_failed(error, path);
-    }
+    int fd = -1;
     struct stat about;
-    enum base_status status = BASE_OK;
-    if (fstat(fd, &about) != 0) {
-        status = system_failed(error, path);
-    } else if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        status = base_error_set(error, BASE_ERR_INVALID, "%s: others may read it: chmod 600 %s",
-                                path, path);
-    } else if (about.st_size != (off_t)size || read(fd, out, size) != (ssize_t)size) {
-        status =
-            base_error_set(error, BASE_ERR_INVALID, "%s: must hold exactly %zu bytes", path, size);
-    }
+    BASE_TRY(base_private_open(path, false, &fd, error));
+    bool fits = fstat(fd, &about) == 0 && about.st_size == (off_t)size &&
+                read(fd, out, size) == (ssize_t)size;
     close(fd);
-    return status;
+    return fits ? BASE_OK
+                : base_error_set(error, BASE_ERR_INVALID, "%s: must hold exactly %zu bytes", path,
+                                 size);
 }
 
 static bool is_hex(const char *text)
@@ -103,49 +137,10 @@ static bool is_guessable(const char *text)
            strlen(text) < (is_hex(text) ? HEX_DIGITS_MIN : CHARACTERS_MIN);
 }
 
-// The open file's first line. INVALID, IO.
-static enum base_status take_line(int fd, const char *path, char *out, size_t capacity,
-                                  struct base_error *error)
-{
-    struct stat about;
-    if (fstat(fd, &about) != 0) {
-        return system_failed(error, path);
-    }
-    if (!S_ISREG(about.st_mode)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: not a regular file", path);
-    }
-    if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: others may read it: chmod 600 %s", path,
-                              path);
-    }
-    ssize_t size = read(fd, out, capacity);
-    if (size < 0) {
-        return system_failed(error, path);
-    }
-    const char *end = memchr(out, '\n', (size_t)size);
-    size_t length = end != NULL ? (size_t)(end - out) : (size_t)size;
-    if (length == capacity) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: the line is longer than %zu bytes",
-                              path, capacity - 1);
-    }
-    out[length] = '\0';
-    out[strcspn(out, "\r")] = '\0';
-    return BASE_OK;
-}
-
-enum base_status gw_secret_line_read(const char *path, char *out, size_t capacity,
+enum base_status gw_secret_line_read(const char *path, bool own, char *out, size_t capacity,
                                      struct base_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return system_failed(error, path);
-    }
-    enum base_status status = take_line(fd, path, out, capacity, error);
-    close(fd);
-    BASE_TRY(status);
-    if (out[0] == '\0') {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: empty", path);
-    }
+    BASE_TRY(base_private_line(path, own, out, capacity, error));
     return is_guessable(out)
                ? base_error_set(error, BASE_ERR_INVALID,
                                 "%s: the token is guessable (under 128 bits): openssl rand -hex 32 "

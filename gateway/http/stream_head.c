@@ -78,9 +78,10 @@ static int refused(struct gw_stream *stream, const char **out_detail)
     const struct gw_stream_work *work = stream->work;
     struct gw_http_worker *worker = stream->conn->worker;
     if (work->refuse_status != 0) {
-        *out_detail = work->refuse_status == 400 ? "host differs from :authority, or a length is "
-                                                   "no number"
-                                                 : "request headers are over a limit";
+        *out_detail = work->refuse_status == 400
+                          ? "host differs from :authority, origin or sec-fetch-site has two "
+                            "values, or a length is no number"
+                          : "request headers are over a limit";
         return work->refuse_status;
     }
     if (!is_for_us(worker, work->authority)) {

@@ -164,6 +164,14 @@ static void note_field(struct gw_stream_work *work, struct base_str name, struct
     }
 }
 
+// What a browser says of a page it says once. Two values: which would be looked at?
+static bool contradicts(const struct gw_request *request, const struct base_str *place,
+                        struct base_str value)
+{
+    return (place == &request->origin || place == &request->fetch_site) &&
+           !base_str_equal(*place, value);
+}
+
 void gw_stream_header(struct gw_stream *stream, struct base_str name, struct base_str value)
 {
     struct gw_stream_work *work = stream->work;
@@ -190,6 +198,8 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
     bool first = place == NULL || place->data == NULL;
     if (place != NULL && first) {
         *place = keep(work, value);
+    } else if (place != NULL && contradicts(&work->exchange.request, place, value)) {
+        work->refuse_status = 400;
     }
     // A device's credential is for this gateway alone; the upstream is told of one device.
     bool passes = place != &work->exchange.request.credential &&

@@ -7,6 +7,7 @@
 // Nothing about a token, not even a part of it, is ever logged or answered.
 #include "svc/operators_private.h"
 
+#include "svc/console_login.h"
 #include "svc/reply.h"
 
 #include <string.h>
@@ -29,7 +30,8 @@ static bool bearer(const struct gw_request *request, struct base_str *out)
     return true;
 }
 
-// The configured token: compared by hash, so that the time says nothing of it, its length included.
+// The configured token, or the gateway's own: compared by hash, so that the time says nothing of
+// it, its length included.
 static bool is_admin_token(const struct gw_core *core, struct base_str given)
 {
     struct wire_sha256 a;
@@ -62,14 +64,28 @@ static struct gw_token *find_hash(struct gw_core *core, const struct wire_sha256
     return found;
 }
 
-static void be_admin(struct gw_actor *out, const char *name)
+static void be_admin(struct gw_actor *out)
 {
     out->token_id = 0;
     out->role = GW_ROLE_ADMIN;
     out->tenant = GW_TENANT_DEFAULT;
     out->every_tenant = true;
     out->scope_count = 0;
-    memcpy(out->name, name, strlen(name) + 1);
+    memcpy(out->name, "admin", sizeof("admin"));
+}
+
+// With the lock held.
+static void be(struct gw_actor *out, struct gw_token *token, uint64_t now_s)
+{
+    const struct gw_token_view *view = &token->view;
+    token->view.last_used_s = now_s;
+    out->token_id = view->id;
+    out->role = view->role;
+    out->every_tenant = view->tenant == GW_TENANT_EVERY;
+    out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
+    memcpy(out->name, view->name, sizeof(out->name));
+    out->scope_count = view->scope_count;
+    memcpy(out->scopes, view->scopes, sizeof(out->scopes));
 }
 
 static bool be_token(struct gw_core *core, struct base_str given, struct gw_actor *out)
@@ -82,18 +98,35 @@ static bool be_token(struct gw_core *core, struct base_str given, struct gw_acto
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     if (token != NULL) {
-        const struct gw_token_view *view = &token->view;
-        token->view.last_used_s = now_s;
-        out->token_id = view->id;
-        out->role = view->role;
-        out->every_tenant = view->tenant == GW_TENANT_EVERY;
-        out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
-        memcpy(out->name, view->name, sizeof(out->name));
-        out->scope_count = view->scope_count;
-        memcpy(out->scopes, view->scopes, sizeof(out->scopes));
+        be(out, token, now_s);
     }
     pthread_mutex_unlock(&core->operators->lock);
     return token != NULL;
+}
+
+// A session of the console, or at its door the code that opens one: who asked for it, if its token
+// still lives.
+static bool be_login(struct gw_core *core, const struct gw_request *request, struct base_str given,
+                     struct gw_actor *out)
+{
+    bool door = base_str_equal(request->path, BASE_STR(GW_LOGIN_PATH));
+    uint64_t id = 0;
+    uint64_t now_s = gw_core_now_s(core);
+    if (!gw_login_find(core, given, door, &id)) {
+        return false;
+    }
+    if (id == 0) {
+        be_admin(out);
+        return true;
+    }
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = gw_operators_token(core->operators, id);
+    bool alive = token != NULL && is_alive(token, now_s);
+    if (alive) {
+        be(out, token, now_s);
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+    return alive;
 }
 
 static bool refuse_limited(struct gw_exchange *exchange)
@@ -175,23 +208,28 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
         return false;
     }
     if (!bearer(request, &given)) {
-        if (core->admin_token_bytes > 0 || request->authorization.size > 0) {
-            return refuse_unknown(exchange);
-        }
-        if (!request->loopback) {
-            gw_reply_problem(exchange, 403,
-                             "a bearer token is needed, but on the gateway's own machine");
-            return false;
-        }
-        be_admin(out, "local");
-        return admit(core, exchange, out);
+        return refuse_unknown(exchange);
     }
     if (is_admin_token(core, given)) {
-        be_admin(out, "admin");
-    } else if (!be_token(core, given, out)) {
+        be_admin(out);
+    } else if (!be_token(core, given, out) && !be_login(core, request, given, out)) {
         return refuse_failed(core, exchange, core->operators->failures);
     }
     return admit(core, exchange, out);
+}
+
+// ---- Figures
+
+bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange)
+{
+    const struct gw_request *request = &exchange->request;
+    struct gw_actor actor;
+    bool here = core->metrics_access == GW_METRICS_LOOPBACK && request->loopback &&
+                !is_foreign_page(request);
+    if (request->authorization.size == 0 && (core->metrics_access == GW_METRICS_OPEN || here)) {
+        return true;
+    }
+    return gw_access_check(core, exchange, &actor);
 }
 
 bool gw_core_may_note_stranger(struct gw_core *core)

@@ -147,6 +147,8 @@ struct offering {
     struct gw_attrs_view view;
     size_t bytes_left;
     uint32_t now_s;
+    uint32_t sure_s;
+    bool ran_out; // a statement did: there may be another clock, or another statement, next time
     bool shadows_over; // one that the device has is: what it may keep is said again
     uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
@@ -195,6 +197,12 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (want.install_open && want.version_id == failed_here) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
+    }
+    if (want.statement != NULL && want.statement->expires_s != 0 &&
+        want.statement->expires_s <= offering->sure_s) {
+        want.statement = NULL; // it ran out: a device that takes it for such is right
+        offering->ran_out = true;
+        gw_count(&offering->worker->stats.offers_ran_out, 1);
     }
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want.statement == NULL && again && facts.have != 0) {
@@ -277,6 +285,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
+        .sure_s = gw_core_sure_s(core),
         .held_s = UINT32_MAX,
         .out = out,
     };
@@ -297,6 +306,9 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     if (held && out->count == 0) {
         gw_count(&worker->stats.checkins_held, 1); // not settled: there is something, later
         return true;
+    }
+    if (offering.ran_out && out->count == 0 && out->flags == 0) {
+        return false; // not settled
     }
     if (out->count == 0 && out->flags == 0 && !checkin->lease) {
         gw_device_table_settle(core->table, checkin->device_id, digest, checkin->cohort->signature);
@@ -367,6 +379,14 @@ static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange
     }
 }
 
+// Nothing to do; when to come again.
+static void answer_settled(const struct gw_worker *worker, struct gw_exchange *exchange)
+{
+    gw_reply_status(exchange, 204);
+    gw_reply_header(&exchange->reply, BASE_STR("retry-after"),
+                    base_str_of(worker->core->checkin_interval_text));
+}
+
 void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     struct gw_checkin checkin;
@@ -385,7 +405,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     bool current = gw_checkin_current(worker, &checkin);
     if (__builtin_expect(current && !checkin.lease, 1)) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange);
         gw_exchange_finish(exchange);
         return;
     }
@@ -394,7 +414,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
                                   WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
     if (offers.count == 0 && offers.flags == 0 && !concerned && !held) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
     }

@@ -13,6 +13,7 @@
 #ifndef GW_CONTROL_H
 #define GW_CONTROL_H
 
+#include "svc/clock_guard.h"
 #include "svc/core.h"
 #include "svc/head_check.h"
 
@@ -72,6 +73,28 @@ uint32_t gw_core_retry_after_s(const struct gw_core *core);
 uint64_t gw_core_request_id(struct gw_core *core);
 // Wall clock of the core's time line, in microseconds.
 uint64_t gw_core_time_us(const struct gw_core *core);
+
+// ---- The time (svc/clock_guard.h), on the control thread
+
+#define GW_CLOCK_RECORD_US UINT64_C(600000000) // the time is recorded so often
+
+struct gw_clock_view {
+    enum gw_clock_doubt doubt;
+    uint64_t wall_us;
+    uint64_t time_us; // what the gateway goes by
+    uint64_t sure_us; // ... and signs by
+};
+void gw_clock_view(struct gw_core *core, struct gw_clock_view *out);
+// The wall clock is right, whatever it says: the time is its from now on. Rollouts keep how long
+// their stages lasted, and those under way are paused, for devices were not seen for as long as the
+// time moved. The store's codes: then some are not, and the time is accepted.
+BASE_NODISCARD enum base_status gw_clock_accept(struct gw_core *core, struct base_str by,
+                                                struct base_str reason, int64_t *out_moved_us,
+                                                uint32_t *out_paused, struct base_error *error);
+// OK; CONFLICT while the time is in doubt: `what` needs it.
+BASE_NODISCARD enum base_status gw_clock_check(struct gw_core *core, const char *what,
+                                               struct base_error *error);
+
 // May one more refusal of a stranger be written to the audit log? There is a rate.
 bool gw_core_may_note_stranger(struct gw_core *core);
 

@@ -39,6 +39,7 @@ static void flush_all(struct gw_core *core)
 
 bool gw_control_step(struct gw_core *core)
 {
+    gw_core_clock_step(core);
     bool changed = gw_call_queue_run(&core->control.queue, core);
     changed = gw_background_step(core) || changed;
     flush_all(core);
@@ -61,9 +62,10 @@ static void *control_main(void *arg)
         (void)gw_call_queue_run(queue, core);
         // One batch, then calls and ticks have their turn again, however many devices wait.
         wait_us = gw_devices_flush(core) == GW_FLUSH_BATCH ? 0 : FLUSH_PERIOD_US;
-        uint64_t now_us = gw_core_now_us(core);
+        uint64_t now_us = core->clock.mono_us(core->clock.ctx);
         if (now_us >= core->control.next_tick_us) {
             core->control.next_tick_us = now_us + (uint64_t)core->tick_ms * 1000u;
+            gw_core_clock_step(core);
             (void)gw_rollouts_tick(core);
             gw_operators_flush(core);
             gw_strangers_step(core);

@@ -4,6 +4,7 @@
 
 #include "svc/causes.h"
 #include "svc/checkin.h"
+#include "svc/console_login.h"
 #include "svc/core_private.h"
 
 #include "base/prng.h"
@@ -17,16 +18,6 @@
 #define RETRY_AFTER_S_DEFAULT      5u
 #define ENROLL_RATE_DEFAULT        5000u
 
-uint64_t gw_core_now_us(const struct gw_core *core)
-{
-    return core->wall_origin_us + core->clock.mono_us(core->clock.ctx);
-}
-
-uint32_t gw_core_now_s(const struct gw_core *core)
-{
-    return (uint32_t)(gw_core_now_us(core) / 1000000u);
-}
-
 uint32_t gw_core_retry_after_s(const struct gw_core *core)
 {
     return core->retry_after_s;
@@ -35,7 +26,7 @@ uint32_t gw_core_retry_after_s(const struct gw_core *core)
 uint64_t gw_core_request_id(struct gw_core *core)
 {
     uint64_t number = atomic_fetch_add_explicit(&core->requests, 1, memory_order_relaxed);
-    return base_mix64(core->wall_origin_us ^ core->clock.mono_us(core->clock.ctx) ^ number << 44);
+    return base_mix64(core->time.seed ^ core->clock.mono_us(core->clock.ctx) ^ number << 44);
 }
 
 uint64_t gw_core_time_us(const struct gw_core *core)
@@ -114,11 +105,14 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->tick_ms = options->tick_ms != 0 ? options->tick_ms : TICK_MS_DEFAULT;
     core->checkin_interval_s =
         options->checkin_interval_s != 0 ? options->checkin_interval_s : CHECKIN_INTERVAL_S_DEFAULT;
+    snprintf(core->checkin_interval_text, sizeof(core->checkin_interval_text), "%u",
+             core->checkin_interval_s);
     core->hint_spread_ms = options->hint_spread_ms;
     core->hint_rate_per_s = options->hint_rate_per_s;
     core->retry_after_s =
         options->retry_after_s != 0 ? options->retry_after_s : RETRY_AFTER_S_DEFAULT;
     core->control_thread = options->control_thread;
+    core->metrics_access = options->metrics_access;
     core->device_auth_required = options->device_auth_required;
     core->enroll_rate_per_s =
         options->enroll_rate_per_s != 0 ? options->enroll_rate_per_s : ENROLL_RATE_DEFAULT;
@@ -128,8 +122,7 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->director.timestamp_life_s =
         options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
     core->director.lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;
-    core->wall_origin_us =
-        core->clock.wall_us(core->clock.ctx) - core->clock.mono_us(core->clock.ctx);
+    gw_core_clock_init(core);
     BASE_TRY(keep_text(options->admin_token, &core->admin_token, &core->admin_token_bytes));
     return keep_text(options->ddi_token, &core->ddi_token, &core->ddi_token_bytes);
 }
@@ -145,11 +138,13 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
         .log = options->log,
     };
     BASE_TRY(gw_store_open(&store, &core->store, error));
+    BASE_TRY(gw_core_clock_begin(core, options->born_s));
     BASE_TRY(gw_tally_new(&core->hash_key, &core->tally));
     BASE_TRY(gw_attr_pool_new(&core->hash_key, &core->pool));
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->hash_key, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
     BASE_TRY(gw_operators_new(&core->hash_key, &core->operators));
+    BASE_TRY(gw_logins_new(&core->logins));
     BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
     BASE_TRY(gw_strangers_new(options, &core->hash_key, &core->strangers));
     BASE_TRY(gw_audit_new(&core->audit));
@@ -232,6 +227,7 @@ void gw_core_free(struct gw_core *core)
     gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_operators_free(core->operators);
+    gw_logins_free(core->logins);
     gw_credentials_free(core->credentials);
     gw_strangers_free(core->strangers);
     gw_audit_free(core->audit);

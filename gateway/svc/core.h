@@ -31,11 +31,20 @@ struct gw_message {
     void (*run)(struct gw_message *self);
 };
 
-// Keeps the text of the first enrolment token where whoever set this gateway up finds it.
+// Keeps the text of the first tokens where whoever set this gateway up finds it.
 struct gw_first_token {
     void *ctx;
-    // Before the token opens anything. A failure ends the start.
-    enum base_status (*keep)(void *ctx, const char *text, struct base_error *error);
+    // `admin`: the token opens the operator API; else devices enrol with it. Before the token opens
+    // anything. A failure ends the start.
+    enum base_status (*keep)(void *ctx, bool admin, const char *text, struct base_error *error);
+};
+
+// Who may read /metrics without an operator's token.
+enum gw_metrics_access {
+    GW_METRICS_LOOPBACK, // who is on this machine
+    GW_METRICS_OPEN,     // everybody
+    GW_METRICS_TOKEN,    // nobody
+    GW_METRICS_COUNT
 };
 
 struct gw_core_options {
@@ -48,9 +57,11 @@ struct gw_core_options {
     uint32_t hint_rate_per_s;    // hinted devices come no faster than this, in all; 0: all at once
     uint32_t retry_after_s;      // with 429 and 503; 0 takes 5
     bool control_thread;         // false: the caller drives gw_core_tick itself (simulator, tests)
-    struct base_str admin_token; // bearer token for /api/v1; empty: loopback needs none
-    bool device_auth_required;   // devices need a credential or a client certificate
-    uint32_t enroll_rate_per_s;  // enrolments; 0 takes 5,000
+    struct base_str
+        admin_token; // bearer token for /api/v1; empty: stored ones alone, or a first one
+    enum gw_metrics_access metrics_access;
+    bool device_auth_required;  // devices need a credential or a client certificate
+    uint32_t enroll_rate_per_s; // enrolments; 0 takes 5,000
     // Records of devices that never showed who they are (svc/strangers.h); 0 takes 1,000,000,
     // 20,000 and 2,592,000.
     uint32_t unproven_records;
@@ -62,7 +73,8 @@ struct gw_core_options {
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
     uint32_t timestamp_life_s;           // 0 takes 86,400
     uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
-    struct base_clock_port clock;
+    struct base_clock_port clock;        // mono_us goes on while the machine sleeps, where it can
+    uint64_t born_s;                     // when the program was built; 0: not known
     const struct base_log *log;
 };
 

@@ -135,18 +135,34 @@ struct gw_blob_cache;
 struct gw_checkin;
 struct gw_watch;
 
+// The time of the core (core_clock.c). The guard is the control thread's; the rest is what it says,
+// for everybody: relaxed.
+struct gw_core_clock {
+    struct gw_clock_guard guard;
+    uint64_t recorded_us; // on disk; 0: nothing is
+    uint64_t seed;        // of request numbers
+    _Atomic uint64_t offset_us;
+    _Atomic uint64_t floor_us;
+    _Atomic uint64_t stood_us; // in doubt: the last time that was sure; 0: no doubt
+    _Atomic int doubt;         // enum gw_clock_doubt
+    _Atomic uint64_t doubts;
+    _Atomic uint64_t apart_s; // wall clock and time
+};
+
 struct gw_core {
     struct base_clock_port clock;
     const struct base_log *log;
-    uint64_t wall_origin_us; // wall clock minus monotonic clock, read once
+    struct gw_core_clock time;
     uint32_t tick_ms;
     uint32_t checkin_interval_s;
+    char checkin_interval_text[11]; // of every answer without news
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
     uint32_t retry_after_s;
     bool control_thread;
     char *admin_token;
     size_t admin_token_bytes;
+    enum gw_metrics_access metrics_access;
     bool device_auth_required;
     uint32_t enroll_rate_per_s;
     struct base_random_port random; // strong; `next` NULL: none
@@ -167,6 +183,7 @@ struct gw_core {
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
     struct gw_operators *operators;
+    struct gw_logins *logins;
     struct gw_credentials *credentials;
     struct gw_strangers *strangers;
     struct gw_audit *audit;     // the control thread's
@@ -199,10 +216,22 @@ struct gw_core {
     _Atomic uint64_t pages;           // stages that got no data for too long
 };
 
-// Microseconds that never go backwards while the process lives and continue, by the wall clock,
-// over a restart: the time line of rollouts, offers and last_seen.
+// Microseconds that go back only when an operator accepts a wall clock that is behind, and continue
+// over a restart: the time line of offers and last_seen, in doubt by the steady clock.
 uint64_t gw_core_now_us(const struct gw_core *core);
 uint32_t gw_core_now_s(const struct gw_core *core);
+// The same as far as it may be signed or judged by: it stands still while the time is in doubt.
+uint64_t gw_core_sure_us(const struct gw_core *core);
+uint32_t gw_core_sure_s(const struct gw_core *core);
+// At start: first from the clock alone, then from what the store has. `born_s`: when the program
+// was built; 0: not known.
+void gw_core_clock_init(struct gw_core *core);
+BASE_NODISCARD enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s);
+// At each tick: looks at the clocks, records the time now and then.
+void gw_core_clock_step(struct gw_core *core);
+// A rollout's times when the time moved by so much, as if it had not. The store's codes.
+BASE_NODISCARD enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout,
+                                                int64_t by_us);
 // May what a device sends be stored? Counts when not.
 bool gw_core_has_disk(struct gw_core *core, bool proven);
 
@@ -218,6 +247,7 @@ struct gw_worker_stats {
     _Atomic uint64_t checkins_held; // by a rate, a cap or a window
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;
+    _Atomic uint64_t offers_ran_out; // not made, for the statement is not valid any more
     _Atomic uint64_t reports;
     _Atomic uint64_t reports_bad;
     _Atomic uint64_t blobs;

@@ -216,6 +216,12 @@ static uint64_t snapshot_life_s(const struct gw_director *director)
     return (uint64_t)director->timestamp_life_s * GW_SNAPSHOT_LIFE_FACTOR;
 }
 
+// Has it lived half its time, or was it signed by a clock that was ahead?
+static bool is_old(uint64_t issued_s, uint64_t life_s, uint64_t now_s)
+{
+    return now_s >= issued_s + life_s / 2 || issued_s > now_s + GW_CLOCK_STEP_MAX_US / 1000000u;
+}
+
 static enum base_status scenario_sign(const struct gw_director *director,
                                       const struct gw_director_scenario *scenario,
                                       struct draft *draft, struct gw_blob **out)
@@ -265,7 +271,7 @@ static bool versions_step(struct gw_director *director, const struct listing *li
         if (scenario_digest(draft, scenario, &digest) != BASE_OK) {
             continue;
         }
-        bool old = now_s >= scenario->issued_s + snapshot_life_s(director) / 2;
+        bool old = is_old(scenario->issued_s, snapshot_life_s(director), now_s);
         if (scenario->version == 0 || old || !wire_sha256_equal(&digest, &scenario->entries)) {
             scenario->version++;
             scenario->issued_s = now_s;
@@ -348,9 +354,9 @@ static enum base_status build(struct gw_core *core, const struct listing *listin
                               struct wire_snapshot_entry *scratch, struct draft *draft)
 {
     struct gw_director *director = &core->director;
-    uint64_t now_s = gw_core_now_us(core) / 1000000u;
+    uint64_t now_s = gw_core_sure_s(core);
     bool changed = versions_step(director, listing, scratch, draft, now_s);
-    bool old = now_s >= director->timestamp_issued_s + director->timestamp_life_s / 2;
+    bool old = is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);
     bool roots = director->meta == NULL || director->meta->root_count != director->root_count;
     if (!changed && !old && !director->kills_changed && !roots) {
         return BASE_OK;
@@ -410,7 +416,7 @@ bool gw_director_build(struct gw_core *core)
 bool gw_director_is_due(const struct gw_core *core)
 {
     const struct gw_director *director = &core->director;
-    uint64_t now_s = gw_core_now_us(core) / 1000000u;
+    uint64_t now_s = gw_core_sure_s(core);
     return director->signer != NULL &&
-           now_s >= director->timestamp_issued_s + director->timestamp_life_s / 2;
+           is_old(director->timestamp_issued_s, director->timestamp_life_s, now_s);
 }

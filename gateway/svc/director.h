@@ -87,8 +87,10 @@ struct gw_director {
 
 BASE_NODISCARD enum base_status gw_director_load(struct gw_core *core, struct base_error *error);
 void gw_director_done(struct gw_core *core);
-// Brings the metadata up to date with catalog and clock; stores new version numbers before anything
-// carries them. True: there is something new. A failure keeps what was published.
+// Brings the metadata up to date with catalog and clock (which stands still while it is in doubt:
+// what must be said then bears the last time that was sure, and nothing lives longer); stores new
+// version numbers before anything carries them. True: there is something new. A failure keeps what
+// was published.
 bool gw_director_build(struct gw_core *core);
 // True when timestamp or snapshots have lived half their time.
 bool gw_director_is_due(const struct gw_core *core);

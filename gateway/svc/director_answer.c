@@ -36,7 +36,7 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     const struct gw_meta *meta = worker->meta;
     struct wire_director director = {
         .device_id = device_id,
-        .issued_s = gw_core_now_s(core),
+        .issued_s = gw_core_sure_s(core),
         .timestamp_version = meta->timestamp_version,
         .lease_s = meta->lease_s,
     };

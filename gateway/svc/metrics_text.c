@@ -1,6 +1,7 @@
 // GET /metrics in Prometheus text format, and the latency histogram behind it. Each worker writes
 // its own counters; whoever answers sums them with relaxed loads. Worker's thread.
 #include "svc/core_private.h"
+#include "svc/operators.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,6 +100,8 @@ static const struct row worker_rows[] = {
            "Devices whose offer a rate, a cap or a window held back."),
     WORKER(checkins_bad, "checkins_bad_total", "counter", "Malformed check-ins."),
     WORKER(offers, "offers_total", "counter", "Offers given."),
+    WORKER(offers_ran_out, "offers_ran_out_total", "counter",
+           "Offers not given: the statement is not valid any more."),
     WORKER(reports, "reports_total", "counter", "Reports received."),
     WORKER(reports_bad, "reports_bad_total", "counter", "Malformed reports."),
     WORKER(blobs, "blob_requests_total", "counter", "Blob requests."),
@@ -278,6 +281,13 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&core->decisions, memory_order_relaxed));
     value(text, "pages_total", "counter", "Stages in which nobody completed for too long.",
           atomic_load_explicit(&core->pages, memory_order_relaxed));
+    value(text, "clock_doubt", "gauge",
+          "0: the time is sure, 1: the wall clock jumped ahead, 2: back, 3: was never set.",
+          (uint64_t)atomic_load_explicit(&core->time.doubt, memory_order_relaxed));
+    value(text, "clock_doubts_total", "counter", "How often it came to be in doubt.",
+          atomic_load_explicit(&core->time.doubts, memory_order_relaxed));
+    value(text, "clock_apart_seconds", "gauge", "Wall clock and the gateway's time apart.",
+          atomic_load_explicit(&core->time.apart_s, memory_order_relaxed));
     const struct gw_director *director = &core->director;
     value(text, "director_answers_total", "counter", "Answers signed for devices.",
           atomic_load_explicit(&director->answers, memory_order_relaxed));
@@ -299,6 +309,10 @@ static void add_figure(void *ctx, const char *name, const char *type, const char
 
 void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
 {
+    if (!gw_access_metrics(worker->core, exchange)) {
+        gw_exchange_finish(exchange);
+        return;
+    }
     struct text text = {.data = base_arena_alloc(exchange->arena, TEXT_BYTES_MAX)};
     if (text.data == NULL) {
         gw_reply_busy(exchange, worker->core->retry_after_s);

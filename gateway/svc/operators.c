@@ -269,14 +269,14 @@ enum base_status gw_token_create(struct gw_core *core, const struct gw_token_vie
 
 // The text is kept before the token is: a crash in between leaves a file that opens nothing, which
 // the next start replaces.
-enum base_status gw_operators_first(struct gw_core *core, const struct gw_first_token *port,
-                                    struct base_error *error)
+static enum base_status first_enrolment(struct gw_core *core, const struct gw_first_token *port,
+                                        struct base_error *error)
 {
     const struct gw_operators *operators = core->operators;
     const struct gw_token_view wish = {.role = GW_ROLE_ENROL, .name = GW_FIRST_TOKEN_NAME};
     struct gw_token_view made;
     char text[GW_SECRET_TEXT_BYTES + 1];
-    bool any = port->keep == NULL;
+    bool any = false;
     for (uint32_t i = 0; i < operators->token_count; i++) {
         any = any || operators->tokens[i]->view.role == GW_ROLE_ENROL;
     }
@@ -286,8 +286,50 @@ enum base_status gw_operators_first(struct gw_core *core, const struct gw_first_
     if (gw_secret_make(&core->random, GW_SECRET_ENROLMENT, text) != BASE_OK) {
         return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
     }
-    BASE_TRY(port->keep(port->ctx, text, error));
+    BASE_TRY(port->keep(port->ctx, false, text, error));
     return add_token(core, &wish, text, &made, error);
+}
+
+// Is there a token that administers the default tenant?
+static bool has_admin(const struct gw_operators *operators, uint64_t now_s)
+{
+    for (uint32_t i = 0; i < operators->token_count; i++) {
+        const struct gw_token_view *view = &operators->tokens[i]->view;
+        if (view->role == GW_ROLE_ADMIN && dead_since(view, now_s) == 0 &&
+            (view->tenant == GW_TENANT_DEFAULT || view->tenant == GW_TENANT_EVERY)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum base_status first_admin(struct gw_core *core, const struct gw_first_token *port,
+                                    struct base_error *error)
+{
+    char text[GW_SECRET_TEXT_BYTES + 1];
+    if (core->admin_token_bytes > 0 || has_admin(core->operators, gw_core_now_s(core))) {
+        return BASE_OK;
+    }
+    if (gw_secret_make(&core->random, GW_SECRET_OPERATOR, text) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_UNSUPPORTED, "this program has no randomness");
+    }
+    core->admin_token = malloc(GW_SECRET_TEXT_BYTES);
+    if (core->admin_token == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    memcpy(core->admin_token, text, GW_SECRET_TEXT_BYTES);
+    core->admin_token_bytes = GW_SECRET_TEXT_BYTES;
+    return port->keep(port->ctx, true, text, error);
+}
+
+enum base_status gw_operators_first(struct gw_core *core, const struct gw_first_token *port,
+                                    struct base_error *error)
+{
+    if (port->keep == NULL) {
+        return BASE_OK;
+    }
+    BASE_TRY(first_enrolment(core, port, error));
+    return first_admin(core, port, error);
 }
 
 enum base_status gw_token_get(struct gw_core *core, const struct gw_actor *actor, uint64_t id,

@@ -52,7 +52,7 @@ enum gw_role gw_role_of(struct base_str name);
 
 // Who sent a request; a copy.
 struct gw_actor {
-    uint64_t token_id; // 0: the configured token, or this machine
+    uint64_t token_id; // 0: the configured token, or the gateway's own
     enum gw_role role;
     uint16_t tenant; // acts in this one
     bool every_tenant;
@@ -104,7 +104,10 @@ BASE_NODISCARD enum base_status
 gw_token_create(struct gw_core *core, const struct gw_token_view *wish, struct gw_token_view *out,
                 char out_text[GW_SECRET_TEXT_BYTES + 1], struct base_error *error);
 // At start: makes an enrolment token when there never was one, so that devices can show who they
-// are from the first day. Revoked like any other; it is not made again then.
+// are from the first day. Revoked like any other; it is not made again then. Makes an
+// administrator's token, too, when none is configured and none in the store opens the default
+// tenant. That one is not stored: it lives as the port keeps it. What `port` answers; UNSUPPORTED,
+// IO.
 #define GW_FIRST_TOKEN_NAME "first start"
 struct gw_first_token;
 BASE_NODISCARD enum base_status gw_operators_first(struct gw_core *core,
@@ -157,6 +160,9 @@ void gw_tenant_list(struct gw_core *core, int32_t after, uint32_t limit, struct 
 // Who sent this request to the operator API, and in which tenant it acts. False: `exchange`'s reply
 // says why not (401, 403, 404 for a tenant that is not there, 429).
 bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct gw_actor *out);
+// May this request read /metrics? By core.h's gw_metrics_access, or with the token of any operator.
+// False: the reply is filled, as above.
+bool gw_access_metrics(struct gw_core *core, struct gw_exchange *exchange);
 // The enrolment token of a request: takes one of its uses. False: the reply is filled.
 bool gw_access_enrolment(struct gw_core *core, struct gw_exchange *exchange, uint64_t *out_token_id,
                          uint16_t *out_tenant);

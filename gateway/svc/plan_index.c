@@ -238,10 +238,10 @@ static enum base_status add_attr(const struct gw_plan_index *index, const struct
         return BASE_OK;
     }
     struct pol_semver whole = {.numbers = {version.numbers[0], 0, 0, 0}};
-    if (pol_semver_compare(&version, &whole) != 0) {
+    if (pol_semver_compare(&version, &whole) != 0 || version.numbers[0] > INT64_MAX) {
         return BASE_OK;
     }
-    struct pol_value number = {.type = POL_TYPE_INTEGER, .integer = version.numbers[0]};
+    struct pol_value number = {.type = POL_TYPE_INTEGER, .integer = (int64_t)version.numbers[0]};
     return add_key(index, key_of(attr->name, &number), out);
 }
 

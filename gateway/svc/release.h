@@ -19,6 +19,7 @@
 struct gw_statement {
     const uint8_t *bytes; // an envelope
     size_t size;
+    uint64_t expires_s; // of an INSTALL; 0: it is no such
 };
 
 // What a device's word is worth to a rollout: it counts, or it only is shown.

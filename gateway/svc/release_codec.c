@@ -17,15 +17,16 @@
 #include "svc/stage_codec.h"
 #include "wire/attrs.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION     7
-#define SPEC_TRUST       7 // the first that says which devices count
-#define SPEC_OLDEST      6
-#define SEMVER_TEXT_MAX  96
-#define OPERAND_TEXT_MAX 256
+#define SPEC_VERSION       7
+#define SPEC_TRUST         7 // the first that says which devices count
+#define SPEC_OLDEST        6
+#define SEMVER_NUMBERS_MAX 96
+#define OPERAND_TEXT_MAX   256
 
 // ---- Writing
 
@@ -37,20 +38,19 @@ static void write_text(struct base_writer *writer, const void *data, size_t size
 
 static void write_semver(struct base_writer *writer, const struct pol_semver *v)
 {
-    char text[SEMVER_TEXT_MAX];
-    int size =
-        snprintf(text, sizeof(text), "%u.%u.%u", v->numbers[0], v->numbers[1], v->numbers[2]);
+    char text[SEMVER_NUMBERS_MAX];
+    int size = snprintf(text, sizeof(text), "%" PRIu64 ".%" PRIu64 ".%" PRIu64, v->numbers[0],
+                        v->numbers[1], v->numbers[2]);
     if (v->numbers[3] != 0) {
-        size += snprintf(text + size, sizeof(text) - (size_t)size, ".%u", v->numbers[3]);
+        size += snprintf(text + size, sizeof(text) - (size_t)size, ".%" PRIu64, v->numbers[3]);
     }
-    if (v->pre != NULL) {
-        size +=
-            snprintf(text + size, sizeof(text) - (size_t)size, "-%.*s", (int)v->pre_size, v->pre);
+    size_t pre = v->pre != NULL ? 1 + (size_t)v->pre_size : 0;
+    base_writer_varint(writer, (size_t)size + pre);
+    base_writer_bytes(writer, text, (size_t)size);
+    if (pre > 0) {
+        base_writer_bytes(writer, "-", 1);
+        base_writer_bytes(writer, v->pre, v->pre_size);
     }
-    if ((size_t)size >= sizeof(text)) {
-        size = (int)sizeof(text) - 1;
-    }
-    write_text(writer, text, (size_t)size);
 }
 
 static void write_target(struct base_writer *writer, const struct pol_target *target)
@@ -315,7 +315,7 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     }
     memcpy(release->stage_names[index], name.data, name.size);
     release->statements[index] =
-        (struct gw_statement){(const uint8_t *)statement.data, statement.size};
+        (struct gw_statement){.bytes = (const uint8_t *)statement.data, .size = statement.size};
     return BASE_OK;
 }
 
@@ -357,7 +357,8 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     memcpy(release->task, task.data, task.size);
     release->task_id = wire_task_id(task);
     release->version_id = wire_version_id(&release->manifest);
-    release->revert = (struct gw_statement){(const uint8_t *)revert.data, revert.size};
+    release->revert =
+        (struct gw_statement){.bytes = (const uint8_t *)revert.data, .size = revert.size};
     BASE_TRY(read_target(parse, &release->target, "target"));
     release->stage_count = (uint32_t)base_reader_varint_max(reader, POL_STAGES_MAX);
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -410,7 +411,7 @@ static enum base_status check_common(struct parse *parse, const struct gw_releas
     return BASE_OK;
 }
 
-static enum base_status check_install(struct parse *parse, const struct gw_release *release,
+static enum base_status check_install(struct parse *parse, struct gw_release *release,
                                       uint32_t index)
 {
     const struct pol_stage *stage = &release->stages[index];
@@ -445,6 +446,7 @@ static enum base_status check_install(struct parse *parse, const struct gw_relea
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);
     }
+    release->statements[index].expires_s = said.expires_s;
     return BASE_OK;
 }
 

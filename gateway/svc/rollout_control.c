@@ -25,12 +25,12 @@ static uint64_t left_to_roll_back(struct gw_core *core, const struct gw_rollout 
     // Devices that did not come back within the execution timeout cannot be reached now; they are
     // offered the way back whenever they come, also after the rollout is closed.
     uint64_t limit_us = (uint64_t)rollout->release->execution_timeout_s * 1000000u;
-    if (gw_core_now_us(core) >= rollout->rollback_since_us + limit_us) {
+    if (gw_core_sure_us(core) >= rollout->rollback_since_us + limit_us) {
         return 0;
     }
     struct gw_rollout_counts all;
     (void)gw_tally_counts(core->tally, rollout->release->id, GW_TALLY_STAGE_ALL,
-                          gw_core_now_s(core), &all);
+                          gw_core_sure_s(core), &all);
     return all.on_version;
 }
 
@@ -65,7 +65,7 @@ void gw_rollout_seen(struct gw_core *core, const struct gw_rollout *rollout,
     if (release->stages[stage].kind == POL_STAGE_SIMULATE) {
         simulated(rollout, out_seen);
     } else {
-        (void)gw_tally_counts(core->tally, release->id, stage, gw_core_now_s(core), out_seen);
+        (void)gw_tally_counts(core->tally, release->id, stage, gw_core_sure_s(core), out_seen);
     }
     judged(rollout, out_seen, out_judged);
     gw_rollout_quarantine_discount(core, rollout, out_judged);
@@ -205,10 +205,10 @@ static void grant(struct gw_core *core, struct gw_rollout *rollout, enum gw_stan
     int64_t left = atomic_exchange_explicit(&offers->left, 0, memory_order_relaxed);
     uint64_t unused = left > 0 && left < GW_OFFERS_UNLIMITED ? (uint64_t)left : 0;
     struct gw_rollout_counts all;
-    (void)gw_tally_standing(core->tally, release->id, standing, gw_core_now_s(core), &all);
+    (void)gw_tally_standing(core->tally, release->id, standing, gw_core_sure_s(core), &all);
     uint64_t granted = pol_pace_grant(&release->stages[rollout->state.stage_index].pace,
                                       &pace->state, unused, all.offered, all.succeeded,
-                                      in_flight(pace, offers, &all), gw_core_now_us(core));
+                                      in_flight(pace, offers, &all), gw_core_sure_us(core));
     int64_t most = granted < INT32_MAX ? (int64_t)granted : INT32_MAX;
     atomic_store_explicit(&offers->left, most, memory_order_relaxed);
 }
@@ -242,7 +242,7 @@ bool gw_rollout_tick_one(struct gw_core *core, struct gw_rollout *rollout)
     }
     struct gw_rollout_counts seen;
     struct pol_counts counts;
-    uint64_t now_us = gw_core_now_us(core);
+    uint64_t now_us = gw_core_sure_us(core);
     (void)gw_rollout_quarantine_tick(core, rollout);
     gw_rollout_seen(core, rollout, &seen, &counts);
     struct pol_decision decision = pol_rollout_tick(&rollout->state, rollout->release->stages,

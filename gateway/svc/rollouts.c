@@ -377,6 +377,7 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
 {
     struct base_buffer bytes;
     struct gw_release *release = NULL;
+    BASE_TRY(gw_clock_check(core, "a new rollout", error));
     base_buffer_init(&bytes, base_alloc_heap(), GW_ROLLOUT_SPEC_BYTES_MAX);
     enum base_status status = gw_release_encode(spec, core->checkin_interval_s, &bytes, error);
     if (status == BASE_OK) {
@@ -444,6 +445,14 @@ static enum base_status check_who(const struct gw_rollout *rollout, enum pol_com
     return command == POL_COMMAND_UNDO ? check_undo(rollout, error) : BASE_OK;
 }
 
+// What stops a version, or leads back, waits for no clock.
+static bool leads_on(enum pol_command command)
+{
+    return command == POL_COMMAND_START || command == POL_COMMAND_RESUME ||
+           command == POL_COMMAND_RESUME_ACCEPT_RISK || command == POL_COMMAND_PROMOTE ||
+           command == POL_COMMAND_APPROVE;
+}
+
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -453,6 +462,9 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
     }
     BASE_TRY(check_who(rollout, command, who, error));
+    if (leads_on(command)) {
+        BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
+    }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
@@ -544,6 +556,28 @@ static void mend_clock(struct gw_core *core, struct gw_rollout *rollout)
     change.line.revision = rollout->revision;
     rollout->log_seq = change.line.seq;
     gw_rollout_note(core, rollout->release->id, &change.line);
+}
+
+static uint64_t moved(uint64_t at_us, int64_t by_us)
+{
+    uint64_t to_us = at_us + (uint64_t)by_us;
+    return by_us < 0 && to_us > at_us ? 1 : to_us; // before 1970
+}
+
+enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollout, int64_t by_us)
+{
+    if (rollout->state.state == POL_ROLLOUT_DRAFT || gw_rollout_is_closed(rollout)) {
+        return BASE_OK;
+    }
+    struct gw_rollout_change change;
+    gw_rollout_begin(core, rollout, GW_LOG_CLOCK, NULL, &change);
+    change.next.state.stage_since_us = moved(rollout->state.stage_since_us, by_us);
+    if (rollout->rollback_since_us > 0) {
+        change.next.rollback_since_us = moved(rollout->rollback_since_us, by_us);
+    }
+    change.line.record.kind = POL_RECORD_CLOCK;
+    change.line.record.now_us = change.next.state.stage_since_us;
+    return gw_rollout_commit(core, rollout, &change);
 }
 
 static enum base_status load_one(struct gw_core *core, struct gw_span value)

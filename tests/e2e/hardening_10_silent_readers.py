@@ -106,7 +106,7 @@ class SilentReaders(unittest.TestCase):
         gateway = self.gateway("--set", "overload.socket_bytes=262144")
         with Connection(gateway.ports["h2c"], settings=struct.pack(">HI", attack.INITIAL_WINDOW_SIZE, attack.WINDOW)) as operator:
             operator.frame(attack.WINDOW_UPDATE, 0, 0, struct.pack(">I", attack.WINDOW - 65535))
-            self.assertEqual(operator.get("/api/v1/rollouts")[0], 200)
+            self.assertEqual(operator.reply(operator.headers(request("/api/v1/rollouts", "GET", gateway.bearer())))[0], 200)
             for _ in range(attack.REQUESTS):
                 operator.headers(request("/"))
             strangers = self.silent(gateway, 4)

@@ -13,7 +13,8 @@ from test_gateway_http import REAL, Gateway
 from raw_h2 import PREFACE, SETTINGS, Closed, Connection, request
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
-API = "/api/v1/rollouts"  # for who is on this machine, or has a token
+API = "/api/v1/rollouts"  # for who has a token
+HERE = "/metrics"  # for who is on this machine, too
 
 
 def v2(client, command=0x21, tlvs=b""):
@@ -65,7 +66,7 @@ class ProxyProtocol(unittest.TestCase):
         gateway = self.trusting()
         for header in (v1("127.0.0.1"), v2("127.0.0.1"), b"PROXY UNKNOWN\r\n", v2("0.0.0.0", 0x20)):
             with Behind(gateway.ports["h2c"], header) as conn:
-                self.assertEqual(conn.get(API)[0], 403, header)
+                self.assertEqual(conn.get(HERE)[0], 401, header)
 
     def test_wrong_headers_are_closed(self):
         gateway = self.trusting()
@@ -94,7 +95,7 @@ class ProxyProtocol(unittest.TestCase):
         """With the setting off, and from an address that is not listed: such bytes are no HTTP/2."""
         for gateway in (self.gateway(), self.gateway("listen.proxy_protocol=on", "listen.proxy_from=192.0.2.0/24")):
             with Connection(gateway.ports["h2c"]) as conn:
-                self.assertEqual(conn.get(API)[0], 200)  # on this machine as ever
+                self.assertEqual(conn.get(HERE)[0], 200)  # on this machine as ever
             with self.assertRaises(AssertionError):  # GOAWAY
                 Behind(gateway.ports["h2c"], v1("192.0.2.7")).get("/healthz")
 
@@ -108,7 +109,7 @@ class ProxyProtocol(unittest.TestCase):
         """Failed authentications are counted by address: of who is behind the hop, not of what they say of themselves."""
         gateway = self.gateway("listen.trusted_hops=127.0.0.1, 10.0.0.0/8")
         with Connection(gateway.ports["h2c"]) as conn:
-            self.assertEqual(conn.get(API)[0], 403)  # a hop is not "on this machine", whoever it speaks for
+            self.assertEqual(conn.get(HERE)[0], 401)  # a hop is not "on this machine", whoever it speaks for
             liars = [self.fail(conn, ("x-forwarded-for", f"203.0.113.{i}, 192.0.2.7, 10.1.2.3")) for i in range(25)]
             self.assertIn(429, liars)  # one client, whatever stands in front
             self.assertEqual(self.fail(conn, ("x-forwarded-for", "192.0.2.8, 10.1.2.3")), 401)
@@ -116,7 +117,7 @@ class ProxyProtocol(unittest.TestCase):
     def test_forwarded_for_of_strangers(self):
         gateway = self.gateway("listen.trusted_hops=192.0.2.1")
         with Connection(gateway.ports["h2c"]) as conn:
-            self.assertEqual(conn.get(API)[0], 200)
+            self.assertEqual(conn.get(HERE)[0], 200)
             self.assertIn(429, [self.fail(conn, ("x-forwarded-for", f"203.0.113.{i}")) for i in range(25)])
 
     def test_a_balancer_that_is_a_hop_too(self):

@@ -32,11 +32,15 @@ def hexa(device):
     return f"{device:016x}"
 
 
+CODES = {"os": 6}  # of attributes' names (PROTOCOL.md, section 3)
+
+
 def profile(digest=0, **attrs):
-    """A profile without tasks; attributes are texts, of names that have no code."""
+    """A profile without tasks; attributes are texts, of names in CODES or that have no code."""
     block = bytes([len(attrs)])
     for name, value in sorted(attrs.items()):
-        block += bytes([0, len(name)]) + name.encode() + bytes([0, len(value)]) + value.encode()
+        block += bytes([CODES[name]] if name in CODES else [0, len(name)]) + (b"" if name in CODES else name.encode())
+        block += bytes([0, len(value)]) + value.encode()
     size = raw_h2.integer(len(block), 7, 0) if len(block) < 127 else bytes([len(block) % 128 + 128, len(block) // 128])
     data = b"\x01\x00\x00" + struct.pack("<Q", digest) + size + block
     return base64.urlsafe_b64encode(data).decode().rstrip("=")

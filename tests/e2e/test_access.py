@@ -154,10 +154,7 @@ class Access(unittest.TestCase):
 
     def enrol_token(self, *arguments, tenant=None):
         run = self.walle("device", "enroll-token", "--name", "factory", *arguments, tenant=tenant)
-        path = self.stack.path("enrol.token")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(run.stdout)
-        return path
+        return self.stack.secret("enrol.token", run.stdout.strip())
 
     def checkin(self, device, credential=None, url=None, *arguments):
         extra = ["-H", f"walle-credential: {credential}"] if credential else []

@@ -74,6 +74,7 @@ class Delta(unittest.TestCase):
 
     def put(self, name, path):
         run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{http_code}", "-T", path,
+                              "-H", self.stack.bearer,
                               f"{self.stack.gateway.url}/api/v1/blobs/{name}"], capture_output=True, text=True, timeout=60, check=True)
         return int(run.stdout), run
 

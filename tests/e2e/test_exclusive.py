@@ -30,8 +30,7 @@ class Exclusive(unittest.TestCase):
         with open(self.stack.path("release.key.pub"), encoding="utf-8") as file:
             self.trust = file.read().strip()
         run = self.walle("device", "enroll-token", "--name", "factory")
-        with open(self.stack.path("enrol.token"), "w", encoding="utf-8") as file:
-            file.write(run.stdout)
+        self.stack.secret("enrol.token", run.stdout.strip())
 
     def walle(self, *arguments, code=0, token=ADMIN):
         run = self.stack.walle(*arguments, *(["--token", token] if token else []), check=False)

@@ -32,8 +32,7 @@ class Credentials(unittest.TestCase):
         self.stack.start_gateway(*more)
         self.token = self.stack.path("enrol.token")
         if not os.path.exists(self.token):
-            with open(self.token, "w", encoding="utf-8") as file:
-                file.write(self.stack.walle("device", "enroll-token", "--name", "fleet").stdout)
+            self.stack.secret("enrol.token", self.stack.walle("device", "enroll-token", "--name", "fleet").stdout.strip())
             key = self.stack.walle("key", "new", "--out", self.stack.path("release.key"))
             self.trust = key.stdout.strip().splitlines()[-1]
 
@@ -149,8 +148,7 @@ class Credentials(unittest.TestCase):
         os.environ["WALLE_TOKEN"] = "a-long-enough-admin-token"  # of the walle commands below
         self.addCleanup(os.environ.pop, "WALLE_TOKEN")
         self.start("admin.token_file=" + admin)
-        with open(self.stack.path("viewer.token"), "w", encoding="utf-8") as file:
-            file.write(self.stack.walle("token", "new", "--name", "fleet", "--role", "viewer").stdout)
+        self.stack.secret("viewer.token", self.stack.walle("token", "new", "--name", "fleet", "--role", "viewer").stdout.strip())
         rollout = self.release("1.0.0", {}, [{**STAGES[0], "min_sample": 5}], script="import walle\nwalle.result(1)\n")
         self.fleet(3, "--duration", "1", enrol=False, out="blind").wait(60)
         self.assertIn("--token-file", self.log("blind"))
@@ -176,9 +174,7 @@ class Credentials(unittest.TestCase):
         fleet = self.fleet(5, enrol=False)
         wait_until(lambda: re.search(r"errors [1-9]", self.log()), what="a refusal")
         self.assertGreater(self.stop(fleet)["totals"]["unauthorized"], 0)
-        with open(self.stack.path("wrong.token"), "w", encoding="utf-8") as file:
-            file.write("wet_" + "A" * 43)
-        good, self.token = self.token, self.stack.path("wrong.token")
+        good, self.token = self.token, self.stack.secret("wrong.token", "wet_" + "A" * 43)
         fleet = self.fleet(5)
         wait_until(lambda: self.metric("walle_access_failures_total") >= 5, what="refusals")
         totals = self.stop(fleet)["totals"]

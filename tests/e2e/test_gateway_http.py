@@ -70,6 +70,11 @@ class Gateway:
     def connect(self, **more):
         return Connection(self.ports["h2c"], **more)
 
+    def bearer(self):
+        """The header field that shows the administrator's token."""
+        with open(os.path.join(self.folder, "data", "admin.token"), encoding="ascii") as file:
+            return "authorization", "Bearer " + file.read().strip()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)

@@ -195,6 +195,7 @@ class Gateway(unittest.TestCase):
 
     def test_examples_of_the_document_are_true(self):
         build = self.build()
+        self.stack.secret("auth", self.stack.bearer)
         with open(os.path.join(SOURCE, "docs/API.md"), encoding="utf-8") as file:
             examples = re.findall(r"^curl --http2-prior-knowledge .*$", file.read(), re.M)
         self.assertGreaterEqual(len(examples), 7)
@@ -218,7 +219,8 @@ class Gateway(unittest.TestCase):
 
     def example(self, command, env):
         command = command.replace("http://127.0.0.1:8080", self.stack.gateway.url).replace("curl ", "curl -sS --fail-with-body ", 1)
-        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+        run = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, **env},
+                             cwd=self.stack.folder)
         self.assertEqual(run.returncode, 0, command + "\n" + run.stdout + run.stderr)
         json.loads(run.stdout)
 

@@ -6,6 +6,7 @@
 
 The programs come from $WALLE_BIN (set by ctest). Everything started is killed and removed at the end.
 """
+import atexit
 import json
 import os
 import re
@@ -20,6 +21,10 @@ import urllib.parse
 BIN = os.environ.get("WALLE_BIN", "build/dev/bin")
 SOURCE = os.environ.get("WALLE_SOURCE", os.getcwd())
 START_TIMEOUT_S = 60
+
+# Where gateways leave word for `walle`: not in the home of who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="walle-e2e-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def program(name):
@@ -119,6 +124,20 @@ class Stack:
         """The file with the enrolment token that the gateway made at its first start."""
         return self.path("gateway", "enroll.token")
 
+    @property
+    def admin_token(self):
+        """The text of the administrator's token that the gateway made at its first start; empty: it made none."""
+        try:
+            with open(self.path("gateway", "admin.token"), encoding="ascii") as file:
+                return file.read().strip()
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def bearer(self):
+        """The header that shows it, or the one that walle was given, as curl wants it."""
+        return f"authorization: Bearer {os.environ.get('WALLE_TOKEN') or self.admin_token}"
+
     def secret(self, name, text):
         """A file that only its owner reads, as secrets are."""
         with open(os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -175,7 +194,7 @@ class Stack:
     def api(self, path, method="GET", body=None):
         """A request with curl over HTTP/2; returns (status, decoded JSON or text)."""
         command = ["curl", "-sS", "--http2-prior-knowledge", "-X", method, "-w", "\n%{http_code}", "--max-time", "30",
-                   self.gateway.url + path]
+                   "-H", self.bearer, self.gateway.url + path]
         if method == "POST" or body is not None:
             command += ["-H", "content-type: application/json", "--data-binary", json.dumps(body if body is not None else {})]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -9,7 +9,7 @@ A module NAME.py has
 
 and is run in a process of its own:
 
-    python3 -m hostile NAME --h2c PORT --tls PORT [--seconds 10]     # with tests/ and tests/e2e in PYTHONPATH
+    python3 -m hostile NAME --h2c PORT --tls PORT [--seconds 10] [--share 0.1] [--seed N]   # with tests/ in PYTHONPATH
 
 which prints the counts as one line of JSON. An attack is a stranger's: it knows addresses, nothing else, unless its
 module says so. It never fails because the gateway closes, refuses or resets: that is what it counts.

@@ -20,6 +20,8 @@ def main():
     parser.add_argument("--h2c", type=int, help="port of clear HTTP/2 on 127.0.0.1")
     parser.add_argument("--tls", type=int, help="port of TLS on 127.0.0.1")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--share", type=float, default=1.0, help="of the attack's own rate")
+    parser.add_argument("--seed", type=int, default=0, help="of what the attack invents")
     options = parser.parse_args()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -28,7 +30,7 @@ def main():
     timer.daemon = True
     timer.start()
     module = importlib.import_module("." + options.name, __package__)
-    counts = module.attack(Target(h2c=options.h2c, tls=options.tls), stop)
+    counts = module.attack(Target(options.h2c, options.tls, options.share, options.seed), stop)
     print(json.dumps({"attack": options.name, "point": module.POINT, **counts}))
 
 

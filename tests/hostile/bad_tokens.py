@@ -12,7 +12,7 @@ BAD = "A" * 43
 def attack(target, stop, rounds=None):
     """Until stopped, or so many rounds of GROUP tries of each kind from each address."""
     counts = {"tries": 0, "refused": 0, "limited": 0, "passed": 0, "closed": 0}
-    pace = raw_device.Pace(RATE, stop)
+    pace = raw_device.Pace(RATE * target.share, stop)
     done = 0
     while not stop.is_set() and (rounds is None or done < rounds):
         for address in ADDRESSES:

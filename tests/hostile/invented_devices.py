@@ -14,8 +14,8 @@ HINTS = 20  # of a connection
 def attack(target, stop, count=None, reports=True):
     """Until stopped, or `count` devices were made up."""
     counts = {"checkins": 0, "reports": 0, "hints": 0, "refused": 0, "closed": 0}
-    draw = random.Random(11)
-    pace = raw_device.Pace(RATE, stop)
+    draw = random.Random(target.seed)
+    pace = raw_device.Pace(RATE * target.share, stop)
     done = 0
     while not stop.is_set() and (count is None or done < count):
         try:

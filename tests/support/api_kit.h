@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#define API_KIT_ADMIN       "secret"
 #define API_KIT_STEPS_MAX   100000
 #define API_KIT_ARENA_BYTES (256 * 1024) // as the transport gives a stream
 
@@ -33,7 +34,7 @@ struct api_kit {
     struct gw_message **last;
     struct signing_key *key;
     struct base_prng prng;
-    const char *bearer; // "Bearer ..." of the requests sent; NULL: none
+    const char *bearer; // "Bearer ..." of the requests sent; empty: none; NULL: the administrator's
     const char *tenant;
     const char *key_header; // idempotency-key
     const char *if_match;
@@ -86,14 +87,14 @@ static inline uint64_t api_kit_wall_us(void *ctx)
     return base_clock_wall_us() + ((const struct api_kit *)ctx)->clock_ahead_us;
 }
 
-static inline void api_kit_open(struct api_kit *kit, const char *token)
+static inline void api_kit_open(struct api_kit *kit)
 {
     struct base_error error = {0};
     struct gw_core_options options = {.dir = kit->folder,
                                       .map_bytes_max = 256u * 1024 * 1024,
                                       .tick_ms = 1,
                                       .control_thread = false,
-                                      .admin_token = base_str_of(token),
+                                      .admin_token = BASE_STR(API_KIT_ADMIN),
                                       .random = base_prng_port(&kit->prng),
                                       .clock = {kit, api_kit_mono_us, api_kit_wall_us}};
     if (gw_core_new(&options, &kit->core, &error) != BASE_OK) {
@@ -121,7 +122,7 @@ static inline void api_kit_close(struct api_kit *kit)
     gw_ingest_free(kit->ingest);
 }
 
-static inline void api_kit_init(struct api_kit *kit, const char *token)
+static inline void api_kit_init(struct api_kit *kit)
 {
     memset(kit, 0, sizeof(*kit));
     snprintf(kit->folder, sizeof(kit->folder), "/tmp/walle-api-XXXXXX");
@@ -129,7 +130,7 @@ static inline void api_kit_init(struct api_kit *kit, const char *token)
     assert_int_equal(pthread_mutex_init(&kit->lock, NULL), 0);
     assert_int_equal(signing_key_new(&kit->key), BASE_OK);
     base_prng_seed(&kit->prng, 0x5eed);
-    api_kit_open(kit, token);
+    api_kit_open(kit);
 }
 
 static inline int api_kit_remove(const char *path, const struct stat *about, int flag,
@@ -177,7 +178,8 @@ static inline void api_send(struct api_kit *kit, enum gw_method method, const ch
     request->body_bytes = body_bytes;
     request->content_type = BASE_STR("application/json");
     request->loopback = true;
-    request->authorization = base_str_of(kit->bearer);
+    request->authorization =
+        base_str_of(kit->bearer != NULL ? kit->bearer : "Bearer " API_KIT_ADMIN);
     request->tenant = base_str_of(kit->tenant);
     request->idempotency_key = base_str_of(kit->key_header);
     request->if_match = base_str_of(kit->if_match);

@@ -27,6 +27,7 @@ struct rig {
     char dir[64];
     _Atomic uint64_t mono_us;
     _Atomic uint64_t wall_us;
+    uint64_t expires_s; // of statements; 0: not soon
     bool control_thread;
     bool keep_dir;
     uint64_t map_bytes_max;

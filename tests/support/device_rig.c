@@ -29,6 +29,7 @@ static struct wire_sha256 sha256(const uint8_t *bytes, size_t size)
 void rig_init(struct rig *rig)
 {
     memset(rig, 0, sizeof(*rig));
+    base_prng_seed(&rig->cuts, 0xc075);
     mem_port_init(&rig->port, 42, &rig->ports);
     rig->ports.delta = dev_delta_zstd();
     rig->config = (struct dev_config){
@@ -448,6 +449,12 @@ static void spoil(struct rig *rig, struct answer *answer, struct dev_response_he
     } else if (take(&rig->stall_bodies)) {
         answer->send /= 2;
         answer->end = false;
+    }
+    if (rig->cut_to > 0) {
+        size_t span = rig->cut_to - rig->cut_from;
+        size_t most = rig->cut_from + (size_t)base_prng_below(&rig->cuts, span);
+        answer->status = answer->send > most ? BASE_ERR_CLOSED : answer->status;
+        answer->send = answer->send > most ? most : answer->send;
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef DEVICE_RIG_H
 #define DEVICE_RIG_H
 
+#include "base/prng.h"
 #include "device/device.h"
 #include "mem/mem_port.h"
 #include "wire/offer.h"
@@ -104,13 +105,16 @@ struct rig {
     int refuse_ranges;   // so many ranges get a 416
     int wrong_ranges;    // so many get a 206 from elsewhere
     int stall_bodies;    // so many never end
-    int blob_status;     // answer all blobs with this status
-    bool deltas;         // requests with a dictionary are answered with dcz
-    bool spoil_deltas;   // body misbehaviour above is for deltas only
-    int wrong_deltas;    // so many of them made with another dictionary
-    int large_deltas;    // so many padded to more than the content
-    int checkin_status;  // answer check-ins with this status
-    int report_status;   // answer reports with this status
+    size_t cut_from;     // all end with CLOSED after so many bytes at least ...
+    size_t cut_to;       // ... and fewer than that; 0: none is cut
+    struct base_prng cuts;
+    int blob_status;    // answer all blobs with this status
+    bool deltas;        // requests with a dictionary are answered with dcz
+    bool spoil_deltas;  // body misbehaviour above is for deltas only
+    int wrong_deltas;   // so many of them made with another dictionary
+    int large_deltas;   // so many padded to more than the content
+    int checkin_status; // answer check-ins with this status
+    int report_status;  // answer reports with this status
     uint32_t retry_after_s;
     bool say_no_length;
     size_t chunk; // bytes per body callback; 0: all at once

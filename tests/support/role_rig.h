@@ -31,6 +31,7 @@ struct role_rig {
     struct wire_snapshot_entry entries[ROLE_ENTRIES_MAX];
     uint32_t entry_count;
     uint32_t lease_s;
+    int64_t ahead_s;           // gateway's and root signers' clock, before the device's
     uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
     // Lies.
     bool no_scenario;       // the timestamp lists none

@@ -2,8 +2,12 @@
 // walle-task-runner in tests and puts up the same wall, of the same source, built as it ships (no
 // sanitizer). Its job holds "deed:NAME;" somewhere, or "bare:NAME;" to do the deed without a wall.
 //
+// As a template it finds the same in its models, and does the deed behind the template's wall; or
+// "claim:NUMBER;", and says that number when it is asked for a process.
+//
 // After the deed it says END with "walked out" as its message: the deed went through.
 #include "runner/runner_channel.h"
+#include "runner/runner_template.h"
 #include "runner/runner_wall.h"
 
 #include "base/cursor.h"
@@ -365,6 +369,53 @@ static bool (*deed_find(const uint8_t *job, size_t size, const char *mark))(void
     return NULL;
 }
 
+// ---- As a template
+
+// Says that the process it was asked for is one that it did not make.
+static _Noreturn void claim(const uint8_t *number)
+{
+    int channel = -1;
+    struct base_writer writer;
+    uint32_t pid = (uint32_t)strtoul((const char *)number, NULL, 10);
+    dev_runner_head_write(frame, DEV_RUNNER_STARTED, 0);
+    raw_write(frame, DEV_RUNNER_HEAD_BYTES);
+    if (dev_runner_fork_receive(&channel) != BASE_OK) {
+        _exit(3);
+    }
+    base_writer_init(&writer, frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_FORKED_BYTES);
+    base_writer_u32(&writer, pid);
+    dev_runner_head_write(frame, DEV_RUNNER_FORKED, DEV_RUNNER_FORKED_BYTES);
+    raw_write(frame, DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FORKED_BYTES);
+    for (;;) {
+        (void)deed_silent();
+    }
+}
+
+// Returns in a process of the template when the deed was done, and in none when it was not.
+static void template_be(struct dev_runner_files *files)
+{
+    struct base_error error = {0};
+    size_t size = (size_t)files->bounds.models_bytes;
+    const uint8_t *number = memmem(files->models, size, "claim:", 6);
+    if (number != NULL) {
+        claim(number + 6);
+    }
+    bool (*act)(void) = deed_find(files->models, size, "bare:");
+    if (act == NULL) {
+        act = deed_find(files->models, size, "deed:");
+        if (dev_wall_template(&files->bounds, &error) != BASE_OK) {
+            _exit(3);
+        }
+    }
+    errno = 0;
+    bool done = act == NULL || act();
+    dev_runner_head_write(frame, DEV_RUNNER_STARTED, 0);
+    raw_write(frame, DEV_RUNNER_HEAD_BYTES);
+    if (!done || dev_template_serve(frame) != BASE_OK) {
+        _exit(0);
+    }
+}
+
 int main(void)
 {
     struct dev_runner_files files;
@@ -372,6 +423,13 @@ int main(void)
     struct base_error error = {0};
     if (dev_wall_prepare(&wall, &error) != BASE_OK || dev_runner_job_receive(&files) != BASE_OK) {
         return 3;
+    }
+    if (files.is_template) {
+        template_be(&files);
+        if (dev_wall_prepare(&wall, &error) != BASE_OK ||
+            dev_runner_job_receive(&files) != BASE_OK) {
+            return 3;
+        }
     }
     size_t size = (size_t)files.bounds.job_bytes;
     bool (*act)(void) = deed_find(files.job, size, "bare:");

@@ -46,6 +46,9 @@ struct dev_config {
     // are not used. Not copied: it must outlive the runtime. NULL: none.
     const uint8_t *root;
     size_t root_bytes;
+    // When the program was built: a clock that is further behind was never set. Seconds since 1970;
+    // 0: not known.
+    uint64_t born_s;
     uint32_t mirrors;      // other places the port may bring content from (dev_request.source)
     uint32_t tasks_max;    // task slots, a shadow takes one; 0 takes 8
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64

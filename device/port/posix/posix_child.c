@@ -3,6 +3,8 @@
 #include "posix/posix_child.h"
 
 #include "posix/posix_memfd.h"
+#include "posix/posix_process.h"
+#include "posix/posix_template.h"
 
 #include "base/clock.h"
 #include "base/cursor.h"
@@ -13,7 +15,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct child {
-    pid_t pid; // 0: none
-    int fd;
-};
-
 struct posix_children {
     char *runner_path;
-    pthread_mutex_t mutex; // guards the three
-    struct child waiting;
-    struct child running;
-    struct child ended; // killed; reaped when nobody waits for a run
+    pthread_mutex_t mutex; // guards the three, and the templates
+    struct posix_process waiting;
+    struct posix_process running;
+    struct posix_process ended; // killed; reaped when nobody waits for a run
+    struct posix_templates templates;
     struct posix_memfd_pool models;
     struct posix_child_end end;
     uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FRAME_MAX];
@@ -39,115 +36,25 @@ struct posix_children {
 
 // ---- Starting and ending
 
-// What reaches the process of the agent's environment: the engine's choice of kernels, where
-// libraries are, and what sanitizers are told.
-static void environment_make(char *out[], size_t room)
-{
-    static const char *const names[] = {"WALLE_ENGINE_ISA=", "LD_LIBRARY_PATH=", "ASAN_OPTIONS=",
-                                        "UBSAN_OPTIONS=", "TSAN_OPTIONS="};
-    size_t count = 0;
-    for (char **at = environ; *at != NULL && count + 1 < room; at++) {
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            if (strncmp(*at, names[i], strlen(names[i])) == 0) {
-                out[count++] = *at;
-                break;
-            }
-        }
-    }
-    out[count] = NULL;
-}
-
-// A group of its own: what a terminal tells the agent's group is not for it.
-static int spawn_with(const char *path, int channel, pid_t *out_pid)
-{
-    char *arguments[] = {"walle-task-runner", NULL};
-    char *environment[8];
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all;
-    sigset_t none;
-    environment_make(environment, sizeof(environment) / sizeof(environment[0]));
-    (void)sigfillset(&all);
-    (void)sigemptyset(&none);
-    int result = posix_spawn_file_actions_init(&actions);
-    if (result != 0) {
-        return result;
-    }
-    result = posix_spawnattr_init(&attributes);
-    if (result == 0) {
-        (void)posix_spawnattr_setpgroup(&attributes, 0);
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                        POSIX_SPAWN_SETSIGDEF);
-        result = posix_spawn_file_actions_adddup2(&actions, channel, DEV_RUNNER_FD);
-    }
-    if (result == 0) {
-        result = posix_spawn(out_pid, path, &actions, &attributes, arguments, environment);
-    }
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    return result;
-}
-
-// An errno; 0: started.
-static int child_start(const char *path, struct child *out)
-{
-    int pair[2];
-    pid_t pid = 0;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        return errno;
-    }
-    int result = spawn_with(path, pair[1], &pid);
-    (void)close(pair[1]);
-    if (result != 0) {
-        (void)close(pair[0]);
-        return result;
-    }
-    *out = (struct child){.pid = pid, .fd = pair[0]};
-    return 0;
-}
-
-// Kills and reaps; gives what waitpid said, or -1 when somebody else took that.
-static int child_end(struct child *child)
-{
-    int status = -1;
-    if (child->pid == 0) {
-        return status;
-    }
-    (void)kill(child->pid, SIGKILL);
-    while (waitpid(child->pid, &status, 0) < 0) {
-        if (errno != EINTR) {
-            status = -1;
-            break;
-        }
-    }
-    (void)close(child->fd);
-    *child = (struct child){.pid = 0};
-    return status;
-}
-
 // With the mutex held: one process waits, unless none can be started.
 static int waiting_make(struct posix_children *children)
 {
-    struct child *waiting = &children->waiting;
-    (void)child_end(&children->ended);
-    if (waiting->pid != 0) {
-        siginfo_t info = {.si_pid = 0};
-        // One that somebody killed while it waited is replaced.
-        if (waitid(P_PID, (id_t)waiting->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-            info.si_pid == 0) {
-            return 0;
-        }
-        (void)child_end(waiting);
+    struct posix_process *waiting = &children->waiting;
+    (void)posix_process_end(&children->ended);
+    if (posix_process_lives(waiting)) {
+        return 0;
     }
-    return child_start(children->runner_path, waiting);
+    (void)posix_process_end(waiting); // somebody killed it while it waited
+    return posix_process_start(children->runner_path, waiting);
 }
 
 enum base_status posix_child_ready(struct posix_children *children)
 {
     pthread_mutex_lock(&children->mutex);
     int result = waiting_make(children);
+    if (children->running.pid == 0) {
+        posix_template_ready(&children->templates, children->runner_path);
+    }
     pthread_mutex_unlock(&children->mutex);
     return result == 0 ? BASE_OK : BASE_ERR_LIMIT;
 }
@@ -163,39 +70,6 @@ void posix_child_stop(struct posix_children *children)
 
 // ---- Listening and talking, each within a deadline
 
-// TIMEOUT, or OK when something can be read (or written), be it the end.
-static enum base_status wait_for(int fd, short what, uint64_t until_us)
-{
-    for (;;) {
-        uint64_t now_us = base_clock_mono_us();
-        if (now_us >= until_us) {
-            return BASE_ERR_TIMEOUT;
-        }
-        struct pollfd one = {.fd = fd, .events = what};
-        int left_ms = (int)((until_us - now_us + 999) / 1000);
-        if (poll(&one, 1, left_ms) > 0) {
-            return BASE_OK;
-        }
-    }
-}
-
-// CLOSED: the process is gone.
-static enum base_status all_receive(int fd, uint8_t *out, size_t size, uint64_t until_us)
-{
-    while (size > 0) {
-        ssize_t got = recv(fd, out, size, MSG_DONTWAIT);
-        if (got > 0) {
-            out += got;
-            size -= (size_t)got;
-        } else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            BASE_TRY(wait_for(fd, POLLIN, until_us));
-        } else if (got == 0 || errno != EINTR) {
-            return BASE_ERR_CLOSED;
-        }
-    }
-    return BASE_OK;
-}
-
 static enum base_status all_send(int fd, const uint8_t *bytes, size_t size, uint64_t until_us)
 {
     while (size > 0) {
@@ -204,7 +78,7 @@ static enum base_status all_send(int fd, const uint8_t *bytes, size_t size, uint
             bytes += put;
             size -= (size_t)put;
         } else if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            BASE_TRY(wait_for(fd, POLLOUT, until_us));
+            BASE_TRY(posix_process_wait(fd, POLLOUT, until_us));
         } else if (put == 0 || errno != EINTR) {
             return BASE_ERR_CLOSED;
         }
@@ -218,9 +92,9 @@ static enum base_status frame_receive(struct posix_children *children, uint64_t 
 {
     int fd = children->running.fd;
     uint8_t head[DEV_RUNNER_HEAD_BYTES];
-    BASE_TRY(all_receive(fd, head, sizeof(head), until_us));
+    BASE_TRY(posix_process_read(fd, head, sizeof(head), until_us));
     BASE_TRY(dev_runner_head_parse(head, out_kind, out_size));
-    return all_receive(fd, children->frame, *out_size, until_us);
+    return posix_process_read(fd, children->frame, *out_size, until_us);
 }
 
 // ---- Questions
@@ -288,47 +162,32 @@ static uint64_t memory_bytes(const struct dev_runner_job *job, uint64_t job_byte
     return bytes;
 }
 
-static enum base_status files_send(int channel, const int *files, size_t count,
-                                   const struct dev_runner_bounds *bounds)
+// What a run's process is given.
+struct gift {
+    struct dev_runner_bounds bounds;
+    int job_fd;
+    int models_fd; // borrowed from the pool; -1: none
+};
+
+static enum base_status gift_make(struct posix_children *children, const struct dev_runner_job *job,
+                                  struct gift *out)
 {
-    uint8_t frame[DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_JOB_BYTES];
-    union {
-        struct cmsghdr head;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    memset(&control, 0, sizeof(control));
-    dev_runner_head_write(frame, DEV_RUNNER_JOB, DEV_RUNNER_JOB_BYTES);
-    dev_runner_bounds_write(frame + DEV_RUNNER_HEAD_BYTES, bounds);
-    struct iovec part = {.iov_base = frame, .iov_len = sizeof(frame)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(head), files, count * sizeof(int));
-    // A new channel has room for it.
-    ssize_t put = sendmsg(channel, &message, MSG_NOSIGNAL);
-    return put == (ssize_t)sizeof(frame) ? BASE_OK : BASE_ERR_CLOSED;
+    struct dev_runner_bounds *bounds = &out->bounds;
+    *out = (struct gift){.bounds.time_ms = time_ms_of(job->vm), .job_fd = -1, .models_fd = -1};
+    BASE_TRY(posix_memfd_job(job, &out->job_fd, &bounds->job_bytes));
+    if (job->vm->model_count > 0) {
+        BASE_TRY(
+            posix_memfd_models(&children->models, job->vm, &out->models_fd, &bounds->models_bytes));
+    }
+    bounds->memory_bytes = memory_bytes(job, bounds->job_bytes, bounds->models_bytes);
+    return BASE_OK;
 }
 
-static enum base_status job_send(struct posix_children *children, const struct dev_runner_job *job)
+static void gift_done(struct gift *gift)
 {
-    struct dev_runner_bounds bounds = {.time_ms = time_ms_of(job->vm)};
-    int files[2] = {-1, -1};
-    BASE_TRY(posix_memfd_job(job, &files[0], &bounds.job_bytes));
-    enum base_status status = BASE_OK;
-    if (job->vm->model_count > 0) {
-        status = posix_memfd_models(&children->models, job->vm, &files[1], &bounds.models_bytes);
+    if (gift->job_fd >= 0) {
+        (void)close(gift->job_fd);
     }
-    if (status == BASE_OK) {
-        bounds.memory_bytes = memory_bytes(job, bounds.job_bytes, bounds.models_bytes);
-        status = files_send(children->running.fd, files, bounds.models_bytes > 0 ? 2 : 1, &bounds);
-    }
-    (void)close(files[0]);
-    return status;
 }
 
 // OK: its wall is up. CLOSED: the process is gone; UNSUPPORTED: it says why not, in `text`.
@@ -381,14 +240,21 @@ static enum base_status end_wait(struct posix_children *children, const struct d
     }
 }
 
-// The process that waits becomes the one that runs; where none waits, one is started.
-static int child_take(struct posix_children *children)
+// The process that waits becomes the one that runs, one of a template where there is one; where
+// none waits, one is started. An errno.
+static int child_take(struct posix_children *children, const struct dev_runner_job *job,
+                      const struct dev_runner_bounds *bounds, bool *out_of_template)
 {
+    int result = 0;
     pthread_mutex_lock(&children->mutex);
-    int result = waiting_make(children);
-    if (result == 0) {
-        children->running = children->waiting;
-        children->waiting = (struct child){.pid = 0};
+    (void)posix_process_end(&children->ended);
+    *out_of_template = posix_template_take(&children->templates, job, bounds, &children->running);
+    if (!*out_of_template) {
+        result = waiting_make(children);
+        if (result == 0) {
+            children->running = children->waiting;
+            children->waiting = (struct posix_process){.pid = 0};
+        }
     }
     pthread_mutex_unlock(&children->mutex);
     return result;
@@ -398,17 +264,17 @@ static int child_take(struct posix_children *children)
 static void running_drop(struct posix_children *children)
 {
     pthread_mutex_lock(&children->mutex);
-    (void)child_end(&children->ended);
+    (void)posix_process_end(&children->ended);
     (void)kill(children->running.pid, SIGKILL);
     children->ended = children->running;
-    children->running = (struct child){.pid = 0};
+    children->running = (struct posix_process){.pid = 0};
     pthread_mutex_unlock(&children->mutex);
 }
 
 static int running_end(struct posix_children *children)
 {
     pthread_mutex_lock(&children->mutex);
-    int status = child_end(&children->running);
+    int status = posix_process_end(&children->running);
     pthread_mutex_unlock(&children->mutex);
     return status;
 }
@@ -433,7 +299,7 @@ static void death_tell(int status, char *text)
 
 // Waits for a process that has closed its channel to be gone by itself, so that its own signal is
 // what is told; one that only closed it is killed.
-static void death_wait(const struct child *child)
+static void death_wait(const struct posix_process *child)
 {
     siginfo_t info;
     uint64_t until_us = base_clock_mono_us() + (uint64_t)POSIX_CHILD_GRACE_MS * 1000;
@@ -474,44 +340,80 @@ static void report_of(struct posix_children *children, enum base_status status,
     }
 }
 
-// Gives the job to a process whose wall goes up. What ends before that is nobody's crash: no byte
-// of the script was looked at.
-static enum base_status run_begin(struct posix_children *children, const struct dev_runner_job *job,
-                                  char *text)
+// The process that was given the job ended before its run: nobody's crash, for no byte of the
+// script was looked at.
+static void begin_failed(struct posix_children *children, const struct dev_runner_job *job,
+                         bool of_template, char *text)
 {
+    death_wait(&children->running);
+    int ended = running_end(children);
+    if (text[0] == '\0') {
+        death_tell(ended, text);
+    }
+    if (of_template) {
+        pthread_mutex_lock(&children->mutex);
+        posix_template_blame(&children->templates, job);
+        pthread_mutex_unlock(&children->mutex);
+    }
+}
+
+// Gives the job to a process whose wall goes up.
+static enum base_status run_begin(struct posix_children *children, const struct dev_runner_job *job,
+                                  const struct gift *gift, char *text)
+{
+    const int files[2] = {gift->job_fd, gift->models_fd};
     enum base_status status = BASE_ERR_CLOSED;
     for (uint32_t i = 0; i < POSIX_CHILD_TRIES && status == BASE_ERR_CLOSED; i++) {
-        int number = child_take(children);
+        bool of_template = false;
+        int number = child_take(children, job, &gift->bounds, &of_template);
         if (number != 0) {
             (void)snprintf(text, POSIX_CHILD_TEXT_MAX, "no process for the task: %s",
                            strerror(number));
             return BASE_ERR_LIMIT;
         }
-        status = job_send(children, job);
+        status = posix_process_job(children->running.fd, DEV_RUNNER_JOB, &gift->bounds, files,
+                                   gift->models_fd >= 0 ? 2 : 1);
         if (status == BASE_OK) {
             status = started_wait(children, text);
         }
         if (status != BASE_OK) {
-            death_wait(&children->running);
-            int ended = running_end(children);
-            if (text[0] == '\0') {
-                death_tell(ended, text);
-            }
+            begin_failed(children, job, of_template, text);
+            status = of_template ? BASE_ERR_CLOSED : status;
         }
     }
     return status;
 }
 
+static void models_note(struct posix_children *children, const struct dev_runner_job *job,
+                        const struct gift *gift)
+{
+    pthread_mutex_lock(&children->mutex);
+    posix_template_note(&children->templates, job, &gift->bounds, gift->models_fd);
+    pthread_mutex_unlock(&children->mutex);
+}
+
 void posix_child_run(struct posix_children *children, const struct dev_runner_job *job,
                      struct posix_child_report *out)
 {
+    struct gift gift;
     memset(out, 0, sizeof(*out));
-    if (run_begin(children, job, out->text) != BASE_OK) {
-        out->how = POSIX_CHILD_NONE;
-        return;
+    enum base_status status = gift_make(children, job, &gift);
+    if (status == BASE_OK) {
+        status = run_begin(children, job, &gift, out->text);
+    } else {
+        (void)snprintf(out->text, sizeof(out->text), "no memory for the task's files: %s",
+                       base_status_text(status));
     }
-    out->text[0] = '\0';
-    report_of(children, end_wait(children, job), out);
+    if (status == BASE_OK) {
+        out->text[0] = '\0';
+        report_of(children, end_wait(children, job), out);
+    } else {
+        out->how = POSIX_CHILD_NONE;
+    }
+    if (out->how == POSIX_CHILD_ENDED && gift.models_fd >= 0) {
+        models_note(children, job, &gift);
+    }
+    gift_done(&gift);
     posix_memfd_pool_trim(&children->models);
 }
 
@@ -523,8 +425,13 @@ static enum base_status wall_try(struct posix_children *children, struct base_er
     struct dev_vm_job vm = {.entry = BASE_STR("none")};
     const struct dev_runner_job job = {.vm = &vm};
     char text[POSIX_CHILD_TEXT_MAX] = "";
-    enum base_status status = run_begin(children, &job, text);
+    struct gift gift;
+    enum base_status status = gift_make(children, &job, &gift);
+    if (status == BASE_OK) {
+        status = run_begin(children, &job, &gift, text);
+    }
     (void)running_end(children);
+    gift_done(&gift);
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: %s", children->runner_path,
                               text[0] != '\0' ? text : base_status_text(status));
@@ -544,6 +451,7 @@ enum base_status posix_children_new(const char *runner_path, struct posix_childr
     }
     pthread_mutex_init(&children->mutex, NULL);
     posix_memfd_pool_init(&children->models);
+    posix_templates_init(&children->templates);
     children->runner_path = strdup(runner_path);
     enum base_status status = children->runner_path != NULL
                                   ? wall_try(children, error)
@@ -561,9 +469,10 @@ void posix_children_free(struct posix_children *children)
     if (children == NULL) {
         return;
     }
-    (void)child_end(&children->ended);
-    (void)child_end(&children->running);
-    (void)child_end(&children->waiting);
+    (void)posix_process_end(&children->ended);
+    (void)posix_process_end(&children->running);
+    (void)posix_process_end(&children->waiting);
+    posix_templates_done(&children->templates);
     posix_memfd_pool_done(&children->models);
     pthread_mutex_destroy(&children->mutex);
     free(children->runner_path);

@@ -22,6 +22,13 @@ PATCHES = {
         ("\nmp_state_ctx_t mp_state_ctx;", "\n_Thread_local mp_state_ctx_t mp_state_ctx;"),
     ],
     "py/runtime.c": [
+        # Any operator reaches a small integer that is the native object of a class.
+        (
+            "            default:\n                assert(op == MP_UNARY_OP_INVERT);\n                return MP_OBJ_NEW_SMALL_INT(~val);\n",
+            "            case MP_UNARY_OP_INVERT:\n                return MP_OBJ_NEW_SMALL_INT(~val);\n"
+            "            case MP_UNARY_OP_FLOAT_MAYBE:\n                return mp_obj_new_float((mp_float_t)val);\n"
+            "            default:\n                mp_raise_TypeError(MP_ERROR_TEXT(\"unsupported type for operator\"));\n",
+        ),
         # A constant cannot hold the address of something thread-local: `import __main__` goes.
         (
             "const mp_obj_module_t mp_module___main__ = {\n"
@@ -122,6 +129,51 @@ PATCHES = {
         (
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n",
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n" + CHECK,
+        ),
+        # What stands for the native object until it is made is none: no slot of its type is called, nor is it.
+        (
+            "static mp_obj_t mp_obj_instance_get_call(",
+            "static mp_obj_t native_object(const mp_obj_instance_t *self) {\n"
+            "    if (self->subobj[0] == MP_OBJ_FROM_PTR(&native_base_init_wrapper_obj)) {\n"
+            "        mp_raise_msg(&mp_type_AttributeError, MP_ERROR_TEXT(\"call super().__init__() first\"));\n"
+            "    }\n"
+            "    return self->subobj[0];\n"
+            "}\n\n"
+            "static mp_obj_t mp_obj_instance_get_call(",
+        ),
+        (
+            "        return mp_call_function_n_kw(self->subobj[0], n_args, n_kw, args);\n",
+            "        return mp_call_function_n_kw(native_object(self), n_args, n_kw, args);\n",
+        ),
+        (
+            "        const mp_obj_type_t *type = mp_obj_get_type(self->subobj[0]);\n        if (type->flags",
+            "        const mp_obj_type_t *type = mp_obj_get_type(native_object(self));\n        if (type->flags",
+        ),
+        (
+            "            if (iter_buf == NULL) {\n                iter_buf = m_new_obj(",
+            "            if (!MP_OBJ_TYPE_HAS_SLOT(type, iter)) {\n                return MP_OBJ_NULL;\n            }\n"
+            "            if (iter_buf == NULL) {\n                iter_buf = m_new_obj(",
+        ),
+        (
+            "        const mp_obj_type_t *type = mp_obj_get_type(self->subobj[0]);\n        return MP_OBJ_TYPE_GET_SLOT(type, buffer)(",
+            "        const mp_obj_type_t *type = mp_obj_get_type(native_object(self));\n"
+            "        if (!MP_OBJ_TYPE_HAS_SLOT(type, buffer)) {\n            return 1;\n        }\n"
+            "        return MP_OBJ_TYPE_GET_SLOT(type, buffer)(",
+        ),
+        (
+            "        mp_obj_instance_t *self = (mp_obj_instance_t *)MP_OBJ_TO_PTR(self_in);\n        return self->subobj[0];\n",
+            "        mp_obj_instance_t *self = (mp_obj_instance_t *)MP_OBJ_TO_PTR(self_in);\n        return native_object(self);\n",
+        ),
+    ],
+    "py/objexcept.c": [
+        # One that is raised before its native part was made gets an empty one.
+        (
+            "        return MP_OBJ_TO_PTR(((mp_obj_instance_t *)MP_OBJ_TO_PTR(self_in))->subobj[0]);\n",
+            "        mp_obj_instance_t *self = MP_OBJ_TO_PTR(self_in);\n"
+            "        if (!mp_obj_is_native_exception_instance(self->subobj[0])) {\n"
+            "            self->subobj[0] = mp_obj_new_exception(&mp_type_BaseException);\n"
+            "        }\n"
+            "        return MP_OBJ_TO_PTR(self->subobj[0]);\n",
         ),
     ],
     # Work on a long integer is one bytecode and may take seconds: each row counts as a budget unit.

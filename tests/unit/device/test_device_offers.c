@@ -77,6 +77,17 @@ static void expect_refusal(enum wire_outcome_kind kind, const char *detail)
     assert_int_equal(rig.ledger_count, ledger + 1);
 }
 
+// What is refused for its time names all that was known of the time.
+static void expect_late(uint64_t issued_s, uint64_t expires_s)
+{
+    char detail[WIRE_REPORT_DETAIL_MAX];
+    unsigned long long own_s = rig.port.clock.wall_us / 1000000;
+    snprintf(detail, sizeof(detail),
+             "no longer valid: signed %llu until %llu, own clock %llu, gateway 0, taken for %llu",
+             (unsigned long long)issued_s, (unsigned long long)expires_s, own_s, own_s);
+    expect_refusal(WIRE_OUTCOME_FAIL_CLOCK, detail);
+}
+
 static void test_wrong_key(void **state)
 {
     (void)state;
@@ -267,7 +278,7 @@ static void test_expired(void **state)
     statement.issued_s = now_s - 200;
     statement.expires_s = now_s - 1;
     rig_offer(&rig, &statement);
-    expect_refusal(WIRE_OUTCOME_NOT_APPLICABLE, "no longer valid");
+    expect_late(now_s - 200, now_s - 1);
 }
 
 // A clock set back does not bring an expired statement to life: the device remembers the time it

@@ -319,6 +319,46 @@ static void test_content_lost_after_activation(void **state)
     assert_true(mem_blob_find(&rig.port, &rig.versions[version].files[0].digest)->sealed);
 }
 
+// A link that cuts every few kilobytes, and one that brings 100 bytes at a time.
+static void test_any_progress_keeps_a_pull_going(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes, cut_from, cut_to;
+        uint64_t within_s;
+    } links[] = {{200000, 5000, 16000, 120}, {20000, 100, 101, 3600}};
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        uint32_t version = rig_version_add(&rig, TASK, 1, links[i].bytes, WIRE_RUNTIME_ABI, 0);
+        rig.cut_from = links[i].cut_from;
+        rig.cut_to = links[i].cut_to;
+        uint64_t begun_us = rig.port.clock.mono_us;
+        offer(version, 1 + i);
+        dev_checkin_now(rig.runtime);
+        rig_run(&rig, links[i].within_s * 1000000ull);
+        assert_int_equal(rig_active(&rig, TASK), (int)version);
+        assert_true(rig.port.clock.mono_us - begun_us <= links[i].within_s * 1000000ull);
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 0);
+}
+
+// Links that bring nothing new: the same first bytes from a server that knows no ranges, or none.
+static void test_without_progress_a_pull_ends(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 2; round++) {
+        rig.cut_from = round == 0 ? 30000 : 0;
+        rig.cut_to = rig.cut_from + 1;
+        rig.ignore_ranges = 1000;
+        uint32_t before = rig.blob_requests;
+        offer(1, 1 + round);
+        dev_checkin_now(rig.runtime);
+        rig_run(&rig, 86400 * 1000000ull);
+        assert_true(rig.blob_requests - before <= 20);
+        assert_int_equal(rig_active(&rig, TASK), -1);
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 2);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -327,6 +367,8 @@ int main(void)
         CASE(test_corrupt_for_ever),
         CASE(test_truncated_with_ok),
         CASE(test_broken_connection_resumes),
+        CASE(test_any_progress_keeps_a_pull_going),
+        CASE(test_without_progress_a_pull_ends),
         CASE(test_resume_after_kill),
         CASE(test_partial_with_damage_is_found_out),
         CASE(test_whole_partial_needs_no_request),

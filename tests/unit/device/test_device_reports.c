@@ -170,6 +170,12 @@ static void test_intervals_and_spread(void **state)
     uint64_t wait_us = dev_tick(rig.runtime, now_us) - now_us;
     assert_true(wait_us >= 875 * SECOND);
     assert_true(wait_us <= 1125 * SECOND);
+    rig.retry_after_s = 40; // of an answer without news: the gateway's own interval
+    rig_checkin(&rig);
+    now_us = rig.port.clock.mono_us;
+    wait_us = dev_tick(rig.runtime, now_us) - now_us;
+    assert_true(wait_us >= 35 * SECOND);
+    assert_true(wait_us <= 45 * SECOND);
 }
 
 static void test_backoff_and_retry_after(void **state)

@@ -210,7 +210,7 @@ static void test_options(void **state)
     parse(run, 10, &options, "");
     assert_string_equal(options.credentials, "o");
     run[7] = "/nowhere";
-    parse(run, 10, &options, "--enroll-token /nowhere: No such file");
+    parse(run, 10, &options, "--enroll-token: /nowhere: No such file");
     const char *simulate[] = {"walle-fleet-sim", "simulate", "--task", "t", "--credentials", "c"};
     parse(simulate, 6, &options, "are for run");
 }

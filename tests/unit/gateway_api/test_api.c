@@ -70,7 +70,7 @@ static void test_routes_and_errors(void **state)
     struct api_kit kit;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (size_t i = 0; i < TEST_COUNT(cases); ++i) {
         api_refused(&kit, cases[i].method, cases[i].path, cases[i].body, cases[i].status,
                     cases[i].says);
@@ -84,16 +84,17 @@ static void test_post_needs_the_json_type(void **state)
     struct base_arena arena;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     base_arena_init(&arena, base_alloc_heap(), 0, 0);
     struct api_answer answer = {.exchange = {.arena = &arena, .finish = api_kit_finish}};
     answer.exchange.owner = &answer;
-    answer.exchange.request = (struct gw_request){.method = GW_METHOD_POST,
-                                                  .path = BASE_STR("/api/v1/tasks"),
-                                                  .body = (const uint8_t *)"{\"name\":\"a\"}",
-                                                  .body_bytes = 12,
-                                                  .content_type = BASE_STR("text/plain"),
-                                                  .loopback = true};
+    answer.exchange.request =
+        (struct gw_request){.method = GW_METHOD_POST,
+                            .path = BASE_STR("/api/v1/tasks"),
+                            .body = (const uint8_t *)"{\"name\":\"a\"}",
+                            .body_bytes = 12,
+                            .content_type = BASE_STR("text/plain"),
+                            .authorization = BASE_STR("Bearer " API_KIT_ADMIN)};
     gw_core_handle(kit.worker, &answer.exchange);
     for (unsigned i = 0; !answer.finished && i < API_KIT_STEPS_MAX; ++i) { // it is noted first
         (void)gw_core_tick(kit.core);
@@ -113,7 +114,7 @@ static void test_blobs(void **state)
     char hex[WIRE_SHA256_HEX + 1];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_put_blob(&kit, "content", 7, 201, &digest);
     api_put_blob(&kit, "content", 7, 200, &digest);
     wire_sha256_hex(&digest, hex);
@@ -135,7 +136,7 @@ static void test_tasks_and_versions(void **state)
     struct wire_sha256 digest;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a/b\"}", 201));
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"a/b\"}", 200));
     json_t *task = api_call(&kit, GW_METHOD_GET, "/api/v1/tasks/a%2Fb", NULL, 200);
@@ -203,7 +204,7 @@ static void test_task_pages(void **state)
     bool found[40] = {false};
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (int i = 0; i < 40; ++i) {
         snprintf(text, sizeof(text), "{\"name\":\"task-%02d\"}", i);
         json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", text, 201));
@@ -296,7 +297,7 @@ static void test_rollout_life(void **state)
     char longer[128];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     json_t *rollout = api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201);
@@ -332,7 +333,7 @@ static void test_rollout_life(void **state)
 
     // What was acknowledged is there after a restart.
     api_kit_close(&kit);
-    api_kit_open(&kit, "");
+    api_kit_open(&kit);
     expect_state(&kit, path, "running", "full");
     json_t *task = api_call(&kit, GW_METHOD_GET, "/api/v1/tasks/shop", NULL, 200);
     assert_string_equal(api_text(task, "open_rollout"), "0000000000000011");
@@ -371,7 +372,7 @@ static void test_preview(void **state)
     };
     struct api_kit kit;
 
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (size_t i = 0; i < TEST_COUNT(bad); i++) {
         json_t *problem =
             api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview", bad[i][0], 400);
@@ -401,7 +402,7 @@ static void test_failed_simulation_stops(void **state)
     char longer[128];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));
@@ -431,7 +432,7 @@ static void test_largest_target(void **state)
     struct api_answer answer;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     json_t *body = json_loads(text, 0, NULL);
@@ -465,7 +466,7 @@ static void test_statements_must_agree(void **state)
     struct rollout_draft draft = draft_of("shop", 0x31, 1);
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     static const struct {
@@ -545,7 +546,7 @@ static void test_json_out_of_memory(void **state)
     struct rollout_draft draft = draft_of("shop", 0x41, 1);
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));
@@ -565,7 +566,7 @@ static void test_console(void **state)
     bool policy = false;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     memset(&answer, 0, sizeof(answer));
     base_arena_init(&answer.arena, base_alloc_heap(), 0, 0);
     answer.exchange =

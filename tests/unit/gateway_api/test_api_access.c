@@ -57,6 +57,8 @@ static const struct expectation matrix[] = {
     {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
     {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",
      "{\"manifest\":\"DIGEST\",\"reason\":\"bad\"}"},
+    {"GET clock", GW_ROLE_VIEWER, 0, 0, "clock", NULL},
+    {"POST clock/accept", GW_ROLE_ADMIN, 403, 403, "clock/accept", "{\"reason\":\"right\"}"},
     {"GET devices", GW_ROLE_VIEWER, 0, 0, "devices", NULL},
     {"GET devices/*", GW_ROLE_VIEWER, 0, 404, "devices/" DEVICE, NULL},
     {"GET devices/*/why", GW_ROLE_VIEWER, 404, 404, "devices/" DEVICE "/why?task=shop%2Fview",
@@ -72,6 +74,8 @@ static const struct expectation matrix[] = {
     {"POST tenants", GW_ROLE_ADMIN, 403, 403, "tenants", "{\"name\":\"new\"}"},
     {"GET tenants", GW_ROLE_VIEWER, 0, 0, "tenants", NULL},
     {"GET whoami", GW_ROLE_VIEWER, 0, 0, "whoami", NULL},
+    {"POST console/code", GW_ROLE_VIEWER, 0, 0, "console/code", "{}"},
+    {"POST console/session", GW_ROLE_VIEWER, 0, 0, "console/session", "{}"},
     {"GET audit", GW_ROLE_ADMIN, 0, 0, "audit", NULL},
     {"GET openapi.json", GW_ROLE_VIEWER, 0, 0, "openapi.json", NULL},
 };
@@ -118,7 +122,7 @@ static void world_init(struct world *world)
                                   .issued_s = base_clock_wall_us() / 1000000,
                                   .expires_s = base_clock_wall_us() / 1000000 + 86400};
     memset(world, 0, sizeof(*world));
-    api_kit_init(kit, "");
+    api_kit_init(kit);
     json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"shop/view\"}", 201));
     struct wire_sha256 script;
     struct wire_sha256 blob;
@@ -314,7 +318,7 @@ static void test_no_token_and_wrong_ones(void **state)
     struct api_kit kit;
 
     (void)state;
-    api_kit_init(&kit, "secret");
+    api_kit_init(&kit);
     for (size_t i = 0; i < TEST_COUNT(wrong); ++i) {
         kit.bearer = wrong[i];
         api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
@@ -333,7 +337,7 @@ static void test_guessing_is_slowed_down(void **state)
     unsigned limited = 0;
 
     (void)state;
-    api_kit_init(&kit, "secret");
+    api_kit_init(&kit);
     for (unsigned i = 0; i < 3 * GW_ACCESS_BURST; ++i) {
         kit.bearer = "Bearer guess";
         api_send(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 0, &answer);
@@ -355,7 +359,7 @@ static void test_expiry_and_revocation(void **state)
     char path[64];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     struct bearer ana = token_of(&kit, "viewer", "", ",\"expires_in_s\":3600");
     struct bearer bob = token_of(&kit, "admin", "", "");
     kit.bearer = ana.text;
@@ -376,7 +380,7 @@ static void test_expiry_and_revocation(void **state)
     api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
     // Neither comes back with a restart.
     api_kit_close(&kit);
-    api_kit_open(&kit, "");
+    api_kit_open(&kit);
     api_refused(&kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 401, "bearer token");
     kit.bearer = NULL;
     json_t *page = api_call(&kit, GW_METHOD_GET, "/api/v1/tokens", NULL, 200);
@@ -410,7 +414,7 @@ static void test_token_bodies(void **state)
     struct api_kit kit;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (size_t i = 0; i < TEST_COUNT(cases); ++i) {
         api_refused(&kit, GW_METHOD_POST, "/api/v1/tokens", cases[i].body, cases[i].status,
                     cases[i].says);
@@ -483,7 +487,7 @@ static void test_tenants_see_nothing_of_each_other(void **state)
     json_decref(page);
     // It survives a restart.
     api_kit_close(kit);
-    api_kit_open(kit, "");
+    api_kit_open(kit);
     page = api_call(kit, GW_METHOD_GET, "/api/v1/tasks", NULL, 200);
     assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
     json_decref(page);
@@ -503,7 +507,7 @@ static void test_lists_are_filtered(void **state)
     char body[64];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (unsigned i = 0; i < 60; ++i) {
         snprintf(body, sizeof(body), "{\"name\":\"%s/t%u\"}", i % 3 == 0 ? "shop" : "zoo", i);
         json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
@@ -596,7 +600,7 @@ static void test_openapi_is_true(void **state)
     const struct gw_api_route *routes = gw_api_routes(&count);
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     json_t *document = api_call(&kit, GW_METHOD_GET, "/api/v1/openapi.json", NULL, 200);
     assert_string_equal(api_text(document, "openapi"), "3.1.0");
     const char *path;

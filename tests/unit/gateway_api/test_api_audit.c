@@ -90,7 +90,7 @@ static void test_entries(void **state)
     struct api_kit kit;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     assert_int_equal(head_seq(&kit), 0);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", "{\"name\":\"shop\"}", 201));
     json_t *entry = entry_at(&kit, 1);
@@ -99,7 +99,7 @@ static void test_entries(void **state)
     assert_string_equal(api_text(entry, "outcome"), "done");
     assert_int_equal(json_integer_value(json_object_get(entry, "status")), 201);
     assert_string_equal(api_text(entry, "tenant"), "default");
-    assert_string_equal(api_text(json_object_get(entry, "actor"), "name"), "local");
+    assert_string_equal(api_text(json_object_get(entry, "actor"), "name"), "admin");
     assert_true(json_is_null(json_object_get(entry, "before")));
     assert_string_equal(api_text(json_object_get(entry, "after"), "name"), "shop");
     assert_int_equal(strlen(api_text(entry, "request")), 16);
@@ -158,12 +158,12 @@ static void test_chain_goes_on_over_restarts(void **state)
     char body[48];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     for (unsigned i = 0; i < 8; ++i) {
         snprintf(body, sizeof(body), "{\"name\":\"t%u\"}", i);
         json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
         api_kit_close(&kit);
-        api_kit_open(&kit, "");
+        api_kit_open(&kit);
     }
     assert_int_equal(expect_chain(&kit), 8);
     api_kit_done(&kit);
@@ -209,7 +209,7 @@ static void test_tampering_shows(void **state)
     for (int what = 0; what < 2; ++what) {
         struct api_kit kit;
         char body[48];
-        api_kit_init(&kit, "");
+        api_kit_init(&kit);
         for (unsigned i = 0; i < 5; ++i) {
             snprintf(body, sizeof(body), "{\"name\":\"t%u\"}", i);
             json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
@@ -237,7 +237,7 @@ static void test_cut_off_between_change_and_entry(void **state)
     struct gw_answer answer = {0};
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     answer.key.bytes[0] = 7;
     answer.request.bytes[0] = 9;
     struct gw_audit_open open = {.text = BASE_STR("{\"outcome\":\"interrupted\"}"),
@@ -246,7 +246,7 @@ static void test_cut_off_between_change_and_entry(void **state)
     assert_int_equal(gw_catalog_task_create(kit.core, 0, BASE_STR("shop"), &view, &created, &error),
                      BASE_OK);
     api_kit_close(&kit); // no gw_audit_end
-    api_kit_open(&kit, "");
+    api_kit_open(&kit);
     json_decref(api_call(&kit, GW_METHOD_GET, "/api/v1/tasks/shop", NULL, 200));
     assert_int_equal(head_seq(&kit), 1);
     json_t *entry = entry_at(&kit, 1);
@@ -281,7 +281,7 @@ static void test_keys(void **state)
     static const char body[] = "{\"name\":\"shop\"}";
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     kit.key_header = "k1";
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
     for (unsigned i = 0; i < 3; ++i) {
@@ -311,7 +311,7 @@ static void test_keys(void **state)
     // Kept over a restart, and for a day.
     kit.key_header = "k1";
     api_kit_close(&kit);
-    api_kit_open(&kit, "");
+    api_kit_open(&kit);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
     kit.clock_ahead_us = (GW_ANSWER_KEEP_S - 60) * UINT64_C(1000000);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/tasks", body, 201));
@@ -329,7 +329,7 @@ static void test_secrets_are_not_kept(void **state)
     static const char body[] = "{\"name\":\"ana\",\"role\":\"viewer\"}";
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     kit.key_header = "k";
     json_t *first = api_call(&kit, GW_METHOD_POST, "/api/v1/tokens", body, 201);
     json_t *again = api_call(&kit, GW_METHOD_POST, "/api/v1/tokens", body, 201);
@@ -359,7 +359,7 @@ static void test_answers_are_bounded(void **state)
     struct base_arena arena;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     base_arena_init(&arena, base_alloc_heap(), 0, 0);
     struct gw_answers *answers = kit.core->answers;
     // As if so many had been kept already.
@@ -392,7 +392,7 @@ static void test_if_match(void **state)
     char path[64];
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     json_t *token = api_call(&kit, GW_METHOD_POST, "/api/v1/tokens",
                              "{\"name\":\"a\",\"role\":\"viewer\"}", 201);
     assert_int_equal(json_integer_value(json_object_get(token, "revision")), 1);

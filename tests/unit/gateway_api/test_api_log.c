@@ -68,7 +68,7 @@ static void long_lines_end_a_page_early(void **state)
     uint64_t after = 0;
 
     (void)state;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     api_version(&kit, "shop", "1.0.0", &draft);
     char *text = api_rollout_text(&kit, &draft, stages);
     json_decref(api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts", text, 201));

@@ -95,7 +95,7 @@ static void test_records(void **state)
     (void)state;
     struct api_kit kit;
     uint32_t lost;
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     assert_int_equal(walk(&kit, "", 10, &lost), 0);
     upload(&kit, 0x11, 0, 5);
     upload(&kit, 0x22, 1, 4); // another tenant's
@@ -137,7 +137,7 @@ static void test_uploads(void **state)
     struct api_kit kit;
     struct base_error error = {0};
     const struct wire_topic topic = {BASE_STR("shop.ipv"), BASE_STR("feature"), 1};
-    api_kit_init(&kit, "");
+    api_kit_init(&kit);
     assert_int_equal(gw_ingest_declare(kit.ingest, 0, &topic, 1,
                                        BASE_STR("{\"type\":\"string\",\"max\":64}"), &error),
                      BASE_OK);

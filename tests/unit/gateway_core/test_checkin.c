@@ -207,6 +207,7 @@ static void test_devices_converge(void **state)
         struct rig_exchange exchange;
         struct wire_offers offers;
         assert_int_equal(rig_checkin(&rig, &device, false, &exchange, &offers), 204);
+        assert_true(base_str_equal(rig_header(&exchange, "retry-after"), BASE_STR("300")));
         rig_exchange_done(&exchange);
     }
     struct gw_worker_stats *stats = &rig.worker.worker->stats;
@@ -320,7 +321,7 @@ static void test_pairs_are_asked_for(void **state)
     rig_exchange_done(&exchange);
     // It has a task the gateway knows nothing of: once with pairs, and from then on by the digest.
     assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
-    assert_int_equal(exchange.exchange.reply.header_count, 0);
+    assert_int_equal(exchange.exchange.reply.header_count, 1); // retry-after
     rig_exchange_done(&exchange);
     assert_int_equal(rig_checkin(&rig, &device, false, &exchange, &offers), 204);
     rig_exchange_done(&exchange);
@@ -715,8 +716,10 @@ static void test_routes(void **state)
         {GW_METHOD_GET, "/healthz", true, 200, NULL},
         {GW_METHOD_GET, "/readyz", true, 200, NULL},
         {GW_METHOD_GET, "/metrics", true, 200, NULL},
-        {GW_METHOD_GET, "/api/v1/tasks", false, 403, NULL},
-        {GW_METHOD_GET, "/api/v1/tasks", true, 404, NULL}, // no API registered here
+        {GW_METHOD_GET, "/metrics", false, 401, NULL},
+        {GW_METHOD_GET, "/healthz", false, 200, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", false, 401, NULL},
+        {GW_METHOD_GET, "/api/v1/tasks", true, 401, NULL}, // this machine is nobody, either
     };
     struct rig rig;
     rig_init(&rig);

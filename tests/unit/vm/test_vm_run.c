@@ -93,9 +93,48 @@ static void test_long_message_is_cut_at_a_character(void **state)
 static void test_system_exit_is_an_end(void **state)
 {
     struct vm_kit *kit = *state;
-    kit_run_source(kit, "import sys\nprint('a')\nsys.exit(3)\nprint('b')\n");
+    static const char *const clean[] = {"sys.exit()", "sys.exit(0)", "sys.exit(None)",
+                                        "raise SystemExit", "sys.exit(False)"};
+    static const struct {
+        const char *exit;
+        const char *message;
+    } failed[] = {{"sys.exit(3)", "3"},
+                  {"sys.exit('no price')", "no price"},
+                  {"raise SystemExit(-1)", "-1"},
+                  {"sys.exit(1 << 70)", "1180591620717411303424"}};
+    char source[128];
+    for (size_t i = 0; i < sizeof(clean) / sizeof(clean[0]); i++) {
+        snprintf(source, sizeof(source), "import sys\nprint('a')\n%s\nprint('b')\n", clean[i]);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_FINISHED);
+        kit_text_is(kit->result.output, "a\n");
+    }
+    for (size_t i = 0; i < sizeof(failed) / sizeof(failed[0]); i++) {
+        snprintf(source, sizeof(source), "import sys\n\n%s\n", failed[i].exit);
+        kit_run_source(kit, source);
+        kit_ended(kit, DEV_VM_EXCEPTION);
+        assert_string_equal(kit->result.type, "SystemExit");
+        assert_int_equal(kit->result.line, 3);
+        assert_string_equal(kit->result.message, failed[i].message);
+    }
+    kit_run_source(kit, "class E(SystemExit):\n    def __init__(self): raise self\nE()\n");
     kit_ended(kit, DEV_VM_FINISHED);
-    kit_text_is(kit->result.output, "a\n");
+}
+
+// What stands for the native object before it is made is none; a small integer is one like others.
+static void test_native_bases(void **state)
+{
+    struct vm_kit *kit = *state;
+    kit_run_source(kit, "import math\n"
+                        "class N(int): pass\n"
+                        "class L(list):\n    def __init__(self): print(len([x for x in self]))\n"
+                        "class E(ValueError):\n    def __init__(self): raise self\n"
+                        "print(float(N(9)), math.sqrt(N(9)), ~N(9), round(N(9)))\n"
+                        "for use in (lambda: len(N(9)), L, E):\n"
+                        "    try: use()\n"
+                        "    except Exception as e: print(type(e).__name__)\n");
+    kit_ended(kit, DEV_VM_FINISHED);
+    kit_text_is(kit->result.output, "9.0 3.0 -10 9\nTypeError\nAttributeError\nE\n");
 }
 
 static void test_endless_loops(void **state)
@@ -429,6 +468,7 @@ int main(void)
         VM_TEST(test_exception_that_cannot_be_shown),
         VM_TEST(test_long_message_is_cut_at_a_character),
         VM_TEST(test_system_exit_is_an_end),
+        VM_TEST(test_native_bases),
         VM_TEST(test_endless_loops),
         VM_TEST(test_instruction_budget),
         VM_TEST(test_memory),

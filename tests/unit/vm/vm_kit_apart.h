@@ -70,6 +70,7 @@ static inline void kit_run_apart(const struct dev_vm_job *job, uint32_t heap_kib
     }
     kit_children_start();
     posix_child_run(kit_children, &there, &report);
+    assert_int_equal(posix_child_ready(kit_children), BASE_OK); // as the task worker does
     if (report.how != POSIX_CHILD_ENDED || report.end->status != BASE_OK) {
         fail_msg("behind the wall: how %d, '%s'", report.how, report.text);
     }

@@ -1,0 +1,223 @@
+// The core's time: the guard over the wall clock, what it says to workers, and its record in the
+// store, by which a start with a wrong clock is noticed.
+//
+//   meta["clock"] := u64 time_us
+//
+// Control thread, but for the four functions that tell the time.
+#include "svc/core_private.h"
+
+#include "svc/rollout_state.h"
+
+#include <stdlib.h>
+
+#define ROW_KEY   "clock"
+#define SECOND_US 1000000u
+
+// ---- Any thread
+
+static uint64_t told(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+uint64_t gw_core_now_us(const struct gw_core *core)
+{
+    uint64_t floor_us = told(&core->time.floor_us);
+    uint64_t time_us = told(&core->time.offset_us) + core->clock.mono_us(core->clock.ctx);
+    return time_us > floor_us ? time_us : floor_us;
+}
+
+uint32_t gw_core_now_s(const struct gw_core *core)
+{
+    return (uint32_t)(gw_core_now_us(core) / SECOND_US);
+}
+
+uint64_t gw_core_sure_us(const struct gw_core *core)
+{
+    uint64_t stood_us = told(&core->time.stood_us);
+    return stood_us > 0 ? stood_us : gw_core_now_us(core);
+}
+
+uint32_t gw_core_sure_s(const struct gw_core *core)
+{
+    return (uint32_t)(gw_core_sure_us(core) / SECOND_US);
+}
+
+// ---- Control thread
+
+static struct gw_clock_look look_of(const struct gw_core *core)
+{
+    return (struct gw_clock_look){.wall_us = core->clock.wall_us(core->clock.ctx),
+                                  .steady_us = core->clock.mono_us(core->clock.ctx)};
+}
+
+static void tell(struct gw_core *core)
+{
+    struct gw_core_clock *time = &core->time;
+    const struct gw_clock_guard *guard = &time->guard;
+    bool sure = guard->doubt == GW_CLOCK_SURE;
+    uint64_t stood_us = guard->sure_us > 0 ? guard->sure_us : 1;
+    atomic_store_explicit(&time->floor_us, guard->floor_us, memory_order_relaxed);
+    atomic_store_explicit(&time->offset_us, guard->offset_us, memory_order_relaxed);
+    atomic_store_explicit(&time->stood_us, sure ? 0 : stood_us, memory_order_relaxed);
+    atomic_store_explicit(&time->doubt, (int)guard->doubt, memory_order_relaxed);
+    atomic_store_explicit(&time->apart_s, (uint64_t)llabs(guard->ahead_us / (int64_t)SECOND_US),
+                          memory_order_relaxed);
+}
+
+static void doubt_began(struct gw_core *core)
+{
+    const struct gw_clock_guard *guard = &core->time.guard;
+    atomic_fetch_add_explicit(&core->time.doubts, 1, memory_order_relaxed);
+    base_log_error(core->log, "clock",
+                   "the wall clock is %lld s %s where it should be (%s): nothing is signed with a "
+                   "later time and no rollout goes on until it is back, or until 'walle clock "
+                   "accept'",
+                   llabs(guard->ahead_us / (int64_t)SECOND_US),
+                   guard->ahead_us < 0 ? "behind" : "ahead of", gw_clock_doubt_name(guard->doubt));
+}
+
+struct clock_op {
+    struct gw_store_op op;
+    uint8_t bytes[8];
+};
+
+static enum base_status clock_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+{
+    const struct clock_op *row = (const struct clock_op *)self;
+    struct gw_key key = gw_key_text(ROW_KEY);
+    return gw_store_txn_put(txn, GW_TABLE_META, &key, row->bytes, sizeof(row->bytes));
+}
+
+static enum base_status record(struct gw_core *core, uint64_t time_us)
+{
+    struct clock_op row = {.op = {.apply = clock_apply}};
+    struct base_writer writer;
+    base_writer_init(&writer, row.bytes, sizeof(row.bytes));
+    base_writer_u64(&writer, time_us);
+    core->time.recorded_us = time_us; // also when it fails: the next one is not at every tick
+    return gw_audit_submit_wait(core, &row.op);
+}
+
+static enum base_status recorded(struct gw_core *core, uint64_t *out_us)
+{
+    struct gw_store_read *read = NULL;
+    struct gw_key key = gw_key_text(ROW_KEY);
+    struct gw_span value;
+    *out_us = 0;
+    BASE_TRY(gw_store_read_begin(core->store, &read));
+    enum base_status status = gw_store_read_get(read, GW_TABLE_META, &key, &value);
+    if (status == BASE_OK) {
+        struct base_reader reader;
+        base_reader_init(&reader, value.data, value.size);
+        *out_us = base_reader_u64(&reader);
+        status = base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+    }
+    gw_store_read_end(read);
+    return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
+}
+
+void gw_core_clock_init(struct gw_core *core)
+{
+    struct gw_clock_look now = look_of(core);
+    core->time.seed = now.wall_us ^ now.steady_us;
+    gw_clock_guard_begin(&core->time.guard, &now, 0, 0);
+    tell(core);
+}
+
+enum base_status gw_core_clock_begin(struct gw_core *core, uint64_t born_s)
+{
+    struct gw_clock_look now = look_of(core);
+    BASE_TRY(recorded(core, &core->time.recorded_us));
+    gw_clock_guard_begin(&core->time.guard, &now, core->time.recorded_us, born_s * SECOND_US);
+    tell(core);
+    if (core->time.guard.doubt != GW_CLOCK_SURE) {
+        doubt_began(core);
+    }
+    return BASE_OK;
+}
+
+void gw_core_clock_step(struct gw_core *core)
+{
+    struct gw_core_clock *time = &core->time;
+    struct gw_clock_look now = look_of(core);
+    bool changed = gw_clock_guard_look(&time->guard, &now);
+    tell(core);
+    if (changed && time->guard.doubt != GW_CLOCK_SURE) {
+        doubt_began(core);
+    } else if (changed) {
+        base_log_info(core->log, "clock", "the wall clock is back: the time is sure again");
+    }
+    uint64_t time_us = gw_core_now_us(core);
+    if (time->guard.doubt == GW_CLOCK_SURE && time_us >= time->recorded_us + GW_CLOCK_RECORD_US &&
+        record(core, time_us) != BASE_OK) {
+        base_log_debug(core->log, "clock", "the time could not be recorded");
+    }
+}
+
+void gw_clock_view(struct gw_core *core, struct gw_clock_view *out)
+{
+    *out = (struct gw_clock_view){
+        .doubt = core->time.guard.doubt,
+        .wall_us = core->clock.wall_us(core->clock.ctx),
+        .time_us = gw_core_now_us(core),
+        .sure_us = gw_core_sure_us(core),
+    };
+}
+
+enum base_status gw_clock_check(struct gw_core *core, const char *what, struct base_error *error)
+{
+    if (core->time.guard.doubt == GW_CLOCK_SURE) {
+        return BASE_OK;
+    }
+    return base_error_set(error, BASE_ERR_CONFLICT,
+                          "%s: the gateway's clock is in doubt (%s): set it right, or 'walle clock "
+                          "accept'",
+                          what, gw_clock_doubt_name(core->time.guard.doubt));
+}
+
+// Every rollout under way goes on from where it was, when somebody says so.
+static enum base_status move_rollouts(struct gw_core *core, int64_t moved_us,
+                                      const struct gw_rollout_who *who, uint32_t *out_paused)
+{
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        struct gw_rollout *rollout = core->catalog.rollouts[i];
+        BASE_TRY(gw_rollout_move(core, rollout, moved_us));
+        enum pol_rollout_state state = rollout->state.state;
+        if (state == POL_ROLLOUT_RUNNING || state == POL_ROLLOUT_WAITING) {
+            struct gw_rollout_view view;
+            struct base_error ignored = {0};
+            BASE_TRY(gw_rollout_command(core, rollout->release->id, POL_COMMAND_PAUSE, who, &view,
+                                        &ignored));
+            ++*out_paused;
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status gw_clock_accept(struct gw_core *core, struct base_str by, struct base_str reason,
+                                 int64_t *out_moved_us, uint32_t *out_paused,
+                                 struct base_error *error)
+{
+    struct gw_clock_look now = look_of(core);
+    const struct gw_rollout_who who = {.by = by, .comment = reason};
+    bool doubted = core->time.guard.doubt != GW_CLOCK_SURE;
+    *out_moved_us = 0;
+    *out_paused = 0;
+    if (!doubted) {
+        return BASE_OK; // there is nothing to accept
+    }
+    *out_moved_us = gw_clock_guard_accept(&core->time.guard, &now);
+    tell(core);
+    base_log_warn(core->log, "clock", "accepted: the time moved by %lld s",
+                  (long long)(*out_moved_us / (int64_t)SECOND_US));
+    enum base_status status = record(core, gw_core_now_us(core));
+    if (status == BASE_OK) {
+        status = move_rollouts(core, *out_moved_us, &who, out_paused);
+    }
+    gw_core_publish(core); // what was signed by another time is signed anew
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "accepted, but not all of it could be stored: %s",
+                                base_status_text(status));
+}

@@ -1,0 +1,1 @@
+"""Long runs of everything together; `mixed_hostility.py` is the program."""
