@@ -1,7 +1,8 @@
 // Opening and closing the LMDB environment, on the thread that starts the gateway. Reading is in
 // store_read.c, the writer thread in store_writer.c, blob files in store_blob.c.
-#include "store/store_pages.h"
 #include "store/store_private.h"
+
+#include "base/lmdb_pages.h"
 #include "store/store_seal.h"
 
 #include <errno.h>
@@ -178,9 +179,10 @@ static enum base_status open_tables(struct gw_store *store, uint8_t *out_schema,
 // A file that could lead LMDB astray is not opened.
 static enum base_status check_pages(const char *path, struct base_error *error)
 {
-    static const struct gw_pages_visitor nobody = {NULL, NULL, NULL};
+    static const struct base_pages_visitor nobody = {NULL, NULL, NULL};
+    const struct base_pages_file file = {.path = path, .name = "store.mdb"};
     struct base_error found = {0};
-    enum base_status status = gw_store_pages_walk(path, &nobody, &found);
+    enum base_status status = base_pages_walk(&file, &nobody, &found);
     if (status != BASE_ERR_CORRUPT) {
         return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s", found.text);
     }

@@ -1,8 +1,9 @@
 // New store files: an empty one at the first start, one with seals from a store of the last schema,
 // one from what salvage finds. Each is written beside its place, synced, and renamed there, so that
 // a store file is whole or not there. Called at start and by walle-store, on one thread.
-#include "store/store_pages.h"
 #include "store/store_private.h"
+
+#include "base/lmdb_pages.h"
 #include "store/store_seal.h"
 
 #include <errno.h>
@@ -251,9 +252,12 @@ static bool find_table(const char *name, enum gw_table *out)
     return false;
 }
 
-static void on_record(void *ctx, const char *name, struct gw_span key, struct gw_span value)
+static void on_record(void *ctx, const char *name, struct base_span found_key,
+                      struct base_span found_value)
 {
     struct salvage *salvage = ctx;
+    struct gw_span key = {found_key.data, found_key.size};
+    struct gw_span value = {found_value.data, found_value.size};
     struct gw_span bytes;
     enum gw_table table;
     if (!find_table(name, &table)) {
@@ -298,8 +302,9 @@ static enum base_status salvage_to(struct salvage *salvage, const char *path,
     if (rc != 0) {
         return sink_failed(path, rc, error);
     }
-    const struct gw_pages_visitor visitor = {on_record, on_bad, salvage};
-    enum base_status status = gw_store_pages_walk(path, &visitor, error);
+    const struct base_pages_file file = {.path = path, .name = "store.mdb"};
+    const struct base_pages_visitor visitor = {on_record, on_bad, salvage};
+    enum base_status status = base_pages_walk(&file, &visitor, error);
     if (status != BASE_OK && status != BASE_ERR_CORRUPT) {
         return status;
     }

@@ -1,33 +1,24 @@
-// The checksum behind every value; see the header. Called by the reading and writing functions of
+// The seal of the store's values; see the header. Called by the reading and writing functions of
 // the store on any thread, and by salvage.
 #include "store/store_seal.h"
 
-#include "base/hash.h"
+#include "base/record_seal.h"
 
-#include <string.h>
+_Static_assert(GW_STORE_SEAL_BYTES == BASE_SEAL_BYTES, "one seal");
 
 void gw_store_seal(const char *table, struct gw_span key, struct gw_span bytes,
                    uint8_t out[GW_STORE_SEAL_BYTES])
 {
-    uint64_t seed = base_hash64_seed(key.data, key.size, base_hash64(table, strlen(table)));
-    uint64_t seal = base_hash64_seed(bytes.data, bytes.size, seed);
-    for (unsigned i = 0; i < GW_STORE_SEAL_BYTES; i++) {
-        out[i] = (uint8_t)(seal >> (8 * i));
-    }
+    base_record_seal(table, (struct base_span){key.data, key.size},
+                     (struct base_span){bytes.data, bytes.size}, out);
 }
 
 enum base_status gw_store_unseal(const char *table, struct gw_span key, struct gw_span sealed,
                                  struct gw_span *out_bytes)
 {
-    if (sealed.size < GW_STORE_SEAL_BYTES) {
-        return BASE_ERR_CORRUPT;
-    }
-    struct gw_span bytes = {sealed.data, sealed.size - GW_STORE_SEAL_BYTES};
-    uint8_t seal[GW_STORE_SEAL_BYTES];
-    gw_store_seal(table, key, bytes, seal);
-    if (memcmp(seal, sealed.data + bytes.size, sizeof(seal)) != 0) {
-        return BASE_ERR_CORRUPT;
-    }
-    *out_bytes = bytes;
+    struct base_span bytes;
+    BASE_TRY(base_record_unseal(table, (struct base_span){key.data, key.size},
+                                (struct base_span){sealed.data, sealed.size}, &bytes));
+    *out_bytes = (struct gw_span){bytes.data, bytes.size};
     return BASE_OK;
 }

@@ -1,10 +1,5 @@
-// Every value of the store ends with a checksum over its table's name, its key and its bytes: a bit
-// that flips on disk is found when the record is next read, and a record that ends up under another
-// key or in another table is found too. Against accidents, not against those who can write the
-// file.
-//
-//   value on disk := bytes, u64 seal (little-endian)
-//   seal := XXH3-64(bytes, seed XXH3-64(key, seed XXH3-64(table's name)))
+// Every value of the store ends with a seal over its table's name, its key and its bytes
+// (base/record_seal.h).
 //
 // Pure functions, any thread.
 #ifndef GW_STORE_SEAL_H

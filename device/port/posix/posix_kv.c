@@ -1,6 +1,7 @@
 // The data pipeline's key-value port on LMDB. Called by collective storage on the runtime's thread.
 #include "posix/posix_kv.h"
 
+#include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
 #include <errno.h>
@@ -13,7 +14,8 @@
 #include <unistd.h>
 
 #define FOLDER     "pipeline"
-#define DAMAGED    "pipeline.damaged"
+#define TABLE      "pipeline"
+#define SEALED_KEY "\xffsealed" // no space's; in every environment whose values have seals
 #define FILE_MODE  0600
 #define DIR_MODE   0700
 #define PATH_BYTES 4096
@@ -26,6 +28,7 @@ struct posix_kv {
     uint64_t map;
     uint64_t map_last;
     const struct base_log *log;
+    uint64_t damaged; // values that were not what was put
 };
 
 static MDB_val full_key(uint8_t out[KEY_BYTES], enum dev_space space, const uint8_t *key,
@@ -64,8 +67,7 @@ static int apply(MDB_txn *txn, MDB_dbi dbi, const struct dev_kv_change *change)
         int result = mdb_del(txn, dbi, &key, NULL);
         return result == MDB_NOTFOUND ? MDB_SUCCESS : result;
     }
-    MDB_val value = {change->value_size, (void *)(uintptr_t)change->value}; // only read
-    return mdb_put(txn, dbi, &key, &value, 0);
+    return posix_env_put(txn, dbi, TABLE, &key, change->value, change->value_size);
 }
 
 static int commit_once(struct posix_kv *kv, const struct dev_kv_change *changes, uint32_t count)
@@ -113,6 +115,19 @@ static enum base_status kv_commit(void *ctx, const struct dev_kv_change *changes
 
 // ---- Reading
 
+// A value that is not what was put is as good as none: what is derived is made again. Said once.
+static bool open_value(struct posix_kv *kv, const MDB_val *key, const MDB_val *value,
+                       struct base_span *out)
+{
+    if (posix_env_open_value(TABLE, key, value, out) == BASE_OK) {
+        return true;
+    }
+    if (kv->damaged++ == 0 && kv->log != NULL) {
+        base_log_warn(kv->log, "device", "stored events or features are damaged: left out");
+    }
+    return false;
+}
+
 static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *key, size_t key_size,
                                uint8_t *out, size_t capacity, size_t *out_size)
 {
@@ -125,12 +140,16 @@ static enum base_status kv_get(void *ctx, enum dev_space space, const uint8_t *k
     MDB_val found = full_key(bytes, space, key, key_size);
     MDB_val value = {0, NULL};
     enum base_status status = posix_status_of_mdb(mdb_get(kv->reader, kv->dbi, &found, &value));
+    struct base_span value_bytes = {NULL, 0};
+    if (status == BASE_OK && !open_value(kv, &found, &value, &value_bytes)) {
+        status = BASE_ERR_NOT_FOUND;
+    }
     if (status == BASE_OK) {
-        *out_size = value.mv_size;
-        if (value.mv_size > capacity) {
+        *out_size = value_bytes.size;
+        if (value_bytes.size > capacity) {
             status = BASE_ERR_TOO_LARGE;
-        } else if (value.mv_size > 0) {
-            memcpy(out, value.mv_data, value.mv_size);
+        } else if (value_bytes.size > 0) {
+            memcpy(out, value_bytes.data, value_bytes.size);
         }
     }
     mdb_txn_reset(kv->reader);
@@ -165,9 +184,11 @@ static enum base_status kv_scan(void *ctx, enum dev_space space, const uint8_t *
     if (result == MDB_SUCCESS) {
         result = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     }
-    while (result == MDB_SUCCESS && begins(&key, &wanted) &&
-           visit(visit_ctx, (const uint8_t *)key.mv_data + 1, key.mv_size - 1, value.mv_data,
-                 value.mv_size)) {
+    struct base_span bytes;
+    while (
+        result == MDB_SUCCESS && begins(&key, &wanted) &&
+        (!open_value(kv, &key, &value, &bytes) || visit(visit_ctx, (const uint8_t *)key.mv_data + 1,
+                                                        key.mv_size - 1, bytes.data, bytes.size))) {
         result = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
     mdb_cursor_close(cursor);
@@ -229,31 +250,96 @@ static enum base_status open_once(struct posix_kv *kv, const char *path)
     return posix_status_of_mdb(result);
 }
 
-// Makes DIR/pipeline.damaged of DIR/pipeline.
-static enum base_status set_aside(int dir)
+// ---- Environments of releases that sealed nothing
+
+static int seal_all(struct posix_kv *kv, MDB_txn *txn)
 {
-    (void)unlinkat(dir, DAMAGED "/data.mdb", 0);
-    (void)unlinkat(dir, DAMAGED "/lock.mdb", 0);
-    (void)unlinkat(dir, DAMAGED, AT_REMOVEDIR);
-    if (renameat(dir, FOLDER, dir, DAMAGED) != 0 || mkdirat(dir, FOLDER, DIR_MODE) != 0) {
-        return posix_status_of_errno(errno);
+    MDB_cursor *cursor = NULL;
+    MDB_val key;
+    MDB_val value;
+    int result = mdb_cursor_open(txn, kv->dbi, &cursor);
+    while (result == MDB_SUCCESS &&
+           (result = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == MDB_SUCCESS) {
+        // LMDB may move both while it puts.
+        uint8_t key_bytes[KEY_BYTES];
+        uint8_t *copy = malloc(value.mv_size + 1);
+        MDB_val own = {key.mv_size, key_bytes};
+        result = copy == NULL || key.mv_size > sizeof(key_bytes) ? ENOMEM : MDB_SUCCESS;
+        if (result == MDB_SUCCESS) {
+            memcpy(key_bytes, key.mv_data, key.mv_size);
+            memcpy(copy, value.mv_data, value.mv_size);
+            result = posix_env_put(txn, kv->dbi, TABLE, &own, copy, value.mv_size);
+        }
+        free(copy);
+        if (result == MDB_SUCCESS) {
+            result = mdb_cursor_get(cursor, &own, &value, MDB_SET_KEY);
+        }
     }
-    return BASE_OK;
+    mdb_cursor_close(cursor);
+    return result == MDB_NOTFOUND ? MDB_SUCCESS : result;
 }
 
-static enum base_status open_env(struct posix_kv *kv, const char *path, int dir)
+static int seal_once(struct posix_kv *kv)
+{
+    MDB_val mark = {sizeof(SEALED_KEY) - 1, SEALED_KEY};
+    MDB_val there;
+    MDB_txn *txn = NULL;
+    int result = mdb_txn_begin(kv->env, NULL, 0, &txn);
+    if (result != MDB_SUCCESS) {
+        return result;
+    }
+    result = mdb_get(txn, kv->dbi, &mark, &there);
+    if (result != MDB_NOTFOUND) {
+        mdb_txn_abort(txn);
+        return result;
+    }
+    result = seal_all(kv, txn);
+    if (result == MDB_SUCCESS) {
+        result = posix_env_put(txn, kv->dbi, TABLE, &mark, "", 0);
+    }
+    if (result != MDB_SUCCESS) {
+        mdb_txn_abort(txn);
+        return result;
+    }
+    return mdb_txn_commit(txn);
+}
+
+// In one transaction: all values have seals, or none.
+static enum base_status seal_values(struct posix_kv *kv)
+{
+    int result = seal_once(kv);
+    while (result == MDB_MAP_FULL && map_grow(kv)) {
+        result = seal_once(kv);
+    }
+    return posix_status_of_mdb(result);
+}
+
+static enum base_status open_sealed(struct posix_kv *kv, const char *path)
+{
+    BASE_TRY(open_once(kv, path));
+    enum base_status status = seal_values(kv);
+    if (status != BASE_OK) {
+        mdb_env_close(kv->env);
+        kv->env = NULL;
+    }
+    return status;
+}
+
+static enum base_status open_env(struct posix_kv *kv, const char *folder, const char *path, int dir)
 {
     if (mkdirat(dir, FOLDER, DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    enum base_status status = open_once(kv, path);
+    struct base_error why = {.text = "not an environment"};
+    enum base_status status = posix_env_check(folder, FOLDER, &why);
+    if (status == BASE_OK) {
+        status = open_sealed(kv, path);
+    }
     if (status != BASE_ERR_CORRUPT) {
         return status;
     }
-    base_log_warn(kv->log, "device", "stored events and features are damaged: set aside as %s",
-                  DAMAGED);
-    BASE_TRY(set_aside(dir));
-    return open_once(kv, path);
+    BASE_TRY(posix_env_set_aside(dir, FOLDER, "stored events and features", why.text, kv->log));
+    return open_sealed(kv, path);
 }
 
 enum base_status posix_kv_new(const struct posix_kv_options *options, struct posix_kv **out,
@@ -275,7 +361,7 @@ enum base_status posix_kv_new(const struct posix_kv_options *options, struct pos
         kv->log = options->log;
         kv->map = options->map_first > 0 ? options->map_first : POSIX_KV_MAP_FIRST;
         kv->map_last = options->map_last > 0 ? options->map_last : POSIX_KV_MAP_LAST;
-        status = open_env(kv, path, dir);
+        status = open_env(kv, options->dir, path, dir);
     }
     (void)close(dir);
     if (status != BASE_OK) {

@@ -3,6 +3,7 @@
 // A blob grows under partial/, is flushed and renamed to blobs/ when sealed, and the folder is
 // flushed after it; so a name in blobs/ always stands for whole, verified content. LMDB's commit
 // flushes before it returns, and replaces the record atomically. One thread.
+#include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
 #include <dirent.h>
@@ -18,7 +19,9 @@
 #include <unistd.h>
 
 #define STATE_MAP_BYTES (1024 * 1024)
-#define STATE_KEY       "state/1"
+#define STATE_KEY       "state/2" // sealed
+#define STATE_KEY_BARE  "state/1" // of releases that sealed nothing; read until the next save
+#define STATE_TABLE     "state"
 #define BLOB_MODE       0600
 #define DIR_MODE        0700
 
@@ -79,20 +82,39 @@ enum base_status posix_status_of_mdb(int result)
 
 // ---- The state record
 
+static enum base_status state_find(struct posix_storage *storage, MDB_txn *txn,
+                                   struct base_span *out)
+{
+    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
+    MDB_val bare = {sizeof(STATE_KEY_BARE) - 1, STATE_KEY_BARE};
+    MDB_val value = {0, NULL};
+    enum base_status status = posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
+    if (status == BASE_OK) {
+        return posix_env_open_value(STATE_TABLE, &key, &value, out);
+    }
+    if (status == BASE_ERR_NOT_FOUND) {
+        BASE_TRY(posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &bare, &value)));
+        *out = (struct base_span){value.mv_data, value.mv_size};
+        return BASE_OK;
+    }
+    return status;
+}
+
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
 {
     struct posix_storage *storage = ctx;
+    struct base_span bytes = {NULL, 0};
     MDB_txn *txn = NULL;
-    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
-    MDB_val value = {0, NULL};
     BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, MDB_RDONLY, &txn)));
-    enum base_status status = posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
-    if (status == BASE_OK && value.mv_size > capacity) {
+    enum base_status status = state_find(storage, txn, &bytes);
+    if (status == BASE_OK && bytes.size > capacity) {
         status = BASE_ERR_TOO_LARGE;
     }
     if (status == BASE_OK) {
-        memcpy(out, value.mv_data, value.mv_size);
-        *out_size = value.mv_size;
+        memcpy(out, bytes.data, bytes.size);
+        *out_size = bytes.size;
+    } else if (status == BASE_ERR_CORRUPT) {
+        base_log_warn(storage->log, "device", "stored state is damaged: the device starts anew");
     }
     mdb_txn_abort(txn);
     return status;
@@ -103,13 +125,16 @@ static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
     struct posix_storage *storage = ctx;
     MDB_txn *txn = NULL;
     MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
-    MDB_val value = {size, (void *)(uintptr_t)bytes}; // only read
+    MDB_val bare = {sizeof(STATE_KEY_BARE) - 1, STATE_KEY_BARE};
     BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn)));
-    enum base_status status =
-        posix_status_of_mdb(mdb_put(txn, storage->state_dbi, &key, &value, 0));
-    if (status != BASE_OK) {
+    int result = posix_env_put(txn, storage->state_dbi, STATE_TABLE, &key, bytes, size);
+    if (result == MDB_SUCCESS) {
+        result = mdb_del(txn, storage->state_dbi, &bare, NULL);
+        result = result == MDB_NOTFOUND ? MDB_SUCCESS : result;
+    }
+    if (result != MDB_SUCCESS) {
         mdb_txn_abort(txn);
-        return status;
+        return posix_status_of_mdb(result);
     }
     return posix_status_of_mdb(mdb_txn_commit(txn));
 }
@@ -151,18 +176,15 @@ static enum base_status state_open(struct posix_storage *storage, const char *di
     if (mkdirat(storage->dir, "state", DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    enum base_status status = state_open_once(storage, path);
+    struct base_error why = {.text = "not an environment"};
+    enum base_status status = posix_env_check(dir, "state", &why);
+    if (status == BASE_OK) {
+        status = state_open_once(storage, path);
+    }
     if (status != BASE_ERR_CORRUPT) {
         return status;
     }
-    base_log_warn(storage->log, "device", "stored state is damaged: set aside as state.damaged");
-    (void)unlinkat(storage->dir, "state.damaged/data.mdb", 0);
-    (void)unlinkat(storage->dir, "state.damaged/lock.mdb", 0);
-    (void)unlinkat(storage->dir, "state.damaged", AT_REMOVEDIR);
-    if (renameat(storage->dir, "state", storage->dir, "state.damaged") != 0 ||
-        mkdirat(storage->dir, "state", DIR_MODE) != 0) {
-        return posix_status_of_errno(errno);
-    }
+    BASE_TRY(posix_env_set_aside(storage->dir, "state", "stored state", why.text, storage->log));
     return state_open_once(storage, path);
 }
 

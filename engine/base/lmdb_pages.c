@@ -1,6 +1,7 @@
-// Walks the pages of an LMDB file; see the header. Called before the environment is opened, by
-// walle-store and by its salvage, on the calling thread. All numbers of the file are hostile here.
-#include "store/store_pages.h"
+// Walks the pages of an LMDB file; see the header. Called before an environment is opened, by the
+// gateway's store, walle-store and its salvage, and the device's posix port, on the calling thread.
+// All numbers of the file are hostile here.
+#include "base/lmdb_pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,7 @@ enum tree_kind {
 };
 
 struct tree {
-    char name[GW_PAGES_NAME_MAX];
+    char name[BASE_PAGES_NAME_MAX];
     enum tree_kind kind;
     uint16_t flags;
     uint16_t depth;
@@ -68,17 +69,18 @@ struct walk {
     uint64_t txn;
     uint8_t *claimed; // a bit a page: reached, or free
     uint8_t *units;   // a byte for two bytes of a page: which nodes lie on
-    const struct gw_pages_visitor *visitor;
+    const struct base_pages_file *file;
+    const struct base_pages_visitor *visitor;
     struct base_error *error;
     uint64_t findings;
     bool stop;
 
     struct tree *tree; // the current one; what is counted of it, and its last key
     struct tree seen;
-    struct gw_span key;
-    struct gw_span bound; // no key from here on may be smaller
-    struct frame frames[GW_PAGES_DEPTH_MAX];
-    struct tree tables[GW_PAGES_TABLES_MAX];
+    struct base_span key;
+    struct base_span bound; // no key from here on may be smaller
+    struct frame frames[BASE_PAGES_DEPTH_MAX];
+    struct tree tables[BASE_PAGES_TABLES_MAX];
     uint32_t table_count;
 };
 
@@ -106,14 +108,14 @@ static uint64_t u64(const uint8_t *at)
 BASE_PRINTF(2, 3)
 static void find(struct walk *walk, const char *format, ...)
 {
-    char what[GW_PAGES_TEXT_MAX / 2];
-    char text[GW_PAGES_TEXT_MAX];
+    char what[BASE_PAGES_TEXT_MAX / 2];
+    char text[BASE_PAGES_TEXT_MAX];
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
     bool in_tree = walk->tree != NULL;
-    snprintf(text, sizeof(text), "store.mdb%s%s: %s", in_tree ? ", " : "",
+    snprintf(text, sizeof(text), "%s%s%s: %s", walk->file->name, in_tree ? ", " : "",
              in_tree ? walk->tree->name : "", what);
     if (walk->findings == 0) {
         (void)base_error_set(walk->error, BASE_ERR_CORRUPT, "%s", text);
@@ -222,7 +224,7 @@ static bool open_page(struct walk *walk, uint64_t number, bool leaf, struct fram
 
 // ---- Keys and values
 
-static int compare(const struct walk *walk, struct gw_span a, struct gw_span b)
+static int compare(const struct walk *walk, struct base_span a, struct base_span b)
 {
     if (walk->tree->kind == TREE_FREE) {
         uint64_t x = u64(a.data);
@@ -234,14 +236,14 @@ static int compare(const struct walk *walk, struct gw_span a, struct gw_span b)
     return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-static bool key_fits(const struct walk *walk, struct gw_span key)
+static bool key_fits(const struct walk *walk, struct base_span key)
 {
     return walk->tree->kind == TREE_FREE ? key.size == sizeof(uint64_t)
                                          : key.size > 0 && key.size <= KEY_MAX;
 }
 
 // What stands between two children: above all keys on its left, below none on its right.
-static bool take_separator(struct walk *walk, struct gw_span key)
+static bool take_separator(struct walk *walk, struct base_span key)
 {
     if (!key_fits(walk, key) || (walk->key.data != NULL && compare(walk, walk->key, key) >= 0)) {
         find(walk, "a branch is out of order");
@@ -251,7 +253,7 @@ static bool take_separator(struct walk *walk, struct gw_span key)
     return true;
 }
 
-static bool take_key(struct walk *walk, struct gw_span key)
+static bool take_key(struct walk *walk, struct base_span key)
 {
     bool ok = key_fits(walk, key);
     ok = ok && (walk->key.data == NULL || compare(walk, walk->key, key) < 0);
@@ -265,7 +267,7 @@ static bool take_key(struct walk *walk, struct gw_span key)
 }
 
 // A value that is too long for its page.
-static bool take_overflow(struct walk *walk, uint64_t number, struct gw_span *value)
+static bool take_overflow(struct walk *walk, uint64_t number, struct base_span *value)
 {
     uint64_t least = (PAGE_HEAD - 1 + value->size) / walk->page_bytes + 1;
     if (number > walk->last || (number + 1) * walk->page_bytes > walk->size) {
@@ -298,10 +300,11 @@ static void read_tree(const uint8_t *at, enum tree_kind kind, struct tree *out)
                          .root = u64(at + 40)};
 }
 
-static void take_table(struct walk *walk, struct gw_span key, struct gw_span value, uint16_t flags)
+static void take_table(struct walk *walk, struct base_span key, struct base_span value,
+                       uint16_t flags)
 {
-    if ((flags & NODE_SUB) == 0 || value.size != DB_BYTES || key.size >= GW_PAGES_NAME_MAX ||
-        walk->table_count == GW_PAGES_TABLES_MAX) {
+    if ((flags & NODE_SUB) == 0 || value.size != DB_BYTES || key.size >= BASE_PAGES_NAME_MAX ||
+        walk->table_count == BASE_PAGES_TABLES_MAX) {
         find(walk, "an entry is no table");
         return;
     }
@@ -311,7 +314,7 @@ static void take_table(struct walk *walk, struct gw_span key, struct gw_span val
 }
 
 // A count, then so many page numbers from high to low (LMDB's MDB_IDL).
-static void take_free_pages(struct walk *walk, struct gw_span key, struct gw_span value)
+static void take_free_pages(struct walk *walk, struct base_span key, struct base_span value)
 {
     uint64_t room = value.size / sizeof(uint64_t);
     uint64_t count = room > 0 ? u64(value.data) : 0;
@@ -336,8 +339,8 @@ static void take_free_pages(struct walk *walk, struct gw_span key, struct gw_spa
 static void take_leaf_node(struct walk *walk, const uint8_t *node)
 {
     uint16_t flags = u16(node + 4);
-    struct gw_span key = {node + NODE_HEAD, u16(node + 6)};
-    struct gw_span value = {key.data + key.size, u16(node) | (uint32_t)u16(node + 2) << 16};
+    struct base_span key = {node + NODE_HEAD, u16(node + 6)};
+    struct base_span value = {key.data + key.size, u16(node) | (uint32_t)u16(node + 2) << 16};
     bool sub_allowed = walk->tree->kind == TREE_TABLES;
     if ((flags & ~(NODE_BIG | (sub_allowed ? NODE_SUB : 0u))) != 0) {
         find(walk, "a record of an unknown kind");
@@ -364,7 +367,7 @@ static bool open_child(struct walk *walk, const struct frame *frame, uint32_t in
                        struct frame *out)
 {
     const uint8_t *node = frame->page + u16(frame->page + PAGE_HEAD + 2 * index);
-    struct gw_span key = {node + NODE_HEAD, u16(node + 6)};
+    struct base_span key = {node + NODE_HEAD, u16(node + 6)};
     if (index > 0 && !take_separator(walk, key)) {
         return false;
     }
@@ -401,8 +404,8 @@ static void walk_tree(struct walk *walk, struct tree *tree)
 {
     walk->tree = tree;
     walk->seen = (struct tree){0};
-    walk->key = (struct gw_span){NULL, 0};
-    walk->bound = (struct gw_span){NULL, 0};
+    walk->key = (struct base_span){NULL, 0};
+    walk->bound = (struct base_span){NULL, 0};
     uint16_t kinds = tree->kind == TREE_FREE ? DB_INTEGER_KEYS : 0;
     if ((tree->flags & DB_KINDS) != kinds) {
         find(walk, "a tree of an unknown kind");
@@ -414,7 +417,7 @@ static void walk_tree(struct walk *walk, struct tree *tree)
             find(walk, "a tree without a root");
             return;
         }
-    } else if (tree->depth == 0 || tree->depth > GW_PAGES_DEPTH_MAX) {
+    } else if (tree->depth == 0 || tree->depth > BASE_PAGES_DEPTH_MAX) {
         find(walk, "a tree of %u levels", tree->depth);
         return;
     } else {
@@ -497,7 +500,9 @@ static enum base_status walk_map(struct walk *walk)
             return base_error_set(walk->error, BASE_ERR_NOMEM, "no memory to look at the store");
         }
         memcpy(trees[0].name, "free pages", sizeof("free pages"));
-        memcpy(trees[1].name, "tables", sizeof("tables"));
+        const char *main_name = walk->file->plain ? "records" : "tables";
+        memcpy(trees[1].name, main_name, strlen(main_name) + 1);
+        trees[1].kind = walk->file->plain ? TREE_TABLE : TREE_TABLES;
         walk_tree(walk, &trees[1]);
         for (uint32_t i = 0; i < walk->table_count && !walk->stop; i++) {
             walk_tree(walk, &walk->tables[i]);
@@ -536,16 +541,17 @@ static enum base_status map_file(const char *path, struct walk *walk, struct bas
     return status;
 }
 
-enum base_status gw_store_pages_walk(const char *path, const struct gw_pages_visitor *visitor,
-                                     struct base_error *error)
+enum base_status base_pages_walk(const struct base_pages_file *file,
+                                 const struct base_pages_visitor *visitor, struct base_error *error)
 {
     struct walk *walk = calloc(1, sizeof(*walk));
     if (walk == NULL) {
         return base_error_set(error, BASE_ERR_NOMEM, "no memory to look at the store");
     }
+    walk->file = file;
     walk->visitor = visitor;
     walk->error = error;
-    enum base_status status = map_file(path, walk, error);
+    enum base_status status = map_file(file->path, walk, error);
     if (status == BASE_OK) {
         status = walk_map(walk);
     }

@@ -1,0 +1,77 @@
+// LMDB environments of a device: checked before they are opened, sealed value by value. Called by
+// posix_storage.c and posix_kv.c on the runtime's thread.
+#include "posix/posix_env.h"
+
+#include "posix/posix_internal.h"
+
+#include "base/lmdb_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096
+#define NAME_BYTES 64
+#define DIR_MODE   0700
+
+enum base_status posix_env_check(const char *folder, const char *name, struct base_error *error)
+{
+    static const struct base_pages_visitor nobody = {NULL, NULL, NULL};
+    char path[PATH_BYTES];
+    int size = snprintf(path, sizeof(path), "%s/%s/data.mdb", folder, name);
+    if (size < 0 || size >= PATH_BYTES) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s: path too long", name);
+    }
+    const struct base_pages_file file = {.path = path, .name = "data.mdb", .plain = true};
+    enum base_status status = base_pages_walk(&file, &nobody, error);
+    if (status == BASE_ERR_UNSUPPORTED || status == BASE_ERR_INVALID) {
+        return BASE_ERR_CORRUPT;
+    }
+    return status == BASE_ERR_NOT_FOUND ? BASE_OK : status;
+}
+
+enum base_status posix_env_set_aside(int folder, const char *name, const char *what,
+                                     const char *why, const struct base_log *log)
+{
+    char aside[NAME_BYTES];
+    char inside[NAME_BYTES + 16];
+    (void)snprintf(aside, sizeof(aside), "%s.damaged", name);
+    if (log != NULL) {
+        base_log_warn(log, "device", "%s: damaged (%s); set aside as %s", what, why, aside);
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(inside, sizeof(inside), "%s/%s", aside, i == 0 ? "data.mdb" : "lock.mdb");
+        (void)unlinkat(folder, inside, 0);
+    }
+    (void)unlinkat(folder, aside, AT_REMOVEDIR);
+    if (renameat(folder, name, folder, aside) != 0 || mkdirat(folder, name, DIR_MODE) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    return BASE_OK;
+}
+
+int posix_env_put(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val *key, const void *bytes,
+                  size_t size)
+{
+    struct base_span from = {bytes, size};
+    MDB_val room = {size + BASE_SEAL_BYTES, NULL};
+    int result = mdb_put(txn, dbi, key, &room, MDB_RESERVE);
+    if (result == MDB_SUCCESS) {
+        uint8_t *out = room.mv_data;
+        if (size > 0) {
+            memcpy(out, bytes, size);
+        }
+        base_record_seal(table, (struct base_span){key->mv_data, key->mv_size}, from, out + size);
+    }
+    return result;
+}
+
+enum base_status posix_env_open_value(const char *table, const MDB_val *key, const MDB_val *value,
+                                      struct base_span *out_bytes)
+{
+    return base_record_unseal(table, (struct base_span){key->mv_data, key->mv_size},
+                              (struct base_span){value->mv_data, value->mv_size}, out_bytes);
+}

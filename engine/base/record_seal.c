@@ -1,0 +1,33 @@
+// The checksum behind a value; see the header. Called by the gateway's store and by the device's
+// posix port, on any thread.
+#include "base/record_seal.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+void base_record_seal(const char *table, struct base_span key, struct base_span bytes,
+                      uint8_t out[BASE_SEAL_BYTES])
+{
+    uint64_t seed = base_hash64_seed(key.data, key.size, base_hash64(table, strlen(table)));
+    uint64_t seal = base_hash64_seed(bytes.data, bytes.size, seed);
+    for (unsigned i = 0; i < BASE_SEAL_BYTES; i++) {
+        out[i] = (uint8_t)(seal >> (8 * i));
+    }
+}
+
+enum base_status base_record_unseal(const char *table, struct base_span key,
+                                    struct base_span sealed, struct base_span *out_bytes)
+{
+    if (sealed.size < BASE_SEAL_BYTES) {
+        return BASE_ERR_CORRUPT;
+    }
+    struct base_span bytes = {sealed.data, sealed.size - BASE_SEAL_BYTES};
+    uint8_t seal[BASE_SEAL_BYTES];
+    base_record_seal(table, key, bytes, seal);
+    if (memcmp(seal, sealed.data + bytes.size, sizeof(seal)) != 0) {
+        return BASE_ERR_CORRUPT;
+    }
+    *out_bytes = bytes;
+    return BASE_OK;
+}

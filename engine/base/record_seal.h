@@ -1,0 +1,23 @@
+// A checksum behind a stored value, over where it belongs, its key and its bytes: a bit that flips
+// on disk is found when the record is next read, and a record that ends up under another key or in
+// another table is found too. Against accidents, not against those who can write the file.
+//
+//   value on disk := bytes, u64 seal (little-endian)
+//   seal := XXH3-64(bytes, seed XXH3-64(key, seed XXH3-64(table's name)))
+//
+// Pure functions, any thread.
+#ifndef BASE_RECORD_SEAL_H
+#define BASE_RECORD_SEAL_H
+
+#include "base/lmdb_pages.h"
+
+#define BASE_SEAL_BYTES 8u
+
+void base_record_seal(const char *table, struct base_span key, struct base_span bytes,
+                      uint8_t out[BASE_SEAL_BYTES]);
+// The bytes without their seal; CORRUPT when it is another.
+BASE_NODISCARD enum base_status base_record_unseal(const char *table, struct base_span key,
+                                                   struct base_span sealed,
+                                                   struct base_span *out_bytes);
+
+#endif
