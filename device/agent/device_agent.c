@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define URL_HOST_MAX  200
 #define KEY_TEXT_MAX  256
@@ -285,6 +286,18 @@ static void root_parse(struct argp_state *state, struct agent *agent, const char
     agent->options.config.root_bytes = size;
 }
 
+// Who reads the key is the device, to every gateway.
+static void key_check(struct argp_state *state, const char *path)
+{
+    struct base_error error = {0};
+    int fd = -1;
+    if (base_private_open(path, false, &fd, &error) != BASE_OK) {
+        argp_error(state, "--cert-key: %s", error.text);
+        return;
+    }
+    close(fd);
+}
+
 static void arguments_check(struct argp_state *state, const struct agent *agent)
 {
     if (!agent->have_gateway || agent->options.dir == NULL) {
@@ -293,6 +306,9 @@ static void arguments_check(struct argp_state *state, const struct agent *agent)
     if ((agent->options.certificate_path != NULL) !=
         (agent->options.certificate_key_path != NULL)) {
         argp_error(state, "--cert and --cert-key go together");
+    }
+    if (agent->options.certificate_key_path != NULL) {
+        key_check(state, agent->options.certificate_key_path);
     }
     if (agent->options.tls && !agent->insecure && agent->options.ca_pem_path == NULL) {
         argp_error(state, "with https, --ca or --insecure is needed");

@@ -78,8 +78,9 @@ static void give_up(struct dev_runtime *runtime, const char *what, enum base_sta
         trust->exchange = 0;
     }
     dev_trust_refused(runtime, what, status);
+    // A release waits for what is too late: its gates are to hear of that now, not in five minutes.
+    trust->changed = dev_trust_is_late(status) && !trust->late && trust->scenario_size > 0;
     trust->late = trust->late || dev_trust_is_late(status);
-    trust->changed = false;
     cycle_end(runtime);
 }
 

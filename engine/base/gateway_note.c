@@ -123,14 +123,16 @@ static enum base_status open_locked(int folder, const char *name, int *out_fd,
 }
 
 static enum base_status fill(int fd, const char *name, const char *token_path,
-                             struct base_error *error)
+                             const char *tls_address, struct base_error *error)
 {
     char network[64];
     char text[BASE_GATEWAY_NOTE_BYTES_MAX];
     char *whole = realpath(token_path, NULL);
     name_network(network);
     bool fits = whole != NULL && strchr(whole, '\n') == NULL;
-    int size = fits ? snprintf(text, sizeof(text), FIRST_LINE "%s\n%s\n", network, whole) : -1;
+    int size =
+        fits ? snprintf(text, sizeof(text), FIRST_LINE "%s\n%s\n%s\n", network, tls_address, whole)
+             : -1;
     free(whole);
     if (size < 0 || size >= (int)sizeof(text)) {
         return base_error_set(error, BASE_ERR_INVALID, "%.100s: no path to note", token_path);
@@ -142,10 +144,10 @@ static enum base_status fill(int fd, const char *name, const char *token_path,
 }
 
 enum base_status base_gateway_note_new(const char *address, const char *token_path,
-                                       struct base_gateway_note **out_note,
+                                       const char *tls_address, struct base_gateway_note **out_note,
                                        struct base_error *error)
 {
-    if (!is_address(address)) {
+    if (!is_address(address) || (tls_address[0] != '\0' && !is_address(tls_address))) {
         return base_error_set(error, BASE_ERR_INVALID, "'%.60s' is no address", address);
     }
     struct base_gateway_note *note = calloc(1, sizeof(*note));
@@ -160,7 +162,7 @@ enum base_status base_gateway_note_new(const char *address, const char *token_pa
         status = open_locked(note->folder, note->name, &note->fd, error);
     }
     if (status == BASE_OK) {
-        status = fill(note->fd, note->name, token_path, error);
+        status = fill(note->fd, note->name, token_path, tls_address, error);
     }
     if (status != BASE_OK) {
         base_gateway_note_free(note);
@@ -247,21 +249,38 @@ static void list(const struct base_gateway_target *target, struct candidates *ou
     }
 }
 
-// The path in a note of this network. False: it is not whole.
-static bool parse(char *text, size_t size, const char **out_path)
+// Cuts a line off. NULL: there is none that is whole.
+static char *take_line(char **text)
+{
+    char *line = *text;
+    char *end = strchr(line, '\n');
+    if (end == NULL) {
+        return NULL;
+    }
+    *end = '\0';
+    *text = end + 1;
+    return line;
+}
+
+// What a note of this network says. False: it is not whole.
+static bool parse(char *text, struct base_gateway_found *out, const char **out_path)
 {
     char network[64];
-    size_t first = strlen(FIRST_LINE);
     name_network(network);
-    size_t second = strlen(network);
-    if (size < first + second + 3 || text[size - 1] != '\n' ||
-        memcmp(text, FIRST_LINE, first) != 0 || memcmp(text + first, network, second) != 0 ||
-        text[first + second] != '\n') {
+    if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0) {
         return false;
     }
-    text[size - 1] = '\0';
-    *out_path = text + first + second + 1;
-    return strlen(*out_path) + 1 == size - first - second - 1 && (*out_path)[0] == '/';
+    text += strlen(FIRST_LINE);
+    const char *from = take_line(&text);
+    const char *tls = from != NULL ? take_line(&text) : NULL;
+    const char *path = tls != NULL ? take_line(&text) : NULL;
+    if (path == NULL || *text != '\0' || path[0] != '/' || strcmp(from, network) != 0 ||
+        (tls[0] != '\0' && !is_address(tls))) {
+        return false;
+    }
+    memcpy(out->tls_address, tls, strlen(tls) + 1);
+    *out_path = path;
+    return true;
 }
 
 // A note that is open: what it says if its gateway lives; else it goes.
@@ -275,8 +294,9 @@ static enum base_status follow(int folder, const char *name, int fd, struct base
         discard(folder, name, fd);
         return BASE_ERR_NOT_FOUND;
     }
-    ssize_t size = read(fd, text, sizeof(text));
-    if (size <= 0 || !parse(text, (size_t)size, &path)) {
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    text[size > 0 ? size : 0] = '\0';
+    if (!parse(text, out, &path)) {
         return BASE_ERR_NOT_FOUND; // being written, or of another network
     }
     return base_private_line(path, true, out->token, sizeof(out->token), error);

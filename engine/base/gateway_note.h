@@ -28,9 +28,11 @@
 struct base_gateway_note;
 
 // Notes that who asks for `address` (numeric, with its port) finds its token in `token_path`, a
-// file that is there. The note lives until base_gateway_note_free. INVALID, LIMIT (another gateway
-// that lives has noted the address), NOMEM, IO; NOT_FOUND: this user has no home.
+// file that is there, and its console at `tls_address` ("": nowhere). The note lives until
+// base_gateway_note_free. INVALID, LIMIT (another gateway that lives has noted the address), NOMEM,
+// IO; NOT_FOUND: this user has no home.
 BASE_NODISCARD enum base_status base_gateway_note_new(const char *address, const char *token_path,
+                                                      const char *tls_address,
                                                       struct base_gateway_note **out_note,
                                                       struct base_error *error);
 // Takes the note away. Before the address is given up. Accepts NULL.
@@ -47,6 +49,7 @@ struct base_gateway_found {
     char token[BASE_GATEWAY_TOKEN_MAX];
     // Where the gateway is for sure: localhost may lead elsewhere.
     char address[BASE_GATEWAY_ADDRESS_MAX];
+    char tls_address[BASE_GATEWAY_ADDRESS_MAX]; // of the same gateway, for browsers; empty: none
 };
 
 // NOT_FOUND: no gateway of this user noted the target, or the token may not go there (`error` is

@@ -38,6 +38,7 @@ enum sim_stream {
     SIM_STREAM_REBOOT,
     SIM_STREAM_KILL,
     SIM_STREAM_SESSION,
+    SIM_STREAM_CLOCK,
 };
 
 struct sim_population {

@@ -30,15 +30,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SIM_DEVICES_MAX      30000000u
-#define SIM_THREADS_MAX      32
-#define SIM_EXCHANGES_MAX    6 // of one device at once
-#define SIM_BAD_VERSIONS_MAX 8
-#define SIM_TEXT_MAX         256
-#define SIM_TOKEN_TEXT_MAX   256 // of a token
-#define SIM_JOB_FILES_MAX    (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
-#define SIM_AWAKE_DEFAULT    4096
-#define SIM_RESULT_BYTES_MAX 512 // a million awake devices must fit
+#define SIM_DEVICES_MAX        30000000u
+#define SIM_THREADS_MAX        32
+#define SIM_EXCHANGES_MAX      6 // of one device at once
+#define SIM_BAD_VERSIONS_MAX   8
+#define SIM_TEXT_MAX           256
+#define SIM_TOKEN_TEXT_MAX     256 // of a token
+#define SIM_JOB_FILES_MAX      (WIRE_MANIFEST_FILES_MAX + WIRE_PERSONAL_FILES_MAX)
+#define SIM_AWAKE_DEFAULT      4096
+#define SIM_CLOCK_OFF_DAYS     400
+#define SIM_CLOCK_OFF_DAYS_MAX 20000
+#define SIM_RESULT_BYTES_MAX   512 // a million awake devices must fit
 #define SIM_CRASH_LIMIT_KILLS                                                                      \
     8 // starts that end in a kill before a version is given up, with --kills
 #define SIM_TURNS_MAX      64 // ticks and runs of one device before others get their turn
@@ -64,6 +66,8 @@ struct sim_options {
     uint32_t beta_per_10000;
     struct sim_predicate where; // the fleet is drawn from devices like this
     uint32_t kill_ppm;          // wakes that end in a kill at some moment
+    uint32_t wrong_clock_ppm;   // devices whose wall clock is wrong
+    uint32_t clock_off_days;    // ... by up to so much, either way
     bool hints;
     // Gateway.
     char host[SIM_TEXT_MAX];
@@ -152,6 +156,7 @@ struct sim_awake {
     uint32_t end_due_ms;
     uint32_t kill_after; // ticks until it is killed; 0: it is not
     uint64_t id;
+    uint64_t clock_off_us; // added to the wall clock, modulo 2^64
     uint64_t intended_us;
     uint64_t activations; // as observed last
     uint64_t rollbacks;

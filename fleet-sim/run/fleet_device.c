@@ -9,6 +9,7 @@
 #include "run/fleet_enrol.h"
 
 #include "base/check.h"
+#include "base/prng.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -151,6 +152,22 @@ static void observe(struct sim_shard *shard, struct sim_awake *awake, uint64_t n
     sim_ledger_root(&shard->ledger, awake->device, stats.root_version);
 }
 
+// By how much the wall clock of a device is off, the same in all its lives.
+static uint64_t clock_off_us(const struct sim_shard *shard, uint64_t number)
+{
+    const struct sim_options *options = shard->options;
+    uint64_t draw = sim_draw(options->seed, number, SIM_STREAM_CLOCK);
+    uint64_t most_us = options->clock_off_days * UINT64_C(86400000000);
+    if ((draw >> 32) * 1000000 >> 32 >= options->wrong_clock_ppm) {
+        return 0;
+    }
+    if (draw % 4 == 0) { // it began to count when the run did
+        return 0 -
+               (shard->clock.wall_us(shard->clock.ctx) - shard->clock.mono_us(shard->clock.ctx));
+    }
+    return base_mix64(draw) % (2 * most_us) - most_us;
+}
+
 static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint32_t index)
 {
     uint64_t number = sim_shard_index(shard, index);
@@ -173,6 +190,7 @@ static void slot_prepare(struct sim_shard *shard, struct sim_awake *awake, uint3
     if ((draw >> 32) * 1000000 >> 32 < options->kill_ppm) {
         awake->kill_after = 1 + (uint32_t)(draw % KILL_TICKS_SPREAD);
     }
+    awake->clock_off_us = clock_off_us(shard, number);
     sim_awake_ports(awake);
     sim_behaving_ports(awake);
 }

@@ -42,6 +42,8 @@ enum key {
     KEY_AWAKE,
     KEY_BETA,
     KEY_KILLS,
+    KEY_WRONG_CLOCKS,
+    KEY_CLOCK_OFF,
     KEY_TASK,
     KEY_WHERE,
     KEY_MANIFEST,
@@ -92,6 +94,11 @@ static const struct argp_option table[] = {
      1},
     {"session-every", KEY_SESSION_EVERY, "SECONDS", 0, "run: mean time between two (60)", 1},
     {"active", KEY_ACTIVE, "N", 0, "Devices in a session at once (64)", 1},
+    {"wrong-clocks", KEY_WRONG_CLOCKS, "SHARE", 0,
+     "Devices whose wall clock is wrong: a quarter of them was never set, it is 1970 there (0%)",
+     1},
+    {"clock-off", KEY_CLOCK_OFF, "DAYS", 0, "The others' are wrong by up to this, either way (400)",
+     1},
     {"root", KEY_ROOT, "FILE", 0,
      "Root that every device is born with (walle root init makes one): who may sign what", 1},
     {"no-live", KEY_NO_LIVE, 0, 0, "A line every few seconds instead of the live view", 1},
@@ -359,6 +366,10 @@ static error_t on_plain_option(int key, const char *value, struct parse *parse)
         return failed;
     case KEY_KILLS:
         return take_share(parse, "kills", value, &o->kill_ppm);
+    case KEY_WRONG_CLOCKS:
+        return take_share(parse, "wrong-clocks", value, &o->wrong_clock_ppm);
+    case KEY_CLOCK_OFF:
+        return take_u32(parse, "clock-off", value, 1, SIM_CLOCK_OFF_DAYS_MAX, &o->clock_off_days);
     case KEY_DEDICATED:
         return take_u32(parse, "dedicated", value, 0, SIM_DEVICES_MAX, &o->dedicated);
     case KEY_PER_CARRIER:
@@ -461,6 +472,7 @@ static void defaults(struct sim_options *o)
     o->max_exposed_ppm = UINT32_MAX;
     o->max_failure_ppm = 10000;
     o->exclusive_ppm = 500000;
+    o->clock_off_days = SIM_CLOCK_OFF_DAYS;
     o->live = true;
     o->session_every_s = SIM_SESSION_EVERY_S;
     o->active_max = SIM_ACTIVE_DEFAULT;

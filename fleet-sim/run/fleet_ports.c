@@ -204,10 +204,23 @@ static void task_cancel(void *ctx, uint32_t run)
     }
 }
 
+static uint64_t awake_mono(void *ctx)
+{
+    const struct base_clock_port *clock = &((struct sim_awake *)ctx)->shard->clock;
+    return clock->mono_us(clock->ctx);
+}
+
+static uint64_t awake_wall(void *ctx)
+{
+    const struct sim_awake *awake = ctx;
+    const struct base_clock_port *clock = &awake->shard->clock;
+    return clock->wall_us(clock->ctx) + awake->clock_off_us;
+}
+
 void sim_awake_ports(struct sim_awake *awake)
 {
     awake->ports = (struct dev_ports){
-        .clock = awake->shard->clock,
+        .clock = {.ctx = awake, .mono_us = awake_mono, .wall_us = awake_wall},
         .random = base_prng_port(&awake->prng),
         .http = {.ctx = awake, .start = http_start, .cancel = http_cancel},
         .storage = sim_storage_port(&awake->storage),

@@ -179,6 +179,8 @@ bool gw_api_tenant_prepare(struct gw_api_call *call);
 void gw_api_tenant_create(struct gw_core *core, struct gw_api_call *call);
 void gw_api_tenant_list(struct gw_core *core, struct gw_api_call *call);
 void gw_api_whoami(struct gw_core *core, struct gw_api_call *call);
+void gw_api_console_code(struct gw_core *core, struct gw_api_call *call);
+void gw_api_console_session(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_revoke(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_reset(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_audit_prepare(struct gw_api_call *call);

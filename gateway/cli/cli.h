@@ -103,6 +103,7 @@ enum cli_exit {
     X(USER, 0, "user", "NAME", "Whose a device is: exclusive files of users go by it")             \
     X(REGISTERED, 0, "registered", NULL, "The gateway must know exactly this version")             \
     X(FROM, 0, "from", "PATH", "Records to learn from: a file of lines, or a folder of such")      \
+    X(NO_OPEN, 0, "no-open", NULL, "Print the link, start no browser")                             \
     X(SIZE, 0, "size", "BYTES", "Of the dictionary (32768)")
 
 enum cli_option {
@@ -209,6 +210,7 @@ enum cli_exit cli_token_revoke(struct cli *cli);
 enum cli_exit cli_tenant_new(struct cli *cli);
 enum cli_exit cli_tenant_list(struct cli *cli);
 enum cli_exit cli_audit_tail(struct cli *cli);
+enum cli_exit cli_console_open(struct cli *cli);
 enum cli_exit cli_audit_verify(struct cli *cli);
 enum cli_exit cli_tunnel_train(struct cli *cli);
 enum cli_exit cli_tunnel_tail(struct cli *cli);

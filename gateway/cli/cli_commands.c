@@ -226,6 +226,11 @@ const struct cli_command cli_commands[] = {
      "  walle tunnel train --from exports/ --task shop/page-view --out tunnel.dict",
      CLI_BIT(FROM) | CLI_BIT(OUT) | CLI_BIT(SIZE) | CLI_BIT(TASK) | CLI_BIT(FORMAT), 0, 0,
      cli_tunnel_train},
+    {"console", "open", "",
+     "Print a link by which a browser logs in at the console, and open it where there is a screen.",
+     "  walle console open       or only: walle console\n"
+     "  walle console open --gateway https://fleet.example:8443 --no-open",
+     CLI_BITS_GATEWAY | CLI_BIT(NO_OPEN), 0, 0, cli_console_open},
     {"completion", "bash", "", "Print completion for bash.",
      "  walle completion bash > /etc/bash_completion.d/walle", 0, 0, 0, cli_completion_bash},
     {"completion", "zsh", "", "Print completion for zsh.", "  walle completion zsh >> ~/.zshrc", 0,

@@ -169,6 +169,21 @@ static int find_words(int argc, char **argv, struct cli *cli)
     return parse.words_at;
 }
 
+// The command of a group that has one alone: its name need not be said. NULL: it has more.
+static const struct cli_command *only_command(const char *group)
+{
+    const struct cli_command *found = NULL;
+    for (unsigned i = 0; i < cli_command_count; ++i) {
+        if (strcmp(cli_commands[i].group, group) == 0) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = &cli_commands[i];
+        }
+    }
+    return found;
+}
+
 static const struct cli_command *find_command(const char *group, const char *name)
 {
     bool known = false;
@@ -232,9 +247,15 @@ int main(int argc, char **argv)
 
     (void)setenv("ARGP_HELP_FMT", "rmargin=110", 0);
     int at = find_words(argc, argv, &cli);
-    const struct cli_command *command = find_command(argv[at], at + 1 < argc ? argv[at + 1] : NULL);
+    const char *name = at + 1 < argc ? argv[at + 1] : NULL;
+    const struct cli_command *command =
+        name == NULL || name[0] == '-' ? only_command(argv[at]) : NULL;
 
-    parse_rest(command, argc - at - 1, argv + at + 1, &cli);
+    if (command == NULL) {
+        command = find_command(argv[at], name);
+        at++;
+    }
+    parse_rest(command, argc - at, argv + at, &cli);
     take_format(&cli);
     cli_json_seed();
     enum cli_exit code = command->run(&cli);

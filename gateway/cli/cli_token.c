@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,4 +75,28 @@ bool cli_token_holds(const struct cli *cli, const char *url, const struct cli_to
     return !token->found ||
            (find(cli, url, &now, NULL) == BASE_OK && strcmp(now.token, token->note.token) == 0 &&
             strcmp(now.address, token->note.address) == 0);
+}
+
+bool cli_token_browse(const struct cli *cli, const char *url, char out[CLI_HTTP_URL_MAX])
+{
+    struct base_gateway_found found = {.tls_address = ""};
+    size_t size = strlen(url);
+    if (strncmp(url, "https://", 8) == 0) {
+        while (size > 0 && url[size - 1] == '/') {
+            size--;
+        }
+        return snprintf(out, CLI_HTTP_URL_MAX, "%.*s", (int)size, url) < CLI_HTTP_URL_MAX;
+    }
+    if (find(cli, url, &found, NULL) != BASE_OK || found.tls_address[0] == '\0') {
+        return false;
+    }
+    const char *port = strrchr(found.tls_address, ':');
+    bool any_v4 = strncmp(found.tls_address, "0.0.0.0:", 8) == 0;
+    bool any_v6 = strncmp(found.tls_address, "[::]:", 5) == 0;
+    (void)snprintf(out, CLI_HTTP_URL_MAX, "https://%s%s",
+                   any_v4   ? "127.0.0.1"
+                   : any_v6 ? "[::1]"
+                            : found.tls_address,
+                   any_v4 || any_v6 ? port : "");
+    return true;
 }

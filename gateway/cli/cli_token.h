@@ -5,6 +5,7 @@
 
 #include "base/gateway_note.h"
 #include "cli/cli.h"
+#include "cli/cli_http.h"
 
 struct cli_token {
     const char *text; // NULL: none
@@ -18,5 +19,9 @@ struct cli_token {
 void cli_token_choose(const struct cli *cli, const char *url, struct cli_token *out);
 // Whether a token that was found may still be sent. Asked when the connection is there.
 bool cli_token_holds(const struct cli *cli, const char *url, const struct cli_token *token);
+
+// Where a browser finds the console of the gateway of this URL: there, or, for a clear one, at the
+// TLS address the gateway noted. False: not known.
+bool cli_token_browse(const struct cli *cli, const char *url, char out[CLI_HTTP_URL_MAX]);
 
 #endif

@@ -301,6 +301,8 @@ static enum base_status open_ingest(const char *dir, const struct gw_http_config
         .segment_bytes = config->tunnel_segment_bytes,
         .retain_bytes = config->tunnel_retain_bytes,
         .unproven_percent = (uint32_t)config->tunnel_unproven_percent,
+        .unproven_marks = config->unproven_records,
+        .unproven_expire_s = (uint32_t)config->unproven_expire_s,
         .keep_free_bytes = config->disk_keep_free_bytes,
         .disk_ctx = core,
         .disk_changed = tell_disk,

@@ -102,7 +102,8 @@ void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addr
     }
     for (uint32_t i = 0; i < GW_OWN_NOTES; i++) {
         if (addresses[i][0] != '\0' &&
-            base_gateway_note_new(addresses[i], path, &tokens->notes[i], &error) != BASE_OK) {
+            base_gateway_note_new(addresses[i], path, addresses[0], &tokens->notes[i], &error) !=
+                BASE_OK) {
             base_log_warn(log, "gateway", "walle needs --token here, it finds none by itself: %s",
                           error.text);
         }

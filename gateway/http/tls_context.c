@@ -3,6 +3,7 @@
 #include "http/tls_context.h"
 
 #include "base/clock.h"
+#include "base/private_file.h"
 #include "http/dev_certificate.h"
 #include "http/early_guard.h"
 #include "http/ticket_keys.h"
@@ -10,6 +11,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ALPN_H2_BYTES         3
@@ -53,6 +55,21 @@ static enum base_status make_files(const struct gw_tls_files *files, const struc
                       "made a self-signed development certificate, good for %u days: %s",
                       GW_DEV_CERTIFICATE_DAYS, files->certificate);
     }
+    return BASE_OK;
+}
+
+// Who reads the key is the gateway, to every device. Of root's keys a group of the system's may be
+// let in (ssl-cert): the program could not read them otherwise.
+static enum base_status check_key_file(const char *path, struct base_error *error)
+{
+    struct stat about;
+    int fd = -1;
+    if (geteuid() != 0 && stat(path, &about) == 0 && about.st_uid == 0 &&
+        (about.st_mode & (S_IWGRP | S_IRWXO)) == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(base_private_open(path, false, &fd, error));
+    close(fd);
     return BASE_OK;
 }
 
@@ -103,6 +120,7 @@ static enum base_status use_files(SSL_CTX *context, const struct gw_tls_files *f
     if (SSL_CTX_use_certificate_chain_file(context, files->certificate) != 1) {
         return openssl_failed(error, "not a PEM certificate chain", files->certificate);
     }
+    BASE_TRY(check_key_file(files->key, error));
     if (SSL_CTX_use_PrivateKey_file(context, files->key, SSL_FILETYPE_PEM) != 1) {
         return openssl_failed(error, "not a PEM private key", files->key);
     }

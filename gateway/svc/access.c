@@ -7,6 +7,7 @@
 // Nothing about a token, not even a part of it, is ever logged or answered.
 #include "svc/operators_private.h"
 
+#include "svc/console_login.h"
 #include "svc/reply.h"
 
 #include <string.h>
@@ -73,6 +74,20 @@ static void be_admin(struct gw_actor *out)
     memcpy(out->name, "admin", sizeof("admin"));
 }
 
+// With the lock held.
+static void be(struct gw_actor *out, struct gw_token *token, uint64_t now_s)
+{
+    const struct gw_token_view *view = &token->view;
+    token->view.last_used_s = now_s;
+    out->token_id = view->id;
+    out->role = view->role;
+    out->every_tenant = view->tenant == GW_TENANT_EVERY;
+    out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
+    memcpy(out->name, view->name, sizeof(out->name));
+    out->scope_count = view->scope_count;
+    memcpy(out->scopes, view->scopes, sizeof(out->scopes));
+}
+
 static bool be_token(struct gw_core *core, struct base_str given, struct gw_actor *out)
 {
     struct wire_sha256 hash;
@@ -83,18 +98,35 @@ static bool be_token(struct gw_core *core, struct base_str given, struct gw_acto
     pthread_mutex_lock(&core->operators->lock);
     struct gw_token *token = find_hash(core, &hash, now_s);
     if (token != NULL) {
-        const struct gw_token_view *view = &token->view;
-        token->view.last_used_s = now_s;
-        out->token_id = view->id;
-        out->role = view->role;
-        out->every_tenant = view->tenant == GW_TENANT_EVERY;
-        out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
-        memcpy(out->name, view->name, sizeof(out->name));
-        out->scope_count = view->scope_count;
-        memcpy(out->scopes, view->scopes, sizeof(out->scopes));
+        be(out, token, now_s);
     }
     pthread_mutex_unlock(&core->operators->lock);
     return token != NULL;
+}
+
+// A session of the console, or at its door the code that opens one: who asked for it, if its token
+// still lives.
+static bool be_login(struct gw_core *core, const struct gw_request *request, struct base_str given,
+                     struct gw_actor *out)
+{
+    bool door = base_str_equal(request->path, BASE_STR(GW_LOGIN_PATH));
+    uint64_t id = 0;
+    uint64_t now_s = gw_core_now_s(core);
+    if (!gw_login_find(core, given, door, &id)) {
+        return false;
+    }
+    if (id == 0) {
+        be_admin(out);
+        return true;
+    }
+    pthread_mutex_lock(&core->operators->lock);
+    struct gw_token *token = gw_operators_token(core->operators, id);
+    bool alive = token != NULL && is_alive(token, now_s);
+    if (alive) {
+        be(out, token, now_s);
+    }
+    pthread_mutex_unlock(&core->operators->lock);
+    return alive;
 }
 
 static bool refuse_limited(struct gw_exchange *exchange)
@@ -180,7 +212,7 @@ bool gw_access_check(struct gw_core *core, struct gw_exchange *exchange, struct 
     }
     if (is_admin_token(core, given)) {
         be_admin(out);
-    } else if (!be_token(core, given, out)) {
+    } else if (!be_token(core, given, out) && !be_login(core, request, given, out)) {
         return refuse_failed(core, exchange, core->operators->failures);
     }
     return admit(core, exchange, out);

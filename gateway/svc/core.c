@@ -4,6 +4,7 @@
 
 #include "svc/causes.h"
 #include "svc/checkin.h"
+#include "svc/console_login.h"
 #include "svc/core_private.h"
 
 #include "base/prng.h"
@@ -143,6 +144,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_device_table_new(tally_is_open, core->tally, &core->hash_key, &core->table));
     BASE_TRY(gw_blob_cache_new(core, &core->blobs));
     BASE_TRY(gw_operators_new(&core->hash_key, &core->operators));
+    BASE_TRY(gw_logins_new(&core->logins));
     BASE_TRY(gw_credentials_new(&core->hash_key, &core->credentials));
     BASE_TRY(gw_strangers_new(options, &core->hash_key, &core->strangers));
     BASE_TRY(gw_audit_new(&core->audit));
@@ -225,6 +227,7 @@ void gw_core_free(struct gw_core *core)
     gw_watch_free(core->watch);
     gw_blob_cache_free(core->blobs);
     gw_operators_free(core->operators);
+    gw_logins_free(core->logins);
     gw_credentials_free(core->credentials);
     gw_strangers_free(core->strangers);
     gw_audit_free(core->audit);

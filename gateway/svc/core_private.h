@@ -183,6 +183,7 @@ struct gw_core {
     struct gw_tally *tally;
     struct gw_blob_cache *blobs;
     struct gw_operators *operators;
+    struct gw_logins *logins;
     struct gw_credentials *credentials;
     struct gw_strangers *strangers;
     struct gw_audit *audit;     // the control thread's

@@ -19,7 +19,10 @@ static const char magic[8] = {'W', 'A', 'L', 'L', 'E', 'C', 'K', 'P'};
 #define HEAD_BYTES  32u
 #define BLOCK_HEAD  12u
 #define ENTRY_BYTES 33u
-#define PATH_BYTES  4096
+// Above the tenant's 24 bits:
+#define UNPROVEN_SHIFT 24
+#define PERIOD_SHIFT   25
+#define PATH_BYTES     4096
 
 static bool make_path(char *out, const char *dir, const char *name)
 {
@@ -43,7 +46,8 @@ static void add_mark(void *ctx, uint64_t device, uint8_t class_id, const struct 
     base_writer_u64(&block->writer, mark->high_water);
     base_writer_u64(&block->writer, mark->hash);
     base_writer_u32(&block->writer, mark->epoch);
-    base_writer_u32(&block->writer, mark->tenant);
+    base_writer_u32(&block->writer, mark->tenant | (uint32_t)mark->unproven << UNPROVEN_SHIFT |
+                                        (uint32_t)mark->period << PERIOD_SHIFT);
     base_writer_u8(&block->writer, class_id);
     block->count++;
 }
@@ -170,7 +174,8 @@ static enum base_status load_entry(struct gw_marks *marks, struct base_reader *r
     struct gw_mark from = {.high_water = base_reader_u64(reader)};
     from.hash = base_reader_u64(reader);
     from.epoch = base_reader_u32(reader);
-    from.tenant = base_reader_u32(reader) & GW_MARK_TENANT_MAX;
+    uint32_t bits = base_reader_u32(reader);
+    from.tenant = bits & GW_MARK_TENANT_MAX;
     uint8_t class_id = base_reader_u8(reader);
     if (reader->status != BASE_OK || class_id >= WIRE_TUNNEL_CLASSES) {
         return BASE_ERR_CORRUPT;
@@ -183,6 +188,7 @@ static enum base_status load_entry(struct gw_marks *marks, struct base_reader *r
         mark->hash = from.hash;
         mark->epoch = from.epoch;
         mark->tenant = from.tenant;
+        gw_mark_restore(shard, mark, (bits >> UNPROVEN_SHIFT & 1u) != 0, bits >> PERIOD_SHIFT);
     }
     gw_marks_unlock(shard);
     return status;

@@ -3,7 +3,7 @@
 //
 //   head  := "WALLECKP", u32 version (1), u32 blocks, u64 position, u64 check            (32 bytes)
 //   block := u32 count, u64 check, count x { u64 device, u64 high_water, u64 hash, u32 epoch,
-//            u32 tenant, u8 class }
+//            u32 tenant | unproven << 24 | period << 25, u8 class }
 //
 // A checkpoint is written beside the log that goes on: marks may already be ahead of its position,
 // which does no harm, for reading a batch twice changes nothing. The one before is kept

@@ -59,6 +59,9 @@ static enum base_status start_keeper(struct gw_ingest *ingest,
         .segment_bytes = options->segment_bytes,
         .position = position,
         .log_port = options->log,
+        .unproven_expire_s = options->unproven_expire_s != 0 ? options->unproven_expire_s
+                                                             : GW_INGEST_UNPROVEN_EXPIRE_S,
+        .clock = options->clock,
     };
     return gw_keeper_start(&keeper, &ingest->keeper, error);
 }
@@ -110,6 +113,9 @@ static enum base_status make_tables(struct gw_ingest *ingest,
                                     const struct gw_ingest_options *options)
 {
     BASE_TRY(gw_marks_new(&options->hash_key, &ingest->marks));
+    if (options->unproven_marks != 0) {
+        gw_marks_bound(ingest->marks, options->unproven_marks);
+    }
     BASE_TRY(gw_tunnel_partials_new(&ingest->partials));
     BASE_TRY(gw_topics_new(&options->hash_key, &ingest->topics));
     BASE_TRY(gw_device_rates_new(&options->hash_key, &ingest->rates));
@@ -482,6 +488,8 @@ void gw_ingest_stats(struct gw_ingest *ingest, struct gw_ingest_stats *out)
     gw_marks_stats(ingest->marks, &marks);
     out->marks = marks.marks;
     out->asides = marks.asides;
+    out->unproven_marks = marks.unproven;
+    out->expired_marks = marks.expired;
     out->mark_bytes = marks.bytes;
     out->probes_long = marks.probes_long;
     out->retain_bytes = ingest->retain_bytes;

@@ -46,7 +46,8 @@
 // connected at once must not chase each other.
 #define GW_INGEST_SUPERSEDED_MS        5000u
 #define GW_INGEST_SUPERSEDED_SPREAD_MS 10000u
-#define GW_INGEST_UNPROVEN_PERCENT     10u // of the log, unproven devices may write in a day
+#define GW_INGEST_UNPROVEN_EXPIRE_S    2592000u // 30 days
+#define GW_INGEST_UNPROVEN_PERCENT     10u      // of the log, unproven devices may write in a day
 #define GW_INGEST_DAY_US               UINT64_C(86400000000)
 #define GW_INGEST_NO_ROOM_MS           30000u // DRAIN of a stream for which there is no room
 #define GW_INGEST_NO_ROOM_SPREAD_MS    60000u
@@ -64,11 +65,13 @@ struct gw_ingest_options {
     uint32_t commit_delay_us; // how long a crowd gathers; 0: takes 1,000, at most 5,000
     uint64_t segment_bytes;   // 0 takes 64 MiB
     uint64_t retain_bytes; // oldest segments go beyond; 0: half of the disk that is free at start
-    uint32_t unproven_percent; // of that, unproven devices may write in a day; 0 takes 10
-    uint64_t keep_free_bytes;  // of the disk (disk_guard.h); 0 takes 512 MiB
-    uint32_t credit_bytes;     // per class and stream; 0 takes 256 KiB
-    uint64_t memory_bytes;     // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
-    uint32_t thin_percent;     // of memory_bytes, where bulk classes are thinned first; 0 takes 50
+    uint32_t unproven_percent;  // of that, unproven devices may write in a day; 0 takes 10
+    uint64_t unproven_marks;    // of unproven devices (marks.h); 0 takes GW_MARKS_UNPROVEN
+    uint32_t unproven_expire_s; // not heard of for so long, they end; 0 takes 30 days
+    uint64_t keep_free_bytes;   // of the disk (disk_guard.h); 0 takes 512 MiB
+    uint32_t credit_bytes;      // per class and stream; 0 takes 256 KiB
+    uint64_t memory_bytes;      // batches in memory; beyond it credit is withheld; 0 takes 256 MiB
+    uint32_t thin_percent;      // of memory_bytes, where bulk classes are thinned first; 0 takes 50
     uint32_t device_batches_per_s; // of all a device's streams; above: THROTTLE; 0 takes 200
     bool refuse_unknown;           // uploads that no task declared are rejected
     void *disk_ctx;
@@ -162,11 +165,13 @@ struct gw_ingest_stats {
 #define GW_INGEST_FIELD(name, help) uint64_t name;
     GW_INGEST_COUNTERS(GW_INGEST_FIELD)
 #undef GW_INGEST_FIELD
-    uint64_t sessions;     // open
-    uint64_t memory_bytes; // of batches and input
-    uint64_t thin_step;    // of the worker that thins most
-    uint64_t marks;        // devices, classes and their newest epoch
-    uint64_t asides;       // older epochs
+    uint64_t sessions;       // open
+    uint64_t memory_bytes;   // of batches and input
+    uint64_t thin_step;      // of the worker that thins most
+    uint64_t marks;          // devices, classes and their newest epoch
+    uint64_t asides;         // older epochs
+    uint64_t unproven_marks; // of both, of devices that did not show who they are
+    uint64_t expired_marks;
     uint64_t mark_bytes;
     uint64_t probes_long; // of the marks
     uint64_t failed;      // batches the sink gave back

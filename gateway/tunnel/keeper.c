@@ -13,16 +13,43 @@ struct gw_keeper {
     struct gw_keeper_options options;
     char *dir;
     uint64_t before; // position of the checkpoint before the newest
+    uint64_t period; // whose marks were looked at
+    uint32_t shard;  // that is looked at next; GW_MARK_SHARDS: all were
     struct gw_bell bell;
     pthread_t thread;
     _Atomic bool stopping;
 };
+
+// The time in periods of half of what an unproven device's marks live.
+static uint64_t period_of(const struct gw_keeper_options *options)
+{
+    uint64_t half_s = (options->unproven_expire_s + 1) / 2;
+    return options->clock.wall_us(options->clock.ctx) / 1000000u / (half_s > 0 ? half_s : 1);
+}
+
+// Once in a period every shard is looked at, some in each look.
+static void expire_marks(struct gw_keeper *keeper)
+{
+    struct gw_marks *marks = keeper->options.marks;
+    uint64_t period = period_of(&keeper->options);
+    if (period != keeper->period) {
+        keeper->period = period;
+        keeper->shard = 0;
+        gw_marks_set_period(marks, period);
+    }
+    for (uint32_t i = 0; i < GW_KEEPER_SHARDS && keeper->shard < GW_MARK_SHARDS; i++) {
+        struct gw_mark_shard *shard = gw_marks_lock_index(marks, keeper->shard++);
+        (void)gw_mark_expire(shard);
+        gw_marks_unlock(shard);
+    }
+}
 
 static void step(struct gw_keeper *keeper, bool last)
 {
     struct gw_keeper_options *options = &keeper->options;
     struct gw_segment_stats stats;
     gw_dict_shelf_fetch(options->dicts);
+    expire_marks(keeper);
     if (options->disk != NULL) {
         gw_disk_guard_look(options->disk);
     }
@@ -72,6 +99,8 @@ enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct
         return base_error_set(error, BASE_ERR_NOMEM, "no memory for the keeper");
     }
     keeper->options = *options;
+    keeper->period = period_of(options);
+    gw_marks_set_period(options->marks, keeper->period); // before the first session
     keeper->dir = strdup(options->dir != NULL ? options->dir : "");
     if (keeper->options.segment_bytes == 0) {
         keeper->options.segment_bytes = GW_SEGMENT_BYTES;

@@ -1,5 +1,6 @@
 // The keeper: a thread that writes a checkpoint when the log has grown by GW_KEEPER_SEGMENTS
-// segments, lets old segments go, and fetches dictionaries.
+// segments, lets old segments go, fetches dictionaries, and ends marks of devices that did not show
+// who they are and were not heard of for `unproven_expire_s` (and at most half as long again).
 #ifndef GW_KEEPER_H
 #define GW_KEEPER_H
 
@@ -9,6 +10,7 @@
 
 #define GW_KEEPER_SEGMENTS 4u
 #define GW_KEEPER_LOOK_US  UINT64_C(500000)
+#define GW_KEEPER_SHARDS   64u // of the marks, in one look
 
 struct gw_keeper;
 
@@ -21,6 +23,8 @@ struct gw_keeper_options {
     struct gw_disk_guard *disk; // NULL: none
     uint64_t segment_bytes;
     uint64_t position; // of the newest checkpoint
+    uint32_t unproven_expire_s;
+    struct base_clock_port clock;
     const struct base_log *log_port;
 };
 

@@ -33,15 +33,28 @@ static void rewind_lane(struct gw_mark_shard *shard, struct gw_lane *lane)
     lane->broken = false;
 }
 
-struct gw_lane *gw_lane_get(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+static struct gw_lane *find(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
                             uint32_t epoch)
 {
-    struct gw_lane **bucket = bucket_of(shard, device, epoch);
-    struct gw_lane *lane = *bucket;
+    struct gw_lane *lane = *bucket_of(shard, device, epoch);
     while (lane != NULL &&
            (lane->device != device || lane->class_id != class_id || lane->epoch != epoch)) {
         lane = lane->next_in_bucket;
     }
+    return lane;
+}
+
+bool gw_lane_is_there(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                      uint32_t epoch)
+{
+    return find(shard, device, class_id, epoch) != NULL;
+}
+
+struct gw_lane *gw_lane_get(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                            uint32_t epoch)
+{
+    struct gw_lane **bucket = bucket_of(shard, device, epoch);
+    struct gw_lane *lane = find(shard, device, class_id, epoch);
     if (lane == NULL && (lane = calloc(1, sizeof(*lane))) != NULL) {
         lane->device = device;
         lane->class_id = class_id;
@@ -88,10 +101,10 @@ enum gw_verdict gw_lane_judge(const struct gw_lane *lane, const struct gw_batch_
     return id->prev_hash == lane->next_hash ? GW_VERDICT_NEW : GW_VERDICT_FORK;
 }
 
-enum base_status gw_lane_prepare(struct gw_mark_shard *shard, const struct gw_lane *lane)
+enum base_status gw_lane_prepare(struct gw_mark_shard *shard, const struct gw_lane *lane,
+                                 bool unproven)
 {
-    struct gw_mark *mark;
-    return gw_mark_make(shard, lane->device, lane->class_id, lane->epoch, &mark);
+    return gw_mark_use(shard, lane->device, lane->class_id, lane->epoch, unproven);
 }
 
 void gw_lane_take(struct gw_lane *lane, const struct gw_batch_id *id)

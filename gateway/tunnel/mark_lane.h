@@ -40,6 +40,8 @@ struct gw_lane {
 // Finds or makes. NULL: no memory.
 struct gw_lane *gw_lane_get(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
                             uint32_t epoch);
+bool gw_lane_is_there(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                      uint32_t epoch);
 // Frees the lane when nothing needs it any more.
 void gw_lane_release(struct gw_mark_shard *shard, struct gw_lane *lane);
 // What is durable; zero and the chain's first for an epoch nobody has seen.
@@ -62,9 +64,10 @@ struct gw_batch_id {
 
 // Changes nothing.
 enum gw_verdict gw_lane_judge(const struct gw_lane *lane, const struct gw_batch_id *id);
-// Makes sure that batches of the lane can be marked. NOMEM, LIMIT.
+// Makes sure that batches of the lane can be marked; `unproven`: the session's device did not show
+// who it is. NOMEM, LIMIT.
 BASE_NODISCARD enum base_status gw_lane_prepare(struct gw_mark_shard *shard,
-                                                const struct gw_lane *lane);
+                                                const struct gw_lane *lane, bool unproven);
 // The sink accepted a batch that was NEW.
 void gw_lane_take(struct gw_lane *lane, const struct gw_batch_id *id);
 // It came back from the sink.

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "wire/tunnel_frame.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,10 @@ struct gw_aside {
 
 struct gw_marks {
     struct gw_mark_shard shards[GW_MARK_SHARDS];
+    uint64_t unproven_max;
+    _Atomic uint64_t unproven;
+    _Atomic uint64_t expired;
+    _Atomic unsigned period; // modulo GW_MARK_PERIODS
 };
 
 enum base_status gw_marks_new(const struct base_hash_key *key, struct gw_marks **out)
@@ -39,12 +44,25 @@ enum base_status gw_marks_new(const struct base_hash_key *key, struct gw_marks *
         return BASE_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
+        marks->shards[i].all = marks;
         marks->shards[i].index = i;
         marks->shards[i].key = *key;
         pthread_mutex_init(&marks->shards[i].lock, NULL);
     }
+    marks->unproven_max = GW_MARKS_UNPROVEN;
     *out = marks;
     return BASE_OK;
+}
+
+void gw_marks_bound(struct gw_marks *marks, uint64_t unproven_max)
+{
+    marks->unproven_max = unproven_max;
+}
+
+void gw_marks_set_period(struct gw_marks *marks, uint64_t period)
+{
+    atomic_store_explicit(&marks->period, (unsigned)(period % GW_MARK_PERIODS),
+                          memory_order_relaxed);
 }
 
 void gw_marks_free(struct gw_marks *marks)
@@ -260,6 +278,134 @@ enum base_status gw_mark_make(struct gw_mark_shard *shard, uint64_t device, uint
     return BASE_OK;
 }
 
+// ---- Devices that did not show who they are
+
+static void set_unproven(struct gw_mark_shard *shard, struct gw_mark *mark, bool unproven)
+{
+    if (mark->unproven == unproven) {
+        return;
+    }
+    mark->unproven = unproven;
+    if (unproven) {
+        shard->unproven++;
+        atomic_fetch_add_explicit(&shard->all->unproven, 1, memory_order_relaxed);
+    } else {
+        shard->unproven--;
+        atomic_fetch_sub_explicit(&shard->all->unproven, 1, memory_order_relaxed);
+    }
+}
+
+static unsigned period_now(const struct gw_mark_shard *shard)
+{
+    return atomic_load_explicit(&shard->all->period, memory_order_relaxed);
+}
+
+enum base_status gw_mark_use(struct gw_mark_shard *shard, uint64_t device, uint8_t class_id,
+                             uint32_t epoch, bool unproven)
+{
+    struct gw_mark *mark = gw_mark_find(shard, device, class_id, epoch);
+    if (mark == NULL) {
+        if (unproven && atomic_load_explicit(&shard->all->unproven, memory_order_relaxed) >=
+                            shard->all->unproven_max) {
+            return BASE_ERR_LIMIT;
+        }
+        BASE_TRY(gw_mark_make(shard, device, class_id, epoch, &mark));
+        set_unproven(shard, mark, unproven);
+    } else if (!unproven) {
+        set_unproven(shard, mark, false);
+    }
+    mark->period = period_now(shard) & 3u;
+    return BASE_OK;
+}
+_Static_assert(GW_MARK_PERIODS == 4, "two bits");
+
+void gw_mark_restore(struct gw_mark_shard *shard, struct gw_mark *mark, bool unproven,
+                     unsigned period)
+{
+    set_unproven(shard, mark, unproven);
+    mark->period = period & 3u;
+}
+
+// Not used since the period that will be the next one's number again.
+static bool is_stale(struct gw_mark_shard *shard, uint64_t device, const struct gw_mark *mark)
+{
+    return mark->unproven != 0 && mark->period == ((period_now(shard) + 1) & 3u) &&
+           !gw_lane_is_there(shard, device, (uint8_t)mark->class_id, mark->epoch);
+}
+
+static uint32_t expire_asides(struct gw_mark_shard *shard)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < shard->aside_count; i++) {
+        struct gw_aside *aside = &shard->asides[i];
+        if (is_stale(shard, aside->device, &aside->mark)) {
+            set_unproven(shard, &aside->mark, false);
+        } else {
+            shard->asides[kept++] = *aside;
+        }
+    }
+    uint32_t ended = shard->aside_count - kept;
+    shard->aside_count = kept;
+    if (ended > 0) {
+        memset(shard->aside_buckets, 0xff,
+               shard->aside_bucket_count * sizeof(*shard->aside_buckets));
+        for (uint32_t i = 0; i < kept; i++) {
+            link_aside(shard, i);
+        }
+    }
+    return ended;
+}
+
+// A current mark stays while others of its device and class lie aside: they are found through it.
+static bool has_ended(struct gw_mark_shard *shard, const struct gw_mark_slot *slot)
+{
+    uint32_t epochs = 0;
+    if (slot->mark.used == 0 || !is_stale(shard, slot->device, &slot->mark)) {
+        return false;
+    }
+    (void)find_aside(shard, slot->device, (uint8_t)slot->mark.class_id, slot->mark.epoch, &epochs);
+    return epochs == 0;
+}
+
+// A new table without them: places of an open-addressing table cannot be emptied one by one.
+static uint32_t expire_slots(struct gw_mark_shard *shard)
+{
+    struct gw_mark_slot *old = shard->slots;
+    uint32_t old_capacity = shard->capacity;
+    uint32_t ended = 0;
+    for (uint32_t i = 0; i < old_capacity; i++) {
+        ended += has_ended(shard, &old[i]);
+    }
+    uint32_t capacity = (shard->count - ended) + (shard->count - ended) / 4 + FIRST_SLOTS;
+    struct gw_mark_slot *slots = ended > 0 ? calloc(capacity, sizeof(*slots)) : NULL;
+    if (slots == NULL) {
+        return 0;
+    }
+    shard->slots = slots;
+    shard->capacity = capacity;
+    for (uint32_t i = 0; i < old_capacity; i++) {
+        if (has_ended(shard, &old[i])) {
+            set_unproven(shard, &old[i].mark, false);
+        } else if (old[i].mark.used != 0) {
+            *probe(shard, old[i].device, (uint8_t)old[i].mark.class_id) = old[i];
+        }
+    }
+    shard->count -= ended;
+    free(old);
+    return ended;
+}
+
+uint32_t gw_mark_expire(struct gw_mark_shard *shard)
+{
+    if (shard->unproven == 0) {
+        return 0;
+    }
+    uint32_t ended = expire_asides(shard);
+    ended += expire_slots(shard);
+    atomic_fetch_add_explicit(&shard->all->expired, ended, memory_order_relaxed);
+    return ended;
+}
+
 void gw_mark_walk(const struct gw_mark_shard *shard, gw_mark_visit_fn visit, void *ctx)
 {
     for (uint32_t i = 0; i < shard->aside_count; i++) {
@@ -278,10 +424,12 @@ void gw_marks_stats(struct gw_marks *marks, struct gw_marks_stats *out)
 {
     memset(out, 0, sizeof(*out));
     out->bytes = sizeof(*marks);
+    out->expired = atomic_load_explicit(&marks->expired, memory_order_relaxed);
     for (uint32_t i = 0; i < GW_MARK_SHARDS; i++) {
         struct gw_mark_shard *shard = gw_marks_lock_index(marks, i);
         out->marks += shard->count;
         out->asides += shard->aside_count;
+        out->unproven += shard->unproven;
         out->probes_long += shard->probes_long;
         out->bytes += shard->capacity * sizeof(struct gw_mark_slot) +
                       shard->aside_capacity * sizeof(struct gw_aside) +
@@ -293,6 +441,7 @@ void gw_marks_stats(struct gw_marks *marks, struct gw_marks_stats *out)
 struct validation {
     struct gw_mark_shard *shard;
     uint32_t seen;
+    uint32_t unproven;
     bool good;
 };
 
@@ -300,6 +449,7 @@ static void validate_mark(void *ctx, uint64_t device, uint8_t class_id, const st
 {
     struct validation *validation = ctx;
     validation->seen++;
+    validation->unproven += mark->unproven;
     validation->good = validation->good && mark->high_water <= WIRE_TUNNEL_NUMBER_MAX &&
                        gw_mark_find(validation->shard, device, class_id, mark->epoch) == mark &&
                        (base_keyed64_u64(&validation->shard->key, device) & SHARD_MASK) ==
@@ -314,7 +464,7 @@ bool gw_marks_validate(struct gw_marks *marks)
         struct validation validation = {.shard = shard, .good = true};
         gw_mark_walk(shard, validate_mark, &validation);
         good = good && validation.good && validation.seen == shard->count + shard->aside_count &&
-               gw_lanes_validate(shard);
+               validation.unproven == shard->unproven && gw_lanes_validate(shard);
         gw_marks_unlock(shard);
     }
     return good;

@@ -114,7 +114,8 @@ static void submit_take(struct gw_session_class *class, struct gw_ingest_batch *
     struct wire_tunnel_batch sent = batch->sink.batch;
     struct gw_mark_shard *shard = gw_marks_lock(ingest->marks, session->device);
     bool still = class->lane->owner == class && gw_lane_judge(class->lane, &id) == GW_VERDICT_NEW;
-    enum base_status status = still ? gw_lane_prepare(shard, class->lane) : BASE_ERR_CONFLICT;
+    enum base_status status =
+        still ? gw_lane_prepare(shard, class->lane, session->port.unproven) : BASE_ERR_CONFLICT;
     batch->owners = class->lane->owners;
     if (status == BASE_OK) {
         status = ingest->sink.submit(ingest->sink.ctx, &batch->sink);

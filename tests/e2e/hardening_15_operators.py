@@ -1,11 +1,12 @@
 """Point 15: a page of another site does not use the operator's browser against the gateway; token files and keys that others
 may read, or that somebody may guess, are refused with what is wrong and how to mend it."""
 import os
+import signal
 import subprocess
 import unittest
 
 from raw_h2 import Connection, request
-from walle_stack import Stack, program
+from walle_stack import Stack, program, wait_until
 
 GOOD = "0123456789abcdef0123456789abcdef"
 
@@ -49,6 +50,54 @@ class Browser(unittest.TestCase):
             self.assertEqual(self.status(*headers), 200, headers)
         # The page itself holds no data: a link to it may stand anywhere.
         self.assertEqual(self.status("sec-fetch-site: cross-site", path="/"), 200)
+
+    def test_two_values_are_refused(self):
+        """What a browser says of a page it says once: who sends two hopes that the other one is looked at."""
+        own, evil = "http://localhost", "http://evil.example"
+        pairs = ((("origin", own), ("origin", evil)), (("origin", evil), ("origin", own)),
+                 (("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")),
+                 (("sec-fetch-site", "none"), ("origin", own), ("sec-fetch-site", "same-origin")))
+        bearer = ("authorization", "Bearer " + self.stack.admin_token)
+        with Connection(self.stack.gateway.ports["h2c"]) as connection:
+            def ask(path, *fields):
+                return connection.reply(connection.headers(request(path, "GET", bearer, *fields)))[0]
+            for path in ("/api/v1/tasks", "/metrics", "/"):
+                for fields in pairs:
+                    self.assertEqual(ask(path, *fields), 400, f"{path} {fields}")
+                self.assertEqual(ask(path, ("origin", own), ("origin", own), ("sec-fetch-site", "none"), ("sec-fetch-site", "none")), 200)
+
+
+class Figures(unittest.TestCase):
+    """metrics.access: who reads /metrics without a token. Health is everybody's."""
+
+    def statuses(self, *settings):
+        """Of /metrics: from this machine, through a balancer, with a token, with a wrong one, for a page of another site."""
+        with Stack() as stack:
+            port = stack.start_gateway(*settings, "--set", "listen.trusted_hops=127.0.0.2").ports["h2c"]
+
+            def ask(*fields, source=None, path="/metrics"):
+                with Connection(port, source=source) as connection:
+                    return connection.reply(connection.headers(request(path, "GET", *fields)))[0]
+            hop = {"source": "127.0.0.2"}
+            self.assertEqual((ask(path="/healthz", **hop), ask(path="/readyz", **hop)), (200, 200))
+            viewer = stack.walle("token", "new", "--name", "prometheus", "--role", "viewer").stdout.strip()
+            enrol = stack.walle("device", "enroll-token", "--name", "factory").stdout.strip()
+            self.assertEqual(ask(("authorization", "Bearer " + enrol), **hop), 401)
+            return (ask(), ask(**hop), ask(("authorization", "Bearer " + viewer), **hop), ask(("authorization", "Bearer x")),
+                    ask(("sec-fetch-site", "cross-site")))
+
+    def test_by_setting(self):
+        self.assertEqual(self.statuses(), (200, 401, 200, 401, 403))
+        self.assertEqual(self.statuses("--set", "metrics.access=loopback"), (200, 401, 200, 401, 403))
+        self.assertEqual(self.statuses("--set", "metrics.access=token"), (401, 401, 200, 401, 403))
+        self.assertEqual(self.statuses("--set", "metrics.access=open"), (200, 200, 200, 401, 200))
+
+    def test_a_wrong_setting_is_told(self):
+        with Stack() as stack:
+            run = subprocess.run([program("walle-gateway"), "--dir", stack.path("gateway"), "--set", "metrics.access=all"],
+                                 capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 2)
+            self.assertIn("metrics.access: 'all' is not loopback, open or token", run.stderr)
 
 
     def test_two_values_are_refused(self):
@@ -142,6 +191,63 @@ class Secrets(unittest.TestCase):
             self.stack.walle("task", "list", "--token", token.strip())
             self.assertIn("401", self.stack.walle("task", "list", check=False).stderr)
             self.assertEqual(self.stack.gateway.stop(), 0)
+
+    def test_a_tls_key_that_others_read_is_refused(self):
+        pem, key = self.stack.path("tls.pem"), self.stack.path("tls.key")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                        "/CN=gateway", "-keyout", key, "-out", pem], check=True, capture_output=True)
+        settings = ("--set", "tls.certificate=" + pem, "--set", "tls.key=" + key)
+
+        def said():
+            run = subprocess.run([program("walle-gateway"), "--dir", self.stack.path("refused"), "--h2c", "none", "--tls", "127.0.0.1:0",
+                                  *settings], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual((run.returncode, run.stdout), (1, ""))
+            return run.stderr
+        for mode in (0o644, 0o604, 0o660, 0o640):
+            os.chmod(key, mode)
+            self.assertIn("tls.key: others may read it: chmod 600", said())
+        os.chmod(key, 0o600)
+        gateway = self.stack.start_gateway(*settings)
+        # A reload with such a key changes nothing.
+        os.chmod(key, 0o644)
+        os.kill(gateway.pid, signal.SIGHUP)
+        wait_until(lambda: "reload refused" in gateway.log_text(), what="the refusal")
+        self.assertIn("others may read it", gateway.log_text())
+        self.stack.walle("task", "list", "--gateway", gateway.tls_url, "--insecure")
+        # Its own one, too.
+        gateway.stop()
+        own = self.stack.path("own")
+        with Stack() as other:
+            other.start_gateway().stop()
+            os.rename(other.path("gateway"), own)
+        os.chmod(os.path.join(own, "key.pem"), 0o644)
+        run = subprocess.run([program("walle-gateway"), "--dir", own, "--h2c", "none", "--tls", "127.0.0.1:0"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=60)
+        self.assertIn("key.pem: others may read it", run.stderr)
+
+    def test_token_files_of_devices(self):
+        """An enrolment token that others may read is refused by who would use it."""
+        gateway = self.stack.start_gateway()
+        token = self.stack.enroll_token
+        device = [program("walle-device"), "--gateway", gateway.url, "--dir", self.stack.path("device"), "--id", "0000000000000001",
+                  "--trust", "11" * 32, "--enroll-token", token, "--once"]
+        fleet = [program("walle-fleet-sim"), "run", "--devices", "1", "--gateway", gateway.url, "--trust", "11" * 32, "--no-live",
+                 "--duration", "1", "--out", self.stack.path("fleet"), "--enroll-token", token]
+        watch = [*fleet[:-2], "--token-file", self.stack.secret("viewer.token", GOOD)]
+        for mode in (0o644, 0o640, 0o602):
+            os.chmod(token, mode)
+            os.chmod(watch[-1], mode)
+            for command in (device, fleet, watch):
+                run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                self.assertNotEqual(run.returncode, 0, command)
+                self.assertIn(f"others may read it: chmod 600 {watch[-1] if command is watch else token}", run.stdout + run.stderr)
+        key = self.stack.secret("device.key", "x")
+        os.chmod(key, 0o644)
+        run = subprocess.run([*device[:-3], "--cert", key, "--cert-key", key], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                             timeout=60)
+        self.assertIn("--cert-key: " + key + ": others may read it: chmod 600", run.stderr)
+        os.chmod(token, 0o600)
+        self.assertEqual(subprocess.run(device, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).returncode, 0)
 
     def test_a_signing_key_that_others_read_is_refused(self):
         self.stack.start_gateway()

@@ -8,11 +8,16 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import unittest
 
 from raw_h2 import Connection, request
-from walle_stack import Stack, program, wait_until
+from walle_stack import SOURCE, Stack, program, wait_until
+
+sys.path.insert(0, os.path.join(SOURCE, "tests"))
+from hostile import local_process  # noqa: E402
+from hostile.target import Target  # noqa: E402
 
 NOBODY = 65534
 
@@ -60,7 +65,7 @@ class OwnToken(unittest.TestCase):
 
     def test_every_route_wants_a_token(self):
         gateway = self.stack.start_gateway()
-        with open(os.path.join(os.environ["WALLE_SOURCE"], "docs", "openapi.json"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs", "openapi.json"), encoding="utf-8") as file:
             routes = [(path, method) for path, methods in json.load(file)["paths"].items() for method in methods
                       if method in ("get", "put", "post", "delete", "patch")]
         asked = 0
@@ -72,6 +77,51 @@ class OwnToken(unittest.TestCase):
                     self.assertEqual(status, 401, f"{method} {path}")
                     asked += 1
         self.assertGreater(asked, 80)
+
+    def test_a_local_process_gets_nothing(self):
+        gateway = self.stack.start_gateway()
+        for target in (Target(h2c=gateway.ports["h2c"]), Target(tls=gateway.ports["tls"])):
+            counts = local_process.attack(target, threading.Event(), rounds=1)
+            tries = len(local_process.ROUTES) * len(local_process.DISGUISES)
+            self.assertEqual(counts, {"tries": tries, "refused": tries, "passed": 0, "closed": 0})
+        for path in ("/admin", "/debug", "/debug/pprof", "/config", "/console", "/api", "/api/", "/api/v2/tasks", "/.well-known/walle"):
+            with Connection(gateway.ports["h2c"]) as connection:
+                self.assertIn(connection.get(path)[0], (401, 404), path)
+        self.assertEqual(json.loads(self.stack.walle("task", "list", "-o", "json").stdout)["items"], [])
+        self.assertEqual(len(json.loads(self.stack.walle("token", "list", "-o", "json").stdout)["items"]), 1)  # the first enrolment token
+
+    def test_a_race_for_its_place(self):
+        """Somebody puts links where the token and its temporary file will be while the gateway starts, again and again."""
+        folder, theirs = self.stack.path("gateway"), self.stack.secret("theirs", "untouched")
+        names = [os.path.join(folder, name) for name in ("admin.token", "admin.token.new")]
+        stop = threading.Event()
+
+        def lay():
+            while not stop.is_set():
+                for name in names:
+                    try:
+                        os.symlink(theirs, name)
+                    except OSError:
+                        pass
+                    try:
+                        if os.path.islink(name):
+                            os.unlink(name)
+                    except OSError:
+                        pass
+        os.mkdir(folder, 0o700)
+        racer = threading.Thread(target=lay)
+        racer.start()
+        try:
+            for _ in range(12):
+                self.started()  # or refuses: both are right
+        finally:
+            stop.set()
+            racer.join()
+        with open(theirs, encoding="ascii") as file:
+            self.assertEqual(file.read(), "untouched\n")
+        self.assertEqual(self.started(), "")
+        self.assertEqual(stat.S_IMODE(os.lstat(names[0]).st_mode), 0o600)
+        self.assertFalse(os.path.islink(names[0]))
 
     def test_it_is_not_made_when_there_is_another_administrator(self):
         self.stack.start_gateway()
@@ -128,6 +178,10 @@ class OwnToken(unittest.TestCase):
             os.chmod(folder, mode)
             self.assertIn("others may write there: chmod go-w", self.started())
         os.chmod(folder, 0o755)
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+            self.assertIn("belongs to another user", self.started())
+            os.chown(folder, 0, 0)
         self.assertEqual(self.started(), "")
 
     # ---- Who finds it
@@ -170,40 +224,22 @@ class OwnToken(unittest.TestCase):
 
     # ---- Who does not get it
 
-    def thief(self, address, port=0):
-        """Listens, and keeps the first bytes of each connection, which it then closes."""
-        server = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            server.bind((address, port))
-        except OSError as error:
-            server.close()
-            self.skipTest(str(error))
-        server.listen()
+    def thief(self, address, port):
+        """Listens and counts who comes; closes each connection."""
+        server = socket.create_server((address, port))
         self.addCleanup(server.close)
         seen = []
 
         def run():
             while True:
                 try:
-                    connection, _ = server.accept()
+                    connection, peer = server.accept()
                 except OSError:
                     return
-                connection.settimeout(2)
-                got = b""
-                try:
-                    connection.sendall(b"\0\0\0\4\0\0\0\0\0")  # SETTINGS, so that a client of HTTP/2 goes on
-                    while True:
-                        more = connection.recv(65536)
-                        if not more:
-                            break
-                        got += more
-                except OSError:
-                    pass
-                seen.append(got)
+                seen.append(peer)
                 connection.close()
         threading.Thread(target=run, daemon=True).start()
-        return server.getsockname()[1], seen
+        return seen
 
     def test_who_listens_where_a_gateway_died_is_told_nothing(self):
         gateway = self.stack.start_gateway()
@@ -227,11 +263,24 @@ class OwnToken(unittest.TestCase):
         thief.kill()
 
     def test_a_name_is_followed_to_the_gateway_alone(self):
-        """localhost is ::1 first; who listens there on the gateway's port is somebody else."""
-        gateway = self.stack.start_gateway()
-        _, seen = self.thief("::1", gateway.ports["h2c"])
-        self.list(f"http://localhost:{gateway.ports['h2c']}")
+        """localhost is 127.0.0.1 first; who listens there on the port of a gateway on ::1 is somebody else."""
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError as error:
+            self.skipTest(str(error))
+        gateway = self.stack.spawn("walle-gateway", "--dir", self.stack.path("gateway"), "--h2c", "[::1]:0", "--tls", "none",
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = next(line for line in gateway.stdout if line.startswith("listening"))
+        port = int(line.rpartition(":")[2])
+        self.addCleanup(gateway.stdout.close)
+        seen = self.thief("127.0.0.1", port)
+        self.list(f"http://[::1]:{port}")
+        self.list(f"http://localhost:{port}")
         self.assertEqual(seen, [])
+        # Without the gateway's word the name leads to the other one.
+        self.stack.walle("task", "list", "--gateway", f"http://localhost:{port}", "--token", "", check=False)
+        self.assertEqual(len(seen), 1)
 
     def test_notes_that_others_could_have_laid_are_refused(self):
         gateway = self.stack.start_gateway()

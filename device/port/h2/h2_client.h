@@ -89,6 +89,10 @@ BASE_NODISCARD enum base_status h2_tls_new(const char *ca_pem_path, struct h2_tl
 // Shows this certificate to peers that ask for one: PEM files. INVALID.
 BASE_NODISCARD enum base_status h2_tls_certificate(struct h2_tls *tls, const char *certificate_path,
                                                    const char *key_path);
+// A wall clock behind `born_s` (seconds since 1970) was never set: the peer's certificate is not
+// held against it. Its issuer, its name and its signature are, and what a device follows is signed
+// besides. Before the first connection; 0: a clock is always believed.
+void h2_tls_born(struct h2_tls *tls, uint64_t born_s);
 void h2_tls_free(struct h2_tls *tls);
 
 // Starts connecting; `state` is called later. Requests may be made at once. IO, NOMEM, INVALID,

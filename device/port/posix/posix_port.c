@@ -143,6 +143,7 @@ enum base_status posix_tls_new(const struct posix_options *options, struct h2_tl
             return base_error_set(error, status, "%s: no usable certificates",
                                   options->ca_pem_path != NULL ? options->ca_pem_path : "TLS");
         }
+        h2_tls_born(tls, options->config.born_s);
     }
     if (tls != NULL && options->certificate_path != NULL &&
         h2_tls_certificate(tls, options->certificate_path, options->certificate_key_path) !=

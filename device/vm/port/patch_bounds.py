@@ -91,9 +91,9 @@ BOUNDS = {
             '#include "py/gc.h"\n',
             '#include "py/gc.h"\n'
             "#undef memset\n#undef memcpy\n"
-            "#define memset(to, byte, size) (dev_vm_quiet((size) / DEV_VM_COPY_PER_UNIT), "
+            "#define memset(to, byte, size) (dev_vm_copied_quiet(size), "
             "__builtin_memset(to, byte, size))\n"
-            "#define memcpy(to, from, size) (dev_vm_quiet((size) / DEV_VM_COPY_PER_UNIT), "
+            "#define memcpy(to, from, size) (dev_vm_copied_quiet(size), "
             "__builtin_memcpy(to, from, size))\n"
             # Under the address sanitizer what is free, and what lies behind the bytes asked for, cannot be touched.
             "#if DEV_VM_POISON\n"

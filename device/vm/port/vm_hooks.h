@@ -66,27 +66,42 @@ static inline void dev_vm_quiet(size_t units)
     }
 }
 
+// What is shorter costs nothing, and is most of what is copied.
+static inline void dev_vm_copied(size_t size)
+{
+    if (__builtin_expect(size >= DEV_VM_COPY_PER_UNIT, 0)) {
+        dev_vm_work(size / DEV_VM_COPY_PER_UNIT);
+    }
+}
+
+static inline void dev_vm_copied_quiet(size_t size)
+{
+    if (__builtin_expect(size >= DEV_VM_COPY_PER_UNIT, 0)) {
+        dev_vm_quiet(size / DEV_VM_COPY_PER_UNIT);
+    }
+}
+
 static inline void *dev_vm_memcpy(void *to, const void *from, size_t size)
 {
-    dev_vm_work(size / DEV_VM_COPY_PER_UNIT);
+    dev_vm_copied(size);
     return __builtin_memcpy(to, from, size);
 }
 
 static inline void *dev_vm_memmove(void *to, const void *from, size_t size)
 {
-    dev_vm_work(size / DEV_VM_COPY_PER_UNIT);
+    dev_vm_copied(size);
     return __builtin_memmove(to, from, size);
 }
 
 static inline void *dev_vm_memset(void *to, int byte, size_t size)
 {
-    dev_vm_work(size / DEV_VM_COPY_PER_UNIT);
+    dev_vm_copied(size);
     return __builtin_memset(to, byte, size);
 }
 
 static inline int dev_vm_memcmp(const void *a, const void *b, size_t size)
 {
-    dev_vm_work(size / DEV_VM_COPY_PER_UNIT);
+    dev_vm_copied(size);
     return __builtin_memcmp(a, b, size);
 }
 

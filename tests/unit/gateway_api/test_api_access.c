@@ -74,6 +74,8 @@ static const struct expectation matrix[] = {
     {"POST tenants", GW_ROLE_ADMIN, 403, 403, "tenants", "{\"name\":\"new\"}"},
     {"GET tenants", GW_ROLE_VIEWER, 0, 0, "tenants", NULL},
     {"GET whoami", GW_ROLE_VIEWER, 0, 0, "whoami", NULL},
+    {"POST console/code", GW_ROLE_VIEWER, 0, 0, "console/code", "{}"},
+    {"POST console/session", GW_ROLE_VIEWER, 0, 0, "console/session", "{}"},
     {"GET audit", GW_ROLE_ADMIN, 0, 0, "audit", NULL},
     {"GET openapi.json", GW_ROLE_VIEWER, 0, 0, "openapi.json", NULL},
 };
