@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """What hostile clients cost a healthy one. Prints a table and writes JSON lines to bench/out/attack.jsonl.
 
-    attack_bench.py --build DIR [--quick] [--only NAME] [--no-peers]
+    attack_bench.py --build DIR [--quick] [--rounds 3] [--seconds 10] [--only NAME] [--no-peers]
 
 Every attack of tests/hostile that is a client of the gateway runs against the shipped program with its shipped
 settings (one worker; an upstream behind it) while a healthy client sends 500 requests a second at even times; latency
-counts from the time meant. Healthy devices are enrolled and show their credentials. Calm and attacked rounds alternate.
+counts from the time meant. Healthy devices are enrolled and show their credentials; the attack is a stranger's, so the
+operators' API has a token. Calm and attacked rounds alternate.
 
 attack.NAME.p50, .p99   latency beside the attack (ours) and without it (theirs); bar for p50: 2
 attack.NAME.memory      growth of the gateway's resident memory and of the machine's socket memory (both ends of each
-                        connection are on it) in bytes; theirs: the budget of the overload manager
-attack.NAME.nginx,      where the same bytes mean the same to them: how often p50 grows beside the attack, ours and theirs.
-       .h2o             Peers: one worker, settings as packaged. They answer the gateway's paths with 404, so what an
-                        attack on replies costs them is less
+                        connection are on it) in bytes; theirs: the budget that docs/SECURITY.md states for the attack
+attack.NAME.nginx,      how often p50 grows beside the attack, ours and theirs; what the healthy client asks a peer for is a
+       .h2o             small file, or the upstream's file through it
+attack.NAME.nginx.memory, .h2o.memory   growth of memory, ours and theirs
 
-Server on core 0, healthy client and attack on core 1, the attack at low priority.
+Peers answer the attack's paths as the gateway does: the same page at /, /healthz, /echo by way of the upstream, 401 without
+the right token at /api/ and /v1/enroll. They run with one worker and the settings in PEER_SETTINGS. What meets no part of a
+peer (tables of devices) has no row for it.
+
+Server on core 0, healthy client and attack on core 1. Server and healthy client go first (round robin real time where that
+is allowed), then the attack, then whatever else the machine does: so a machine that is not idle measures them nearly alone.
 """
 import argparse
 import importlib
@@ -38,10 +44,17 @@ RATE, CONNECTIONS, STREAMS, DEVICES = 500, 10, 8, 100
 PROFILE = "AQAAAAAAAAAAAAABAA"  # holds no task
 BAR_P50 = 2.0
 GATEWAY_POINTS = range(5, 13)  # docs/SECURITY.md: what one client may do to a gateway
-ON_PEERS = {  # attacks that are plain HTTP/2: the path that peers serve, so that theirs is the same work
-    "hpack_references": "/file", "silent_readers": "/file", "handshakes": "/file", "slow_proxied_bodies": "/up/file",
-}
+ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices")  # peers have no table of devices
 PROXIED = ("slow_proxied_bodies",)
+BUDGET_MIB = {  # docs/SECURITY.md, "What an attack may cost"; of the shipped settings and these attacks
+    "hpack_references": 32, "chosen_ids": 32, "unauthorised_uploads": 64, "bad_tokens": 16, "slow_proxied_bodies": 64,
+    "silent_readers": 256, "invented_devices": 32, "handshakes": 64,
+}
+PEER_SETTINGS = {
+    "nginx": "sndbuf 256k, send and body timeouts 30 s, resets what timed out, TLS session cache 10m, 128 streams a connection",
+    "h2o": "http2 idle timeout 30 s, request bodies up to 256 MiB, 100 streams a connection",
+}
+TOKEN = "0123456789abcdef" * 4
 RAMP_S = 2  # an attack is under way before anything is counted
 
 
@@ -64,8 +77,13 @@ def sockets():
         return int(re.search(r"^TCP:.* mem (\d+)", file.read(), re.M).group(1)) * os.sysconf("SC_PAGE_SIZE")
 
 
+def memory(pid):
+    """(process, sockets)"""
+    return resident(pid), sockets()
+
+
 class Server:
-    """A running server: ports, process, the path healthy clients ask for."""
+    """A running server: its ports and process."""
 
     def __init__(self, name, child, h2c, tls):
         self.name, self.child, self.h2c, self.tls = name, child, h2c, tls
@@ -76,9 +94,12 @@ class Server:
 
 
 class Bench:
-    def __init__(self, build, quick, peers):
-        self.bin = os.path.join(os.path.abspath(build), "bin")
-        self.quick, self.peers = quick, peers
+    def __init__(self, options):
+        self.bin = os.path.join(os.path.abspath(options.build), "bin")
+        self.peers = not options.no_peers
+        real_time = subprocess.run(["chrt", "--rr", "1", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+        self.first = ["chrt", "--rr", "1"] if real_time else ["nice", "-n", "-10"]
+        self.rounds, self.seconds = (1, 4) if options.quick else (options.rounds, options.seconds)
         self.folder = tempfile.mkdtemp(prefix="walle-bench-")
         self.children, self.lines, self.served = [], [], 0
         self.www = self.path("www")
@@ -89,6 +110,9 @@ class Bench:
         self.profiles = self.path("profiles")
         with open(self.profiles, "w", encoding="ascii") as file:
             file.write(PROFILE + "\n")
+        self.admin = self.path("admin.token")
+        with open(os.open(self.admin, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write(TOKEN + "\n")
         self.upstream = self.start_upstream()
 
     def path(self, *names):
@@ -100,8 +124,8 @@ class Bench:
             child.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def start(self, arguments, core=0, nice=0, **more):
-        child = subprocess.Popen(["nice", "-n", str(nice), "taskset", "-c", str(core), *arguments], **more)
+    def start(self, arguments, core=0, before=None, **more):
+        child = subprocess.Popen([*(self.first if before is None else before), "taskset", "-c", str(core), *arguments], **more)
         self.children.append(child)
         return child
 
@@ -125,7 +149,7 @@ class Bench:
 
     # ---- Servers
 
-    def nginx_conf(self, name, server, http=""):
+    def nginx_conf(self, name, server):
         folder = self.path(name)
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "nginx.conf")
@@ -133,13 +157,13 @@ class Bench:
             conf.write(f"""daemon off; master_process off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log crit;
 worker_rlimit_nofile 19000; events {{ worker_connections 18000; }}
 http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
-uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; {http} {server} }}
+uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 1000000; {server} }}
 """)
         return ["nginx", "-c", path, "-p", folder]
 
     def start_upstream(self):
         port = free_port()
-        self.start(self.nginx_conf("upstream", f"server {{ listen 127.0.0.1:{port}; root {self.www}; keepalive_requests 1000000; }}"),
+        self.start(self.nginx_conf("upstream", f"server {{ listen 127.0.0.1:{port}; root {self.www}; }}"),
                    core=1, stderr=subprocess.DEVNULL)
         self.await_port(port)
         return port
@@ -148,7 +172,8 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; {http} {server} }}
         self.served += 1
         data = self.path(f"gateway{self.served}")
         child = self.start([os.path.join(self.bin, "walle-gateway"), "--dir", data, "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
-                            "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{self.upstream}", "--log", "error"],
+                            "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{self.upstream}", "--log", "error", "--set",
+                            "admin.token_file=" + self.admin],
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         ports = {}
         while len(ports) < 2:
@@ -160,6 +185,8 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; {http} {server} }}
                 ports[found.group(1)] = int(found.group(2))
         server = Server("gateway", child, ports["h2c"], ports["tls"])
         server.credentials = self.enrol(server, os.path.join(data, "enroll.token"))
+        for name, path in (("index.html", "/"), ("healthz", "/healthz")):  # peers serve the same
+            subprocess.run(["curl", "-sSf", "--http2-prior-knowledge", "-o", os.path.join(self.www, name), server.url(path)], check=True)
         return server
 
     def enrol(self, server, token_path):
@@ -190,10 +217,13 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; {http} {server} }}
     def nginx(self):
         h2c, tls = free_port(), free_port()
         key, certificate = self.certificate()
-        upstream = f"upstream up {{ server 127.0.0.1:{self.upstream}; keepalive 64; }}"
-        place = f"location /up/ {{ proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ''; }}"
-        server = (f"{upstream} server {{ listen 127.0.0.1:{h2c} http2; listen 127.0.0.1:{tls} ssl http2; ssl_certificate {certificate}; "
-                  f"ssl_certificate_key {key}; ssl_protocols TLSv1.3; root {self.www}; {place} }}")
+        proxy = "proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection '';"
+        guarded = f"auth_basic own; auth_basic_user_file {self.admin}; dav_methods PUT; client_max_body_size 256m;"
+        server = (f"upstream up {{ server 127.0.0.1:{self.upstream}; keepalive 64; }} "
+                  f"send_timeout 30s; client_body_timeout 30s; reset_timedout_connection on; ssl_session_cache shared:S:10m; "
+                  f"server {{ listen 127.0.0.1:{h2c} http2 sndbuf=256k; listen 127.0.0.1:{tls} ssl http2 sndbuf=256k; "
+                  f"ssl_certificate {certificate}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; root {self.www}; "
+                  f"location /up/ {{ {proxy} }} location /echo {{ {proxy} }} location /api/ {{ {guarded} }} location /v1/enroll {{ {guarded} }} }}")
         child = self.start(self.nginx_conf("nginx", server), stderr=subprocess.DEVNULL)
         self.await_port(h2c)
         return Server("nginx", child, h2c, tls)
@@ -202,15 +232,23 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; {http} {server} }}
         h2c, tls = free_port(), free_port()
         key, certificate = self.certificate()
         path = self.path("h2o.conf")
+        upstream = f"http://127.0.0.1:{self.upstream}"
+        guarded = (f"""{{mruby.handler: 'Proc.new {{|env| env["HTTP_AUTHORIZATION"] == "Bearer {TOKEN}" ? [399, {{}}, []] : """
+                   """[401, {"www-authenticate" => "Bearer"}, []] }'}""")
         with open(path, "w", encoding="utf-8") as conf:
             conf.write(f"""num-threads: 1
+http2-idle-timeout: 30
+limit-request-body: 268435456
 listen: {{host: 127.0.0.1, port: {h2c}}}
 listen: {{host: 127.0.0.1, port: {tls}, ssl: {{certificate-file: {certificate}, key-file: {key}, minimum-version: TLSv1.2}}}}
 user: root
 hosts:
   default:
     paths:
-      /up: {{proxy.reverse.url: "http://127.0.0.1:{self.upstream}/up", proxy.timeout.keepalive: 60000}}
+      /up: {{proxy.reverse.url: "{upstream}/up", proxy.timeout.keepalive: 60000}}
+      /echo: {{proxy.reverse.url: "{upstream}/echo", proxy.timeout.keepalive: 60000}}
+      /api: {guarded}
+      /v1/enroll: {guarded}
       /: {{file.dir: {self.www}}}
 """)
         child = self.start(["h2o", "-c", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -225,26 +263,25 @@ hosts:
             options += ["-C", server.credentials]
         if path != "/v1/checkin":
             options += ["-X", "GET"]
-        run = subprocess.run(["nice", "-n", "-5", "taskset", "-c", "1", os.path.join(self.bin, "walle-load"), *options, server.url(path)],
+        run = subprocess.run([*self.first, "taskset", "-c", "1", os.path.join(self.bin, "walle-load"), *options, server.url(path)],
                              stdout=subprocess.PIPE, text=True, check=False)  # lost connections are in what it says
         return json.loads(run.stdout.splitlines()[-1])
 
     def attack(self, server, name, seconds):
         environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{os.path.join(TESTS, 'e2e')}", "PYTHONDONTWRITEBYTECODE": "1"}
         return self.start([sys.executable, "-m", "hostile", name, "--h2c", str(server.h2c), "--tls", str(server.tls), "--seconds",
-                           str(seconds)], core=1, nice=10, stdout=subprocess.PIPE, text=True, env=environment)
+                           str(seconds)], core=1, before=["nice", "-n", "-5"], stdout=subprocess.PIPE, text=True, env=environment)
 
     def beside(self, server, name, path):
-        """(calm, attacked, bytes grown, what the attack says), rounds alternating."""
-        rounds, seconds = (1, 4) if self.quick else (3, 10)
-        calm, attacked, grown, said = [], [], 0, {}
-        for _ in range(rounds):
-            calm.append(self.healthy(server, path, seconds))
-            before = resident(server.child.pid) + sockets()
-            child = self.attack(server, name, RAMP_S + seconds + 3)
+        """(calm, attacked, bytes grown in process and sockets, what the attack says), rounds alternating."""
+        calm, attacked, grown, said = [], [], (0, 0), {}
+        for _ in range(self.rounds):
+            calm.append(self.healthy(server, path, self.seconds))
+            before = memory(server.child.pid)
+            child = self.attack(server, name, RAMP_S + self.seconds + 3)
             time.sleep(RAMP_S)
-            attacked.append(self.healthy(server, path, seconds))
-            grown = max(grown, resident(server.child.pid) + sockets() - before)
+            attacked.append(self.healthy(server, path, self.seconds))
+            grown = max(grown, tuple(now - then for now, then in zip(memory(server.child.pid), before)), key=sum)
             said = self.end_attack(child)
             if server.child.poll() is not None:
                 raise SystemExit(f"bench: {server.name} ended under {name}")
@@ -267,33 +304,37 @@ hosts:
     def growth(self, calm, attacked, key="p50_us"):
         return statistics.median(one[key] for one in attacked) / max(1, statistics.median(one[key] for one in calm))
 
-    def budget(self, server):
-        """What the gateway may hold in all, as its own page of figures says."""
-        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", server.url("/metrics")], capture_output=True, text=True, check=True)
-        found = re.search(r"^walle_overload_limit_bytes (\d+)", run.stdout, re.M)
-        return int(found.group(1)) if found else 0
+    @staticmethod
+    def lost(attacked):
+        """Healthy requests without their answer, by what became of them."""
+        kinds = ("connections_lost", "unanswered", "resets", "status_other")
+        return {kind: sum(one[kind] for one in attacked) for kind in kinds if any(one[kind] for one in attacked)}
 
     def measure(self, name):
-        own_path = "/up/file" if name in PROXIED else "/v1/checkin"
         server = self.gateway()
-        calm, attacked, grown, said = self.beside(server, name, own_path)
-        lost = sum(one["connections_lost"] + one["unanswered"] + one["resets"] + one["status_other"] for one in attacked)
+        calm, attacked, grown, said = self.beside(server, name, "/up/file" if name in PROXIED else "/v1/checkin")
+        lost = self.lost(attacked)
         for key, label in (("p50_us", "p50"), ("p99_us", "p99")):
             values = [one[key] for one in attacked]
             spread = (max(values) - min(values)) / max(1, statistics.median(values)) * 100
             self.say(f"attack.{name}.{label}", statistics.median(values), "no attack", statistics.median(one[key] for one in calm), "us",
-                     spread=round(spread), lost=lost, note=f"spread {spread:.0f} %, {lost} healthy requests lost", said=said)
-        self.say(f"attack.{name}.memory", grown, "budget", self.budget(server), "bytes")
+                     spread=round(spread), lost=lost, note=f"spread {spread:.0f} %, {sum(lost.values())} healthy requests lost", said=said)
+        self.say(f"attack.{name}.memory", sum(grown), "budget", BUDGET_MIB[name] << 20, "bytes", process=grown[0], sockets=grown[1])
         ours = self.growth(calm, attacked)
         self.stop(server.child)
-        if name in ON_PEERS and self.peers:
+        if name not in ON_GATEWAY_ALONE and self.peers:
             for make in (self.nginx, self.h2o):
-                peer = make()
-                calm, attacked, grown, _ = self.beside(peer, name, ON_PEERS[name])
-                lost = sum(one["connections_lost"] + one["unanswered"] + one["resets"] + one["status_other"] for one in attacked)
-                self.say(f"attack.{name}.{peer.name}", ours, peer.name, self.growth(calm, attacked), "times", memory=grown, lost=lost,
-                         note=f"theirs grew by {grown >> 20} MiB, {lost} healthy requests lost")
-                self.stop(peer.child)
+                self.measure_peer(name, make(), ours, grown)
+
+    def measure_peer(self, name, peer, ours, ours_grown):
+        calm, attacked, grown, said = self.beside(peer, name, "/up/file" if name in PROXIED else "/file")
+        lost = self.lost(attacked)
+        p50 = [statistics.median(one["p50_us"] for one in rounds) for rounds in (calm, attacked)]
+        self.say(f"attack.{name}.{peer.name}", ours, peer.name, self.growth(calm, attacked), "times", lost=lost, their_p50_us=p50,
+                 settings=PEER_SETTINGS[peer.name], said=said,
+                 note=f"theirs {p50[0]:,.0f} to {p50[1]:,.0f} us, {sum(lost.values())} healthy requests lost")
+        self.say(f"attack.{name}.{peer.name}.memory", sum(ours_grown), peer.name, sum(grown), "bytes", process=grown[0], sockets=grown[1])
+        self.stop(peer.child)
 
 
 def attacks():
@@ -315,8 +356,10 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one short round of each")
     parser.add_argument("--only", default="", help="attacks whose names begin so")
     parser.add_argument("--no-peers", action="store_true", help="without nginx and h2o")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=10, help="of a round")
     options = parser.parse_args()
-    bench = Bench(options.build, options.quick, not options.no_peers)
+    bench = Bench(options)
     try:
         for name in attacks():
             if name.startswith(options.only):

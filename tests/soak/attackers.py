@@ -12,7 +12,7 @@ import hostile
 
 SHARE = {  # of an attack's own rate beside all others, on one or two cores of which the gateway has its part
     "bad_tokens": 0.02, "chosen_ids": 0.01, "handshakes": 0.03, "hpack_references": 0.1, "invented_devices": 0.01,
-    "invented_reports": 0.02, "silent_readers": 0.1, "slow_proxied_bodies": 1.0, "unauthorised_uploads": 0.01,
+    "invented_reports": 0.02, "local_process": 0.05, "silent_readers": 0.1, "slow_proxied_bodies": 1.0, "unauthorised_uploads": 0.01,
 }
 SHARE_ELSE = 0.02
 LEAD = 5.0  # times its share, at most all of it
@@ -28,8 +28,8 @@ def names():
 class Attackers:
     """Owned by the soak's thread: turn() now and then."""
 
-    def __init__(self, ports, folder, draw):
-        self.ports, self.folder, self.draw = ports, folder, draw
+    def __init__(self, ports, folder, draw, findings):
+        self.ports, self.folder, self.draw, self.findings = ports, folder, draw, findings
         self.names = names()
         self.children = {}  # name -> process
         self.counts = {name: {} for name in self.names}
@@ -70,7 +70,9 @@ class Attackers:
         if child.returncode != 0 or not text.strip():
             self.failed[name] = self.failed.get(name, 0) + 1
             return
-        for key, value in json.loads(text.splitlines()[-1]).items():
+        counts = json.loads(text.splitlines()[-1])
+        self.findings.expect(counts.get("passed", 0) == 0, f"{name} was let in: {json.dumps(counts)}")
+        for key, value in counts.items():
             if isinstance(value, int) and key != "point":
                 self.counts[name][key] = self.counts[name].get(key, 0) + value
 

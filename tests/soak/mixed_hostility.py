@@ -123,7 +123,7 @@ class Soak:
         self.viewer = stack.secret("viewer.token", stack.walle("token", "new", "--name", "fleet", "--role", "viewer").stdout.strip())
         self.fleet = self.start_fleet()
         self.begin(SEEN, stack.path("seen.build"), [{"name": "full", "kind": "full", "min_sample": 1}])
-        self.attackers = Attackers(ports_of(stack.gateway), stack.folder, self.draw)
+        self.attackers = Attackers(ports_of(stack.gateway), stack.folder, self.draw, self.findings)
         self.agents = Agents(stack, self.findings, stack.path("release.key"), self.options.seed % 1000000 * 1000)
         self.probe.start()
 
