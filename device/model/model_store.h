@@ -63,7 +63,8 @@ void dev_model_session_give(struct dev_model *model, struct eng_session *session
 BASE_NODISCARD enum base_status dev_model_run(struct dev_model *model, struct dev_model_call *call,
                                               struct base_error *error);
 // Plans the model for the shapes it declares, 1 where it names no size, and leaves the session
-// waiting for the first call with these. What cannot be planned without inputs is left for then.
+// waiting for the first call with these. What cannot be planned without inputs is left for then: of
+// a graph that contents cut, all but its first piece.
 void dev_model_warm(struct dev_model *model, size_t memory_bytes_max);
 // The store as script VMs are given it; it must outlive what is returned.
 struct dev_model_port dev_model_store_port(struct dev_model_store *store);

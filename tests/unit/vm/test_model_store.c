@@ -157,6 +157,54 @@ static void some_sessions_do_not_wait(void **state)
     close_store();
 }
 
+static enum base_status into(void *ctx, size_t index, const struct eng_desc *desc, void **out_at,
+                             struct base_error *out_error)
+{
+    (void)index;
+    (void)out_error;
+    assert_true(eng_desc_bytes(desc) <= 3 * sizeof(float));
+    *out_at = ctx;
+    return BASE_OK;
+}
+
+// What was planned ahead waits for a call of the declared shape, [n, 3] with n as 1; of a graph
+// that contents cut, the first piece, and for one call.
+static void a_session_is_planned_ahead(void **state)
+{
+    (void)state;
+    static struct nn_model cut;
+    float x[3] = {1, 1, 1};
+    float y[3] = {0};
+    const uint8_t wanted[1] = {0};
+    const struct eng_array input = {{.dtype = ENG_F32, .rank = 2, .dims = {1, 3}}, x};
+    struct dev_model_call call = {.inputs = &input,
+                                  .input_count = 1,
+                                  .wanted = wanted,
+                                  .wanted_count = 1,
+                                  .memory_bytes_max = MEMORY_MAX,
+                                  .place = into,
+                                  .ctx = y};
+    nn_nonzero(&cut);
+    open_store(0);
+    struct dev_model *model = must_get(&models[0]);
+    dev_model_warm(model, MEMORY_MAX);
+    assert_int_equal(stats().idle, 1);
+    assert_int_equal(dev_model_run(model, &call, &error), BASE_OK);
+    assert_float_equal(y[0], 2, 1e-6);
+    assert_float_equal(y[2], 4, 1e-6);
+    assert_int_equal(stats().sessions, 1); // the same
+    assert_int_equal(stats().idle, 1);
+    struct dev_model *other = must_get(&cut);
+    dev_model_warm(other, MEMORY_MAX);
+    const struct eng_array one = {{.dtype = ENG_F32, .rank = 1, .dims = {1}}, x};
+    call.inputs = &one;
+    assert_int_equal(dev_model_run(other, &call, &error), BASE_OK);
+    assert_int_equal(stats().idle, 1); // that of the first model
+    dev_model_unref(model);
+    dev_model_unref(other);
+    close_store();
+}
+
 static void the_oldest_makes_room(void **state)
 {
     (void)state;
@@ -346,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_model_is_loaded_once_and_copied),
         cmocka_unit_test(sessions_wait_for_their_shapes),
         cmocka_unit_test(some_sessions_do_not_wait),
+        cmocka_unit_test(a_session_is_planned_ahead),
         cmocka_unit_test(the_oldest_makes_room),
         cmocka_unit_test(sessions_make_room_for_models),
         cmocka_unit_test(a_trim_takes_what_is_not_in_use),
