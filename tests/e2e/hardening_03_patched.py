@@ -88,7 +88,7 @@ class Patched(unittest.TestCase):
         """By the API, as somebody would who has no use for the command's advice."""
         for name in os.listdir(os.path.join(build, "blobs")):
             subprocess.run(["curl", "-sSf", "--http2-prior-knowledge", "-T", os.path.join(build, "blobs", name),
-                            f"{self.stack.gateway.url}/api/v1/blobs/{name}"], check=True, capture_output=True, timeout=60)
+                            "-H", self.stack.bearer, f"{self.stack.gateway.url}/api/v1/blobs/{name}"], check=True, capture_output=True, timeout=60)
         with open(os.path.join(build, "build.json"), encoding="utf-8") as file:
             manifest = json.load(file)["manifest"]
         self.stack.api("/api/v1/tasks", "POST", {"name": TASK})

@@ -28,7 +28,7 @@ REFUSALS = (400, 401, 403, 421, 429)
 def attack(target, stop, rounds=None):
     """Until stopped, or so many rounds of every route in every disguise."""
     counts = {"tries": 0, "refused": 0, "passed": 0, "closed": 0}
-    pace = raw_device.Pace(RATE, stop)
+    pace = raw_device.Pace(RATE * target.share, stop)
     done = 0
     while not stop.is_set() and (rounds is None or done < rounds):
         for disguise in DISGUISES:
