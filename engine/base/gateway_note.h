@@ -18,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BASE_GATEWAY_ADDRESS_MAX    64   // ADDR:PORT or [ADDR]:PORT as text
-#define BASE_GATEWAY_TOKEN_MAX      512  // a token as text
-#define BASE_GATEWAY_NOTE_BYTES_MAX 8192 // of a note
+#define BASE_GATEWAY_ADDRESS_MAX    64   // characters of ADDR:PORT or [ADDR]:PORT
+#define BASE_GATEWAY_TOKEN_MAX      512  // bytes of a token in a file
+#define BASE_GATEWAY_NOTE_BYTES_MAX 8192 // bytes of a note
 #define BASE_GATEWAY_NOTE_TRIES     50   // to lock it, 10 ms apart: a reader holds it for a moment
 #define BASE_GATEWAY_NOTES_SWEPT                                                                   \
     1024 // looked at when one is made, so that dead ones do not pile up

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-// Where a user's programs keep state: $XDG_STATE_HOME, else ~/.local/state. As long as a path.
-#define BASE_STATE_FOLDER_MAX 4096
+// Where a user's programs keep state: $XDG_STATE_HOME, else ~/.local/state.
+#define BASE_STATE_FOLDER_MAX 4096 // characters of its path
 
 // Opens a regular file for reading that only its owner may read or write; the caller closes
 // *out_fd. NOT_FOUND, INVALID (what is wrong with it, and how to mend it), IO.

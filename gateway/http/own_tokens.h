@@ -15,14 +15,13 @@
 #include "base/log.h"
 #include "svc/core.h"
 
-#define GW_OWN_TOKEN_MAX    BASE_GATEWAY_TOKEN_MAX
 #define GW_ADMIN_TOKEN_FILE "admin.token"
 #define GW_OWN_NOTES        2u // TLS and clear
 
 struct gw_own_tokens {
     const char *dir;
-    char admin[GW_OWN_TOKEN_MAX]; // in use; empty: none until the core's start makes one
-    bool noted;                   // `admin` is the one of DIR/admin.token
+    char admin[BASE_GATEWAY_TOKEN_MAX]; // in use; empty: none until the core's start makes one
+    bool noted;                         // `admin` is the one of DIR/admin.token
     bool made_admin;
     bool made_enrol;
     struct base_gateway_note *notes[GW_OWN_NOTES];

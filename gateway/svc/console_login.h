@@ -13,9 +13,9 @@
 
 #define GW_SECRET_CODE        "wlc_" // of a login
 #define GW_SECRET_SESSION     "wcs_" // of the console
-#define GW_LOGIN_CODES_MAX    16u    // then the oldest is worth nothing
+#define GW_LOGIN_CODES_MAX    16u    // codes of logins; then the oldest is worth nothing
 #define GW_LOGIN_CODE_S       60u
-#define GW_LOGIN_SESSIONS_MAX 256u // then the oldest ends
+#define GW_LOGIN_SESSIONS_MAX 256u // sessions of the console; then the oldest ends
 #define GW_LOGIN_SESSION_S    43200u
 #define GW_LOGIN_PATH         "/api/v1/console/session"
 

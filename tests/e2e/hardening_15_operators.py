@@ -100,56 +100,6 @@ class Figures(unittest.TestCase):
             self.assertIn("metrics.access: 'all' is not loopback, open or token", run.stderr)
 
 
-    def test_two_values_are_refused(self):
-        """What a browser says of a page it says once: who sends two hopes that the other one is looked at."""
-        own = "http://" + self.authority
-        pairs = ((("origin", own), ("origin", "http://evil.example")), (("origin", "http://evil.example"), ("origin", own)),
-                 (("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")),
-                 (("sec-fetch-site", "none"), ("origin", own), ("sec-fetch-site", "same-origin")))
-        port = self.stack.gateway.ports["h2c"]
-        bearer = ("authorization", "Bearer " + self.stack.admin_token)
-        with Connection(port) as connection:
-            for fields in pairs:
-                for path in ("/api/v1/tasks", "/metrics", "/"):
-                    stream = connection.headers(request(path, "GET", bearer, *fields))
-                    self.assertEqual(connection.reply(stream)[0], 400, f"{path} {fields}")
-        same = (("origin", own), ("origin", own), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "same-origin"))
-        self.assertEqual(self.status(*(f"{name}: {value}" for name, value in same)), 200)
-
-
-class Figures(unittest.TestCase):
-    """metrics.access: who reads /metrics without a token. Health is everybody's."""
-
-    def statuses(self, *settings):
-        """Of /metrics: from this machine, through a balancer, with a token, with a wrong one, for a page of another site."""
-        with Stack() as stack:
-            port = stack.start_gateway(*settings, "--set", "listen.trusted_hops=127.0.0.2").ports["h2c"]
-
-            def ask(*fields, source=None, path="/metrics"):
-                with Connection(port, source=source) as connection:
-                    return connection.reply(connection.headers(request(path, "GET", *fields)))[0]
-            hop = {"source": "127.0.0.2"}
-            self.assertEqual((ask(path="/healthz", **hop), ask(path="/readyz", **hop)), (200, 200))
-            viewer = stack.walle("token", "new", "--name", "prometheus", "--role", "viewer").stdout.strip()
-            enrol = stack.walle("device", "enroll-token", "--name", "factory").stdout.strip()
-            self.assertEqual(ask(("authorization", "Bearer " + enrol), **hop), 401)
-            return (ask(), ask(**hop), ask(("authorization", "Bearer " + viewer), **hop), ask(("authorization", "Bearer x")),
-                    ask(("sec-fetch-site", "cross-site")))
-
-    def test_by_setting(self):
-        self.assertEqual(self.statuses(), (200, 401, 200, 401, 403))
-        self.assertEqual(self.statuses("--set", "metrics.access=loopback"), (200, 401, 200, 401, 403))
-        self.assertEqual(self.statuses("--set", "metrics.access=token"), (401, 401, 200, 401, 403))
-        self.assertEqual(self.statuses("--set", "metrics.access=open"), (200, 200, 200, 401, 200))
-
-    def test_a_wrong_setting_is_told(self):
-        with Stack() as stack:
-            run = subprocess.run([program("walle-gateway"), "--dir", stack.path("gateway"), "--set", "metrics.access=all"],
-                                 capture_output=True, text=True, timeout=60)
-            self.assertEqual(run.returncode, 2)
-            self.assertIn("metrics.access: 'all' is not loopback, open or token", run.stderr)
-
-
 class Secrets(unittest.TestCase):
     def setUp(self):
         self.stack = Stack()
