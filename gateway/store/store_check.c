@@ -54,7 +54,7 @@ static bool next_blob(void *ctx, struct gw_span key, struct gw_span value)
 {
     struct blob_walk *walk = ctx;
     (void)value;
-    if (key.size != 1 + WIRE_SHA256_BYTES) {
+    if (key.size != 1 + WIRE_SHA256_BYTES || key.data[0] != GW_STORE_KEY_VERSION) {
         return true; // told by check_key or below by its count
     }
     if (key.size == walk->after.size && memcmp(key.data, walk->after.bytes, key.size) == 0) {
