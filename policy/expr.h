@@ -39,7 +39,7 @@
 #define POL_EXPR_NAME_MAX     32u // of an attribute
 #define POL_EXPR_TESTS_MAX    256u
 #define POL_EXPR_LITERALS_MAX 1024u
-#define POL_EXPR_BYTES_MAX    (64u * 1024) // of a compiled program, more than any text needs
+#define POL_EXPR_BYTES_MAX    (96u * 1024) // of a compiled program, more than any text needs
 
 struct pol_expr; // a compiled program
 

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define START_TRIES 3 // while other rollouts of the task come and go
+
 // What a shadow stage is about, below its line.
 static void print_shadow(const json_t *stage)
 {
@@ -353,13 +355,15 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     return code;
 }
 
-// Creates the rollout and, unless --no-start, starts it.
-static enum cli_exit create(const struct cli *cli, const json_t *body, json_t **out_rollout)
+// Creates the rollout (*out_made) and, unless --no-start, starts it.
+static enum cli_exit create(const struct cli *cli, const json_t *body, json_t **out_rollout,
+                            bool *out_made)
 {
     char path[CLI_PATH_MAX];
     json_t *who = json_object();
     enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
 
+    *out_made = code == CLI_EXIT_OK;
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s/start",
                    cli_json_text(body, "id", ""));
     cli_add_who(cli, who);
@@ -388,13 +392,13 @@ static void hint_simulation(const json_t *rollout)
 }
 
 // Creates what `body` says, shows it, and watches when asked to. Takes body.
-static enum cli_exit create_take(struct cli *cli, json_t *body)
+static enum cli_exit create_take(struct cli *cli, json_t *body, bool *out_made)
 {
     char id[WIRE_DEVICE_HEX + 1] = "";
     json_t *rollout = NULL;
 
     (void)snprintf(id, sizeof(id), "%.16s", cli_json_text(body, "id", ""));
-    enum cli_exit code = create(cli, body, &rollout);
+    enum cli_exit code = create(cli, body, &rollout, out_made);
     json_decref(body);
     if (code != CLI_EXIT_OK) {
         json_decref(rollout);
@@ -496,12 +500,13 @@ enum cli_exit cli_rollout_submit(struct cli *cli)
 {
     struct base_error error = {0};
     json_t *body = NULL;
+    bool made = false;
 
     if (cli_json_load(cli->args[0], &body, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
     add_consent(cli, body);
-    return create_take(cli, body);
+    return create_take(cli, body, &made);
 }
 
 // --dry-run: what a start would do and cost. Nothing is drawn, signed or made.
@@ -521,10 +526,39 @@ static enum cli_exit try_start(const struct cli *cli)
     return code;
 }
 
+// The draft and its signed body, of what the gateway has now.
+static enum cli_exit draw(const struct cli *cli, struct rollout_draft *out_draft, json_t **out_body)
+{
+    *out_draft = (struct rollout_draft){0};
+    *out_body = NULL;
+    enum cli_exit code = fill_draft(cli, out_draft);
+    if (code == CLI_EXIT_OK) {
+        code = make_body(cli, out_draft, out_body);
+    }
+    if (code != CLI_EXIT_OK) {
+        json_decref(*out_body);
+        *out_body = NULL;
+    } else if (cli_given(cli, CLI_OPTION_TRUST_UNPROVEN)) {
+        (void)json_object_set_new(*out_body, "trust_unproven", json_true());
+    }
+    return code;
+}
+
+// Has another rollout been made, completed or taken back since the draft was signed?
+static bool is_outdated(const struct cli *cli, const struct rollout_draft *draft)
+{
+    struct rollout_draft now = {.task = draft->task};
+    return fetch_task(cli, &now) == CLI_EXIT_OK &&
+           (now.release_counter != draft->release_counter ||
+            now.has_baseline != draft->has_baseline ||
+            !wire_sha256_equal(&now.baseline, &draft->baseline));
+}
+
 enum cli_exit cli_rollout_start(struct cli *cli)
 {
-    struct rollout_draft draft = {0};
+    struct rollout_draft draft;
     json_t *body = NULL;
+    bool made = false;
 
     if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
         return try_start(cli);
@@ -532,22 +566,21 @@ enum cli_exit cli_rollout_start(struct cli *cli)
     if (!cli_given(cli, CLI_OPTION_KEY)) {
         return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
     }
-    enum cli_exit code = fill_draft(cli, &draft);
-    if (code == CLI_EXIT_OK) {
-        code = make_body(cli, &draft, &body);
+    for (uint32_t tries = 1;; tries++) {
+        enum cli_exit code = draw(cli, &draft, &body);
+        if (code != CLI_EXIT_OK) {
+            return code;
+        }
+        if (cli_given(cli, CLI_OPTION_DRAFT)) {
+            code = write_draft(cli->values[CLI_OPTION_DRAFT], body);
+            json_decref(body);
+            return code;
+        }
+        add_consent(cli, body);
+        code = create_take(cli, body, &made);
+        if (code != CLI_EXIT_REFUSED || made || tries == START_TRIES || !is_outdated(cli, &draft)) {
+            return code;
+        }
+        fprintf(stderr, "another rollout of the task came in between: drawn up anew\n");
     }
-    if (code != CLI_EXIT_OK) {
-        json_decref(body);
-        return code;
-    }
-    if (cli_given(cli, CLI_OPTION_TRUST_UNPROVEN)) {
-        (void)json_object_set_new(body, "trust_unproven", json_true());
-    }
-    if (cli_given(cli, CLI_OPTION_DRAFT)) {
-        code = write_draft(cli->values[CLI_OPTION_DRAFT], body);
-        json_decref(body);
-        return code;
-    }
-    add_consent(cli, body);
-    return create_take(cli, body);
 }

@@ -83,8 +83,9 @@ class ShadowTolerance(unittest.TestCase):
         self.assertEqual(state["counts"]["activated"], 0)
         self.assertEqual(len(state["fingerprints"]), 1)  # one place, one cause
         self.assertEqual(state["fingerprints"][0]["detail"], "differs at .scores[1]: 0.31 vs 0.341")
-        why = self.stack.walle("device", "why", f"{1:016x}", "--task", TASK).stdout
-        self.assertIn("differs at .scores[1]: 0.31 vs 0.341", why)
+        # The release may have ended before one of them had run it.
+        why = [self.stack.walle("device", "why", f"{number:016x}", "--task", TASK).stdout for number in range(1, DEVICES + 1)]
+        self.assertTrue(any("differs at .scores[1]: 0.31 vs 0.341" in text for text in why), why)
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "status", off, check=False).stdout)
         self.assertIn("differs at .scores[1]: 0.31 vs 0.341", self.stack.walle("rollout", "explain", off, check=False).stdout)
         self.assertEqual(self.stack.walle("rollout", "replay", off, check=False).returncode, 0)

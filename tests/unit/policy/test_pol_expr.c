@@ -206,7 +206,7 @@ static const struct {
     {"a == 1.2.3.4.5", 5, 1, 6, "a malformed version"},
     {"a == 1.2x", 5, 1, 6, "a malformed version"},
     {"a == 1.2-", 5, 1, 6, "a malformed version"},
-    {"a == 1.99999999999", 5, 1, 6, "a malformed version"},
+    {"a == 1.99999999999999999999", 5, 1, 6, "a malformed version"},
     {"a == -1.2", 5, 1, 6, "a version has no sign"},
     {"a == -", 5, 1, 6, "a number is expected after '-'"},
     {"a == 9223372036854775808", 5, 1, 6, "an integer beyond 64 bits"},
