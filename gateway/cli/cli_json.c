@@ -88,8 +88,15 @@ static enum cli_exit refuse(const struct cli *cli, long status, const json_t *pr
     const char *title = cli_json_text(problem, "title", "error");
     const char *detail = cli_json_text(problem, "detail", "");
 
-    return cli_fail(CLI_EXIT_REFUSED, "%s refused (%ld): %s%s%s", cli_http_gateway(cli), status,
-                    title, detail[0] != '\0' ? ": " : "", detail);
+    (void)cli_fail(CLI_EXIT_REFUSED, "%s refused (%ld): %s%s%s", cli_http_gateway(cli), status,
+                   title, detail[0] != '\0' ? ": " : "", detail);
+    if (status == 401) {
+        fprintf(stderr,
+                "  --token or WALLE_TOKEN takes an operator's token (its text). A gateway's "
+                "first one is in its data folder,\n  admin.token; walle finds it by "
+                "itself for the same user on the same machine\n");
+    }
+    return CLI_EXIT_REFUSED;
 }
 
 enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char *path,

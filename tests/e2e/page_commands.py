@@ -59,11 +59,9 @@ def run_page(test, *names, least):
         script = script.replace(port, str(free))
     folder = tempfile.mkdtemp(prefix="walle-page-")
     test.addCleanup(shutil.rmtree, folder, True)
-    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER")
-           for what, value in (("NAME", "ana"), ("EMAIL", "ana@example.com"))}
     shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
                              text=True, start_new_session=True,
-                             env={**os.environ, **who, "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"], "HOME": folder,
+                             env={**os.environ, "PATH": os.path.abspath(BIN) + ":" + os.environ["PATH"], "HOME": folder,
                                   "WALLE": os.path.abspath(SOURCE)})
     try:
         output, _ = shell.communicate(script, timeout=TIMEOUT_S)
