@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#define BOUND     40u
+#define BOUND     120u
 #define EXPIRE_S  1000u
 #define CLASS     2
 #define STRANGERS UINT64_C(0x5000)
