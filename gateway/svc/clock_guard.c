@@ -81,26 +81,40 @@ static void correct(struct gw_clock_guard *guard, uint64_t passed_us)
     guard->allowance_us -= by_us;
 }
 
+// In doubt: is the wall clock back where it should be? A doubt that began at the start takes what
+// may have passed while nothing ran. One that began since takes no more than corrections had left,
+// and gives nothing back: else a clock would get anywhere by steps of which each is small.
+static bool come_back(struct gw_clock_guard *guard)
+{
+    uint64_t off_us = distance(guard->ahead_us);
+    bool since = guard->ahead_max_us == 0;
+    uint64_t most_us = since                 ? guard->allowance_us
+                       : guard->ahead_us < 0 ? GW_CLOCK_STEP_MAX_US
+                                             : guard->ahead_max_us;
+    uint64_t left_us = since ? guard->allowance_us - sooner(off_us, most_us) : GW_CLOCK_STEP_MAX_US;
+    if (off_us > most_us) {
+        return false;
+    }
+    follow(guard);
+    guard->allowance_us = left_us;
+    return true;
+}
+
 bool gw_clock_guard_look(struct gw_clock_guard *guard, const struct gw_clock_look *now)
 {
     uint64_t passed_us =
         now->steady_us > guard->last.steady_us ? now->steady_us - guard->last.steady_us : 0;
     guard->last = *now;
     guard->ahead_us = ahead_of(guard);
-    if (guard->doubt != GW_CLOCK_SURE) {
-        bool back = guard->ahead_us < 0 ? distance(guard->ahead_us) <= GW_CLOCK_STEP_MAX_US
-                                        : distance(guard->ahead_us) <= guard->ahead_max_us;
-        if (back) {
-            follow(guard);
-        }
-        return back;
-    }
     uint64_t refill_us = passed_us / GW_CLOCK_DRIFT;
     guard->allowance_us = refill_us < GW_CLOCK_STEP_MAX_US - guard->allowance_us
                               ? guard->allowance_us + refill_us
                               : GW_CLOCK_STEP_MAX_US;
+    if (guard->doubt != GW_CLOCK_SURE) {
+        return come_back(guard);
+    }
     if (distance(guard->ahead_us) > guard->allowance_us) {
-        doubt(guard, guard->ahead_us < 0 ? GW_CLOCK_BEHIND : GW_CLOCK_AHEAD, GW_CLOCK_STEP_MAX_US);
+        doubt(guard, guard->ahead_us < 0 ? GW_CLOCK_BEHIND : GW_CLOCK_AHEAD, 0);
         return true;
     }
     correct(guard, passed_us);

@@ -41,8 +41,9 @@ struct gw_clock_guard {
     uint64_t floor_us;     // no time below it was told
     uint64_t sure_us;      // in doubt: the last time that was sure
     uint64_t allowance_us; // of corrections that are left
-    uint64_t ahead_max_us; // in doubt: how far ahead a wall clock may be that ends it
-    int64_t ahead_us;      // wall clock before the time, at the last look
+    uint64_t
+        ahead_max_us; // in doubt since the start: how far ahead a wall clock may be that ends it
+    int64_t ahead_us; // wall clock before the time, at the last look
     struct gw_clock_look last;
 };
 

@@ -1,4 +1,6 @@
 # What a class inherits from a native type is used before it is made, and as what it is not.
+import json
+import struct
 import sys
 
 types = [list, tuple, str, bytes, bytearray, dict, set, frozenset, int, bool, float, type, object, slice, range, zip, map, filter,
@@ -49,7 +51,8 @@ uses = [len, iter, next, list, tuple, dict, set, bytes, bytearray, memoryview, s
         lambda s: bytearray(b"abc")[0:1] == s, lambda s: isinstance(1, s), lambda s: issubclass(s, int), lambda s: type("a", (s,), {}),
         lambda s: type("a", s, {}), lambda s: type(s, (), {}), lambda s: getattr(s, s), lambda s: s.args, lambda s: s.value,
         lambda s: s.x, lambda s: s.append(1), lambda s: s.read(), lambda s: s.__init__(), lambda s: (lambda *a: a)(*s),
-        lambda s: (lambda **a: a)(**s), lambda s: min([s, s], key=s), lambda s: sorted([1, 2], key=s), lambda s: pow(2, s, s)]
+        json.load, json.dumps, lambda s: json.dump([1], s), lambda s: print(1, file=s), lambda s: struct.unpack("i", s),
+        lambda s: struct.pack_into("i", s, 0, 1), lambda s: (lambda **a: a)(**s), lambda s: min([s, s], key=s), lambda s: sorted([1, 2], key=s), lambda s: pow(2, s, s)]
 
 
 def attempt(use, value):

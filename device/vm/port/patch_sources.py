@@ -130,6 +130,11 @@ PATCHES = {
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n",
             "static void mp_obj_class_lookup(struct class_lookup_data *lookup, const mp_obj_type_t *type) {\n" + CHECK,
         ),
+        # C code that asks a type's protocol (streams) takes the object for a native one, which an instance is not.
+        (
+            "        base_protocol = MP_OBJ_TYPE_GET_SLOT_OR_NULL(((mp_obj_type_t *)MP_OBJ_TO_PTR(bases_items[0])), protocol);\n",
+            "        base_protocol = NULL;\n",
+        ),
         # What stands for the native object until it is made is none: no slot of its type is called, nor is it.
         (
             "static mp_obj_t mp_obj_instance_get_call(",

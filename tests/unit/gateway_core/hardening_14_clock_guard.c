@@ -100,6 +100,30 @@ static void test_walking_is_not_followed(void **state)
     assert_true(followed >= 240 * SECOND);
 }
 
+// Steps of which each is below the bound, one after the other: what is signed goes no further than
+// one bound and what drift allows.
+static void test_steps_add_up(void **state)
+{
+    (void)state;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        begin(NOW, 0, 0);
+        uint64_t steady_us = now.steady_us;
+        for (int i = 0; i < 25; i++) {
+            (void)jump(sign * (int64_t)(299 * SECOND));
+            pass(2 * SECOND);
+        }
+        uint64_t passed_us = now.steady_us - steady_us;
+        assert_int_not_equal(guard.doubt, GW_CLOCK_SURE);
+        assert_true(time_us() <=
+                    NOW + passed_us + GW_CLOCK_STEP_MAX_US + passed_us / GW_CLOCK_DRIFT);
+        assert_true(sure_us() <=
+                    NOW + passed_us + GW_CLOCK_STEP_MAX_US + passed_us / GW_CLOCK_DRIFT);
+        now.wall_us = time_us(); // back where it should be
+        assert_true(gw_clock_guard_look(&guard, &now));
+        assert_int_equal(guard.doubt, GW_CLOCK_SURE);
+    }
+}
+
 static void test_accepted(void **state)
 {
     (void)state;
@@ -199,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_small_corrections_count),
         cmocka_unit_test(test_a_jump_is_not_followed),
         cmocka_unit_test(test_walking_is_not_followed),
+        cmocka_unit_test(test_steps_add_up),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_at_the_start),
         cmocka_unit_test(test_rules_hold),

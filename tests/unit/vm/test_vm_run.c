@@ -125,16 +125,22 @@ static void test_system_exit_is_an_end(void **state)
 static void test_native_bases(void **state)
 {
     struct vm_kit *kit = *state;
-    kit_run_source(kit, "import math\n"
-                        "class N(int): pass\n"
-                        "class L(list):\n    def __init__(self): print(len([x for x in self]))\n"
-                        "class E(ValueError):\n    def __init__(self): raise self\n"
-                        "print(float(N(9)), math.sqrt(N(9)), ~N(9), round(N(9)))\n"
-                        "for use in (lambda: len(N(9)), L, E):\n"
-                        "    try: use()\n"
-                        "    except Exception as e: print(type(e).__name__)\n");
+    kit_run_source(kit,
+                   "import math\n"
+                   "class N(int): pass\n"
+                   "class L(list):\n    def __init__(self): print(len([x for x in self]))\n"
+                   "class E(ValueError):\n    def __init__(self): raise self\n"
+                   "import io, json\nclass S(io.BytesIO): pass\nclass T(io.StringIO): pass\n"
+                   "for use in (lambda: json.load(S(b'[1]')), lambda: json.dump([1, 2], T())):\n"
+                   "    try: use()\n    except Exception as e: print(type(e).__name__)\n"
+                   "print(S(b'[1]').read())\n"
+                   "print(float(N(9)), math.sqrt(N(9)), ~N(9), round(N(9)))\n"
+                   "for use in (lambda: len(N(9)), L, E):\n"
+                   "    try: use()\n"
+                   "    except Exception as e: print(type(e).__name__)\n");
     kit_ended(kit, DEV_VM_FINISHED);
-    kit_text_is(kit->result.output, "9.0 3.0 -10 9\nTypeError\nAttributeError\nE\n");
+    kit_text_is(kit->result.output,
+                "OSError\nOSError\nb'[1]'\n9.0 3.0 -10 9\nTypeError\nAttributeError\nE\n");
 }
 
 static void test_endless_loops(void **state)
