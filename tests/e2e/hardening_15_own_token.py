@@ -269,12 +269,18 @@ class OwnToken(unittest.TestCase):
                 probe.bind(("::1", 0))
         except OSError as error:
             self.skipTest(str(error))
-        gateway = self.stack.spawn("walle-gateway", "--dir", self.stack.path("gateway"), "--h2c", "[::1]:0", "--tls", "none",
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = next(line for line in gateway.stdout if line.startswith("listening"))
-        port = int(line.rpartition(":")[2])
-        self.addCleanup(gateway.stdout.close)
-        seen = self.thief("127.0.0.1", port)
+        seen = None
+        while seen is None:
+            gateway = self.stack.spawn("walle-gateway", "--dir", self.stack.path("gateway"), "--h2c", "[::1]:0", "--tls", "none",
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.addCleanup(gateway.stdout.close)
+            line = next(line for line in gateway.stdout if line.startswith("listening"))
+            port = int(line.rpartition(":")[2])
+            try:
+                seen = self.thief("127.0.0.1", port)
+            except OSError:  # somebody has that port there: another one
+                gateway.terminate()
+                self.assertEqual(gateway.wait(30), 0)
         self.list(f"http://[::1]:{port}")
         self.list(f"http://localhost:{port}")
         self.assertEqual(seen, [])
