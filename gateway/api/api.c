@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "api/api_call.h"
+#include "svc/director.h"
 #include "svc/reply.h"
 
 #include <stdlib.h>
@@ -412,6 +413,13 @@ enum base_status gw_api_body(const struct gw_api_call *call, const char *const *
     BASE_TRY(gw_json_parse(exchange->request.body, exchange->request.body_bytes, exchange->arena,
                            out_root, error));
     return gw_json_only(out_root, names, error);
+}
+
+enum base_status gw_api_who(struct gw_api_call *call, const struct gw_json_at *root,
+                            struct base_error *error)
+{
+    BASE_TRY(gw_json_text(root, "reason", true, GW_TRUST_REASON_MAX, &call->who.comment, error));
+    return gw_json_text(root, "by", false, GW_TRUST_BY_MAX, &call->who.by, error);
 }
 
 bool gw_api_no_query(struct gw_api_call *call)

@@ -92,6 +92,9 @@ bool gw_api_no_query(struct gw_api_call *call);
 BASE_NODISCARD enum base_status gw_api_body(const struct gw_api_call *call,
                                             const char *const *names, struct gw_json_at *out_root,
                                             struct base_error *error);
+// Who does it and why, into `who`: "reason", which must be there, and "by". INVALID, TOO_LARGE.
+BASE_NODISCARD enum base_status gw_api_who(struct gw_api_call *call, const struct gw_json_at *root,
+                                           struct base_error *error);
 // Percent-decodes a parameter into the arena. False: a bad escape, or too long.
 bool gw_api_decode(struct gw_api_call *call, struct base_str text, struct base_str *out);
 

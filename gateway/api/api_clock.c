@@ -25,11 +25,7 @@ bool gw_api_clock_prepare(struct gw_api_call *call)
     enum base_status status = gw_api_body(call, names, &root, &error);
 
     if (status == BASE_OK) {
-        status =
-            gw_json_text(&root, "reason", true, GW_TRUST_REASON_MAX, &call->who.comment, &error);
-    }
-    if (status == BASE_OK) {
-        status = gw_json_text(&root, "by", false, GW_TRUST_BY_MAX, &call->who.by, &error);
+        status = gw_api_who(call, &root, &error);
     }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }
