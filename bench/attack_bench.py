@@ -372,8 +372,9 @@ def main():
         for line in bench.lines:
             file.write(json.dumps(line) + "\n")
     over = [line["bench"] for line in bench.lines if line["bench"].endswith(".p50") and line["ratio"] > BAR_P50]
-    print(f"over the bar of {BAR_P50}: {', '.join(over) if over else 'none'}")
-    return 0
+    over += [line["bench"] for line in bench.lines if line["peer"] == "budget" and line["ratio"] > 1]
+    print(f"over the bar of {BAR_P50}, or over a budget of memory: {', '.join(over) if over else 'none'}")
+    return 1 if over else 0
 
 
 if __name__ == "__main__":
