@@ -76,10 +76,12 @@ class Bench:
                             "127.0.0.1:0", "--log", "error", "--set", "limits.handshakes_per_s=0"], stdout=subprocess.PIPE, text=True)
         ports = {}
         while len(ports) < 2:
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", child.stdout.readline())
-            if not found:
+            line = child.stdout.readline()
+            if not line:
                 raise SystemExit("the gateway did not start")
-            ports[found.group(1)] = found.group(2)
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
+            if found:  # it also says which tokens it made
+                ports[found.group(1)] = found.group(2)
         return child, f"http://127.0.0.1:{ports['h2c']}", f"https://127.0.0.1:{ports['tls']}"
 
     def file_100(self):
