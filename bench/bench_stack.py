@@ -33,9 +33,12 @@ class BenchStack:
         gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--tls", "127.0.0.1:0", "--h2c", "127.0.0.1:0", *arguments,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         while len(self.ports) < 2:
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", gateway.stdout.readline())
-            if not found:
+            line = gateway.stdout.readline()
+            if not line:
                 raise SystemExit("bench: the gateway did not start")
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
+            if not found:  # it also says which tokens it made
+                continue
             self.ports[found.group(1)] = int(found.group(2))
         self.url = f"http://127.0.0.1:{self.ports['h2c']}"
 

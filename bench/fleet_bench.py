@@ -90,9 +90,12 @@ class Bench:
                                   "--set", "limits.connections=16384", stdout=subprocess.PIPE, stderr=log, text=True)
         ports = {}
         while len(ports) < 2:
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", self.gateway.stdout.readline())
-            if not found:
+            line = self.gateway.stdout.readline()
+            if not line:
                 fail("the gateway did not start")
+            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
+            if not found:  # it also says which tokens it made
+                continue
             ports[found.group(1)] = found.group(2)
         self.url = f"http://127.0.0.1:{ports['h2c']}"
 
