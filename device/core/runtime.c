@@ -337,6 +337,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
         runtime->control.report_due_us = runtime->control.checkin_due_us;
     }
     runtime->collect_due = runtime->garbage;
+    runtime->check_due_us = 0;
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
@@ -374,6 +375,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t due_us = now_us;
     for (int pass = 0; pass < DEV_TICK_PASSES && due_us <= now_us; pass++) {
         dev_lease_step(runtime);
+        dev_check_step(runtime, now_us);
         dev_shadow_step(runtime);
         (void)dev_flush(runtime, now_us);
         dev_trust_step(runtime, now_us);
@@ -517,10 +519,10 @@ bool dev_is_idle(const struct dev_runtime *runtime)
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        waiting =
-            dev_update_is_pulling((enum dev_update_state)task->state) || task->run_due_us <= now_us;
+        waiting = dev_update_is_pulling((enum dev_update_state)task->state) ||
+                  (task->run_due_us <= now_us && (task->damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
-    return !waiting;
+    return !waiting && dev_pull_due_us(runtime) > now_us;
 }
 
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
@@ -560,7 +562,9 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
-            mark += base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id);
+            // What was declared in content that was damaged could not be read.
+            mark +=
+                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->mended);
         }
     }
     return mark;
@@ -569,19 +573,17 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
 enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
                                  const uint8_t **out_bytes, size_t *out_size)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     if (index >= runtime->task_count || runtime->tasks[index].shadow ||
         wire_sha256_is_zero(&runtime->tasks[index].active)) {
         return BASE_ERR_NOT_FOUND;
     }
-    return storage->blob_map(storage->ctx, &runtime->tasks[index].active, out_bytes, out_size);
+    return dev_content_open(runtime, &runtime->tasks[index].active, out_bytes, out_size);
 }
 
 void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
                       size_t size)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    storage->blob_unmap(storage->ctx, &runtime->tasks[index].active, bytes, size);
+    dev_content_close(runtime, &runtime->tasks[index].active, bytes, size);
 }
 
 static bool tasks_valid(const struct dev_runtime *runtime)
@@ -612,7 +614,8 @@ bool dev_validate(const struct dev_runtime *runtime)
     }
     if (pull->phase != DEV_PULL_IDLE &&
         (pull->task >= runtime->task_count ||
-         !dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state) ||
+         (pull->copy == DEV_COPY_ACCEPTED &&
+          !dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state)) ||
          pull->have > pull->expected || pull->hashed > pull->have)) {
         return false;
     }

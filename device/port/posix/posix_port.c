@@ -70,6 +70,14 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     }
 }
 
+static void on_damage(void *app, struct base_str task, struct base_str file)
+{
+    const struct posix_port *port = app;
+    base_log_warn(port->options.log, "device",
+                  "%.*s%s%.*s: stored content is damaged: it is brought again", (int)task.size,
+                  task.data, task.size > 0 ? ": " : "", (int)file.size, file.data);
+}
+
 static void on_triggered(void *app, uint64_t token, const struct dev_task_end *end)
 {
     struct posix_port *port = app;
@@ -203,6 +211,7 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .log = port->options.log,
         .app = port,
         .on_result = on_result,
+        .on_damage = on_damage,
         .on_triggered = on_triggered,
         .on_input_free = on_input_free,
     };
@@ -248,7 +257,6 @@ static enum base_status pipeline_open(struct posix_port *port, struct event_base
         .app = attribute(&options->config, BASE_STR("app_version")),
         .os = attribute(&options->config, BASE_STR("os")),
         .http = port->http,
-        .storage = posix_storage_table(port->storage),
         .log = options->log,
         .ctx = port,
         .woke = woke,

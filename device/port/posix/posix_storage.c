@@ -30,6 +30,7 @@ struct mapping {
     struct wire_sha256 name;
     const uint8_t *bytes;
     size_t size;
+    bool own; // memory, not pages of the file
 };
 
 struct posix_storage {
@@ -284,13 +285,13 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
 }
 
 static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
-                                    const uint8_t *bytes, size_t size)
+                                    const uint8_t *bytes, size_t size, bool own)
 {
     struct mapping *mapping = malloc(sizeof(*mapping));
     if (mapping == NULL) {
         return BASE_ERR_NOMEM;
     }
-    *mapping = (struct mapping){storage->mappings, *name, bytes, size};
+    *mapping = (struct mapping){storage->mappings, *name, bytes, size, own};
     storage->mappings = mapping;
     return BASE_OK;
 }
@@ -320,11 +321,57 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     }
     (void)close(fd);
     BASE_TRY(status);
-    status = mapping_add(storage, name, bytes, size);
+    status = mapping_add(storage, name, bytes, size, false);
     if (status != BASE_OK) {
         if (size > 0) {
             (void)munmap((void *)(uintptr_t)bytes, size);
         }
+        return status;
+    }
+    *out_bytes = bytes;
+    *out_size = size;
+    return BASE_OK;
+}
+
+// What cannot be read is as bad as damaged.
+static enum base_status read_whole(int fd, uint8_t *out, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t step = pread(fd, out + done, size - done, (off_t)done);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step <= 0) {
+            return BASE_ERR_CORRUPT;
+        }
+        done += (size_t)step;
+    }
+    return BASE_OK;
+}
+
+static enum base_status blob_load(void *ctx, const struct wire_sha256 *name,
+                                  const uint8_t **out_bytes, size_t *out_size)
+{
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return posix_status_of_errno(errno);
+    }
+    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    size_t size = status == BASE_OK ? (size_t)info.st_size : 0;
+    uint8_t *bytes = status == BASE_OK ? malloc(size > 0 ? size : 1) : NULL;
+    if (status == BASE_OK) {
+        status = bytes != NULL ? read_whole(fd, bytes, size) : BASE_ERR_NOMEM;
+    }
+    (void)close(fd);
+    if (status == BASE_OK) {
+        status = mapping_add(storage, name, bytes, size, true);
+    }
+    if (status != BASE_OK) {
+        free(bytes);
         return status;
     }
     *out_bytes = bytes;
@@ -340,7 +387,9 @@ static void blob_unmap(void *ctx, const struct wire_sha256 *name, const uint8_t 
         struct mapping *mapping = *link;
         if (wire_sha256_equal(&mapping->name, name) && (bytes == NULL || bytes == mapping->bytes)) {
             *link = mapping->next;
-            if (mapping->size > 0) {
+            if (mapping->own) {
+                free((void *)(uintptr_t)mapping->bytes);
+            } else if (mapping->size > 0) {
                 (void)munmap((void *)(uintptr_t)mapping->bytes, mapping->size);
             }
             free(mapping);
@@ -489,6 +538,7 @@ struct dev_storage_port posix_storage_table(struct posix_storage *storage)
         .blob_append = blob_append,
         .blob_seal = blob_seal,
         .blob_map = blob_map,
+        .blob_load = blob_load,
         .blob_unmap = blob_unmap,
         .blob_delete = blob_delete,
         .blob_each = blob_each,
