@@ -206,12 +206,18 @@ bool dev_flush(struct dev_runtime *runtime, uint64_t now_us)
     base_check(status == BASE_OK); // the size is bounded by DEV_STATE_SAVE_MAX
     status = storage->state_save(storage->ctx, bytes, size);
     if (status != BASE_OK) {
-        base_log_debug(runtime->ports->log, "device", "state not saved: %s",
-                       base_status_text(status));
+        if (!runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+            runtime->ports->on_unsaved(runtime->ports->app, status);
+        }
+        runtime->unsaved = true;
         uint32_t wait_ms = dev_backoff_next(&runtime->save_backoff, dev_random(runtime), 0);
         runtime->save_not_before_us = now_us + wait_ms * 1000ull;
         return false;
     }
+    if (runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+        runtime->ports->on_unsaved(runtime->ports->app, BASE_OK);
+    }
+    runtime->unsaved = false;
     dev_backoff_reset(&runtime->save_backoff);
     runtime->save_not_before_us = 0;
     runtime->dirty = false;
@@ -235,25 +241,45 @@ static void start_anew(struct dev_runtime *runtime)
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
 }
 
-static enum base_status state_restore(struct dev_runtime *runtime)
+static enum base_status state_read(struct dev_runtime *runtime,
+                                   enum base_status (*load)(void *ctx, uint8_t *out,
+                                                            size_t capacity, size_t *out_size))
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     uint8_t bytes[DEV_STATE_SAVE_MAX];
     size_t size = 0;
     start_anew(runtime);
-    enum base_status status = storage->state_load(storage->ctx, bytes, sizeof(bytes), &size);
+    BASE_TRY(load(runtime->ports->storage.ctx, bytes, sizeof(bytes), &size));
+    return dev_state_decode(runtime, bytes, size);
+}
+
+static bool is_damage(enum base_status status)
+{
+    return status == BASE_ERR_CORRUPT || status == BASE_ERR_TOO_LARGE;
+}
+
+// A damaged record gives way to the one before it, and that to nothing: then the gateway brings
+// everything again. What was told since is told under another epoch, for its numbers were used.
+static enum base_status state_restore(struct dev_runtime *runtime)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    enum base_status status = state_read(runtime, storage->state_load);
     if (status == BASE_ERR_NOT_FOUND) {
-        return BASE_OK;
-    }
-    if (status == BASE_OK) {
-        status = dev_state_decode(runtime, bytes, size);
-    }
-    if (status == BASE_ERR_CORRUPT || status == BASE_ERR_TOO_LARGE) {
-        base_log_debug(runtime->ports->log, "device", "stored state is damaged: starting anew");
         start_anew(runtime);
-        dev_garbage_made(runtime);
         return BASE_OK;
     }
+    if (!is_damage(status)) {
+        return status;
+    }
+    status = storage->state_before != NULL ? state_read(runtime, storage->state_before)
+                                           : BASE_ERR_NOT_FOUND;
+    base_log_debug(runtime->ports->log, "device", "stored state is damaged: %s",
+                   status == BASE_OK ? "going on from the one before" : "starting anew");
+    if (is_damage(status) || status == BASE_ERR_NOT_FOUND) {
+        start_anew(runtime);
+        status = BASE_OK;
+    }
+    runtime->epoch = runtime->outcomes.count > 0 ? (uint32_t)(dev_random(runtime) >> 32) | 1u : 0;
+    dev_garbage_made(runtime);
     return status;
 }
 

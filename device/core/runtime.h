@@ -378,6 +378,7 @@ struct dev_runtime {
     struct dev_backoff save_backoff;
     bool booted;
     bool dirty;
+    bool unsaved;          // the last save failed
     bool garbage;          // stored: blobs may be there that no slot names
     bool collect_due;      // not stored: try to collect them now
     uint64_t check_due_us; // all content is unproven from then on

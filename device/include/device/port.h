@@ -247,6 +247,9 @@ struct dev_ports {
     // A file of a task, or what keeps a device's trust (`task` empty), was found damaged. It is not
     // used; it is brought again. May be NULL.
     void (*on_damage)(void *app, struct base_str task, struct base_str file);
+    // The state could not be stored, so nothing goes on but attempts to store it, at longer and
+    // longer waits: told once. BASE_OK: it was stored after all. May be NULL.
+    void (*on_unsaved)(void *app, enum base_status status);
     // What dev_run_triggered accepted has run (`end` NULL: it could not, the task is gone): once
     // per token, unless the runtime is stopped before. May be NULL.
     void (*on_triggered)(void *app, uint64_t token, const struct dev_task_end *end);

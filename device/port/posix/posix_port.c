@@ -78,6 +78,19 @@ static void on_damage(void *app, struct base_str task, struct base_str file)
                   task.data, task.size > 0 ? ": " : "", (int)file.size, file.data);
 }
 
+static void on_unsaved(void *app, enum base_status status)
+{
+    const struct posix_port *port = app;
+    if (status == BASE_OK) {
+        base_log_info(port->options.log, "device", "%s: the state is stored again",
+                      port->options.dir);
+    } else {
+        base_log_warn(port->options.log, "device",
+                      "%s: the state cannot be stored, and nothing is done until it can: %s",
+                      port->options.dir, base_status_text(status));
+    }
+}
+
 static void on_triggered(void *app, uint64_t token, const struct dev_task_end *end)
 {
     struct posix_port *port = app;
@@ -212,6 +225,7 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .app = port,
         .on_result = on_result,
         .on_damage = on_damage,
+        .on_unsaved = on_unsaved,
         .on_triggered = on_triggered,
         .on_input_free = on_input_free,
     };

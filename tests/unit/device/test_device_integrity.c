@@ -269,6 +269,73 @@ static void test_a_newer_version_overtakes(void **state)
     assert_true(whole(0));
 }
 
+// The newest record is damaged: the device goes on from the one before, under another epoch, for
+// the numbers of what it told since are used. Without both the gateway brings everything again.
+static void test_damaged_state(void **state)
+{
+    (void)state;
+    install(0, 1);
+    install(1, 2);
+    struct mem_storage *storage = &rig.port.storage;
+    for (int lost = 0; lost < 2; lost++) {
+        uint32_t epoch = rig.ledger[rig.ledger_count - 1].epoch;
+        uint32_t ran = rig_count(&rig, WIRE_OUTCOME_RAN);
+        rig_kill(&rig);
+        storage->state[storage->state_bytes / 2] ^= 1;
+        storage->before[9] ^= lost == 1 ? 1 : 0;
+        rig_boot(&rig);
+        assert_int_equal(rig_active(&rig, TASK), lost == 0 ? 1 : -1);
+        offer(1, 2);
+        rig_checkin(&rig);
+        rig_offer_none(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 1);
+        offer(2, 3);
+        rig_checkin(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 2);
+        assert_true(rig_count(&rig, WIRE_OUTCOME_RAN) > ran);
+        assert_true(rig.ledger[rig.ledger_count - 1].epoch != epoch);
+        rig_offer_none(&rig);
+        install(1, 4);
+    }
+}
+
+static struct {
+    int failed;
+    int stored;
+} unsaved;
+
+static void on_unsaved(void *app, enum base_status status)
+{
+    (void)app;
+    *(status == BASE_OK ? &unsaved.stored : &unsaved.failed) += 1;
+}
+
+// A store that refuses for an hour is told of once, and tried at longer and longer waits.
+static void test_state_that_cannot_be_stored(void **state)
+{
+    (void)state;
+    struct mem_storage *storage = &rig.port.storage;
+    install(0, 1);
+    rig.ports.on_unsaved = on_unsaved;
+    storage->fail_status = BASE_ERR_FULL;
+    storage->fail_from = storage->operations + 1;
+    uint64_t before = storage->operations;
+    offer(1, 2);
+    dev_checkin_now(rig.runtime);
+    rig.run_on = true;
+    rig_run(&rig, 3600 * 1000000ull);
+    assert_int_equal(unsaved.failed, 1);
+    assert_int_equal(unsaved.stored, 0);
+    assert_true(storage->operations - before < 600);
+    storage->fail_from = 0;
+    rig_run(&rig, 600 * 1000000ull);
+    rig.run_on = false;
+    assert_int_equal(unsaved.failed, 1);
+    assert_int_equal(unsaved.stored, 1);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
 // Any byte of any blob, at any moment: nothing unproven runs, all is whole in the end.
 static void test_random_changes(void **state)
 {
@@ -313,6 +380,8 @@ int main(void)
         CASE(test_content_that_is_not_to_be_had),
         CASE(test_storage_that_spoils_everything),
         CASE(test_a_newer_version_overtakes),
+        CASE(test_damaged_state),
+        CASE(test_state_that_cannot_be_stored),
         CASE(test_random_changes),
     };
 #undef CASE
