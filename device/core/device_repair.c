@@ -106,6 +106,23 @@ void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum d
     dev_outcome(runtime, &outcome);
 }
 
+void dev_meta_damaged(struct dev_runtime *runtime, const char *what)
+{
+    char detail[WIRE_REPORT_DETAIL_MAX];
+    runtime->stats.damaged++;
+    if (runtime->ports->on_damage != NULL) {
+        runtime->ports->on_damage(runtime->ports->app, BASE_STR(""), base_str_of(what));
+    }
+    (void)snprintf(detail, sizeof(detail), "%s: stored content is damaged", what);
+    const struct wire_outcome outcome = {
+        .kind = WIRE_OUTCOME_FAIL_INTEGRITY,
+        .fingerprint = base_hash64(what, strlen(what)),
+        .detail = base_str_of(detail),
+    };
+    dev_outcome(runtime, &outcome);
+    runtime->dirty = true;
+}
+
 // ---- Repair
 
 bool dev_repair_wanted(const struct dev_task *task, enum dev_pull_copy copy, uint64_t *out_due_us)

@@ -347,6 +347,7 @@ struct dev_trust {
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done
+    bool lost;        // `root` is named, and not here: it is brought first, by its hash
     bool late;        // a timestamp or snapshot had run out, and none was taken since
     bool overdue;     // the answer under way came under a root that ran out
     bool changed;     // something new came in this cycle: check in again
@@ -488,6 +489,8 @@ uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
 // version does not run until its content is whole again.
 void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy,
                       struct base_str file);
+// Likewise of signed metadata, which nothing is followed without.
+void dev_meta_damaged(struct dev_runtime *runtime, const char *what);
 // Is any of a version's content to be proven, or brought again? The pull asks; *out_due_us: when.
 bool dev_repair_wanted(const struct dev_task *task, enum dev_pull_copy copy, uint64_t *out_due_us);
 const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev_pull_copy copy);
@@ -622,7 +625,12 @@ struct dev_trust_snapshot {
 };
 // After the record was read: is the root there, is the one of the settings newer?
 void dev_trust_restore(struct dev_runtime *runtime);
-// CORRUPT, IO.
+// The root of the settings is in force.
+void dev_trust_root_born(struct dev_runtime *runtime);
+// The root that was lost came again. HASH: this is another one.
+BASE_NODISCARD enum base_status dev_trust_root_regain(struct dev_runtime *runtime,
+                                                      const uint8_t *bytes, size_t size);
+// CORRUPT: it was damaged, and is to be brought again.
 BASE_NODISCARD enum base_status dev_trust_root_open(struct dev_runtime *runtime,
                                                     struct dev_trust_root *out);
 void dev_trust_root_close(struct dev_runtime *runtime, struct dev_trust_root *root);
@@ -634,7 +642,8 @@ BASE_NODISCARD enum base_status dev_trust_timestamp_take(struct dev_runtime *run
                                                          const uint8_t *bytes, size_t size,
                                                          bool *out_new);
 BASE_NODISCARD enum base_status dev_trust_snapshot_take(struct dev_runtime *runtime);
-// The timestamp in force. NOT_FOUND: none. Names are borrowed until _timestamp_close.
+// The timestamp in force. NOT_FOUND: none; BUSY: it was damaged, and is to be brought again. Names
+// are borrowed until _timestamp_close.
 BASE_NODISCARD enum base_status dev_trust_timestamp_open(struct dev_runtime *runtime,
                                                          struct wire_timestamp *out,
                                                          const uint8_t **out_bytes,
