@@ -238,7 +238,7 @@ static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, 
         errno == EOPNOTSUPP || errno == ENOSYS) { // then the look at what is free must do
         return BASE_OK;
     }
-    return posix_status_of_errno(errno);
+    return errno == EFBIG ? BASE_ERR_FULL : posix_status_of_errno(errno);
 }
 
 static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
