@@ -14,6 +14,8 @@ vm.nn_call_us   a call of DIN (bench/models) through walle.nn; peer: the same se
 vm.apart_start_us, vm.apart_task_us, vm.apart_nn_us  the runs of vm.start_us, vm.task_us and vm.nn_run_us in a task process of
                 its own (walle-task-runner, behind its wall); peer: the same on the thread. `detail` has the processor time
                 of a process and the most memory one held.
+vm.proven_start_us  a run of a task of a 100 KB script and an 8 MiB model in a task process, from the tick to the result, with its
+                content hashed as devices do; peer: the same without, in turns. `detail` has the first run, which hashes the model.
 `ratio` is ours / theirs.
 """
 import argparse
@@ -96,6 +98,21 @@ def python_threads(code, seconds, rounds):
     return result
 
 
+def large_model(path):
+    """8 MiB of weights, one of which is looked up."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = numpy.arange(2 << 20, dtype=numpy.float32)
+    graph = helper.make_graph([helper.make_node("Gather", ["w", "x"], ["y"])], "large",
+                              [helper.make_tensor_value_info("x", TensorProto.INT64, [1])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])], [numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    with open(path, "wb") as file:
+        file.write(model.SerializeToString())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, help="build folder, as build/release")
@@ -148,6 +165,14 @@ def main():
     for name, key in (("vm.nn_call_us", "call_us"), ("vm.nn_run_us", "run_us")):
         add(name, mine[key], "the same session from C", mine["c_us"], "us", "lower", {"ours": mine})
     add("vm.apart_nn_us", mine["apart_us"], "on the thread", mine["run_us"], "us", "lower", {"ours": mine})
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "large.onnx")
+        large_model(path)
+        program = os.path.join(args.build, "bin", "proven_start")
+        text = subprocess.run([program, str(max(100, runs // 10)), path, runner], check=True, stdout=subprocess.PIPE).stdout
+    mine = json.loads(text)
+    add("vm.proven_start_us", mine["after_us"], "the same without proof", mine["before_us"], "us", "lower", {"ours": mine})
 
     os.makedirs(os.path.join(HERE, "out"), exist_ok=True)
     with open(os.path.join(HERE, "out", "vm.jsonl"), "a", encoding="utf-8") as file:

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "device/port.h"
 #include "engine/engine.h"
 #include "model/model_store.h"
 #include "posix/posix_child.h"
@@ -146,6 +147,11 @@ static void script_open(struct script *script, const uint8_t *bytes, size_t size
     script->module = (struct dev_vm_module){BASE_STR("main"), mpy, mpy_size};
     script->model =
         (struct dev_vm_model){.name = BASE_STR("model.onnx"), .bytes = bytes, .size = size};
+    const struct dev_crypto_port *crypto = dev_crypto_openssl();
+    struct dev_hash_state state;
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    crypto->hash_update(crypto->ctx, &state, bytes, size);
+    crypto->hash_end(crypto->ctx, &state, &script->model.digest);
     struct dev_model_store *store = NULL;
     if (dev_vm_new(HEAP_KIB, &script->vm) != BASE_OK || dev_model_store_new(0, &store) != BASE_OK) {
         die("no memory");

@@ -88,8 +88,18 @@ class Changes(unittest.TestCase):
         self.expected[manifest] = [number, score, total]
         self.content[manifest] = {manifest, *os.listdir(os.path.join(build, "blobs"))}
         self.stack.walle("task", "push", build)
-        self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.key, "--stages", self.stack.path("stages.json"))
+        run = self.stack.walle("rollout", "start", TASK, "--build", build, "--key", self.key, "--stages", self.stack.path("stages.json"))
+        self.rollout = re.match(r"[0-9a-f]{16}", run.stdout).group(0)
         return manifest
+
+    def take(self, number):
+        """Releases version `number`, and has the device take it; returns its manifest."""
+        newest = self.release(number)
+        status, output, errors = self.once()
+        self.assertEqual(status, 0, errors)
+        self.check_whole(newest, output, f"version {number}")
+        wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{self.rollout}")[1].get("state") == "completed", 60, "its rollout")
+        return newest
 
     def agent(self, *more):
         return subprocess.Popen(
@@ -221,13 +231,9 @@ class Changes(unittest.TestCase):
         return len(what)
 
     def test_random_changes(self):
-        self.release(1)
-        self.assertEqual(self.once()[0], 0)
-        newest = self.release(2)
-        status, output, errors = self.once()
-        self.assertEqual(status, 0, errors)
-        self.check_whole(newest, output, "nothing changed")
-        self.assertEqual(self.anew, 0)
+        self.take(1)
+        newest = self.take(2)
+        self.anew = 0
         begun, done, rounds, number = time.monotonic(), 0, 0, 2
         while done < CHANGES:
             rounds += 1
@@ -239,10 +245,7 @@ class Changes(unittest.TestCase):
             done += count
             if self.anew > anew:  # both records at once: a way back is made again
                 number += 1
-                newest = self.release(number)
-                status, output, errors = self.once()
-                self.assertEqual(status, 0, errors)
-                self.check_whole(newest, output, "a new version")
+                newest = self.take(number)
         print(f"{done} changes in {rounds} rounds, {time.monotonic() - begun:.0f} s: {self.runs} runs, {self.damaged} rounds with damaged "
               f"content, {self.said} lines of warning, {self.anew} times without the version before, {self.refused} times without "
               "an identity", flush=True)
