@@ -84,23 +84,29 @@ void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1])
     out[WIRE_DEVICE_HEX] = '\0';
 }
 
+// Lower case only: one spelling per device, so that text compares as the id does. What is no digit
+// is 0.
+#define HEX_DIGIT 0x10u
+static const uint8_t hex_marks[256] = {
+    ['0'] = 0x10, ['1'] = 0x11, ['2'] = 0x12, ['3'] = 0x13, ['4'] = 0x14, ['5'] = 0x15,
+    ['6'] = 0x16, ['7'] = 0x17, ['8'] = 0x18, ['9'] = 0x19, ['a'] = 0x1a, ['b'] = 0x1b,
+    ['c'] = 0x1c, ['d'] = 0x1d, ['e'] = 0x1e, ['f'] = 0x1f,
+};
+
 enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id)
 {
     if (hex.size != WIRE_DEVICE_HEX) {
         return BASE_ERR_INVALID;
     }
-    // Lower case only: one spelling per device, so that text compares as the id does. On the
-    // check-in path; the loop has no branch.
+    // On the check-in path; the loop has no branch.
     uint64_t id = 0;
-    unsigned bad = 0;
+    unsigned all = HEX_DIGIT;
     for (size_t i = 0; i < WIRE_DEVICE_HEX; i++) {
-        unsigned c = (unsigned char)hex.data[i];
-        unsigned digit = c - '0';
-        unsigned letter = c - 'a';
-        bad |= (digit > 9) & (letter > 5);
-        id = id << 4 | (digit <= 9 ? digit : letter + 10);
+        unsigned mark = hex_marks[(unsigned char)hex.data[i]];
+        all &= mark;
+        id = id << 4 | (mark & 15);
     }
-    if (bad != 0) {
+    if (all != HEX_DIGIT) {
         return BASE_ERR_INVALID;
     }
     *out_device_id = id;
