@@ -162,9 +162,6 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     if ((after == POL_ROLLOUT_COMPLETED || after == POL_ROLLOUT_ROLLED_BACK) && before != after) {
         next->closed_us = gw_core_now_us(core);
     }
-    if (after == POL_ROLLOUT_COMPLETED && before != after) {
-        change->task_baseline = next->release->id;
-    }
 }
 
 bool gw_rollout_is_closed(const struct gw_rollout *rollout)
@@ -173,21 +170,13 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-static bool completed_later(const struct gw_rollout *a, const struct gw_rollout *b)
-{
-    return a->closed_us != b->closed_us ? a->closed_us > b->closed_us
-                                        : a->release->release_counter > b->release->release_counter;
-}
-
-// Where a rollout stands for its task: its baseline, one that was taken back, or the open one.
+// Where a rollout stands for its task: a baseline, one that was taken back, or an open one.
 static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
     switch (rollout->state.state) {
     case POL_ROLLOUT_COMPLETED:
-        if (task->baseline == NULL || completed_later(rollout, task->baseline)) {
-            task->baseline = rollout;
-        }
+        gw_task_base(task, rollout);
         break;
     case POL_ROLLOUT_ROLLED_BACK:
         gw_task_retire(task, rollout);
@@ -202,7 +191,7 @@ static void link_rollout(struct gw_rollout *rollout)
 static void relink_task(struct gw_core *core, struct gw_task *task)
 {
     task->open_count = 0;
-    task->baseline = NULL;
+    task->base_count = 0;
     task->retired_count = 0;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         if (core->catalog.rollouts[i]->task == task) {
@@ -269,13 +258,13 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
                               (unsigned long long)release->release_counter,
                               (unsigned long long)task->release_counter);
     }
-    if (task->baseline == NULL && release->revert_kind != WIRE_RELEASE_REMOVE) {
+    const struct gw_rollout *baseline = gw_task_baseline(task);
+    if (baseline == NULL && release->revert_kind != WIRE_RELEASE_REMOVE) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "revert: the task has no baseline, so it must be REMOVE");
     }
-    if (task->baseline != NULL &&
-        (release->revert_kind != WIRE_RELEASE_REVERT ||
-         release->revert_version_id != task->baseline->release->version_id)) {
+    if (baseline != NULL && (release->revert_kind != WIRE_RELEASE_REVERT ||
+                             release->revert_version_id != baseline->release->version_id)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "revert: it must be REVERT to the task's baseline");
     }
@@ -411,7 +400,7 @@ static enum base_status check_undo(const struct gw_rollout *rollout, struct base
         return base_error_set(error, BASE_ERR_CONFLICT, "undo: rollout %016llx of task %s is open",
                               (unsigned long long)task->open[0]->release->id, task->name);
     }
-    if (task->baseline != rollout) {
+    if (gw_task_baseline(task) != rollout) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               "undo: the rollout is not the baseline of task %s any more",
                               task->name);

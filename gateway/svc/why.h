@@ -1,5 +1,5 @@
-// Why a device runs what it runs: one answer for each rollout of a task, from the same rules the
-// check-in uses. Control thread.
+// Why a device runs what it runs: what it should, by the decision that check-ins are answered with
+// (svc/want.h), and one answer for each rollout of the task. Control thread.
 #ifndef GW_WHY_H
 #define GW_WHY_H
 

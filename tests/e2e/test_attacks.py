@@ -42,14 +42,15 @@ class Attacks(unittest.TestCase):
         cls.stack.walle("root", "push", path("root.1"))
         cls.evil = Evil(cls.stack)
         cls.number = 0
-        cls.v1 = cls.release(TASK, 1)
+        cls.v0 = cls.release(TASK, 0)
         cls.run_device("00000000000000aa", hook=None)  # the first stage wants one device that ran it
-        cls.wait_completed(cls.v1)
+        cls.wait_completed(cls.v0)
         cls.old = cls.answer_of("00000000000000ab")  # what a new device is told now
-        cls.v2 = cls.release(TASK, 2)
-        cls.run_device("00000000000000aa", hook=None)
-        cls.wait_completed(cls.v2)
-        cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices: counters 5 and 6
+        for number in (1, 2):  # of baselines, the newest and the one before it may be a way back
+            rollout = cls.release(TASK, number)
+            cls.run_device("00000000000000aa", hook=None)
+            cls.wait_completed(rollout)
+        cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices
 
     @classmethod
     def tearDownClass(cls):
@@ -222,7 +223,7 @@ class Attacks(unittest.TestCase):
     def test_05_rollback(self):
         output, _ = self.run_device("0000000000000500", None)
         self.assertIn('"version":3', output)
-        director, statement, fields = self.parts(self.old)  # version 1, validly signed, and the director's key is stolen
+        director, statement, fields = self.parts(self.old)  # version 0, validly signed, and the director's key is stolen
 
         def hook(request, _):
             if request.path != "/v1/checkin":
