@@ -7,6 +7,7 @@
 #include "store/store_private.h"
 
 #include "base/cursor.h"
+#include "base/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -134,7 +135,8 @@ static enum base_status write_file(struct gw_store *store, const struct wire_sha
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return gw_store_status(errno);
     }
-    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)unlink(temp); // of a process before this one
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         return gw_store_status(errno);
     }
@@ -338,12 +340,13 @@ static enum base_status map_file(struct gw_store *store, const struct wire_sha25
     if (!file_path(store, digest, path, sizeof(path))) {
         return BASE_ERR_TOO_LARGE;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? BASE_ERR_CORRUPT : gw_store_status(errno);
+    int fd = -1;
+    enum base_status status = base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        bool lost = status == BASE_ERR_NOT_FOUND || status == BASE_ERR_INVALID;
+        return lost ? BASE_ERR_CORRUPT : status;
     }
     struct stat stat;
-    enum base_status status = BASE_OK;
     if (fstat(fd, &stat) != 0 || stat.st_size < 0 || (uint64_t)stat.st_size != size) {
         status = BASE_ERR_CORRUPT;
     } else {

@@ -120,6 +120,32 @@ static bool names_our_key(const struct wire_root *root, enum wire_root_role role
     return false;
 }
 
+// Devices take nothing that is signed with a key their root does not name: said once a start, and
+// when such a root comes.
+static void say_keys(const struct gw_core *core, const struct wire_root *root)
+{
+    static const struct {
+        enum wire_root_role role;
+        const char *name;
+    } online[GW_ONLINE_COUNT] = {
+        [GW_ONLINE_TIMESTAMP] = {WIRE_ROLE_TIMESTAMP, "timestamp"},
+        [GW_ONLINE_SNAPSHOT] = {WIRE_ROLE_SNAPSHOT, "snapshot"},
+        [GW_ONLINE_DIRECTOR] = {WIRE_ROLE_DIRECTOR, "director"},
+    };
+    const struct gw_signer_port *signer = core->director.signer;
+    for (int i = 0; i < GW_ONLINE_COUNT; i++) {
+        const char *place = signer->places[i];
+        if (!names_our_key(root, online[i].role, signer->keys[i])) {
+            base_log_error(core->log, "trust",
+                           "root %llu does not name this gateway's %s key (%s): devices take no "
+                           "release from it; restore the key from a copy, or name this one in the "
+                           "next root (walle root rotate)",
+                           (unsigned long long)root->version, online[i].name,
+                           place != NULL ? place : "in memory");
+        }
+    }
+}
+
 // Memory follows what is on disk.
 static enum base_status root_add(struct gw_director *director, const struct wire_root *root,
                                  const uint8_t *bytes, size_t size)
@@ -248,6 +274,10 @@ enum base_status gw_director_load(struct gw_core *core, struct base_error *error
         return base_error_set(error, status, "stored roots and timestamps cannot be read: %s",
                               base_status_text(status));
     }
+    struct wire_root root;
+    if (newest_root(&core->director, &root)) {
+        say_keys(core, &root);
+    }
     return BASE_OK;
 }
 
@@ -333,6 +363,7 @@ enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, s
         return base_error_set(error, status, "the root could not be stored: %s",
                               base_status_text(status));
     }
+    say_keys(core, &root);
     gw_core_publish(core);
     *out_version = root.version;
     *out_created = true;

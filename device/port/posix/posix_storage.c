@@ -6,6 +6,8 @@
 #include "posix/posix_env.h"
 #include "posix/posix_internal.h"
 
+#include "base/regular_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -167,7 +169,8 @@ static enum base_status state_open_once(struct posix_storage *storage, const cha
 }
 
 // A damaged environment is set aside: the device starts anew rather than not at all.
-static enum base_status state_open(struct posix_storage *storage, const char *dir)
+static enum base_status state_open(struct posix_storage *storage, const char *dir,
+                                   struct base_error *why)
 {
     char path[4096];
     if (snprintf(path, sizeof(path), "%s/state", dir) >= (int)sizeof(path)) {
@@ -176,15 +179,15 @@ static enum base_status state_open(struct posix_storage *storage, const char *di
     if (mkdirat(storage->dir, "state", DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    struct base_error why = {.text = "not an environment"};
-    enum base_status status = posix_env_check(dir, "state", &why);
+    enum base_status status = posix_env_check(dir, "state", why);
     if (status == BASE_OK) {
         status = state_open_once(storage, path);
     }
     if (status != BASE_ERR_CORRUPT) {
         return status;
     }
-    BASE_TRY(posix_env_set_aside(storage->dir, "state", "stored state", why.text, storage->log));
+    const char *what = why->text[0] != '\0' ? why->text : "not an environment";
+    BASE_TRY(posix_env_set_aside(storage->dir, "state", "stored state", what, storage->log));
     return state_open_once(storage, path);
 }
 
@@ -232,9 +235,9 @@ static enum base_status writing_open(struct posix_storage *storage, const struct
         return BASE_OK;
     }
     writing_close(storage);
-    storage->writing = openat(storage->partial, hex_of(name, hex),
-                              O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, BLOB_MODE);
-    if (storage->writing < 0 || fstat(storage->writing, &info) != 0) {
+    BASE_TRY(base_regular_openat(storage->partial, hex_of(name, hex),
+                                 O_WRONLY | O_CREAT | O_NOFOLLOW, &storage->writing, NULL));
+    if (fstat(storage->writing, &info) != 0) {
         return posix_status_of_errno(errno);
     }
     storage->writing_name = *name;
@@ -302,16 +305,16 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
     struct stat info;
-    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        fd = openat(storage->partial, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = -1;
+    enum base_status status =
+        base_regular_openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        status = base_regular_openat(storage->partial, hex, O_RDONLY | O_NOFOLLOW, &fd, NULL);
     }
-    if (fd < 0) {
-        return posix_status_of_errno(errno);
-    }
+    BASE_TRY(status);
     const uint8_t *bytes = empty;
     size_t size = 0;
-    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
     if (status == BASE_OK && info.st_size > 0) {
         size = (size_t)info.st_size;
         void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -408,6 +411,7 @@ static enum base_status folder_open(int parent, const char *name, int *out_fd)
 static enum base_status storage_open(struct posix_storage *storage, const char *dir,
                                      struct base_error *error)
 {
+    struct base_error why = {0};
     enum base_status status = folder_open(AT_FDCWD, dir, &storage->dir);
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: cannot open the folder: %s", dir,
@@ -425,11 +429,11 @@ static enum base_status storage_open(struct posix_storage *storage, const char *
         status = folder_open(storage->dir, "partial", &storage->partial);
     }
     if (status == BASE_OK) {
-        status = state_open(storage, dir);
+        status = state_open(storage, dir, &why);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: cannot open the store: %s", dir,
-                              base_status_text(status));
+                              why.text[0] != '\0' ? why.text : base_status_text(status));
     }
     return BASE_OK;
 }
