@@ -30,6 +30,7 @@ static void start(void)
 {
     rig.options.unproven_marks = BOUND;
     rig.options.unproven_expire_s = EXPIRE_S;
+    rig.options.keeper_look_us = 1000;
     tunnel_rig_start(&rig, true);
 }
 
