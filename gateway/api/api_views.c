@@ -310,6 +310,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
         (rest == NULL || json_object_update_new(root, rest) != 0 ||
          json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
+         json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
          json_object_set_new(root, "power", power_object(view)) != 0)) {
         json_decref(root);
         return NULL;

@@ -113,3 +113,45 @@ enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
     wire_sha256_hex(out_manifest, hex);
     return rollout_version_bytes(cli, task, hex, out_bytes);
 }
+
+// Is it a rollout by which this version reached everybody it was for?
+static bool released_it(const json_t *rollout, const char *task, const char *version)
+{
+    return strcmp(cli_json_text(rollout, "task", ""), task) == 0 &&
+           strcmp(cli_json_text(rollout, "version", ""), version) == 0 &&
+           strcmp(cli_json_text(rollout, "state", ""), "completed") == 0;
+}
+
+enum cli_exit rollout_version_released(const struct cli *cli, const char *task, const char *version,
+                                       uint64_t *out_counter)
+{
+    char path[CLI_PATH_MAX];
+    char after[WIRE_DEVICE_HEX + 1] = "";
+    bool more = true;
+    enum cli_exit code = CLI_EXIT_OK;
+
+    *out_counter = 0;
+    while (code == CLI_EXIT_OK && more) {
+        json_t *page = NULL;
+        size_t index;
+        json_t *item;
+        (void)snprintf(path, sizeof(path), "/api/v1/rollouts?limit=500%s%s",
+                       after[0] != '\0' ? "&after=" : "", after);
+        code = cli_api_call(cli, "GET", path, NULL, &page);
+        json_array_foreach(json_object_get(page, "items"), index, item)
+        {
+            uint64_t counter = cli_json_u64(item, "release_counter");
+            bool newer = released_it(item, task, version) && counter > *out_counter;
+            *out_counter = newer ? counter : *out_counter;
+        }
+        (void)snprintf(after, sizeof(after), "%.16s", cli_json_text(page, "next", ""));
+        more = after[0] != '\0';
+        json_decref(page);
+    }
+    return code != CLI_EXIT_OK || *out_counter > 0
+               ? code
+               : cli_fail(CLI_EXIT_REFUSED,
+                          "version %s of task %s was never released: no rollout of "
+                          "it completed",
+                          version, task);
+}

@@ -159,6 +159,7 @@ struct parse {
     struct base_reader reader;
     struct base_arena *arena;
     struct base_error *error;
+    bool floor_known; // a statement said it; the others say the same
 };
 
 static struct base_str read_text(struct parse *parse, size_t size_max)
@@ -426,6 +427,8 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
     struct wire_tolerances tolerances;
     gw_stage_tolerances(stage, &tolerances);
     const char *wrong = NULL;
+    release->floor = parse->floor_known ? release->floor : said.floor;
+    parse->floor_known = true;
     if (said.kind != WIRE_RELEASE_INSTALL) {
         wrong = "kind is not INSTALL";
     } else if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
@@ -442,6 +445,8 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
         wrong = "max_slowdown or max_memory differs from the stage's";
     } else if (!wire_tolerances_equal(&said.tolerances, &tolerances)) {
         wrong = "tolerance differs from the stage's";
+    } else if (said.floor != release->floor) {
+        wrong = "floor differs from an earlier stage's";
     }
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);

@@ -26,6 +26,7 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
     out->version_id = release->version_id;
     out->salt = release->salt;
     out->release_counter = release->release_counter;
+    out->floor = release->floor;
     out->created_s = rollout->created_us / 1000000u;
     out->stage_since_s = rollout->state.stage_since_us / 1000000u;
     out->execution_timeout_s = release->execution_timeout_s;

@@ -418,7 +418,7 @@ class Attacks(unittest.TestCase):
 
     def gray_statement(self, task, rollout, listed):
         """The statement as a thief of the gateway finds it: signed by one release key, which is enough for 0.01 %."""
-        fields = {"kind": 1, "task": task, "counter": listed["release_counter"], "manifest": bytes.fromhex(listed["manifest"]),
+        fields = {"kind": 1, "task": task, "counter": listed["release_counter"], "floor": listed["floor"], "manifest": bytes.fromhex(listed["manifest"]),
                   "manifest_bytes": self.stack.api(f"/api/v1/tasks/{Stack.quoted(task)}/versions/{listed['manifest']}")[1][
                       "manifest_bytes"], "rollout": int(rollout, 16), "salt": int(listed["salt"], 16), "max_bucket": 1,
                   "stage": 2, "issued_s": int(time.time()), "expires_s": int(time.time()) + 86400}
