@@ -35,6 +35,7 @@
 #define TOKEN_TEXT_MAX       256
 #define ENROLL_WAIT_FIRST_MS 1000u
 #define ENROLL_WAIT_MAX_MS   60000u
+#define DELTA_MEMORY_MIB_MAX 1024u
 
 enum {
     OPTION_CA = 256,
@@ -58,6 +59,7 @@ enum {
     OPTION_EVENTS,
     OPTION_ISOLATION,
     OPTION_RUNNER,
+    OPTION_DELTA_MEMORY,
 };
 
 struct agent {
@@ -114,6 +116,8 @@ static const struct argp_option options[] = {
      0},
     {"task-runner", OPTION_RUNNER, "FILE", 0,
      "program of those processes (walle-task-runner beside this one)", 0},
+    {"delta-memory", OPTION_DELTA_MEMORY, "MIB", 0,
+     "memory for decoding a delta; those that need more come otherwise, or whole (130)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0,
      "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
@@ -355,6 +359,19 @@ static bool isolation_parse(int key, char *text, struct argp_state *state)
     return key == OPTION_RUNNER || key == OPTION_ISOLATION;
 }
 
+// How content comes.
+static bool content_parse(int key, char *text, struct argp_state *state)
+{
+    struct agent *agent = state->input;
+    if (key == OPTION_MIRROR) {
+        mirror_parse(state, agent, text);
+    } else if (key == OPTION_DELTA_MEMORY) {
+        agent->options.delta_memory =
+            number_or_die(state, "delta-memory", text, DELTA_MEMORY_MIB_MAX) << 20;
+    }
+    return key == OPTION_MIRROR || key == OPTION_DELTA_MEMORY;
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -377,9 +394,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);
-        break;
-    case OPTION_MIRROR:
-        mirror_parse(state, agent, text);
         break;
     case OPTION_TIMEOUT:
         config->request_timeout_ms =
@@ -421,8 +435,10 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         arguments_check(state, agent);
         break;
     default:
-        return who_parse(key, text, agent) || isolation_parse(key, text, state) ? 0
-                                                                                : ARGP_ERR_UNKNOWN;
+        return who_parse(key, text, agent) || isolation_parse(key, text, state) ||
+                       content_parse(key, text, state)
+                   ? 0
+                   : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }

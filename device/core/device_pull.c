@@ -396,6 +396,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     pull->delta.body = false;
     if (pull->delta.asked) {
         request.dictionary = &pull->delta.dictionary;
+        request.delta_codings = pull->delta.codings;
         request.range_from = pull->delta.have;
     }
     pull->exchange = dev_exchange_new(runtime);
@@ -495,7 +496,7 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
         pull->refused = head->status != 200 || head->encoding != DEV_ENCODING_IDENTITY;
         return;
     }
-    if (good && head->encoding == DEV_ENCODING_DCZ && pull->delta.asked) {
+    if (good && dev_delta_asked(pull, head->encoding)) {
         pull->refused = !dev_delta_head(runtime, head);
         return;
     }

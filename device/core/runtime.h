@@ -205,6 +205,7 @@ struct dev_delta {
     struct wire_sha256 dictionary; // zero: the blob comes whole
     struct wire_sha256 name;       // under which the difference is stored
     struct wire_sha256 given_up;   // blob that no delta could make
+    uint32_t codings;              // DEV_DELTA_*: there is memory for these
     uint64_t have;                 // bytes stored of it
     void *decoder;                 // NULL: not decoding; otherwise the two are mapped
     const uint8_t *old_bytes;
@@ -475,7 +476,9 @@ bool dev_delta_in_use(const struct dev_pull *pull);
 // Looks for a dictionary for the blob that was just picked. May move the pull to DECODE, when the
 // whole difference is here already.
 void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file);
-// The head says dcz, as asked for. False: of no use.
+// Is it a coding of deltas that the request under way listed?
+bool dev_delta_asked(const struct dev_pull *pull, enum dev_encoding encoding);
+// The head of a delta, as asked for. False: of no use.
 bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 BASE_NODISCARD enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *bytes,
                                                size_t size);

@@ -127,6 +127,7 @@ struct gw_control {
 };
 
 struct gw_background {
+    struct gw_core *core;
     struct gw_call_queue queue;
     pthread_t thread;
     bool started;
@@ -192,6 +193,7 @@ struct gw_core {
     struct gw_set_costs *set_costs; // the control thread's
     struct gw_control control;
     struct gw_background background;
+    struct gw_background deltas;
     struct gw_catalog catalog;
     struct gw_director director;
 

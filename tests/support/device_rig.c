@@ -31,7 +31,7 @@ void rig_init(struct rig *rig)
     memset(rig, 0, sizeof(*rig));
     base_prng_seed(&rig->cuts, 0xc075);
     mem_port_init(&rig->port, 42, &rig->ports);
-    rig->ports.delta = dev_delta_zstd();
+    rig->ports.delta = dev_delta_zstd(DEV_DELTA_MEMORY_BYTES);
     rig->config = (struct dev_config){
         .device_id = 0x0123456789abcdef,
         .trusted_key_count = 2,
