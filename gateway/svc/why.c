@@ -75,10 +75,15 @@ static void explain_rollout(struct gw_core *core, const struct gw_rollout *rollo
                             const struct gw_device_view *device, const struct pol_attrs *attrs,
                             struct gw_why_rollout *out)
 {
+    struct gw_version_view version;
     memset(out, 0, sizeof(*out));
     out->id = rollout->release->id;
     out->version_id = rollout->release->version_id;
     out->manifest = rollout->release->manifest;
+    if (gw_catalog_version_get(core, base_str_of(rollout->task->name), &out->manifest, &version) ==
+        BASE_OK) {
+        memcpy(out->version, version.version, sizeof(out->version));
+    }
     out->state = rollout->state.state;
     out->killed = rollout->state.killed;
     out->baseline = rollout->task->baseline == rollout;
@@ -115,6 +120,13 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
+static void should(struct gw_why_view *view, const struct gw_why_rollout *item)
+{
+    view->should_version_id = item->version_id;
+    view->should_rollout = item->id;
+    memcpy(view->should_version, item->version, sizeof(view->should_version));
+}
+
 // What it should run: the newest open rollout that lets it in and did not fail there, else the
 // baseline.
 static void conclude(struct gw_why_view *view)
@@ -126,8 +138,7 @@ static void conclude(struct gw_why_view *view)
         if (open && item->admitted && (item->bits & GW_OUTCOME_FAILED) != 0) {
             failed = failed != NULL ? failed : item;
         } else if (open && item->admitted) {
-            view->should_version_id = item->version_id;
-            view->should_rollout = item->id;
+            should(view, item);
             snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
                      item->stage_name, item->bucket, item->max_bucket);
             return;
@@ -136,8 +147,7 @@ static void conclude(struct gw_why_view *view)
     for (uint32_t i = 0; i < view->rollout_count; i++) {
         const struct gw_why_rollout *item = &view->rollouts[i];
         if (item->baseline && item->targeted) {
-            view->should_version_id = item->version_id;
-            view->should_rollout = item->id;
+            should(view, item);
             snprintf(view->why, sizeof(view->why), "%s",
                      failed != NULL ? "the newer version failed on it, so the baseline runs"
                                     : "no open rollout lets it in, so the baseline runs");
