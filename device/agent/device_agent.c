@@ -4,6 +4,7 @@
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
 // listens to those.
+#include "agent_descriptors.h"
 #include "agent_isolation.h"
 #include "event_source.h"
 #include "base/terminal.h"
@@ -792,6 +793,11 @@ int main(int argc, char **argv)
         return EXIT_BAD_ARGS;
     }
     base_log_stderr(&agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
+    struct base_error error = {0};
+    if (agent_descriptors_ready(&error) != BASE_OK) {
+        base_log_error(&agent.log, "device", "%s", error.text);
+        return EXIT_FAILURE;
+    }
     agent.base = event_base_new();
     if (agent.base == NULL) {
         base_log_error(&agent.log, "device", "no event loop");

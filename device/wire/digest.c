@@ -5,6 +5,7 @@
 #include "wire/digest.h"
 
 #include "base/hash.h"
+#include "base/path_part.h"
 
 #include <string.h>
 
@@ -50,18 +51,29 @@ static bool is_task_name_char(char c)
            c == '-';
 }
 
-bool wire_task_name_ok(struct base_str name)
+const char *wire_task_name_fault(struct base_str name)
 {
     if (name.size == 0 || name.size > WIRE_TASK_NAME_MAX) {
-        return false;
+        return "is not 1 to 64 characters long";
     }
     for (size_t i = 0; i < name.size; i++) {
         if (!is_task_name_char(name.data[i])) {
-            return false;
+            return "has a character that is none of a-z 0-9 . _ / -";
         }
     }
     char first = name.data[0];
-    return first != '.' && first != '_' && first != '/' && first != '-';
+    if (first == '.' || first == '_' || first == '/' || first == '-') {
+        return "does not begin with a letter or digit";
+    }
+    return base_path_fault(name) == NULL ? NULL
+                                         : "has a part, between slashes, that is empty, '.', '..' "
+                                           "or '.git'";
+}
+_Static_assert(WIRE_TASK_NAME_MAX == 64, "the text above says so");
+
+bool wire_task_name_ok(struct base_str name)
+{
+    return wire_task_name_fault(name) == NULL;
 }
 
 uint64_t wire_task_id(struct base_str name)

@@ -343,10 +343,9 @@ enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, s
                                         struct gw_task_view *out, bool *out_created,
                                         struct base_error *error)
 {
-    if (!wire_task_name_ok(name)) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "name: 1 to %u of a-z 0-9 . _ / -, the first a letter or digit",
-                              WIRE_TASK_NAME_MAX);
+    const char *fault = wire_task_name_fault(name);
+    if (fault != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "name: it %s", fault);
     }
     uint64_t task_id = wire_task_id(name);
     const struct gw_task *known = gw_catalog_find_task(core, task_id);

@@ -5,6 +5,7 @@
 // loses nothing: the next start reads the new state.
 #include "svc/rollouts.h"
 
+#include "svc/director.h"
 #include "svc/rollout_state.h"
 
 #include "base/alloc.h"
@@ -375,6 +376,9 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     }
     if (status == BASE_OK) {
         status = check_new(core, release, error);
+    }
+    if (status == BASE_OK) {
+        status = gw_director_check(core, release, error);
     }
     if (status == BASE_OK && !spec->accept_cost) {
         status = check_cost(core, release, error);

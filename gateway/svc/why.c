@@ -76,10 +76,15 @@ static void explain_rollout(struct gw_core *core, const struct gw_rollout *rollo
                             const struct gw_device_view *device, const struct pol_attrs *attrs,
                             struct gw_why_rollout *out)
 {
+    struct gw_version_view version;
     memset(out, 0, sizeof(*out));
     out->id = rollout->release->id;
     out->version_id = rollout->release->version_id;
     out->manifest = rollout->release->manifest;
+    if (gw_catalog_version_get(core, base_str_of(rollout->task->name), &out->manifest, &version) ==
+        BASE_OK) {
+        memcpy(out->version, version.version, sizeof(out->version));
+    }
     out->state = rollout->state.state;
     out->killed = rollout->state.killed;
     out->baseline = gw_task_baseline(rollout->task) == rollout;
@@ -174,8 +179,9 @@ static const char *why_not_open(const struct gw_plan_task *task, const struct gw
 }
 
 // What it should run, from the plan that check-ins are answered from.
-static void conclude(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                     const struct pol_attrs *attrs, struct gw_why_view *view)
+static void conclude(struct gw_core *core, const struct gw_plan_task *task,
+                     const struct gw_device_facts *facts, const struct pol_attrs *attrs,
+                     struct gw_why_view *view)
 {
     if (task == NULL) {
         snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(POL_DESIRED_NONE));
@@ -183,6 +189,11 @@ static void conclude(const struct gw_plan_task *task, const struct gw_device_fac
     }
     struct gw_want want = gw_want_of(task, facts, attrs);
     const struct gw_why_rollout *item = want.claim != NULL ? item_of(view, want.claim->id) : NULL;
+    struct gw_version_view version;
+    if (want.claim != NULL && gw_catalog_version_get(core, base_str_of(want.claim->task),
+                                                     &want.claim->manifest, &version) == BASE_OK) {
+        memcpy(view->should_version, version.version, sizeof(view->should_version));
+    }
     view->should_version_id = want.version_id;
     view->should_rollout = want.claim != NULL ? want.claim->id : 0;
     if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
@@ -228,7 +239,7 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         }
         struct gw_device_facts facts;
         facts_of(device, task->task_id, &facts);
-        conclude(gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
+        conclude(core, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
     }
     free(device);
     return status;

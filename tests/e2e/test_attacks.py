@@ -529,17 +529,26 @@ class Attacks(unittest.TestCase):
         self.stack.walle("root", "rotate", path("root.2"), "--out", path("root.3"), "--key", path("c.key"), "--key",
                          path("d.key"))
         self.stack.walle("root", "push", path("root.3"))
-        old = self.release("shop/late", 1, keys=("ci", "cj"), stages=OPEN)
-        output, log = self.run_device("0000000000002000", None)
+        with self.assertRaisesRegex(AssertionError, "signed by 1 of the 2 release keys that root 3 asks for"):
+            self.release("shop/late", 1, keys=("ci", "cj"), stages=OPEN)
+
+        def change(_, items):  # a stolen gateway takes it
+            def steal(item):
+                payload = evil.open_envelope(item)[1]
+                late = evil.open_release(payload)["task"] == "shop/late"
+                return self.key["ci"].envelope(evil.RELEASE, payload, self.key["cj"]) if late else item
+            return [items[0], *map(steal, items[1:])]
+        old = self.release("shop/late", 2, keys=("ck", "cj"), stages=OPEN)
+        output, log = self.run_device("0000000000002000", self.answers(change))
         self.refused("key compromise: a release key that was replaced", THRESHOLD, "(THRESHOLD)", output, log)
         self.stack.walle("rollout", "abort", old, "--reason", "signed by a stolen key")
         for _ in range(3000):
             if self.stack.api(f"/api/v1/rollouts/{old}")[1]["state"] == "rolled_back":
                 break
             time.sleep(0.02)
-        self.release("shop/late", 2, keys=("ck", "cj"), stages=OPEN)
+        self.release("shop/late", 3, keys=("ck", "cj"), stages=OPEN)
         output, log = self.run_device("0000000000002000", None)
-        self.assertIn('"version":2', output, log)  # two roots on, and nothing of the forged future is left
+        self.assertIn('"version":3', output, log)  # two roots on, and nothing of the forged future is left
         type(self).expected += 1
         REFUSED.append(("fast-forward: version 2^53 - 1 by a stolen timestamp key", "forgotten with the key"))
 
