@@ -32,7 +32,7 @@ struct blob_row {
     const uint8_t *bytes;
 };
 
-static enum base_status parse_row(struct gw_span row, struct blob_row *out)
+static enum base_status parse_row(struct base_span row, struct blob_row *out)
 {
     struct base_reader reader;
     base_reader_init(&reader, row.data, row.size);
@@ -251,7 +251,7 @@ static enum base_status put_many_apply(struct gw_store_txn *txn, struct gw_store
     for (uint32_t i = 0; i < put->count; i++) {
         const struct gw_store_item *item = &put->items[i];
         struct gw_key key = gw_key_sha(&item->digest);
-        struct gw_span value;
+        struct base_span value;
         struct base_writer writer;
         if (item->size > GW_STORE_BLOB_INLINE ||
             gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value) == BASE_OK) {
@@ -302,7 +302,7 @@ static enum base_status publish_apply(struct gw_store_txn *txn, struct gw_store_
 {
     struct publish_op *publish = (struct publish_op *)self;
     struct gw_key key = gw_key_sha(publish->digest);
-    struct gw_span value;
+    struct base_span value;
     struct blob_row row;
     BASE_TRY(gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value));
     BASE_TRY(parse_row(value, &row));
@@ -367,7 +367,7 @@ static enum base_status read_row(struct gw_store *store, const struct wire_sha25
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(store, &read));
     struct gw_key key = gw_key_sha(digest);
-    struct gw_span row;
+    struct base_span row;
     enum base_status status = gw_store_read_get(read, GW_TABLE_BLOBS, &key, &row);
     if (status == BASE_OK) {
         status = parse_row(row, out);

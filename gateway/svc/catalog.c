@@ -248,7 +248,7 @@ size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity)
 }
 
 // Which rollouts it has is known when these are loaded.
-static bool load_task(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_task(void *ctx, struct base_span key, struct base_span value)
 {
     struct gw_core *core = ctx;
     struct gw_task *task = calloc(1, sizeof(*task));
@@ -441,7 +441,7 @@ void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limi
 
 // ---- Versions
 
-static enum base_status decode_version(struct gw_span value, struct gw_version_view *out)
+static enum base_status decode_version(struct base_span value, struct gw_version_view *out)
 {
     struct base_reader reader;
     base_reader_init(&reader, value.data, value.size);
@@ -483,7 +483,7 @@ enum base_status gw_catalog_version_get(struct gw_core *core, struct base_str ta
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     struct gw_key key = gw_key_u64_sha(wire_task_id(task), manifest);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_read_get(read, GW_TABLE_VERSIONS, &key, &value);
     if (status == BASE_OK) {
         status = decode_version(value, out);
@@ -503,7 +503,7 @@ struct version_list {
     bool more;
 };
 
-static bool list_version(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_version(void *ctx, struct base_span key, struct base_span value)
 {
     struct version_list *list = ctx;
     uint64_t task_id;

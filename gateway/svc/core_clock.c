@@ -108,7 +108,7 @@ static enum base_status recorded(struct gw_core *core, uint64_t *out_us)
 {
     struct gw_store_read *read = NULL;
     struct gw_key key = gw_key_text(ROW_KEY);
-    struct gw_span value;
+    struct base_span value;
     *out_us = 0;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_META, &key, &value);

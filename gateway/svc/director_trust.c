@@ -190,7 +190,7 @@ static bool newest_root(const struct gw_director *director, struct wire_root *ou
            wire_root_parse(envelope.payload, envelope.payload_bytes, out) == BASE_OK;
 }
 
-static enum base_status read_root(struct gw_director *director, struct gw_span value)
+static enum base_status read_root(struct gw_director *director, struct base_span value)
 {
     struct wire_verifier verifier = verifier_of(director->signer);
     struct wire_root before;
@@ -203,7 +203,7 @@ static enum base_status read_root(struct gw_director *director, struct gw_span v
     return root_add(director, &root, value.data, value.size);
 }
 
-static enum base_status read_state(struct gw_director *director, struct gw_span value)
+static enum base_status read_state(struct gw_director *director, struct base_span value)
 {
     struct base_reader reader;
     base_reader_init(&reader, value.data, value.size);
@@ -237,7 +237,7 @@ struct reading {
     enum base_status status;
 };
 
-static bool read_row(void *ctx, struct gw_span key, struct gw_span value)
+static bool read_row(void *ctx, struct base_span key, struct base_span value)
 {
     struct reading *reading = ctx;
     struct gw_director *director = reading->director;

@@ -328,7 +328,7 @@ struct last_line {
     uint64_t seq;
 };
 
-static bool see_line(void *ctx, struct gw_span key, struct gw_span value)
+static bool see_line(void *ctx, struct base_span key, struct base_span value)
 {
     struct last_line *last = ctx;
     uint64_t id;
@@ -358,7 +358,7 @@ struct log_list {
     bool more;
 };
 
-static bool list_line(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_line(void *ctx, struct base_span key, struct base_span value)
 {
     struct log_list *list = ctx;
     uint64_t id;

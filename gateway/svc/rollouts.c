@@ -574,7 +574,7 @@ enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollou
     return gw_rollout_commit(core, rollout, &change);
 }
 
-static enum base_status load_one(struct gw_core *core, struct gw_span value)
+static enum base_status load_one(struct gw_core *core, struct base_span value)
 {
     struct gw_rollout *rollout = NULL;
     BASE_TRY(gw_rollout_decode(value.data, value.size, &rollout));
@@ -602,7 +602,7 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
     return BASE_OK;
 }
 
-static bool load_rollout(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_rollout(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     (void)key;

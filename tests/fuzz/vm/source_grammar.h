@@ -170,7 +170,7 @@ static const char *const grammar_e[] = {
     "walle.input",
     "walle.config",
     "math",
-    "sys.modules if hasattr(sys, 'modules') else sys",
+    "(sys.modules if hasattr(sys, 'modules') else sys)",
     "property(@k)",
     "super(E, E(1))",
     "staticmethod(@k)",
@@ -474,7 +474,7 @@ static const char *const grammar_o[] = {
     "io.StringIO(@i).write(@e)",
     "array.array('@t', @e)",
     "array.array(@e, @e)",
-    "sys.getsizeof(@e) if hasattr(sys, 'getsizeof') else 0",
+    "(sys.getsizeof(@e) if hasattr(sys, 'getsizeof') else 0)",
     "sys.print_exception(@e)",
     "gc.collect()",
     "gc.mem_free()",
@@ -488,7 +488,7 @@ static const char *const grammar_o[] = {
     "{y for y in @e}",
     "(y for y in @e)",
     "(yield_from(@e) if 0 else @e)",
-    "v0 if @e else v1",
+    "(v0 if @e else v1)",
     "nn.tensor(@e)",
     "nn.tensor(@e, dtype='@d').reshape(@e)",
     "nn.tensor(list(range(12)), shape=(3, 4))[@i:@i].tolist()",
@@ -748,6 +748,14 @@ static const char *const grammar_s[] = {
     "class B(@n, @n):\n pass\nx = B(@e)\nx.@a(@e)",
     "class B(E, @n):\n pass\nx = B(@e)\nx.@a(@e)",
     "x = type(@u)\nx.@a = @e\ny = x(@e)\ny @b @e",
+    // Made once more while something holds what it was.
+    "y = @u\nfor z in y:\n super(type(y), y).__init__(@e)\n gc.collect()",
+    "y = M(@n, @e)\nz = iter(y)\nsuper(type(y), y).__init__(@e)\ngc.collect()\nx = list(z)",
+    "y = M(@n, @e)\nz = memoryview(y)\nsuper(type(y), y).__init__(@e)\ngc.collect()\nz[@i:@i] = @e",
+    "y = M(list, @e)\ny.sort(key=lambda a: super(type(y), y).__init__(@e) or gc.collect())",
+    "y = M(@n, @e)\nx = y.@a\nsuper(type(y), y).__init__(@e)\ngc.collect()\nx(@e)",
+    "class B(@n):\n def __init__(s, *a): super().__init__(*a); hook(); super().__init__(*a)\n"
+    "@v = B(@e)\n@s",
 };
 
 #define GRAMMAR_RULE(name, texts)                                                                  \

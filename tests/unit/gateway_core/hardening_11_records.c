@@ -47,7 +47,7 @@ static int report(struct rig *rig, uint64_t id, const struct gw_rollout_view *vi
 static bool on_disk(struct rig *rig, uint64_t id)
 {
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     struct gw_key key = gw_key_u64(id);
     assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
     enum base_status status = gw_store_read_get(read, GW_TABLE_DEVICES, &key, &value);

@@ -141,7 +141,7 @@ static enum base_status read_one(struct gw_store *store, enum gw_table table, ui
     struct gw_store_read *read;
     struct gw_key key = gw_key_u64(id);
     assert_int_equal(gw_store_read_begin(store, &read), BASE_OK);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_read_get(read, table, &key, &value);
     gw_store_read_end(read);
     return status;
