@@ -65,6 +65,7 @@ enum base_status posix_env_set_aside(int folder, const char *name, const char *w
         (void)unlinkat(folder, inside, 0);
     }
     (void)unlinkat(folder, aside, AT_REMOVEDIR);
+    (void)unlinkat(folder, aside, 0);
     if (renameat(folder, name, folder, aside) != 0 || mkdirat(folder, name, DIR_MODE) != 0) {
         return posix_status_of_errno(errno);
     }

@@ -314,7 +314,8 @@ static void test_content_lost_after_activation(void **state)
     mem_clock_advance(&rig.port, 61 * 1000000ull);
     rig_checkin(&rig);
     rig_checkin(&rig);
-    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_LOAD), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_INTEGRITY), 1);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_ROLLED_BACK), 0);
     assert_int_equal(rig_active(&rig, TASK), (int)version); // it was brought again
     assert_true(mem_blob_find(&rig.port, &rig.versions[version].files[0].digest)->sealed);
 }
