@@ -29,8 +29,7 @@ static void delta_name(struct dev_runtime *runtime, struct wire_sha256 *out)
     crypto->hash_update(crypto->ctx, &state, (const uint8_t *)name_domain, sizeof(name_domain));
     crypto->hash_update(crypto->ctx, &state, pull->blob.bytes, WIRE_SHA256_BYTES);
     crypto->hash_update(crypto->ctx, &state, pull->delta.dictionary.bytes, WIRE_SHA256_BYTES);
-    const uint8_t codings = (uint8_t)pull->delta.codings;
-    crypto->hash_update(crypto->ctx, &state, &codings, sizeof(codings));
+    crypto->hash_update(crypto->ctx, &state, &pull->delta.codings, sizeof(pull->delta.codings));
     crypto->hash_end(crypto->ctx, &state, out);
 }
 
@@ -86,7 +85,7 @@ void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_fi
     delta->codings = 0;
     if (blob_sealed(runtime, &delta->dictionary, &bytes) && bytes > 0) {
         delta->codings =
-            runtime->ports->delta.codings(&runtime->ports->delta, bytes, pull->expected);
+            (uint8_t)runtime->ports->delta.codings(&runtime->ports->delta, bytes, pull->expected);
     }
     delta_name(runtime, &delta->name);
     if (delta->codings == 0) {

@@ -228,15 +228,15 @@ struct dev_delta {
     struct wire_sha256 dictionary; // zero: the blob comes whole
     struct wire_sha256 name;       // under which the difference is stored
     struct wire_sha256 given_up;   // blob that no delta could make
-    uint32_t codings;              // DEV_DELTA_*: there is memory for these
     uint64_t have;                 // bytes stored of it
     void *decoder;                 // NULL: not decoding; otherwise the two are mapped
     const uint8_t *old_bytes;
     size_t old_size;
     const uint8_t *bytes;
     size_t size;
-    bool asked; // by the request under way
-    bool body;  // the response under way is a delta
+    uint8_t codings; // DEV_DELTA_*: there is memory for these
+    bool asked;      // by the request under way
+    bool body;       // the response under way is a delta
 };
 
 struct dev_pull {

@@ -14,13 +14,15 @@
 #define STRETCH_BYTES WIRE_DELTA_PIECE_BYTES_MAX
 #define SAMPLE_BYTES  (64u * 1024)
 #define FORMS_MAX     7u
+#define DEAR_BITS     2u    // a byte: then the content may have moved by more than its ends say
 #define GROUP_MIN     4096u // numbers of like exponents; fewer share a block
 _Static_assert(STRETCH_BYTES / GW_DELTA_CHUNK_BYTES + 1 <= GW_DELTA_RUNS_MAX, "runs of a plan");
 
 struct maker {
     struct gw_delta_pair pair;
     struct gw_zstd_packer *packer;
-    uint64_t cursor; // in the old content, as the receiver counts
+    struct gw_delta_index *index; // NULL: not needed so far
+    uint64_t cursor;              // in the old content, as the receiver counts
     uint8_t payload[WIRE_DELTA_PIECE_BYTES_MAX];
 };
 
@@ -221,15 +223,38 @@ static enum base_status stretch_add(struct maker *maker, const struct gw_delta_p
     return BASE_OK;
 }
 
-static enum base_status pieces_add(struct maker *maker, const struct gw_delta_shifts *voted)
+// Most content stands where it stood, or as far from the end: where it was is looked up only when
+// it seems not to.
+static enum base_status stretch_plan(struct maker *maker, size_t from, size_t to,
+                                     struct gw_delta_plan *plan)
+{
+    struct gw_delta_shifts voted = {.count = 0};
+    int64_t last_shift = plan->last_shift;
+    if (gw_delta_plan_make(&maker->pair, from, to, &voted, plan) < (to - from) * DEAR_BITS) {
+        return BASE_OK;
+    }
+    if (maker->index == NULL) {
+        BASE_TRY(gw_delta_index_new(&maker->pair, &maker->index));
+    }
+    gw_delta_index_vote(maker->index, from, to, &voted);
+    if (voted.count > 0) {
+        plan->last_shift = last_shift;
+        (void)gw_delta_plan_make(&maker->pair, from, to, &voted, plan);
+    }
+    return BASE_OK;
+}
+
+static enum base_status pieces_add(struct maker *maker)
 {
     struct gw_delta_plan *plan = calloc(1, sizeof(*plan));
     enum base_status status = plan != NULL ? BASE_OK : BASE_ERR_NOMEM;
     size_t size = maker->pair.fresh_size;
     for (size_t at = 0; status == BASE_OK && at < size;) {
         size_t end = size - at < STRETCH_BYTES ? size : at + STRETCH_BYTES;
-        gw_delta_plan_make(&maker->pair, at, end, &voted[at / STRETCH_BYTES], plan);
-        status = stretch_add(maker, plan, end, &at);
+        status = stretch_plan(maker, at, end, plan);
+        if (status == BASE_OK) {
+            status = stretch_add(maker, plan, end, &at);
+        }
     }
     free(plan);
     return status;
@@ -238,23 +263,13 @@ static enum base_status pieces_add(struct maker *maker, const struct gw_delta_sh
 static enum base_status content_pack(struct maker *maker, uint8_t *out, size_t capacity,
                                      size_t *out_size)
 {
-    size_t stretches = maker->pair.fresh_size / STRETCH_BYTES + 1;
-    struct gw_delta_shifts *voted = calloc(stretches, sizeof(*voted));
-    enum base_status status = voted != NULL ? BASE_OK : BASE_ERR_NOMEM;
-    if (status == BASE_OK) {
-        status = gw_delta_shifts_find(&maker->pair, STRETCH_BYTES, voted);
-    }
-    if (status == BASE_OK) {
-        status = gw_zstd_packer_new(out, capacity, &maker->packer);
-    }
-    if (status == BASE_OK) {
-        status = pieces_add(maker, voted);
-    }
+    BASE_TRY(gw_zstd_packer_new(out, capacity, &maker->packer));
+    enum base_status status = pieces_add(maker);
     if (status == BASE_OK) {
         status = gw_zstd_packer_end(maker->packer, out_size);
     }
     gw_zstd_packer_free(maker->packer);
-    free(voted);
+    gw_delta_index_free(maker->index);
     return status;
 }
 

@@ -185,8 +185,8 @@ static struct gw_delta_run run_of(const struct planner *planner, uint32_t state)
 }
 
 // Follows the path back, and writes down where its state changes.
-static void path_take(const struct planner *planner, uint32_t chunks, size_t from,
-                      struct gw_delta_plan *plan)
+static uint32_t path_take(const struct planner *planner, uint32_t chunks, size_t from,
+                          struct gw_delta_plan *plan)
 {
     uint8_t state[CHUNKS_MAX];
     uint32_t states = planner->shift_count * GW_DELTA_NEW + 1;
@@ -194,6 +194,7 @@ static void path_take(const struct planner *planner, uint32_t chunks, size_t fro
     for (uint32_t i = 1; i < states; i++) {
         at = planner->total[i] < planner->total[at] ? i : at;
     }
+    uint32_t price = planner->total[at];
     for (uint32_t chunk = chunks; chunk > 0; chunk--) {
         state[chunk - 1] = (uint8_t)at;
         at = planner->came[chunk - 1][at];
@@ -208,10 +209,11 @@ static void path_take(const struct planner *planner, uint32_t chunks, size_t fro
         plan->last_shift = run.way == GW_DELTA_NEW ? plan->last_shift : run.shift;
         plan->runs[plan->count++] = run;
     }
+    return price / UNIT;
 }
 
-void gw_delta_plan_make(const struct gw_delta_pair *pair, size_t from, size_t to,
-                        const struct gw_delta_shifts *voted, struct gw_delta_plan *plan)
+uint32_t gw_delta_plan_make(const struct gw_delta_pair *pair, size_t from, size_t to,
+                            const struct gw_delta_shifts *voted, struct gw_delta_plan *plan)
 {
     struct planner planner = {.pair = pair};
     uint32_t prices[STATES_MAX];
@@ -227,5 +229,5 @@ void gw_delta_plan_make(const struct gw_delta_pair *pair, size_t from, size_t to
         chunk_prices(&planner, at, size, prices);
         chunk_step(&planner, chunk, prices);
     }
-    path_take(&planner, chunk, from, plan);
+    return path_take(&planner, chunk, from, plan);
 }

@@ -38,8 +38,8 @@ struct gw_delta_plan {
 };
 
 // Plans the bytes from `from` to `to`, at most 512 KiB; `plan` is zero at first, or was used for
-// what comes before.
-void gw_delta_plan_make(const struct gw_delta_pair *pair, size_t from, size_t to,
-                        const struct gw_delta_shifts *voted, struct gw_delta_plan *plan);
+// what comes before. The estimate, in bits, is returned.
+uint32_t gw_delta_plan_make(const struct gw_delta_pair *pair, size_t from, size_t to,
+                            const struct gw_delta_shifts *voted, struct gw_delta_plan *plan);
 
 #endif

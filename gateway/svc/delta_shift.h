@@ -28,8 +28,14 @@ struct gw_delta_shifts {
     int64_t shift[GW_DELTA_VOTED_MAX];
 };
 
-// One entry for each `window` bytes of the new content, in `out`. NOMEM.
-BASE_NODISCARD enum base_status gw_delta_shifts_find(const struct gw_delta_pair *pair,
-                                                     size_t window, struct gw_delta_shifts *out);
+// The old content, looked up; 6 MiB.
+struct gw_delta_index;
+// NOMEM. `pair` is borrowed.
+BASE_NODISCARD enum base_status gw_delta_index_new(const struct gw_delta_pair *pair,
+                                                   struct gw_delta_index **out_index);
+void gw_delta_index_free(struct gw_delta_index *index); // accepts NULL
+// Where the new content from `from` to `to` stood: the shifts with the most votes.
+void gw_delta_index_vote(const struct gw_delta_index *index, size_t from, size_t to,
+                         struct gw_delta_shifts *out);
 
 #endif

@@ -110,6 +110,7 @@ struct rig {
     struct base_prng cuts;
     int blob_status;    // answer all blobs with this status
     bool deltas;        // requests with a dictionary are answered with dcz
+    bool pieces;        // ... with wdelta, asked for or not
     bool spoil_deltas;  // body misbehaviour above is for deltas only
     int wrong_deltas;   // so many of them made with another dictionary
     int large_deltas;   // so many padded to more than the content
@@ -137,6 +138,7 @@ struct rig {
     uint32_t blob_requests;
     uint32_t range_requests;
     uint32_t delta_answers;
+    uint32_t delta_codings; // of the last request with a dictionary
     uint64_t blob_bytes;
     bool ran_unverified;
     uint32_t last_run_files; // of the run that ended last

@@ -512,9 +512,10 @@ static void test_damaged_files_are_mended_and_not_run(void **state)
     static struct nn_model model;
     nn_add_relu(&model, 0);
     every_s = 1;
-    model_version_offer("import walle\nfrom walle import nn\nm = nn.load('model.bin')\n"
-                        "walle.result(m([[1, 1, 1]])[0].tolist())\n",
-                        &model, 1);
+    offer(model_version_add("import walle\nfrom walle import nn\nm = nn.load('model.bin')\n"
+                            "walle.result(m([[1, 1, 1]])[0].tolist())\n",
+                            &model),
+          1);
     every_s = 0;
     const struct rig_version *version = &world.rig.versions[world.rig.version_count - 1];
     device_run();
