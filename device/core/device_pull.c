@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SHARED_PREFIX    BASE_STR("/v1/blob/")
@@ -82,6 +83,7 @@ static void pull_idle(struct dev_pull *pull)
     pull->copy = DEV_COPY_ACCEPTED;
     pull->proving = false;
     pull->fresh = false;
+    pull->reserved = false;
     pull->attempts = 0;
     pull->corrupt = 0;
     pull->source = 0;
@@ -117,10 +119,13 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
         dev_repair_failed(runtime, task, copy);
         return;
     }
+    dev_pull_space_give(runtime, task);
     if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) != BASE_OK) {
         return;
     }
     runtime->dirty = true;
+    runtime->garbage = true; // a boot collects it, or the next check-in that does not offer it
+    task->leftover = true;
     if (task->failure_reported) {
         return;
     }
@@ -167,8 +172,27 @@ void dev_pull_retry(struct dev_runtime *runtime, const char *why)
     pull->phase = DEV_PULL_PICK;
 }
 
+// There is no room for it: nothing of it stays, so that the disk is as it was.
+static void too_large(struct dev_runtime *runtime, const struct dev_pull_space *space)
+{
+    char why[WIRE_REPORT_DETAIL_MAX];
+    bool known = space->free < space->needed;
+    int size = snprintf(why, sizeof(why), "storage full: %llu bytes are needed",
+                        (unsigned long long)space->needed);
+    if (known) {
+        (void)snprintf(why + size, sizeof(why) - (size_t)size, ", %llu are free",
+                       (unsigned long long)space->free);
+    }
+    dev_garbage_made(runtime);
+    give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, BASE_ERR_FULL, why);
+}
+
 void dev_pull_storage_failed(struct dev_runtime *runtime, enum base_status status)
 {
+    bool last = runtime->pull.attempts + 1 >= DEV_PULL_ATTEMPTS_MAX;
+    if (status == BASE_ERR_FULL && last && !dev_pull_repairing(runtime)) {
+        dev_garbage_made(runtime); // nothing of it stays
+    }
     dev_pull_retry(runtime, status == BASE_ERR_FULL ? "storage full" : "storage failed");
 }
 
@@ -325,6 +349,24 @@ static void damaged(struct dev_runtime *runtime, const struct wire_sha256 *name,
     }
 }
 
+// False: the pull is over, or tries again.
+static bool space_ready(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+                        const struct wire_personal *personal)
+{
+    struct dev_pull_space space;
+    if (runtime->pull.reserved || dev_pull_repairing(runtime)) {
+        return true;
+    }
+    enum base_status status = dev_pull_space_take(runtime, manifest, personal, &space);
+    runtime->pull.reserved = status == BASE_OK;
+    if (status == BASE_ERR_FULL) {
+        too_large(runtime, &space);
+    } else if (status != BASE_OK) {
+        dev_pull_storage_failed(runtime, status);
+    }
+    return status == BASE_OK;
+}
+
 static void content_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
 {
     struct dev_personal personal;
@@ -345,7 +387,7 @@ static void content_pick(struct dev_runtime *runtime, const struct wire_manifest
     } else if (status != BASE_OK) {
         dev_pull_storage_failed(runtime, status);
         return;
-    } else {
+    } else if (space_ready(runtime, manifest, &personal.parsed)) {
         files_pick(runtime, manifest, &personal.parsed);
     }
     if (status == BASE_OK) {

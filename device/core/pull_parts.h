@@ -24,4 +24,18 @@ void dev_pull_whole(struct dev_runtime *runtime);
 // Every byte is here: only the right hash makes a blob.
 void dev_pull_sealed(struct dev_runtime *runtime);
 
+// ---- pull_space.c
+struct dev_pull_space {
+    uint64_t needed; // bytes
+    uint64_t free;   // UINT64_MAX: not known
+};
+// Reserves what the files that are missing need. FULL, and the storage port's codes; what was
+// reserved until then is given back with the rest.
+BASE_NODISCARD enum base_status dev_pull_space_take(struct dev_runtime *runtime,
+                                                    const struct wire_manifest *manifest,
+                                                    const struct wire_personal *personal,
+                                                    struct dev_pull_space *out);
+// The pull of the accepted version ended without success; what is there of it stays.
+void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *task);
+
 #endif

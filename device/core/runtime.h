@@ -6,6 +6,7 @@
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
 //   pull_answer.c     what comes of its requests
+//   pull_space.c      room for what it brings
 //   device_delta.c    brings a file as the difference to the one that runs
 //   device_repair.c   proves stored content, and has what is damaged brought again
 //   device_exclusive.c  files for this device or its user alone
@@ -170,6 +171,7 @@ struct dev_task {
     uint8_t references; // runs of the active version for this shadow alone
     bool reference;     // the run that is due is one of these
     bool over;          // this shadow is to be dropped
+    bool leftover; // content of a pull that was given up is there, for when it is offered again
     // Content (device_repair.c).
     uint8_t unproven;       // versions whose content is to be hashed again
     uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
@@ -269,6 +271,7 @@ struct dev_pull {
     bool any_size; // the blob's size is not known; `expected` is the most it may have
     bool proving;  // the sealed blob is hashed again
     bool fresh;    // the blob was sealed by this pull
+    bool reserved; // room for all of it
     bool required; // the version is not for a device without exclusive files
     bool refused;  // the response under way is of no use
     struct dev_backoff backoff;
@@ -484,6 +487,9 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+// A check-in was answered in full: content of pulls that were given up, and whose version was not
+// offered again, is collected.
+void dev_pull_leftovers(struct dev_runtime *runtime);
 
 // ---- device_repair.c
 // A file of a version (`copy`) of `task` is not what it should be: reported once. The active

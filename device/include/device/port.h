@@ -96,6 +96,12 @@ struct dev_storage_port {
     enum base_status (*blob_append)(void *ctx, const struct wire_sha256 *name, uint64_t offset,
                                     const uint8_t *bytes, size_t size);
     enum base_status (*blob_seal)(void *ctx, const struct wire_sha256 *name); // durable on OK
+    // Bytes that content may still take. May be NULL (not known).
+    enum base_status (*space)(void *ctx, uint64_t *out_bytes);
+    // Keeps room for a blob of `bytes` that is still to be brought, wholly or from where it is; 0
+    // gives back what is not used. FULL: there is not so much. May be NULL (room is found, or not,
+    // by blob_append).
+    enum base_status (*blob_reserve)(void *ctx, const struct wire_sha256 *name, uint64_t bytes);
     // The record saved before the one state_load gives, for when that one is damaged. The codes of
     // state_load. May be NULL (there is none).
     enum base_status (*state_before)(void *ctx, uint8_t *out, size_t capacity, size_t *out_size);

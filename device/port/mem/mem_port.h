@@ -25,6 +25,7 @@ struct mem_blob {
     struct wire_sha256 name;
     uint8_t *bytes;
     size_t size;
+    uint64_t reserved; // for the whole of it; 0: not
     bool used;
     bool sealed;
     uint32_t maps; // mapped now

@@ -101,9 +101,48 @@ static uint64_t bytes_used(const struct mem_storage *storage)
 {
     uint64_t used = 0;
     for (uint32_t i = 0; i < MEM_BLOBS_MAX; i++) {
-        used += storage->blobs[i].used ? storage->blobs[i].size : 0;
+        const struct mem_blob *blob = &storage->blobs[i];
+        uint64_t most = blob->reserved > blob->size ? blob->reserved : blob->size;
+        used += blob->used ? most : 0;
     }
     return used;
+}
+
+static enum base_status space(void *ctx, uint64_t *out_bytes)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    uint64_t used = bytes_used(storage);
+    *out_bytes = UINT64_MAX;
+    if (storage->bytes_limit > 0) {
+        *out_bytes = storage->bytes_limit > used ? storage->bytes_limit - used : 0;
+    }
+    return BASE_OK;
+}
+
+static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, uint64_t bytes)
+{
+    struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    struct mem_blob *blob = blob_of(storage, name);
+    BASE_TRY(operation(ctx));
+    if (bytes == 0) {
+        if (blob != NULL && blob->size == 0) {
+            free(blob->bytes);
+            memset(blob, 0, sizeof(*blob));
+        } else if (blob != NULL) {
+            blob->reserved = 0;
+        }
+        return BASE_OK;
+    }
+    uint64_t have = blob != NULL ? blob->size : 0;
+    if (storage->bytes_limit > 0 && bytes_used(storage) + bytes - have > storage->bytes_limit) {
+        return BASE_ERR_FULL;
+    }
+    blob = blob != NULL ? blob : blob_add(storage, name);
+    if (blob == NULL) {
+        return BASE_ERR_FULL;
+    }
+    blob->reserved = bytes;
+    return BASE_OK;
 }
 
 static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, uint64_t offset,
@@ -111,10 +150,11 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
     BASE_TRY(operation(ctx));
-    if (storage->bytes_limit > 0 && bytes_used(storage) + size > storage->bytes_limit) {
+    struct mem_blob *blob = blob_of(storage, name);
+    bool kept = blob != NULL && blob->size + size <= blob->reserved;
+    if (!kept && storage->bytes_limit > 0 && bytes_used(storage) + size > storage->bytes_limit) {
         return BASE_ERR_FULL;
     }
-    struct mem_blob *blob = blob_of(storage, name);
     blob = blob != NULL ? blob : blob_add(storage, name);
     if (blob == NULL) {
         return BASE_ERR_FULL;
@@ -142,6 +182,7 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
         return BASE_ERR_NOT_FOUND;
     }
     blob->sealed = true;
+    blob->reserved = 0;
     return BASE_OK;
 }
 
@@ -208,6 +249,8 @@ struct dev_storage_port mem_storage_port(struct mem_port *port)
         .blob_stat = blob_stat,
         .blob_append = blob_append,
         .blob_seal = blob_seal,
+        .space = space,
+        .blob_reserve = blob_reserve,
         .blob_map = blob_map,
         .blob_unmap = blob_unmap,
         .blob_delete = blob_delete,

@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define BLOB_MODE 0600
@@ -192,6 +193,54 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
         return posix_status_of_errno(errno);
     }
     return BASE_OK;
+}
+
+static enum base_status space(void *ctx, uint64_t *out_bytes)
+{
+    const struct posix_storage *storage = ctx;
+    struct statvfs info;
+    if (fstatvfs(storage->partial, &info) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    uint64_t bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    *out_bytes = bytes > POSIX_SPACE_MIN_FREE ? bytes - POSIX_SPACE_MIN_FREE : 0;
+    return BASE_OK;
+}
+
+// Blocks behind the end of the file are kept without making it longer: its size is still what was
+// brought. Truncating it to its own size gives them back.
+static enum base_status reserve_end(struct posix_storage *storage, const struct wire_sha256 *name)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    if (is_writing(storage, name)) {
+        writing_close(storage);
+    }
+    if (fstatat(storage->partial, hex_of(name, hex), &info, 0) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    if (info.st_size == 0) {
+        return unlinkat(storage->partial, hex, 0) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    }
+    BASE_TRY(writing_open(storage, name));
+    bool done = ftruncate(storage->writing, info.st_size) == 0;
+    enum base_status status = done ? BASE_OK : posix_status_of_errno(errno);
+    writing_close(storage);
+    return status;
+}
+
+static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, uint64_t bytes)
+{
+    struct posix_storage *storage = ctx;
+    if (bytes == 0) {
+        return reserve_end(storage, name);
+    }
+    BASE_TRY(writing_open(storage, name));
+    if (fallocate(storage->writing, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ||
+        errno == EOPNOTSUPP || errno == ENOSYS) { // then the look at what is free must do
+        return BASE_OK;
+    }
+    return posix_status_of_errno(errno);
 }
 
 static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
@@ -447,6 +496,8 @@ struct dev_storage_port posix_storage_table(struct posix_storage *storage)
         .blob_stat = blob_stat,
         .blob_append = blob_append,
         .blob_seal = blob_seal,
+        .space = space,
+        .blob_reserve = blob_reserve,
         .blob_map = blob_map,
         .blob_load = blob_load,
         .blob_unmap = blob_unmap,

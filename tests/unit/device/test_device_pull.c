@@ -278,10 +278,78 @@ static void test_storage_full(void **state)
     rig_run(&rig, 7200 * 1000000ull);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 1);
-    assert_string_equal(rig_last(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD)->detail, "storage full");
+    const char *detail = rig_last(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD)->detail;
+    assert_memory_equal(detail, "storage full: ", strlen("storage full: "));
+    assert_non_null(strstr(detail, " are free"));
     rig.port.storage.bytes_limit = 0;
     rig_checkin(&rig);
     assert_int_equal(rig_active(&rig, TASK), 1);
+}
+
+static uint64_t stored_bytes(void)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < MEM_BLOBS_MAX; i++) {
+        const struct mem_blob *blob = &rig.port.storage.blobs[i];
+        uint64_t most = blob->reserved > blob->size ? blob->reserved : blob->size;
+        bytes += blob->used ? most : 0;
+    }
+    return bytes;
+}
+
+// One that is too large is refused before anything is full, and leaves nothing; at every limit.
+static void test_larger_than_the_storage(void **state)
+{
+    (void)state;
+    uint32_t large = rig_version_add(&rig, TASK, 3, 20000, WIRE_RUNTIME_ABI, 0);
+    install(0, 1);
+    uint64_t before = stored_bytes();
+    uint32_t blobs = mem_blob_count(&rig.port);
+    for (uint64_t free_bytes = 500; free_bytes < 50000; free_bytes += 1999) {
+        uint64_t fetched = rig.blob_bytes;
+        rig.port.storage.bytes_limit = before + free_bytes;
+        offer(large, 2);
+        rig_checkin(&rig);
+        assert_int_equal(rig_active(&rig, TASK), 0);
+        assert_int_equal(stored_bytes(), before);
+        assert_int_equal(mem_blob_count(&rig.port), blobs);
+        assert_true(rig.blob_bytes - fetched < 2048); // the manifest
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 1); // said once
+    rig.port.storage.bytes_limit = before + 70000;
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), (int)large);
+}
+
+// Whatever ends a pull, what was reserved for it and not used is given back; what came stays while
+// the version is offered, and goes when it is not.
+static void test_reserved_space_is_given_back(void **state)
+{
+    (void)state;
+    uint32_t large = rig_version_add(&rig, TASK, 3, 20000, WIRE_RUNTIME_ABI, 0);
+    install(0, 1);
+    uint64_t before = stored_bytes();
+    offer(large, 2);
+    rig.break_bodies = 1;
+    rig.stall_bodies = 0;
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 0);
+    rig.blob_status = 503; // from now on nothing comes
+    rig.run_on = true;
+    dev_checkin_now(rig.runtime);
+    rig_run(&rig, 280 * 1000000ull);
+    rig.run_on = false;
+    for (int i = 0; i < 10 && rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD) == 0; i++) {
+        rig_run(&rig, 600 * 1000000ull);
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 1);
+    rig_offer_none(&rig);
+    rig_checkin(&rig);
+    assert_int_equal(stored_bytes(), before);
+    rig.blob_status = 0;
+    offer(large, 2);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), (int)large);
 }
 
 static void test_length_not_said(void **state)
@@ -408,6 +476,8 @@ int main(void)
         CASE(test_retry_after_is_honoured),
         CASE(test_no_connection),
         CASE(test_storage_full),
+        CASE(test_larger_than_the_storage),
+        CASE(test_reserved_space_is_given_back),
         CASE(test_length_not_said),
         CASE(test_empty_file),
         CASE(test_content_lost_after_activation),
