@@ -43,10 +43,11 @@
 
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
-#define DEV_PULL_GAIN_BYTES    256              // that were never here before: progress
-#define DEV_PULL_CORRUPT_MAX   2                // whole downloads with a wrong hash, then likewise
-#define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
-#define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
+#define DEV_PULL_GAIN_BYTES    256           // that were never here before: progress
+#define DEV_PULL_CORRUPT_MAX   2             // whole downloads with a wrong hash, then likewise
+#define DEV_DELTA_BYTES_MIN    128           // smaller files come whole
+#define DEV_DELTA_ATTEMPTS_MAX 3             // without a byte of a delta, then the file comes whole
+#define DEV_HASH_SLICE_BYTES   (1024 * 1024) // of a partial blob hashed again in one tick
 #define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
 #define DEV_SAVE_RETRY_CAP_MS  60000
