@@ -4,6 +4,7 @@
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
 // listens to those.
+#include "agent_descriptors.h"
 #include "agent_isolation.h"
 #include "event_source.h"
 #include "base/terminal.h"
@@ -683,12 +684,32 @@ static enum base_status enrol(struct agent *agent)
     }
 }
 
+// The credential in the device's folder. A damaged one makes room for a new one where this device
+// may ask for that: NOT_FOUND.
+static enum base_status credential_load(struct agent *agent, struct base_error *error)
+{
+    const char *dir = agent->options.dir;
+    enum base_status status = posix_credential_load(dir, &agent->credential, error);
+    if (status != BASE_ERR_CORRUPT) {
+        return status;
+    }
+    struct base_error why = *error;
+    if (agent->enroll_token_path == NULL) {
+        return base_error_set(
+            error, status, "%.110s; --enroll-token FILE sets it aside and enrols anew", why.text);
+    }
+    BASE_TRY(posix_credential_set_aside(dir, error));
+    base_log_warn(&agent->log, "device",
+                  "%s; set aside as " POSIX_CREDENTIAL_ASIDE ", the device enrols anew", why.text);
+    return BASE_ERR_NOT_FOUND;
+}
+
 // Who this device is: as enrolled, or as the command line says.
 static bool identify(struct agent *agent)
 {
     struct base_error error = {0};
     struct dev_config *config = &agent->options.config;
-    enum base_status status = posix_credential_load(agent->options.dir, &agent->credential, &error);
+    enum base_status status = credential_load(agent, &error);
     if (status == BASE_ERR_NOT_FOUND && agent->enroll_token_path != NULL) {
         status = enrol(agent);
     }
@@ -758,7 +779,8 @@ int main(int argc, char **argv)
         .doc = "Runs one device: checks in, brings and verifies tasks, runs them and reports."
                "\vExamples:\n"
                "  walle-device --gateway https://127.0.0.1:8443 --ca gateway/cert.pem \\\n"
-               "      --dir device --id 0123456789abcdef --attr os=android --root root.1\n"
+               "      --enroll-token gateway/enroll.token --dir device --attr os=android \\\n"
+               "      --root root.1\n"
                "  walle-device ... --trust release.key.pub --once    # one check-in\n"
                "  walle-device ... --events - < events.jsonl         # behaviour\n"
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
@@ -771,6 +793,11 @@ int main(int argc, char **argv)
         return EXIT_BAD_ARGS;
     }
     base_log_stderr(&agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
+    struct base_error error = {0};
+    if (agent_descriptors_ready(&error) != BASE_OK) {
+        base_log_error(&agent.log, "device", "%s", error.text);
+        return EXIT_FAILURE;
+    }
     agent.base = event_base_new();
     if (agent.base == NULL) {
         base_log_error(&agent.log, "device", "no event loop");

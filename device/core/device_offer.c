@@ -309,6 +309,9 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
         return;
     }
+    if (verified == BASE_ERR_CORRUPT) {
+        return; // the root was damaged here, and comes first: then the device asks again
+    }
     if (verified != BASE_OK) {
         refuse(runtime, mark, &release, verified);
         return;

@@ -368,12 +368,25 @@ static bool is_open(const struct rig *rig, const struct mem_exchange *exchange, 
     return !rig->port.killed && exchange->state == MEM_EXCHANGE_OPEN && exchange->id == id;
 }
 
+// A slow link: time goes by before the next bytes come.
+static void pause_body(struct rig *rig, size_t at)
+{
+    if (rig->pause_us > 0 && at >= rig->burst) {
+        mem_clock_advance(&rig->port, rig->pause_us);
+        (void)dev_tick(rig->runtime, rig->port.clock.mono_us);
+    }
+}
+
 static void send_body(struct rig *rig, struct mem_exchange *exchange, uint8_t *bytes, size_t size,
                       enum base_status status, bool end)
 {
     uint32_t id = exchange->id;
     size_t chunk = rig->chunk > 0 ? rig->chunk : size;
-    for (size_t at = 0; at < size && is_open(rig, exchange, id); at += chunk) {
+    for (size_t at = 0; at < size; at += chunk) {
+        pause_body(rig, at);
+        if (!is_open(rig, exchange, id)) {
+            break;
+        }
         size_t step = chunk < size - at ? chunk : size - at;
         rig->blob_bytes += step;
         dev_on_body(rig->runtime, id, bytes + at, step);

@@ -103,6 +103,8 @@ static inline void wire_sample_release(struct base_prng *prng, struct wire_sampl
         .issued_s = wire_sample_u64(prng),
         .expires_s = wire_sample_u64(prng),
     };
+    sample->release.floor = base_prng_below(prng, sample->release.release_counter) +
+                            base_prng_below(prng, 2); // up to its own counter
     if (sample->release.kind == WIRE_RELEASE_INSTALL && base_prng_below(prng, 2) == 0) {
         sample->release.arm_salt = sample->release.salt + 1 == 0 ? 1 : sample->release.salt + 1;
         sample->release.arm_from = (uint16_t)base_prng_below(prng, 9999);

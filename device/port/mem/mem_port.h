@@ -34,6 +34,9 @@ struct mem_storage {
     uint8_t state[DEV_STATE_BYTES_MAX];
     size_t state_bytes;
     bool has_state;
+    uint8_t before[DEV_STATE_BYTES_MAX]; // the record saved before it
+    size_t before_bytes;
+    bool has_before;
     struct mem_blob blobs[MEM_BLOBS_MAX];
     // Fault injection. Every call of the port that changes storage counts as one operation.
     uint64_t operations;

@@ -41,18 +41,32 @@ static struct mem_blob *blob_add(struct mem_storage *storage, const struct wire_
     return NULL;
 }
 
-static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status record_load(const uint8_t *record, size_t size, bool there, uint8_t *out,
+                                    size_t capacity, size_t *out_size)
 {
-    struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    if (!storage->has_state) {
+    if (!there) {
         return BASE_ERR_NOT_FOUND;
     }
-    if (storage->state_bytes > capacity) {
+    if (size > capacity) {
         return BASE_ERR_TOO_LARGE;
     }
-    memcpy(out, storage->state, storage->state_bytes);
-    *out_size = storage->state_bytes;
+    memcpy(out, record, size);
+    *out_size = size;
     return BASE_OK;
+}
+
+static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    return record_load(storage->state, storage->state_bytes, storage->has_state, out, capacity,
+                       out_size);
+}
+
+static enum base_status state_before(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    return record_load(storage->before, storage->before_bytes, storage->has_before, out, capacity,
+                       out_size);
 }
 
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
@@ -60,6 +74,9 @@ static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
     BASE_TRY(operation(ctx));
     base_check(size <= sizeof(storage->state));
+    memcpy(storage->before, storage->state, storage->state_bytes);
+    storage->before_bytes = storage->state_bytes;
+    storage->has_before = storage->has_state;
     memcpy(storage->state, bytes, size);
     storage->state_bytes = size;
     storage->has_state = true;
@@ -186,6 +203,7 @@ struct dev_storage_port mem_storage_port(struct mem_port *port)
     return (struct dev_storage_port){
         .ctx = port,
         .state_load = state_load,
+        .state_before = state_before,
         .state_save = state_save,
         .blob_stat = blob_stat,
         .blob_append = blob_append,

@@ -148,6 +148,7 @@ static void make_example(struct example *example)
         .kind = WIRE_RELEASE_INSTALL,
         .task_name = BASE_STR("shop/page-view"),
         .release_counter = 5,
+        .floor = 3,
         .manifest = example->version,
         .manifest_bytes = example->manifest_size,
         .rollout_id = ROLLOUT,
