@@ -73,7 +73,7 @@ class Relay:
 
     def _pump(self, source, sink, counted):
         try:
-            while data := source.recv(16384):
+            while data := source.recv(4096):
                 if counted and self._count(len(data)):
                     break
                 sink.sendall(data)

@@ -52,8 +52,9 @@
 #define DEV_REPAIR_RETRY_US    (600 * 1000000ull)   // when damaged content could not be brought
 #define DEV_CHECK_EVERY_US     (86400 * 1000000ull) // all content is hashed again this often
 #define DEV_DELTA_BYTES_MIN    128                  // smaller files come whole
-#define DEV_HASH_SLICE_BYTES   (1024 * 1024)        // of a partial blob hashed again in one tick
-#define DEV_RUN_RETRY_US       (1000 * 1000ull)     // when the task port was busy
+#define DEV_DELTA_ATTEMPTS_MAX 3             // without a byte of a delta, then the file comes whole
+#define DEV_HASH_SLICE_BYTES   (1024 * 1024) // of a partial blob hashed again in one tick
+#define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
 #define DEV_SAVE_RETRY_CAP_MS  60000
 #define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long

@@ -524,6 +524,10 @@ void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct ba
     uint32_t id = exchange->id;
     rig->blob_requests++;
     rig->range_requests += from > 0 ? 1 : 0;
+    if (rig->hold_deltas && !wire_sha256_is_zero(&exchange->dictionary)) {
+        exchange->path[1] = 'X';
+        return;
+    }
     if (rig->blob_status != 0) {
         answer_status(rig, exchange, rig->blob_status);
         return;

@@ -110,6 +110,7 @@ struct rig {
     struct base_prng cuts;
     int blob_status;    // answer all blobs with this status
     bool deltas;        // requests with a dictionary are answered with dcz
+    bool hold_deltas;   // requests with a dictionary are never answered
     bool pieces;        // ... with wdelta, asked for or not
     bool spoil_deltas;  // body misbehaviour above is for deltas only
     int wrong_deltas;   // so many of them made with another dictionary

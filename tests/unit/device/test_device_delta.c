@@ -135,6 +135,17 @@ static void test_no_memory(void **state)
     assert_true(rig.blob_bytes >= 2 * FILE_BYTES);
 }
 
+// A gateway that takes for ever to make one: the device does not wait for ever.
+static void test_never_answered(void **state)
+{
+    (void)state;
+    rig.hold_deltas = true;
+    rig_checkin(&rig);
+    assert_int_equal(stats().deltas, 0);
+    assert_int_equal(stats().deltas_failed, 2);
+    assert_true(rig.blob_bytes >= 2 * FILE_BYTES);
+}
+
 static void test_gateway_without_deltas(void **state)
 {
     (void)state;
@@ -247,6 +258,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pieces_of_no_use, setup, teardown),
         cmocka_unit_test_setup_teardown(test_little_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_never_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gateway_without_deltas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_dictionary, setup, teardown),
         cmocka_unit_test_setup_teardown(test_larger_than_the_content, setup, teardown),
