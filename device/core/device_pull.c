@@ -166,6 +166,10 @@ void dev_pull_retry(struct dev_runtime *runtime, const char *why)
         give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, BASE_OK, why);
         return;
     }
+    if (dev_delta_in_use(pull) && pull->delta.have == 0 &&
+        pull->attempts == DEV_DELTA_ATTEMPTS_MAX) {
+        dev_delta_give_up(runtime); // nobody makes it in time
+    }
     uint32_t wait_ms = dev_backoff_next(&pull->backoff, dev_random(runtime), pull->retry_after_s);
     pull->retry_after_s = 0;
     pull->not_before_us = dev_now_us(runtime) + wait_ms * 1000ull;
@@ -591,6 +595,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     pull->delta.body = false;
     if (pull->delta.asked) {
         request.dictionary = &pull->delta.dictionary;
+        request.delta_codings = pull->delta.codings;
         request.range_from = pull->delta.have;
     }
     pull->exchange = dev_exchange_new(runtime);

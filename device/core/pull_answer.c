@@ -22,7 +22,7 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
         pull->refused = head->status != 200 || head->encoding != DEV_ENCODING_IDENTITY;
         return;
     }
-    if (good && head->encoding == DEV_ENCODING_DCZ && pull->delta.asked) {
+    if (good && dev_delta_asked(pull, head->encoding)) {
         pull->refused = !dev_delta_head(runtime, head);
         return;
     }

@@ -52,8 +52,9 @@
 #define DEV_REPAIR_RETRY_US    (600 * 1000000ull)   // when damaged content could not be brought
 #define DEV_CHECK_EVERY_US     (86400 * 1000000ull) // all content is hashed again this often
 #define DEV_DELTA_BYTES_MIN    128                  // smaller files come whole
-#define DEV_HASH_SLICE_BYTES   (1024 * 1024)        // of a partial blob hashed again in one tick
-#define DEV_RUN_RETRY_US       (1000 * 1000ull)     // when the task port was busy
+#define DEV_DELTA_ATTEMPTS_MAX 3             // without a byte of a delta, then the file comes whole
+#define DEV_HASH_SLICE_BYTES   (1024 * 1024) // of a partial blob hashed again in one tick
+#define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
 #define DEV_SAVE_RETRY_CAP_MS  60000
 #define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long
@@ -236,8 +237,9 @@ struct dev_delta {
     size_t old_size;
     const uint8_t *bytes;
     size_t size;
-    bool asked; // by the request under way
-    bool body;  // the response under way is a delta
+    uint8_t codings; // DEV_DELTA_*: there is memory for these
+    bool asked;      // by the request under way
+    bool body;       // the response under way is a delta
 };
 
 struct dev_pull {
@@ -528,7 +530,9 @@ bool dev_delta_in_use(const struct dev_pull *pull);
 // Looks for a dictionary for the blob that was just picked. May move the pull to DECODE, when the
 // whole difference is here already.
 void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file);
-// The head says dcz, as asked for. False: of no use.
+// Is it a coding of deltas that the request under way listed?
+bool dev_delta_asked(const struct dev_pull *pull, enum dev_encoding encoding);
+// The head of a delta, as asked for. False: of no use.
 bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 BASE_NODISCARD enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *bytes,
                                                size_t size);

@@ -57,7 +57,8 @@ static bool release_ok(const struct wire_release *release)
     if (release->kind < WIRE_RELEASE_INSTALL || release->kind > WIRE_RELEASE_REMOVE) {
         return false;
     }
-    if (!wire_task_name_ok(release->task_name) || release->release_counter == 0) {
+    if (!wire_task_name_ok(release->task_name) || release->release_counter == 0 ||
+        release->floor > release->release_counter) {
         return false;
     }
     if (release->max_bucket == 0 || release->max_bucket > BUCKETS) {
@@ -83,6 +84,7 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     base_writer_u8(&writer, arm ? KIND_INSTALL_ARM : (uint8_t)release->kind);
     wire_text_write(&writer, release->task_name, WIRE_TASK_NAME_MAX);
     base_writer_u64(&writer, release->release_counter);
+    base_writer_u64(&writer, release->floor);
     base_writer_bytes(&writer, release->manifest.bytes, WIRE_SHA256_BYTES);
     base_writer_varint(&writer, release->manifest_bytes);
     base_writer_u64(&writer, release->rollout_id);
@@ -116,6 +118,7 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
     release.kind = arm ? WIRE_RELEASE_INSTALL : (enum wire_release_kind)kind;
     release.task_name = wire_text_read(&reader, WIRE_TASK_NAME_MAX);
     release.release_counter = base_reader_u64(&reader);
+    release.floor = base_reader_u64(&reader);
     base_reader_copy(&reader, release.manifest.bytes, WIRE_SHA256_BYTES);
     release.manifest_bytes = base_reader_varint(&reader);
     release.rollout_id = base_reader_u64(&reader);

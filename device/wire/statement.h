@@ -5,11 +5,11 @@
 //   signed bytes := "walle-meta-v1\0", u8 type, payload as received; of the large types (ROOT,
 //                   SNAPSHOT, TIMESTAMP) the SHA-256 of the payload instead
 //   key_id = SHA-256 of the 32-byte public key; each key id counts once.
-//   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, manifest[32],
-//                       varint manifest_bytes, u64 rollout_id, u64 salt, u16 max_bucket,
-//                       u8 stage_kind, u64 issued_s, u64 expires_s,
-//                       [kind 4: u64 arm_salt, u16 arm_from, u16 arm_to],
-//                       [stage_kind 4: u16 shadow_slow_percent, u16 shadow_memory_percent,
+//   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, u64 floor,
+//                       manifest[32], varint manifest_bytes, u64 rollout_id, u64 salt, u16
+//                       max_bucket, u8 stage_kind, u64 issued_s, u64 expires_s, [kind 4: u64
+//                       arm_salt, u16 arm_from, u16 arm_to], [stage_kind 4: u16
+//                       shadow_slow_percent, u16 shadow_memory_percent,
 //                        tolerances (wire/tolerance.h)]
 //
 // Payloads of the other types are in wire/root.h and wire/meta.h.
@@ -49,6 +49,7 @@ struct wire_release {
     enum wire_release_kind kind;
     struct base_str task_name; // borrowed from the payload
     uint64_t release_counter;  // strictly increasing per task
+    uint64_t floor;            // oldest counter of the task that may follow it; at most its own
     struct wire_sha256 manifest;
     uint64_t manifest_bytes;
     uint64_t rollout_id;
@@ -82,8 +83,9 @@ struct wire_envelope {
     uint32_t signature_count;
 };
 
-// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, manifest size, arm;
-// only REMOVE may go without a manifest, only INSTALL may be for a shadow stage).
+// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, a floor above the
+// counter, manifest size, arm; only REMOVE may go without a manifest, only INSTALL may be for a
+// shadow stage).
 BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);

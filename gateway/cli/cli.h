@@ -55,6 +55,7 @@ enum cli_exit {
     X(MIN_DWELL, 0, "min-dwell", "SECONDS", "Shortest time in a stage (60; 0 with --stages)")      \
     X(MAX_FAILURE, 0, "max-failure", "RATIO", "Failed share that fails a stage, 0 to 1")           \
     X(PRIORITY, 0, "priority", "N", "Of several open rollouts a device follows the highest (0)")   \
+    X(FLOOR, 0, "floor", "VERSION", "Oldest version that may follow it (the baseline)")            \
     X(EXPERIMENT, 0, "experiment", "SALT", "An arm of this experiment: 16 hex digits")             \
     X(ARM_FROM, 0, "arm-from", "PERCENT", "With --experiment: where the arm begins (0)")           \
     X(ARM_TO, 0, "arm-to", "PERCENT", "With --experiment: where it ends (100)")                    \

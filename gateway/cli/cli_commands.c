@@ -87,12 +87,13 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
+     "  walle rollout start ipv --version 1.2.0 --key release.key --floor 1.0.0\n"
      "  walle rollout start ipv --version 1.2.0 --dry-run      what it would do and cost",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS | CLI_BIT(DRY_RUN) | CLI_BIT(ACCEPT_COST) |
-         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(EXPERIMENT) | CLI_BIT(ARM_FROM) |
-         CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) | CLI_BIT(ACCEPT_POWER) |
-         CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(DRAFT) |
-         CLI_BIT(TRUST_UNPROVEN),
+         CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
+         CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
+         CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) |
+         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"

@@ -223,7 +223,29 @@ enum cli_exit cli_rollout_plan(struct cli *cli)
 
 // ---- Start
 
-// Counter and baseline, from the gateway.
+// The oldest release that may follow: the one that is named, else the baseline.
+static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
+                                 struct rollout_draft *draft)
+{
+    char path[CLI_PATH_MAX];
+    json_t *baseline = NULL;
+    const char *named = cli->values[CLI_OPTION_FLOOR];
+
+    draft->floor = 0;
+    if (named != NULL) {
+        return rollout_version_released(cli, draft->task, named, &draft->floor);
+    }
+    if (rollout == NULL) {
+        return CLI_EXIT_OK;
+    }
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s", rollout);
+    enum cli_exit code = cli_api_call(cli, "GET", path, NULL, &baseline);
+    draft->floor = cli_json_u64(baseline, "release_counter");
+    json_decref(baseline);
+    return code;
+}
+
+// Counter, floor and baseline, from the gateway.
 static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *draft)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
@@ -244,6 +266,9 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
         code = wire_sha256_parse(base_str_of(manifest), &draft->baseline) == BASE_OK
                    ? rollout_version_bytes(cli, draft->task, manifest, &draft->baseline_bytes)
                    : cli_fail(CLI_EXIT_REFUSED, "the gateway's baseline is garbled");
+    }
+    if (code == CLI_EXIT_OK) {
+        code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
     }
     json_decref(task);
     return code;

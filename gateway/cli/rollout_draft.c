@@ -32,6 +32,7 @@ static enum base_status sign_text(const struct signing_keys *keys,
 static struct wire_release common(const struct rollout_draft *draft)
 {
     return (struct wire_release){.task_name = base_str_of(draft->task),
+                                 .floor = draft->floor,
                                  .rollout_id = draft->id,
                                  .salt = draft->salt,
                                  .issued_s = draft->issued_s,

@@ -20,6 +20,7 @@ struct rollout_draft {
     uint64_t baseline_bytes;
     uint64_t id;
     uint64_t salt;
+    uint64_t floor;           // oldest counter of the task that may follow it
     uint64_t release_counter; // of the INSTALL statements; the way back has the next one
     uint64_t issued_s;
     uint64_t expires_s;

@@ -14,5 +14,9 @@ enum cli_exit rollout_version_choose(const struct cli *cli, const char *task,
 // Size of a registered version's manifest.
 enum cli_exit rollout_version_bytes(const struct cli *cli, const char *task, const char *manifest,
                                     uint64_t *out_bytes);
+// The counter of the newest completed rollout of version number `version`; REFUSED: it was never
+// released.
+enum cli_exit rollout_version_released(const struct cli *cli, const char *task, const char *version,
+                                       uint64_t *out_counter);
 
 #endif

@@ -192,7 +192,6 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
                        const struct wire_profile_pair *pair)
 {
     struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
-    gw_cohort_facts(entries, entry_count, task, &facts);
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
@@ -203,7 +202,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
         facts.blocked = 0;
     }
-    struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    struct gw_want want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
     if (want.install_open && want.version_id == failed_here) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
@@ -215,7 +214,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     }
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want.statement == NULL && again && facts.have != 0) {
-        want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
+        want.statement = gw_want_held(task, &facts, &offering->view.attrs);
     }
     return want.statement == NULL || add_offer(offering, &want);
 }

@@ -38,6 +38,7 @@ struct gw_release {
     uint64_t version_id;
     uint64_t salt;
     uint64_t release_counter;
+    uint64_t floor; // oldest counter of the task that may follow it, as its statements say
     uint32_t execution_timeout_s;
     uint16_t priority;
     struct pol_arm arm;

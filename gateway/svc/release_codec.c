@@ -159,6 +159,7 @@ struct parse {
     struct base_reader reader;
     struct base_arena *arena;
     struct base_error *error;
+    bool floor_known; // a statement said it; the others say the same
 };
 
 static struct base_str read_text(struct parse *parse, size_t size_max)
@@ -338,7 +339,8 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
-    if (reader->status != BASE_OK || !wire_task_name_ok(task)) {
+    // What a task may be called is asked when it is made; an older one keeps its rollouts.
+    if (reader->status != BASE_OK || task.size == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: bad task name or sizes");
     }
     if (release->id == 0 || release->release_counter == 0) {
@@ -426,6 +428,8 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
     struct wire_tolerances tolerances;
     gw_stage_tolerances(stage, &tolerances);
     const char *wrong = NULL;
+    release->floor = parse->floor_known ? release->floor : said.floor;
+    parse->floor_known = true;
     if (said.kind != WIRE_RELEASE_INSTALL) {
         wrong = "kind is not INSTALL";
     } else if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
@@ -442,6 +446,8 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
         wrong = "max_slowdown or max_memory differs from the stage's";
     } else if (!wire_tolerances_equal(&said.tolerances, &tolerances)) {
         wrong = "tolerance differs from the stage's";
+    } else if (said.floor != release->floor) {
+        wrong = "floor differs from an earlier stage's";
     }
     if (wrong != NULL) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: %s", where, wrong);

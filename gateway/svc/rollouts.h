@@ -125,6 +125,7 @@ struct gw_rollout_view {
     uint64_t version_id;
     uint64_t salt;
     uint64_t release_counter;
+    uint64_t floor; // oldest counter of the task that may follow it
     uint64_t created_s;
     uint64_t stage_since_s;
     uint16_t priority;

@@ -87,7 +87,7 @@ def open_offers(data):
 def open_release(payload):
     reader = Reader(payload)
     out = {"kind": reader.number(1), "task": reader.take(reader.number(1)).decode(), "counter": reader.number(8),
-           "manifest": reader.take(32), "manifest_bytes": reader.varint(), "rollout": reader.number(8),
+           "floor": reader.number(8), "manifest": reader.take(32), "manifest_bytes": reader.varint(), "rollout": reader.number(8),
            "salt": reader.number(8), "max_bucket": reader.number(2), "stage": reader.number(1),
            "issued_s": reader.number(8), "expires_s": reader.number(8)}
     assert reader.at == len(payload)
@@ -95,7 +95,7 @@ def open_release(payload):
 
 
 def release(fields):
-    return (bytes([fields["kind"]]) + text8(fields["task"]) + struct.pack("<Q", fields["counter"]) + fields["manifest"] +
+    return (bytes([fields["kind"]]) + text8(fields["task"]) + struct.pack("<QQ", fields["counter"], fields["floor"]) + fields["manifest"] +
             varint(fields["manifest_bytes"]) +
             struct.pack("<QQHBQQ", fields["rollout"], fields["salt"], fields["max_bucket"], fields["stage"],
                         fields["issued_s"], fields["expires_s"]))

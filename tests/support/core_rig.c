@@ -500,6 +500,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         if (stages[i].kind != POL_STAGE_SIMULATE) {
             release.max_bucket = stages[i].max_bucket;
             release.stage_kind = (uint8_t)stages[i].kind;
+            release.floor = rig->floors != NULL ? rig->floors[i] : 0;
             specs[i].statement = statements[i];
             specs[i].statement_bytes =
                 make_statement(statements[i], sizeof(statements[i]), &release);
@@ -527,6 +528,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     release.arm_from = 0;
     release.arm_to = 0;
     release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
+    release.floor = 0;
     release.release_counter++;
     release.max_bucket = POL_BUCKET_COUNT;
     release.stage_kind = POL_STAGE_FULL;
@@ -587,7 +589,7 @@ struct recount {
     struct gw_rollout_counts counts;
 };
 
-static bool recount_device(void *ctx, struct gw_span key, struct gw_span value)
+static bool recount_device(void *ctx, struct base_span key, struct base_span value)
 {
     struct recount *recount = ctx;
     struct gw_device_record record;

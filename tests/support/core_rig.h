@@ -46,6 +46,7 @@ struct rig {
     const struct gw_signer_port *signer; // NULL: no roles
     char nonce[WIRE_ASK_TEXT + 1];       // sent with check-ins; "": none
     uint16_t priority;                   // of rollouts made from now on
+    const uint64_t *floors;              // of the stages of rig_rollout; NULL: 0
     struct pol_arm arm;
     struct base_str declaration; // of versions made from now on
     bool accept_cost;            // of rollouts made from now on

@@ -31,16 +31,23 @@ struct dev_request {
     struct base_str nonce;   // header walle-nonce; empty: none
     uint32_t source;         // of a blob: whole failures so far; a port with mirrors goes round
     uint64_t range_from;     // > 0: "range: bytes=N-"
-    // Not NULL: "accept-encoding: dcz" and "available-dictionary" with this digest (RFC 9842).
+    // Not NULL: "accept-encoding" with `delta_codings` and "available-dictionary" with this digest
+    // (RFC 9842).
     const struct wire_sha256 *dictionary;
-    const uint8_t *body; // POST; copied by the port before start returns
+    uint32_t delta_codings; // DEV_DELTA_* or'ed
+    const uint8_t *body;    // POST; copied by the port before start returns
     size_t body_bytes;
     bool stream; // long-lived response (hint stream): no response timeout
 };
 
+// Codings of deltas.
+#define DEV_DELTA_DCZ    0x1u // "dcz"
+#define DEV_DELTA_PIECES 0x2u // "wdelta" (wire/delta_piece.h)
+
 enum dev_encoding {
     DEV_ENCODING_IDENTITY,
     DEV_ENCODING_DCZ,
+    DEV_ENCODING_PIECES,
     DEV_ENCODING_OTHER,
 };
 
@@ -146,28 +153,34 @@ const struct dev_crypto_port *dev_crypto_openssl(void);
 // ---- Deltas
 // -------------------------------------------------------------------------------------------------------
 
-// A stored dcz stream and the blob it is a difference to; both stay mapped until end.
+// A stored delta and the blob it is a difference to; both stay mapped until end.
 struct dev_delta_input {
     struct wire_sha256 dictionary; // of the old bytes
     const uint8_t *old_bytes;
     size_t old_size;
     const uint8_t *bytes;
     size_t size;
-    uint64_t expected; // bytes that should come out
+    uint64_t expected;   // bytes that should come out
+    uint64_t memory_max; // of the port
 };
+
+#define DEV_DELTA_MEMORY_BYTES (130ull * 1024 * 1024) // any window RFC 9842 allows
 
 // A device without it (begin NULL) brings every file whole.
 struct dev_delta_port {
-    void *ctx;
-    // INVALID: no dcz stream; HASH: of another dictionary; NOMEM.
-    enum base_status (*begin)(void *ctx, const struct dev_delta_input *input, void **out_decoder);
+    uint64_t memory_max; // bytes of the heap a decoder may take
+    // Codings of a delta between two such files there is memory for; 0: it has to come whole.
+    uint32_t (*codings)(const struct dev_delta_port *port, uint64_t old_bytes, uint64_t new_bytes);
+    // INVALID: no delta; HASH: of another dictionary; LIMIT: needs more than memory_max; CORRUPT,
+    // NOMEM.
+    enum base_status (*begin)(const struct dev_delta_input *input, void **out_decoder);
     // Some more bytes, valid until the next call; none: the end. CORRUPT.
     enum base_status (*next)(void *decoder, const uint8_t **out_bytes, size_t *out_size);
     void (*end)(void *decoder);
 };
 
 // The zstd implementation (device/port/delta).
-struct dev_delta_port dev_delta_zstd(void);
+struct dev_delta_port dev_delta_zstd(uint64_t memory_max);
 
 // ---- Task runs
 // ----------------------------------------------------------------------------------------------------

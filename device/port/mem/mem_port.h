@@ -66,6 +66,7 @@ struct mem_exchange {
     size_t body_bytes;
     uint64_t range_from;
     struct wire_sha256 dictionary; // of a request for a delta, else zero
+    uint32_t delta_codings;
     bool stream;
 };
 

@@ -220,7 +220,8 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .storage = posix_storage_table(port->storage),
         .crypto = *dev_crypto_openssl(),
         .task = posix_task_table(port->task),
-        .delta = dev_delta_zstd(),
+        .delta = dev_delta_zstd(port->options.delta_memory > 0 ? port->options.delta_memory
+                                                               : DEV_DELTA_MEMORY_BYTES),
         .log = port->options.log,
         .app = port,
         .on_result = on_result,

@@ -7,6 +7,8 @@
 #include "posix/posix_internal.h"
 #include "posix/posix_state.h"
 
+#include "base/regular_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -142,9 +144,9 @@ static enum base_status writing_open(struct posix_storage *storage, const struct
         return BASE_OK;
     }
     writing_close(storage);
-    storage->writing = openat(storage->partial, hex_of(name, hex),
-                              O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, BLOB_MODE);
-    if (storage->writing < 0 || fstat(storage->writing, &info) != 0) {
+    BASE_TRY(base_regular_openat(storage->partial, hex_of(name, hex),
+                                 O_WRONLY | O_CREAT | O_NOFOLLOW, &storage->writing, NULL));
+    if (fstat(storage->writing, &info) != 0) {
         return posix_status_of_errno(errno);
     }
     storage->writing_name = *name;
@@ -260,16 +262,16 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
     struct stat info;
-    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        fd = openat(storage->partial, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = -1;
+    enum base_status status =
+        base_regular_openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        status = base_regular_openat(storage->partial, hex, O_RDONLY | O_NOFOLLOW, &fd, NULL);
     }
-    if (fd < 0) {
-        return posix_status_of_errno(errno);
-    }
+    BASE_TRY(status);
     const uint8_t *bytes = empty;
     size_t size = 0;
-    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
     if (status == BASE_OK && info.st_size > 0) {
         size = (size_t)info.st_size;
         void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);

@@ -428,6 +428,29 @@ static void test_without_progress_a_pull_ends(void **state)
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 2);
 }
 
+// An exchange whose bytes drip is ended when a request's time (30 s) brought less than
+// DEV_RATE_WINDOW_BYTES, also when it began well; the next goes on from there. One that is only
+// slow is left alone.
+static void test_a_drip_is_ended(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t each_s, at_once;
+        uint32_t requests;
+    } links[] = {{100, 0, 7}, {100, 5000, 3}, {200, 0, 1}, {200, 5000, 1}};
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+        uint32_t version = rig_version_add(&rig, TASK, 1, 20000, WIRE_RUNTIME_ABI, 0);
+        rig.chunk = links[i].each_s;
+        rig.burst = links[i].at_once;
+        rig.pause_us = 1000000;
+        uint32_t before = rig.blob_requests;
+        install(version, 1 + i);
+        assert_int_equal(rig_active(&rig, TASK), (int)version);
+        assert_int_equal(rig.blob_requests - before, 1 + links[i].requests); // and its manifest
+    }
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_DOWNLOAD), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -438,6 +461,7 @@ int main(void)
         CASE(test_broken_connection_resumes),
         CASE(test_any_progress_keeps_a_pull_going),
         CASE(test_without_progress_a_pull_ends),
+        CASE(test_a_drip_is_ended),
         CASE(test_resume_after_kill),
         CASE(test_partial_with_damage_is_found_out),
         CASE(test_whole_partial_needs_no_request),

@@ -475,6 +475,37 @@ static void test_full_disk_halts_a_failed_rollout(void **state)
     rig_done(&rig);
 }
 
+// Which release may follow is one for the whole rollout, whichever stage a device came in with.
+static void test_stages_say_one_floor(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct wire_sha256 v1;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    static uint64_t floors[4];
+    rig_init(&rig);
+    rig_start(&rig);
+    rig_version(&rig, "t", "1.0.0", &v1);
+    assert_int_equal(rig_rollout(&rig, 1, "t", &v1, NULL, NULL, staged, 4, &view, &error), BASE_OK);
+    assert_true(view.release_counter == 1 && view.floor == 0);
+    rig.floors = floors;
+    floors[1] = 2;
+    floors[2] = 2;
+    floors[3] = 1;
+    assert_int_equal(rig_rollout(&rig, 2, "t", &v1, NULL, NULL, staged, 4, &view, &error),
+                     BASE_ERR_INVALID);
+    assert_non_null(strstr(error.text, "stage 4: statement: floor differs"));
+    floors[3] = 2;
+    assert_int_equal(rig_rollout(&rig, 2, "t", &v1, NULL, NULL, staged, 4, &view, &error), BASE_OK);
+    assert_true(view.release_counter == 3 && view.floor == 2);
+    rig_stop(&rig);
+    rig_start(&rig); // as stored
+    rig_view(&rig, 2, &view);
+    assert_true(view.floor == 2);
+    rig_done(&rig);
+}
+
 static void test_create_refuses(void **state)
 {
     (void)state;
@@ -531,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_pause_offers_nothing_new),
         cmocka_unit_test(test_silence_counts_as_failure),
         cmocka_unit_test(test_full_disk_halts_a_failed_rollout),
+        cmocka_unit_test(test_stages_say_one_floor),
         cmocka_unit_test(test_create_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@ static struct wire_release plain_release(void)
         .kind = WIRE_RELEASE_INSTALL,
         .task_name = BASE_STR("abc"),
         .release_counter = 5,
+        .floor = 3,
         .manifest_bytes = 200,
         .rollout_id = 6,
         .salt = 7,
@@ -29,8 +30,9 @@ static void release_bytes_are_as_documented(void **state)
     uint8_t bytes[256];
     size_t size = 0;
     assert_int_equal(wire_release_encode(&release, bytes, sizeof bytes, &size), BASE_OK);
-    assert_int_equal(size, 1 + 4 + 8 + 32 + 2 + 8 + 8 + 2 + 1 + 8 + 8);
-    static const uint8_t head[] = {1, 3, 'a', 'b', 'c', 5, 0, 0, 0, 0, 0, 0, 0, 0xee};
+    assert_int_equal(size, 1 + 4 + 8 + 8 + 32 + 2 + 8 + 8 + 2 + 1 + 8 + 8);
+    static const uint8_t head[] = {1, 3, 'a', 'b', 'c', 5, 0, 0, 0, 0, 0,
+                                   0, 0, 3,   0,   0,   0, 0, 0, 0, 0, 0xee};
     static const uint8_t tail[] = {0xee, 0xc8, 1, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
                                    100,  0,    2, 8, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0};
     assert_memory_equal(bytes, head, sizeof head);
@@ -45,6 +47,7 @@ enum spoil {
     SPOIL_KIND_HIGH,
     SPOIL_NAME,
     SPOIL_COUNTER,
+    SPOIL_FLOOR,
     SPOIL_BUCKET_LOW,
     SPOIL_BUCKET_HIGH,
     SPOIL_BYTES_LOW,
@@ -67,6 +70,9 @@ static void spoil(struct wire_release *release, enum spoil how)
         break;
     case SPOIL_COUNTER:
         release->release_counter = 0;
+        break;
+    case SPOIL_FLOOR:
+        release->floor = release->release_counter + 1;
         break;
     case SPOIL_BUCKET_LOW:
         release->max_bucket = 0;
@@ -226,10 +232,14 @@ static void bad_releases_are_neither_written_nor_read(void **state)
         size_t at;
         uint8_t value;
     } patches[SPOIL_COUNT] = {
-        [SPOIL_KIND_LOW] = {0, 0},      [SPOIL_KIND_HIGH] = {0, 5},
-        [SPOIL_NAME] = {2, 'A'},        [SPOIL_COUNTER] = {5, 0},
-        [SPOIL_BUCKET_LOW] = {63, 0},   [SPOIL_BUCKET_HIGH] = {64, 0x28},
-        [SPOIL_BYTES_LOW] = {45, 0x80}, // then a varint in the long form
+        [SPOIL_KIND_LOW] = {0, 0},
+        [SPOIL_KIND_HIGH] = {0, 5},
+        [SPOIL_NAME] = {2, 'A'},
+        [SPOIL_COUNTER] = {5, 0},
+        [SPOIL_FLOOR] = {13, 6},
+        [SPOIL_BUCKET_LOW] = {71, 0},
+        [SPOIL_BUCKET_HIGH] = {72, 0x28},
+        [SPOIL_BYTES_LOW] = {53, 0x80}, // then a varint in the long form
     };
     for (unsigned how = 0; how < SPOIL_COUNT; how++) {
         struct wire_release release = plain_release();
@@ -239,7 +249,7 @@ static void bad_releases_are_neither_written_nor_read(void **state)
         if (patches[how].at != 0 || how <= SPOIL_KIND_HIGH) {
             bytes[patches[how].at] = patches[how].value;
             if (how == SPOIL_BYTES_LOW) {
-                bytes[46] = 0;
+                bytes[54] = 0;
             }
             struct wire_release out;
             assert_int_equal(wire_release_parse(bytes, size, &out), BASE_ERR_INVALID);
@@ -273,6 +283,7 @@ static void random_releases_round_trip_and_survive_damage(void **state)
         back.task_name = sample.release.task_name;
         assert_int_equal(back.kind, sample.release.kind);
         assert_true(back.release_counter == sample.release.release_counter);
+        assert_true(back.floor == sample.release.floor);
         assert_true(wire_sha256_equal(&back.manifest, &sample.release.manifest));
         assert_true(back.manifest_bytes == sample.release.manifest_bytes);
         assert_true(back.rollout_id == sample.release.rollout_id);
