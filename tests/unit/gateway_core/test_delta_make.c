@@ -12,7 +12,7 @@
 #include <zstd.h>
 
 #define SEED            20261123u
-#define PAIRS           120u
+#define PAIRS           60u
 #define DAMAGES         400u
 #define FLOATS          (256u * 1024)
 #define LARGE           (9u * 1024 * 1024)
