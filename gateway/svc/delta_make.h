@@ -6,7 +6,7 @@
 
 // As gw_dcz_compress: a new heap block (free()), the same for the same inputs. UNSUPPORTED when it
 // would not save at least a tenth, or the contents are too large; NOMEM. Beside the result it holds
-// about 9 MiB, however large the contents. Background threads.
+// about 12 MiB, however large the contents. Background threads.
 BASE_NODISCARD enum base_status gw_wdelta_make(const struct gw_dictionary *dictionary,
                                                const uint8_t *bytes, size_t size,
                                                uint8_t **out_bytes, size_t *out_size);
