@@ -409,6 +409,11 @@ static enum base_status make_smallest(const struct gw_blob *identity,
     return out->size > 0 ? BASE_OK : BASE_ERR_UNSUPPORTED;
 }
 
+static bool is_stopping(void *ctx)
+{
+    return gw_deltas_stopping(ctx);
+}
+
 static enum base_status compress_delta(struct gw_core *core, const struct gw_delta_name *name,
                                        struct gw_store_bytes *out, const char **out_coding)
 {
@@ -423,8 +428,11 @@ static enum base_status compress_delta(struct gw_core *core, const struct gw_del
     status = BASE_ERR_UNSUPPORTED;
     // A difference to something exclusive would tell what is in it.
     if (may_delta(identity, base) && !gw_blob_exclusive(core, base)) {
-        struct gw_dictionary dictionary = {
-            .digest = name->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
+        struct gw_dictionary dictionary = {.digest = name->dictionary,
+                                           .bytes = base->bytes.data,
+                                           .size = base->bytes.size,
+                                           .stopping = is_stopping,
+                                           .ctx = core};
         status = make_smallest(identity, &dictionary, name->codings, out, out_coding);
     }
     gw_blob_release(base);
