@@ -313,6 +313,15 @@ def changed_file(build):
     return max((os.path.join(blobs, name) for name in os.listdir(blobs)), key=os.path.getsize)
 
 
+def tell(name, ours, peers):
+    texts = (f"{peer} {theirs} ({ours / theirs:.3f})" for peer, theirs in peers.items())
+    print(f"{name:<18}{ours:>12}   {', '.join(texts)}", flush=True)
+    with open(os.path.join(HERE, "out", "delta.jsonl"), "a", encoding="utf-8") as out:
+        for peer, theirs in peers.items():
+            out.write(json.dumps({"bench": name, "ours": ours, "peer": peer, "theirs": theirs, "unit": "bytes",
+                                  "ratio": round(ours / theirs, 4), "better": "lower"}) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
@@ -320,23 +329,16 @@ def main():
     parser.add_argument("--only", help="rows without their first word, as in script,large.9,floats")
     args = parser.parse_args()
     bench = Bench(args.build)
-    rows = []
+    received = {}
+    print(f"{'bench':<18}{'ours':>12}   bytes; peers and the ratio to each")
     try:
         bench.begin()
         for row, old, new in cases(args):
-            print(f"delta.{row} ...", end=" ", file=sys.stderr, flush=True)
-            cut_after = rows[-1][1] // 2 if row == "resume" and rows else 50000 if row == "resume" else 0
-            rows.append((f"delta.{row}", *measure(bench, row, old, new, cut_after)))
-            print("done", file=sys.stderr)
+            cut_after = received.get("model", 100000) // 2 if row == "resume" else 0
+            received[row], peers = measure(bench, row, old, new, cut_after)
+            tell(f"delta.{row}", received[row], peers)
     finally:
         bench.close()
-    print(f"{'bench':<18}{'ours':>12}   bytes; peers and the ratio to each")
-    with open(os.path.join(HERE, "out", "delta.jsonl"), "a", encoding="utf-8") as out:
-        for name, ours, peers in rows:
-            print(f"{name:<18}{ours:>12}   " + ", ".join(f"{peer} {theirs} ({ours / theirs:.3f})" for peer, theirs in peers.items()))
-            for peer, theirs in peers.items():
-                out.write(json.dumps({"bench": name, "ours": ours, "peer": peer, "theirs": theirs, "unit": "bytes",
-                                      "ratio": round(ours / theirs, 4), "better": "lower"}) + "\n")
 
 
 if __name__ == "__main__":

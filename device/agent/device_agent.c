@@ -6,6 +6,7 @@
 // listens to those.
 #include "agent_descriptors.h"
 #include "agent_isolation.h"
+#include "agent_url.h"
 #include "event_source.h"
 #include "base/terminal.h"
 
@@ -27,9 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define URL_HOST_MAX  200
 #define KEY_TEXT_MAX  256
-#define DEFAULT_PORT  8443
 #define CRASH_LIMIT   3 // a kill from outside during a trial run looks like a crash of the version
 #define EXIT_BAD_ARGS 2
 
@@ -65,8 +64,8 @@ enum {
 
 struct agent {
     struct posix_options options;
-    char host[URL_HOST_MAX];
-    char mirror_hosts[POSIX_MIRRORS_MAX][URL_HOST_MAX];
+    char host[AGENT_URL_HOST_MAX];
+    char mirror_hosts[POSIX_MIRRORS_MAX][AGENT_URL_HOST_MAX];
     uint8_t root[WIRE_META_BYTES_MAX];
     bool have_gateway;
     bool have_id;
@@ -140,40 +139,13 @@ static uint64_t number_or_die(struct argp_state *state, const char *name, const 
     return value;
 }
 
-// Parses a URL of `option`; the host is copied into `host`.
 static void url_parse(struct argp_state *state, const char *option, const char *text,
-                      char host_out[URL_HOST_MAX], struct posix_mirror *out)
+                      char host_out[AGENT_URL_HOST_MAX], struct posix_mirror *out)
 {
-    struct base_str url = base_str_of(text);
-    const struct base_str https = BASE_STR("https://");
-    const struct base_str http = BASE_STR("http://");
-    out->tls = base_str_starts(url, https);
-    if (!out->tls && !base_str_starts(url, http)) {
-        argp_error(state, "--%s: '%s' must start with https:// or http://", option, text);
-        return;
+    const char *wrong = agent_url_parse(text, host_out, out);
+    if (wrong != NULL) {
+        argp_error(state, "--%s: '%s' %s", option, text, wrong);
     }
-    size_t skip = out->tls ? https.size : http.size;
-    struct base_str rest = {url.data + skip, url.size - skip};
-    if (rest.size > 0 && rest.data[rest.size - 1] == '/') {
-        rest.size--;
-    }
-    const char *colon = rest.size > 0 ? memrchr(rest.data, ':', rest.size) : NULL;
-    uint64_t port = DEFAULT_PORT;
-    struct base_str host = rest;
-    if (colon != NULL) {
-        host.size = (size_t)(colon - rest.data);
-        struct base_str digits = {colon + 1, rest.size - host.size - 1};
-        if (base_str_u64(digits, &port) != BASE_OK || port == 0 || port > UINT16_MAX) {
-            argp_error(state, "--%s: '%s' has no valid port", option, text);
-        }
-    }
-    if (host.size == 0 || host.size >= URL_HOST_MAX) {
-        argp_error(state, "--%s: '%s' has no valid host", option, text);
-        return;
-    }
-    memcpy(host_out, host.data, host.size);
-    out->host = (struct base_str){host_out, host.size};
-    out->port = (uint16_t)port;
 }
 
 static void gateway_parse(struct argp_state *state, struct agent *agent, const char *text)

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
+#define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept when nobody borrows; as many mapped
 #define GW_BLOB_PACK_MAX        4096u                // of one upload
 #define GW_BLOB_NOTE_MAX        79u
 #define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are

@@ -34,13 +34,22 @@ struct gw_blob {
     size_t etag_bytes;
 };
 
+// Blobs that are mapped from their files cost nothing to have again, and are large; what was made
+// costs processor time. Neither sort takes the place of the other.
+enum sort { SORT_MAPPED, SORT_HEAP, SORT_COUNT };
+
+struct list {
+    struct gw_blob *newest;
+    struct gw_blob *oldest;
+    uint64_t bytes;
+};
+
 struct gw_blob_cache {
     pthread_mutex_t lock;
     struct base_hash_key hash_key;
     struct gw_blob *by_key; // uthash, by keyed hashes
-    struct gw_blob *newest;
-    struct gw_blob *oldest;
-    uint64_t bytes;
+    struct list lists[SORT_COUNT];
+    uint64_t bytes_max; // of a list
     uint64_t entries;
     uint64_t hits;
     uint64_t misses;
@@ -54,47 +63,61 @@ enum base_status gw_blob_cache_new(struct gw_core *core, struct gw_blob_cache **
     }
     pthread_mutex_init(&cache->lock, NULL);
     cache->hash_key = core->hash_key;
+    cache->bytes_max = GW_BLOB_CACHE_BYTES_MAX;
     *out_cache = cache;
     return BASE_OK;
 }
 
 // ---- The list, lock held
 
-static void unlink_blob(struct gw_blob_cache *cache, struct gw_blob *blob)
+static struct list *list_of(struct gw_blob_cache *cache, const struct gw_blob *blob)
+{
+    return &cache->lists[blob->bytes.map != NULL ? SORT_MAPPED : SORT_HEAP];
+}
+
+static void unlink_blob(struct list *list, struct gw_blob *blob)
 {
     if (blob->newer != NULL) {
         blob->newer->older = blob->older;
     } else {
-        cache->newest = blob->older;
+        list->newest = blob->older;
     }
     if (blob->older != NULL) {
         blob->older->newer = blob->newer;
     } else {
-        cache->oldest = blob->newer;
+        list->oldest = blob->newer;
     }
     blob->newer = NULL;
     blob->older = NULL;
 }
 
-static void link_newest(struct gw_blob_cache *cache, struct gw_blob *blob)
+static void link_newest(struct list *list, struct gw_blob *blob)
 {
-    blob->older = cache->newest;
+    blob->older = list->newest;
     blob->newer = NULL;
-    if (cache->newest != NULL) {
-        cache->newest->newer = blob;
+    if (list->newest != NULL) {
+        list->newest->newer = blob;
     } else {
-        cache->oldest = blob;
+        list->oldest = blob;
     }
-    cache->newest = blob;
+    list->newest = blob;
 }
 
 static void evict(struct gw_blob_cache *cache, struct gw_blob *blob)
 {
+    struct list *list = list_of(cache, blob);
     HASH_DEL(cache->by_key, blob);
-    unlink_blob(cache, blob);
-    cache->bytes -= blob->bytes.size;
+    unlink_blob(list, blob);
+    list->bytes -= blob->bytes.size;
     cache->entries--;
     gw_blob_release(blob);
+}
+
+void gw_blob_cache_limit(struct gw_core *core, uint64_t bytes)
+{
+    pthread_mutex_lock(&core->blobs->lock);
+    core->blobs->bytes_max = bytes;
+    pthread_mutex_unlock(&core->blobs->lock);
 }
 
 void gw_blob_cache_free(struct gw_blob_cache *cache)
@@ -102,8 +125,10 @@ void gw_blob_cache_free(struct gw_blob_cache *cache)
     if (cache == NULL) {
         return;
     }
-    while (cache->oldest != NULL) {
-        evict(cache, cache->oldest);
+    for (int i = 0; i < SORT_COUNT; i++) {
+        while (cache->lists[i].oldest != NULL) {
+            evict(cache, cache->lists[i].oldest);
+        }
     }
     pthread_mutex_destroy(&cache->lock);
     free(cache);
@@ -149,9 +174,10 @@ static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key
     if (blob != NULL) {
         cache->hits++;
         atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
-        if (cache->newest != blob) {
-            unlink_blob(cache, blob);
-            link_newest(cache, blob);
+        struct list *list = list_of(cache, blob);
+        if (list->newest != blob) {
+            unlink_blob(list, blob);
+            link_newest(list, blob);
         }
     } else {
         cache->misses++;
@@ -164,11 +190,12 @@ static struct gw_blob *lookup(struct gw_blob_cache *cache, const struct blob_key
 static void keep(struct gw_blob_cache *cache, struct gw_blob *blob)
 {
     atomic_fetch_add_explicit(&blob->refs, 1, memory_order_relaxed);
-    link_newest(cache, blob);
-    cache->bytes += blob->bytes.size;
+    struct list *list = list_of(cache, blob);
+    link_newest(list, blob);
+    list->bytes += blob->bytes.size;
     cache->entries++;
-    while (cache->bytes > GW_BLOB_CACHE_BYTES_MAX && cache->oldest != blob) {
-        evict(cache, cache->oldest);
+    while (list->bytes > cache->bytes_max && list->oldest != blob) {
+        evict(cache, list->oldest);
     }
 }
 
@@ -182,7 +209,7 @@ static struct gw_blob *insert(struct gw_blob_cache *cache, struct gw_blob *blob)
     HASH_FIND_BYHASHVALUE(hh, cache->by_key, &blob->key, sizeof(blob->key), hash, there);
     if (there != NULL) {
         atomic_fetch_add_explicit(&there->refs, 1, memory_order_relaxed);
-    } else if (blob->bytes.size <= GW_BLOB_CACHE_BYTES_MAX) {
+    } else if (blob->bytes.size <= cache->bytes_max) {
         HASH_ADD_BYHASHVALUE(hh, cache->by_key, key, sizeof(blob->key), hash, blob);
         if (blob->hh.tbl != NULL) { // out of memory: the blob is served, not kept
             keep(cache, blob);
@@ -382,6 +409,11 @@ static enum base_status make_smallest(const struct gw_blob *identity,
     return out->size > 0 ? BASE_OK : BASE_ERR_UNSUPPORTED;
 }
 
+static bool is_stopping(void *ctx)
+{
+    return gw_deltas_stopping(ctx);
+}
+
 static enum base_status compress_delta(struct gw_core *core, const struct gw_delta_name *name,
                                        struct gw_store_bytes *out, const char **out_coding)
 {
@@ -396,8 +428,11 @@ static enum base_status compress_delta(struct gw_core *core, const struct gw_del
     status = BASE_ERR_UNSUPPORTED;
     // A difference to something exclusive would tell what is in it.
     if (may_delta(identity, base) && !gw_blob_exclusive(core, base)) {
-        struct gw_dictionary dictionary = {
-            .digest = name->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
+        struct gw_dictionary dictionary = {.digest = name->dictionary,
+                                           .bytes = base->bytes.data,
+                                           .size = base->bytes.size,
+                                           .stopping = is_stopping,
+                                           .ctx = core};
         status = make_smallest(identity, &dictionary, name->codings, out, out_coding);
     }
     gw_blob_release(base);
@@ -472,7 +507,9 @@ const uint8_t *gw_blob_bytes(const struct gw_blob *blob, uint64_t at, size_t *ou
 void gw_blob_cache_stats(struct gw_blob_cache *cache, struct gw_blob_cache_stats *out)
 {
     pthread_mutex_lock(&cache->lock);
-    *out = (struct gw_blob_cache_stats){cache->bytes, cache->entries, cache->hits, cache->misses};
+    *out = (struct gw_blob_cache_stats){cache->lists[SORT_MAPPED].bytes +
+                                            cache->lists[SORT_HEAP].bytes,
+                                        cache->entries, cache->hits, cache->misses};
     pthread_mutex_unlock(&cache->lock);
 }
 

@@ -36,6 +36,8 @@ struct gw_blob *gw_blob_cached_delta(struct gw_core *core, const struct gw_delta
 BASE_NODISCARD enum base_status gw_blob_make_delta(struct gw_core *core,
                                                    const struct gw_delta_name *name,
                                                    struct gw_blob **out_blob);
+// Keeps at most so many bytes of each sort, in place of GW_BLOB_CACHE_BYTES_MAX, from now on.
+void gw_blob_cache_limit(struct gw_core *core, uint64_t bytes);
 bool gw_blob_may_compress(const struct gw_blob *identity);
 // Conditions and ranges on a representation that was chosen. Fills the reply; takes over the
 // reference.

@@ -16,7 +16,7 @@
 #define WINDOW_BYTES_ALWAYS (8ull * 1024 * 1024)
 #define WINDOW_BYTES_MAX    (128ull * 1024 * 1024)
 
-#define PACKER_LEVEL  9
+#define PACKER_LEVEL  6
 #define PACKER_WINDOW 19
 #define TRY_LEVEL     1
 #define TRY_BYTES_MAX (64u * 1024)

@@ -22,6 +22,9 @@ struct gw_dictionary {
     struct wire_sha256 digest;
     const uint8_t *bytes;
     size_t size;
+    // Asked now and then by what takes long: is nobody waiting any more? NULL: never.
+    bool (*stopping)(void *ctx);
+    void *ctx;
 };
 
 // The same with a dictionary, as a dcz stream. The result depends on the inputs alone, so that an

@@ -19,6 +19,7 @@
 _Static_assert(STRETCH_BYTES / GW_DELTA_CHUNK_BYTES + 1 <= GW_DELTA_RUNS_MAX, "runs of a plan");
 
 struct maker {
+    const struct gw_dictionary *dictionary;
     struct gw_delta_pair pair;
     struct gw_zstd_packer *packer;
     struct gw_delta_index *index; // NULL: not needed so far
@@ -244,6 +245,11 @@ static enum base_status stretch_plan(struct maker *maker, size_t from, size_t to
     return BASE_OK;
 }
 
+static bool is_stopping(const struct gw_dictionary *dictionary)
+{
+    return dictionary->stopping != NULL && dictionary->stopping(dictionary->ctx);
+}
+
 static enum base_status pieces_add(struct maker *maker)
 {
     struct gw_delta_plan *plan = calloc(1, sizeof(*plan));
@@ -251,7 +257,8 @@ static enum base_status pieces_add(struct maker *maker)
     size_t size = maker->pair.fresh_size;
     for (size_t at = 0; status == BASE_OK && at < size;) {
         size_t end = size - at < STRETCH_BYTES ? size : at + STRETCH_BYTES;
-        status = stretch_plan(maker, at, end, plan);
+        status =
+            is_stopping(maker->dictionary) ? BASE_ERR_BUSY : stretch_plan(maker, at, end, plan);
         if (status == BASE_OK) {
             status = stretch_add(maker, plan, end, &at);
         }
@@ -286,6 +293,7 @@ enum base_status gw_wdelta_make(const struct gw_dictionary *dictionary, const ui
     struct maker *maker = calloc(1, sizeof(*maker));
     enum base_status status = out != NULL && maker != NULL ? BASE_OK : BASE_ERR_NOMEM;
     if (status == BASE_OK) {
+        maker->dictionary = dictionary;
         maker->pair = (struct gw_delta_pair){dictionary->bytes, dictionary->size, bytes, size};
         memcpy(out, WIRE_DELTA_MAGIC, WIRE_DELTA_MAGIC_BYTES);
         memcpy(out + WIRE_DELTA_MAGIC_BYTES, dictionary->digest.bytes, WIRE_SHA256_BYTES);

@@ -44,8 +44,8 @@ struct posix_options {
     struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     bool no_pipeline; // no data pipeline and no tunnel
-    // Bytes of the heap that decoding a delta may take; 0 takes DEV_DELTA_MEMORY_BYTES. A delta
-    // that needs more is not asked for; below 3 MiB files come whole.
+    // Bytes of the heap that decoding a delta may take; 0 takes DEV_DELTA_MEMORY_BYTES. What needs
+    // more is not asked for.
     uint64_t delta_memory;
     // Where scripts run: NULL, on a worker thread of this process; otherwise each run in a process
     // of its own, behind a wall, of the program walle-task-runner at this path.

@@ -14,9 +14,10 @@
 
 #include <cmocka.h>
 
-#define TEXT_BYTES  5000u
-#define LARGE_BYTES (300u * 1024)
-#define HUGE_BYTES  (9u * 1024 * 1024)
+#define TEXT_BYTES   5000u
+#define LARGE_BYTES  (300u * 1024)
+#define MIDDLE_BYTES (1024u * 1024)
+#define HUGE_BYTES   (9u * 1024 * 1024)
 
 struct blobs {
     struct rig rig;
@@ -452,6 +453,38 @@ static void test_delta_of_large_content(void **state)
     free(old);
 }
 
+// A delta costs more to have again than the files, which are only mapped: other files, however
+// many are asked for, do not take its place.
+static void test_deltas_outlive_files(void **state)
+{
+    (void)state;
+    struct wire_sha256 digests[6];
+    struct gw_blob *blob = NULL;
+    uint8_t *bytes = calloc(1, MIDDLE_BYTES);
+    assert_non_null(bytes);
+    gw_blob_cache_limit(b.rig.core, MIDDLE_BYTES + MIDDLE_BYTES / 2);
+    for (uint8_t i = 0; i < 6; i++) {
+        char path[128];
+        char hex[WIRE_SHA256_HEX + 1];
+        bytes[MIDDLE_BYTES / 2] = i;
+        put(bytes, MIDDLE_BYTES, path, sizeof(path), hex);
+        gw_sha256(bytes, MIDDLE_BYTES, &digests[i]);
+    }
+    struct gw_delta_name name = {
+        .digest = digests[0], .dictionary = digests[1], .codings = GW_CODING_WDELTA};
+    assert_int_equal(gw_blob_make_delta(b.rig.core, &name, &blob), BASE_OK);
+    gw_blob_release(blob);
+    for (uint32_t i = 2; i < 6; i++) {
+        assert_int_equal(gw_blob_open(b.rig.core, &digests[i], &blob), BASE_OK);
+        gw_blob_release(blob);
+    }
+    bool useless = false;
+    blob = gw_blob_cached_delta(b.rig.core, &name, &useless);
+    assert_non_null(blob);
+    gw_blob_release(blob);
+    free(bytes);
+}
+
 static void test_no_delta(void **state)
 {
     (void)state;
@@ -523,6 +556,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_delta, setup, teardown),
         cmocka_unit_test_setup_teardown(test_delta_coding, setup, teardown),
         cmocka_unit_test_setup_teardown(test_delta_of_large_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deltas_outlive_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_delta, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_hash_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_blob, setup, teardown),

@@ -12,7 +12,7 @@
 #include <zstd.h>
 
 #define SEED            20261123u
-#define PAIRS           120u
+#define PAIRS           60u
 #define DAMAGES         400u
 #define FLOATS          (256u * 1024)
 #define LARGE           (9u * 1024 * 1024)
@@ -383,6 +383,35 @@ static void without_memory_there_is_none(void **state)
     free(fresh.bytes);
 }
 
+static bool counts_down(void *ctx)
+{
+    uint32_t *left = ctx;
+    return (*left)-- == 0;
+}
+
+// A process that ends does not wait for what is half made.
+static void it_stops_on_the_way(void **state)
+{
+    (void)state;
+    struct content old = weights(15, 2 * FLOATS, 0);
+    struct content fresh = moved(old, 0, 0, 16);
+    for (uint32_t asked = 0; asked < 6; asked++) {
+        uint32_t left = asked;
+        struct content delta = {0};
+        struct gw_dictionary dictionary = dictionary_of(old);
+        dictionary.stopping = counts_down;
+        dictionary.ctx = &left;
+        long live = failing_heap_live();
+        enum base_status status =
+            gw_wdelta_make(&dictionary, fresh.bytes, fresh.size, &delta.bytes, &delta.size);
+        assert_int_equal(status, asked < 4 ? BASE_ERR_BUSY : BASE_OK); // 4 stretches of 512 KiB
+        free(delta.bytes);
+        assert_int_equal(failing_heap_live(), live);
+    }
+    free(old.bytes);
+    free(fresh.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +424,7 @@ int main(void)
         cmocka_unit_test(little_memory_is_enough_for_pieces),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(without_memory_there_is_none),
+        cmocka_unit_test(it_stops_on_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
