@@ -186,6 +186,18 @@ static bool has_run_out(const struct offering *offering, const struct gw_stateme
     return statement->expires_s != 0 && (frozen || statement->expires_s <= offering->sure_s);
 }
 
+// The counter by which a device has `version_id`: it does not say. 0: of no release that goes on.
+static uint64_t held_counter(const struct gw_plan_task *task, uint64_t version_id)
+{
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        if (task->open[i].release->version_id == version_id) {
+            return task->open[i].release->release_counter;
+        }
+    }
+    const struct gw_release *baseline = task->baseline;
+    return baseline != NULL && baseline->version_id == version_id ? baseline->release_counter : 0;
+}
+
 // `entries`: what the cohort says of the task, none when it does not concern it.
 static bool decide_one(struct offering *offering, const struct gw_plan_task *task,
                        const struct gw_cohort_task *entries, uint32_t entry_count,
@@ -196,7 +208,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
-        facts.counter = pair->release_counter;
+        facts.counter = pair->floor;
     }
     struct gw_core *core = offering->worker->core;
     uint64_t failed_here = facts.blocked;
@@ -215,6 +227,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     }
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want.statement == NULL && again && facts.have != 0) {
+        facts.counter = held_counter(task, facts.have);
         want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
     }
     return want.statement == NULL || add_offer(offering, &want);
@@ -360,7 +373,7 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
         return BASE_OK;
     }
     if (wire_ask_parse(nonce, out) != BASE_OK) {
-        *out_problem = "walle-nonce: 44 characters of base64url expected";
+        *out_problem = "walle-nonce: 55 characters of base64url expected";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;

@@ -138,7 +138,7 @@ class Attacks(unittest.TestCase):
 
     def redirect(self, request, fields, **changes):
         """The director's answer signed anew with the gateway's own key."""
-        fields = {**fields, "nonce": request.nonce, **changes}
+        fields = {**fields, "nonce": request.nonce, "order": request.order, **changes}
         return self.key["director"].envelope(evil.DIRECTOR, evil.director(fields))
 
     def parts(self, items):

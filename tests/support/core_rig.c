@@ -317,8 +317,8 @@ uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *of
         assert_true(pol_bucket(device->id, release.salt) < release.max_bucket);
         const struct pol_arm arm = {release.arm_salt, release.arm_from, release.arm_to};
         assert_true(pol_arm_has(&arm, device->id));
-        assert_true(release.release_counter >= pair->release_counter);
-        pair->release_counter = release.release_counter;
+        assert_true(release.release_counter >= pair->floor);
+        pair->floor = release.floor > pair->floor ? release.floor : pair->floor;
         pair->version_id =
             release.kind == WIRE_RELEASE_REMOVE ? 0 : wire_version_id(&release.manifest);
     }

@@ -147,7 +147,7 @@ static void expect_late_device_sent_back(struct rig *rig, const struct rig_devic
         struct wire_release release;
         late.id = 0xabcdef;
         rig_device_task(&late, "shop/score")->version_id = wire_version_id(v2);
-        rig_device_task(&late, "shop/score")->release_counter = view->release_counter;
+        rig_device_task(&late, "shop/score")->floor = view->floor;
         assert_int_equal(rig_checkin(rig, &late, true, &exchange, &offers), 200);
         assert_int_equal(offers.count, 1);
         rig_offer_release(&offers, 0, &release);

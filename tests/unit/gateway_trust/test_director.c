@@ -353,6 +353,7 @@ static void test_kills_last(void **state)
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
 {
     ask->flags = flags;
+    ask->order = fill;
     memset(ask->nonce, fill, sizeof(ask->nonce));
     wire_ask_text(ask, rig.nonce);
 }
@@ -370,6 +371,7 @@ static void expect_director(const struct wire_offers *offers, const struct wire_
     assert_int_equal(wire_director_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
     assert_true(out->device_id == DEVICE);
     assert_memory_equal(out->nonce, ask->nonce, sizeof(ask->nonce));
+    assert_true(out->order == ask->order + 1);
 }
 
 static void test_answers_questions(void **state)
