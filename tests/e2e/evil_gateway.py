@@ -16,7 +16,7 @@ import threading
 import time
 
 DOMAIN = b"walle-meta-v1\0"
-RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR = range(1, 6)
+RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR, STOP = range(1, 7)
 HASHED = (ROOT, SNAPSHOT, TIMESTAMP)
 PKCS8 = bytes.fromhex("302e020100300506032b657004220420")  # an Ed25519 key, RFC 8410, but for its 32 bytes
 
@@ -62,6 +62,10 @@ class Reader:
 def envelope(kind, payload, signatures):
     return (b"WLS1" + bytes([kind]) + varint(len(payload)) + payload + bytes([len(signatures)]) +
             b"".join(key_id + signature for key_id, signature in signatures))
+
+
+def stop(task_id):
+    return envelope(STOP, struct.pack("<Q", task_id), [])
 
 
 def open_envelope(data):
