@@ -10,10 +10,14 @@ operators' API has a token. Calm and attacked rounds alternate.
 
 attack.NAME.p50, .p99   latency beside the attack (ours) and without it (theirs); bar for p50: 2
 attack.NAME.memory      growth of the gateway's resident memory and of the machine's socket memory (both ends of each
-                        connection are on it) in bytes; theirs: the budget that docs/SECURITY.md states for the attack
+                        connection are on it) in bytes, each at its peak; theirs: the budget that docs/SECURITY.md states for
+                        the attack
 attack.NAME.nginx,      how often p50 grows beside the attack, ours and theirs; what the healthy client asks a peer for is a
        .h2o             small file, or the upstream's file through it
 attack.NAME.nginx.memory, .h2o.memory   growth of memory, ours and theirs
+
+The attack invents other things in each round. Its clients wait for answers, so every server gets the load that it answers: what
+that was is in the rows (`said`, of the last round). `invented_checkins` is check-ins alone, each of another device, by walle-load.
 
 Peers answer the attack's paths as the gateway does: the same page at /, /healthz, /echo by way of the upstream, 401 without
 the right token at /api/ and /v1/enroll. They run with one worker and the settings in PEER_SETTINGS. What meets no part of a
@@ -31,11 +35,13 @@ import re
 import shutil
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+from enrolled import enrol, read_listeners
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.join(os.path.dirname(HERE), "tests")
@@ -44,11 +50,13 @@ RATE, CONNECTIONS, STREAMS, DEVICES = 500, 10, 8, 100
 PROFILE = "AQAAAAAAAAAAAAABAA"  # holds no task
 BAR_P50 = 2.0
 GATEWAY_POINTS = range(5, 13)  # docs/SECURITY.md: what one client may do to a gateway
-ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices")  # peers have no table of devices
+INVENTED = "invented_checkins"  # by walle-load
+INVENTED_IDS, INVENTED_CONNECTIONS, INVENTED_STREAMS = 2000000, 4, 8  # of a round
+ON_GATEWAY_ALONE = ("chosen_ids", "invented_devices", INVENTED)  # peers have no table of devices
 PROXIED = ("slow_proxied_bodies",)
 BUDGET_MIB = {  # docs/SECURITY.md, "What an attack may cost"; of the shipped settings and these attacks
     "hpack_references": 32, "chosen_ids": 32, "unauthorised_uploads": 64, "bad_tokens": 16, "slow_proxied_bodies": 64,
-    "silent_readers": 256, "invented_devices": 32, "handshakes": 64,
+    "silent_readers": 256, "invented_devices": 32, INVENTED: 32, "handshakes": 64,
 }
 PEER_SETTINGS = {
     "nginx": "sndbuf 256k, send and body timeouts 30 s, resets what timed out, TLS session cache 10m, 128 streams a connection",
@@ -63,12 +71,19 @@ def free_port():
         return server.getsockname()[1]
 
 
-def resident(pid):
-    """Resident bytes of the process and of its children."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        own = int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+def family(pid):
+    """The process and its children."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
-        return own + sum(resident(int(child)) for child in children.read().split())
+        return [pid, *(one for child in children.read().split() for one in family(int(child)))]
+
+
+def resident(pid, field):
+    """Resident bytes of the process and of its children: VmRSS now, VmHWM at their peaks."""
+    total = 0
+    for one in family(pid):
+        with open(f"/proc/{one}/status", encoding="ascii") as status:
+            total += int(re.search(field + r":\s+(\d+) kB", status.read()).group(1)) * 1024
+    return total
 
 
 def sockets():
@@ -77,9 +92,30 @@ def sockets():
         return int(re.search(r"^TCP:.* mem (\d+)", file.read(), re.M).group(1)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def memory(pid):
-    """(process, sockets)"""
-    return resident(pid), sockets()
+class Growth:
+    """How far memory grows from here on: `peak()` is (process, sockets)."""
+
+    EVERY_S = 0.05  # sockets are looked at
+
+    def __init__(self, pid):
+        for one in family(pid):
+            with open(f"/proc/{one}/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")  # the peak is what there is now
+        self.pid = pid
+        self.before = resident(pid, "VmRSS"), sockets()
+        self.sockets_most = self.before[1]
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def _look(self):
+        while not self.stopping.wait(self.EVERY_S):
+            self.sockets_most = max(self.sockets_most, sockets())
+
+    def peak(self):
+        self.stopping.set()
+        self.thread.join()
+        return resident(self.pid, "VmHWM") - self.before[0], self.sockets_most - self.before[1]
 
 
 class Server:
@@ -175,37 +211,13 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 100000
                             "127.0.0.1:0", "--upstream", f"http://127.0.0.1:{self.upstream}", "--log", "error", "--set",
                             "admin.token_file=" + self.admin],
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        ports = {}
-        while len(ports) < 2:
-            line = child.stdout.readline()
-            if not line:
-                raise SystemExit("bench: the gateway did not start")
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
-            if found:
-                ports[found.group(1)] = int(found.group(2))
+        ports = read_listeners(child)
         server = Server("gateway", child, ports["h2c"], ports["tls"])
-        server.credentials = self.enrol(server, os.path.join(data, "enroll.token"))
+        server.credentials = self.path(f"credentials{self.served}")
+        enrol(server.tls, data, DEVICES, server.credentials)
         for name, path in (("index.html", "/"), ("healthz", "/healthz")):  # peers serve the same
             subprocess.run(["curl", "-sSf", "--http2-prior-knowledge", "-o", os.path.join(self.www, name), server.url(path)], check=True)
         return server
-
-    def enrol(self, server, token_path):
-        """A file with DEVICES lines of id and credential, from the token the gateway made at its first start."""
-        with open(token_path, encoding="ascii") as file:
-            token = file.readline().strip()
-        answers = self.path("enrolment")
-        lines = []
-        for _ in range(DEVICES):
-            subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-f", "-X", "POST", "-H", f"authorization: Bearer {token}", "-o",
-                            answers, server.url("/v1/enroll")], check=True)
-            with open(answers, "rb") as file:  # u8 version, u64 id, text8 credential (device/wire/enrolment.h)
-                answer = file.read()
-            number, size = struct.unpack_from("<QB", answer, 1)
-            lines.append(f"{number:016x} {answer[10:10 + size].decode('ascii')}\n")
-        path = self.path(f"credentials{self.served}")
-        with open(path, "w", encoding="ascii") as file:
-            file.writelines(lines)
-        return path
 
     def certificate(self):
         keys = self.path("key.pem"), self.path("cert.pem")
@@ -267,21 +279,27 @@ hosts:
                              stdout=subprocess.PIPE, text=True, check=False)  # lost connections are in what it says
         return json.loads(run.stdout.splitlines()[-1])
 
-    def attack(self, server, name, seconds):
+    def attack(self, server, name, seconds, turn):
+        """Starts an attack; in another turn it invents other things."""
         environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{os.path.join(TESTS, 'e2e')}", "PYTHONDONTWRITEBYTECODE": "1"}
-        return self.start([sys.executable, "-m", "hostile", name, "--h2c", str(server.h2c), "--tls", str(server.tls), "--seconds",
-                           str(seconds)], core=1, before=["nice", "-n", "-5"], stdout=subprocess.PIPE, text=True, env=environment)
+        command = [sys.executable, "-m", "hostile", name, "--h2c", str(server.h2c), "--tls", str(server.tls), "--seconds", str(seconds),
+                   "--seed", str(turn)]
+        if name == INVENTED:
+            command = [os.path.join(self.bin, "walle-load"), "-w", "0", "-t", str(seconds), "-D", str(INVENTED_IDS), "-F",
+                       str((turn + 1) << 40), "-c", str(INVENTED_CONNECTIONS), "-m", str(INVENTED_STREAMS), "-P", self.profiles,
+                       server.url("/v1/checkin")]
+        return self.start(command, core=1, before=["nice", "-n", "-5"], stdout=subprocess.PIPE, text=True, env=environment)
 
     def beside(self, server, name, path):
         """(calm, attacked, bytes grown in process and sockets, what the attack says), rounds alternating."""
         calm, attacked, grown, said = [], [], (0, 0), {}
-        for _ in range(self.rounds):
+        for turn in range(self.rounds):
             calm.append(self.healthy(server, path, self.seconds))
-            before = memory(server.child.pid)
-            child = self.attack(server, name, RAMP_S + self.seconds + 3)
+            growth = Growth(server.child.pid)
+            child = self.attack(server, name, RAMP_S + self.seconds + 3, turn)
             time.sleep(RAMP_S)
             attacked.append(self.healthy(server, path, self.seconds))
-            grown = max(grown, tuple(now - then for now, then in zip(memory(server.child.pid), before)), key=sum)
+            grown = max(grown, growth.peak(), key=sum)
             said = self.end_attack(child)
             if server.child.poll() is not None:
                 raise SystemExit(f"bench: {server.name} ended under {name}")
@@ -318,7 +336,7 @@ hosts:
             values = [one[key] for one in attacked]
             spread = (max(values) - min(values)) / max(1, statistics.median(values)) * 100
             self.say(f"attack.{name}.{label}", statistics.median(values), "no attack", statistics.median(one[key] for one in calm), "us",
-                     spread=round(spread), lost=lost, note=f"spread {spread:.0f} %, {sum(lost.values())} healthy requests lost", said=said)
+                     spread=round(spread), lost=lost, note=f"spread {spread:.0f} %, {sum(lost.values())} healthy requests lost; {brief(said)}", said=said)
         self.say(f"attack.{name}.memory", sum(grown), "budget", BUDGET_MIB[name] << 20, "bytes", process=grown[0], sockets=grown[1])
         ours = self.growth(calm, attacked)
         self.stop(server.child)
@@ -332,9 +350,14 @@ hosts:
         p50 = [statistics.median(one["p50_us"] for one in rounds) for rounds in (calm, attacked)]
         self.say(f"attack.{name}.{peer.name}", ours, peer.name, self.growth(calm, attacked), "times", lost=lost, their_p50_us=p50,
                  settings=PEER_SETTINGS[peer.name], said=said,
-                 note=f"theirs {p50[0]:,.0f} to {p50[1]:,.0f} us, {sum(lost.values())} healthy requests lost")
+                 note=f"theirs {p50[0]:,.0f} to {p50[1]:,.0f} us, {sum(lost.values())} healthy requests lost; load as it answers: {brief(said)}")
         self.say(f"attack.{name}.{peer.name}.memory", sum(ours_grown), peer.name, sum(grown), "bytes", process=grown[0], sockets=grown[1])
         self.stop(peer.child)
+
+
+def brief(said):
+    """What an attack says of itself, in a line."""
+    return ", ".join(f"{value:,} {key}" for key, value in said.items() if isinstance(value, int) and value and key not in ("point", "p50_us", "p99_us", "max_us"))
 
 
 def attacks():
@@ -347,7 +370,7 @@ def attacks():
         point = importlib.import_module("hostile." + module.name).POINT
         if point in GATEWAY_POINTS:
             found.append((point, module.name))
-    return [name for _, name in sorted(found)]
+    return [name for _, name in sorted([*found, (11, INVENTED)])]
 
 
 def main():

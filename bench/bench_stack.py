@@ -1,9 +1,10 @@
 """A gateway and what talks to it in a scratch folder, for benchmarks; all of it ends with close()."""
 import os
-import re
 import shutil
 import subprocess
 import tempfile
+
+from enrolled import read_listeners
 
 
 class BenchStack:
@@ -32,14 +33,7 @@ class BenchStack:
         """On free ports: self.ports["tls"], self.ports["h2c"], and self.url in clear text."""
         gateway = self.start("walle-gateway", "--dir", self.path("gateway"), "--tls", "127.0.0.1:0", "--h2c", "127.0.0.1:0", *arguments,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        while len(self.ports) < 2:
-            line = gateway.stdout.readline()
-            if not line:
-                raise SystemExit("bench: the gateway did not start")
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
-            if not found:  # it also says which tokens it made
-                continue
-            self.ports[found.group(1)] = int(found.group(2))
+        self.ports = read_listeners(gateway)
         self.url = f"http://127.0.0.1:{self.ports['h2c']}"
 
     def bearer(self):

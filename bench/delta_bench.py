@@ -1,27 +1,40 @@
 #!/usr/bin/env python3
 """Bytes on the wire for an update. Prints a table and appends JSON lines to bench/out/delta.jsonl.
 
-    delta_bench.py --build DIR [--model-mib N]
+    delta_bench.py --build DIR [--model-mib N] [--only ROW,ROW]
 
-delta.script   one line of a script changed
-delta.model    1 % of a float32 model's values changed, at random places
-delta.resume   the same model, and the connection is cut in the middle of the download
+delta.script    one line of a script changed
+delta.model     1 % of a float32 model's values changed, at random places
+delta.resume    the same model, and the connection is cut in the middle of the download
+delta.large.N   the same of N MiB, 9 to 128
+delta.few       100 places of 64 bytes of 12 MiB of noise changed
+delta.floats.K  an ONNX model (400-256-256-64) in float32, Adam has gone on for K steps: every weight moved
+delta.halves.K  the same weights in float16
+
+The models of the last two are trained here, on noise behind a random teacher: nobody shapes how their weights move.
 
 A real walle-device that runs version 1 updates to version 2 from a real gateway over TLS; a relay between them counts every
-byte the device receives: handshake, headers, check-ins, manifest and content. Peers: the changed file as it is, and as
-`zstd -19` makes it, both counted as payload alone, as if nothing else were sent, and resumed without loss.
+byte the device receives: handshake, headers, check-ins, manifest and content. Peers: the changed file as it is, as `zstd -19`
+makes it, as the patch that `zstd --patch-from -19 --single-thread --long=27` makes, and that of bsdiff (where it takes less than
+minutes: models). All are counted as payload alone, as if nothing else were sent, and resumed without loss; delta.few, whose
+payload is smaller than a handshake, is that of the gateway's answer alone.
 """
 import argparse
+import base64
+import hashlib
+import io
 import json
 import os
-import random
 import re
 import socket
-import struct
 import subprocess
 import sys
 import threading
 import time
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from bench_stack import BenchStack
 
@@ -29,7 +42,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TASK, DEVICE, SEED = "bench/delta", "00000000000000d1", 7
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 SCRIPT_LINES = 400
-DEADLINE_S = 120
+DEADLINE_S = 600
+LARGE_MIB = (9, 12, 32, 128)
+TRAINED_STEPS, MORE_STEPS = 300, (1, 50, 500)
+LAYERS, BATCH = (400, 256, 256, 64), 64
 
 
 class Relay:
@@ -57,7 +73,7 @@ class Relay:
 
     def _pump(self, source, sink, counted):
         try:
-            while data := source.recv(4096):
+            while data := source.recv(16384):
                 if counted and self._count(len(data)):
                     break
                 sink.sendall(data)
@@ -136,25 +152,163 @@ def make_script(changed):
 
 
 def make_model(mib):
-    rng = random.Random(SEED)
-    return b"".join(struct.pack("<f", rng.gauss(0.0, 0.05)) for _ in range(mib * 1024 * 1024 // 4))
+    return numpy.random.default_rng(SEED).normal(0.0, 0.05, mib * 1024 * 1024 // 4).astype("<f4")
 
 
 def change_model(model):
-    rng = random.Random(SEED + 1)
-    changed = bytearray(model)
-    count = len(model) // 4
-    for i in rng.sample(range(count), count // 100):
-        struct.pack_into("<f", changed, 4 * i, rng.gauss(0.0, 0.05))
+    rng = numpy.random.default_rng(SEED + 1)
+    changed = model.copy()
+    places = rng.choice(len(model), len(model) // 100, replace=False)
+    changed[places] = rng.normal(0.0, 0.05, len(places))
+    return changed
+
+
+def change_few(noise):
+    rng = numpy.random.default_rng(SEED + 2)
+    changed = bytearray(noise)
+    for at in rng.integers(0, len(noise) - 64, 100):
+        changed[at:at + 64] = rng.bytes(64)
     return bytes(changed)
 
 
-def zstd_19(path):
-    return len(subprocess.run(["zstd", "-19", "-q", "-c", path], capture_output=True, check=True).stdout)
+class Training:
+    """A perceptron that learns what a random teacher says of noise, by Adam."""
+
+    def __init__(self):
+        self.rng = numpy.random.default_rng(SEED)
+        sizes = list(zip(LAYERS, LAYERS[1:]))
+        self.weights = [self.rng.normal(0.0, (2.0 / m) ** 0.5, (m, n)).astype("f4") for m, n in sizes]
+        self.weights += [numpy.zeros(n, "f4") for _, n in sizes]
+        self.teacher = self.rng.normal(0.0, LAYERS[0] ** -0.5, (LAYERS[0], LAYERS[-1])).astype("f4")
+        self.means = [numpy.zeros_like(w) for w in self.weights]
+        self.squares = [numpy.zeros_like(w) for w in self.weights]
+        self.steps = 0
+
+    def gradients(self):
+        count = len(LAYERS) - 1
+        values = [self.rng.normal(0.0, 1.0, (BATCH, LAYERS[0])).astype("f4")]
+        wanted = numpy.tanh(values[0] @ self.teacher)
+        for i in range(count):
+            value = values[-1] @ self.weights[i] + self.weights[count + i]
+            values.append(numpy.maximum(value, 0.0) if i + 1 < count else value)
+        slope = (values[-1] - wanted) / BATCH
+        found = [None] * (2 * count)
+        for i in reversed(range(count)):
+            found[i], found[count + i] = values[i].T @ slope, slope.sum(0)
+            slope = (slope @ self.weights[i].T) * (values[i] > 0.0)
+        return found
+
+    def step(self, rate=1e-3):
+        self.steps += 1
+        for i, gradient in enumerate(self.gradients()):
+            self.means[i] += 0.1 * (gradient - self.means[i])
+            self.squares[i] += 0.001 * (gradient ** 2 - self.squares[i])
+            mean = self.means[i] / (1.0 - 0.9 ** self.steps)
+            square = self.squares[i] / (1.0 - 0.999 ** self.steps)
+            self.weights[i] -= rate * mean / (numpy.sqrt(square) + 1e-8)
+
+    def onnx(self, kind):
+        count = len(LAYERS) - 1
+        names = [f"{name}{i}" for name in ("weight", "bias") for i in range(count)]
+        nodes, at = [], "x"
+        for i in range(count):
+            nodes.append(helper.make_node("Gemm", [at, f"weight{i}", f"bias{i}"], [f"sum{i}"]))
+            at = f"sum{i}"
+            if i + 1 < count:
+                nodes.append(helper.make_node("Relu", [at], [f"layer{i}"]))
+                at = f"layer{i}"
+        element = TensorProto.FLOAT if kind == "f4" else TensorProto.FLOAT16
+        graph = helper.make_graph(nodes, "perceptron", [helper.make_tensor_value_info("x", element, ["n", LAYERS[0]])],
+                                  [helper.make_tensor_value_info(at, element, ["n", LAYERS[-1]])],
+                                  [numpy_helper.from_array(w.astype(kind), name) for w, name in zip(self.weights, names)])
+        out = io.BytesIO()
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), out)
+        return out.getvalue()
+
+
+def trained_pairs():
+    """(row, old, new) of each kind and number of further steps."""
+    training = Training()
+    for _ in range(TRAINED_STEPS):
+        training.step()
+    old = {kind: training.onnx(kind) for kind in ("f4", "f2")}
+    for more in MORE_STEPS:
+        while training.steps < TRAINED_STEPS + more:
+            training.step()
+        for name, kind in (("floats", "f4"), ("halves", "f2")):
+            yield f"{name}.{more}", old[kind], training.onnx(kind)
+
+
+def size_of(command, **options):
+    return len(subprocess.run(command, capture_output=True, check=True, **options).stdout)
+
+
+def patch_sizes(bench, old, new, with_bsdiff):
+    """Bytes of each peer: {name: bytes}."""
+    paths = {}
+    for name, content in (("old", old), ("new", new)):
+        paths[name] = bench.path(f"peer.{name}")
+        with open(paths[name], "wb") as file:
+            file.write(content)
+    found = {"whole file": len(new), "zstd -19": size_of(["zstd", "-19", "-q", "-c", paths["new"]]),
+             "zstd --patch-from -19": size_of(["zstd", "-19", "--long=27", "--single-thread", "-q", "-c",
+                                               f"--patch-from={paths['old']}", paths["new"]])}
+    if with_bsdiff:
+        subprocess.run(["bsdiff", paths["old"], paths["new"], bench.path("peer.bsdiff")], check=True)
+        found["bsdiff"] = os.path.getsize(bench.path("peer.bsdiff"))
+    return found
+
+
+def answer_bytes(bench, old, new):
+    """Of the gateway's answer to a client that has the old file, headers left out."""
+    dictionary = base64.b64encode(hashlib.sha256(old).digest()).decode()
+    run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", "-o", os.devnull, "-w", "%{size_download}",
+                          "-H", "accept-encoding: wdelta, dcz", "-H", f"available-dictionary: :{dictionary}:",
+                          f"{bench.url}/v1/blob/{hashlib.sha256(new).hexdigest()}"], capture_output=True, text=True, check=True)
+    return int(run.stdout)
+
+
+def cases(args):
+    """(row, old, new); None: no data file, the script changes. What takes long to make is made when it is wanted."""
+    wanted = args.only.split(",") if args.only else None
+
+    def want(row):
+        return not wanted or any(row == one or row.startswith(one + ".") for one in wanted)
+
+    if want("script"):
+        yield "script", None, None
+    mibs = [(row, args.model_mib) for row in ("model", "resume")] + [(f"large.{mib}", mib) for mib in LARGE_MIB]
+    for row, mib in mibs:
+        if want(row):
+            model = make_model(mib)
+            yield row, model.tobytes(), change_model(model).tobytes()
+    if want("few"):
+        noise = numpy.random.default_rng(SEED).bytes(12 * 1024 * 1024)
+        yield "few", noise, change_few(noise)
+    if any(want(f"{name}.{more}") for name in ("floats", "halves") for more in MORE_STEPS):
+        yield from (pair for pair in trained_pairs() if want(pair[0]))
+
+
+def measure(bench, row, old, new, cut_after):
+    """Bytes the device received for the update, and those of the peers."""
+    _, first = bench.release(row, make_script(False), old)
+    bench.update(first, row)
+    build, second = bench.release(row, make_script(old is None), new)
+    if cut_after:
+        bench.relay.cut_after = bench.relay.received + cut_after
+    ours = bench.update(second, row)
+    if cut_after and bench.relay.cuts != 1:
+        raise SystemExit("delta_bench: the connection was not cut")
+    if old is None:
+        path = changed_file(build)
+        return ours, {"whole file": os.path.getsize(path), "zstd -19": size_of(["zstd", "-19", "-q", "-c", path])}
+    if row == "few":
+        ours = answer_bytes(bench, old, new)
+    return ours, patch_sizes(bench, old, new, row.split(".")[0] in ("floats", "halves"))
 
 
 def changed_file(build):
-    """The blob that differs between the versions: the largest in the build folder, in every case here."""
+    """The blob that differs between the versions: the largest in the build folder of a script."""
     blobs = os.path.join(build, "blobs")
     return max((os.path.join(blobs, name) for name in os.listdir(blobs)), key=os.path.getsize)
 
@@ -163,34 +317,24 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--model-mib", type=int, default=8)
+    parser.add_argument("--only", help="rows without their first word, as in script,large.9,floats")
     args = parser.parse_args()
     bench = Bench(args.build)
     rows = []
     try:
         bench.begin()
-        model = make_model(args.model_mib)
-        next_model = change_model(model)
-        for name, cut in (("script", False), ("model", False), ("resume", True)):
-            data = name != "script"
-            print(f"delta.{name} ...", end=" ", file=sys.stderr, flush=True)
-            _, first = bench.release(name, make_script(False), model if data else None)
-            bench.update(first, name)
-            build, second = bench.release(name, make_script(name == "script"), next_model if data else None)
-            if cut:
-                bench.relay.cut_after = bench.relay.received + rows[-1][1] // 2
-            ours = bench.update(second, name)
-            if cut and bench.relay.cuts != 1:
-                raise SystemExit("delta_bench: the connection was not cut")
-            path = changed_file(build)
-            rows.append((f"delta.{name}", ours, os.path.getsize(path), zstd_19(path)))
+        for row, old, new in cases(args):
+            print(f"delta.{row} ...", end=" ", file=sys.stderr, flush=True)
+            cut_after = rows[-1][1] // 2 if row == "resume" and rows else 50000 if row == "resume" else 0
+            rows.append((f"delta.{row}", *measure(bench, row, old, new, cut_after)))
             print("done", file=sys.stderr)
     finally:
         bench.close()
-    print(f"{'bench':<16}{'ours':>12}{'whole file':>14}{'ratio':>8}{'zstd -19':>14}{'ratio':>8}   bytes received")
+    print(f"{'bench':<18}{'ours':>12}   bytes; peers and the ratio to each")
     with open(os.path.join(HERE, "out", "delta.jsonl"), "a", encoding="utf-8") as out:
-        for name, ours, whole, packed in rows:
-            print(f"{name:<16}{ours:>12}{whole:>14}{ours / whole:>8.3f}{packed:>14}{ours / packed:>8.3f}")
-            for peer, theirs in (("whole file", whole), ("zstd -19", packed)):
+        for name, ours, peers in rows:
+            print(f"{name:<18}{ours:>12}   " + ", ".join(f"{peer} {theirs} ({ours / theirs:.3f})" for peer, theirs in peers.items()))
+            for peer, theirs in peers.items():
                 out.write(json.dumps({"bench": name, "ours": ours, "peer": peer, "theirs": theirs, "unit": "bytes",
                                       "ratio": round(ours / theirs, 4), "better": "lower"}) + "\n")
 

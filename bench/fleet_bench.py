@@ -26,6 +26,8 @@ import sys
 import tempfile
 import time
 
+from enrolled import read_listeners
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 DEVICES, DEVICES_QUICK = 1000000, 20000
@@ -88,15 +90,7 @@ class Bench:
                                   "--set", f"device.checkin_interval_s={args.interval if args.mode == 'interval' else 3600}",
                                   "--set", "rollout.tick_ms=200", "--set", f"device.hint_spread_ms={args.spread_ms}",
                                   "--set", "limits.connections=16384", stdout=subprocess.PIPE, stderr=log, text=True)
-        ports = {}
-        while len(ports) < 2:
-            line = self.gateway.stdout.readline()
-            if not line:
-                fail("the gateway did not start")
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
-            if not found:  # it also says which tokens it made
-                continue
-            ports[found.group(1)] = found.group(2)
+        ports = read_listeners(self.gateway)
         self.url = f"http://127.0.0.1:{ports['h2c']}"
 
     def make_trust(self):

@@ -6,6 +6,7 @@
 gateway.checkin.h2c, .tls  check-ins a second of one worker, 300 active tasks, every request with one of 1,000,000
                            devices and a profile of its own, strangers all: they have no records; peer: nghttpd, one worker, a 100-byte file, the
                            same request headers. Rounds alternate; medians; the spread is (max - min) / median.
+gateway.proven.h2c, .tls   the same of 20,000 devices that enrolled, each request with its device's credential.
 gateway.idle.h2c, .tls     growth of resident memory per connection, 9,000 connections after one request each; peer: nginx.
 gateway.hint               growth per open hint stream, 200,000 on 200 connections, of devices not seen before (strangers:
                            they have no records), on an empty store; peer: the bar of 1,536 bytes.
@@ -25,8 +26,10 @@ import sys
 import tempfile
 import time
 
+from enrolled import enrol, read_listeners
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-TASKS, DEVICES = 300, 1000000
+TASKS, DEVICES, ENROLLED = 300, 1000000, 20000
 IDLE_CONNECTIONS = 9000
 HINT_CONNECTIONS, HINT_STREAMS = 200, 1000
 HINT_BAR_BYTES, HINT_BAR_MS = 1536, 2000
@@ -73,15 +76,9 @@ class Bench:
 
     def gateway(self, data):
         child = self.start([self.program("walle-gateway"), "--dir", data, "--workers", "1", "--tls", "127.0.0.1:0", "--h2c",
-                            "127.0.0.1:0", "--log", "error", "--set", "limits.handshakes_per_s=0"], stdout=subprocess.PIPE, text=True)
-        ports = {}
-        while len(ports) < 2:
-            line = child.stdout.readline()
-            if not line:
-                raise SystemExit("the gateway did not start")
-            found = re.match(r"listening (\w+) [\d.]+:(\d+)", line)
-            if found:  # it also says which tokens it made
-                ports[found.group(1)] = found.group(2)
+                            "127.0.0.1:0", "--log", "error", "--set", "limits.handshakes_per_s=0", "--set", f"device.enroll_rate_per_s={ENROLLED}"],
+                           stdout=subprocess.PIPE, text=True)
+        ports = read_listeners(child)
         return child, f"http://127.0.0.1:{ports['h2c']}", f"https://127.0.0.1:{ports['tls']}"
 
     def file_100(self):
@@ -140,11 +137,26 @@ server {{ listen 127.0.0.1:{port} {'ssl ' if tls else ''}http2; root {self.file_
         print(f"{bench:22} {ours:>12,.0f} {unit:18} {peer:>10} {theirs:>12,.0f}   ratio {line['ratio']:.2f} ({better} is better)"
               f"  {more.get('note', '')}", flush=True)
 
-    def checkin(self, data, url, tls):
-        name = "gateway.checkin." + ("tls" if tls else "h2c")
+    def strangers(self, url):
+        """Every one of them has come once."""
+        result = self.load(url, "-n", DEVICES, "-D", DEVICES, "-P", self.profiles)
+        if result["status_204"] != DEVICES:
+            raise SystemExit(f"devices could not check in: {result}")
+        return "-D", DEVICES
+
+    def enrolled(self, url, https, data):
+        path = os.path.join(self.folder, "credentials")
+        enrol(int(https.rpartition(":")[2]), data, ENROLLED, path)
+        result = self.load(url, "-n", ENROLLED, "-C", path, "-P", self.profiles)
+        if result["status_204"] != ENROLLED:
+            raise SystemExit(f"devices could not check in: {result}")
+        return "-C", path
+
+    def checkin(self, data, url, name, devices):
+        tls = name.endswith("tls")
         rounds, seconds = (3, 1) if self.quick else (7, 3)
         peer, peer_url = self.nghttpd(data, tls)
-        common = ("-D", DEVICES, "-P", self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
+        common = (*devices, "-P", self.profiles, "-c", 50, "-m", 20, "-w", 1, "-t", seconds)
         ours, theirs, wrong = [], [], 0
         for _ in range(rounds):
             result = self.load(url + "/v1/checkin", *common)
@@ -247,24 +259,20 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--only", default="", help="names that begin so")
     options = parser.parse_args()
-    names = [name for name in ("gateway.checkin.h2c", "gateway.checkin.tls", "gateway.idle.h2c", "gateway.idle.tls",
-                               "gateway.hint") if name.startswith(options.only)]
+    names = [name for name in ("gateway.checkin.h2c", "gateway.checkin.tls", "gateway.proven.h2c", "gateway.proven.tls",
+                               "gateway.idle.h2c", "gateway.idle.tls", "gateway.hint") if name.startswith(options.only)]
     bench = Bench(options.build, options.quick)
     try:
         data = bench.fill()
-        checkins = [name for name in names if name.startswith("gateway.checkin")]
-        if checkins:
-            child, h2c, https = bench.gateway(data)
-            result = bench.load(h2c + "/v1/checkin", "-n", DEVICES, "-D", DEVICES, "-P", bench.profiles)
-            if result["status_204"] != DEVICES:
-                raise SystemExit(f"devices could not be stored: {result}")
-            for name in checkins:
-                tls = name.endswith("tls")
-                bench.checkin(data, https if tls else h2c, tls)
-            bench.stop(child)
-        else:
-            child, _, _ = bench.gateway(data)  # makes the certificate
-            bench.stop(child)
+        child, h2c, https = bench.gateway(data)  # makes the certificate, too
+        for kind in ("gateway.checkin", "gateway.proven"):
+            rows = [name for name in names if name.startswith(kind)]
+            if rows:
+                path = h2c + "/v1/checkin"
+                devices = bench.strangers(path) if kind == "gateway.checkin" else bench.enrolled(path, https, data)
+                for name in rows:
+                    bench.checkin(data, https if name.endswith("tls") else h2c, name, devices)
+        bench.stop(child)
         for name in names:
             if name.startswith("gateway.idle"):
                 bench.idle(data, name.endswith("tls"))

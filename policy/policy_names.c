@@ -1,6 +1,7 @@
 // Names of the policy's enumerations, for logs, the API and people. Any thread.
 //
 // Switches rather than tables, so that the compiler tells when an enumerator is missing.
+#include "policy/desired.h"
 #include "policy/rollout.h"
 
 const char *pol_stage_kind_name(enum pol_stage_kind kind)
@@ -128,6 +129,38 @@ const char *pol_gate_rule_name(enum pol_gate_rule rule)
     case POL_GATE_SEQUENTIAL:
         return "sequential";
     case POL_GATE_RULE_COUNT:
+        break;
+    }
+    return "unknown";
+}
+
+static const char *const rule_texts[] = {
+#define POL_DESIRED_TEXT(name, text) [POL_DESIRED_##name] = (text),
+    POL_DESIRED_MAP(POL_DESIRED_TEXT)
+#undef POL_DESIRED_TEXT
+};
+
+const char *pol_desired_rule_text(enum pol_desired_rule rule)
+{
+    return (unsigned)rule < POL_DESIRED_RULE_COUNT ? rule_texts[rule] : "unknown";
+}
+
+const char *pol_desired_rule_name(enum pol_desired_rule rule)
+{
+    switch (rule) {
+    case POL_DESIRED_FOLLOWED:
+        return "followed";
+    case POL_DESIRED_PAUSED:
+        return "paused";
+    case POL_DESIRED_STAYS:
+        return "stays";
+    case POL_DESIRED_BASELINE:
+        return "baseline";
+    case POL_DESIRED_KEEPS:
+        return "keeps";
+    case POL_DESIRED_NONE:
+        return "none";
+    case POL_DESIRED_RULE_COUNT:
         break;
     }
     return "unknown";

@@ -4,6 +4,7 @@
 // standard error; SIGTERM and SIGINT end it in order. Everything runs on the main thread but the
 // scripts, which have processes of their own (device/port/posix/posix_child.c), and the thread that
 // listens to those.
+#include "agent_descriptors.h"
 #include "agent_isolation.h"
 #include "event_source.h"
 #include "base/terminal.h"
@@ -35,6 +36,7 @@
 #define TOKEN_TEXT_MAX       256
 #define ENROLL_WAIT_FIRST_MS 1000u
 #define ENROLL_WAIT_MAX_MS   60000u
+#define DELTA_MEMORY_MIB_MAX 1024u
 
 enum {
     OPTION_CA = 256,
@@ -58,6 +60,7 @@ enum {
     OPTION_EVENTS,
     OPTION_ISOLATION,
     OPTION_RUNNER,
+    OPTION_DELTA_MEMORY,
 };
 
 struct agent {
@@ -114,6 +117,8 @@ static const struct argp_option options[] = {
      0},
     {"task-runner", OPTION_RUNNER, "FILE", 0,
      "program of those processes (walle-task-runner beside this one)", 0},
+    {"delta-memory", OPTION_DELTA_MEMORY, "MIB", 0,
+     "memory for decoding a delta; those that need more come otherwise, or whole (130)", 0},
     {"hints", OPTION_HINTS, NULL, 0, "keep a hint stream open", 0},
     {"once", OPTION_ONCE, NULL, 0,
      "end when a check-in was answered, all events are handled and sent, and nothing is left to do",
@@ -355,6 +360,19 @@ static bool isolation_parse(int key, char *text, struct argp_state *state)
     return key == OPTION_RUNNER || key == OPTION_ISOLATION;
 }
 
+// How content comes.
+static bool content_parse(int key, char *text, struct argp_state *state)
+{
+    struct agent *agent = state->input;
+    if (key == OPTION_MIRROR) {
+        mirror_parse(state, agent, text);
+    } else if (key == OPTION_DELTA_MEMORY) {
+        agent->options.delta_memory =
+            number_or_die(state, "delta-memory", text, DELTA_MEMORY_MIB_MAX) << 20;
+    }
+    return key == OPTION_MIRROR || key == OPTION_DELTA_MEMORY;
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -377,9 +395,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_TRUST:
         trust_parse(state, agent, text);
-        break;
-    case OPTION_MIRROR:
-        mirror_parse(state, agent, text);
         break;
     case OPTION_TIMEOUT:
         config->request_timeout_ms =
@@ -421,8 +436,10 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         arguments_check(state, agent);
         break;
     default:
-        return who_parse(key, text, agent) || isolation_parse(key, text, state) ? 0
-                                                                                : ARGP_ERR_UNKNOWN;
+        return who_parse(key, text, agent) || isolation_parse(key, text, state) ||
+                       content_parse(key, text, state)
+                   ? 0
+                   : ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
@@ -667,12 +684,32 @@ static enum base_status enrol(struct agent *agent)
     }
 }
 
+// The credential in the device's folder. A damaged one makes room for a new one where this device
+// may ask for that: NOT_FOUND.
+static enum base_status credential_load(struct agent *agent, struct base_error *error)
+{
+    const char *dir = agent->options.dir;
+    enum base_status status = posix_credential_load(dir, &agent->credential, error);
+    if (status != BASE_ERR_CORRUPT) {
+        return status;
+    }
+    struct base_error why = *error;
+    if (agent->enroll_token_path == NULL) {
+        return base_error_set(
+            error, status, "%.110s; --enroll-token FILE sets it aside and enrols anew", why.text);
+    }
+    BASE_TRY(posix_credential_set_aside(dir, error));
+    base_log_warn(&agent->log, "device",
+                  "%s; set aside as " POSIX_CREDENTIAL_ASIDE ", the device enrols anew", why.text);
+    return BASE_ERR_NOT_FOUND;
+}
+
 // Who this device is: as enrolled, or as the command line says.
 static bool identify(struct agent *agent)
 {
     struct base_error error = {0};
     struct dev_config *config = &agent->options.config;
-    enum base_status status = posix_credential_load(agent->options.dir, &agent->credential, &error);
+    enum base_status status = credential_load(agent, &error);
     if (status == BASE_ERR_NOT_FOUND && agent->enroll_token_path != NULL) {
         status = enrol(agent);
     }
@@ -742,7 +779,8 @@ int main(int argc, char **argv)
         .doc = "Runs one device: checks in, brings and verifies tasks, runs them and reports."
                "\vExamples:\n"
                "  walle-device --gateway https://127.0.0.1:8443 --ca gateway/cert.pem \\\n"
-               "      --dir device --id 0123456789abcdef --attr os=android --root root.1\n"
+               "      --enroll-token gateway/enroll.token --dir device --attr os=android \\\n"
+               "      --root root.1\n"
                "  walle-device ... --trust release.key.pub --once    # one check-in\n"
                "  walle-device ... --events - < events.jsonl         # behaviour\n"
                "\nExit codes: 0 done; 1 it could not run; 2 usage.",
@@ -755,6 +793,11 @@ int main(int argc, char **argv)
         return EXIT_BAD_ARGS;
     }
     base_log_stderr(&agent.log, agent.verbose ? BASE_LOG_DEBUG : BASE_LOG_INFO);
+    struct base_error error = {0};
+    if (agent_descriptors_ready(&error) != BASE_OK) {
+        base_log_error(&agent.log, "device", "%s", error.text);
+        return EXIT_FAILURE;
+    }
     agent.base = event_base_new();
     if (agent.base == NULL) {
         base_log_error(&agent.log, "device", "no event loop");

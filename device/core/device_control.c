@@ -279,6 +279,7 @@ static void checkin_done(struct dev_runtime *runtime)
     if (!offers ||
         (control->offers.flags & (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE)) == 0) {
         dev_offers_withdrawn(runtime, offers ? control->offers.flags : 0);
+        dev_pull_leftovers(runtime);
     }
 }
 

@@ -1,4 +1,5 @@
-// Deltas: brings a file as the difference to the file of the same name that runs now (RFC 9842).
+// Deltas: brings a file as the difference to the file of the same name that runs now (RFC 9842, and
+// the coding of wire/delta_piece.h). The request lists the codings there is memory for.
 //
 // The difference is stored as a blob of its own, so that an interrupted one goes on where it ended,
 // and is decoded into the file's blob slice by slice. It is never trusted: what comes out is hashed
@@ -17,7 +18,8 @@ bool dev_delta_in_use(const struct dev_pull *pull)
     return !wire_sha256_is_zero(&pull->delta.dictionary);
 }
 
-// Its stored bytes have a name no content has: a hash of what it leads from and to.
+// Its stored bytes have a name no content has: a hash of what it leads from and to, and of the
+// codings it may come in: asked for otherwise, another delta comes.
 static void delta_name(struct dev_runtime *runtime, struct wire_sha256 *out)
 {
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
@@ -27,6 +29,7 @@ static void delta_name(struct dev_runtime *runtime, struct wire_sha256 *out)
     crypto->hash_update(crypto->ctx, &state, (const uint8_t *)name_domain, sizeof(name_domain));
     crypto->hash_update(crypto->ctx, &state, pull->blob.bytes, WIRE_SHA256_BYTES);
     crypto->hash_update(crypto->ctx, &state, pull->delta.dictionary.bytes, WIRE_SHA256_BYTES);
+    crypto->hash_update(crypto->ctx, &state, &pull->delta.codings, sizeof(pull->delta.codings));
     crypto->hash_end(crypto->ctx, &state, out);
 }
 
@@ -79,8 +82,13 @@ void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_fi
         forget_dictionary(delta);
         return;
     }
+    delta->codings = 0;
+    if (blob_sealed(runtime, &delta->dictionary, &bytes) && bytes > 0) {
+        delta->codings =
+            (uint8_t)runtime->ports->delta.codings(&runtime->ports->delta, bytes, pull->expected);
+    }
     delta_name(runtime, &delta->name);
-    if (!blob_sealed(runtime, &delta->dictionary, &bytes) || bytes == 0) {
+    if (delta->codings == 0) {
         forget_dictionary(delta);
     } else if (blob_sealed(runtime, &delta->name, &delta->have)) {
         pull->phase = DEV_PULL_DECODE; // all of it is here: what was decoded before a kill is not
@@ -127,6 +135,14 @@ void dev_delta_drop(struct dev_runtime *runtime)
 }
 
 // ---- The response
+
+bool dev_delta_asked(const struct dev_pull *pull, enum dev_encoding encoding)
+{
+    uint32_t coding = encoding == DEV_ENCODING_DCZ      ? DEV_DELTA_DCZ
+                      : encoding == DEV_ENCODING_PIECES ? DEV_DELTA_PIECES
+                                                        : 0;
+    return pull->delta.asked && (pull->delta.codings & coding) != 0;
+}
 
 bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head)
 {
@@ -177,8 +193,9 @@ static enum base_status open_decoder(struct dev_runtime *runtime)
             .bytes = delta->bytes,
             .size = delta->size,
             .expected = runtime->pull.expected,
+            .memory_max = runtime->ports->delta.memory_max,
         };
-        status = runtime->ports->delta.begin(runtime->ports->delta.ctx, &input, &delta->decoder);
+        status = runtime->ports->delta.begin(&input, &delta->decoder);
         if (status != BASE_OK) {
             delta->decoder = NULL;
             storage->blob_unmap(storage->ctx, &delta->name, delta->bytes, delta->size);

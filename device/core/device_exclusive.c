@@ -11,19 +11,12 @@
 enum base_status dev_personal_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
                                    struct dev_personal *out)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    uint64_t size = 0;
-    bool sealed = false;
     out->bytes = NULL;
     out->parsed.file_count = 0;
     if (wire_sha256_is_zero(name)) {
         return BASE_OK;
     }
-    BASE_TRY(storage->blob_stat(storage->ctx, name, &size, &sealed));
-    if (!sealed) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    BASE_TRY(storage->blob_map(storage->ctx, name, &out->bytes, &out->size));
+    BASE_TRY(dev_content_open(runtime, name, &out->bytes, &out->size));
     out->name = *name;
     enum base_status status = wire_personal_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {
@@ -34,9 +27,8 @@ enum base_status dev_personal_open(struct dev_runtime *runtime, const struct wir
 
 void dev_personal_close(struct dev_runtime *runtime, struct dev_personal *personal)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     if (personal->bytes != NULL) {
-        storage->blob_unmap(storage->ctx, &personal->name, personal->bytes, personal->size);
+        dev_content_close(runtime, &personal->name, personal->bytes, personal->size);
         personal->bytes = NULL;
     }
 }

@@ -438,6 +438,9 @@ static bool release_verified(struct dev_runtime *runtime, const struct wire_enve
         refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
         return false;
     }
+    if (verified == BASE_ERR_CORRUPT) {
+        return false; // the root was damaged here, and comes first: then the device asks again
+    }
     if (verified != BASE_OK) {
         refuse(runtime, mark, out, verified);
     }

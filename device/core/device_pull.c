@@ -2,25 +2,32 @@
 // missing. What is there of a blob is hashed again and only the rest is requested. Nothing is
 // sealed whose SHA-256 was not computed over every byte here.
 //
+// The same lane proves what is stored of the other versions, and brings what is damaged of them
+// (device_repair.c): those stay where they are meanwhile, and pulls go first.
+//
 // One blob at a time, one task at a time. Called by the tick (step) and by the transport (head,
 // body, end). The state of a pull is not stored: a partial blob and the accepted statement are all
-// that is needed to go on after a kill.
-#include "core/runtime.h"
+// that is needed to go on after a kill. What the transport brings is taken in pull_answer.c.
+#include "core/pull_parts.h"
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SHARED_PREFIX    BASE_STR("/v1/blob/")
 #define EXCLUSIVE_PREFIX BASE_STR("/v1/exclusive/")
 #define PATH_MAX_BYTES   (sizeof("/v1/exclusive/") + 2 * (WIRE_SHA256_HEX + 1))
+#define MANIFEST         BASE_STR("manifest")
+#define EXCLUSIVE_FILES  BASE_STR("exclusive files")
+#define ANY_SIZE         UINT64_MAX // of content whose size is not known any more
 
 static struct dev_task *task_of(struct dev_runtime *runtime)
 {
     return &runtime->tasks[runtime->pull.task];
 }
 
-static void exchange_cancel(struct dev_runtime *runtime)
+void dev_pull_cancel(struct dev_runtime *runtime)
 {
     const struct dev_http_port *http = &runtime->ports->http;
     if (runtime->pull.exchange != 0) {
@@ -29,9 +36,54 @@ static void exchange_cancel(struct dev_runtime *runtime)
     }
 }
 
+bool dev_pull_repairing(const struct dev_runtime *runtime)
+{
+    return runtime->pull.copy != DEV_COPY_ACCEPTED;
+}
+
+// What is damaged is deleted: not while a run may have it mapped.
+static bool paused(const struct dev_runtime *runtime)
+{
+    return dev_pull_repairing(runtime) && runtime->run.run != 0;
+}
+
+// What is brought. Of an accepted version the sizes were told.
+struct target {
+    const struct wire_sha256 *version;
+    const struct wire_sha256 *personal;
+    uint64_t version_bytes;
+    uint64_t personal_bytes;
+};
+
+static struct target target_of(struct dev_runtime *runtime)
+{
+    const struct dev_task *task = task_of(runtime);
+    switch ((enum dev_pull_copy)runtime->pull.copy) {
+    case DEV_COPY_ACTIVE:
+        return (struct target){&task->active, &task->active_personal, ANY_SIZE, ANY_SIZE};
+    case DEV_COPY_KEPT:
+        return (struct target){&task->kept, &task->kept_personal, ANY_SIZE, ANY_SIZE};
+    case DEV_COPY_ACCEPTED:
+        break;
+    }
+    return (struct target){&task->accepted, &task->accepted_personal, task->accepted_bytes,
+                           task->accepted_personal_bytes};
+}
+
+static void damage_tell(struct dev_runtime *runtime, struct base_str file)
+{
+    if (dev_pull_repairing(runtime)) {
+        dev_damage_found(runtime, task_of(runtime), (enum dev_pull_copy)runtime->pull.copy, file);
+    }
+}
+
 static void pull_idle(struct dev_pull *pull)
 {
     pull->phase = DEV_PULL_IDLE;
+    pull->copy = DEV_COPY_ACCEPTED;
+    pull->proving = false;
+    pull->fresh = false;
+    pull->reserved = false;
     pull->attempts = 0;
     pull->corrupt = 0;
     pull->source = 0;
@@ -43,7 +95,7 @@ static void pull_idle(struct dev_pull *pull)
 
 void dev_pull_stop(struct dev_runtime *runtime)
 {
-    exchange_cancel(runtime);
+    dev_pull_cancel(runtime);
     dev_delta_close(runtime);
     pull_idle(&runtime->pull);
 }
@@ -61,11 +113,19 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
                     const char *why)
 {
     struct dev_task *task = task_of(runtime);
+    enum dev_pull_copy copy = (enum dev_pull_copy)runtime->pull.copy;
     dev_pull_stop(runtime);
+    if (copy != DEV_COPY_ACCEPTED) {
+        dev_repair_failed(runtime, task, copy);
+        return;
+    }
+    dev_pull_space_give(runtime, task);
     if (dev_slot_event(task, DEV_UPDATE_ON_ABANDON) != BASE_OK) {
         return;
     }
     runtime->dirty = true;
+    runtime->garbage = true; // a boot collects it, or the next check-in that does not offer it
+    task->leftover = true;
     if (task->failure_reported) {
         return;
     }
@@ -84,19 +144,21 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
 }
 
 // This version can never run here: refuse it from now on.
-static void not_for_us(struct dev_runtime *runtime, enum wire_outcome_kind kind,
-                       enum base_status code, const char *why)
+void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
+                     enum base_status code, const char *why)
 {
-    task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
-    dev_garbage_made(runtime);
+    if (!dev_pull_repairing(runtime)) {
+        task_of(runtime)->blocked = wire_version_id(&task_of(runtime)->accepted);
+        dev_garbage_made(runtime);
+    }
     give_up(runtime, kind, code, why);
 }
 
 // Tries again later, or gives up after too many attempts without progress.
-static void retry_later(struct dev_runtime *runtime, const char *why)
+void dev_pull_retry(struct dev_runtime *runtime, const char *why)
 {
     struct dev_pull *pull = &runtime->pull;
-    exchange_cancel(runtime);
+    dev_pull_cancel(runtime);
     dev_delta_close(runtime);
     runtime->stats.bad_requests++;
     pull->source++;
@@ -110,13 +172,42 @@ static void retry_later(struct dev_runtime *runtime, const char *why)
     pull->phase = DEV_PULL_PICK;
 }
 
-static void storage_failed(struct dev_runtime *runtime, enum base_status status)
+// There is no room for it: nothing of it stays, so that the disk is as it was.
+static void too_large(struct dev_runtime *runtime, const struct dev_pull_space *space)
 {
-    retry_later(runtime, status == BASE_ERR_FULL ? "storage full" : "storage failed");
+    char why[WIRE_REPORT_DETAIL_MAX];
+    bool known = space->free < space->needed;
+    int size = snprintf(why, sizeof(why), "storage full: %llu bytes are needed",
+                        (unsigned long long)space->needed);
+    if (known) {
+        (void)snprintf(why + size, sizeof(why) - (size_t)size, ", %llu are free",
+                       (unsigned long long)space->free);
+    }
+    dev_garbage_made(runtime);
+    give_up(runtime, WIRE_OUTCOME_FAIL_DOWNLOAD, BASE_ERR_FULL, why);
+}
+
+void dev_pull_storage_failed(struct dev_runtime *runtime, enum base_status status)
+{
+    bool last = runtime->pull.attempts + 1 >= DEV_PULL_ATTEMPTS_MAX;
+    if (status == BASE_ERR_FULL && last && !dev_pull_repairing(runtime)) {
+        dev_garbage_made(runtime); // nothing of it stays
+    }
+    dev_pull_retry(runtime, status == BASE_ERR_FULL ? "storage full" : "storage failed");
+}
+
+// What came is not what was signed: once more, from another place, but not for ever.
+void dev_pull_worthless(struct dev_runtime *runtime, enum base_status code, const char *why)
+{
+    if (++runtime->pull.corrupt >= DEV_PULL_CORRUPT_MAX + runtime->settings.mirrors) {
+        give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, code, why);
+    } else {
+        dev_pull_retry(runtime, why);
+    }
 }
 
 // What is stored of the blob is worthless.
-static void blob_drop(struct dev_runtime *runtime)
+void dev_pull_drop(struct dev_runtime *runtime)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     (void)storage->blob_delete(storage->ctx, &runtime->pull.blob);
@@ -124,7 +215,7 @@ static void blob_drop(struct dev_runtime *runtime)
     runtime->pull.hashed = 0;
 }
 
-static void hash_restart(struct dev_runtime *runtime)
+void dev_pull_hash(struct dev_runtime *runtime)
 {
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
     crypto->hash_begin(crypto->ctx, &runtime->pull.hash, &runtime->pull.blob);
@@ -141,20 +232,54 @@ static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *
     uint64_t have = 0;
     bool sealed = false;
     enum base_status status = storage->blob_stat(storage->ctx, name, &have, &sealed);
-    if (status == BASE_OK && sealed && have == bytes) {
+    if (status == BASE_OK && sealed && (have == bytes || bytes == ANY_SIZE)) {
         return false;
     }
     bool same = wire_sha256_equal(&pull->blob, name);
     pull->blob = *name;
+    pull->fresh = false;
+    pull->any_size = bytes == ANY_SIZE;
     pull->expected = bytes;
+    if (pull->any_size) { // only manifests: started anew, for their whole length is asked for
+        pull->expected =
+            kind == DEV_PULL_PERSONAL ? WIRE_PERSONAL_BYTES_MAX : WIRE_MANIFEST_BYTES_MAX;
+        (void)storage->blob_delete(storage->ctx, name);
+        have = 0;
+    }
     pull->have = status == BASE_OK ? have : 0;
     pull->reached = same && pull->reached > pull->have ? pull->reached : pull->have;
     pull->kind = (uint8_t)kind;
     memset(&pull->delta.dictionary, 0, sizeof(pull->delta.dictionary));
-    if (pull->have > bytes || sealed) {
-        blob_drop(runtime);
+    if (pull->have > pull->expected || sealed) {
+        dev_pull_drop(runtime);
     }
-    hash_restart(runtime);
+    dev_pull_hash(runtime);
+    pull->phase = DEV_PULL_REHASH;
+    return true;
+}
+
+// Is there anything to do with a file before the next one? Of a repair the sealed ones are proven,
+// but for what it sealed itself.
+static bool file_pick(struct dev_runtime *runtime, const struct wire_manifest_file *file,
+                      enum dev_pull_kind kind)
+{
+    struct dev_pull *pull = &runtime->pull;
+    if (blob_missing(runtime, &file->digest, file->bytes, kind)) {
+        if (pull->have == 0) {
+            damage_tell(runtime, file->name);
+        }
+        return true;
+    }
+    bool fresh = pull->fresh && wire_sha256_equal(&pull->blob, &file->digest);
+    if (!dev_pull_repairing(runtime) || fresh) {
+        return false;
+    }
+    pull->blob = file->digest;
+    pull->kind = (uint8_t)kind;
+    pull->expected = file->bytes;
+    pull->have = file->bytes;
+    pull->proving = true;
+    dev_pull_hash(runtime);
     pull->phase = DEV_PULL_REHASH;
     return true;
 }
@@ -164,39 +289,82 @@ static void files_pick(struct dev_runtime *runtime, const struct wire_manifest *
 {
     struct dev_pull *pull = &runtime->pull;
     struct dev_task *task = task_of(runtime);
+    enum dev_pull_copy copy = (enum dev_pull_copy)pull->copy;
     for (; pull->file < manifest->file_count; pull->file++) {
         const struct wire_manifest_file *file = &manifest->files[pull->file];
-        if (blob_missing(runtime, &file->digest, file->bytes, DEV_PULL_SHARED)) {
-            dev_delta_choose(runtime, file);
+        if (file_pick(runtime, file, DEV_PULL_SHARED)) {
+            if (!pull->proving) {
+                dev_delta_choose(runtime, file);
+            }
             return;
         }
     }
     for (; pull->file - manifest->file_count < personal->file_count; pull->file++) {
-        const struct wire_manifest_file *file = &personal->files[pull->file - manifest->file_count];
-        if (blob_missing(runtime, &file->digest, file->bytes, DEV_PULL_PERSONAL)) {
+        if (file_pick(runtime, &personal->files[pull->file - manifest->file_count],
+                      DEV_PULL_PERSONAL)) {
             return;
         }
     }
-    runtime->stats.pulls++;
     pull_idle(pull);
-    dev_slot_activate(runtime, task, manifest);
+    if (copy == DEV_COPY_ACCEPTED) {
+        runtime->stats.pulls++;
+        dev_slot_activate(runtime, task, manifest);
+    } else {
+        dev_repair_done(runtime, task, copy);
+    }
 }
 
 // True: there is something to bring before it is known which files are this device's.
 static bool personal_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
 {
-    struct dev_task *task = task_of(runtime);
+    struct target target = target_of(runtime);
     if (manifest->exclusive == WIRE_EXCLUSIVE_NONE) {
         return false;
     }
     runtime->pull.root = manifest->exclusive_root;
-    if (!task->accepted_asked) {
+    if (!dev_pull_repairing(runtime) && !task_of(runtime)->accepted_asked) {
         dev_proof_ask(runtime, manifest);
         return true;
     }
-    return !wire_sha256_is_zero(&task->accepted_personal) &&
-           blob_missing(runtime, &task->accepted_personal, task->accepted_personal_bytes,
-                        DEV_PULL_PERSONAL);
+    bool missing = !wire_sha256_is_zero(target.personal) &&
+                   blob_missing(runtime, target.personal, target.personal_bytes, DEV_PULL_PERSONAL);
+    if (missing) {
+        damage_tell(runtime, EXCLUSIVE_FILES);
+    }
+    return missing;
+}
+
+// Sealed, and not what its name says: it comes again, at once unless it has just come.
+static void damaged(struct dev_runtime *runtime, const struct wire_sha256 *name,
+                    struct base_str what)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    bool fresh = runtime->pull.fresh && wire_sha256_equal(&runtime->pull.blob, name);
+    damage_tell(runtime, what);
+    enum base_status status = storage->blob_delete(storage->ctx, name);
+    if (status != BASE_OK) {
+        dev_pull_storage_failed(runtime, status);
+    } else if (fresh) {
+        dev_pull_worthless(runtime, BASE_ERR_CORRUPT, "stored content is damaged");
+    }
+}
+
+// False: the pull is over, or tries again.
+static bool space_ready(struct dev_runtime *runtime, const struct wire_manifest *manifest,
+                        const struct wire_personal *personal)
+{
+    struct dev_pull_space space;
+    if (runtime->pull.reserved || dev_pull_repairing(runtime)) {
+        return true;
+    }
+    enum base_status status = dev_pull_space_take(runtime, manifest, personal, &space);
+    runtime->pull.reserved = status == BASE_OK;
+    if (status == BASE_ERR_FULL) {
+        too_large(runtime, &space);
+    } else if (status != BASE_OK) {
+        dev_pull_storage_failed(runtime, status);
+    }
+    return status == BASE_OK;
 }
 
 static void content_pick(struct dev_runtime *runtime, const struct wire_manifest *manifest)
@@ -205,16 +373,21 @@ static void content_pick(struct dev_runtime *runtime, const struct wire_manifest
     if (personal_pick(runtime, manifest)) {
         return;
     }
-    enum base_status status =
-        dev_personal_open(runtime, &task_of(runtime)->accepted_personal, &personal);
+    const struct wire_sha256 *name = target_of(runtime).personal;
+    enum base_status status = dev_personal_open(runtime, name, &personal);
+    if (status == BASE_ERR_CORRUPT) {
+        damaged(runtime, name, EXCLUSIVE_FILES);
+        return;
+    }
     if (base_status_is_input(status) ||
         (status == BASE_OK && wire_personal_clash(&personal.parsed, manifest) != NULL)) {
-        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, status != BASE_OK ? status : BASE_ERR_INVALID,
-                   "exclusive files are malformed");
+        dev_pull_refuse(runtime, WIRE_OUTCOME_FAIL_VERIFY,
+                        status != BASE_OK ? status : BASE_ERR_INVALID,
+                        "exclusive files are malformed");
     } else if (status != BASE_OK) {
-        storage_failed(runtime, status);
+        dev_pull_storage_failed(runtime, status);
         return;
-    } else {
+    } else if (space_ready(runtime, manifest, &personal.parsed)) {
         files_pick(runtime, manifest, &personal.parsed);
     }
     if (status == BASE_OK) {
@@ -225,25 +398,33 @@ static void content_pick(struct dev_runtime *runtime, const struct wire_manifest
 static void pick(struct dev_runtime *runtime)
 {
     struct dev_task *task = task_of(runtime);
+    struct target target = target_of(runtime);
     struct dev_manifest manifest;
-    if (blob_missing(runtime, &task->accepted, task->accepted_bytes, DEV_PULL_SHARED)) {
+    if (blob_missing(runtime, target.version, target.version_bytes, DEV_PULL_SHARED)) {
+        damage_tell(runtime, MANIFEST);
         return;
     }
-    enum base_status status = dev_manifest_open(runtime, &task->accepted, &manifest);
+    enum base_status status = dev_manifest_open(runtime, target.version, &manifest);
+    if (status == BASE_ERR_CORRUPT) {
+        damaged(runtime, target.version, MANIFEST);
+        return;
+    }
     if (base_status_is_input(status)) {
-        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, status, "manifest is malformed");
+        dev_pull_refuse(runtime, WIRE_OUTCOME_FAIL_VERIFY, status, "manifest is malformed");
         return;
     }
     if (status != BASE_OK) {
-        storage_failed(runtime, status);
+        dev_pull_storage_failed(runtime, status);
         return;
     }
-    if (!base_str_equal(manifest.parsed.task_name, dev_task_name(task))) {
-        not_for_us(runtime, WIRE_OUTCOME_FAIL_VERIFY, BASE_ERR_TARGET,
-                   "manifest is of another task");
+    if (dev_pull_repairing(runtime)) {
+        content_pick(runtime, &manifest.parsed);
+    } else if (!base_str_equal(manifest.parsed.task_name, dev_task_name(task))) {
+        dev_pull_refuse(runtime, WIRE_OUTCOME_FAIL_VERIFY, BASE_ERR_TARGET,
+                        "manifest is of another task");
     } else if (manifest.parsed.runtime_abi != WIRE_RUNTIME_ABI) {
-        not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_UNSUPPORTED,
-                   "runtime is too old or too new");
+        dev_pull_refuse(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_UNSUPPORTED,
+                        "runtime is too old or too new");
     } else {
         content_pick(runtime, &manifest.parsed);
     }
@@ -251,25 +432,15 @@ static void pick(struct dev_runtime *runtime)
 }
 
 // What came of the blob so far is worthless, and so is the delta: bring it whole, at once.
-static void without_delta(struct dev_runtime *runtime)
+void dev_pull_whole(struct dev_runtime *runtime)
 {
-    blob_drop(runtime);
+    dev_pull_drop(runtime);
     dev_delta_give_up(runtime);
     runtime->pull.phase = DEV_PULL_PICK;
 }
 
-// What came is not what was signed: once more, from another place, but not for ever.
-static void worthless(struct dev_runtime *runtime, enum base_status code, const char *why)
-{
-    if (++runtime->pull.corrupt >= DEV_PULL_CORRUPT_MAX + runtime->settings.mirrors) {
-        give_up(runtime, WIRE_OUTCOME_FAIL_VERIFY, code, why);
-    } else {
-        retry_later(runtime, why);
-    }
-}
-
 // Every byte is here: only the right hash makes a blob.
-static void blob_finish(struct dev_runtime *runtime)
+void dev_pull_sealed(struct dev_runtime *runtime)
 {
     struct dev_pull *pull = &runtime->pull;
     const struct dev_crypto_port *crypto = &runtime->ports->crypto;
@@ -278,11 +449,11 @@ static void blob_finish(struct dev_runtime *runtime)
     crypto->hash_end(crypto->ctx, &pull->hash, &digest);
     if (!wire_sha256_equal(&digest, &pull->blob)) {
         if (dev_delta_in_use(pull)) {
-            without_delta(runtime);
+            dev_pull_whole(runtime);
             return;
         }
-        blob_drop(runtime);
-        worthless(runtime, BASE_ERR_HASH, "content does not match its hash");
+        dev_pull_drop(runtime);
+        dev_pull_worthless(runtime, BASE_ERR_HASH, "content does not match its hash");
         return;
     }
     enum base_status status = BASE_OK;
@@ -293,14 +464,36 @@ static void blob_finish(struct dev_runtime *runtime)
         status = storage->blob_seal(storage->ctx, &pull->blob);
     }
     if (status != BASE_OK) {
-        storage_failed(runtime, status);
+        dev_pull_storage_failed(runtime, status);
         return;
     }
     if (dev_delta_in_use(pull)) {
         runtime->stats.deltas++;
         dev_delta_drop(runtime);
     }
+    pull->fresh = true;
     pull->phase = DEV_PULL_PICK;
+}
+
+// All of a sealed file was hashed again. A damaged one is missing when it is next looked at.
+static void proving_end(struct dev_runtime *runtime)
+{
+    struct dev_pull *pull = &runtime->pull;
+    const struct dev_crypto_port *crypto = &runtime->ports->crypto;
+    struct wire_sha256 digest;
+    crypto->hash_end(crypto->ctx, &pull->hash, &digest);
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    enum base_status status = BASE_OK;
+    pull->proving = false;
+    pull->phase = DEV_PULL_PICK;
+    if (wire_sha256_equal(&digest, &pull->blob)) {
+        pull->file++;
+    } else {
+        status = storage->blob_delete(storage->ctx, &pull->blob);
+    }
+    if (status != BASE_OK) {
+        dev_pull_storage_failed(runtime, status);
+    }
 }
 
 // Hashes a slice of what is there, so that a large partial blob does not hold up the loop.
@@ -317,8 +510,8 @@ static void rehash(struct dev_runtime *runtime)
             if (status == BASE_OK) {
                 storage->blob_unmap(storage->ctx, &pull->blob, bytes, size);
             }
-            blob_drop(runtime);
-            hash_restart(runtime);
+            dev_pull_drop(runtime);
+            dev_pull_hash(runtime);
         } else {
             uint64_t left = pull->have - pull->hashed;
             size_t slice = left < DEV_HASH_SLICE_BYTES ? (size_t)left : DEV_HASH_SLICE_BYTES;
@@ -327,7 +520,9 @@ static void rehash(struct dev_runtime *runtime)
             pull->hashed += slice;
         }
     }
-    if (pull->hashed == pull->have) {
+    if (pull->proving && pull->hashed == pull->have) {
+        proving_end(runtime);
+    } else if (pull->hashed == pull->have) {
         runtime->stats.resumed_bytes += pull->have;
         pull->phase = DEV_PULL_ASK;
     }
@@ -339,18 +534,18 @@ static void decode(struct dev_runtime *runtime)
     struct dev_pull *pull = &runtime->pull;
     bool end = false;
     if (pull->delta.decoder == NULL && pull->have > 0) {
-        blob_drop(runtime); // decoding was cut off
-        hash_restart(runtime);
+        dev_pull_drop(runtime); // decoding was cut off
+        dev_pull_hash(runtime);
     }
     enum base_status status = dev_delta_decode(runtime, &end);
     if (status == BASE_ERR_FULL || status == BASE_ERR_IO || status == BASE_ERR_NOMEM) {
-        storage_failed(runtime, status);
+        dev_pull_storage_failed(runtime, status);
     } else if (status != BASE_OK) {
         base_log_debug(runtime->ports->log, "device", "delta of no use: %s",
                        base_status_text(status));
-        without_delta(runtime);
+        dev_pull_whole(runtime);
     } else if (end) {
-        blob_finish(runtime);
+        dev_pull_sealed(runtime);
     }
 }
 
@@ -381,7 +576,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     struct dev_pull *pull = &runtime->pull;
     const struct dev_http_port *http = &runtime->ports->http;
     if (pull->have == pull->expected) {
-        blob_finish(runtime);
+        dev_pull_sealed(runtime);
         return;
     }
     char path[PATH_MAX_BYTES];
@@ -396,6 +591,7 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     pull->delta.body = false;
     if (pull->delta.asked) {
         request.dictionary = &pull->delta.dictionary;
+        request.delta_codings = pull->delta.codings;
         request.range_from = pull->delta.have;
     }
     pull->exchange = dev_exchange_new(runtime);
@@ -407,34 +603,101 @@ static void ask(struct dev_runtime *runtime, uint64_t now_us)
     pull->phase = DEV_PULL_BODY;
     if (http->start(http->ctx, pull->exchange, &request) != BASE_OK) {
         pull->exchange = 0;
-        retry_later(runtime, "no connection");
+        dev_pull_retry(runtime, "no connection");
     }
 }
 
-static void task_choose(struct dev_runtime *runtime)
+// What waits for the lane, in this order: a damaged version that cannot run, accepted versions, the
+// check. *out_due_us: when the first of them is due; UINT64_MAX: there is none.
+struct work {
+    uint32_t task;
+    enum dev_pull_copy copy;
+    bool check; // nothing waits for it
+};
+
+static bool repair_due(const struct dev_task *task, enum dev_pull_copy copy, uint64_t now_us,
+                       uint64_t *inout_due_us)
 {
+    uint64_t due_us = 0;
+    if (!dev_repair_wanted(task, copy, &due_us)) {
+        return false;
+    }
+    *inout_due_us = due_us < *inout_due_us ? due_us : *inout_due_us;
+    return due_us <= now_us;
+}
+
+static bool work_find(const struct dev_runtime *runtime, uint64_t now_us, struct work *out,
+                      uint64_t *out_due_us)
+{
+    unsigned best = 0; // 3: damaged, 2: accepted, 1: check
+    *out_due_us = UINT64_MAX;
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        if (dev_update_is_pulling((enum dev_update_state)runtime->tasks[i].state)) {
-            pull_idle(&runtime->pull);
-            runtime->pull.task = i;
-            runtime->pull.phase = DEV_PULL_PICK;
-            runtime->pull.not_before_us = 0;
-            return;
+        const struct dev_task *task = &runtime->tasks[i];
+        bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
+        *out_due_us = pulling ? 0 : *out_due_us;
+        bool still = runtime->run.run == 0;
+        bool active = still && repair_due(task, DEV_COPY_ACTIVE, now_us, out_due_us);
+        bool kept = still && repair_due(task, DEV_COPY_KEPT, now_us, out_due_us);
+        bool urgent = active && (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
+        unsigned rank = urgent ? 3 : pulling ? 2 : active || kept ? 1 : 0;
+        if (rank > best) {
+            best = rank;
+            *out = (struct work){.task = i, .check = rank == 1};
+            out->copy = rank == 2             ? DEV_COPY_ACCEPTED
+                        : rank == 3 || active ? DEV_COPY_ACTIVE
+                                              : DEV_COPY_KEPT;
         }
+    }
+    return best > 0;
+}
+
+static void work_choose(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_pull *pull = &runtime->pull;
+    struct work work;
+    uint64_t due_us = 0;
+    if (work_find(runtime, now_us, &work, &due_us)) {
+        pull_idle(pull);
+        pull->task = work.task;
+        pull->copy = (uint8_t)work.copy;
+        pull->version = wire_version_id(dev_copy_version(task_of(runtime), work.copy));
+        pull->phase = DEV_PULL_PICK;
+        pull->not_before_us = 0;
+    }
+}
+
+// A repair is over when its version is not where it was; and what is only checked waits for what is
+// to be brought.
+static void repair_review(struct dev_runtime *runtime, uint64_t now_us)
+{
+    struct dev_pull *pull = &runtime->pull;
+    struct work work = {.check = true};
+    uint64_t due_us = 0;
+    if (pull->phase == DEV_PULL_IDLE || !dev_pull_repairing(runtime)) {
+        return;
+    }
+    const struct wire_sha256 *version =
+        dev_copy_version(task_of(runtime), (enum dev_pull_copy)pull->copy);
+    bool gone = wire_version_id(version) != pull->version;
+    bool waits = pull->proving && work_find(runtime, now_us, &work, &due_us) && !work.check &&
+                 work.copy == DEV_COPY_ACCEPTED;
+    if (gone || waits) {
+        dev_pull_stop(runtime);
     }
 }
 
 void dev_pull_step(struct dev_runtime *runtime, uint64_t now_us)
 {
     struct dev_pull *pull = &runtime->pull;
+    repair_review(runtime, now_us);
     if (pull->phase == DEV_PULL_IDLE) {
-        task_choose(runtime);
+        work_choose(runtime, now_us);
     }
     if (pull->phase == DEV_PULL_BODY && now_us >= pull->deadline_us) {
-        retry_later(runtime, "download stalled");
+        dev_pull_retry(runtime, "download stalled");
     }
     // A step ends when it must wait, when a slice was hashed, or when something is to be stored.
-    while (!runtime->dirty && now_us >= pull->not_before_us) {
+    while (!runtime->dirty && now_us >= pull->not_before_us && !paused(runtime)) {
         enum dev_pull_phase phase = (enum dev_pull_phase)pull->phase;
         if (phase == DEV_PULL_PICK) {
             pick(runtime);
@@ -466,203 +729,10 @@ uint64_t dev_pull_due_us(const struct dev_runtime *runtime)
         return pull->deadline_us;
     }
     if (pull->phase != DEV_PULL_IDLE) {
-        return pull->not_before_us;
+        return paused(runtime) ? UINT64_MAX : pull->not_before_us;
     }
-    for (uint32_t i = 0; i < runtime->task_count; i++) {
-        if (dev_update_is_pulling((enum dev_update_state)runtime->tasks[i].state)) {
-            return 0;
-        }
-    }
-    return UINT64_MAX;
-}
-
-// A whole answer although the rest was asked for: start from the first byte.
-static void start_over(struct dev_runtime *runtime)
-{
-    if (runtime->pull.have > 0) {
-        blob_drop(runtime);
-        hash_restart(runtime);
-    }
-}
-
-void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *head)
-{
-    struct dev_pull *pull = &runtime->pull;
-    pull->status = head->status;
-    pull->retry_after_s = head->retry_after_s;
-    bool good = head->status == 200 || head->status == 206;
-    if (pull->kind == DEV_PULL_PROOF) {
-        pull->refused = head->status != 200 || head->encoding != DEV_ENCODING_IDENTITY;
-        return;
-    }
-    if (good && head->encoding == DEV_ENCODING_DCZ && pull->delta.asked) {
-        pull->refused = !dev_delta_head(runtime, head);
-        return;
-    }
-    if (good && head->encoding != DEV_ENCODING_IDENTITY) {
-        pull->refused = true;
-    } else if (head->status == 200) {
-        dev_delta_drop(runtime); // it came whole
-        start_over(runtime);
-    } else if (head->status == 206) {
-        pull->refused = pull->have == 0 || head->range_from != pull->have;
-    } else {
-        pull->refused = true;
-    }
-    if (!pull->refused && head->content_bytes != UINT64_MAX &&
-        head->content_bytes != pull->expected - pull->have) {
-        pull->refused = true; // not the blob that was signed
-    }
-}
-
-// `size` bytes came, and `have` of what is being brought are here: the blob, or its delta. An
-// exchange goes on while its rate is no drip; the pull goes on, at once, while anything came that
-// was never here before, however often the link is cut.
-static void progress(struct dev_runtime *runtime, uint64_t have, size_t size)
-{
-    struct dev_pull *pull = &runtime->pull;
-    bool all = have == pull->expected;
-    runtime->stats.pulled_bytes += size;
-    pull->window += (uint32_t)(size < DEV_RATE_WINDOW_BYTES ? size : DEV_RATE_WINDOW_BYTES);
-    if (pull->window >= DEV_RATE_WINDOW_BYTES || all) {
-        pull->window = 0;
-        pull->deadline_us = dev_now_us(runtime) + runtime->settings.request_timeout_us;
-    }
-    if (have > pull->reached) {
-        uint64_t gained = pull->gained + (have - pull->reached);
-        pull->gained = (uint16_t)(gained < DEV_PULL_GAIN_BYTES ? gained : DEV_PULL_GAIN_BYTES);
-        pull->reached = have;
-    }
-    if (pull->gained == DEV_PULL_GAIN_BYTES || all) {
-        pull->gained = 0;
-        pull->attempts = 0;
-        dev_backoff_reset(&pull->backoff);
-    }
-}
-
-static void delta_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
-{
-    enum base_status status = dev_delta_body(runtime, bytes, size);
-    if (status == BASE_OK) {
-        progress(runtime, runtime->pull.delta.have, size);
-    } else if (status == BASE_ERR_TOO_LARGE) {
-        exchange_cancel(runtime);
-        without_delta(runtime);
-    } else {
-        storage_failed(runtime, status);
-    }
-}
-
-void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size)
-{
-    struct dev_pull *pull = &runtime->pull;
-    const struct dev_crypto_port *crypto = &runtime->ports->crypto;
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    if (pull->phase != DEV_PULL_BODY || pull->refused || size == 0) {
-        return;
-    }
-    if (pull->kind == DEV_PULL_PROOF) {
-        dev_proof_body(runtime, bytes, size);
-        return;
-    }
-    if (pull->delta.body) {
-        delta_body(runtime, bytes, size);
-        return;
-    }
-    if (size > pull->expected - pull->have) { // more than was signed
-        blob_drop(runtime);
-        retry_later(runtime, "more content than announced");
-        return;
-    }
-    enum base_status status =
-        storage->blob_append(storage->ctx, &pull->blob, pull->have, bytes, size);
-    if (status != BASE_OK) {
-        storage_failed(runtime, status);
-        return;
-    }
-    crypto->hash_update(crypto->ctx, &pull->hash, bytes, size);
-    pull->have += size;
-    pull->hashed = pull->have;
-    progress(runtime, pull->have, size);
-}
-
-// The response to a request for a delta is over. False: it was the content itself, or an error that
-// has nothing to do with the delta.
-static bool delta_end(struct dev_runtime *runtime, enum base_status status)
-{
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    struct dev_pull *pull = &runtime->pull;
-    bool wrong_part = pull->status == 416 || pull->status == 206 || pull->status == 200;
-    if (pull->refused && wrong_part) {
-        without_delta(runtime); // the gateway has another delta now, or none
-        return true;
-    }
-    if (!pull->delta.body) {
-        return false;
-    }
-    if (status != BASE_OK) {
-        retry_later(runtime, "connection lost");
-        return true;
-    }
-    status = storage->blob_seal(storage->ctx, &pull->delta.name);
-    if (status != BASE_OK) {
-        storage_failed(runtime, status);
-        return true;
-    }
-    hash_restart(runtime);
-    pull->phase = DEV_PULL_DECODE;
-    return true;
-}
-
-// Which exclusive files there are for this device is answered, or not.
-static void proof_end(struct dev_runtime *runtime, enum base_status status)
-{
-    struct dev_pull *pull = &runtime->pull;
-    // 401: a device that nobody made known has none either.
-    bool none = pull->status == 404 || pull->status == 401;
-    if (none && pull->required) {
-        not_for_us(runtime, WIRE_OUTCOME_NOT_APPLICABLE, BASE_ERR_NOT_FOUND,
-                   "no exclusive files for this device");
-    } else if (none) {
-        dev_proof_none(runtime);
-        pull->phase = DEV_PULL_PICK;
-    } else if (pull->status != 200 || status != BASE_OK) {
-        retry_later(runtime, pull->refused ? "exclusive files refused" : "connection lost");
-    } else {
-        status = pull->refused ? BASE_ERR_TOO_LARGE : dev_proof_take(runtime);
-        if (status != BASE_OK) {
-            worthless(runtime, status, "exclusive files are not the signed ones");
-            return;
-        }
-        pull->attempts = 0;
-        pull->phase = DEV_PULL_PICK;
-    }
-}
-
-void dev_pull_end(struct dev_runtime *runtime, enum base_status status)
-{
-    struct dev_pull *pull = &runtime->pull;
-    pull->exchange = 0;
-    base_assert(pull->phase == DEV_PULL_BODY);
-    if (pull->kind == DEV_PULL_PROOF) {
-        proof_end(runtime, status);
-        return;
-    }
-    if (pull->delta.asked && delta_end(runtime, status)) {
-        return;
-    }
-    if (pull->status == 404 && pull->kind == DEV_PULL_PERSONAL) {
-        dev_proof_forget(runtime); // no longer this device's: ask anew whose it is
-        pull->file = 0;
-    }
-    if (pull->status == 416 || (pull->refused && pull->status == 206)) {
-        blob_drop(runtime); // what is here is not a part of what is there
-        retry_later(runtime, "range not satisfiable");
-    } else if (pull->refused) {
-        retry_later(runtime, pull->status == 404 ? "content not found" : "content refused");
-    } else if (pull->status != 0 && pull->have == pull->expected) {
-        blob_finish(runtime);
-    } else {
-        retry_later(runtime, status == BASE_OK ? "content ends too early" : "connection lost");
-    }
+    struct work work;
+    uint64_t due_us = UINT64_MAX;
+    (void)work_find(runtime, 0, &work, &due_us);
+    return due_us;
 }

@@ -57,14 +57,22 @@ static enum base_status file_map(struct dev_runtime *runtime, const struct wire_
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint64_t bytes = 0;
     bool sealed = false;
-    BASE_TRY(storage->blob_stat(storage->ctx, &file->digest, &bytes, &sealed));
-    if (!sealed || bytes != file->bytes) {
-        return BASE_ERR_CORRUPT;
+    enum base_status status = storage->blob_stat(storage->ctx, &file->digest, &bytes, &sealed);
+    if (status != BASE_OK || !sealed || bytes != file->bytes) {
+        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
     }
     out->kind = file->kind;
     out->name = file->name;
     out->digest = file->digest;
-    return storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
+    out->proven = file->kind == WIRE_FILE_SCRIPT || !runtime->ports->task.proves_models;
+    status = out->proven ? dev_content_open(runtime, &file->digest, &out->bytes, &out->size)
+                         : storage->blob_map(storage->ctx, &file->digest, &out->bytes, &out->size);
+    return status == BASE_OK || base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+}
+
+static void active_damaged(struct dev_runtime *runtime, struct base_str file)
+{
+    dev_damage_found(runtime, &runtime->tasks[runtime->run.task], DEV_COPY_ACTIVE, file);
 }
 
 // Maps a list of files, all or none.
@@ -75,6 +83,9 @@ static enum base_status files_map(struct dev_runtime *runtime,
     for (uint32_t i = 0; i < count; i++) {
         enum base_status status = file_map(runtime, &files[i], &out[i]);
         if (status != BASE_OK) {
+            if (status == BASE_ERR_CORRUPT) {
+                active_damaged(runtime, files[i].name);
+            }
             files_unmap(runtime, files, i);
             return status;
         }
@@ -131,18 +142,24 @@ enum base_status dev_run_start(struct dev_runtime *runtime, struct dev_task *tas
     struct dev_run *run = &runtime->run;
     struct dev_manifest manifest;
     struct dev_personal personal;
+    run->task = (uint32_t)(task - runtime->tasks);
     enum base_status status = dev_manifest_open(runtime, &task->active, &manifest);
-    if (status != BASE_OK) {
-        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+    if (status != BASE_OK && !base_status_is_resource(status)) {
+        active_damaged(runtime, BASE_STR("manifest"));
+        return BASE_ERR_CORRUPT;
     }
+    BASE_TRY(status);
     status = dev_personal_open(runtime, &task->active_personal, &personal);
     if (status != BASE_OK) {
         dev_manifest_close(runtime, &manifest);
-        return base_status_is_resource(status) ? status : BASE_ERR_CORRUPT;
+        if (!base_status_is_resource(status)) {
+            active_damaged(runtime, BASE_STR("exclusive files"));
+            return BASE_ERR_CORRUPT;
+        }
+        return status;
     }
     runtime->next_run = runtime->next_run + 1 != 0 ? runtime->next_run + 1 : 1;
     run->run = runtime->next_run;
-    run->task = (uint32_t)(task - runtime->tasks);
     run->version = task->active;
     run->rollout = task->active_rollout;
     run->manifest = manifest.bytes;
@@ -203,6 +220,7 @@ static void judge(struct dev_runtime *runtime, struct dev_task *task,
     task->last_run_s = dev_wall_s(runtime);
     if (!wire_outcome_is_failure(end->outcome)) {
         task->crashes = 0;
+        task->repairs = 0;
         task->failure_mark = 0;
         enum base_status passed = dev_slot_event(task, DEV_UPDATE_ON_PASS);
         base_assert(passed == BASE_OK); // allowed wherever a version is active
@@ -245,10 +263,26 @@ void dev_left_out(struct dev_runtime *runtime, uint64_t task_id, const char *why
     dev_outcome(runtime, &outcome);
 }
 
+// The content of the active version is damaged: its run never was. It is due again when the content
+// is whole; of a shadow the next one is.
+static void run_undone(struct dev_runtime *runtime, struct dev_task *task, bool due)
+{
+    task->running = false;
+    task->reference = false;
+    task->run_due_us = due && !task->shadow ? 0 : task->run_due_us;
+    runtime->dirty = true;
+}
+
 static void run_end(struct dev_runtime *runtime, const struct dev_task_end *end)
 {
     struct dev_run *run = &runtime->run;
     struct dev_task *task = &runtime->tasks[run->task];
+    if (end->outcome == WIRE_OUTCOME_FAIL_INTEGRITY &&
+        wire_sha256_equal(&task->active, &run->version)) { // so the port says
+        active_damaged(runtime, end->detail);
+        run_undone(runtime, task, !run->triggered);
+        return;
+    }
     struct wire_outcome outcome = {
         .kind = end->outcome,
         .task_id = task->id,
@@ -288,7 +322,7 @@ void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev
         dev_shadow_beside(runtime, task, end);
     }
     dev_triggered_end(runtime, task, end);
-    if (runtime->run.reference) {
+    if (runtime->run.reference && end->outcome != WIRE_OUTCOME_FAIL_INTEGRITY) {
         runtime->stats.shadow_runs++;
     } else {
         run_end(runtime, end);
@@ -308,6 +342,15 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
         }
         return false;
     }
+    if (status == BASE_ERR_CORRUPT) {
+        run_undone(runtime, task, false);
+        *out_end = (struct dev_task_end){
+            .outcome = WIRE_OUTCOME_FAIL_INTEGRITY,
+            .fingerprint = (uint64_t)(-(int64_t)status),
+            .detail = BASE_STR("stored content is damaged"),
+        };
+        return true;
+    }
     if (task->reference) { // its own next run will tell
         task->reference = false;
         return false;
@@ -321,13 +364,6 @@ bool dev_run_start_failed(struct dev_runtime *runtime, struct dev_task *task,
     runtime->run.version = task->active;
     runtime->run.rollout = task->active_rollout;
     run_end(runtime, out_end);
-    if (status == BASE_ERR_CORRUPT && dev_update_has_active((enum dev_update_state)task->state) &&
-        wire_sha256_equal(&task->active, &runtime->run.version)) {
-        // Its content is damaged here, which is not the version's fault: let it be offered anew.
-        uint64_t blocked = task->blocked;
-        dev_slot_give_up(runtime, task);
-        task->blocked = blocked;
-    }
     return true;
 }
 
@@ -348,7 +384,8 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
         if (runtime->run.run != 0 || runtime->dirty) {
             return;
         }
-        if (now_us < task->run_due_us || task->shadow != shadows) {
+        if (now_us < task->run_due_us || task->shadow != shadows ||
+            (task->damaged & DEV_UNPROVEN_ACTIVE) != 0) {
             continue;
         }
         if (!dev_run_marked(runtime, task, now_us)) {
@@ -357,7 +394,11 @@ static void step_over(struct dev_runtime *runtime, bool shadows, uint64_t now_us
         task->run_due_us = UINT64_MAX;
         enum base_status status = dev_run_start(runtime, task);
         struct dev_task_end end;
-        if (status != BASE_OK) {
+        if (status == BASE_ERR_CORRUPT) {
+            bool reference = task->reference;
+            (void)dev_run_start_failed(runtime, task, status, now_us, &end);
+            run_undone(runtime, task, !reference);
+        } else if (status != BASE_OK) {
             (void)dev_run_start_failed(runtime, task, status, now_us, &end);
         } else {
             task->reference = false;
@@ -399,7 +440,9 @@ uint64_t dev_run_due_us(const struct dev_runtime *runtime)
         return due_us;
     }
     for (uint32_t i = 0; i < runtime->task_count; i++) {
-        due_us = runtime->tasks[i].run_due_us < due_us ? runtime->tasks[i].run_due_us : due_us;
+        const struct dev_task *task = &runtime->tasks[i];
+        bool waits = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0;
+        due_us = !waits && task->run_due_us < due_us ? task->run_due_us : due_us;
     }
     return due_us;
 }

@@ -15,14 +15,7 @@
 enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
                                    struct dev_manifest *out)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    uint64_t size = 0;
-    bool sealed = false;
-    BASE_TRY(storage->blob_stat(storage->ctx, name, &size, &sealed));
-    if (!sealed) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    BASE_TRY(storage->blob_map(storage->ctx, name, &out->bytes, &out->size));
+    BASE_TRY(dev_content_open(runtime, name, &out->bytes, &out->size));
     out->name = *name;
     enum base_status status = wire_manifest_parse(out->bytes, out->size, &out->parsed);
     if (status != BASE_OK) {
@@ -33,8 +26,7 @@ enum base_status dev_manifest_open(struct dev_runtime *runtime, const struct wir
 
 void dev_manifest_close(struct dev_runtime *runtime, struct dev_manifest *manifest)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    storage->blob_unmap(storage->ctx, &manifest->name, manifest->bytes, manifest->size);
+    dev_content_close(runtime, &manifest->name, manifest->bytes, manifest->size);
 }
 
 enum base_status dev_slot_event(struct dev_task *task, enum dev_update_event event)
@@ -74,6 +66,11 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->active_personal = *personal;
     task->active_rollout = rollout_id;
     task->active_by = (struct dev_approval){0};
+    task->unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
+    task->repairs = 0;
+    task->damage_mark = 0;
+    task->repair_due_us = 0;
     task->runs = 0;
     task->crashes = 0;
     task->running = false;
@@ -92,6 +89,8 @@ static void kept_clear(struct dev_task *task)
     memset(&task->kept, 0, sizeof(task->kept));
     memset(&task->kept_personal, 0, sizeof(task->kept_personal));
     task->kept_rollout = 0;
+    task->unproven &= (uint8_t)~DEV_UNPROVEN_KEPT;
+    task->damaged &= (uint8_t)~DEV_UNPROVEN_KEPT;
 }
 
 // What a manifest says about when its version runs.
@@ -112,10 +111,14 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     struct wire_sha256 version = task->kept;
     struct wire_sha256 personal = task->kept_personal;
     uint64_t rollout_id = task->kept_rollout;
+    bool unproven = (task->unproven & DEV_UNPROVEN_KEPT) != 0;
+    bool damaged = (task->damaged & DEV_UNPROVEN_KEPT) != 0;
     struct dev_approval by = task->kept_by;
     kept_clear(task);
     active_set(task, &version, &personal, rollout_id);
     task->active_by = by;
+    task->unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
+    task->damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
     task->runs = 1;
     struct dev_manifest manifest;
     if (dev_manifest_open(runtime, &version, &manifest) == BASE_OK) {
@@ -155,6 +158,8 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         return;
     }
     if (settled) { // what is on trial is not good enough to keep
+        task->unproven = (task->unproven & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
+        task->damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0 ? DEV_UNPROVEN_KEPT : 0;
         task->kept = task->active;
         task->kept_personal = task->active_personal;
         task->kept_rollout = task->active_rollout;
@@ -308,13 +313,13 @@ static void batch_need_meta(void *ctx, const struct wire_sha256 *name)
 }
 
 static void batch_need_personal(struct dev_runtime *runtime, struct batch *batch,
-                                const struct wire_sha256 *name)
+                                const struct wire_sha256 *name, bool pulled)
 {
     struct dev_personal personal;
     batch_need(batch, name);
     enum base_status status = dev_personal_open(runtime, name, &personal);
     if (status != BASE_OK) {
-        batch->unsure = batch->unsure || status != BASE_ERR_NOT_FOUND;
+        batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
         return;
     }
     for (uint32_t i = 0; i < personal.parsed.file_count; i++) {
@@ -323,20 +328,21 @@ static void batch_need_personal(struct dev_runtime *runtime, struct batch *batch
     dev_personal_close(runtime, &personal);
 }
 
+// `pulled`: the version is being brought.
 static void batch_need_version(struct dev_runtime *runtime, struct batch *batch,
                                const struct wire_sha256 *version,
-                               const struct wire_sha256 *personal, bool unasked)
+                               const struct wire_sha256 *personal, bool pulled, bool unasked)
 {
     struct dev_manifest manifest;
     if (wire_sha256_is_zero(version)) {
         return;
     }
     batch_need(batch, version);
-    batch_need_personal(runtime, batch, personal);
+    batch_need_personal(runtime, batch, personal, pulled);
     enum base_status status = dev_manifest_open(runtime, version, &manifest);
     if (status != BASE_OK) {
         // Not there yet: then it has no files here either. Otherwise nobody knows what it needs.
-        batch->unsure = batch->unsure || status != BASE_ERR_NOT_FOUND;
+        batch->unsure = batch->unsure || !pulled || status != BASE_ERR_NOT_FOUND;
         return;
     }
     for (uint32_t i = 0; i < manifest.parsed.file_count; i++) {
@@ -355,10 +361,10 @@ static uint32_t batch_sweep(struct dev_runtime *runtime, struct batch *batch)
     dev_trust_blobs(runtime, batch_need_meta, batch);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        batch_need_version(runtime, batch, &task->active, &task->active_personal, false);
-        batch_need_version(runtime, batch, &task->kept, &task->kept_personal, false);
+        batch_need_version(runtime, batch, &task->active, &task->active_personal, false, false);
+        batch_need_version(runtime, batch, &task->kept, &task->kept_personal, false, false);
         if (dev_update_is_pulling((enum dev_update_state)task->state)) {
-            batch_need_version(runtime, batch, &task->accepted, &task->accepted_personal,
+            batch_need_version(runtime, batch, &task->accepted, &task->accepted_personal, true,
                                !task->accepted_asked);
         }
     }

@@ -71,11 +71,12 @@ bool dev_triggered_for(const struct dev_runtime *runtime, const struct dev_task 
 static void start(struct dev_runtime *runtime, struct dev_task *task, uint64_t now_us)
 {
     struct dev_triggered *triggered = &runtime->triggered;
-    if (!dev_run_marked(runtime, task, now_us)) {
+    bool damaged = (task->damaged & DEV_UNPROVEN_ACTIVE) != 0; // and known to be: nothing is read
+    if (!damaged && !dev_run_marked(runtime, task, now_us)) {
         return;
     }
     triggered->phase = DEV_TRIGGERED_RUNNING;
-    enum base_status status = dev_run_start(runtime, task);
+    enum base_status status = damaged ? BASE_ERR_CORRUPT : dev_run_start(runtime, task);
     if (status == BASE_OK) {
         runtime->stats.triggered++;
         return;

@@ -25,6 +25,9 @@ void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_
         uint64_t what;
     } mark = {(uint64_t)(-(int64_t)status), base_hash64(what, strlen(what))};
     char detail[WIRE_REPORT_DETAIL_MAX];
+    if (status == BASE_ERR_CORRUPT) { // what it would be judged by was damaged, and that was told
+        return;
+    }
     runtime->stats.refused_metadata++;
     base_log_debug(runtime->ports->log, "device", "%s refused: %s (%s)", what,
                    base_status_text(status), base_status_name(status));
@@ -110,7 +113,7 @@ static size_t path_of(const struct dev_trust *trust, char out[PATH_MAX_BYTES])
     int size = 0;
     if (trust->phase == DEV_TRUST_ROOT) {
         size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/root/%llu",
-                        (unsigned long long)trust->root_version + 1);
+                        (unsigned long long)trust->root_version + (trust->lost ? 0 : 1));
     } else if (trust->phase == DEV_TRUST_TIMESTAMP) {
         size = snprintf(out, PATH_MAX_BYTES, "/v1/meta/timestamp");
     } else {
@@ -288,7 +291,9 @@ void dev_trust_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
 static void root_came(struct dev_runtime *runtime)
 {
     struct dev_trust *trust = &runtime->trust;
-    enum base_status status = dev_trust_root_take(runtime, trust->work->buffer, trust->fill);
+    const uint8_t *bytes = trust->work->buffer;
+    enum base_status status = trust->lost ? dev_trust_root_regain(runtime, bytes, trust->fill)
+                                          : dev_trust_root_take(runtime, bytes, trust->fill);
     if (status != BASE_OK) {
         if (base_status_is_environment(status) || base_status_is_resource(status)) {
             retry_later(runtime);
@@ -353,7 +358,10 @@ void dev_trust_end(struct dev_runtime *runtime, enum base_status status)
     struct dev_trust *trust = &runtime->trust;
     int http = status == BASE_OK ? trust->status : 0;
     trust->exchange = 0;
-    if (trust->phase == DEV_TRUST_ROOT && http == 404) {
+    if (trust->phase == DEV_TRUST_ROOT && http == 404 && trust->lost) {
+        dev_trust_root_born(runtime); // nobody has it any more
+        runtime->dirty = true;
+    } else if (trust->phase == DEV_TRUST_ROOT && http == 404) {
         trust->phase = DEV_TRUST_TIMESTAMP; // there is no newer one
     } else if (http != 200) {
         retry_later(runtime);

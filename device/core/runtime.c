@@ -206,12 +206,18 @@ bool dev_flush(struct dev_runtime *runtime, uint64_t now_us)
     base_check(status == BASE_OK); // the size is bounded by DEV_STATE_SAVE_MAX
     status = storage->state_save(storage->ctx, bytes, size);
     if (status != BASE_OK) {
-        base_log_debug(runtime->ports->log, "device", "state not saved: %s",
-                       base_status_text(status));
+        if (!runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+            runtime->ports->on_unsaved(runtime->ports->app, status);
+        }
+        runtime->unsaved = true;
         uint32_t wait_ms = dev_backoff_next(&runtime->save_backoff, dev_random(runtime), 0);
         runtime->save_not_before_us = now_us + wait_ms * 1000ull;
         return false;
     }
+    if (runtime->unsaved && runtime->ports->on_unsaved != NULL) {
+        runtime->ports->on_unsaved(runtime->ports->app, BASE_OK);
+    }
+    runtime->unsaved = false;
     dev_backoff_reset(&runtime->save_backoff);
     runtime->save_not_before_us = 0;
     runtime->dirty = false;
@@ -236,25 +242,45 @@ static void start_anew(struct dev_runtime *runtime)
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
 }
 
-static enum base_status state_restore(struct dev_runtime *runtime)
+static enum base_status state_read(struct dev_runtime *runtime,
+                                   enum base_status (*load)(void *ctx, uint8_t *out,
+                                                            size_t capacity, size_t *out_size))
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     uint8_t bytes[DEV_STATE_SAVE_MAX];
     size_t size = 0;
     start_anew(runtime);
-    enum base_status status = storage->state_load(storage->ctx, bytes, sizeof(bytes), &size);
+    BASE_TRY(load(runtime->ports->storage.ctx, bytes, sizeof(bytes), &size));
+    return dev_state_decode(runtime, bytes, size);
+}
+
+static bool is_damage(enum base_status status)
+{
+    return status == BASE_ERR_CORRUPT || status == BASE_ERR_TOO_LARGE;
+}
+
+// A damaged record gives way to the one before it, and that to nothing: then the gateway brings
+// everything again. What was told since is told under another epoch, for its numbers were used.
+static enum base_status state_restore(struct dev_runtime *runtime)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    enum base_status status = state_read(runtime, storage->state_load);
     if (status == BASE_ERR_NOT_FOUND) {
-        return BASE_OK;
-    }
-    if (status == BASE_OK) {
-        status = dev_state_decode(runtime, bytes, size);
-    }
-    if (status == BASE_ERR_CORRUPT || status == BASE_ERR_TOO_LARGE) {
-        base_log_debug(runtime->ports->log, "device", "stored state is damaged: starting anew");
         start_anew(runtime);
-        dev_garbage_made(runtime);
         return BASE_OK;
     }
+    if (!is_damage(status)) {
+        return status;
+    }
+    status = storage->state_before != NULL ? state_read(runtime, storage->state_before)
+                                           : BASE_ERR_NOT_FOUND;
+    base_log_debug(runtime->ports->log, "device", "stored state is damaged: %s",
+                   status == BASE_OK ? "going on from the one before" : "starting anew");
+    if (is_damage(status) || status == BASE_ERR_NOT_FOUND) {
+        start_anew(runtime);
+        status = BASE_OK;
+    }
+    runtime->epoch = runtime->outcomes.count > 0 ? (uint32_t)(dev_random(runtime) >> 32) | 1u : 0;
+    dev_garbage_made(runtime);
     return status;
 }
 
@@ -338,6 +364,7 @@ enum base_status dev_boot(struct dev_runtime *runtime)
         runtime->control.report_due_us = runtime->control.checkin_due_us;
     }
     runtime->collect_due = runtime->garbage;
+    runtime->check_due_us = 0;
     runtime->booted = true;
     (void)dev_flush(runtime, now_us); // if it fails the tick tries again, before anything else
     return BASE_OK;
@@ -375,6 +402,7 @@ uint64_t dev_tick(struct dev_runtime *runtime, uint64_t now_us)
     uint64_t due_us = now_us;
     for (int pass = 0; pass < DEV_TICK_PASSES && due_us <= now_us; pass++) {
         dev_lease_step(runtime);
+        dev_check_step(runtime, now_us);
         dev_shadow_step(runtime);
         (void)dev_flush(runtime, now_us);
         dev_trust_step(runtime, now_us);
@@ -518,10 +546,10 @@ bool dev_is_idle(const struct dev_runtime *runtime)
     uint64_t now_us = dev_now_us(runtime);
     for (uint32_t i = 0; i < runtime->task_count && !waiting; i++) {
         const struct dev_task *task = &runtime->tasks[i];
-        waiting =
-            dev_update_is_pulling((enum dev_update_state)task->state) || task->run_due_us <= now_us;
+        waiting = dev_update_is_pulling((enum dev_update_state)task->state) ||
+                  (task->run_due_us <= now_us && (task->damaged & DEV_UNPROVEN_ACTIVE) == 0);
     }
-    return !waiting;
+    return !waiting && dev_pull_due_us(runtime) > now_us;
 }
 
 void dev_stats(const struct dev_runtime *runtime, struct dev_stats *out_stats)
@@ -561,7 +589,9 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         if (!task->shadow && !wire_sha256_is_zero(&task->active)) {
-            mark += base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id);
+            // What was declared in content that was damaged could not be read.
+            mark +=
+                base_hash64_seed(task->active.bytes, WIRE_SHA256_BYTES, task->id + task->mended);
         }
     }
     return mark;
@@ -570,19 +600,17 @@ uint64_t dev_active_mark(const struct dev_runtime *runtime)
 enum base_status dev_active_open(struct dev_runtime *runtime, uint32_t index,
                                  const uint8_t **out_bytes, size_t *out_size)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
     if (index >= runtime->task_count || runtime->tasks[index].shadow ||
         wire_sha256_is_zero(&runtime->tasks[index].active)) {
         return BASE_ERR_NOT_FOUND;
     }
-    return storage->blob_map(storage->ctx, &runtime->tasks[index].active, out_bytes, out_size);
+    return dev_content_open(runtime, &runtime->tasks[index].active, out_bytes, out_size);
 }
 
 void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
                       size_t size)
 {
-    const struct dev_storage_port *storage = &runtime->ports->storage;
-    storage->blob_unmap(storage->ctx, &runtime->tasks[index].active, bytes, size);
+    dev_content_close(runtime, &runtime->tasks[index].active, bytes, size);
 }
 
 static bool tasks_valid(const struct dev_runtime *runtime)
@@ -613,7 +641,8 @@ bool dev_validate(const struct dev_runtime *runtime)
     }
     if (pull->phase != DEV_PULL_IDLE &&
         (pull->task >= runtime->task_count ||
-         !dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state) ||
+         (pull->copy == DEV_COPY_ACCEPTED &&
+          !dev_update_is_pulling((enum dev_update_state)runtime->tasks[pull->task].state)) ||
          pull->have > pull->expected || pull->hashed > pull->have)) {
         return false;
     }

@@ -5,7 +5,10 @@
 //   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
+//   pull_answer.c     what comes of its requests
+//   pull_space.c      room for what it brings
 //   device_delta.c    brings a file as the difference to the one that runs
+//   device_repair.c   proves stored content, and has what is damaged brought again
 //   device_exclusive.c  files for this device or its user alone
 //   device_run.c      runs what is due
 //   device_trigger.c  runs that behaviour started
@@ -43,11 +46,14 @@
 
 #define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
-#define DEV_PULL_GAIN_BYTES    256              // that were never here before: progress
-#define DEV_PULL_CORRUPT_MAX   2                // whole downloads with a wrong hash, then likewise
-#define DEV_DELTA_BYTES_MIN    128              // smaller files come whole
-#define DEV_HASH_SLICE_BYTES   (1024 * 1024)    // of a partial blob hashed again in one tick
-#define DEV_RUN_RETRY_US       (1000 * 1000ull) // when the task port was busy
+#define DEV_PULL_GAIN_BYTES    256 // that were never here before: progress
+#define DEV_PULL_CORRUPT_MAX   2   // whole downloads with a wrong hash, then likewise
+#define DEV_REPAIRS_MAX        3   // of a version without a good run, then it is refused
+#define DEV_REPAIR_RETRY_US    (600 * 1000000ull)   // when damaged content could not be brought
+#define DEV_CHECK_EVERY_US     (86400 * 1000000ull) // all content is hashed again this often
+#define DEV_DELTA_BYTES_MIN    128                  // smaller files come whole
+#define DEV_HASH_SLICE_BYTES   (1024 * 1024)        // of a partial blob hashed again in one tick
+#define DEV_RUN_RETRY_US       (1000 * 1000ull)     // when the task port was busy
 #define DEV_SAVE_RETRY_BASE_MS 200
 #define DEV_SAVE_RETRY_CAP_MS  60000
 #define DEV_REPORT_LATEST_US   (60 * 1000000ull) // outcomes that wait for a run's end wait this long
@@ -89,6 +95,17 @@ enum dev_pull_kind {
     DEV_PULL_PROOF,    // which exclusive files there are for this device
     DEV_PULL_PERSONAL, // their manifest, or one of them
 };
+
+// Whose content the pull brings: that of the accepted version, or what is damaged of the others.
+enum dev_pull_copy {
+    DEV_COPY_ACCEPTED,
+    DEV_COPY_ACTIVE,
+    DEV_COPY_KEPT,
+};
+
+// Bits of dev_task.unproven and .damaged.
+#define DEV_UNPROVEN_ACTIVE 1u
+#define DEV_UNPROVEN_KEPT   2u
 
 // The run of the active version that its shadow is compared with.
 struct dev_beside {
@@ -165,6 +182,14 @@ struct dev_task {
     uint8_t references; // runs of the active version for this shadow alone
     bool reference;     // the run that is due is one of these
     bool over;          // this shadow is to be dropped
+    bool leftover; // content of a pull that was given up is there, for when it is offered again
+    // Content (device_repair.c).
+    uint8_t unproven;       // versions whose content is to be hashed again
+    uint8_t damaged;        // ... is known to be: if it is the active one, it does not run
+    uint8_t repairs;        // of the active version since a run of it was good
+    uint8_t mended;         // repairs that are done since boot, modulo 256
+    uint32_t damage_mark;   // of the file told last; 0: none
+    uint64_t repair_due_us; // not before
 };
 
 struct dev_settings {
@@ -222,8 +247,9 @@ struct dev_delta {
     size_t old_size;
     const uint8_t *bytes;
     size_t size;
-    bool asked; // by the request under way
-    bool body;  // the response under way is a delta
+    uint8_t codings; // DEV_DELTA_*: there is memory for these
+    bool asked;      // by the request under way
+    bool body;       // the response under way is a delta
 };
 
 struct dev_pull {
@@ -233,6 +259,7 @@ struct dev_pull {
     struct wire_sha256 root; // of the tree of exclusive files
     uint8_t proof[WIRE_PROOF_BYTES_MAX];
     uint32_t proof_bytes;
+    uint64_t version;  // id of the one that is brought
     uint64_t expected; // bytes of the blob
     uint64_t have;     // of these stored
     uint64_t hashed;
@@ -251,6 +278,11 @@ struct dev_pull {
     uint8_t corrupt;  // whole downloads that were worthless
     uint8_t phase;
     uint8_t kind;  // enum dev_pull_kind
+    uint8_t copy;  // enum dev_pull_copy
+    bool any_size; // the blob's size is not known; `expected` is the most it may have
+    bool proving;  // the sealed blob is hashed again
+    bool fresh;    // the blob was sealed by this pull
+    bool reserved; // room for all of it
     bool required; // the version is not for a device without exclusive files
     bool refused;  // the response under way is of no use
     struct dev_backoff backoff;
@@ -331,6 +363,7 @@ struct dev_trust {
     int status;
     uint8_t phase;
     bool wanted;      // a cycle is to be done
+    bool lost;        // `root` is named, and not here: it is brought first, by its hash
     bool late;        // a timestamp or snapshot had run out, and none was taken since
     bool overdue;     // the answer under way came under a root that ran out
     bool changed;     // something new came in this cycle: check in again
@@ -362,8 +395,10 @@ struct dev_runtime {
     struct dev_backoff save_backoff;
     bool booted;
     bool dirty;
-    bool garbage;     // stored: blobs may be there that no slot names
-    bool collect_due; // not stored: try to collect them now
+    bool unsaved;          // the last save failed
+    bool garbage;          // stored: blobs may be there that no slot names
+    bool collect_due;      // not stored: try to collect them now
+    uint64_t check_due_us; // all content is unproven from then on
     struct dev_control control;
     struct dev_pull pull;
     struct dev_run run;
@@ -468,6 +503,25 @@ void dev_pull_head(struct dev_runtime *runtime, const struct dev_response_head *
 void dev_pull_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t size);
 void dev_pull_end(struct dev_runtime *runtime, enum base_status status);
 uint64_t dev_pull_due_us(const struct dev_runtime *runtime);
+// A check-in was answered in full: content of pulls that were given up, and whose version was not
+// offered again, is collected.
+void dev_pull_leftovers(struct dev_runtime *runtime);
+
+// ---- device_repair.c
+// A file of a version (`copy`) of `task` is not what it should be: reported once. The active
+// version does not run until its content is whole again.
+void dev_damage_found(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy,
+                      struct base_str file);
+// Likewise of signed metadata, which nothing is followed without.
+void dev_meta_damaged(struct dev_runtime *runtime, const char *what);
+// Is any of a version's content to be proven, or brought again? The pull asks; *out_due_us: when.
+bool dev_repair_wanted(const struct dev_task *task, enum dev_pull_copy copy, uint64_t *out_due_us);
+const struct wire_sha256 *dev_copy_version(const struct dev_task *task, enum dev_pull_copy copy);
+// The version's content was proven, or brought; or it could not be brought.
+void dev_repair_done(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
+void dev_repair_failed(struct dev_runtime *runtime, struct dev_task *task, enum dev_pull_copy copy);
+// At boot, and once a day: the content of all versions is to be proven.
+void dev_check_step(struct dev_runtime *runtime, uint64_t now_us);
 
 // ---- device_exclusive.c
 // The personal manifest `name`; a zero one gives none. NOT_FOUND: it is not here, or not whole;
@@ -491,7 +545,9 @@ bool dev_delta_in_use(const struct dev_pull *pull);
 // Looks for a dictionary for the blob that was just picked. May move the pull to DECODE, when the
 // whole difference is here already.
 void dev_delta_choose(struct dev_runtime *runtime, const struct wire_manifest_file *file);
-// The head says dcz, as asked for. False: of no use.
+// Is it a coding of deltas that the request under way listed?
+bool dev_delta_asked(const struct dev_pull *pull, enum dev_encoding encoding);
+// The head of a delta, as asked for. False: of no use.
 bool dev_delta_head(struct dev_runtime *runtime, const struct dev_response_head *head);
 BASE_NODISCARD enum base_status dev_delta_body(struct dev_runtime *runtime, const uint8_t *bytes,
                                                size_t size);
@@ -594,7 +650,12 @@ struct dev_trust_snapshot {
 };
 // After the record was read: is the root there, is the one of the settings newer?
 void dev_trust_restore(struct dev_runtime *runtime);
-// CORRUPT, IO.
+// The root of the settings is in force.
+void dev_trust_root_born(struct dev_runtime *runtime);
+// The root that was lost came again. HASH: this is another one.
+BASE_NODISCARD enum base_status dev_trust_root_regain(struct dev_runtime *runtime,
+                                                      const uint8_t *bytes, size_t size);
+// CORRUPT: it was damaged, and is to be brought again.
 BASE_NODISCARD enum base_status dev_trust_root_open(struct dev_runtime *runtime,
                                                     struct dev_trust_root *out);
 void dev_trust_root_close(struct dev_runtime *runtime, struct dev_trust_root *root);
@@ -606,7 +667,8 @@ BASE_NODISCARD enum base_status dev_trust_timestamp_take(struct dev_runtime *run
                                                          const uint8_t *bytes, size_t size,
                                                          bool *out_new);
 BASE_NODISCARD enum base_status dev_trust_snapshot_take(struct dev_runtime *runtime);
-// The timestamp in force. NOT_FOUND: none. Names are borrowed until _timestamp_close.
+// The timestamp in force. NOT_FOUND: none; BUSY: it was damaged, and is to be brought again. Names
+// are borrowed until _timestamp_close.
 BASE_NODISCARD enum base_status dev_trust_timestamp_open(struct dev_runtime *runtime,
                                                          struct wire_timestamp *out,
                                                          const uint8_t **out_bytes,

@@ -42,17 +42,25 @@ static struct wire_sha256 sha256_of(struct dev_runtime *runtime, const uint8_t *
 
 // ---- Blobs
 
+// What is damaged is dropped, so that it is brought again. NOT_FOUND, CORRUPT.
 static enum base_status blob_open(struct dev_runtime *runtime, const struct wire_sha256 *name,
-                                  const uint8_t **out_bytes, size_t *out_size)
+                                  const char *what, const uint8_t **out_bytes, size_t *out_size)
+{
+    const struct dev_storage_port *storage = &runtime->ports->storage;
+    enum base_status status = dev_content_open(runtime, name, out_bytes, out_size);
+    if (status == BASE_ERR_CORRUPT) {
+        (void)storage->blob_delete(storage->ctx, name);
+        dev_meta_damaged(runtime, what);
+    }
+    return status;
+}
+
+static bool blob_missing(struct dev_runtime *runtime, const struct wire_sha256 *name)
 {
     const struct dev_storage_port *storage = &runtime->ports->storage;
     uint64_t have = 0;
     bool sealed = false;
-    BASE_TRY(storage->blob_stat(storage->ctx, name, &have, &sealed));
-    if (!sealed) {
-        return BASE_ERR_NOT_FOUND;
-    }
-    return storage->blob_map(storage->ctx, name, out_bytes, out_size);
+    return storage->blob_stat(storage->ctx, name, &have, &sealed) != BASE_OK || !sealed;
 }
 
 // Makes bytes durable under their hash.
@@ -97,6 +105,31 @@ static uint64_t born_version(struct dev_runtime *runtime)
     return root.version;
 }
 
+// The chain is walked from the root of the settings.
+void dev_trust_root_born(struct dev_runtime *runtime)
+{
+    runtime->trust.root_version = born_version(runtime);
+    memset(&runtime->trust.root, 0, sizeof(runtime->trust.root));
+    runtime->trust.lost = false;
+}
+
+enum base_status dev_trust_root_regain(struct dev_runtime *runtime, const uint8_t *bytes,
+                                       size_t size)
+{
+    struct dev_trust *trust = &runtime->trust;
+    struct dev_trust_root root;
+    struct wire_sha256 name = sha256_of(runtime, bytes, size);
+    if (!wire_sha256_equal(&name, &trust->root)) {
+        return BASE_ERR_HASH;
+    }
+    BASE_TRY(blob_keep(runtime, &name, bytes, size));
+    trust->lost = false;
+    BASE_TRY(dev_trust_root_open(runtime, &root));
+    runtime->time.root_s = root.parsed.issued_s;
+    dev_trust_root_close(runtime, &root);
+    return BASE_OK;
+}
+
 void dev_trust_restore(struct dev_runtime *runtime)
 {
     struct dev_trust *trust = &runtime->trust;
@@ -106,22 +139,14 @@ void dev_trust_restore(struct dev_runtime *runtime)
     if (trust->work == NULL) {
         return;
     }
+    trust->lost = false;
     uint64_t born = born_version(runtime);
-    bool lost = blob_open(runtime, &trust->root, &bytes, &size) != BASE_OK;
-    if (!lost) {
-        runtime->ports->storage.blob_unmap(runtime->ports->storage.ctx, &trust->root, bytes, size);
+    if (wire_sha256_is_zero(&trust->root) || trust->root_version <= born) {
+        dev_trust_root_born(runtime); // or an app that brings a newer root
     }
-    if (wire_sha256_is_zero(&trust->root) || lost || trust->root_version <= born) {
-        // A damaged store, or an app that brings a newer root: the chain is walked from there.
-        trust->root_version = born;
-        memset(&trust->root, 0, sizeof(trust->root));
-    }
-    if (trust->timestamp_version > 0) {
-        if (dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size) == BASE_OK) {
-            dev_trust_timestamp_close(runtime, bytes, size);
-        } else {
-            timestamp_forget(runtime);
-        }
+    if (trust->timestamp_version > 0 &&
+        dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size) == BASE_OK) {
+        dev_trust_timestamp_close(runtime, bytes, size);
     }
     struct dev_trust_root root;
     if (dev_trust_root_open(runtime, &root) == BASE_OK) {
@@ -137,8 +162,11 @@ enum base_status dev_trust_root_open(struct dev_runtime *runtime, struct dev_tru
     out->mapped = !wire_sha256_is_zero(&trust->root);
     out->bytes = runtime->settings.root;
     out->size = runtime->settings.root_bytes;
-    if (out->mapped) {
-        BASE_TRY(blob_open(runtime, &trust->root, &out->bytes, &out->size));
+    if (out->mapped &&
+        blob_open(runtime, &trust->root, "root", &out->bytes, &out->size) != BASE_OK) {
+        trust->lost = true;
+        trust->wanted = true;
+        return BASE_ERR_CORRUPT;
     }
     enum base_status status = wire_envelope_parse(out->bytes, out->size, &envelope);
     if (status == BASE_OK) {
@@ -204,7 +232,11 @@ enum base_status dev_trust_timestamp_open(struct dev_runtime *runtime, struct wi
     if (runtime->trust.timestamp_version == 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    BASE_TRY(blob_open(runtime, &runtime->trust.timestamp, out_bytes, out_size));
+    if (blob_open(runtime, &runtime->trust.timestamp, "timestamp", out_bytes, out_size) !=
+        BASE_OK) {
+        runtime->trust.wanted = true;
+        return BASE_ERR_BUSY;
+    }
     enum base_status status = wire_envelope_parse(*out_bytes, *out_size, &envelope);
     if (status == BASE_OK) {
         status = wire_timestamp_parse(envelope.payload, envelope.payload_bytes, out);
@@ -289,7 +321,8 @@ enum base_status dev_trust_timestamp_take(struct dev_runtime *runtime, const uin
     BASE_TRY(wire_timestamp_parse(envelope.payload, envelope.payload_bytes, &timestamp));
     struct wire_sha256 name = sha256_of(runtime, bytes, size);
     BASE_TRY(timestamp_follows(runtime, &timestamp, &name));
-    *out_new = timestamp.version != trust->timestamp_version;
+    bool lost = blob_missing(runtime, &name);
+    *out_new = lost || timestamp.version != trust->timestamp_version;
     if (!*out_new) {
         return BASE_OK;
     }
@@ -392,7 +425,7 @@ enum base_status dev_trust_snapshot_open(struct dev_runtime *runtime,
         return BASE_ERR_MIXED;
     }
     out->name = named->digest;
-    BASE_TRY(blob_open(runtime, &out->name, &out->bytes, &out->size));
+    BASE_TRY(blob_open(runtime, &out->name, "snapshot", &out->bytes, &out->size));
     enum base_status status = snapshot_parse(out->bytes, out->size, &envelope, &out->parsed);
     if (status != BASE_OK) {
         dev_trust_snapshot_close(runtime, out);

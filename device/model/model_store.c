@@ -40,7 +40,8 @@ struct dev_model {
 
 struct dev_model_store {
     size_t bytes_max;
-    pthread_mutex_t lock; // guards what follows
+    struct wire_hasher hasher; // sha256 NULL: files are not hashed
+    pthread_mutex_t lock;      // guards what follows
     pthread_cond_t changed;
     struct dev_model *models;
     uint64_t tick;
@@ -64,6 +65,11 @@ enum base_status dev_model_store_new(size_t bytes_max, struct dev_model_store **
     pthread_cond_init(&store->changed, NULL);
     *out_store = store;
     return BASE_OK;
+}
+
+void dev_model_store_prove(struct dev_model_store *store, const struct wire_hasher *hasher)
+{
+    store->hasher = *hasher;
 }
 
 static void idle_free(struct idle *idle)
@@ -219,6 +225,18 @@ static void ref_drop(struct dev_model_store *store, struct dev_model *model, str
     }
 }
 
+// Is the copy of a file what its digest says?
+static bool is_proven(const struct dev_model *model)
+{
+    const struct wire_hasher *hasher = &model->store->hasher;
+    struct wire_sha256 digest;
+    if (hasher->sha256 == NULL) {
+        return true;
+    }
+    hasher->sha256(hasher->ctx, model->bytes, model->size, &digest);
+    return wire_sha256_equal(&digest, &model->digest);
+}
+
 // Reads the file; without the lock.
 static enum base_status model_load(struct dev_model *model, const void *bytes,
                                    struct base_error *error)
@@ -231,6 +249,9 @@ static enum base_status model_load(struct dev_model *model, const void *bytes,
         memcpy(copy, bytes, model->size);
     }
     model->bytes = copy;
+    if (!is_proven(model)) {
+        return base_error_set(error, BASE_ERR_HASH, "the model's file is damaged");
+    }
     return eng_model_load_memory(copy, model->size, NULL, &model->engine, error);
 }
 
@@ -282,6 +303,10 @@ static void load_end(struct dev_model_store *store, struct dev_model *model,
         *at = model->next;
         store->stats.models--;
         store->stats.bytes -= model->size;
+        if (status == BASE_ERR_HASH) {
+            store->stats.damaged++;
+            store->stats.last_damaged = model->digest;
+        }
         model->state = MODEL_FAILED;
         model->failure = status;
         model->error = *error;

@@ -21,6 +21,7 @@
 #define DEV_MODEL_STORE_H
 
 #include "model/model_port.h"
+#include "wire/hash_tree.h"
 
 #define DEV_MODEL_STORE_BYTES ((size_t)256 << 20) // default of bytes_max
 #define DEV_MODEL_IDLE_MAX    8                   // sessions that wait, of all models
@@ -31,6 +32,10 @@ struct dev_model_store;
 BASE_NODISCARD enum base_status dev_model_store_new(size_t bytes_max,
                                                     struct dev_model_store **out_store);
 void dev_model_store_free(struct dev_model_store *store); // accepts NULL
+// From now on the copy of a file is hashed before it is loaded: dev_model_store_get answers HASH
+// for one that is not what its digest says. `hasher` is copied; what it points to must outlive the
+// store. Called before the store is shared.
+void dev_model_store_prove(struct dev_model_store *store, const struct wire_hasher *hasher);
 
 // Lets go of what is not in use, as if this were the limit: for the time between runs, or when
 // memory is scarce.
@@ -78,6 +83,8 @@ struct dev_model_store_stats {
     uint64_t sessions;      // sessions made
     uint64_t models_gone;   // models that made room
     uint64_t sessions_gone; // waiting sessions that made room
+    uint64_t damaged;       // files that were not what their digest says
+    struct wire_sha256 last_damaged;
 };
 void dev_model_store_stats(struct dev_model_store *store, struct dev_model_store_stats *out_stats);
 // Adds up everything again; for tests. INVALID: the counts and the lists disagree.

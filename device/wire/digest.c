@@ -5,6 +5,7 @@
 #include "wire/digest.h"
 
 #include "base/hash.h"
+#include "base/path_part.h"
 
 #include <string.h>
 
@@ -50,18 +51,29 @@ static bool is_task_name_char(char c)
            c == '-';
 }
 
-bool wire_task_name_ok(struct base_str name)
+const char *wire_task_name_fault(struct base_str name)
 {
     if (name.size == 0 || name.size > WIRE_TASK_NAME_MAX) {
-        return false;
+        return "is not 1 to 64 characters long";
     }
     for (size_t i = 0; i < name.size; i++) {
         if (!is_task_name_char(name.data[i])) {
-            return false;
+            return "has a character that is none of a-z 0-9 . _ / -";
         }
     }
     char first = name.data[0];
-    return first != '.' && first != '_' && first != '/' && first != '-';
+    if (first == '.' || first == '_' || first == '/' || first == '-') {
+        return "does not begin with a letter or digit";
+    }
+    return base_path_fault(name) == NULL ? NULL
+                                         : "has a part, between slashes, that is empty, '.', '..' "
+                                           "or '.git'";
+}
+_Static_assert(WIRE_TASK_NAME_MAX == 64, "the text above says so");
+
+bool wire_task_name_ok(struct base_str name)
+{
+    return wire_task_name_fault(name) == NULL;
 }
 
 uint64_t wire_task_id(struct base_str name)
@@ -84,23 +96,29 @@ void wire_device_hex(uint64_t device_id, char out[WIRE_DEVICE_HEX + 1])
     out[WIRE_DEVICE_HEX] = '\0';
 }
 
+// Lower case only: one spelling per device, so that text compares as the id does. What is no digit
+// is 0.
+#define HEX_DIGIT 0x10u
+static const uint8_t hex_marks[256] = {
+    ['0'] = 0x10, ['1'] = 0x11, ['2'] = 0x12, ['3'] = 0x13, ['4'] = 0x14, ['5'] = 0x15,
+    ['6'] = 0x16, ['7'] = 0x17, ['8'] = 0x18, ['9'] = 0x19, ['a'] = 0x1a, ['b'] = 0x1b,
+    ['c'] = 0x1c, ['d'] = 0x1d, ['e'] = 0x1e, ['f'] = 0x1f,
+};
+
 enum base_status wire_device_parse(struct base_str hex, uint64_t *out_device_id)
 {
     if (hex.size != WIRE_DEVICE_HEX) {
         return BASE_ERR_INVALID;
     }
-    // Lower case only: one spelling per device, so that text compares as the id does. On the
-    // check-in path; the loop has no branch.
+    // On the check-in path; the loop has no branch.
     uint64_t id = 0;
-    unsigned bad = 0;
+    unsigned all = HEX_DIGIT;
     for (size_t i = 0; i < WIRE_DEVICE_HEX; i++) {
-        unsigned c = (unsigned char)hex.data[i];
-        unsigned digit = c - '0';
-        unsigned letter = c - 'a';
-        bad |= (digit > 9) & (letter > 5);
-        id = id << 4 | (digit <= 9 ? digit : letter + 10);
+        unsigned mark = hex_marks[(unsigned char)hex.data[i]];
+        all &= mark;
+        id = id << 4 | (mark & 15);
     }
-    if (bad != 0) {
+    if (all != HEX_DIGIT) {
         return BASE_ERR_INVALID;
     }
     *out_device_id = id;

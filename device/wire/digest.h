@@ -13,7 +13,7 @@
 #define WIRE_SHA256_BYTES     32
 #define WIRE_SHA256_HEX       64
 #define WIRE_DEVICE_HEX       16
-#define WIRE_TASK_NAME_MAX    64 // [a-z0-9][a-z0-9._/-]*
+#define WIRE_TASK_NAME_MAX    64 // characters; see wire_task_name_fault
 #define WIRE_SIGNATURE_BYTES  64 // Ed25519 (RFC 8032)
 #define WIRE_PUBLIC_KEY_BYTES 32
 
@@ -28,6 +28,10 @@ uint64_t wire_version_id(const struct wire_sha256 *manifest);
 void wire_sha256_hex(const struct wire_sha256 *digest, char out[WIRE_SHA256_HEX + 1]);
 BASE_NODISCARD enum base_status wire_sha256_parse(struct base_str hex, struct wire_sha256 *out);
 
+// What is wrong with a task's name, as in "is not 1 to 64 characters long"; NULL: nothing. It is
+// parts between slashes of a-z 0-9 . _ -, begins with a letter or digit, and no part of it is
+// empty, ".", ".." or ".git": names end up in paths, of folders and of the API. The text is static.
+const char *wire_task_name_fault(struct base_str name);
 bool wire_task_name_ok(struct base_str name);
 uint64_t wire_task_id(struct base_str name);
 // A version of a task that runs as a shadow is spoken of under an id of its own, as if it were

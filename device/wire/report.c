@@ -24,6 +24,11 @@ bool wire_outcome_is_failure(enum wire_outcome_kind kind)
     return kind >= WIRE_OUTCOME_FIRST_FAILURE;
 }
 
+bool wire_outcome_blames(enum wire_outcome_kind kind)
+{
+    return wire_outcome_is_failure(kind) && kind != WIRE_OUTCOME_FAIL_INTEGRITY;
+}
+
 const char *wire_outcome_name(enum wire_outcome_kind kind)
 {
     switch (kind) {

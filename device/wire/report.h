@@ -41,7 +41,8 @@
     X(FAIL_DIFFERENT, 24, "fail_different")                                                        \
     X(FAIL_SLOW, 25, "fail_slow")                                                                  \
     X(FAIL_HEAVY, 26, "fail_heavy")                                                                \
-    X(FAIL_CLOCK, 27, "fail_clock")
+    X(FAIL_CLOCK, 27, "fail_clock")                                                                \
+    X(FAIL_INTEGRITY, 28, "fail_integrity")
 
 enum wire_outcome_kind {
 #define WIRE_OUTCOME_ENUM(name, value, text) WIRE_OUTCOME_##name = value,
@@ -70,6 +71,9 @@ struct wire_report {
 };
 
 bool wire_outcome_is_failure(enum wire_outcome_kind kind);
+// Is it a failure that says something of the version? Content that was damaged on a device does
+// not: FAIL_INTEGRITY is the device's trouble, told to people, and no gate counts it.
+bool wire_outcome_blames(enum wire_outcome_kind kind);
 const char *wire_outcome_name(enum wire_outcome_kind kind); // static, never NULL
 
 // TOO_LARGE, INVALID (kind, no outcome, first_seq 0 or wrapping); parse also TRUNCATED, UNSUPPORTED

@@ -22,6 +22,7 @@
 #define FIRST_LINE "walle-gateway note 1\n"
 #define TRY_US     10000
 #define CANDIDATES 4
+#define PATH_BYTES (BASE_STATE_FOLDER_MAX + BASE_GATEWAY_ADDRESS_MAX + 1)
 
 struct base_gateway_note {
     int folder;
@@ -41,6 +42,13 @@ static bool is_address(const char *text)
     size_t size = strlen(text);
     return size > 0 && size < BASE_GATEWAY_ADDRESS_MAX &&
            strspn(text, "0123456789abcdef.:[]%") == size && text[0] != '.';
+}
+
+// Where a note is, for texts: what mends it is typed with its folder.
+static const char *name_path(const char *dir, const char *name, char out[PATH_BYTES])
+{
+    (void)snprintf(out, PATH_BYTES, "%s/%s", dir, name);
+    return out;
 }
 
 // Is the open file the one in the folder?
@@ -96,15 +104,17 @@ static void sweep(int folder)
 // ---- Writing
 
 // The note's file, locked. LIMIT: somebody else keeps it locked.
-static enum base_status open_locked(int folder, const char *name, int *out_fd,
+static enum base_status open_locked(int folder, const char *dir, const char *name, int *out_fd,
                                     struct base_error *error)
 {
+    char path[PATH_BYTES];
+    (void)name_path(dir, name, path);
     for (unsigned i = 0; i < BASE_GATEWAY_NOTE_TRIES; i++) {
         int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         if (fd < 0) {
-            return base_error_set(error, BASE_ERR_IO, "%s: %s", name, strerror(errno));
+            return base_error_set(error, BASE_ERR_IO, "%s: %s", path, strerror(errno));
         }
-        enum base_status status = base_private_check(fd, name, true, error);
+        enum base_status status = base_private_check(fd, path, true, error);
         if (status != BASE_OK) {
             close(fd);
             return status;
@@ -156,10 +166,11 @@ enum base_status base_gateway_note_new(const char *address, const char *token_pa
     }
     note->fd = note->folder = -1;
     memcpy(note->name, address, strlen(address) + 1);
-    enum base_status status = base_private_folder(FOLDER, true, &note->folder, NULL, error);
+    char dir[BASE_STATE_FOLDER_MAX];
+    enum base_status status = base_private_folder(FOLDER, true, &note->folder, dir, error);
     if (status == BASE_OK) {
         sweep(note->folder);
-        status = open_locked(note->folder, note->name, &note->fd, error);
+        status = open_locked(note->folder, dir, note->name, &note->fd, error);
     }
     if (status == BASE_OK) {
         status = fill(note->fd, note->name, token_path, tls_address, error);
@@ -289,7 +300,6 @@ static enum base_status follow(int folder, const char *name, int fd, struct base
 {
     char text[BASE_GATEWAY_NOTE_BYTES_MAX];
     const char *path = NULL;
-    BASE_TRY(base_private_check(fd, name, true, error));
     if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
         discard(folder, name, fd);
         return BASE_ERR_NOT_FOUND;
@@ -302,18 +312,22 @@ static enum base_status follow(int folder, const char *name, int fd, struct base
     return base_private_line(path, true, out->token, sizeof(out->token), error);
 }
 
-static enum base_status look(int folder, const char *name, struct base_gateway_found *out,
-                             struct base_error *error)
+static enum base_status look(int folder, const char *dir, const char *name,
+                             struct base_gateway_found *out, struct base_error *error)
 {
+    char path[PATH_BYTES];
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         return BASE_ERR_NOT_FOUND;
     }
     if (fd < 0) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: %s", name,
+        return base_error_set(error, BASE_ERR_INVALID, "%s: %s", name_path(dir, name, path),
                               errno == ELOOP ? "a symbolic link" : strerror(errno));
     }
-    enum base_status status = follow(folder, name, fd, out, error);
+    enum base_status status = base_private_check(fd, name_path(dir, name, path), true, error);
+    if (status == BASE_OK) {
+        status = follow(folder, name, fd, out, error);
+    }
     close(fd);
     return status;
 }
@@ -325,11 +339,12 @@ enum base_status base_gateway_note_find(const struct base_gateway_target *target
     struct base_gateway_found found;
     int folder = -1;
     struct base_error unused;
+    char dir[BASE_STATE_FOLDER_MAX];
     list(target, &all);
     if (all.count == 0) {
         return BASE_ERR_NOT_FOUND;
     }
-    enum base_status status = base_private_folder(FOLDER, false, &folder, NULL, &unused);
+    enum base_status status = base_private_folder(FOLDER, false, &folder, dir, &unused);
     if (status != BASE_OK) {
         if (status != BASE_ERR_NOT_FOUND && error != NULL) {
             *error = unused;
@@ -338,7 +353,7 @@ enum base_status base_gateway_note_find(const struct base_gateway_target *target
     }
     status = BASE_ERR_NOT_FOUND;
     for (unsigned i = 0; i < all.count && status == BASE_ERR_NOT_FOUND; i++) {
-        status = look(folder, all.names[i], &found, error);
+        status = look(folder, dir, all.names[i], &found, error);
         memcpy(found.address, all.addresses[i], sizeof(found.address));
     }
     close(folder);

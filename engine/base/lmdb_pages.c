@@ -400,6 +400,13 @@ static void walk_pages(struct walk *walk, const struct tree *tree)
     }
 }
 
+static void take_count(struct walk *walk, const char *of, uint64_t seen, uint64_t said)
+{
+    if (seen != said) {
+        find(walk, "%" PRIu64 " %s, but %" PRIu64 " are counted", seen, of, said);
+    }
+}
+
 static void walk_tree(struct walk *walk, struct tree *tree)
 {
     walk->tree = tree;
@@ -423,12 +430,12 @@ static void walk_tree(struct walk *walk, struct tree *tree)
     } else {
         walk_pages(walk, tree);
     }
-    const struct tree *seen = &walk->seen;
-    if (walk->findings == before &&
-        (seen->entries != tree->entries || seen->leaves != tree->leaves ||
-         seen->branches != tree->branches || seen->overflow != tree->overflow)) {
-        find(walk, "%" PRIu64 " records, but %" PRIu64 " are counted", seen->entries,
-             tree->entries);
+    if (walk->findings == before) {
+        const struct tree *seen = &walk->seen;
+        take_count(walk, "records", seen->entries, tree->entries);
+        take_count(walk, "leaves", seen->leaves, tree->leaves);
+        take_count(walk, "branches", seen->branches, tree->branches);
+        take_count(walk, "pages of long records", seen->overflow, tree->overflow);
     }
 }
 

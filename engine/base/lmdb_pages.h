@@ -13,6 +13,7 @@
 #define BASE_LMDB_PAGES_H
 
 #include "base/error.h"
+#include "base/span.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,12 +23,6 @@
 #define BASE_PAGES_TABLES_MAX 64u
 #define BASE_PAGES_NAME_MAX   32u
 #define BASE_PAGES_TEXT_MAX   160u
-
-// Bytes of the file, or of what is put into one.
-struct base_span {
-    const uint8_t *data;
-    size_t size;
-};
 
 struct base_pages_visitor {
     // A record of a table, in key order; the spans are valid during the call. NULL: not wanted.

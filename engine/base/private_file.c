@@ -2,6 +2,8 @@
 // a request; any thread.
 #include "base/private_file.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -26,18 +28,17 @@ static enum base_status failed(struct base_error *error, const char *path)
 enum base_status base_private_check(int fd, const char *path, bool own, struct base_error *error)
 {
     struct stat about;
+    BASE_TRY(base_regular_check(fd, path, error));
     if (fstat(fd, &about) != 0) {
         return failed(error, path);
-    }
-    if (!S_ISREG(about.st_mode)) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: not a regular file", path);
     }
     if (own && about.st_uid != geteuid()) {
         return base_error_set(error, BASE_ERR_INVALID, "%s: belongs to another user", path);
     }
     if ((about.st_mode & OTHERS) != 0) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: others may read it: chmod 600 %s", path,
-                              path);
+        bool fits = 2 * strlen(path) + 40 < BASE_ERROR_TEXT_MAX; // else what to type goes first
+        return base_error_set(error, BASE_ERR_INVALID, "%s%sothers may read it: chmod 600 %s",
+                              fits ? path : "", fits ? ": " : "", path);
     }
     return BASE_OK;
 }
@@ -45,14 +46,8 @@ enum base_status base_private_check(int fd, const char *path, bool own, struct b
 enum base_status base_private_open(const char *path, bool own, int *out_fd,
                                    struct base_error *error)
 {
-    // O_NONBLOCK: a FIFO in its place does not hold the program up.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (own ? O_NOFOLLOW : 0));
-    if (fd < 0 && errno == ELOOP) {
-        return base_error_set(error, BASE_ERR_INVALID, "%s: a symbolic link", path);
-    }
-    if (fd < 0) {
-        return failed(error, path);
-    }
+    int fd = -1;
+    BASE_TRY(base_regular_open(path, O_RDONLY | (own ? O_NOFOLLOW : 0), &fd, error));
     enum base_status status = base_private_check(fd, path, own, error);
     if (status != BASE_OK) {
         close(fd);

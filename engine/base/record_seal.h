@@ -9,7 +9,8 @@
 #ifndef BASE_RECORD_SEAL_H
 #define BASE_RECORD_SEAL_H
 
-#include "base/lmdb_pages.h"
+#include "base/span.h"
+#include "base/status.h"
 
 #define BASE_SEAL_BYTES 8u
 

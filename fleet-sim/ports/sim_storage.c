@@ -257,6 +257,7 @@ struct dev_storage_port sim_storage_port(struct sim_storage *storage)
 {
     return (struct dev_storage_port){
         .ctx = storage,
+        .steady = true,
         .state_load = state_load,
         .state_save = state_save,
         .blob_stat = blob_stat,

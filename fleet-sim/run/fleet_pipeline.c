@@ -240,7 +240,7 @@ void sim_active_declare(struct sim_active *active)
     struct posix_declared *declared = &declaring->declared;
     struct sim_codec *last = active->codec;
     declaring->dictionary_count = 0;
-    posix_declared_open(declared, runtime, &active->awake->ports.storage, dictionary, declaring);
+    posix_declared_open(declared, runtime, dictionary, declaring);
     active->codec = sim_codecs_take(&behaving->codecs, active->shard->store,
                                     declaring->dictionaries, declaring->dictionary_count);
     sim_codecs_give(last);

@@ -383,6 +383,12 @@ static void count_simulated(struct sim_fleet *fleet)
     }
 }
 
+// A token that opens nothing: whatever else held, it was not what the run was to show.
+static bool nobody_enrolled(const struct sim_counters *counters)
+{
+    return counters->enrolled == 0 && counters->enrol_refused > 0;
+}
+
 static bool goal_missed(const struct sim_fleet *fleet)
 {
     const struct sim_options *options = fleet->options;
@@ -459,7 +465,8 @@ static void gather(struct sim_fleet *fleet)
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         result->peak_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
     }
-    result->passed = result->verdict.holds && !goal_missed(fleet);
+    result->passed =
+        result->verdict.holds && !goal_missed(fleet) && !nobody_enrolled(&result->counters);
 }
 
 // What devices have for themselves: credentials and exclusive files.
@@ -474,6 +481,11 @@ static void print_own(const struct sim_fleet *fleet)
                       (unsigned long long)r->counters.enrolled,
                       (unsigned long long)r->counters.enrol_refused,
                       (unsigned long long)r->counters.unauthorized);
+    }
+    if (nobody_enrolled(&r->counters)) {
+        (void)fprintf(log,
+                      "  FAILED      the gateway refused every enrolment: it does not take the "
+                      "token of --enroll-token\n");
     }
     if (r->counters.exclusive_runs > 0) {
         (void)fprintf(log, "  exclusive   %llu of %llu runs had files of their own\n",

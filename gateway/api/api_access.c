@@ -4,6 +4,7 @@
 #include "api/api_views.h"
 #include "api/openapi_text.h"
 
+#include "svc/console_login.h"
 #include "svc/credentials.h"
 #include "svc/reply.h"
 
@@ -60,6 +61,14 @@ static enum base_status parse_token(struct gw_api_call *call, const struct gw_js
     BASE_TRY(gw_json_text(root, "role", true, GW_TOKEN_NAME_MAX, &role, error));
     BASE_TRY(gw_json_text(root, "tenant", false, GW_TENANT_NAME_MAX, &tenant, error));
     BASE_TRY(gw_json_u64(root, "expires_in_s", false, EXPIRES_S_MAX, &wish->expires_s, error));
+    if (gw_api_in_session(call) &&
+        (wish->expires_s == 0 || wish->expires_s > GW_LOGIN_TOKEN_S_MAX)) {
+        return base_error_set(
+            error, BASE_ERR_INVALID,
+            "expires_in_s: a token that a session of the console makes needs one, "
+            "at most %u",
+            GW_LOGIN_TOKEN_S_MAX);
+    }
     BASE_TRY(gw_json_u64(root, "uses_max", false, UINT32_MAX, &uses, error));
     BASE_TRY(parse_scopes(root, wish, error));
     wish->role = gw_role_of(role);

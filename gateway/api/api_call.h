@@ -182,6 +182,8 @@ bool gw_api_tenant_prepare(struct gw_api_call *call);
 void gw_api_tenant_create(struct gw_core *core, struct gw_api_call *call);
 void gw_api_tenant_list(struct gw_core *core, struct gw_api_call *call);
 void gw_api_whoami(struct gw_core *core, struct gw_api_call *call);
+// The caller is a session of the console, which ends; so must what it makes.
+bool gw_api_in_session(const struct gw_api_call *call);
 void gw_api_console_code(struct gw_core *core, struct gw_api_call *call);
 void gw_api_console_session(struct gw_core *core, struct gw_api_call *call);
 void gw_api_device_revoke(struct gw_core *core, struct gw_api_call *call);

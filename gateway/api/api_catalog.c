@@ -91,11 +91,9 @@ bool gw_api_task_prepare(struct gw_api_call *call)
     if (status == BASE_OK) {
         status = gw_json_text(&root, "name", true, WIRE_TASK_NAME_MAX, &call->text, &error);
     }
-    if (status == BASE_OK && !wire_task_name_ok(call->text)) {
-        status = base_error_set(&error, BASE_ERR_INVALID,
-                                "name: a task name is 1 to %d of a-z 0-9 . _ / - and starts with a "
-                                "letter or digit",
-                                WIRE_TASK_NAME_MAX);
+    const char *fault = status == BASE_OK ? wire_task_name_fault(call->text) : NULL;
+    if (fault != NULL) {
+        status = base_error_set(&error, BASE_ERR_INVALID, "name: it %s", fault);
     }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }

@@ -6,12 +6,29 @@
 #include "svc/reply.h"
 
 // What the request shows behind "Bearer ": the access check has seen to it that it is there.
-static struct base_str shown(struct gw_api_call *call)
+static struct base_str shown(const struct gw_api_call *call)
 {
     size_t prefix = BASE_STR("Bearer ").size;
     struct base_str field = gw_api_exchange(call)->request.authorization;
     return field.size >= prefix ? (struct base_str){field.data + prefix, field.size - prefix}
                                 : (struct base_str){"", 0};
+}
+
+bool gw_api_in_session(const struct gw_api_call *call)
+{
+    return base_str_starts(shown(call), BASE_STR(GW_SECRET_SESSION));
+}
+
+// The code or session was not made.
+static void refuse(struct gw_api_call *call, enum base_status status)
+{
+    struct gw_exchange *exchange = gw_api_exchange(call);
+    if (status == BASE_ERR_BUSY) {
+        gw_reply_problem(exchange, 429, "too many operators log in at the console at once");
+        gw_reply_header(&exchange->reply, BASE_STR("retry-after"), BASE_STR("60"));
+    } else {
+        gw_reply_problem(exchange, 501, "this program has no randomness");
+    }
 }
 
 static void answer(struct gw_api_call *call, json_t *root)
@@ -24,10 +41,13 @@ void gw_api_console_code(struct gw_core *core, struct gw_api_call *call)
 {
     char text[GW_SECRET_TEXT_BYTES + 1];
     // Else a session would open the next one, for ever.
-    if (base_str_starts(shown(call), BASE_STR(GW_SECRET_SESSION))) {
+    if (gw_api_in_session(call)) {
         gw_reply_problem(gw_api_exchange(call), 400, "a session of the console opens no other one");
-    } else if (gw_login_code(core, call->actor.token_id, text) != BASE_OK) {
-        gw_reply_problem(gw_api_exchange(call), 501, "this program has no randomness");
+        return;
+    }
+    enum base_status status = gw_login_code(core, call->actor.token_id, text);
+    if (status != BASE_OK) {
+        refuse(call, status);
     } else {
         answer(call,
                json_pack("{s:s, s:I}", "code", text, "expires_in_s", (json_int_t)GW_LOGIN_CODE_S));
@@ -37,7 +57,12 @@ void gw_api_console_code(struct gw_core *core, struct gw_api_call *call)
 void gw_api_console_session(struct gw_core *core, struct gw_api_call *call)
 {
     char text[GW_SECRET_TEXT_BYTES + 1];
-    if (gw_login_open(core, shown(call), text) != BASE_OK) {
+    enum base_status status = gw_login_open(core, shown(call), text);
+    if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+        refuse(call, status);
+        return;
+    }
+    if (status != BASE_OK) {
         gw_reply_problem(gw_api_exchange(call), 400,
                          "a code of console/code is shown here, once and within %u s",
                          GW_LOGIN_CODE_S);

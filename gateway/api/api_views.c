@@ -405,6 +405,26 @@ json_t *gw_view_outcome(const struct gw_device_outcome *outcome, const char *tas
                      (json_int_t)outcome->offered_s, "updated_s", (json_int_t)outcome->updated_s);
 }
 
+static const char *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+// The policy's words are of stages that are open; those of a completed rollout are not any more.
+static const char *why_text(const struct gw_why_rollout *item)
+{
+    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_IN_STAGE) {
+        return "inside a stage that the rollout completed";
+    }
+    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_OUTSIDE_BUCKET) {
+        return "bucket beyond the stages that the rollout completed";
+    }
+    if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_OUTSIDE_AUDIENCE) {
+        return "not in the audience of a stage that the rollout completed";
+    }
+    return pol_reason_text(item->reason);
+}
+
 static json_t *why_rollout(const struct gw_why_rollout *item)
 {
     const char *last =
@@ -416,11 +436,12 @@ static json_t *why_rollout(const struct gw_why_rollout *item)
         (int)item->baseline, "killed", (int)item->killed, "targeted", (int)item->targeted, "bucket",
         (int)item->bucket, "admitted", (int)item->admitted, "stage", item->stage_name, "max_bucket",
         (int)item->max_bucket, "reason", pol_reason_name(item->reason), "reason_text",
-        pol_reason_text(item->reason), "test", item->test[0] != '\0' ? item->test : NULL);
-    json_t *rest = json_pack("{s:o, s:s?, s:i, s:I, s:o, s:o}", "states", state_list(item->bits),
-                             "last", last, "tries", (int)item->tries, "offered_s",
-                             (json_int_t)item->offered_s, "fingerprint",
-                             hex_or_null(item->fingerprint), "detail", gw_view_text(item->detail));
+        why_text(item), "test", item->test[0] != '\0' ? item->test : NULL);
+    json_t *rest =
+        json_pack("{s:s?, s:o, s:s?, s:i, s:I, s:o, s:o}", "version", text_or_null(item->version),
+                  "states", state_list(item->bits), "last", last, "tries", (int)item->tries,
+                  "offered_s", (json_int_t)item->offered_s, "fingerprint",
+                  hex_or_null(item->fingerprint), "detail", gw_view_text(item->detail));
 
     if (root != NULL && (rest == NULL || json_object_update_new(root, rest) != 0)) {
         json_decref(root);
@@ -436,9 +457,10 @@ json_t *gw_view_why(const struct gw_why_view *view)
     for (uint32_t i = 0; i < view->rollout_count; ++i) {
         (void)json_array_append_new(rollouts, why_rollout(&view->rollouts[i]));
     }
-    return json_pack("{s:o, s:s, s:I, s:o, s:o, s:s, s:o}", "device", gw_json_hex(view->device_id),
-                     "task", view->task, "last_seen_s", (json_int_t)view->last_seen_s,
-                     "should_version_id", hex_or_null(view->should_version_id), "should_rollout",
-                     hex_or_null(view->should_rollout), "why", view->why, "rollouts",
-                     whole_take(rollouts, view->rollout_count));
+    return json_pack(
+        "{s:o, s:s, s:I, s:s?, s:o, s:o, s:s, s:o}", "device", gw_json_hex(view->device_id), "task",
+        view->task, "last_seen_s", (json_int_t)view->last_seen_s, "should_version",
+        text_or_null(view->should_version), "should_version_id",
+        hex_or_null(view->should_version_id), "should_rollout", hex_or_null(view->should_rollout),
+        "why", view->why, "rollouts", whole_take(rollouts, view->rollout_count));
 }

@@ -103,8 +103,8 @@ static void print_why_rollout(const json_t *item)
     size_t index;
     json_t *state;
 
-    printf("  rollout %s %s%s: %s", cli_json_text(item, "rollout", "?"),
-           cli_json_text(item, "state", "?"),
+    printf("  rollout %s of %s %s%s: %s", cli_json_text(item, "rollout", "?"),
+           cli_json_text(item, "version", "?"), cli_json_text(item, "state", "?"),
            json_is_true(json_object_get(item, "baseline")) ? " (the baseline)" : "",
            cli_json_text(item, "reason_text", "?"));
     if (test != NULL) {
@@ -146,8 +146,10 @@ enum cli_exit cli_device_why(struct cli *cli)
     if (code != CLI_EXIT_OK || cli->json) {
         return cli_show_take(code, why);
     }
+    const char *run =
+        json_is_null(json_object_get(why, "should_rollout")) ? "nothing" : "a version";
     printf("device %s should run %s of %s: %s\n", cli_json_text(why, "device", "?"),
-           cli_json_text(why, "should_version_id", "nothing"), cli_json_text(why, "task", "?"),
+           cli_json_text(why, "should_version", run), cli_json_text(why, "task", "?"),
            cli_json_text(why, "why", "?"));
     json_array_foreach(json_object_get(why, "rollouts"), index, item)
     {

@@ -99,6 +99,16 @@ static enum cli_exit refuse(const struct cli *cli, long status, const json_t *pr
     return CLI_EXIT_REFUSED;
 }
 
+enum cli_exit cli_refused(const struct cli *cli, const struct cli_answer *answer)
+{
+    json_t *problem = answer->body_bytes > 0 ? json_loadb(answer->body, answer->body_bytes,
+                                                          JSON_REJECT_DUPLICATES, NULL)
+                                             : NULL;
+    enum cli_exit code = refuse(cli, answer->status, problem);
+    json_decref(problem);
+    return code;
+}
+
 enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char *path,
                           const json_t *body, long expected, long *out_status, json_t **out_root)
 {

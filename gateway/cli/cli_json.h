@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/cli_http.h"
 #include "wire/digest.h"
 
 #include <jansson.h>
@@ -33,6 +34,9 @@ enum cli_exit cli_api_call(const struct cli *cli, const char *method, const char
 // As above, but an answer with status `expected` is handed over as well; *out_status tells.
 enum cli_exit cli_api_try(const struct cli *cli, const char *method, const char *path,
                           const json_t *body, long expected, long *out_status, json_t **out_root);
+
+// Says on standard error what an answer of 400 or above refuses, as the calls above do. REFUSED.
+enum cli_exit cli_refused(const struct cli *cli, const struct cli_answer *answer);
 
 // Appends `text` percent-encoded (all but unreserved characters, '/' included) to `out`. False when
 // it does not fit.

@@ -430,8 +430,7 @@ enum cli_exit cli_root_push(struct cli *cli)
         code = cli_http_call(cli, &call, &answer);
     }
     if (code == CLI_EXIT_OK && answer.status >= 400) {
-        code = cli_fail(CLI_EXIT_REFUSED, "the gateway refused the root (%ld): %s", answer.status,
-                        answer.body != NULL ? answer.body : "");
+        code = cli_refused(cli, &answer);
     }
     if (code == CLI_EXIT_OK && !cli->json) {
         printf("root %llu is served\n", (unsigned long long)file.root.version);

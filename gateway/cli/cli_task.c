@@ -87,10 +87,9 @@ enum cli_exit cli_task_init(struct cli *cli)
     char text[1024];
     struct base_error error = {0};
 
-    if (!wire_task_name_ok(base_str_of(name))) {
-        return cli_fail(CLI_EXIT_USAGE,
-                        "'%s' is no task name: a-z 0-9 . _ -, beginning with a letter or digit",
-                        name);
+    const char *fault = wire_task_name_fault(base_str_of(name));
+    if (fault != NULL) {
+        return cli_fail(CLI_EXIT_USAGE, "'%s' is no task name: it %s", name, fault);
     }
     if (snprintf(path, sizeof(path), "%s/task.json", folder) >= CLI_PATH_MAX) {
         return cli_fail(CLI_EXIT_USAGE, "path too long");

@@ -4,6 +4,8 @@
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
 #include "cli/task_build.h"
+
+#include "base/terminal.h"
 #include "model/model_store.h"
 #include "vm/vm.h"
 
@@ -181,6 +183,13 @@ static enum base_status load_all(const struct cli *cli, struct run *run, struct 
     return BASE_OK;
 }
 
+// What a script chose, a class's name too, stays within its line.
+static void print_part(const char *text, const char *behind)
+{
+    base_terminal_text(stdout, base_str_of(text));
+    printf("%s", behind);
+}
+
 static void show_result(const struct cli *cli, const struct dev_vm_result *result)
 {
     if (cli->json) {
@@ -204,11 +213,16 @@ static void show_result(const struct cli *cli, const struct dev_vm_result *resul
         printf("%.*s", (int)result->output.size, result->output.data);
     }
     if (result->end != DEV_VM_FINISHED) {
-        printf("%s: %s: %s (%s:%u)\n", dev_vm_end_name(result->end), result->type, result->message,
-               result->file, result->line);
+        printf("%s: ", dev_vm_end_name(result->end));
+        print_part(result->type, ": ");
+        print_part(result->message, " (");
+        print_part(result->file, ":");
+        printf("%u)\n", result->line);
     }
     if (result->result.size > 0) {
-        printf("result: %.*s\n", (int)result->result.size, result->result.data);
+        printf("result: ");
+        base_terminal_text(stdout, result->result);
+        putchar('\n');
     }
     printf("%llu us, heap peak %u bytes\n", (unsigned long long)result->duration_us,
            result->heap_peak_bytes);

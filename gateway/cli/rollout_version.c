@@ -26,6 +26,17 @@ enum cli_exit rollout_version_bytes(const struct cli *cli, const char *task, con
     return code;
 }
 
+// `without_v`: it is there but for the 'v', which git tags have and versions do not.
+static enum cli_exit no_version(const char *task, const char *version, bool without_v)
+{
+    if (without_v) {
+        return cli_fail(CLI_EXIT_REFUSED,
+                        "task %s has no version %s: versions have no 'v', it has --version %s",
+                        task, version, version + 1);
+    }
+    return cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task, version);
+}
+
 // The manifest of a registered version by its number; page by page.
 static enum cli_exit find_version(const struct cli *cli, const char *task, const char *version,
                                   struct wire_sha256 *out)
@@ -34,6 +45,7 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
     char after[WIRE_SHA256_HEX + 1] = "";
     bool found = false;
     bool more = true;
+    bool without_v = false;
     enum cli_exit code = CLI_EXIT_OK;
 
     if (!cli_path_add(path, sizeof(path) - 128, task)) {
@@ -52,15 +64,14 @@ static enum cli_exit find_version(const struct cli *cli, const char *task, const
             found = found || (strcmp(cli_json_text(item, "version", ""), version) == 0 &&
                               wire_sha256_parse(base_str_of(cli_json_text(item, "manifest", "")),
                                                 out) == BASE_OK);
+            without_v = without_v || (version[0] == 'v' &&
+                                      strcmp(cli_json_text(item, "version", ""), version + 1) == 0);
         }
         (void)snprintf(after, sizeof(after), "%s", cli_json_text(page, "next", ""));
         more = after[0] != '\0';
         json_decref(page);
     }
-    return code != CLI_EXIT_OK || found
-               ? code
-               : cli_fail(CLI_EXIT_REFUSED, "task %s has no version %s; push it first", task,
-                          version);
+    return code != CLI_EXIT_OK || found ? code : no_version(task, version, without_v);
 }
 
 bool rollout_version_given(const struct cli *cli)

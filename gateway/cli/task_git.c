@@ -228,11 +228,13 @@ static enum base_status take_names(struct task_git *git, const struct task_git_o
     int size =
         snprintf(git->name, sizeof(git->name), "%s/%s",
                  options->scenario != NULL ? options->scenario : git->home.name, search.found);
-    if (size > WIRE_TASK_NAME_MAX || !wire_task_name_ok(base_str_of(git->name))) {
+    const char *fault = size > WIRE_TASK_NAME_MAX ? "is longer than 64 characters"
+                                                  : wire_task_name_fault(base_str_of(git->name));
+    if (fault != NULL) {
         return base_error_set(error, BASE_ERR_INVALID,
-                              "'%.60s' is no task name: at most %d of a-z 0-9 . _ / -; --scenario "
-                              "names the repository otherwise",
-                              git->name, WIRE_TASK_NAME_MAX);
+                              "'%.40s' is no task name: it %s; --scenario names the repository "
+                              "otherwise",
+                              git->name, fault);
     }
     return BASE_OK;
 }

@@ -263,11 +263,10 @@ static enum base_status take_identity(struct task_source *source, struct base_er
     BASE_TRY(take_given(document, "version", given != NULL ? given->version : NULL,
                         &source->version, error));
     BASE_TRY(take_text(document, "entry", &source->entry, error));
-    if (!wire_task_name_ok(base_str_of(source->name))) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "task.json: name \"%.70s\": 1 to %d of a-z 0-9 . _ / -, beginning "
-                              "with a letter or digit",
-                              source->name, WIRE_TASK_NAME_MAX);
+    const char *fault = wire_task_name_fault(base_str_of(source->name));
+    if (fault != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "task.json: name \"%.64s\": it %s",
+                              source->name, fault);
     }
     size_t size = strlen(source->version);
     if (size > VERSION_TEXT_MAX || !pol_semver_parse(source->version, (uint32_t)size, &version)) {

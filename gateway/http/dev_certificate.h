@@ -19,7 +19,7 @@ BASE_NODISCARD enum base_status gw_dev_certificate_make(const char *certificate_
 
 // Must it be made: is there none, has it fewer than GW_DEV_CERTIFICATE_RENEW_DAYS left at `now_s`
 // (wall clock), or is it a certificate authority, as older gateways made them? False for a file
-// that is no certificate: that is for people.
+// that is no certificate, or that is no regular file: that is for people.
 bool gw_dev_certificate_due(const char *certificate_path, uint64_t now_s);
 
 #endif

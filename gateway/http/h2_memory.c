@@ -52,6 +52,17 @@ static void *range_alloc(struct gw_h2_range *range)
     return range->start + block * range->block_bytes;
 }
 
+// The addresses of both ranges: nearly all blocks are ordinary memory, outside of it.
+static void span_both(struct gw_h2_memory *memory)
+{
+    uintptr_t tables = (uintptr_t)memory->tables.start;
+    uintptr_t rings = (uintptr_t)memory->rings.start;
+    uintptr_t tables_end = tables + memory->tables.block_bytes * memory->tables.count;
+    uintptr_t rings_end = rings + memory->rings.block_bytes * memory->rings.count;
+    memory->low = tables < rings ? tables : rings;
+    memory->span = (tables_end > rings_end ? tables_end : rings_end) - memory->low;
+}
+
 static bool range_holds(const struct gw_h2_range *range, const void *memory)
 {
     const uint8_t *at = memory;
@@ -103,7 +114,10 @@ static void *h2_calloc(size_t count, size_t size, void *ctx)
 static void h2_free(void *block, void *ctx)
 {
     struct gw_h2_memory *memory = ctx;
-    if (block == memory->frame_buffer) {
+    if ((uintptr_t)block - memory->low >= memory->span) {
+        if (block != memory->frame_buffer) {
+            free(block);
+        }
         return;
     }
     if (range_holds(&memory->tables, block)) {
@@ -160,6 +174,7 @@ enum base_status gw_h2_memory_init(struct gw_h2_memory *memory, uint32_t session
         gw_h2_memory_done(memory);
         return status;
     }
+    span_both(memory);
     memory->mem = (nghttp2_mem){.mem_user_data = memory,
                                 .malloc = h2_malloc,
                                 .free = h2_free,

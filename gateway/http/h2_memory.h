@@ -35,6 +35,8 @@ struct gw_h2_memory {
     uint8_t *frame_buffer;
     struct gw_h2_range tables;
     struct gw_h2_range rings;
+    uintptr_t low; // both ranges, and perhaps more, lie in [low, low + span)
+    uintptr_t span;
     bool creating; // inside gw_h2_memory_session_new
     bool frame_buffer_given;
     bool ring_given;

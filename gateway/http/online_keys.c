@@ -17,6 +17,7 @@
 
 struct gw_online_keys {
     EVP_PKEY *keys[GW_ONLINE_COUNT];
+    char paths[GW_ONLINE_COUNT][PATH_MAX];
     struct gw_signer_port port;
 };
 
@@ -65,23 +66,44 @@ static EVP_PKEY *draw(uint8_t seed[SEED_BYTES])
     return key;
 }
 
+// A key that is there. A file of zeros is what a disk leaves of one, and a key that everybody
+// knows.
+static enum base_status read_seed(const char *path, uint8_t seed[SEED_BYTES],
+                                  struct base_error *error)
+{
+    static const uint8_t zeros[SEED_BYTES];
+    static const char advice[] = "restore it from a copy, or remove it and name the key that is "
+                                 "made in a next root (walle root rotate)";
+    struct base_error why = {0};
+    enum base_status status = gw_secret_file_read(path, seed, SEED_BYTES, &why);
+    struct stat about;
+    bool cut = status == BASE_ERR_INVALID && stat(path, &about) == 0 && S_ISREG(about.st_mode) &&
+               about.st_size != SEED_BYTES;
+    if (cut || (status == BASE_OK && memcmp(seed, zeros, SEED_BYTES) == 0)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s is damaged (%s): %s", path,
+                              cut ? "not 32 bytes" : "zeros", advice);
+    }
+    return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s", why.text);
+}
+
 static enum base_status open_one(struct gw_online_keys *keys, const char *dir,
                                  enum gw_online_role role, struct base_error *error)
 {
-    char path[PATH_MAX];
+    char *path = keys->paths[role];
     uint8_t seed[SEED_BYTES];
     struct stat about;
-    int length = snprintf(path, sizeof(path), "%s/keys/%s.key", dir, names[role]);
-    if (length < 0 || (size_t)length >= sizeof(path)) {
+    int length = snprintf(path, PATH_MAX, "%s/keys/%s.key", dir, names[role]);
+    if (length < 0 || length >= PATH_MAX) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "path too long: %.100s", dir);
     }
+    keys->port.places[role] = path;
     if (stat(path, &about) != 0 && errno == ENOENT) {
         keys->keys[role] = draw(seed);
         if (keys->keys[role] != NULL) {
             BASE_TRY(gw_secret_file_write(path, seed, sizeof(seed), error));
         }
     } else {
-        BASE_TRY(gw_secret_file_read(path, seed, sizeof(seed), error));
+        BASE_TRY(read_seed(path, seed, error));
         keys->keys[role] = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, sizeof(seed));
     }
     explicit_bzero(seed, sizeof(seed));

@@ -8,7 +8,9 @@
 
 struct gw_online_keys;
 
-// Loads DIR/keys/{timestamp,snapshot,director}.key, or draws and writes them. IO, INVALID, NOMEM.
+// Loads DIR/keys/{timestamp,snapshot,director}.key, or draws and writes them. INVALID: a file was
+// cut short or zeroed, others may read it, or it is no regular file; `error` names it and says what
+// to do. IO, NOMEM.
 BASE_NODISCARD enum base_status
 gw_online_keys_open(const char *dir, struct gw_online_keys **out_keys, struct base_error *error);
 void gw_online_keys_free(struct gw_online_keys *keys); // accepts NULL

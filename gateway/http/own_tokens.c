@@ -79,6 +79,16 @@ struct gw_first_token gw_own_tokens_port(struct gw_own_tokens *tokens)
     return (struct gw_first_token){.ctx = tokens, .keep = keep};
 }
 
+// A start that failed after it made a token said nothing of it; so each says where they are.
+static void say_kept(const struct gw_own_tokens *tokens, const char *name, const char *whose,
+                     const struct base_log *log)
+{
+    char path[PATH_MAX];
+    if (path_in(tokens->dir, name, path, NULL) == BASE_OK && access(path, F_OK) == 0) {
+        base_log_info(log, "gateway", "%s token is kept in %s", whose, path);
+    }
+}
+
 void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addresses[GW_OWN_NOTES],
                             const struct base_log *log)
 {
@@ -89,6 +99,8 @@ void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addr
                tokens->dir);
         base_log_info(log, "gateway", "made an enrolment token: %s/" ENROLL_TOKEN_FILE,
                       tokens->dir);
+    } else {
+        say_kept(tokens, ENROLL_TOKEN_FILE, "the first enrolment", log);
     }
     if (tokens->made_admin) {
         printf("walle of this user finds its token by itself; others need %s/" GW_ADMIN_TOKEN_FILE
@@ -96,6 +108,8 @@ void gw_own_tokens_announce(struct gw_own_tokens *tokens, const char *const addr
                tokens->dir);
         base_log_info(log, "gateway", "made an administrator's token: %s/" GW_ADMIN_TOKEN_FILE,
                       tokens->dir);
+    } else if (tokens->noted) {
+        say_kept(tokens, GW_ADMIN_TOKEN_FILE, "the administrator's", log);
     }
     if (!tokens->noted || path_in(tokens->dir, GW_ADMIN_TOKEN_FILE, path, &error) != BASE_OK) {
         return;

@@ -31,6 +31,7 @@ static void note_peer(struct gw_stream *stream, struct gw_request *request)
     const struct gw_tls_identity *identity = conn->identity;
     request->loopback = conn->loopback;
     request->secure = conn->ssl != NULL;
+    request->hop = conn->hop;
     request->proven = &stream->work->exchange.proven;
     request->peer = peer_number(&stream->work->client);
     if (identity != NULL) {

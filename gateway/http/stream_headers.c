@@ -28,56 +28,54 @@ static enum gw_method method_of(struct base_str text)
     return GW_METHOD_OTHER;
 }
 
-static bool is(struct base_str name, const char *text)
-{
-    return memcmp(name.data, text, name.size) == 0;
-}
+// Of a name that has the text's length: compared in place, without a call.
+#define IS(name, text) (memcmp((name).data, (text), sizeof(text) - 1) == 0)
 
 // Where the core wants this header; NULL: nowhere. One memcmp at most.
 static struct base_str *place_of(struct gw_request *request, struct base_str name)
 {
     switch (name.size) {
     case 5:
-        return is(name, "range") ? &request->range : NULL;
+        return IS(name, "range") ? &request->range : NULL;
     case 6:
-        return is(name, "origin") ? &request->origin : NULL;
+        return IS(name, "origin") ? &request->origin : NULL;
     case 8:
-        if (is(name, "if-range")) {
+        if (IS(name, "if-range")) {
             return &request->if_range;
         }
-        if (is(name, "priority")) {
+        if (IS(name, "priority")) {
             return &request->priority;
         }
-        return is(name, "if-match") ? &request->if_match : NULL;
+        return IS(name, "if-match") ? &request->if_match : NULL;
     case 11:
-        return is(name, "walle-nonce") ? &request->nonce : NULL;
+        return IS(name, "walle-nonce") ? &request->nonce : NULL;
     case 12:
-        if (is(name, "walle-device")) {
+        if (IS(name, "walle-device")) {
             return &request->device;
         }
-        if (is(name, "walle-tenant")) {
+        if (IS(name, "walle-tenant")) {
             return &request->tenant;
         }
-        return is(name, "content-type") ? &request->content_type : NULL;
+        return IS(name, "content-type") ? &request->content_type : NULL;
     case 13:
-        if (is(name, "walle-profile")) {
+        if (IS(name, "walle-profile")) {
             return &request->profile;
         }
-        if (is(name, "authorization")) {
+        if (IS(name, "authorization")) {
             return &request->authorization;
         }
-        return is(name, "if-none-match") ? &request->if_none_match : NULL;
+        return IS(name, "if-none-match") ? &request->if_none_match : NULL;
     case 14:
-        return is(name, "sec-fetch-site") ? &request->fetch_site : NULL;
+        return IS(name, "sec-fetch-site") ? &request->fetch_site : NULL;
     case 15:
-        if (is(name, "accept-encoding")) {
+        if (IS(name, "accept-encoding")) {
             return &request->accept_encoding;
         }
-        return is(name, "idempotency-key") ? &request->idempotency_key : NULL;
+        return IS(name, "idempotency-key") ? &request->idempotency_key : NULL;
     case 16:
-        return is(name, "walle-credential") ? &request->credential : NULL;
+        return IS(name, "walle-credential") ? &request->credential : NULL;
     case 20:
-        return is(name, "available-dictionary") ? &request->available_dictionary : NULL;
+        return IS(name, "available-dictionary") ? &request->available_dictionary : NULL;
     default:
         return NULL;
     }
@@ -156,9 +154,9 @@ static void pseudo_header(struct gw_stream *stream, struct base_str name, struct
 // Fields that the transport itself looks at.
 static void note_field(struct gw_stream_work *work, struct base_str name, struct base_str value)
 {
-    if (name.size == 4 && is(name, "host")) {
+    if (name.size == 4 && IS(name, "host")) {
         set_authority(work, value);
-    } else if (name.size == 14 && is(name, "content-length")) {
+    } else if (name.size == 14 && IS(name, "content-length")) {
         work->has_length = base_str_u64(value, &work->length) == BASE_OK;
         work->refuse_status = work->has_length ? work->refuse_status : 400;
     }
@@ -188,7 +186,7 @@ void gw_stream_header(struct gw_stream *stream, struct base_str name, struct bas
         pseudo_header(stream, name, value);
         return;
     }
-    if (stream->conn->hop && name.size == 15 && is(name, "x-forwarded-for")) {
+    if (stream->conn->hop && name.size == 15 && IS(name, "x-forwarded-for")) {
         work->client =
             gw_forwarded_client(&stream->conn->worker->trust.hops, &stream->conn->peer, value);
     }

@@ -13,7 +13,7 @@
 // grow: it writes its own results afresh each time.
 //
 // Damage. Before the environment is opened its pages are walked (base/lmdb_pages.h); every value
-// carries a checksum (store_seal.h). A record that fails its checksum is named in the log and
+// carries a checksum (base/record_seal.h). A record that fails its checksum is named in the log and
 // counted. Of tables whose records can be made again or done without (`gw_table_spares`) it is left
 // out, as if it had never been; of the others it is BASE_ERR_CORRUPT, and a gateway does not start
 // on it.
@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "wire/digest.h"
 
 #include <stddef.h>
@@ -93,11 +94,6 @@ struct gw_key gw_key_text(const char *text);
 // The n-th u64 of a key made above; false when the key is shorter or of another version.
 bool gw_key_read_u64(const uint8_t *key, size_t size, uint32_t index, uint64_t *out);
 
-struct gw_span {
-    const uint8_t *data;
-    size_t size;
-};
-
 // ---- Environment
 
 struct gw_store;
@@ -130,9 +126,9 @@ BASE_NODISCARD enum base_status gw_store_read_begin(struct gw_store *store,
 void gw_store_read_end(struct gw_store_read *read);
 // NOT_FOUND, IO, CORRUPT.
 BASE_NODISCARD enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
-                                                  const struct gw_key *key, struct gw_span *out);
+                                                  const struct gw_key *key, struct base_span *out);
 // Calls `visit` in key order for keys >= `from` until it returns false or the table ends.
-typedef bool (*gw_store_visit_fn)(void *ctx, struct gw_span key, struct gw_span value);
+typedef bool (*gw_store_visit_fn)(void *ctx, struct base_span key, struct base_span value);
 BASE_NODISCARD enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table table,
                                                    const struct gw_key *from,
                                                    gw_store_visit_fn visit, void *ctx);
@@ -158,7 +154,7 @@ BASE_NODISCARD enum base_status gw_store_submit_wait(struct gw_store *store,
 
 // Within apply. Borrowed until the next put of the transaction.
 BASE_NODISCARD enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
-                                                 const struct gw_key *key, struct gw_span *out);
+                                                 const struct gw_key *key, struct base_span *out);
 BASE_NODISCARD enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
                                                  const struct gw_key *key, const void *value,
                                                  size_t size);

@@ -7,6 +7,7 @@
 #include "store/store_private.h"
 
 #include "base/cursor.h"
+#include "base/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ struct blob_row {
     const uint8_t *bytes;
 };
 
-static enum base_status parse_row(struct gw_span row, struct blob_row *out)
+static enum base_status parse_row(struct base_span row, struct blob_row *out)
 {
     struct base_reader reader;
     base_reader_init(&reader, row.data, row.size);
@@ -134,7 +135,8 @@ static enum base_status write_file(struct gw_store *store, const struct wire_sha
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
         return gw_store_status(errno);
     }
-    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    (void)unlink(temp); // of a process before this one
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         return gw_store_status(errno);
     }
@@ -249,7 +251,7 @@ static enum base_status put_many_apply(struct gw_store_txn *txn, struct gw_store
     for (uint32_t i = 0; i < put->count; i++) {
         const struct gw_store_item *item = &put->items[i];
         struct gw_key key = gw_key_sha(&item->digest);
-        struct gw_span value;
+        struct base_span value;
         struct base_writer writer;
         if (item->size > GW_STORE_BLOB_INLINE ||
             gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value) == BASE_OK) {
@@ -300,7 +302,7 @@ static enum base_status publish_apply(struct gw_store_txn *txn, struct gw_store_
 {
     struct publish_op *publish = (struct publish_op *)self;
     struct gw_key key = gw_key_sha(publish->digest);
-    struct gw_span value;
+    struct base_span value;
     struct blob_row row;
     BASE_TRY(gw_store_txn_get(txn, GW_TABLE_BLOBS, &key, &value));
     BASE_TRY(parse_row(value, &row));
@@ -338,12 +340,13 @@ static enum base_status map_file(struct gw_store *store, const struct wire_sha25
     if (!file_path(store, digest, path, sizeof(path))) {
         return BASE_ERR_TOO_LARGE;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? BASE_ERR_CORRUPT : gw_store_status(errno);
+    int fd = -1;
+    enum base_status status = base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        bool lost = status == BASE_ERR_NOT_FOUND || status == BASE_ERR_INVALID;
+        return lost ? BASE_ERR_CORRUPT : status;
     }
     struct stat stat;
-    enum base_status status = BASE_OK;
     if (fstat(fd, &stat) != 0 || stat.st_size < 0 || (uint64_t)stat.st_size != size) {
         status = BASE_ERR_CORRUPT;
     } else {
@@ -364,7 +367,7 @@ static enum base_status read_row(struct gw_store *store, const struct wire_sha25
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(store, &read));
     struct gw_key key = gw_key_sha(digest);
-    struct gw_span row;
+    struct base_span row;
     enum base_status status = gw_store_read_get(read, GW_TABLE_BLOBS, &key, &row);
     if (status == BASE_OK) {
         status = parse_row(row, out);

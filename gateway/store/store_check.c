@@ -1,6 +1,7 @@
 // Offline care of a store: check and compact. Called by walle-store and by tests.
 #include "store/store_private.h"
-#include "store/store_seal.h"
+
+#include "base/record_seal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ static void find(struct check *check, const char *format, ...)
     }
 }
 
-static bool check_key(void *ctx, struct gw_span key, struct gw_span value)
+static bool check_key(void *ctx, struct base_span key, struct base_span value)
 {
     struct check *check = ctx;
     if (key.size == 0 || key.data[0] != GW_STORE_KEY_VERSION) {
@@ -50,7 +51,7 @@ struct blob_walk {
     struct gw_key after;
 };
 
-static bool next_blob(void *ctx, struct gw_span key, struct gw_span value)
+static bool next_blob(void *ctx, struct base_span key, struct base_span value)
 {
     struct blob_walk *walk = ctx;
     (void)value;
@@ -108,9 +109,10 @@ static void check_seals(struct check *check, struct gw_store_read *read)
     MDB_val k;
     MDB_val v;
     while (rc == 0 && (rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
-        struct gw_span bytes;
-        if (gw_store_unseal(gw_table_name(check->table), (struct gw_span){k.mv_data, k.mv_size},
-                            (struct gw_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK) {
+        struct base_span bytes;
+        if (base_record_unseal(gw_table_name(check->table),
+                               (struct base_span){k.mv_data, k.mv_size},
+                               (struct base_span){v.mv_data, v.mv_size}, &bytes) != BASE_OK) {
             char hex[GW_STORE_KEY_HEX];
             gw_store_key_hex(k.mv_data, k.mv_size, hex);
             find(check, "%s: the record of key %s is damaged", gw_table_name(check->table), hex);

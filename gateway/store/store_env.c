@@ -3,7 +3,7 @@
 #include "store/store_private.h"
 
 #include "base/lmdb_pages.h"
-#include "store/store_seal.h"
+#include "base/record_seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,7 +145,7 @@ static enum base_status read_schema(const struct gw_store *store, MDB_txn *txn, 
     MDB_val v = {0, NULL};
     int rc = mdb_get(txn, store->tables[GW_TABLE_META], &k, &v);
     // Up to schema 3 a byte, then a byte with its seal.
-    if (rc != 0 || (v.mv_size != 1 && v.mv_size != 1 + GW_STORE_SEAL_BYTES)) {
+    if (rc != 0 || (v.mv_size != 1 && v.mv_size != 1 + BASE_SEAL_BYTES)) {
         return base_error_set(error, BASE_ERR_CORRUPT,
                               "the store in %.80s has no schema number%s%s", store->dir,
                               rc != 0 ? ": " : "", rc != 0 ? mdb_strerror(rc) : "");

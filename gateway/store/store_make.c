@@ -4,7 +4,7 @@
 #include "store/store_private.h"
 
 #include "base/lmdb_pages.h"
-#include "store/store_seal.h"
+#include "base/record_seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +32,10 @@ struct sink {
 };
 
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
-                        struct gw_span bytes, unsigned flags)
+                        struct base_span bytes, unsigned flags)
 {
-    uint8_t seal[GW_STORE_SEAL_BYTES];
-    gw_store_seal(table, (struct gw_span){key.mv_data, key.mv_size}, bytes, seal);
+    uint8_t seal[BASE_SEAL_BYTES];
+    base_record_seal(table, (struct base_span){key.mv_data, key.mv_size}, bytes, seal);
     MDB_val value = {bytes.size + sizeof(seal), NULL};
     int rc = mdb_put(txn, dbi, &key, &value, flags | MDB_RESERVE);
     if (rc == 0) {
@@ -47,8 +47,8 @@ int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val ke
     return rc;
 }
 
-static int sink_put(struct sink *sink, enum gw_table table, struct gw_span key,
-                    struct gw_span bytes)
+static int sink_put(struct sink *sink, enum gw_table table, struct base_span key,
+                    struct base_span bytes)
 {
     if (sink->rc == 0 && sink->pending == BATCH) {
         sink->rc = mdb_txn_commit(sink->txn);
@@ -72,8 +72,8 @@ static int sink_put_schema(struct sink *sink)
 {
     struct gw_key key = gw_key_text(GW_STORE_SCHEMA_KEY);
     uint8_t schema = GW_STORE_SCHEMA;
-    int rc = sink_put(sink, GW_TABLE_META, (struct gw_span){key.bytes, key.size},
-                      (struct gw_span){&schema, 1});
+    int rc = sink_put(sink, GW_TABLE_META, (struct base_span){key.bytes, key.size},
+                      (struct base_span){&schema, 1});
     sink->copied--; // is no record of anybody's
     return rc;
 }
@@ -182,8 +182,8 @@ static int copy_table(MDB_txn *txn, enum gw_table table, struct sink *sink)
         bool is_schema = table == GW_TABLE_META && k.mv_size == schema.size &&
                          memcmp(k.mv_data, schema.bytes, schema.size) == 0;
         if (!is_schema) {
-            rc = sink_put(sink, table, (struct gw_span){k.mv_data, k.mv_size},
-                          (struct gw_span){v.mv_data, v.mv_size});
+            rc = sink_put(sink, table, (struct base_span){k.mv_data, k.mv_size},
+                          (struct base_span){v.mv_data, v.mv_size});
         }
     }
     mdb_cursor_close(cursor);
@@ -252,19 +252,16 @@ static bool find_table(const char *name, enum gw_table *out)
     return false;
 }
 
-static void on_record(void *ctx, const char *name, struct base_span found_key,
-                      struct base_span found_value)
+static void on_record(void *ctx, const char *name, struct base_span key, struct base_span value)
 {
     struct salvage *salvage = ctx;
-    struct gw_span key = {found_key.data, found_key.size};
-    struct gw_span value = {found_value.data, found_value.size};
-    struct gw_span bytes;
+    struct base_span bytes;
     enum gw_table table;
     if (!find_table(name, &table)) {
         say(salvage, "table %s: unknown, left behind", name);
         return;
     }
-    if (gw_store_unseal(name, key, value, &bytes) != BASE_OK) {
+    if (base_record_unseal(name, key, value, &bytes) != BASE_OK) {
         char hex[GW_STORE_KEY_HEX];
         gw_store_key_hex(key.data, key.size, hex);
         say(salvage, "table %s, key %s: damaged, left behind", name, hex);

@@ -72,10 +72,10 @@ void *gw_store_writer_main(void *arg);
 // The bytes of a value as it lies in the environment. A damaged one is logged and counted; it is
 // NOT_FOUND where the table can do without it, else CORRUPT.
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
-                                     MDB_val value, struct gw_span *out);
+                                     MDB_val value, struct base_span *out);
 // Puts a value with its seal; flags of mdb_put. An LMDB code.
 int gw_store_put_sealed(MDB_txn *txn, MDB_dbi dbi, const char *table, MDB_val key,
-                        struct gw_span bytes, unsigned flags);
+                        struct base_span bytes, unsigned flags);
 // Takes the lock of a data directory, to write or (with others) to read. BUSY, IO.
 enum base_status gw_store_lock(const char *dir, bool to_write, int *out_fd,
                                struct base_error *error);

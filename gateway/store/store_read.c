@@ -1,6 +1,7 @@
 // Read transactions: a pool of them, and what they return. From any thread; see store.h.
 #include "store/store_private.h"
-#include "store/store_seal.h"
+
+#include "base/record_seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,11 +30,11 @@ static void note_damage(struct gw_store *store, enum gw_table table, MDB_val key
 }
 
 enum base_status gw_store_open_value(struct gw_store *store, enum gw_table table, MDB_val key,
-                                     MDB_val value, struct gw_span *out)
+                                     MDB_val value, struct base_span *out)
 {
-    struct gw_span k = {key.mv_data, key.mv_size};
-    struct gw_span v = {value.mv_data, value.mv_size};
-    if (gw_store_unseal(gw_table_name(table), k, v, out) == BASE_OK) {
+    struct base_span k = {key.mv_data, key.mv_size};
+    struct base_span v = {value.mv_data, value.mv_size};
+    if (base_record_unseal(gw_table_name(table), k, v, out) == BASE_OK) {
         return BASE_OK;
     }
     note_damage(store, table, key);
@@ -98,7 +99,7 @@ void gw_store_read_end(struct gw_store_read *read)
 }
 
 enum base_status gw_store_read_get(struct gw_store_read *read, enum gw_table table,
-                                   const struct gw_key *key, struct gw_span *out)
+                                   const struct gw_key *key, struct base_span *out)
 {
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
@@ -119,11 +120,11 @@ enum base_status gw_store_read_scan(struct gw_store_read *read, enum gw_table ta
     rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     enum base_status status = BASE_OK;
     while (rc == 0) {
-        struct gw_span value;
+        struct base_span value;
         status = gw_store_open_value(read->store, table, k, v, &value);
         bool spared = status == BASE_ERR_NOT_FOUND; // damaged, and left out
         if (!spared &&
-            (status != BASE_OK || !visit(ctx, (struct gw_span){k.mv_data, k.mv_size}, value))) {
+            (status != BASE_OK || !visit(ctx, (struct base_span){k.mv_data, k.mv_size}, value))) {
             break;
         }
         status = BASE_OK;

@@ -41,7 +41,7 @@ static void print_hex(const uint8_t *bytes, size_t size, size_t limit)
     }
 }
 
-static bool dump_record(void *ctx, struct gw_span key, struct gw_span value)
+static bool dump_record(void *ctx, struct base_span key, struct base_span value)
 {
     printf("%s ", (const char *)ctx);
     print_hex(key.data, key.size, GW_STORE_KEY_MAX);

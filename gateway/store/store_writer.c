@@ -235,7 +235,7 @@ static enum base_status txn_result(struct gw_store_txn *txn, int rc)
 }
 
 enum base_status gw_store_txn_get(struct gw_store_txn *txn, enum gw_table table,
-                                  const struct gw_key *key, struct gw_span *out)
+                                  const struct gw_key *key, struct base_span *out)
 {
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     MDB_val v;
@@ -253,7 +253,7 @@ enum base_status gw_store_txn_put(struct gw_store_txn *txn, enum gw_table table,
     MDB_val k = {key->size, (void *)(uintptr_t)key->bytes};
     return txn_result(txn,
                       gw_store_put_sealed(txn->txn, txn->store->tables[table], gw_table_name(table),
-                                          k, (struct gw_span){value, size}, 0));
+                                          k, (struct base_span){value, size}, 0));
 }
 
 enum base_status gw_store_txn_delete(struct gw_store_txn *txn, enum gw_table table,

@@ -178,7 +178,9 @@ static bool admit(struct gw_core *core, struct gw_exchange *exchange, struct gw_
 
 // Whether a browser sends this for a page of somebody else. What a browser says about itself in
 // sec-fetch-site no page can change; one that does not say it names the page's origin, at least
-// with what changes something. Programs send neither.
+// with what changes something. Programs send neither. An origin is scheme, host and port: a page
+// that came in the clear, which anybody on the way could write, is none of a gateway's over TLS. A
+// trusted hop may have ended TLS, so what comes in the clear through one may have either.
 static bool is_foreign_page(const struct gw_request *request)
 {
     if (request->fetch_site.size > 0) {
@@ -189,10 +191,13 @@ static bool is_foreign_page(const struct gw_request *request)
     if (host.size == 0) {
         return false;
     }
-    struct base_str scheme =
-        base_str_starts(host, BASE_STR("https://")) ? BASE_STR("https://") : BASE_STR("http://");
+    bool sealed = base_str_starts(host, BASE_STR("https://"));
+    struct base_str scheme = sealed ? BASE_STR("https://") : BASE_STR("http://");
     if (!base_str_starts(host, scheme)) {
         return true; // "null", or no page of the web
+    }
+    if (sealed != request->secure && (request->secure || !request->hop)) {
+        return true;
     }
     host.data += scheme.size;
     host.size -= scheme.size;

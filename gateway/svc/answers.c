@@ -87,7 +87,7 @@ struct load {
     struct gw_core *core;
 };
 
-static bool load_answer(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_answer(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     struct gw_answer answer;
@@ -137,7 +137,7 @@ enum base_status gw_answers_find(struct gw_core *core, const struct wire_sha256 
 {
     struct gw_key at = gw_key_sha(key);
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     struct gw_answer answer = {0};
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_IDEMPOTENCY, &at, &value);

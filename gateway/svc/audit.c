@@ -279,7 +279,7 @@ struct last {
     bool ok;
 };
 
-static bool find_last(void *ctx, struct gw_span key, struct gw_span value)
+static bool find_last(void *ctx, struct base_span key, struct base_span value)
 {
     struct last *last = ctx;
     struct wire_sha256 before = last->view.hash;
@@ -299,7 +299,7 @@ static enum base_status load_open(struct gw_core *core, struct gw_store_read *re
 {
     struct gw_audit *audit = core->audit;
     struct gw_key key = gw_key_text(OPEN_KEY);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_read_get(read, GW_TABLE_META, &key, &value);
     if (status == BASE_OK && value.size <= sizeof(audit->open)) {
         memcpy(audit->open, value.data, value.size);
@@ -344,7 +344,7 @@ struct list {
     bool corrupt;
 };
 
-static bool list_entry(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_entry(void *ctx, struct base_span key, struct base_span value)
 {
     struct list *list = ctx;
     struct gw_audit_view view;

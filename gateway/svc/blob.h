@@ -15,11 +15,10 @@
 #define GW_BLOB_CACHE_BYTES_MAX (256u * 1024 * 1024) // kept in memory when nobody borrows
 #define GW_BLOB_PACK_MAX        4096u                // of one upload
 #define GW_BLOB_NOTE_MAX        79u
-#define GW_BLOB_ZSTD_MIN        256u                // smaller ones are sent as they are
-#define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)  // larger ones too
-#define GW_BLOB_DCZ_MIN         128u                // smaller ones are never sent as deltas
-#define GW_BLOB_DCZ_MAX         (96u * 1024 * 1024) // larger ones, or dictionaries, neither
-#define GW_BLOB_DCZ_WAIT_MAX    (8u * 1024 * 1024)  // larger: the first to ask gets it whole
+#define GW_BLOB_ZSTD_MIN        256u                 // smaller ones are sent as they are
+#define GW_BLOB_ZSTD_MAX        (8u * 1024 * 1024)   // larger ones too
+#define GW_BLOB_DELTA_MIN       128u                 // smaller ones are never sent as deltas
+#define GW_BLOB_DELTA_MAX       (256u * 1024 * 1024) // larger ones, or dictionaries, neither
 
 struct gw_core;
 struct gw_worker;

@@ -3,7 +3,7 @@
 #include "svc/blob_cache.h"
 
 #include "base/check.h"
-#include "svc/blob_zstd.h"
+#include "svc/delta_make.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ struct blob_key {
     struct wire_sha256 digest;
     struct wire_sha256 dictionary; // of a delta; otherwise zero
     uint8_t variant;
+    uint8_t codings; // of a delta: what its client reads
 };
 
 struct gw_blob {
@@ -26,6 +27,7 @@ struct gw_blob {
     _Atomic uint32_t refs; // one is the cache's while it is in it
     _Atomic bool exclusive;
     _Atomic bool no_zstd; // compression was tried and does not pay
+    const char *coding;   // "": none
     struct gw_store_bytes bytes;
     char note[GW_BLOB_NOTE_MAX + 1];
     char etag[GW_ETAG_MAX];
@@ -124,11 +126,11 @@ static void make_key(struct blob_key *key, const struct wire_sha256 *digest,
     key->variant = (uint8_t)variant;
 }
 
-static void make_dcz_key(struct blob_key *key, const struct wire_sha256 *digest,
-                         const struct wire_sha256 *dictionary)
+static void make_delta_key(struct blob_key *key, const struct gw_delta_name *name)
 {
-    make_key(key, digest, GW_BLOB_DCZ);
-    key->dictionary = *dictionary;
+    make_key(key, &name->digest, GW_BLOB_DELTA);
+    key->dictionary = name->dictionary;
+    key->codings = name->codings;
 }
 
 // Which digests there are, who may upload chooses.
@@ -201,7 +203,8 @@ struct gw_blob *gw_blob_ref(struct gw_blob *blob)
 }
 
 // Takes the bytes; NULL, and they are freed, when there is no memory.
-static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_bytes bytes)
+static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_bytes bytes,
+                                const char *coding)
 {
     struct gw_blob *blob = calloc(1, sizeof(*blob));
     if (blob == NULL) {
@@ -213,14 +216,15 @@ static struct gw_blob *new_blob(const struct blob_key *key, struct gw_store_byte
     atomic_init(&blob->exclusive, bytes.exclusive);
     atomic_init(&blob->no_zstd, false);
     blob->bytes = bytes;
+    blob->coding = coding;
     char hex[WIRE_SHA256_HEX + 1];
     char dictionary[WIRE_SHA256_HEX + 1];
     wire_sha256_hex(&key->digest, hex);
     wire_sha256_hex(&key->dictionary, dictionary);
-    int size = key->variant == GW_BLOB_DCZ
-                   ? snprintf(blob->etag, sizeof(blob->etag), "\"%s-dcz-%.16s\"", hex, dictionary)
-                   : snprintf(blob->etag, sizeof(blob->etag), "\"%s%s\"", hex,
-                              key->variant == GW_BLOB_ZSTD ? "-zstd" : "");
+    bool delta = key->variant == GW_BLOB_DELTA;
+    int size =
+        snprintf(blob->etag, sizeof(blob->etag), "\"%s%s%s%s%.16s\"", hex,
+                 coding[0] != '\0' ? "-" : "", coding, delta ? "-" : "", delta ? dictionary : "");
     blob->etag_bytes = (size_t)size;
     return blob;
 }
@@ -239,7 +243,7 @@ struct gw_blob *gw_blob_of(const uint8_t *bytes, size_t size)
     copy.heap = heap;
     gw_sha256(bytes, size, &digest);
     make_key(&key, &digest, GW_BLOB_IDENTITY);
-    return new_blob(&key, copy);
+    return new_blob(&key, copy, "");
 }
 
 enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *digest,
@@ -251,7 +255,7 @@ enum base_status gw_blob_open(struct gw_core *core, const struct wire_sha256 *di
     if (blob == NULL) {
         struct gw_store_bytes bytes;
         BASE_TRY(gw_store_blob_load(core->store, digest, &bytes));
-        blob = new_blob(&key, bytes);
+        blob = new_blob(&key, bytes, "");
         if (blob == NULL) {
             return BASE_ERR_NOMEM;
         }
@@ -308,7 +312,7 @@ enum base_status gw_blob_make_zstd(struct gw_core *core, const struct wire_sha25
     bytes.heap = heap;
     struct blob_key key;
     make_key(&key, digest, GW_BLOB_ZSTD);
-    struct gw_blob *blob = new_blob(&key, bytes);
+    struct gw_blob *blob = new_blob(&key, bytes, "zstd");
     if (blob == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -318,11 +322,11 @@ enum base_status gw_blob_make_zstd(struct gw_core *core, const struct wire_sha25
 
 // ---- Deltas. One that does not pay is cached too, as an empty blob, so that it is tried once.
 
-struct gw_blob *gw_blob_cached_dcz(struct gw_core *core, const struct wire_sha256 *digest,
-                                   const struct wire_sha256 *dictionary, bool *out_useless)
+struct gw_blob *gw_blob_cached_delta(struct gw_core *core, const struct gw_delta_name *name,
+                                     bool *out_useless)
 {
     struct blob_key key;
-    make_dcz_key(&key, digest, dictionary);
+    make_delta_key(&key, name);
     struct gw_blob *blob = lookup(core->blobs, &key);
     *out_useless = blob != NULL && blob->bytes.size == 0;
     if (*out_useless) {
@@ -334,54 +338,90 @@ struct gw_blob *gw_blob_cached_dcz(struct gw_core *core, const struct wire_sha25
 
 static bool may_delta(const struct gw_blob *identity, const struct gw_blob *dictionary)
 {
-    return identity->bytes.size >= GW_BLOB_DCZ_MIN && identity->bytes.size <= GW_BLOB_DCZ_MAX &&
-           dictionary->bytes.size <= GW_BLOB_DCZ_MAX;
+    return identity->bytes.size >= GW_BLOB_DELTA_MIN && identity->bytes.size <= GW_BLOB_DELTA_MAX &&
+           dictionary->bytes.size <= GW_BLOB_DELTA_MAX;
 }
 
-// UNSUPPORTED: *out stays empty.
-static enum base_status compress_delta(struct gw_core *core, const struct blob_key *key,
-                                       struct gw_store_bytes *out)
+// In the order they are tried; of two of one size the first stays.
+static const struct {
+    uint8_t coding;
+    const char *name;
+    enum base_status (*make)(const struct gw_dictionary *dictionary, const uint8_t *bytes,
+                             size_t size, uint8_t **out_bytes, size_t *out_size);
+} makers[] = {
+    {GW_CODING_DCZ, "dcz", gw_dcz_compress},
+    {GW_CODING_WDELTA, "wdelta", gw_wdelta_make},
+};
+
+// The smallest of those in `codings`. UNSUPPORTED: none pays, *out stays empty. Out of memory in
+// one of them: in none, for another try would choose otherwise.
+static enum base_status make_smallest(const struct gw_blob *identity,
+                                      const struct gw_dictionary *dictionary, uint8_t codings,
+                                      struct gw_store_bytes *out, const char **out_coding)
+{
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        uint8_t *heap = NULL;
+        size_t size = 0;
+        if ((codings & makers[i].coding) == 0) {
+            continue;
+        }
+        enum base_status status =
+            makers[i].make(dictionary, identity->bytes.data, identity->bytes.size, &heap, &size);
+        if (status != BASE_OK && status != BASE_ERR_UNSUPPORTED) {
+            gw_store_bytes_done(out);
+            return status;
+        }
+        if (status == BASE_OK && (out->size == 0 || size < out->size)) {
+            gw_store_bytes_done(out);
+            *out = (struct gw_store_bytes){.data = heap, .heap = heap, .size = size};
+            *out_coding = makers[i].name;
+        } else {
+            free(heap);
+        }
+    }
+    return out->size > 0 ? BASE_OK : BASE_ERR_UNSUPPORTED;
+}
+
+static enum base_status compress_delta(struct gw_core *core, const struct gw_delta_name *name,
+                                       struct gw_store_bytes *out, const char **out_coding)
 {
     struct gw_blob *identity;
     struct gw_blob *base;
-    BASE_TRY(gw_blob_open(core, &key->digest, &identity));
-    enum base_status status = gw_blob_open(core, &key->dictionary, &base);
+    BASE_TRY(gw_blob_open(core, &name->digest, &identity));
+    enum base_status status = gw_blob_open(core, &name->dictionary, &base);
     if (status != BASE_OK) {
         gw_blob_release(identity);
         return status;
     }
-    uint8_t *heap = NULL;
     status = BASE_ERR_UNSUPPORTED;
     // A difference to something exclusive would tell what is in it.
     if (may_delta(identity, base) && !gw_blob_exclusive(core, base)) {
         struct gw_dictionary dictionary = {
-            .digest = key->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
-        status = gw_dcz_compress(&dictionary, identity->bytes.data, identity->bytes.size, &heap,
-                                 &out->size);
+            .digest = name->dictionary, .bytes = base->bytes.data, .size = base->bytes.size};
+        status = make_smallest(identity, &dictionary, name->codings, out, out_coding);
     }
-    out->data = heap;
-    out->heap = heap;
     gw_blob_release(base);
     gw_blob_release(identity);
     return status;
 }
 
-enum base_status gw_blob_make_dcz(struct gw_core *core, const struct wire_sha256 *digest,
-                                  const struct wire_sha256 *dictionary, struct gw_blob **out_blob)
+enum base_status gw_blob_make_delta(struct gw_core *core, const struct gw_delta_name *name,
+                                    struct gw_blob **out_blob)
 {
     bool useless;
-    *out_blob = gw_blob_cached_dcz(core, digest, dictionary, &useless);
+    *out_blob = gw_blob_cached_delta(core, name, &useless);
     if (*out_blob != NULL || useless) {
         return useless ? BASE_ERR_UNSUPPORTED : BASE_OK;
     }
     struct blob_key key;
     struct gw_store_bytes bytes = {0};
-    make_dcz_key(&key, digest, dictionary);
-    enum base_status status = compress_delta(core, &key, &bytes);
+    const char *coding = "";
+    make_delta_key(&key, name);
+    enum base_status status = compress_delta(core, name, &bytes, &coding);
     if (status != BASE_OK && status != BASE_ERR_UNSUPPORTED) {
         return status;
     }
-    struct gw_blob *blob = new_blob(&key, bytes);
+    struct gw_blob *blob = new_blob(&key, bytes, coding);
     if (blob == NULL) {
         return BASE_ERR_NOMEM;
     }
@@ -434,4 +474,9 @@ void gw_blob_cache_stats(struct gw_blob_cache *cache, struct gw_blob_cache_stats
     pthread_mutex_lock(&cache->lock);
     *out = (struct gw_blob_cache_stats){cache->bytes, cache->entries, cache->hits, cache->misses};
     pthread_mutex_unlock(&cache->lock);
+}
+
+struct base_str gw_blob_coding(const struct gw_blob *blob)
+{
+    return base_str_of(blob->coding);
 }

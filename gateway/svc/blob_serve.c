@@ -1,5 +1,6 @@
 // GET and HEAD /v1/blob/{sha256}, and gw_blob_put. Serving on the worker's thread; making a
-// compressed variant is a call on the background thread, after which the exchange goes on.
+// compressed variant is a call on the background thread, a delta on the thread of deltas, after
+// which the exchange goes on.
 //
 // First the representation is chosen: a delta when the client holds a dictionary of ours (RFC
 // 9842), zstd when no range is asked for, else the bytes as they are; each has its own strong ETag.
@@ -204,9 +205,7 @@ static void reply_blob(struct gw_exchange *exchange, int status, struct gw_blob 
     gw_reply_header(reply, BASE_STR("content-type"), BASE_STR("application/octet-stream"));
     common_headers(exchange, blob, true);
     if (gw_blob_variant(blob) != GW_BLOB_IDENTITY) {
-        bool delta = gw_blob_variant(blob) == GW_BLOB_DCZ;
-        gw_reply_header(reply, BASE_STR("content-encoding"),
-                        delta ? BASE_STR("dcz") : BASE_STR("zstd"));
+        gw_reply_header(reply, BASE_STR("content-encoding"), gw_blob_coding(blob));
     }
     if (gw_blob_variant(blob) != GW_BLOB_ZSTD) {
         gw_reply_header(reply, BASE_STR("accept-ranges"), BASE_STR("bytes"));
@@ -280,7 +279,7 @@ void gw_blob_serve(struct gw_exchange *exchange, struct gw_blob *blob)
 struct variant_call {
     struct gw_control_call call;
     struct wire_sha256 digest;
-    struct wire_sha256 dictionary;
+    struct gw_delta_name delta;
     struct gw_blob *identity; // the exchange's reference meanwhile
     struct gw_blob *made;     // NULL: the identity has to do
 };
@@ -296,7 +295,8 @@ static void run_compress(struct gw_core *core, struct gw_control_call *self)
 static void run_delta(struct gw_core *core, struct gw_control_call *self)
 {
     struct variant_call *call = (struct variant_call *)self;
-    if (gw_blob_make_dcz(core, &call->digest, &call->dictionary, &call->made) != BASE_OK) {
+    if (gw_deltas_stopping(core) ||
+        gw_blob_make_delta(core, &call->delta, &call->made) != BASE_OK) {
         call->made = NULL;
     }
 }
@@ -369,75 +369,42 @@ static bool parse_dictionary(struct base_str text, struct wire_sha256 *out)
            size == WIRE_SHA256_BYTES;
 }
 
-// A large delta nobody waits for: this client gets the whole, those who come later the delta.
-struct delta_job {
-    struct gw_control_call call;
-    struct wire_sha256 digest;
-    struct wire_sha256 dictionary;
-};
-
-static void run_job(struct gw_core *core, struct gw_control_call *self)
-{
-    struct delta_job *job = (struct delta_job *)self;
-    struct gw_blob *made = NULL;
-    if (gw_blob_make_dcz(core, &job->digest, &job->dictionary, &made) == BASE_OK) {
-        gw_blob_release(made);
-    }
-}
-
-static void job_done(struct gw_worker *worker, struct gw_control_call *self)
-{
-    (void)worker;
-    free(self);
-}
-
-static void start_job(struct gw_worker *worker, const struct wire_sha256 *digest,
-                      const struct wire_sha256 *dictionary)
-{
-    struct delta_job *job = calloc(1, sizeof(*job));
-    if (job == NULL) {
-        return;
-    }
-    job->digest = *digest;
-    job->dictionary = *dictionary;
-    job->call.run = run_job;
-    job->call.done = job_done;
-    if (gw_background_post(worker, &job->call) != BASE_OK) {
-        free(job);
-    }
-}
-
 // As serve_zstd, with the client's dictionary.
-static bool serve_dcz(struct gw_worker *worker, struct gw_exchange *exchange,
-                      const struct wire_sha256 *digest, struct gw_blob *identity)
+static bool serve_delta(struct gw_worker *worker, struct gw_exchange *exchange,
+                        const struct gw_delta_name *name, struct gw_blob *identity)
 {
-    struct wire_sha256 dictionary;
     bool useless = false;
-    if (!parse_dictionary(exchange->request.available_dictionary, &dictionary)) {
-        return false;
-    }
-    struct gw_blob *blob = gw_blob_cached_dcz(worker->core, digest, &dictionary, &useless);
+    struct gw_blob *blob = gw_blob_cached_delta(worker->core, name, &useless);
     if (blob != NULL) {
         gw_blob_release(identity);
         gw_blob_serve(exchange, blob);
         gw_exchange_finish(exchange);
         return true;
     }
-    if (useless || gw_blob_size(identity) > GW_BLOB_DCZ_MAX) {
+    if (useless || gw_blob_size(identity) > GW_BLOB_DELTA_MAX) {
         return false;
     }
-    // A range is of the delta the client began with: only the delta will do.
-    if (gw_blob_size(identity) > GW_BLOB_DCZ_WAIT_MAX && exchange->request.range.size == 0) {
-        start_job(worker, digest, &dictionary);
-        return false;
-    }
-    struct variant_call *call = variant_new(exchange, digest, identity);
+    struct variant_call *call = variant_new(exchange, &name->digest, identity);
     if (call == NULL) {
         return false;
     }
-    call->dictionary = dictionary;
+    call->delta = *name;
     call->call.run = run_delta;
-    return gw_background_post(worker, &call->call) == BASE_OK;
+    return gw_deltas_post(worker, &call->call) == BASE_OK;
+}
+
+// What delta the client could use, if any.
+static bool parse_delta(const struct gw_request *request, const struct wire_sha256 *digest,
+                        struct gw_delta_name *out)
+{
+    *out = (struct gw_delta_name){.digest = *digest};
+    if (accepts(request->accept_encoding, BASE_STR("dcz"))) {
+        out->codings |= GW_CODING_DCZ;
+    }
+    if (accepts(request->accept_encoding, BASE_STR("wdelta"))) {
+        out->codings |= GW_CODING_WDELTA;
+    }
+    return out->codings != 0 && parse_dictionary(request->available_dictionary, &out->dictionary);
 }
 
 // ---- The handler
@@ -489,9 +456,9 @@ void gw_blob_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         gw_exchange_finish(exchange);
         return;
     }
-    bool delta = request->available_dictionary.size > 0 &&
-                 accepts(request->accept_encoding, BASE_STR("dcz"));
-    if (delta && serve_dcz(worker, exchange, &digest, blob)) {
+    struct gw_delta_name delta;
+    if (request->available_dictionary.size > 0 && parse_delta(request, &digest, &delta) &&
+        serve_delta(worker, exchange, &delta, blob)) {
         return;
     }
     bool compressed =

@@ -13,10 +13,15 @@
 #define DCZ_LEVEL_LARGE     7
 #define DCZ_LARGE_BYTES     (4u * 1024 * 1024)
 #define WINDOW_LOG_MIN      10
-#define WINDOW_LOG_MAX      27
 #define WINDOW_BYTES_ALWAYS (8ull * 1024 * 1024)
+#define WINDOW_BYTES_MAX    (128ull * 1024 * 1024)
 
-static void fit(uint8_t *bytes, size_t size, uint8_t **out_bytes, size_t *out_size)
+#define PACKER_LEVEL  9
+#define PACKER_WINDOW 19
+#define TRY_LEVEL     1
+#define TRY_BYTES_MAX (64u * 1024)
+
+void gw_zstd_fit(uint8_t *bytes, size_t size, uint8_t **out_bytes, size_t *out_size)
 {
     uint8_t *fitted = realloc(bytes, size > 0 ? size : 1);
     *out_bytes = fitted != NULL ? fitted : bytes;
@@ -37,18 +42,20 @@ enum base_status gw_zstd_compress(const uint8_t *bytes, size_t size, uint8_t **o
         free(out);
         return BASE_ERR_UNSUPPORTED;
     }
-    fit(out, wrote, out_bytes, out_size);
+    gw_zstd_fit(out, wrote, out_bytes, out_size);
     return BASE_OK;
 }
 
 // The dictionary is within reach as long as the window holds everything made so far: as large as
-// the content, if the RFC lets it be.
+// the content, if the RFC lets it be. A frame of one segment, which zstd makes then, says the
+// content's size as its window's: what must be a power of two is the setting alone.
 static int window_log(size_t size, size_t dictionary_size)
 {
     uint64_t most = dictionary_size + dictionary_size / 4;
     most = most > WINDOW_BYTES_ALWAYS ? most : WINDOW_BYTES_ALWAYS;
+    most = most < WINDOW_BYTES_MAX ? most : WINDOW_BYTES_MAX;
     int log = WINDOW_LOG_MIN;
-    while (log < WINDOW_LOG_MAX && (1ull << log) < size && (2ull << log) <= most) {
+    while ((1ull << log) < size && (size <= most || (2ull << log) <= most)) {
         log++;
     }
     return log;
@@ -103,6 +110,85 @@ enum base_status gw_dcz_compress(const struct gw_dictionary *dictionary, const u
         free(out);
         return BASE_ERR_UNSUPPORTED;
     }
-    fit(out, GW_DCZ_HEAD_BYTES + wrote, out_bytes, out_size);
+    gw_zstd_fit(out, GW_DCZ_HEAD_BYTES + wrote, out_bytes, out_size);
     return BASE_OK;
+}
+
+// ---- Many parts
+
+struct gw_zstd_packer {
+    ZSTD_CCtx *context;
+    ZSTD_CCtx *trial;
+    ZSTD_outBuffer out;
+    uint8_t scratch[ZSTD_COMPRESSBOUND(TRY_BYTES_MAX)];
+};
+
+enum base_status gw_zstd_packer_new(uint8_t *out, size_t capacity,
+                                    struct gw_zstd_packer **out_packer)
+{
+    struct gw_zstd_packer *packer = calloc(1, sizeof(*packer));
+    if (packer == NULL) {
+        return BASE_ERR_NOMEM;
+    }
+    packer->context = ZSTD_createCCtx();
+    packer->trial = ZSTD_createCCtx();
+    packer->out = (ZSTD_outBuffer){out, capacity, 0};
+    if (packer->context == NULL || packer->trial == NULL ||
+        ZSTD_isError(
+            ZSTD_CCtx_setParameter(packer->context, ZSTD_c_compressionLevel, PACKER_LEVEL)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(packer->context, ZSTD_c_windowLog, PACKER_WINDOW))) {
+        gw_zstd_packer_free(packer);
+        return BASE_ERR_NOMEM;
+    }
+    *out_packer = packer;
+    return BASE_OK;
+}
+
+void gw_zstd_packer_free(struct gw_zstd_packer *packer)
+{
+    if (packer != NULL) {
+        ZSTD_freeCCtx(packer->context);
+        ZSTD_freeCCtx(packer->trial);
+        free(packer);
+    }
+}
+
+static enum base_status packer_run(struct gw_zstd_packer *packer, const uint8_t *bytes, size_t size,
+                                   ZSTD_EndDirective directive)
+{
+    ZSTD_inBuffer in = {bytes, size, 0};
+    size_t left;
+    do {
+        left = ZSTD_compressStream2(packer->context, &packer->out, &in, directive);
+        if (ZSTD_isError(left)) {
+            return BASE_ERR_NOMEM;
+        }
+        if (packer->out.pos == packer->out.size) {
+            return BASE_ERR_UNSUPPORTED;
+        }
+    } while (in.pos < in.size || (directive != ZSTD_e_continue && left > 0));
+    return BASE_OK;
+}
+
+enum base_status gw_zstd_packer_add(struct gw_zstd_packer *packer, const uint8_t *bytes,
+                                    size_t size, bool ends)
+{
+    return packer_run(packer, bytes, size, ends ? ZSTD_e_flush : ZSTD_e_continue);
+}
+
+enum base_status gw_zstd_packer_end(struct gw_zstd_packer *packer, size_t *out_size)
+{
+    BASE_TRY(packer_run(packer, NULL, 0, ZSTD_e_end));
+    *out_size = packer->out.pos;
+    return BASE_OK;
+}
+
+size_t gw_zstd_packer_try(struct gw_zstd_packer *packer, const uint8_t *bytes, size_t size)
+{
+    size_t made = size;
+    if (size <= TRY_BYTES_MAX) {
+        made = ZSTD_compressCCtx(packer->trial, packer->scratch, sizeof(packer->scratch), bytes,
+                                 size, TRY_LEVEL);
+    }
+    return ZSTD_isError(made) ? size : made;
 }

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "wire/digest.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,10 +25,27 @@ struct gw_dictionary {
 };
 
 // The same with a dictionary, as a dcz stream. The result depends on the inputs alone, so that an
-// interrupted download goes on after a restart of the gateway. A frame's window is at most 8 MiB or
-// 1.25 times the dictionary, and 128 MiB, as the RFC asks.
+// interrupted download goes on after a restart of the gateway. A frame's window is the content,
+// which keeps all of the dictionary in reach, where the RFC lets it be: at most 8 MiB or 1.25 times
+// the dictionary, and 128 MiB; otherwise the largest power of two below.
 BASE_NODISCARD enum base_status gw_dcz_compress(const struct gw_dictionary *dictionary,
                                                 const uint8_t *bytes, size_t size,
                                                 uint8_t **out_bytes, size_t *out_size);
+
+// One frame of many parts into a buffer, with a window of 512 KiB.
+struct gw_zstd_packer;
+// NOMEM. `out` stays the caller's.
+BASE_NODISCARD enum base_status gw_zstd_packer_new(uint8_t *out, size_t capacity,
+                                                   struct gw_zstd_packer **out_packer);
+void gw_zstd_packer_free(struct gw_zstd_packer *packer); // accepts NULL
+// `ends`: what comes next is of another kind, so statistics begin anew. UNSUPPORTED: no room left.
+BASE_NODISCARD enum base_status gw_zstd_packer_add(struct gw_zstd_packer *packer,
+                                                   const uint8_t *bytes, size_t size, bool ends);
+BASE_NODISCARD enum base_status gw_zstd_packer_end(struct gw_zstd_packer *packer, size_t *out_size);
+// About the bytes these would take, alone, at most 64 KiB; nothing is added.
+size_t gw_zstd_packer_try(struct gw_zstd_packer *packer, const uint8_t *bytes, size_t size);
+
+// A heap block cut to what was used of it.
+void gw_zstd_fit(uint8_t *bytes, size_t size, uint8_t **out_bytes, size_t *out_size);
 
 #endif

@@ -1,5 +1,5 @@
 // A queue of calls from workers to one thread of the core, which runs them in order and sends each
-// back to the worker it came from. Two threads have one: control and background.
+// back to the worker it came from. Three threads have one: control, background and deltas.
 #ifndef GW_CALL_QUEUE_H
 #define GW_CALL_QUEUE_H
 

@@ -1,7 +1,7 @@
 // Tasks and versions. Control thread; see catalog.h.
 //
-//   task row    := u8 version(2), u64 created_s, u64 release_counter, u64 baseline_rollout,
-//                  u16 tenant, u8 name_size, name
+//   task row    := u8 version(3), u64 created_s, u64 release_counter,
+//                  (version 2: u64 that says nothing,) u16 tenant, u8 name_size, name
 //   version row := u8 version(2), u64 created_s, u64 manifest_bytes, u32 file_count,
 //                  u64 files_bytes, u32 subjects, u8 text_size, text
 #include "svc/catalog.h"
@@ -11,6 +11,7 @@
 #include "base/cursor.h"
 #include "pipeline/declaration_check.h"
 #include "pipeline/pipeline.h"
+#include "policy/bucket.h"
 #include "svc/blob.h"
 #include "svc/exclusive.h"
 #include "svc/tunnel_dicts.h"
@@ -20,7 +21,8 @@
 #include <string.h>
 
 #define ROW_VERSION   2
-#define TASK_VERSION  2
+#define TASK_VERSION  3
+#define TASK_OLDEST   2
 #define ROW_BYTES_MAX 256
 
 // ---- Arrays in memory, ascending by id
@@ -142,13 +144,59 @@ void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout)
     task->retired_count++;
 }
 
+void gw_task_base(struct gw_task *task, struct gw_rollout *rollout)
+{
+    uint64_t approved = rollout->release->release_counter;
+    uint32_t at = 0;
+    while (at < task->base_count && task->bases[at]->release->release_counter > approved) {
+        at++;
+    }
+    if (at == GW_TASK_BASES_MAX) {
+        return;
+    }
+    if (task->base_count == GW_TASK_BASES_MAX) {
+        task->base_count--;
+    }
+    memmove(&task->bases[at + 1], &task->bases[at],
+            (task->base_count - at) * sizeof(task->bases[0]));
+    task->bases[at] = rollout;
+    task->base_count++;
+}
+
+static bool is_for_everybody(const struct gw_release *release)
+{
+    const struct pol_stage *last = &release->stages[release->stage_count - 1];
+    return release->target.cond_count == 0 && release->target.expr == NULL &&
+           release->arm.to == 0 && last->max_bucket == POL_BUCKET_COUNT &&
+           last->audience.cond_count == 0 && last->audience.expr == NULL &&
+           gw_release_quarantine_signature(release) == 0;
+}
+
+uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
+                            struct gw_rollout *out[GW_PLAN_BASES_MAX])
+{
+    uint32_t count = 0;
+    uint32_t covering = 0;
+    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && covering < 2; i++) {
+        const struct gw_release *release = task->bases[i]->release;
+        if (!gw_director_kills(core, &release->manifest)) {
+            out[count++] = task->bases[i];
+            covering += is_for_everybody(release) ? 1 : 0;
+        }
+    }
+    return count;
+}
+
+struct gw_rollout *gw_task_baseline(const struct gw_task *task)
+{
+    return task->base_count > 0 ? task->bases[0] : NULL;
+}
+
+// As a device asks them (policy/desired.h).
 static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
 {
     if (a->release->priority != b->release->priority) {
         return a->release->priority > b->release->priority;
-    }
-    if (a->created_us != b->created_us) {
-        return a->created_us < b->created_us;
     }
     return a->release->release_counter < b->release->release_counter;
 }
@@ -193,15 +241,14 @@ size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity)
     base_writer_u8(&writer, TASK_VERSION);
     base_writer_u64(&writer, task->created_s);
     base_writer_u64(&writer, task->release_counter);
-    base_writer_u64(&writer, task->baseline != NULL ? task->baseline->release->id : 0);
     base_writer_u16(&writer, task->tenant);
     base_writer_u8(&writer, (uint8_t)name_size);
     base_writer_bytes(&writer, task->name, name_size);
     return base_writer_size(&writer);
 }
 
-// The baseline is set when the rollouts are loaded.
-static bool load_task(void *ctx, struct gw_span key, struct gw_span value)
+// Which rollouts it has is known when these are loaded.
+static bool load_task(void *ctx, struct base_span key, struct base_span value)
 {
     struct gw_core *core = ctx;
     struct gw_task *task = calloc(1, sizeof(*task));
@@ -213,10 +260,12 @@ static bool load_task(void *ctx, struct gw_span key, struct gw_span value)
     uint8_t version = base_reader_u8(&reader);
     task->created_s = base_reader_u64(&reader);
     task->release_counter = base_reader_u64(&reader);
-    (void)base_reader_u64(&reader);
+    if (version == TASK_OLDEST) {
+        (void)base_reader_u64(&reader);
+    }
     task->tenant = base_reader_u16(&reader);
     size_t size = base_reader_u8(&reader);
-    bool ok = version == TASK_VERSION && size <= WIRE_TASK_NAME_MAX;
+    bool ok = version >= TASK_OLDEST && version <= TASK_VERSION && size <= WIRE_TASK_NAME_MAX;
     if (ok) {
         base_reader_copy(&reader, task->name, size);
     }
@@ -278,10 +327,11 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
         out->open_rollouts[i] = task->open[i]->release->id;
     }
     out->open_rollout = task->open_count > 0 ? out->open_rollouts[0] : 0;
-    if (task->baseline != NULL) {
+    const struct gw_rollout *baseline = gw_task_baseline(task);
+    if (baseline != NULL) {
         struct gw_version_view version;
-        out->baseline_rollout = task->baseline->release->id;
-        out->baseline_manifest = task->baseline->release->manifest;
+        out->baseline_rollout = baseline->release->id;
+        out->baseline_manifest = baseline->release->manifest;
         if (gw_catalog_version_get(core, base_str_of(task->name), &out->baseline_manifest,
                                    &version) == BASE_OK) {
             memcpy(out->baseline_version, version.version, sizeof(out->baseline_version));
@@ -293,10 +343,9 @@ enum base_status gw_catalog_task_create(struct gw_core *core, uint16_t tenant, s
                                         struct gw_task_view *out, bool *out_created,
                                         struct base_error *error)
 {
-    if (!wire_task_name_ok(name)) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "name: 1 to %u of a-z 0-9 . _ / -, the first a letter or digit",
-                              WIRE_TASK_NAME_MAX);
+    const char *fault = wire_task_name_fault(name);
+    if (fault != NULL) {
+        return base_error_set(error, BASE_ERR_INVALID, "name: it %s", fault);
     }
     uint64_t task_id = wire_task_id(name);
     const struct gw_task *known = gw_catalog_find_task(core, task_id);
@@ -392,7 +441,7 @@ void gw_catalog_task_list(struct gw_core *core, uint64_t after_id, uint32_t limi
 
 // ---- Versions
 
-static enum base_status decode_version(struct gw_span value, struct gw_version_view *out)
+static enum base_status decode_version(struct base_span value, struct gw_version_view *out)
 {
     struct base_reader reader;
     base_reader_init(&reader, value.data, value.size);
@@ -434,7 +483,7 @@ enum base_status gw_catalog_version_get(struct gw_core *core, struct base_str ta
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     struct gw_key key = gw_key_u64_sha(wire_task_id(task), manifest);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_read_get(read, GW_TABLE_VERSIONS, &key, &value);
     if (status == BASE_OK) {
         status = decode_version(value, out);
@@ -454,7 +503,7 @@ struct version_list {
     bool more;
 };
 
-static bool list_version(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_version(void *ctx, struct base_span key, struct base_span value)
 {
     struct version_list *list = ctx;
     uint64_t task_id;

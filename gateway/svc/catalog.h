@@ -14,7 +14,8 @@
 
 #define GW_PAGE_MAX         500u // items of one page of any list
 #define GW_TASKS_MAX        10000u
-#define GW_TASK_OPEN_MAX    8u // open rollouts of a task
+#define GW_TASK_OPEN_MAX    8u  // open rollouts of a task
+#define GW_TASK_BASES_MAX   64u // completed rollouts of a task that are remembered as baselines
 #define GW_VERSION_TEXT_MAX 48u
 
 struct gw_core;
@@ -28,7 +29,7 @@ struct gw_task_view {
     uint64_t open_rollout;    // the one of the highest priority; 0: none
     uint32_t open_count;
     uint64_t open_rollouts[GW_TASK_OPEN_MAX]; // in the order in which a device asks them
-    uint64_t baseline_rollout;                // last completed; 0: none
+    uint64_t baseline_rollout;                // of the completed, the one approved last; 0: none
     struct wire_sha256 baseline_manifest;
     char baseline_version[GW_VERSION_TEXT_MAX + 1]; // empty without a baseline
 };

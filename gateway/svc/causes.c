@@ -9,7 +9,7 @@
 #define CAUSE_VERSION   1
 #define CAUSE_BYTES_MAX (3 + WIRE_REPORT_DETAIL_MAX)
 
-static enum base_status decode(struct gw_span value, struct gw_cause *out)
+static enum base_status decode(struct base_span value, struct gw_cause *out)
 {
     struct base_reader reader;
     memset(out, 0, sizeof(*out));
@@ -44,7 +44,7 @@ enum base_status gw_cause_keep(struct gw_core *core, struct gw_store_txn *txn, u
     return gw_store_txn_put(txn, GW_TABLE_CAUSES, &key, row, base_writer_size(&writer));
 }
 
-static bool load_cause(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_cause(void *ctx, struct base_span key, struct base_span value)
 {
     struct gw_core *core = ctx;
     uint64_t rollout_id;
@@ -77,7 +77,7 @@ enum base_status gw_cause_get(struct gw_core *core, uint64_t rollout_id, uint64_
 {
     struct gw_key key = gw_key_u64_u64(rollout_id, fingerprint);
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_CAUSES, &key, &value);
     if (status == BASE_OK) {

@@ -194,8 +194,12 @@ static uint64_t held_counter(const struct gw_plan_task *task, uint64_t version_i
             return task->open[i].release->release_counter;
         }
     }
-    const struct gw_release *baseline = task->baseline;
-    return baseline != NULL && baseline->version_id == version_id ? baseline->release_counter : 0;
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        if (task->bases[i].release->version_id == version_id) {
+            return task->bases[i].release->release_counter;
+        }
+    }
+    return 0;
 }
 
 // `entries`: what the cohort says of the task, none when it does not concern it.
@@ -204,7 +208,6 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
                        const struct wire_profile_pair *pair)
 {
     struct gw_device_facts facts = {.device_id = offering->checkin->device_id};
-    gw_cohort_facts(entries, entry_count, task, &facts);
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
@@ -215,7 +218,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (failed_here != 0 && gw_offer_may_retry(core, facts.device_id, failed_here)) {
         facts.blocked = 0;
     }
-    struct gw_want want = gw_plan_decide(task, &facts, &offering->view.attrs);
+    struct gw_want want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
     if (want.install_open && want.version_id == failed_here) {
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
@@ -228,7 +231,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want.statement == NULL && again && facts.have != 0) {
         facts.counter = held_counter(task, facts.have);
-        want.statement = gw_plan_held(task, &facts, &offering->view.attrs);
+        want.statement = gw_want_held(task, &facts, &offering->view.attrs);
     }
     return want.statement == NULL || add_offer(offering, &want);
 }

@@ -24,9 +24,17 @@ uint64_t gw_clock_guard_sure_us(const struct gw_clock_guard *guard, uint64_t ste
                                          : gw_clock_guard_time_us(guard, steady_us);
 }
 
-static void doubt(struct gw_clock_guard *guard, enum gw_clock_doubt why, uint64_t ahead_max_us)
+// Why the wall clock is not believed as it is now.
+static enum gw_clock_doubt reason(const struct gw_clock_guard *guard)
 {
-    guard->doubt = why;
+    return guard->ahead_us >= 0                   ? GW_CLOCK_AHEAD
+           : guard->last.wall_us < guard->born_us ? GW_CLOCK_UNSET
+                                                  : GW_CLOCK_BEHIND;
+}
+
+static void doubt(struct gw_clock_guard *guard, uint64_t ahead_max_us)
+{
+    guard->doubt = reason(guard);
     guard->sure_us = gw_clock_guard_time_us(guard, guard->last.steady_us);
     guard->ahead_max_us = ahead_max_us;
 }
@@ -49,7 +57,7 @@ static int64_t ahead_of(const struct gw_clock_guard *guard)
 void gw_clock_guard_begin(struct gw_clock_guard *guard, const struct gw_clock_look *now,
                           uint64_t recorded_us, uint64_t born_us)
 {
-    *guard = (struct gw_clock_guard){.last = *now};
+    *guard = (struct gw_clock_guard){.last = *now, .born_us = born_us};
     uint64_t least_us = recorded_us > born_us ? recorded_us : born_us;
     if (now->wall_us >= least_us - sooner(least_us, GW_CLOCK_STEP_MAX_US) &&
         (recorded_us == 0 || now->wall_us <= recorded_us + GW_CLOCK_AWAY_MAX_US)) {
@@ -58,12 +66,7 @@ void gw_clock_guard_begin(struct gw_clock_guard *guard, const struct gw_clock_lo
     }
     guard->offset_us = least_us - now->steady_us;
     guard->ahead_us = ahead_of(guard);
-    if (now->wall_us > least_us) {
-        doubt(guard, GW_CLOCK_AHEAD, GW_CLOCK_AWAY_MAX_US);
-    } else {
-        doubt(guard, now->wall_us < born_us ? GW_CLOCK_UNSET : GW_CLOCK_BEHIND,
-              recorded_us > 0 ? GW_CLOCK_AWAY_MAX_US : INT64_MAX);
-    }
+    doubt(guard, recorded_us > 0 ? GW_CLOCK_AWAY_MAX_US : INT64_MAX);
 }
 
 // A correction within the allowance. Time does not go back: it goes at half its pace until it is
@@ -81,9 +84,10 @@ static void correct(struct gw_clock_guard *guard, uint64_t passed_us)
     guard->allowance_us -= by_us;
 }
 
-// In doubt: is the wall clock back where it should be? A doubt that began at the start takes what
-// may have passed while nothing ran. One that began since takes no more than corrections had left,
-// and gives nothing back: else a clock would get anywhere by steps of which each is small.
+// In doubt: is the wall clock back where it should be, or wrong in another way? A doubt that began
+// at the start takes what may have passed while nothing ran. One that began since takes no more
+// than corrections had left, and gives nothing back: else a clock would get anywhere by steps of
+// which each is small.
 static bool come_back(struct gw_clock_guard *guard)
 {
     uint64_t off_us = distance(guard->ahead_us);
@@ -93,7 +97,9 @@ static bool come_back(struct gw_clock_guard *guard)
                                              : guard->ahead_max_us;
     uint64_t left_us = since ? guard->allowance_us - sooner(off_us, most_us) : GW_CLOCK_STEP_MAX_US;
     if (off_us > most_us) {
-        return false;
+        enum gw_clock_doubt before = guard->doubt;
+        guard->doubt = reason(guard);
+        return guard->doubt != before;
     }
     follow(guard);
     guard->allowance_us = left_us;
@@ -114,7 +120,7 @@ bool gw_clock_guard_look(struct gw_clock_guard *guard, const struct gw_clock_loo
         return come_back(guard);
     }
     if (distance(guard->ahead_us) > guard->allowance_us) {
-        doubt(guard, guard->ahead_us < 0 ? GW_CLOCK_BEHIND : GW_CLOCK_AHEAD, 0);
+        doubt(guard, 0);
         return true;
     }
     correct(guard, passed_us);

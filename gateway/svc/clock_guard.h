@@ -44,6 +44,7 @@ struct gw_clock_guard {
     uint64_t
         ahead_max_us; // in doubt since the start: how far ahead a wall clock may be that ends it
     int64_t ahead_us; // wall clock before the time, at the last look
+    uint64_t born_us; // when the program was built; 0: not known
     struct gw_clock_look last;
 };
 
@@ -51,7 +52,8 @@ struct gw_clock_guard {
 // program was built, 0: not known.
 void gw_clock_guard_begin(struct gw_clock_guard *guard, const struct gw_clock_look *now,
                           uint64_t recorded_us, uint64_t born_us);
-// Several times a minute. True: a doubt began or ended.
+// Several times a minute. True: a doubt began, ended, or has another reason: the wall clock turned
+// again.
 bool gw_clock_guard_look(struct gw_clock_guard *guard, const struct gw_clock_look *now);
 // The wall clock is right, whatever it says. Returns by how much the time moved.
 int64_t gw_clock_guard_accept(struct gw_clock_guard *guard, const struct gw_clock_look *now);

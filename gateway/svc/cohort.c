@@ -160,7 +160,7 @@ static struct gw_cohort *take_head(struct gw_cohorts *cohorts, uint32_t index)
 }
 
 static enum base_status create(struct gw_cohorts *cohorts, const struct gw_plan *plan,
-                               uint64_t hash, uint16_t tenant, struct gw_span block,
+                               uint64_t hash, uint16_t tenant, struct base_span block,
                                struct gw_cohort **out_cohort)
 {
     uint32_t index;
@@ -220,7 +220,7 @@ enum base_status gw_cohorts_find(struct gw_cohorts *cohorts, const struct gw_pla
             return BASE_OK;
         }
     }
-    BASE_TRY(create(cohorts, plan, hash, tenant, (struct gw_span){block, size}, out_cohort));
+    BASE_TRY(create(cohorts, plan, hash, tenant, (struct base_span){block, size}, out_cohort));
     *out_created = true;
     return BASE_OK;
 }

@@ -19,32 +19,32 @@
 #define GW_COHORTS_CHUNK                                                                           \
     64u // heads of one allocation: together, so that a look-up stays on few pages
 #define GW_COHORT_ATTRS_INLINE 120u
-#define GW_OPEN_NONE           UINT8_MAX
 // Cohorts that hint streams of unproven devices alone may hold; of more such, streams are told of
 // every plan.
 #define GW_COHORTS_STRANGE (GW_COHORTS_MAX / 2)
 
-// A rollout open to a part of the cohort. Those of one task are a group: the device follows the
-// first whose arm it is in, and no other.
+// A claim on a part of the cohort. Those of one task are a group: the device follows the first open
+// rollout whose arm it is in; when it is not in that one's share, the first base that has it.
 struct gw_partial {
     uint64_t salt_mix;         // pol_salt_mix of its salt
     uint64_t delta;            // to the digest when the device is in: new term - old term
     const struct pol_arm *arm; // the release's; NULL: no arm
     uint16_t limit;            // in when bucket < limit
+    bool base;                 // completed
     bool last;                 // of its group
 };
 
-// A task that concerns the cohort, with one open rollout that targets it; a task with more has more
-// of these, in the order of their priority, of which the first has term, signature and baseline.
+// A claim of a task on the cohort: an open rollout that targets it, or a base that lets at least a
+// part of it in. Those of one task are in the order of their numbers, without those that no device
+// of the cohort would come to; the first has term and signature of the task.
 struct gw_cohort_task {
     uint64_t task_id;
     uint64_t term;        // in the cohort's digest
     uint64_t signature;   // in the cohort's signature
     uint32_t slot;        // in the plan
-    uint16_t limit;       // of the rollout: 0: nobody yet, POL_BUCKET_COUNT: all
-    uint8_t open;         // which of the task's open rollouts, GW_OPEN_NONE
-    bool baseline : 1;    // the baseline's target matches
-    bool quarantined : 1; // kept off the rollout it would follow
+    uint16_t limit;       // of the claim: 0: nobody yet, POL_BUCKET_COUNT: all
+    uint8_t claim;        // its number in the plan's task
+    bool quarantined : 1; // kept off the rollout
     bool paused : 1;      // that rollout is
 };
 
@@ -120,14 +120,14 @@ struct gw_cohort *gw_cohorts_at(struct gw_cohorts *cohorts, const struct gw_plan
 
 // The digest a device of the cohort should have: a sum over the partials.
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id);
-// What `facts` need to know of a task that concerns the cohort: `entries` are all of that task.
-void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
-                     const struct gw_plan_task *task, struct gw_device_facts *facts);
-
 // ---- cohort_compile.c: bringing a cohort up to date with a plan. NOMEM, INVALID (attributes); the
 // cohort is then computed from nothing next time.
 BASE_NODISCARD enum base_status
 gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort *cohort, const struct gw_plan *plan);
 uint64_t gw_cohort_bytes(const struct gw_cohort *cohort);
+// What one claim means for devices with these attributes: limit, quarantined and paused of
+// *out_entry. False: the release does not target them (a base's last audience included).
+bool gw_cohort_claim(const struct gw_plan_task *task, uint8_t number, const struct pol_attrs *attrs,
+                     struct gw_cohort_task *out_entry);
 
 #endif

@@ -49,31 +49,29 @@ uint64_t gw_cohort_bytes(const struct gw_cohort *cohort)
 
 // ---- One task
 
-// How far an open rollout reaches into this cohort: devices with bucket < limit are in. Found by
-// asking the policy, so that there is one rule for admission; a pause is no answer here, because a
-// device that was let in keeps what it has.
-static uint16_t open_limit(const struct gw_plan_open *open, const struct pol_attrs *attrs)
+// How far a release reaches into this cohort: devices with bucket < limit are in. Found by asking
+// the policy, so that there is one rule for admission; a pause is no answer here, because a device
+// that was let in keeps what it has.
+static uint16_t reach(const struct gw_release *release, const struct pol_rollout *state,
+                      bool shadow, const struct pol_attrs *attrs)
 {
-    const struct gw_release *release = open->release;
     uint32_t mask = 0;
     for (uint32_t i = 0; i < release->stage_count; i++) {
         if (pol_target_match(&release->stages[i].audience, attrs).matched) {
             mask |= 1u << i;
         }
     }
-    struct pol_rollout running = open->state;
-    running.state = POL_ROLLOUT_RUNNING;
     uint32_t low = 0; // buckets below are in
     uint32_t high = POL_BUCKET_COUNT;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         uint16_t bucket = (uint16_t)middle;
-        bool in = open->shadow ? pol_rollout_shadows(&running, release->stages,
-                                                     release->stage_count, true, mask, bucket)
-                                     .matched
-                               : pol_rollout_admits(&running, release->stages, release->stage_count,
-                                                    true, mask, bucket)
-                                     .matched;
+        bool in = shadow ? pol_rollout_shadows(state, release->stages, release->stage_count, true,
+                                               mask, bucket)
+                               .matched
+                         : pol_rollout_admits(state, release->stages, release->stage_count, true,
+                                              mask, bucket)
+                               .matched;
         if (in) {
             low = middle + 1;
         } else {
@@ -83,65 +81,124 @@ static uint16_t open_limit(const struct gw_plan_open *open, const struct pol_att
     return (uint16_t)low;
 }
 
+static bool open_claim(const struct gw_plan_open *open, const struct pol_attrs *attrs,
+                       struct gw_cohort_task *out)
+{
+    struct pol_rollout running = open->state;
+    running.state = POL_ROLLOUT_RUNNING;
+    out->quarantined = open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
+    out->paused = open->state.state == POL_ROLLOUT_PAUSED;
+    if (!pol_target_match(&open->release->target, attrs).matched) {
+        out->limit = 0;
+        return false;
+    }
+    out->limit = out->quarantined ? 0 : reach(open->release, &running, open->shadow, attrs);
+    return true;
+}
+
+static bool base_claim(const struct gw_plan_base *base, const struct pol_attrs *attrs,
+                       struct gw_cohort_task *out)
+{
+    const struct gw_release *release = base->release;
+    const struct pol_rollout completed = {.state = POL_ROLLOUT_COMPLETED,
+                                          .stage_index = (uint16_t)(release->stage_count - 1)};
+    out->quarantined = base->quarantine != 0 && gw_release_quarantines(release, attrs);
+    out->limit = 0;
+    if (!out->quarantined && pol_target_match(&release->target, attrs).matched) {
+        out->limit = reach(release, &completed, false, attrs);
+    }
+    return out->limit > 0;
+}
+
+bool gw_cohort_claim(const struct gw_plan_task *task, uint8_t number, const struct pol_attrs *attrs,
+                     struct gw_cohort_task *out_entry)
+{
+    *out_entry =
+        (struct gw_cohort_task){.task_id = task->task_id, .slot = task->slot, .claim = number};
+    return number < GW_PLAN_OPEN_MAX
+               ? open_claim(&task->open[number], attrs, out_entry)
+               : base_claim(&task->bases[number - GW_PLAN_OPEN_MAX], attrs, out_entry);
+}
+
 static uint64_t version_term(const struct gw_plan_task *task, const struct gw_release *release)
 {
     return wire_profile_term(task->task_id, release->version_id, 0);
 }
 
-static bool is_arm(const struct gw_plan_open *open)
+static bool is_base(const struct gw_cohort_task *entry)
 {
-    return open->release->arm.to != 0;
+    return entry->claim >= GW_PLAN_OPEN_MAX;
 }
 
-// What the task means for devices of this tenant with these attributes, in at most GW_PLAN_OPEN_MAX
-// entries. Returns how many; 0: nothing.
+// Everybody who comes to it is in.
+static bool takes_all(const struct gw_cohort_task *entry, const struct gw_plan_task *task)
+{
+    return entry->limit == POL_BUCKET_COUNT &&
+           gw_plan_claim_release(task, entry->claim)->arm.to == 0;
+}
+
+static uint32_t count_opens(const struct gw_cohort_task *entries, uint32_t count)
+{
+    uint32_t opens = 0;
+    while (opens < count && !is_base(&entries[opens])) {
+        opens++;
+    }
+    return opens;
+}
+
+// What every device of the cohort that is in no part has of the task: of one open rollout that
+// takes all, or of a first base that does.
+static const struct gw_cohort_task *whole(const struct gw_cohort_task *entries, uint32_t count,
+                                          const struct gw_plan_task *task)
+{
+    uint32_t opens = count_opens(entries, count);
+    if (opens == 1 && takes_all(&entries[0], task)) {
+        return &entries[0];
+    }
+    return opens < count && takes_all(&entries[opens], task) ? &entries[opens] : NULL;
+}
+
+static uint64_t sign_entries(const struct gw_plan_task *task, const struct gw_cohort_task *entries,
+                             uint32_t count)
+{
+    uint64_t flags[GW_PLAN_CLAIMS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        flags[i] = (uint64_t)entries[i].claim << 32 | (uint64_t)entries[i].quarantined << 31 |
+                   entries[i].limit;
+    }
+    return base_hash64_seed(flags, count * sizeof(flags[0]), task->signature);
+}
+
+// What the task means for devices of this tenant with these attributes, in at most
+// GW_PLAN_CLAIMS_MAX entries. Returns how many; 0: nothing.
 static uint32_t evaluate(const struct gw_plan_task *task, uint16_t tenant,
                          const struct pol_attrs *attrs, struct gw_cohort_task *out)
 {
+    uint32_t count = 0;
+    bool full = false;
     if (task->tenant != tenant) {
         return 0;
     }
-    uint64_t flags[1 + GW_PLAN_OPEN_MAX] = {0};
-    uint32_t count = 0;
-    struct gw_cohort_task first = {
-        .task_id = task->task_id, .slot = task->slot, .open = GW_OPEN_NONE};
-    if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched &&
-        (task->baseline_quarantine == 0 || !gw_release_quarantines(task->baseline, attrs))) {
-        first.baseline = true;
-        first.term = version_term(task, task->baseline);
-        flags[0] = 1;
-    }
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        const struct gw_plan_open *open = &task->open[i];
-        if (!pol_target_match(&open->release->target, attrs).matched) {
-            continue;
-        }
-        out[count] = (struct gw_cohort_task){
-            .task_id = task->task_id, .slot = task->slot, .open = (uint8_t)i};
-        out[count].quarantined =
-            open->quarantine != 0 && gw_release_quarantines(open->release, attrs);
-        out[count].paused = open->state.state == POL_ROLLOUT_PAUSED;
-        out[count].limit = out[count].quarantined ? 0 : open_limit(open, attrs);
-        flags[1 + i] =
-            (uint64_t)1 << 32 | (uint64_t)out[count].quarantined << 33 | out[count].limit;
-        count++;
-        if (!is_arm(open)) {
-            break; // it takes everybody that the ones before did not
+    for (uint32_t i = 0; i < task->open_count && !full; i++) {
+        if (gw_cohort_claim(task, (uint8_t)i, attrs, &out[count])) {
+            full =
+                task->open[i].release->arm.to == 0; // everybody that the ones before did not take
+            count++;
         }
     }
-    if (count == 0 && !first.baseline) {
-        return 0;
+    full = false;
+    for (uint32_t i = 0; i < task->base_count && !full; i++) {
+        if (gw_cohort_claim(task, (uint8_t)(GW_PLAN_OPEN_MAX + i), attrs, &out[count])) {
+            full = takes_all(&out[count], task);
+            count++;
+        }
     }
-    if (count == 1 && out[0].limit == POL_BUCKET_COUNT && !is_arm(&task->open[out[0].open])) {
-        first.term = version_term(task, task->open[out[0].open].release);
+    if (count > 0) {
+        const struct gw_cohort_task *all = whole(out, count, task);
+        out[0].term = all != NULL ? version_term(task, gw_plan_claim_release(task, all->claim)) : 0;
+        out[0].signature = sign_entries(task, out, count);
     }
-    if (count == 0) {
-        out[0] = first;
-    }
-    out[0].signature = base_hash64_seed(flags, sizeof(flags), task->signature);
-    out[0].term = first.term;
-    out[0].baseline = first.baseline;
-    return count == 0 ? 1 : count;
+    return count;
 }
 
 // ---- The list of tasks
@@ -219,7 +276,7 @@ static enum base_status put_task(struct gw_cohorts *cohorts, struct gw_cohort *c
 static enum base_status update_task(struct gw_cohorts *cohorts, struct gw_cohort *cohort,
                                     const struct pol_attrs *attrs, const struct gw_plan_task *task)
 {
-    struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
+    struct gw_cohort_task entries[GW_PLAN_CLAIMS_MAX];
     uint32_t at = position(cohort, task->task_id);
     cohorts->evaluated++;
     drop_task(cohort, at, task->task_id);
@@ -253,7 +310,7 @@ static enum base_status compile(struct gw_cohorts *cohorts, struct gw_cohort *co
     cohorts->compiled++;
     BASE_TRY(gw_plan_index_find(plan->index, attrs, &cohorts->candidates));
     for (uint32_t i = 0; i < cohorts->candidates.count; i++) {
-        struct gw_cohort_task entries[GW_PLAN_OPEN_MAX];
+        struct gw_cohort_task entries[GW_PLAN_CLAIMS_MAX];
         uint32_t count =
             evaluate(plan->tasks[cohorts->candidates.items[i]], cohort->tenant, attrs, entries);
         cohorts->evaluated++;
@@ -273,17 +330,19 @@ static uint32_t group_size(const struct gw_cohort *cohort, uint32_t at)
     return count;
 }
 
-// Does it depend on the device who follows? A rollout that reaches nobody yet still keeps its
-// devices from the ones behind it.
-static bool is_partial(const struct gw_cohort_task *entries, uint32_t count,
-                       const struct gw_plan *plan)
+// How many of a task's entries depend on the device: none, the open ones alone when the base behind
+// them takes all, or all of them. A rollout that reaches nobody yet still keeps its devices from
+// the ones behind it.
+static uint32_t count_partials(const struct gw_cohort_task *entries, uint32_t count,
+                               const struct gw_plan_task *task)
 {
-    if (entries[0].open == GW_OPEN_NONE) {
-        return false;
+    uint32_t opens = count_opens(entries, count);
+    const struct gw_cohort_task *all = whole(entries, count, task);
+    if (all == NULL) {
+        return opens == count && opens == 1 && entries[0].limit == 0 ? 0 : count;
     }
-    bool arm = is_arm(&plan->tasks[entries[0].slot]->open[entries[0].open]);
-    bool share = entries[0].limit > 0 && entries[0].limit < POL_BUCKET_COUNT;
-    return count > 1 || share || (arm && entries[0].limit > 0);
+    bool nobody = opens == 1 && entries[0].limit == 0;
+    return all == &entries[0] || nobody ? 0 : opens;
 }
 
 static bool reserve_partials(struct gw_cohorts *cohorts, struct gw_cohort *cohort, uint32_t count)
@@ -305,12 +364,13 @@ static void add_partial(struct gw_cohort *cohort, const struct gw_plan *plan,
                         const struct gw_cohort_task *entry, uint64_t term, bool last)
 {
     const struct gw_plan_task *task = plan->tasks[entry->slot];
-    const struct gw_release *release = task->open[entry->open].release;
+    const struct gw_release *release = gw_plan_claim_release(task, entry->claim);
     cohort->partials[cohort->partial_count++] = (struct gw_partial){
         .salt_mix = pol_salt_mix(release->salt),
         .delta = version_term(task, release) - term,
         .arm = release->arm.to != 0 ? &release->arm : NULL,
         .limit = entry->limit,
+        .base = is_base(entry),
         .last = last,
     };
 }
@@ -324,7 +384,7 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
         cohort->paused = cohort->paused || cohort->tasks[at].paused;
-        count += is_partial(&cohort->tasks[at], size, plan) ? size : 0;
+        count += count_partials(&cohort->tasks[at], size, plan->tasks[cohort->tasks[at].slot]);
         at += size;
     }
     if (!reserve_partials(cohorts, cohort, count)) {
@@ -334,9 +394,9 @@ static enum base_status list_partials(struct gw_cohorts *cohorts, struct gw_coho
     for (uint32_t at = 0; at < cohort->task_count;) {
         uint32_t size = group_size(cohort, at);
         const struct gw_cohort_task *entries = &cohort->tasks[at];
-        bool partial = is_partial(entries, size, plan);
-        for (uint32_t i = 0; partial && i < size; i++) {
-            add_partial(cohort, plan, &entries[i], entries[0].term, i + 1 == size);
+        uint32_t parts = count_partials(entries, size, plan->tasks[entries[0].slot]);
+        for (uint32_t i = 0; i < parts; i++) {
+            add_partial(cohort, plan, &entries[i], entries[0].term, i + 1 == parts);
         }
         at += size;
     }
@@ -368,32 +428,20 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
 uint64_t gw_cohort_expected(const struct gw_cohort *cohort, uint64_t device_id)
 {
     uint64_t digest = cohort->digest;
+    bool follows = false; // an open rollout of the group
     for (uint32_t i = 0; i < cohort->partial_count; i++) {
         const struct gw_partial *partial = &cohort->partials[i];
-        if (partial->arm != NULL && !pol_arm_has(partial->arm, device_id)) {
-            continue;
+        bool comes = partial->base || !follows;
+        if (comes && (partial->arm == NULL || pol_arm_has(partial->arm, device_id))) {
+            if (pol_bucket_mixed(device_id, partial->salt_mix) < partial->limit) {
+                digest += partial->delta;
+                while (!cohort->partials[i].last) {
+                    i++;
+                }
+            }
+            follows = !partial->base;
         }
-        bool in = pol_bucket_mixed(device_id, partial->salt_mix) < partial->limit;
-        digest += in ? partial->delta : 0;
-        while (!cohort->partials[i].last) {
-            i++;
-        }
+        follows = follows && !cohort->partials[i].last;
     }
     return digest;
-}
-
-void gw_cohort_facts(const struct gw_cohort_task *entries, uint32_t count,
-                     const struct gw_plan_task *task, struct gw_device_facts *facts)
-{
-    facts->baseline_matched = count > 0 && entries[0].baseline;
-    for (uint32_t i = 0; i < count && entries[i].open != GW_OPEN_NONE; i++) {
-        const struct gw_release *release = task->open[entries[i].open].release;
-        if (pol_arm_has(&release->arm, facts->device_id)) {
-            facts->open = &task->open[entries[i].open];
-            facts->quarantined = entries[i].quarantined;
-            facts->admitted = entries[i].limit > 0 &&
-                              pol_bucket(facts->device_id, release->salt) < entries[i].limit;
-            return;
-        }
-    }
 }

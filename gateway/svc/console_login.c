@@ -56,27 +56,44 @@ static struct ticket *find(struct ticket *tickets, uint32_t count, const struct 
     return found;
 }
 
-// With the lock held: in the place of the one that ends first, or has ended.
-static void add(struct ticket *tickets, uint32_t count, const struct ticket *ticket)
+// With the lock held: in the place of one that has ended, or of this token's own that ends first
+// when it has `each` of them. BUSY: others have all there are; theirs stay.
+static enum base_status add(struct ticket *tickets, uint32_t count, uint32_t each,
+                            const struct ticket *ticket, uint64_t at_s)
 {
-    uint32_t first = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        first = tickets[i].ends_s < tickets[first].ends_s ? i : first;
+    struct ticket *ended = NULL;
+    struct ticket *oldest = NULL;
+    uint32_t own = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct ticket *one = &tickets[i];
+        if (one->ends_s <= at_s) {
+            ended = ended != NULL ? ended : one;
+        } else if (one->token_id == ticket->token_id) {
+            own++;
+            oldest = oldest != NULL && oldest->ends_s <= one->ends_s ? oldest : one;
+        }
     }
-    tickets[first] = *ticket;
+    struct ticket *place = own >= each || ended == NULL ? oldest : ended;
+    if (place == NULL) {
+        return BASE_ERR_BUSY;
+    }
+    *place = *ticket;
+    return BASE_OK;
 }
 
 enum base_status gw_login_code(struct gw_core *core, uint64_t token_id,
                                char out_text[GW_SECRET_TEXT_BYTES + 1])
 {
     struct gw_logins *logins = core->logins;
-    struct ticket ticket = {.token_id = token_id, .ends_s = now_s(core) + GW_LOGIN_CODE_S};
+    uint64_t at_s = now_s(core);
+    struct ticket ticket = {.token_id = token_id, .ends_s = at_s + GW_LOGIN_CODE_S};
     BASE_TRY(gw_secret_make(&core->random, GW_SECRET_CODE, out_text));
     (void)gw_secret_hash(base_str_of(out_text), GW_SECRET_CODE, &ticket.hash);
     pthread_mutex_lock(&logins->lock);
-    add(logins->codes, GW_LOGIN_CODES_MAX, &ticket);
+    enum base_status status =
+        add(logins->codes, GW_LOGIN_CODES_MAX, GW_LOGIN_CODES_EACH, &ticket, at_s);
     pthread_mutex_unlock(&logins->lock);
-    return BASE_OK;
+    return status;
 }
 
 enum base_status gw_login_open(struct gw_core *core, struct base_str code,
@@ -93,13 +110,17 @@ enum base_status gw_login_open(struct gw_core *core, struct base_str code,
     (void)gw_secret_hash(base_str_of(out_text), GW_SECRET_SESSION, &session.hash);
     pthread_mutex_lock(&logins->lock);
     struct ticket *used = find(logins->codes, GW_LOGIN_CODES_MAX, &hash, at_s);
+    enum base_status status = used != NULL ? BASE_OK : BASE_ERR_NOT_FOUND;
     if (used != NULL) {
         session.token_id = used->token_id;
+        status =
+            add(logins->sessions, GW_LOGIN_SESSIONS_MAX, GW_LOGIN_SESSIONS_EACH, &session, at_s);
+    }
+    if (status == BASE_OK) {
         memset(used, 0, sizeof(*used));
-        add(logins->sessions, GW_LOGIN_SESSIONS_MAX, &session);
     }
     pthread_mutex_unlock(&logins->lock);
-    return used != NULL ? BASE_OK : BASE_ERR_NOT_FOUND;
+    return status;
 }
 
 bool gw_login_find(struct gw_core *core, struct base_str given, bool code, uint64_t *out_token_id)

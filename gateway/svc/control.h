@@ -36,6 +36,11 @@ BASE_NODISCARD enum base_status gw_control_post(struct gw_worker *worker,
 // gw_preview_run there and nothing else of the core.
 BASE_NODISCARD enum base_status gw_background_post(struct gw_worker *worker,
                                                    struct gw_control_call *call);
+// The same on the thread of deltas, where one call may take a minute; `run` may use blobs alone.
+BASE_NODISCARD enum base_status gw_deltas_post(struct gw_worker *worker,
+                                               struct gw_control_call *call);
+// The process is about to end: what waits is not worth making.
+bool gw_deltas_stopping(struct gw_core *core);
 
 // ---- The seam to the operator API
 // -----------------------------------------------------------------------------------------------

@@ -180,6 +180,7 @@ enum base_status gw_core_new(const struct gw_core_options *options, struct gw_co
     pthread_mutex_init(&core->workers_lock, NULL);
     gw_call_queue_init(&core->control.queue);
     gw_call_queue_init(&core->background.queue);
+    gw_call_queue_init(&core->deltas.queue);
     atomic_init(&core->ready, true);
     enum base_status status = open_core(core, options, say);
     if (status != BASE_OK) {
@@ -236,6 +237,7 @@ void gw_core_free(struct gw_core *core)
     gw_tally_free(core->tally);
     gw_call_queue_done(&core->control.queue);
     gw_call_queue_done(&core->background.queue);
+    gw_call_queue_done(&core->deltas.queue);
     pthread_mutex_destroy(&core->workers_lock);
     free(core->admin_token);
     free(core->ddi_token);

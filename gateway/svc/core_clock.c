@@ -65,16 +65,21 @@ static void tell(struct gw_core *core)
                           memory_order_relaxed);
 }
 
-static void doubt_began(struct gw_core *core)
+static void say_doubt(const struct gw_core *core)
 {
     const struct gw_clock_guard *guard = &core->time.guard;
-    atomic_fetch_add_explicit(&core->time.doubts, 1, memory_order_relaxed);
     base_log_error(core->log, "clock",
                    "the wall clock is %lld s %s where it should be (%s): nothing is signed with a "
                    "later time and no rollout goes on until it is back, or until 'walle clock "
                    "accept'",
                    llabs(guard->ahead_us / (int64_t)SECOND_US),
                    guard->ahead_us < 0 ? "behind" : "ahead of", gw_clock_doubt_name(guard->doubt));
+}
+
+static void doubt_began(struct gw_core *core)
+{
+    atomic_fetch_add_explicit(&core->time.doubts, 1, memory_order_relaxed);
+    say_doubt(core);
 }
 
 struct clock_op {
@@ -103,7 +108,7 @@ static enum base_status recorded(struct gw_core *core, uint64_t *out_us)
 {
     struct gw_store_read *read = NULL;
     struct gw_key key = gw_key_text(ROW_KEY);
-    struct gw_span value;
+    struct base_span value;
     *out_us = 0;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_META, &key, &value);
@@ -141,10 +146,15 @@ void gw_core_clock_step(struct gw_core *core)
 {
     struct gw_core_clock *time = &core->time;
     struct gw_clock_look now = look_of(core);
+    bool sure = time->guard.doubt == GW_CLOCK_SURE;
     bool changed = gw_clock_guard_look(&time->guard, &now);
     tell(core);
     if (changed && time->guard.doubt != GW_CLOCK_SURE) {
-        doubt_began(core);
+        if (sure) {
+            doubt_began(core);
+        } else {
+            say_doubt(core); // the clock turned again
+        }
     } else if (changed) {
         base_log_info(core->log, "clock", "the wall clock is back: the time is sure again");
     }

@@ -98,7 +98,8 @@ struct gw_task {
     uint16_t tenant;
     uint64_t created_s;
     uint64_t release_counter;
-    struct gw_rollout *baseline;
+    uint32_t base_count;
+    struct gw_rollout *bases[GW_TASK_BASES_MAX]; // completed; approved last first
     uint32_t open_count;
     struct gw_rollout *open[GW_PLAN_OPEN_MAX]; // not closed; highest priority first, then the older
     uint32_t retired_count;
@@ -126,6 +127,7 @@ struct gw_control {
 };
 
 struct gw_background {
+    struct gw_core *core;
     struct gw_call_queue queue;
     pthread_t thread;
     bool started;
@@ -191,6 +193,7 @@ struct gw_core {
     struct gw_set_costs *set_costs; // the control thread's
     struct gw_control control;
     struct gw_background background;
+    struct gw_background deltas;
     struct gw_catalog catalog;
     struct gw_director director;
 
@@ -357,6 +360,14 @@ struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
+// Among its completed rollouts; of more than fit, those approved last stay.
+void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
+// Those that may be what a device should be on: approved last first, without the killed, up to the
+// second that is for everybody (who refuses the first is on that). Returns how many.
+uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
+                            struct gw_rollout *out[GW_PLAN_BASES_MAX]);
+// The completed rollout that was approved last; NULL: none.
+struct gw_rollout *gw_task_baseline(const struct gw_task *task);
 // In its place among the open ones; false when there are GW_PLAN_OPEN_MAX.
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);

@@ -288,7 +288,7 @@ static enum base_status note_apply(struct gw_store_txn *txn, struct gw_store_op 
     struct note_op *note = (struct note_op *)self;
     uint8_t row[GW_CREDENTIAL_ROW_BYTES];
     struct gw_key key = gw_key_u64(note->device_id);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
     note->skipped = false;
     if (note->credential.state == GW_CREDENTIAL_CERTIFICATE) {
@@ -428,7 +428,7 @@ enum base_status gw_credential_get(struct gw_core *core, uint64_t device_id,
 {
     struct gw_key key = gw_key_u64(device_id);
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_CREDENTIALS, &key, &value);
     if (status == BASE_OK) {
@@ -451,7 +451,7 @@ static enum base_status change_apply(struct gw_store_txn *txn, struct gw_store_o
     struct change_op *change = (struct change_op *)self;
     uint8_t row[GW_CREDENTIAL_ROW_BYTES];
     struct gw_key key = gw_key_u64(change->device_id);
-    struct gw_span value;
+    struct base_span value;
     struct gw_credential credential = {0};
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
     if (status == BASE_OK) {
@@ -511,7 +511,7 @@ struct load {
     enum base_status status;
 };
 
-static bool load_credential(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_credential(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     uint64_t device_id = 0;

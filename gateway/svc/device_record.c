@@ -103,7 +103,7 @@ uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
     uint32_t next = bits;
     if ((bits & GW_OUTCOME_CONTROL) != 0) {
         next |= kind == WIRE_OUTCOME_RAN ? (uint32_t)GW_OUTCOME_RAN : 0;
-        next |= wire_outcome_is_failure(kind) ? (uint32_t)GW_OUTCOME_FAILED | GW_OUTCOME_RAN : 0;
+        next |= wire_outcome_blames(kind) ? (uint32_t)GW_OUTCOME_FAILED | GW_OUTCOME_RAN : 0;
         return (uint16_t)next;
     }
     switch (kind) {
@@ -132,7 +132,7 @@ uint16_t gw_outcome_step(uint16_t bits, enum wire_outcome_kind kind)
         next |= GW_OUTCOME_REMOVED;
         break;
     default:
-        if (wire_outcome_is_failure(kind)) {
+        if (wire_outcome_blames(kind)) {
             next |= GW_OUTCOME_FAILED;
         }
         break;

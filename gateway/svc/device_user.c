@@ -13,7 +13,8 @@
 #define ROW_VERSION 1
 #define ROW_MAX     (1 + 2 + 8 + 1 + WIRE_SUBJECT_MAX)
 
-static enum base_status decode(struct gw_span row, uint16_t tenant, char out[WIRE_SUBJECT_MAX + 1])
+static enum base_status decode(struct base_span row, uint16_t tenant,
+                               char out[WIRE_SUBJECT_MAX + 1])
 {
     struct base_reader reader;
     base_reader_init(&reader, row.data, row.size);
@@ -39,7 +40,7 @@ enum base_status gw_device_user_get(struct gw_core *core, uint16_t tenant, uint6
 {
     struct gw_key key = gw_key_u64(device_id);
     struct gw_store_read *read;
-    struct gw_span row;
+    struct base_span row;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_USERS, &key, &row);
     if (status == BASE_OK) {

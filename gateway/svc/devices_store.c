@@ -112,7 +112,7 @@ static void load_outcomes(struct gw_core *core, const struct gw_device_record *r
     gw_tally_apply(core->tally, changes, count);
 }
 
-static bool load_device(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_device(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     struct gw_core *core = load->core;
@@ -137,7 +137,7 @@ static bool load_device(void *ctx, struct gw_span key, struct gw_span value)
     return load->status == BASE_OK;
 }
 
-static bool load_archive(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_archive(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     uint64_t rollout_id;
@@ -282,7 +282,7 @@ enum base_status gw_device_get(struct gw_core *core, uint64_t device_id, struct 
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     struct gw_key key = gw_key_u64(device_id);
-    struct gw_span value;
+    struct base_span value;
     struct gw_device_record record;
     enum base_status status = gw_store_read_get(read, GW_TABLE_DEVICES, &key, &value);
     if (status == BASE_OK) {
@@ -311,7 +311,7 @@ struct list {
     bool more;
 };
 
-static bool list_device(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_device(void *ctx, struct base_span key, struct base_span value)
 {
     struct list *list = ctx;
     uint64_t device_id;

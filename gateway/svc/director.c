@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_PER_TASK (2u + 2u * GW_PLAN_OPEN_MAX + GW_PLAN_RETIRED_MAX)
+#define ENTRIES_PER_TASK (1u + GW_PLAN_BASES_MAX + 2u * GW_PLAN_OPEN_MAX + GW_PLAN_RETIRED_MAX)
 
 // ---- Metadata, counted
 
@@ -133,9 +133,11 @@ static void list_revert(struct listing *listing, uint32_t scenario,
 
 // What may be offered of a task now. The way back is listed from the start, so that an abort needs
 // no new metadata; the newest one stays listed, so that the highest counter never goes back.
-static void list_task(struct listing *listing, uint32_t scenario, const struct gw_task *task)
+static void list_task(const struct gw_core *core, struct listing *listing, uint32_t scenario,
+                      const struct gw_task *task)
 {
-    const struct gw_rollout *baseline = task->baseline;
+    struct gw_rollout *bases[GW_PLAN_BASES_MAX];
+    const struct gw_rollout *baseline = gw_task_baseline(task);
     uint64_t highest = 0;
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_release *open = task->open[i]->release;
@@ -150,12 +152,13 @@ static void list_task(struct listing *listing, uint32_t scenario, const struct g
         highest = retired->release_counter > highest ? retired->release_counter : highest;
         list_revert(listing, scenario, retired);
     }
-    if (baseline != NULL) {
-        list(listing, scenario, task->task_id, baseline->release->release_counter,
-             &baseline->release->manifest);
-        if (baseline->release->release_counter > highest) {
-            list_revert(listing, scenario, baseline->release);
-        }
+    uint32_t base_count = gw_task_live_bases(core, task, bases);
+    for (uint32_t i = 0; i < base_count; i++) {
+        const struct gw_release *base = bases[i]->release;
+        list(listing, scenario, task->task_id, base->release_counter, &base->manifest);
+    }
+    if (baseline != NULL && baseline->release->release_counter > highest) {
+        list_revert(listing, scenario, baseline->release);
     }
 }
 
@@ -171,13 +174,13 @@ static enum base_status list_all(struct gw_core *core, struct listing *listing)
     for (uint32_t i = 0; i < catalog->task_count; i++) {
         const struct gw_task *task = catalog->tasks[i];
         struct base_str name = wire_scenario_of(base_str_of(task->name));
-        bool released = task->baseline != NULL || task->retired_count > 0;
+        bool released = task->base_count > 0 || task->retired_count > 0;
         for (uint32_t k = 0; k < task->open_count; k++) {
             released = released || task->open[k]->state.state != POL_ROLLOUT_DRAFT;
         }
         uint32_t scenario = released ? scenario_index(&core->director, name) : UINT32_MAX;
         if (scenario != UINT32_MAX) {
-            list_task(listing, scenario, task);
+            list_task(core, listing, scenario, task);
         }
     }
     qsort(listing->items, listing->count, sizeof(struct listed), compare_listed);

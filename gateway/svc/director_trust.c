@@ -11,6 +11,7 @@
 
 #include "svc/core_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,32 @@ static bool names_our_key(const struct wire_root *root, enum wire_root_role role
     return false;
 }
 
+// Devices take nothing that is signed with a key their root does not name: said once a start, and
+// when such a root comes.
+static void say_keys(const struct gw_core *core, const struct wire_root *root)
+{
+    static const struct {
+        enum wire_root_role role;
+        const char *name;
+    } online[GW_ONLINE_COUNT] = {
+        [GW_ONLINE_TIMESTAMP] = {WIRE_ROLE_TIMESTAMP, "timestamp"},
+        [GW_ONLINE_SNAPSHOT] = {WIRE_ROLE_SNAPSHOT, "snapshot"},
+        [GW_ONLINE_DIRECTOR] = {WIRE_ROLE_DIRECTOR, "director"},
+    };
+    const struct gw_signer_port *signer = core->director.signer;
+    for (int i = 0; i < GW_ONLINE_COUNT; i++) {
+        const char *place = signer->places[i];
+        if (!names_our_key(root, online[i].role, signer->keys[i])) {
+            base_log_error(core->log, "trust",
+                           "root %llu does not name this gateway's %s key (%s): devices take no "
+                           "release from it; restore the key from a copy, or name this one in the "
+                           "next root (walle root rotate)",
+                           (unsigned long long)root->version, online[i].name,
+                           place != NULL ? place : "in memory");
+        }
+    }
+}
+
 // Memory follows what is on disk.
 static enum base_status root_add(struct gw_director *director, const struct wire_root *root,
                                  const uint8_t *bytes, size_t size)
@@ -163,7 +190,7 @@ static bool newest_root(const struct gw_director *director, struct wire_root *ou
            wire_root_parse(envelope.payload, envelope.payload_bytes, out) == BASE_OK;
 }
 
-static enum base_status read_root(struct gw_director *director, struct gw_span value)
+static enum base_status read_root(struct gw_director *director, struct base_span value)
 {
     struct wire_verifier verifier = verifier_of(director->signer);
     struct wire_root before;
@@ -176,7 +203,7 @@ static enum base_status read_root(struct gw_director *director, struct gw_span v
     return root_add(director, &root, value.data, value.size);
 }
 
-static enum base_status read_state(struct gw_director *director, struct gw_span value)
+static enum base_status read_state(struct gw_director *director, struct base_span value)
 {
     struct base_reader reader;
     base_reader_init(&reader, value.data, value.size);
@@ -210,7 +237,7 @@ struct reading {
     enum base_status status;
 };
 
-static bool read_row(void *ctx, struct gw_span key, struct gw_span value)
+static bool read_row(void *ctx, struct base_span key, struct base_span value)
 {
     struct reading *reading = ctx;
     struct gw_director *director = reading->director;
@@ -247,6 +274,10 @@ enum base_status gw_director_load(struct gw_core *core, struct base_error *error
     if (status != BASE_OK) {
         return base_error_set(error, status, "stored roots and timestamps cannot be read: %s",
                               base_status_text(status));
+    }
+    struct wire_root root;
+    if (newest_root(&core->director, &root)) {
+        say_keys(core, &root);
     }
     return BASE_OK;
 }
@@ -333,10 +364,70 @@ enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, s
         return base_error_set(error, status, "the root could not be stored: %s",
                               base_status_text(status));
     }
+    say_keys(core, &root);
     gw_core_publish(core);
     *out_version = root.version;
     *out_created = true;
     return BASE_OK;
+}
+
+// How many of the delegation's keys signed.
+static uint32_t count_signers(const struct wire_root *root, const struct wire_role *role,
+                              const struct wire_envelope *envelope,
+                              const struct wire_verifier *verifier)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < root->key_count; i++) {
+        struct wire_role one = {.threshold = 1, .keys = (uint16_t)(role->keys & (1u << i))};
+        count += one.keys != 0 && wire_root_verify(root, &one, 1, envelope, verifier) == BASE_OK;
+    }
+    return count;
+}
+
+// A beta stage reaches devices of the beta channel alone, and the way back what they had before.
+static enum base_status check_statement(const struct gw_director *director,
+                                        const struct wire_root *root, const char *what,
+                                        const struct gw_statement *statement,
+                                        struct base_error *error)
+{
+    struct wire_verifier verifier = verifier_of(director->signer);
+    struct wire_envelope envelope;
+    struct wire_release release;
+    BASE_TRY(wire_envelope_parse(statement->bytes, statement->size, &envelope));
+    BASE_TRY(wire_release_parse(envelope.payload, envelope.payload_bytes, &release));
+    const struct wire_delegation *delegation = wire_root_delegation(root, release.task_name);
+    if (delegation == NULL) {
+        return base_error_set(
+            error, BASE_ERR_SIGNATURE, "keys: root %llu lets nobody release task %.*s",
+            (unsigned long long)root->version, (int)release.task_name.size, release.task_name.data);
+    }
+    uint8_t needed = wire_root_release_threshold(root, delegation, &release,
+                                                 release.stage_kind == POL_STAGE_BETA, true);
+    uint32_t signers = count_signers(root, &delegation->role, &envelope, &verifier);
+    return signers >= needed
+               ? BASE_OK
+               : base_error_set(error, signers > 0 ? BASE_ERR_THRESHOLD : BASE_ERR_SIGNATURE,
+                                "keys: %s is signed by %u of the %u release keys that root %llu "
+                                "asks for; devices would refuse it",
+                                what, signers, needed, (unsigned long long)root->version);
+}
+
+enum base_status gw_director_check(const struct gw_core *core, const struct gw_release *release,
+                                   struct base_error *error)
+{
+    const struct gw_director *director = &core->director;
+    char what[GW_STAGE_NAME_MAX + 16];
+    struct wire_root root;
+    if (director->signer == NULL || !newest_root(director, &root)) {
+        return BASE_OK;
+    }
+    for (uint32_t i = 0; i < release->stage_count; i++) {
+        (void)snprintf(what, sizeof(what), "stage %s", release->stage_names[i]);
+        if (release->statements[i].size > 0) {
+            BASE_TRY(check_statement(director, &root, what, &release->statements[i], error));
+        }
+    }
+    return check_statement(director, &root, "the way back", &release->revert, error);
 }
 
 bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)

@@ -30,7 +30,7 @@ static enum base_status is_foreign(struct gw_store_txn *txn, const struct enrol_
                                    bool *out_foreign)
 {
     struct gw_key key = gw_key_u64(job->device_id);
-    struct gw_span value;
+    struct base_span value;
     *out_foreign = false;
     if (job->credential.tenant == GW_TENANT_DEFAULT) {
         return BASE_OK;
@@ -50,7 +50,7 @@ static enum base_status apply_enrol(struct gw_store_txn *txn, struct gw_store_op
     uint8_t row[GW_CREDENTIAL_ROW_BYTES];
     uint8_t token_row[GW_TOKEN_ROW_MAX];
     struct gw_credential old;
-    struct gw_span value;
+    struct base_span value;
     struct gw_key key = gw_key_u64(job->device_id);
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_CREDENTIALS, &key, &value);
     job->again = false;

@@ -66,6 +66,7 @@ struct gw_request {
     uint64_t certificate_device;
     struct base_str certificate_tenant; // its organisation; empty: none named
     bool secure;                        // over TLS
+    bool hop; // through a trusted hop (listen.trusted_hops), which may have ended TLS itself
 };
 
 struct gw_header {

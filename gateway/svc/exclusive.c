@@ -285,7 +285,7 @@ static enum base_status row_get(struct gw_core *core, uint16_t tenant,
 {
     struct gw_key key = gw_key_u64_sha(tenant, root);
     struct gw_store_read *read;
-    struct gw_span row;
+    struct base_span row;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_EXCLUSIVE, &key, &row);
     if (status == BASE_OK && (row.size != ROW_BYTES || row.data[0] != ROW_VERSION)) {

@@ -5,6 +5,7 @@
 
 #include "svc/checkin.h"
 #include "svc/core_private.h"
+#include "svc/want.h"
 
 #define GW_HELD_WAIT_S                                                                             \
     60u // a device that gets no offer yet comes again after so long, or its interval

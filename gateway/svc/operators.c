@@ -165,7 +165,7 @@ struct load {
     enum base_status status;
 };
 
-static bool load_token(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_token(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     struct gw_operators *operators = load->core->operators;

@@ -1,12 +1,10 @@
-// Plans and the decision for one task on one device. Built on the control thread, read by workers.
-// The decision is a pure function.
+// Plans. Built on the control thread, read by workers.
 #include "svc/plan.h"
 
 #include "svc/plan_index.h"
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "policy/bucket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +22,9 @@ static void task_unref(struct gw_plan_task *task)
     if (task == NULL || atomic_fetch_sub_explicit(&task->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    gw_release_unref(task->baseline);
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        gw_release_unref(task->bases[i].release);
+    }
     for (uint32_t i = 0; i < task->open_count; i++) {
         gw_release_unref(task->open[i].release);
     }
@@ -44,9 +44,13 @@ static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b
 // Do both decide the same for every device? A stage's time does not matter.
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
-    bool same = a->task_id == b->task_id && a->shadow == b->shadow && a->baseline == b->baseline &&
-                a->baseline_quarantine == b->baseline_quarantine &&
-                a->open_count == b->open_count && a->retired_count == b->retired_count;
+    bool same = a->task_id == b->task_id && a->shadow == b->shadow &&
+                a->base_count == b->base_count && a->open_count == b->open_count &&
+                a->retired_count == b->retired_count;
+    for (uint32_t i = 0; same && i < a->base_count; i++) {
+        same = a->bases[i].release == b->bases[i].release &&
+               a->bases[i].quarantine == b->bases[i].quarantine;
+    }
     for (uint32_t i = 0; same && i < a->open_count; i++) {
         same = same_open(&a->open[i], &b->open[i]);
     }
@@ -58,13 +62,16 @@ static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b
 
 static void sign_task(struct gw_plan_task *task)
 {
-    uint64_t facts[2 + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
+    uint64_t facts[1 + GW_PLAN_BASES_MAX + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
     uint64_t retired[1 + GW_PLAN_RETIRED_MAX] = {task->task_id};
-    facts[1] = (task->baseline != NULL ? task->baseline->id : 0) ^ task->baseline_quarantine;
+    uint64_t *next = &facts[1];
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        *next++ = task->bases[i].release->id ^ task->bases[i].quarantine;
+    }
     for (uint32_t i = 0; i < task->open_count; i++) {
         const struct gw_plan_open *open = &task->open[i];
-        facts[2 + 2 * i] = open->release->id ^ open->quarantine;
-        facts[3 + 2 * i] = (uint64_t)open->state.state << 32 | open->state.stage_index;
+        *next++ = open->release->id ^ open->quarantine;
+        *next++ = (uint64_t)open->state.state << 32 | open->state.stage_index;
     }
     for (uint32_t i = 0; i < task->retired_count; i++) {
         retired[1 + i] = task->retired[i]->id;
@@ -81,8 +88,8 @@ static struct gw_plan_task *task_new(const struct gw_plan_task *from)
     }
     memcpy(task, from, sizeof(*task));
     atomic_init(&task->refs, 1);
-    if (task->baseline != NULL) {
-        (void)gw_release_ref(task->baseline);
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        (void)gw_release_ref(task->bases[i].release);
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
         (void)gw_release_ref(task->open[i].release);
@@ -222,7 +229,8 @@ struct gw_plan *gw_plan_build(const struct gw_plan *previous, uint32_t count, gw
 
 static bool task_ok(const struct gw_plan_task *task)
 {
-    if (task->retired_count > GW_PLAN_RETIRED_MAX || task->open_count > GW_PLAN_OPEN_MAX) {
+    if (task->retired_count > GW_PLAN_RETIRED_MAX || task->open_count > GW_PLAN_OPEN_MAX ||
+        task->base_count > GW_PLAN_BASES_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
@@ -271,180 +279,33 @@ const struct gw_plan_task *gw_plan_find(const struct gw_plan *plan, uint64_t tas
     return there ? plan->tasks[plan->by_id[low]] : NULL;
 }
 
-// ---- The decision
+// ---- Claims
 
-// The statement that lets the device into the open rollout: of the latest open stage whose audience
-// and share it is in, since a later stage's signed share may be smaller than an earlier audience.
-static const struct gw_statement *stage_statement(const struct gw_plan_open *open,
-                                                  uint64_t device_id, const struct pol_attrs *attrs)
+const struct gw_release *gw_plan_claim_release(const struct gw_plan_task *task, uint8_t number)
 {
-    const struct gw_release *release = open->release;
-    uint16_t bucket = pol_bucket(device_id, release->salt);
-    uint32_t newest = open->state.stage_index;
-    uint32_t first = open->shadow ? newest : 0; // a shadow ends with its stage
-    for (uint32_t i = newest + 1; i > first; i--) {
-        const struct pol_stage *stage = &release->stages[i - 1];
-        bool fits =
-            stage->kind != POL_STAGE_SIMULATE && (stage->kind == POL_STAGE_SHADOW) == open->shadow;
-        if (fits && bucket < stage->max_bucket &&
-            pol_target_match(&stage->audience, attrs).matched) {
-            return &release->statements[i - 1];
+    return number < GW_PLAN_OPEN_MAX ? task->open[number].release
+                                     : task->bases[number - GW_PLAN_OPEN_MAX].release;
+}
+
+uint32_t gw_plan_claim_newest(const struct gw_plan_task *task, uint8_t number)
+{
+    return number < GW_PLAN_OPEN_MAX ? task->open[number].state.stage_index
+                                     : gw_plan_claim_release(task, number)->stage_count - 1;
+}
+
+uint16_t gw_plan_claim_share(const struct gw_plan_task *task, uint8_t number)
+{
+    const struct gw_release *release = gw_plan_claim_release(task, number);
+    uint32_t newest = gw_plan_claim_newest(task, number);
+    uint32_t first = task->shadow ? newest : 0;
+    uint16_t widest = 0;
+    for (uint32_t i = first; i <= newest; i++) {
+        const struct pol_stage *stage = &release->stages[i];
+        bool shadow = stage->kind == POL_STAGE_SHADOW;
+        if (stage->kind != POL_STAGE_SIMULATE && shadow == task->shadow &&
+            stage->max_bucket > widest) {
+            widest = stage->max_bucket;
         }
     }
-    return NULL;
-}
-
-static const struct gw_statement *last_statement(const struct gw_release *release)
-{
-    const struct gw_statement *statement = &release->statements[release->stage_count - 1];
-    return statement->size > 0 ? statement : NULL;
-}
-
-static struct gw_want want_open(const struct gw_device_facts *facts, const struct pol_attrs *attrs)
-{
-    const struct gw_release *release = facts->open->release;
-    struct gw_want want = {.version_id = release->version_id, .shadow = facts->open->shadow};
-    bool counter_ok = facts->counter <= release->release_counter;
-    if (facts->have != want.version_id && counter_ok) {
-        want.statement = stage_statement(facts->open, facts->device_id, attrs);
-        want.release = release;
-        want.install_open = want.statement != NULL;
-        want.stage = gw_release_stage(release, facts->open->state.stage_index, want.shadow);
-    }
-    return want;
-}
-
-// The way back from a retired release: when the device runs it, or when the baseline's own
-// statement has a counter below what the device has accepted.
-static void take_revert(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                        struct gw_want *want)
-{
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        const struct gw_release *retired = task->retired[i];
-        bool leaves_it = facts->have == retired->version_id;
-        bool leads_there = retired->revert_version_id == want->version_id;
-        bool counter_ok = facts->counter <= retired->release_counter + 1;
-        if (counter_ok && (leads_there || (leaves_it && want->version_id == 0))) {
-            want->statement = &retired->revert;
-            want->release = retired;
-            if (leaves_it) {
-                return;
-            }
-        }
-    }
-}
-
-// Nothing leads from a retired version to what the device should have (the baseline changed while
-// the rollout was open): where its own way back leads is still better than to stay.
-static void leave_retired(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                          struct gw_want *want)
-{
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        const struct gw_release *retired = task->retired[i];
-        if (facts->have == retired->version_id && facts->counter <= retired->release_counter + 1) {
-            want->statement = &retired->revert;
-            want->release = retired;
-            return;
-        }
-    }
-}
-
-static struct gw_want want_baseline(const struct gw_plan_task *task,
-                                    const struct gw_device_facts *facts)
-{
-    struct gw_want want = {0};
-    const struct gw_release *baseline = task->baseline;
-    if (baseline != NULL && facts->baseline_matched && baseline->version_id != facts->blocked) {
-        want.version_id = baseline->version_id;
-    }
-    if (facts->have == want.version_id) {
-        return want;
-    }
-    bool on_retired = false;
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        on_retired = on_retired || facts->have == task->retired[i]->version_id;
-    }
-    if (want.version_id == 0) {
-        if (on_retired && facts->have != 0) {
-            take_revert(task, facts, &want);
-        }
-        return want;
-    }
-    if (!on_retired && facts->counter <= baseline->release_counter) {
-        want.statement = last_statement(baseline);
-        want.release = baseline;
-        return want;
-    }
-    take_revert(task, facts, &want);
-    if (want.statement == NULL && facts->counter <= baseline->release_counter) {
-        want.statement = last_statement(baseline);
-        want.release = baseline;
-    }
-    if (want.statement == NULL && on_retired) {
-        leave_retired(task, facts, &want);
-    }
-    return want;
-}
-
-static bool has_open_version(const struct gw_plan_task *task, uint64_t have)
-{
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        if (task->open[i].release->version_id == have) {
-            return true;
-        }
-    }
-    return false;
-}
-
-const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
-                                        const struct gw_device_facts *facts,
-                                        const struct pol_attrs *attrs)
-{
-    const struct gw_release *baseline = task->baseline;
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        const struct gw_plan_open *open = &task->open[i];
-        if (facts->have == open->release->version_id &&
-            facts->counter == open->release->release_counter && !open->state.stage_failed) {
-            return stage_statement(open, facts->device_id, attrs);
-        }
-    }
-    if (baseline != NULL && facts->have == baseline->version_id &&
-        facts->counter == baseline->release_counter) {
-        return last_statement(baseline);
-    }
-    return NULL;
-}
-
-// Out of a release that its segment is kept off, by the release's own way back.
-static struct gw_want leave_open(const struct gw_device_facts *facts)
-{
-    const struct gw_release *release = facts->open->release;
-    struct gw_want want = {.version_id = release->revert_version_id, .release = release};
-    if (facts->counter <= release->release_counter + 1) {
-        want.statement = &release->revert;
-    }
-    return want;
-}
-
-struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                              const struct pol_attrs *attrs)
-{
-    const struct gw_plan_open *open = facts->open;
-    if (open != NULL && facts->quarantined && facts->have == open->release->version_id) {
-        return leave_open(facts);
-    }
-    if (open != NULL && facts->admitted && open->release->version_id != facts->blocked) {
-        // While paused nobody new is offered it, and who has it keeps it.
-        bool paused = open->state.state == POL_ROLLOUT_PAUSED;
-        if (!paused || facts->have == open->release->version_id) {
-            return want_open(facts, attrs);
-        }
-    }
-    // Paused, with a device that was let in and has it: fine. Not let in and has it (its attributes
-    // changed, or a rollout of a higher priority began): it keeps it too, the way back is for
-    // rollbacks.
-    if (has_open_version(task, facts->have)) {
-        return (struct gw_want){.version_id = facts->have};
-    }
-    return want_baseline(task, facts);
+    return widest;
 }

@@ -11,8 +11,12 @@
 
 #include "svc/release.h"
 
-#define GW_PLAN_RETIRED_MAX  4u // rolled-back releases of a task whose way back is still offered
-#define GW_PLAN_OPEN_MAX     GW_TASK_OPEN_MAX
+#define GW_PLAN_RETIRED_MAX 4u // rolled-back releases of a task whose way back is still offered
+#define GW_PLAN_OPEN_MAX    GW_TASK_OPEN_MAX
+// Completed releases of a task that devices may be on; of more, those approved last. The list ends
+// behind the second that is for everybody (the next one is for who refuses the first).
+#define GW_PLAN_BASES_MAX    16u
+#define GW_PLAN_CLAIMS_MAX   (GW_PLAN_OPEN_MAX + GW_PLAN_BASES_MAX)
 #define GW_PLAN_CHANGES_MAX  1024u // changed tasks a plan remembers
 #define GW_ANCHOR_VALUES_MAX 64u   // values of a release in the index; with more it is for all
 
@@ -23,16 +27,22 @@ struct gw_plan_open {
     bool shadow;              // offered as a shadow, by the stage it is in
 };
 
+// A completed release: the baseline of those it was completed for.
+struct gw_plan_base {
+    struct gw_release *release;
+    uint64_t quarantine; // as of an open one
+};
+
 struct gw_plan_task {
     _Atomic uint32_t refs;
-    uint32_t slot;               // in the plan: the same for as long as the process lives
-    uint64_t task_id;            // of a task's shadows it is wire_shadow_task_id
-    bool shadow;                 // these are a task's shadows: no baseline, nothing retired
-    uint16_t tenant;             // whose devices get it
-    uint64_t signature;          // of all that decides what its devices are offered
-    uint64_t retired_signature;  // of the retired releases; 0: none
-    struct gw_release *baseline; // last completed; NULL: none
-    uint64_t baseline_quarantine;
+    uint32_t slot;              // in the plan: the same for as long as the process lives
+    uint64_t task_id;           // of a task's shadows it is wire_shadow_task_id
+    bool shadow;                // these are a task's shadows: no bases, nothing retired
+    uint16_t tenant;            // whose devices get it
+    uint64_t signature;         // of all that decides what its devices are offered
+    uint64_t retired_signature; // of the retired releases; 0: none
+    uint32_t base_count;
+    struct gw_plan_base bases[GW_PLAN_BASES_MAX]; // approved last first
     uint32_t open_count;
     struct gw_plan_open open[GW_PLAN_OPEN_MAX]; // a device follows the first that targets it
     uint32_t retired_count;
@@ -75,37 +85,11 @@ bool gw_plan_validate(const struct gw_plan *plan);
 // NULL: no such task.
 const struct gw_plan_task *gw_plan_find(const struct gw_plan *plan, uint64_t task_id);
 
-// What one task should be on one device, and how it gets there.
-struct gw_want {
-    uint64_t version_id;                  // 0: nothing
-    const struct gw_statement *statement; // what to offer; NULL: nothing to offer
-    const struct gw_release *release;     // whose statement it is
-    bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
-    uint8_t stage;                        // that rollout's stage, when install_open
-    bool shadow;                          // ... which is a shadow stage
-};
-
-// What is known of a device when one task is decided.
-struct gw_device_facts {
-    uint64_t device_id;
-    bool baseline_matched;           // the baseline's target
-    const struct gw_plan_open *open; // the rollout that it follows; NULL: none
-    bool admitted;                   // by that, were it running
-    bool quarantined;                // kept off that: a device that has it goes back
-    uint64_t have;                   // version it runs; 0: none
-    uint64_t blocked;                // version it refuses; 0: none
-    uint64_t counter;                // highest release counter it accepted; 0: not known
-};
-
-// The statement of the followed rollout's stage that lets this device in is chosen by the caller's
-// `attrs` and the device's bucket.
-struct gw_want gw_plan_decide(const struct gw_plan_task *task, const struct gw_device_facts *facts,
-                              const struct pol_attrs *attrs);
-
-// The statement by which a device may go on with what it has: of the open rollout's latest stage
-// that lets it in, or the baseline's last. NULL: it may not, or has something else.
-const struct gw_statement *gw_plan_held(const struct gw_plan_task *task,
-                                        const struct gw_device_facts *facts,
-                                        const struct pol_attrs *attrs);
+// Claims of a task (policy/desired.h) by number: its open releases as they stand in `open`, then
+// its bases from GW_PLAN_OPEN_MAX on.
+const struct gw_release *gw_plan_claim_release(const struct gw_plan_task *task, uint8_t number);
+uint32_t gw_plan_claim_newest(const struct gw_plan_task *task, uint8_t number); // open stage
+// The widest share that is open, whatever the audience: buckets below it.
+uint16_t gw_plan_claim_share(const struct gw_plan_task *task, uint8_t number);
 
 #endif

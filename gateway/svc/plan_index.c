@@ -100,15 +100,18 @@ static enum base_status add_task(struct gw_plan_index *index, const struct gw_pl
                                  uint32_t rank)
 {
     struct pol_anchor anchor;
-    bool anchored = task->baseline == NULL || find_anchor(task->baseline, &anchor);
+    bool anchored = true;
+    for (uint32_t i = 0; i < task->base_count && anchored; i++) {
+        anchored = find_anchor(task->bases[i].release, &anchor);
+    }
     for (uint32_t i = 0; i < task->open_count && anchored; i++) {
         anchored = find_anchor(task->open[i].release, &anchor);
     }
     if (!anchored) {
         return gw_slots_add(&index->always, rank);
     }
-    if (task->baseline != NULL) {
-        BASE_TRY(add_release(index, task->baseline, rank));
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        BASE_TRY(add_release(index, task->bases[i].release, rank));
     }
     for (uint32_t i = 0; i < task->open_count; i++) {
         BASE_TRY(add_release(index, task->open[i].release, rank));

@@ -18,15 +18,22 @@ struct parts {
     struct part *items;
 };
 
-static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
+static void fill_retired(struct gw_plan_task *out, struct gw_release *release)
+{
+    if (!out->shadow && out->retired_count < GW_PLAN_RETIRED_MAX) {
+        out->retired[out->retired_count++] = release;
+    }
+}
+
+static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
+                      const struct gw_rollout *open)
 {
     if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
         return;
     }
-    if (open->state.state == POL_ROLLOUT_ROLLING_BACK) {
-        if (!out->shadow && out->retired_count < GW_PLAN_RETIRED_MAX) {
-            out->retired[out->retired_count++] = open->release;
-        }
+    if (open->state.state == POL_ROLLOUT_ROLLING_BACK ||
+        gw_director_kills(core, &open->release->manifest)) {
+        fill_retired(out, open->release);
         return;
     }
     const struct pol_stage *newest = &open->release->stages[open->state.stage_index];
@@ -46,6 +53,22 @@ static void fill_open(struct gw_plan_task *out, const struct gw_rollout *open)
     }
 }
 
+static void fill_bases(const struct gw_core *core, struct gw_plan_task *out,
+                       const struct gw_task *task)
+{
+    struct gw_rollout *bases[GW_PLAN_BASES_MAX];
+    out->base_count = gw_task_live_bases(core, task, bases);
+    for (uint32_t i = 0; i < out->base_count; i++) {
+        struct gw_release *release = bases[i]->release;
+        out->bases[i] = (struct gw_plan_base){release, gw_release_quarantine_signature(release)};
+    }
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        if (gw_director_kills(core, &task->bases[i]->release->manifest)) {
+            fill_retired(out, task->bases[i]->release);
+        }
+    }
+}
+
 static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
 {
     const struct parts *parts = ctx;
@@ -55,18 +78,14 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
     out->shadow = parts->items[i].shadow;
     out->slot = out->shadow ? task->shadow_slot : task->slot;
     for (uint32_t k = 0; k < task->open_count; k++) {
-        fill_open(out, task->open[k]);
+        fill_open(parts->core, out, task->open[k]);
     }
     if (out->shadow) {
         return;
     }
-    if (task->baseline != NULL &&
-        !gw_director_kills(parts->core, &task->baseline->release->manifest)) {
-        out->baseline = task->baseline->release;
-        out->baseline_quarantine = gw_release_quarantine_signature(out->baseline);
-    }
-    for (uint32_t k = 0; k < task->retired_count && out->retired_count < GW_PLAN_RETIRED_MAX; k++) {
-        out->retired[out->retired_count++] = task->retired[k]->release;
+    fill_bases(parts->core, out, task);
+    for (uint32_t k = 0; k < task->retired_count; k++) {
+        fill_retired(out, task->retired[k]->release);
     }
 }
 

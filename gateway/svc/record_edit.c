@@ -58,7 +58,7 @@ enum base_status gw_archive_decode(const uint8_t *bytes, size_t size, struct gw_
 static enum base_status read_record(struct gw_record_edit *edit)
 {
     struct gw_key key = gw_key_u64(edit->device_id);
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_txn_get(edit->txn, GW_TABLE_DEVICES, &key, &value);
     if (status == BASE_OK) {
         status = gw_device_record_decode(value.data, value.size, &edit->record);
@@ -180,7 +180,7 @@ static enum base_status archive(struct gw_record_edit *edit,
     struct gw_key key = gw_key_u64_u64(outcome->rollout_id, row);
     struct gw_rollout_counts counts = {0};
     struct gw_rollout_counts one;
-    struct gw_span value;
+    struct base_span value;
     enum base_status status = gw_store_txn_get(edit->txn, GW_TABLE_OUTCOMES, &key, &value);
     if (status == BASE_OK) {
         status = gw_archive_decode(value.data, value.size, &counts);

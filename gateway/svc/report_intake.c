@@ -86,8 +86,7 @@ static bool may_retry(const struct gw_tally_rollout *rollout,
 {
     unsigned class = (unsigned)kind - WIRE_OUTCOME_FIRST_FAILURE;
     bool counted = (outcome->bits & (GW_OUTCOME_FAILED | GW_OUTCOME_CONTROL)) != 0;
-    return wire_outcome_is_failure(kind) && class < POL_FAILURE_COUNT && !counted &&
-           rollout->open &&
+    return wire_outcome_blames(kind) && class < POL_FAILURE_COUNT && !counted && rollout->open &&
            outcome->tries < rollout->release->stages[outcome->stage].retries[class];
 }
 

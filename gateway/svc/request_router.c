@@ -6,10 +6,13 @@
 #include "svc/exclusive.h"
 #include "svc/head_check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define API_PREFIX  "/api/v1/"
 #define BLOB_PREFIX "/v1/blob/"
+
+#define READY_TEXT_MAX 96
 
 // "/TENANT/controller/v1/...": hawkBit's device API.
 static bool is_ddi_path(struct base_str path)
@@ -59,10 +62,29 @@ static void handle_health(struct gw_worker *worker, struct gw_exchange *exchange
     gw_exchange_finish(exchange);
 }
 
+// A clock in doubt is no reason to send nobody here: devices are served what was signed. It is
+// said.
+static void reply_ready(const struct gw_core *core, struct gw_exchange *exchange)
+{
+    enum gw_clock_doubt doubt =
+        (enum gw_clock_doubt)atomic_load_explicit(&core->time.doubt, memory_order_relaxed);
+    char *text = base_arena_alloc(exchange->arena, READY_TEXT_MAX);
+    int size = 0;
+    if (doubt != GW_CLOCK_SURE && text != NULL) {
+        size = snprintf(text, READY_TEXT_MAX, "ready; clock in doubt (%s): see /api/v1/clock\n",
+                        gw_clock_doubt_name(doubt));
+    }
+    if (size > 0) {
+        gw_reply_body(exchange, 200, BASE_STR("text/plain"), text, (size_t)size);
+    } else {
+        gw_reply_body(exchange, 200, BASE_STR("text/plain"), "ready\n", 6);
+    }
+}
+
 static void handle_ready(struct gw_worker *worker, struct gw_exchange *exchange)
 {
     if (atomic_load_explicit(&worker->core->ready, memory_order_relaxed)) {
-        gw_reply_body(exchange, 200, BASE_STR("text/plain"), "ready\n", 6);
+        reply_ready(worker->core, exchange);
     } else {
         gw_reply_problem(exchange, 503, "draining");
     }

@@ -270,9 +270,6 @@ enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *ta
     }
     struct gw_task next_task = *task;
     next_task.release_counter = change->task_counter;
-    if (change->task_baseline != 0) {
-        next_task.baseline = gw_catalog_find_rollout(core, change->task_baseline);
-    }
     store.row_bytes = encode_rollout(&change->next, store.row, capacity);
     store.line_bytes = encode_line(&change->line, store.line, sizeof(store.line));
     store.task_bytes = gw_task_encode(&next_task, store.task_row, sizeof(store.task_row));
@@ -331,7 +328,7 @@ struct last_line {
     uint64_t seq;
 };
 
-static bool see_line(void *ctx, struct gw_span key, struct gw_span value)
+static bool see_line(void *ctx, struct base_span key, struct base_span value)
 {
     struct last_line *last = ctx;
     uint64_t id;
@@ -361,7 +358,7 @@ struct log_list {
     bool more;
 };
 
-static bool list_line(void *ctx, struct gw_span key, struct gw_span value)
+static bool list_line(void *ctx, struct base_span key, struct base_span value)
 {
     struct log_list *list = ctx;
     uint64_t id;

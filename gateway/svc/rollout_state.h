@@ -8,7 +8,6 @@
 struct gw_rollout_change {
     struct gw_rollout next; // what the rollout becomes
     uint64_t task_counter;  // what its task's counter becomes
-    uint64_t task_baseline; // what its task's baseline becomes; 0: stays
     struct gw_rollout_log_view line;
 };
 

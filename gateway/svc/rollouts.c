@@ -5,6 +5,7 @@
 // loses nothing: the next start reads the new state.
 #include "svc/rollouts.h"
 
+#include "svc/director.h"
 #include "svc/rollout_state.h"
 
 #include "base/alloc.h"
@@ -163,9 +164,6 @@ void gw_rollout_decide(struct gw_core *core, struct gw_rollout_change *change,
     if ((after == POL_ROLLOUT_COMPLETED || after == POL_ROLLOUT_ROLLED_BACK) && before != after) {
         next->closed_us = gw_core_now_us(core);
     }
-    if (after == POL_ROLLOUT_COMPLETED && before != after) {
-        change->task_baseline = next->release->id;
-    }
 }
 
 bool gw_rollout_is_closed(const struct gw_rollout *rollout)
@@ -174,21 +172,13 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-static bool completed_later(const struct gw_rollout *a, const struct gw_rollout *b)
-{
-    return a->closed_us != b->closed_us ? a->closed_us > b->closed_us
-                                        : a->release->release_counter > b->release->release_counter;
-}
-
-// Where a rollout stands for its task: its baseline, one that was taken back, or the open one.
+// Where a rollout stands for its task: a baseline, one that was taken back, or an open one.
 static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
     switch (rollout->state.state) {
     case POL_ROLLOUT_COMPLETED:
-        if (task->baseline == NULL || completed_later(rollout, task->baseline)) {
-            task->baseline = rollout;
-        }
+        gw_task_base(task, rollout);
         break;
     case POL_ROLLOUT_ROLLED_BACK:
         gw_task_retire(task, rollout);
@@ -203,7 +193,7 @@ static void link_rollout(struct gw_rollout *rollout)
 static void relink_task(struct gw_core *core, struct gw_task *task)
 {
     task->open_count = 0;
-    task->baseline = NULL;
+    task->base_count = 0;
     task->retired_count = 0;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         if (core->catalog.rollouts[i]->task == task) {
@@ -270,13 +260,13 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
                               (unsigned long long)release->release_counter,
                               (unsigned long long)task->release_counter);
     }
-    if (task->baseline == NULL && release->revert_kind != WIRE_RELEASE_REMOVE) {
+    const struct gw_rollout *baseline = gw_task_baseline(task);
+    if (baseline == NULL && release->revert_kind != WIRE_RELEASE_REMOVE) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "revert: the task has no baseline, so it must be REMOVE");
     }
-    if (task->baseline != NULL &&
-        (release->revert_kind != WIRE_RELEASE_REVERT ||
-         release->revert_version_id != task->baseline->release->version_id)) {
+    if (baseline != NULL && (release->revert_kind != WIRE_RELEASE_REVERT ||
+                             release->revert_version_id != baseline->release->version_id)) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "revert: it must be REVERT to the task's baseline");
     }
@@ -387,6 +377,9 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     if (status == BASE_OK) {
         status = check_new(core, release, error);
     }
+    if (status == BASE_OK) {
+        status = gw_director_check(core, release, error);
+    }
     if (status == BASE_OK && !spec->accept_cost) {
         status = check_cost(core, release, error);
     }
@@ -412,7 +405,7 @@ static enum base_status check_undo(const struct gw_rollout *rollout, struct base
         return base_error_set(error, BASE_ERR_CONFLICT, "undo: rollout %016llx of task %s is open",
                               (unsigned long long)task->open[0]->release->id, task->name);
     }
-    if (task->baseline != rollout) {
+    if (gw_task_baseline(task) != rollout) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               "undo: the rollout is not the baseline of task %s any more",
                               task->name);
@@ -581,7 +574,7 @@ enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollou
     return gw_rollout_commit(core, rollout, &change);
 }
 
-static enum base_status load_one(struct gw_core *core, struct gw_span value)
+static enum base_status load_one(struct gw_core *core, struct base_span value)
 {
     struct gw_rollout *rollout = NULL;
     BASE_TRY(gw_rollout_decode(value.data, value.size, &rollout));
@@ -609,7 +602,7 @@ static enum base_status load_one(struct gw_core *core, struct gw_span value)
     return BASE_OK;
 }
 
-static bool load_rollout(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_rollout(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     (void)key;

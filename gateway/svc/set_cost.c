@@ -156,11 +156,11 @@ struct walk {
 
 static enum base_status walk_task(const struct walk *walk, const struct gw_task *task)
 {
-    for (uint32_t i = 0; i <= task->open_count; i++) {
+    for (uint32_t i = 0; i < task->open_count + task->base_count; i++) {
         const struct gw_rollout *rollout =
-            i < task->open_count ? task->open[i] : task->baseline; // the last one
+            i < task->open_count ? task->open[i] : task->bases[i - task->open_count];
         const struct kept *kept = NULL;
-        if (rollout == NULL || !pol_targets_meet(walk->target, &rollout->release->target) ||
+        if (!pol_targets_meet(walk->target, &rollout->release->target) ||
             (walk->world != NULL && !pol_targets_meet(walk->world, &rollout->release->target))) {
             continue;
         }

@@ -20,6 +20,7 @@ enum gw_online_role {
 struct gw_signer_port {
     void *ctx;
     uint8_t keys[GW_ONLINE_COUNT][WIRE_PUBLIC_KEY_BYTES];
+    const char *places[GW_ONLINE_COUNT]; // where each is kept, for the log; NULL: nowhere to say
     enum base_status (*sign)(void *ctx, enum gw_online_role role, const uint8_t *message,
                              size_t size, uint8_t out[WIRE_SIGNATURE_BYTES]);
     // Ed25519. OK or SIGNATURE.

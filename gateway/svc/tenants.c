@@ -21,7 +21,7 @@ struct load {
     bool ok;
 };
 
-static bool load_tenant(void *ctx, struct gw_span key, struct gw_span value)
+static bool load_tenant(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
     struct gw_operators *operators = load->core->operators;

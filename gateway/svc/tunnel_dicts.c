@@ -17,7 +17,7 @@ struct learn_op {
     uint8_t row[ROW_BYTES];
 };
 
-static enum base_status decode(uint32_t id, struct gw_span row, struct gw_tunnel_dict *out)
+static enum base_status decode(uint32_t id, struct base_span row, struct gw_tunnel_dict *out)
 {
     struct base_reader reader;
     struct gw_tunnel_dict dict = {.id = id};
@@ -37,7 +37,7 @@ static enum base_status decode(uint32_t id, struct gw_span row, struct gw_tunnel
 static enum base_status learn_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
     const struct learn_op *learn = (struct learn_op *)self;
-    struct gw_span have;
+    struct base_span have;
     enum base_status status = gw_store_txn_get(txn, GW_TABLE_TUNNEL_DICTS, &learn->key, &have);
     if (status == BASE_OK) {
         const size_t digest_at = ROW_BYTES - WIRE_SHA256_BYTES;
@@ -103,7 +103,7 @@ enum base_status gw_tunnel_dicts_find(struct gw_store *store, uint32_t id,
                                       struct gw_tunnel_dict *out)
 {
     struct gw_store_read *read;
-    struct gw_span row;
+    struct base_span row;
     struct gw_key key = gw_key_u64(id);
     BASE_TRY(gw_store_read_begin(store, &read));
     enum base_status status = gw_store_read_get(read, GW_TABLE_TUNNEL_DICTS, &key, &row);

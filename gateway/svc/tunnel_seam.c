@@ -49,7 +49,7 @@ struct digests {
 };
 
 // The digest is the end of a version's key.
-static bool collect(void *ctx, struct gw_span key, struct gw_span value)
+static bool collect(void *ctx, struct base_span key, struct base_span value)
 {
     struct digests *digests = ctx;
     (void)value;

@@ -2,6 +2,7 @@
 #include "svc/why.h"
 
 #include "svc/causes.h"
+#include "svc/want.h"
 
 #include "policy/bucket.h"
 #include "policy/expr.h"
@@ -75,13 +76,18 @@ static void explain_rollout(struct gw_core *core, const struct gw_rollout *rollo
                             const struct gw_device_view *device, const struct pol_attrs *attrs,
                             struct gw_why_rollout *out)
 {
+    struct gw_version_view version;
     memset(out, 0, sizeof(*out));
     out->id = rollout->release->id;
     out->version_id = rollout->release->version_id;
     out->manifest = rollout->release->manifest;
+    if (gw_catalog_version_get(core, base_str_of(rollout->task->name), &out->manifest, &version) ==
+        BASE_OK) {
+        memcpy(out->version, version.version, sizeof(out->version));
+    }
     out->state = rollout->state.state;
     out->killed = rollout->state.killed;
-    out->baseline = rollout->task->baseline == rollout;
+    out->baseline = gw_task_baseline(rollout->task) == rollout;
     admission_of(rollout, device->device_id, attrs, out);
     outcome_of(core, device, out);
 }
@@ -115,38 +121,93 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
-// What it should run: the newest open rollout that lets it in and did not fail there, else the
-// baseline.
-static void conclude(struct gw_why_view *view)
+// What the device's reports say it has, and what failed there.
+static void facts_of(const struct gw_device_view *device, uint64_t task_id,
+                     struct gw_device_facts *out)
 {
-    const struct gw_why_rollout *failed = NULL;
-    for (uint32_t i = 0; i < view->rollout_count; i++) {
-        const struct gw_why_rollout *item = &view->rollouts[i];
-        bool open = item->state == POL_ROLLOUT_RUNNING || item->state == POL_ROLLOUT_WAITING;
-        if (open && item->admitted && (item->bits & GW_OUTCOME_FAILED) != 0) {
-            failed = failed != NULL ? failed : item;
-        } else if (open && item->admitted) {
-            view->should_version_id = item->version_id;
-            view->should_rollout = item->id;
-            snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
-                     item->stage_name, item->bucket, item->max_bucket);
-            return;
+    const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
+    uint32_t had_s = 0;
+    uint32_t failed_s = 0;
+    *out = (struct gw_device_facts){.device_id = device->device_id};
+    for (uint32_t i = 0; i < device->outcome_count; i++) {
+        const struct gw_device_outcome *outcome = &device->outcomes[i];
+        if (outcome->task_id != task_id || outcome->shadow) {
+            continue;
+        }
+        bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
+        if (has && outcome->updated_s >= had_s) {
+            had_s = outcome->updated_s;
+            out->have = outcome->version_id;
+        }
+        if ((outcome->bits & GW_OUTCOME_FAILED) != 0 && outcome->updated_s >= failed_s) {
+            failed_s = outcome->updated_s;
+            out->blocked = outcome->version_id;
         }
     }
+    out->have = out->have == out->blocked ? 0 : out->have;
+}
+
+static const struct gw_why_rollout *item_of(const struct gw_why_view *view, uint64_t id)
+{
     for (uint32_t i = 0; i < view->rollout_count; i++) {
-        const struct gw_why_rollout *item = &view->rollouts[i];
-        if (item->baseline && item->targeted) {
-            view->should_version_id = item->version_id;
-            view->should_rollout = item->id;
-            snprintf(view->why, sizeof(view->why), "%s",
-                     failed != NULL ? "the newer version failed on it, so the baseline runs"
-                                    : "no open rollout lets it in, so the baseline runs");
-            return;
+        if (view->rollouts[i].id == id) {
+            return &view->rollouts[i];
         }
     }
-    snprintf(view->why, sizeof(view->why), "%s",
-             failed != NULL ? "the version failed on it, and there is no baseline"
-                            : "no rollout lets it in, and there is no baseline for it");
+    return NULL;
+}
+
+// Why not an open rollout, for a device that none lets in.
+static const char *why_not_open(const struct gw_plan_task *task, const struct gw_why_view *view,
+                                const struct gw_device_facts *facts)
+{
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_plan_open *open = &task->open[i];
+        const struct gw_why_rollout *item = item_of(view, open->release->id);
+        if (item == NULL || !item->targeted ||
+            !pol_arm_has(&open->release->arm, facts->device_id)) {
+            continue;
+        }
+        if (open->release->version_id == facts->blocked) {
+            return "the newer version failed on it";
+        }
+        bool paused = open->state.state == POL_ROLLOUT_PAUSED;
+        return paused ? "the rollout that it follows is paused"
+                      : "the rollout that it follows does not let it in yet";
+    }
+    return facts->blocked != 0 ? "the version failed on it" : "no open rollout lets it in";
+}
+
+// What it should run, from the plan that check-ins are answered from.
+static void conclude(struct gw_core *core, const struct gw_plan_task *task,
+                     const struct gw_device_facts *facts, const struct pol_attrs *attrs,
+                     struct gw_why_view *view)
+{
+    if (task == NULL) {
+        snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(POL_DESIRED_NONE));
+        return;
+    }
+    struct gw_want want = gw_want_of(task, facts, attrs);
+    const struct gw_why_rollout *item = want.claim != NULL ? item_of(view, want.claim->id) : NULL;
+    struct gw_version_view version;
+    if (want.claim != NULL && gw_catalog_version_get(core, base_str_of(want.claim->task),
+                                                     &want.claim->manifest, &version) == BASE_OK) {
+        memcpy(view->should_version, version.version, sizeof(view->should_version));
+    }
+    view->should_version_id = want.version_id;
+    view->should_rollout = want.claim != NULL ? want.claim->id : 0;
+    if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
+        snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
+                 item->stage_name, item->bucket, item->max_bucket);
+    } else if (want.rule == POL_DESIRED_BASELINE) {
+        snprintf(view->why, sizeof(view->why), "%s, so the baseline runs",
+                 why_not_open(task, view, facts));
+    } else if (want.rule == POL_DESIRED_NONE) {
+        snprintf(view->why, sizeof(view->why), "%s, and there is no baseline for it",
+                 why_not_open(task, view, facts));
+    } else {
+        snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(want.rule));
+    }
 }
 
 enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct base_str task_name,
@@ -176,7 +237,9 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         for (uint32_t i = 0; i < out->rollout_count; i++) {
             explain_rollout(core, rollouts[i], device, &attrs.attrs, &out->rollouts[i]);
         }
-        conclude(out);
+        struct gw_device_facts facts;
+        facts_of(device, task->task_id, &facts);
+        conclude(core, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
     }
     free(device);
     return status;

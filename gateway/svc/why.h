@@ -1,5 +1,5 @@
-// Why a device runs what it runs: one answer for each rollout of a task, from the same rules the
-// check-in uses. Control thread.
+// Why a device runs what it runs: what it should, by the decision that check-ins are answered with
+// (svc/want.h), and one answer for each rollout of the task. Control thread.
 #ifndef GW_WHY_H
 #define GW_WHY_H
 
@@ -13,6 +13,7 @@ struct gw_why_rollout {
     uint64_t id;
     uint64_t version_id;
     struct wire_sha256 manifest;
+    char version[GW_VERSION_TEXT_MAX + 1]; // its number; empty: the version is not known any more
     enum pol_rollout_state state;
     bool killed;
     bool targeted;
@@ -38,9 +39,11 @@ struct gw_why_view {
     uint64_t last_seen_s;
     char task[WIRE_TASK_NAME_MAX + 1];
     uint64_t should_version_id; // 0: nothing
-    uint64_t should_rollout;    // 0: none
-    char why[160];              // one sentence
-    uint32_t rollout_count;     // newest first
+    char should_version[GW_VERSION_TEXT_MAX +
+                        1];  // its number; empty: nothing, or not known any more
+    uint64_t should_rollout; // 0: none
+    char why[160];           // one sentence
+    uint32_t rollout_count;  // newest first
     struct gw_why_rollout rollouts[GW_WHY_ROLLOUTS_MAX];
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/cursor.h"
 #include "base/hash.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,6 +138,18 @@ static void sync_dir(const char *dir)
     }
 }
 
+// A new file in the place of whatever a start that was cut off left there.
+static FILE *make_file(const char *path)
+{
+    (void)unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, BASE_FILE_MODE);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL && fd >= 0) {
+        close(fd);
+    }
+    return file;
+}
+
 enum base_status gw_checkpoint_write(const char *dir, struct gw_marks *marks, uint64_t position)
 {
     char fresh[PATH_BYTES];
@@ -146,7 +159,7 @@ enum base_status gw_checkpoint_write(const char *dir, struct gw_marks *marks, ui
         !make_path(old, dir, "checkpoint.old")) {
         return BASE_ERR_TOO_LARGE;
     }
-    FILE *file = fopen(fresh, "we");
+    FILE *file = make_file(fresh);
     if (file == NULL) {
         return BASE_ERR_IO;
     }
@@ -250,21 +263,26 @@ static enum base_status load_file(FILE *file, struct gw_marks *marks, uint64_t *
     return BASE_OK;
 }
 
-// NOT_FOUND: there is none.
+// NOT_FOUND: there is none. `error` says of every other status what is wrong with which file.
 static enum base_status load(const char *dir, const char *name, struct gw_marks *marks,
-                             uint64_t *out_position)
+                             uint64_t *out_position, struct base_error *error)
 {
     char path[PATH_BYTES];
+    int fd = -1;
     if (!make_path(path, dir, name)) {
-        return BASE_ERR_TOO_LARGE;
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
     }
-    FILE *file = fopen(path, "re");
+    BASE_TRY(base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, error));
+    FILE *file = fdopen(fd, "r");
     if (file == NULL) {
-        return errno == ENOENT ? BASE_ERR_NOT_FOUND : BASE_ERR_IO;
+        close(fd);
+        return base_error_set(error, BASE_ERR_NOMEM, "%s: no memory to read it", path);
     }
     enum base_status status = load_file(file, marks, out_position);
     (void)fclose(file);
-    return status;
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(error, status, "%s: %s", path, base_status_text(status));
 }
 
 struct replay {
@@ -328,13 +346,18 @@ enum base_status gw_checkpoint_recover(const char *dir, struct gw_segment_log *l
                                        uint64_t *out_position, struct base_error *error)
 {
     uint64_t position = 0;
-    enum base_status status = load(dir, "checkpoint", marks, &position);
+    struct base_error why = {0};
+    enum base_status status = load(dir, "checkpoint", marks, &position, &why);
     if (status != BASE_OK) {
         if (status != BASE_ERR_NOT_FOUND) {
-            base_log_warn(log_port, "tunnel", "checkpoint cannot be read: %s; the one before is",
-                          base_status_text(status));
+            base_log_warn(log_port, "tunnel", "the checkpoint is not read: %s; the one before is",
+                          why.text);
         }
-        status = load(dir, "checkpoint.old", marks, &position);
+        status = load(dir, "checkpoint.old", marks, &position, &why);
+        if (status != BASE_OK && status != BASE_ERR_NOT_FOUND) {
+            base_log_warn(log_port, "tunnel", "the one before is not read: %s; the log is",
+                          why.text);
+        }
     }
     if (status == BASE_ERR_NOMEM || status == BASE_ERR_LIMIT) {
         return base_error_set(error, status, "%s: marks: %s", dir, base_status_text(status));

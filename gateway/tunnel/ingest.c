@@ -61,6 +61,7 @@ static enum base_status start_keeper(struct gw_ingest *ingest,
         .log_port = options->log,
         .unproven_expire_s = options->unproven_expire_s != 0 ? options->unproven_expire_s
                                                              : GW_INGEST_UNPROVEN_EXPIRE_S,
+        .look_us = options->keeper_look_us,
         .clock = options->clock,
     };
     return gw_keeper_start(&keeper, &ingest->keeper, error);

@@ -68,6 +68,7 @@ struct gw_ingest_options {
     uint32_t unproven_percent;  // of that, unproven devices may write in a day; 0 takes 10
     uint64_t unproven_marks;    // of unproven devices (marks.h); 0 takes GW_MARKS_UNPROVEN
     uint32_t unproven_expire_s; // not heard of for so long, they end; 0 takes 30 days
+    uint64_t keeper_look_us;    // between two looks of the keeper; 0 takes GW_KEEPER_LOOK_US
     uint64_t keep_free_bytes;   // of the disk (disk_guard.h); 0 takes 512 MiB
     uint32_t credit_bytes;      // per class and stream; 0 takes 256 KiB
     uint64_t memory_bytes;      // batches in memory; beyond it credit is withheld; 0 takes 256 MiB

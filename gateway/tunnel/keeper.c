@@ -78,7 +78,7 @@ static void *keeper_main(void *arg)
 {
     struct gw_keeper *keeper = arg;
     while (!atomic_load_explicit(&keeper->stopping, memory_order_acquire)) {
-        (void)gw_bell_wait(&keeper->bell, GW_KEEPER_LOOK_US);
+        (void)gw_bell_wait(&keeper->bell, keeper->options.look_us);
         step(keeper, false);
     }
     return NULL;
@@ -104,6 +104,9 @@ enum base_status gw_keeper_start(const struct gw_keeper_options *options, struct
     keeper->dir = strdup(options->dir != NULL ? options->dir : "");
     if (keeper->options.segment_bytes == 0) {
         keeper->options.segment_bytes = GW_SEGMENT_BYTES;
+    }
+    if (keeper->options.look_us == 0) {
+        keeper->options.look_us = GW_KEEPER_LOOK_US;
     }
     struct gw_segment_stats stats = {.end = UINT64_MAX};
     if (options->log != NULL) {

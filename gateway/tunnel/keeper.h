@@ -24,6 +24,7 @@ struct gw_keeper_options {
     uint64_t segment_bytes;
     uint64_t position; // of the newest checkpoint
     uint32_t unproven_expire_s;
+    uint64_t look_us; // between two looks; 0 takes GW_KEEPER_LOOK_US
     struct base_clock_port clock;
     const struct base_log *log_port;
 };

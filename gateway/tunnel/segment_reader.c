@@ -2,6 +2,8 @@
 // thread; each reader on one at a time.
 #include "tunnel/segment_private.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -76,9 +78,11 @@ static enum base_status use_segment(struct gw_segment_reader *reader,
     if (reader->fd < 0 || reader->base != segment->base) {
         char name[GW_SEGMENT_NAME_MAX];
         gw_segment_name(segment->base, name);
-        int fd = openat(reader->log->dir_fd, name, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) {
-            return errno == ENOENT ? BASE_ERR_NOT_FOUND : BASE_ERR_IO;
+        int fd = -1;
+        enum base_status status =
+            base_regular_openat(reader->log->dir_fd, name, O_RDONLY | O_NOFOLLOW, &fd, NULL);
+        if (status != BASE_OK) {
+            return status == BASE_ERR_NOT_FOUND ? status : BASE_ERR_IO;
         }
         if (reader->fd >= 0) {
             close(reader->fd);

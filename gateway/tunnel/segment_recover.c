@@ -2,6 +2,7 @@
 // on the program's main thread before the writer starts.
 #include "tunnel/segment_private.h"
 
+#include "base/regular_file.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -152,12 +153,11 @@ static enum base_status look_at(struct gw_segment_log *log, struct gw_segment *s
     char name[GW_SEGMENT_NAME_MAX];
     gw_segment_name(segment->base, name);
     struct stat stat;
-    int fd = openat(log->dir_fd, name, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &stat) != 0) {
+    int fd = -1;
+    BASE_TRY(base_regular_openat(log->dir_fd, name, O_RDWR | O_NOFOLLOW, &fd, error));
+    if (fstat(fd, &stat) != 0) {
         int code = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
+        close(fd);
         return base_error_set(error, BASE_ERR_IO, "%s: %s", name, strerror(code));
     }
     uint8_t bytes[GW_SEGMENT_HEAD];

@@ -1,12 +1,14 @@
 """Answers of the upstream: who reads them slowly pins few of its connections and not for long; one without end ends."""
 import struct
+import time
 import unittest
 
 from echo_upstream import Upstream
-from raw_h2 import DATA, HEADERS, RST_STREAM, WINDOW_UPDATE, Connection, request
-from walle_stack import Stack
+from raw_h2 import DATA, HEADERS, RST_STREAM, WINDOW_UPDATE, Connection, request, status_of
+from walle_stack import Stack, wait_until
 
 NO_WINDOW = struct.pack(">HI", 4, 0)
+DEADLINE_S = 60
 
 
 class Replies(unittest.TestCase):
@@ -28,23 +30,32 @@ class Replies(unittest.TestCase):
                 self.assertEqual(other.get("/echo")[0], 200)
             self.assertLessEqual(self.upstream.open_most, 17)
 
+    def read_slowly(self, connection, stream):
+        """A byte at a time, until the stream is reset."""
+        began, taken, frame = time.monotonic(), 0, None
+        connection.socket.settimeout(0.02)
+        while frame is None or frame.kind != RST_STREAM:
+            self.assertLess(time.monotonic() - began, DEADLINE_S, f"still not ended after {taken} bytes")
+            connection.frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 1))
+            try:
+                frame = connection.read()
+            except TimeoutError:
+                continue
+            self.assertIn(frame.kind, (DATA, RST_STREAM))
+            taken += len(frame.payload) if frame.kind == DATA else 0
+        self.assertGreater(taken, 0)
+        self.assertEqual(frame.stream, stream)
+
     def test_one_that_reads_a_byte_at_a_time_is_ended(self):
         self.start("timeouts.write_ms=500", "proxy.client_rate_bytes=1000000000")
         with Connection(self.gateway.ports["h2c"], settings=NO_WINDOW) as slow:
             stream = slow.headers(request("/big/100000000"))
             slow.wait(HEADERS, stream)
-            slow.socket.settimeout(0.02)
-            while True:
-                slow.frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 1))
-                try:
-                    frame = slow.read()
-                except TimeoutError:
-                    continue
-                if frame.kind == RST_STREAM:
-                    break
-                self.assertEqual(frame.kind, DATA)
-            slow.socket.settimeout(10)
-            self.assertEqual(slow.frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), None)
+            self.read_slowly(slow, stream)
+            # Its end at the upstream ended with it; the rest of the connection did not.
+            wait_until(lambda: self.upstream.open == 0, DEADLINE_S, "the upstream's connection to end")
+            slow.socket.settimeout(DEADLINE_S)
+            self.assertEqual(status_of(slow.wait(HEADERS, slow.headers(request("/echo"))).payload), 200)
         with Connection(self.gateway.ports["h2c"]) as conn:
             self.assertEqual(conn.get("/echo")[0], 200)
 

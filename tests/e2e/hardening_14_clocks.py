@@ -135,9 +135,18 @@ class Clocks(unittest.TestCase):
         self.assertEqual(self.device("new"), 1)
         self.assertEqual(self.stack.api("/api/v1/trust")[1]["timestamp_version"], signed)
         self.assertEqual(self.stack.gateway.log_text().count("the wall clock is"), 1)
+        # Where people and balancers look: it is ready, and says so.
+        self.assertEqual(self.stack.api("/readyz"), (200, "ready; clock in doubt (ahead): see /api/v1/clock\n"))
+        # It turns again, and is behind now: the reason is the one of today.
+        self.clock.move(-20 * DAY)
+        self.wait_state("behind")
+        self.assertEqual(self.stack.api("/readyz")[1], "ready; clock in doubt (behind): see /api/v1/clock\n")
+        self.assertEqual(self.stack.gateway.log_text().count("the wall clock is"), 2)
+        self.assertEqual(self.metric("clock_doubts_total"), 1)
         # Back by itself: the next release reaches both.
         self.clock.move(0)
         self.wait_state("sure")
+        self.assertEqual(self.stack.api("/readyz"), (200, "ready\n"))
         self.release()
         self.assertEqual((self.device("ours"), self.device("new")), (3, 3))
 

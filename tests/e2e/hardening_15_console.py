@@ -8,7 +8,7 @@ import stat
 import subprocess
 import unittest
 
-from raw_h2 import Connection, request
+from raw_h2 import DATA, END_HEADERS, END_STREAM, Connection, request
 from walle_stack import Stack, program, wait_until
 
 DOOR = "/api/v1/console/session"
@@ -103,6 +103,33 @@ class Console(unittest.TestCase):
         codes = [self.code() for _ in range(16)]
         self.assertEqual(self.ask(DOOR, "POST", first)[0], 401)
         self.assertEqual(self.ask(DOOR, "POST", codes[-1])[0], 200)
+
+    def test_others_do_not_end_a_login(self):
+        made = json.loads(self.stack.walle("token", "new", "--name", "vera", "--role", "viewer", "-o", "json").stdout)
+        code, session = self.code(), self.session()
+        for _ in range(20):
+            self.assertEqual(self.ask("/api/v1/console/code", "POST", made["secret"])[0], 200)
+        self.assertEqual(self.ask(DOOR, "POST", code)[0], 200, "a viewer's codes end no administrator's")
+        self.assertEqual(self.ask("/api/v1/whoami", bearer=session)[0], 200)
+
+    def test_a_token_of_a_session_ends(self):
+        session = self.session()
+
+        def make(bearer, **more):
+            fields = (("authorization", "Bearer " + bearer), JSON)
+            with Connection(self.gateway.ports["tls"], tls=True) as connection:
+                stream = connection.headers(request("/api/v1/tokens", "POST", *fields), flags=END_HEADERS)
+                connection.frame(DATA, END_STREAM, stream, json.dumps({"name": "x", "role": "viewer", **more}).encode())
+                status, body = connection.reply(stream)
+            return status, json.loads(body)
+        for more in ({}, {"expires_in_s": 2592001}):
+            status, body = make(session, **more)
+            self.assertEqual(status, 400, body)
+            self.assertIn("at most 2592000", body["detail"])
+        status, body = make(session, expires_in_s=2592000)
+        self.assertEqual(status, 201, body)
+        self.assertGreater(body["expires_s"], 0)
+        self.assertEqual(make(self.stack.admin_token)[0], 201, "a token makes what it likes")
 
     def test_no_command_shows_the_code(self):
         """The browser is started with the path of a page that its user alone reads: every user sees the words of a command."""

@@ -33,6 +33,7 @@ class Browser(unittest.TestCase):
     def test_pages_of_others_are_refused(self):
         foreign = (("origin: http://evil.example",), ("origin: null",), ("origin: http://" + self.authority + ".evil.example",),
                    ("origin: http://127.0.0.1:1",), ("origin: ftp://" + self.authority,), ("origin: " + self.authority,),
+                   ("origin: https://" + self.authority,),  # this is the clear address: no page of it came over TLS
                    ("sec-fetch-site: cross-site",), ("sec-fetch-site: same-site",), ("sec-fetch-site: x",),
                    ("origin: http://" + self.authority, "sec-fetch-site: cross-site"))
         for headers in foreign:
@@ -44,12 +45,30 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.status(path="/api/v1/tasks/stolen"), 404, "a refused request has no effect")
 
     def test_its_own_page_and_programs_are_served(self):
-        for headers in ((), ("origin: http://" + self.authority,), ("origin: https://" + self.authority,),
+        for headers in ((), ("origin: http://" + self.authority,),
                         ("sec-fetch-site: same-origin",), ("sec-fetch-site: none",),
                         ("origin: http://proxied.example", "sec-fetch-site: same-origin")):
             self.assertEqual(self.status(*headers), 200, headers)
         # The page itself holds no data: a link to it may stand anywhere.
         self.assertEqual(self.status("sec-fetch-site: cross-site", path="/"), 200)
+
+    def test_the_scheme_belongs_to_the_origin(self):
+        """A page of http://HOST:PORT anybody on the way could write; it is none of https://HOST:PORT. A trusted hop may end TLS."""
+        bearer = ("authorization", "Bearer " + self.stack.admin_token)
+
+        def ask(port, scheme, tls, **more):
+            with Connection(port, tls=tls, **more) as connection:
+                field = ("origin", f"{scheme}://localhost")
+                return connection.reply(connection.headers(request("/api/v1/tasks", "GET", bearer, field)))[0]
+        tls, h2c = self.stack.gateway.ports["tls"], self.stack.gateway.ports["h2c"]
+        self.assertEqual((ask(tls, "https", True), ask(tls, "http", True)), (200, 403))
+        self.assertEqual((ask(h2c, "http", False), ask(h2c, "https", False)), (200, 403))
+        with Stack() as stack:
+            stack.start_gateway("--set", "listen.trusted_hops=127.0.0.2")
+            bearer = ("authorization", "Bearer " + stack.admin_token)
+            port, hop = stack.gateway.ports["h2c"], {"source": "127.0.0.2"}
+            self.assertEqual((ask(port, "https", False, **hop), ask(port, "http", False, **hop)), (200, 200))
+            self.assertEqual(ask(port, "https", False), 403)
 
     def test_two_values_are_refused(self):
         """What a browser says of a page it says once: who sends two hopes that the other one is looked at."""

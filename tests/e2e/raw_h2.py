@@ -121,6 +121,7 @@ class Connection:
         return stream
 
     def _receive(self, size):
+        """Until so many bytes are here: they stay, for whoever was told that it took too long."""
         while len(self.input) < size:
             try:
                 data = self.socket.recv(65536)
@@ -130,14 +131,13 @@ class Connection:
             if not data:
                 raise Closed
             self.input += data
-        data, self.input = self.input[:size], self.input[size:]
-        return data
 
     def read(self):
-        head = self._receive(9)
-        size = int.from_bytes(head[:3], "big")
-        stream = int.from_bytes(head[5:], "big") & 0x7fffffff
-        return Frame(head[3], head[4], stream, self._receive(size))
+        self._receive(9)
+        size = 9 + int.from_bytes(self.input[:3], "big")
+        self._receive(size)
+        frame, self.input = self.input[:size], self.input[size:]
+        return Frame(frame[3], frame[4], int.from_bytes(frame[5:9], "big") & 0x7fffffff, frame[9:])
 
     def wait(self, wanted, stream=None):
         """Next frame of that kind; SETTINGS are acknowledged on the way."""

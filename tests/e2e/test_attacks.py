@@ -43,15 +43,16 @@ class Attacks(unittest.TestCase):
         cls.stack.walle("root", "push", path("root.1"))
         cls.evil = Evil(cls.stack)
         cls.number = 0
-        cls.v1 = cls.release(TASK, 1)
+        cls.v0 = cls.release(TASK, 0)
         cls.run_device("00000000000000aa", hook=None)  # the first stage wants one device that ran it
-        cls.wait_completed(cls.v1)
+        cls.wait_completed(cls.v0)
         cls.old = cls.answer_of("00000000000000ab")  # what a new device is told now
-        cls.v2 = cls.release(TASK, 2)
-        cls.run_device("00000000000000aa", hook=None)
-        cls.wait_completed(cls.v2)
+        for number in (1, 2):  # of baselines, the newest and the one before it may be a way back
+            rollout = cls.release(TASK, number)
+            cls.run_device("00000000000000aa", hook=None)
+            cls.wait_completed(rollout)
         cls.middle = cls.answer_of("00000000000000ac")
-        cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices: counters 5 and 6
+        cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices
 
     @classmethod
     def tearDownClass(cls):
@@ -224,7 +225,7 @@ class Attacks(unittest.TestCase):
     def test_05_rollback(self):
         output, _ = self.run_device("0000000000000500", None)
         self.assertIn('"version":3', output)
-        director, statement, fields = self.parts(self.old)  # version 1, validly signed, and the director's key is stolen
+        director, statement, fields = self.parts(self.old)  # version 0, validly signed, and the director's key is stolen
 
         def hook(request, _):
             if request.path != "/v1/checkin":
@@ -647,17 +648,26 @@ class Attacks(unittest.TestCase):
         self.stack.walle("root", "rotate", path("root.2"), "--out", path("root.3"), "--key", path("c.key"), "--key",
                          path("d.key"))
         self.stack.walle("root", "push", path("root.3"))
-        old = self.release("shop/late", 1, keys=("ci", "cj"), stages=OPEN)
-        output, log = self.run_device("0000000000002000", None)
+        with self.assertRaisesRegex(AssertionError, "signed by 1 of the 2 release keys that root 3 asks for"):
+            self.release("shop/late", 1, keys=("ci", "cj"), stages=OPEN)
+
+        def change(_, items):  # a stolen gateway takes it
+            def steal(item):
+                payload = evil.open_envelope(item)[1]
+                late = evil.open_release(payload)["task"] == "shop/late"
+                return self.key["ci"].envelope(evil.RELEASE, payload, self.key["cj"]) if late else item
+            return [items[0], *map(steal, items[1:])]
+        old = self.release("shop/late", 2, keys=("ck", "cj"), stages=OPEN)
+        output, log = self.run_device("0000000000002000", self.answers(change))
         self.refused("key compromise: a release key that was replaced", THRESHOLD, "(THRESHOLD)", output, log)
         self.stack.walle("rollout", "abort", old, "--reason", "signed by a stolen key")
         for _ in range(3000):
             if self.stack.api(f"/api/v1/rollouts/{old}")[1]["state"] == "rolled_back":
                 break
             time.sleep(0.02)
-        self.release("shop/late", 2, keys=("ck", "cj"), stages=OPEN)
+        self.release("shop/late", 3, keys=("ck", "cj"), stages=OPEN)
         output, log = self.run_device("0000000000002000", None)
-        self.assertIn('"version":2', output, log)  # two roots on, and nothing of the forged future is left
+        self.assertIn('"version":3', output, log)  # two roots on, and nothing of the forged future is left
         type(self).expected += 1
         REFUSED.append(("fast-forward: version 2^53 - 1 by a stolen timestamp key", "forgotten with the key"))
 

@@ -1,4 +1,5 @@
 """Deltas over the wire: a device updates by the difference, and a client that is not ours can read them."""
+import array
 import base64
 import hashlib
 import os
@@ -12,6 +13,17 @@ from walle_stack import Stack, wait_until
 TASK, DEVICE, SEED = "delta/score", "00000000000000d2", 11
 STAGES = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 DATA_BYTES = 1024 * 1024
+LARGE_BYTES = 12 * 1024 * 1024
+WEIGHTS = 512 * 1024
+
+
+def change(old, places, rng):
+    """The content with so many bytes changed, the last one among them: all of the old one has to be in reach."""
+    changed = bytearray(old)
+    for i in rng.sample(range(len(old)), places):
+        changed[i] ^= 0x55
+    changed[-1] ^= 0x55
+    return bytes(changed)
 
 
 class Delta(unittest.TestCase):
@@ -29,28 +41,75 @@ class Delta(unittest.TestCase):
     def release(self, number, data):
         return self.stack.release(TASK, number, "print('ran')\n", STAGES, ("weights.bin", data))
 
-    def bytes_out(self):
-        run = subprocess.run(["curl", "-sS", "--http2-prior-knowledge", self.stack.gateway.url + "/metrics"], capture_output=True,
-                             text=True, timeout=30, check=True)
-        return int(re.search(r"^walle_\w*sent_bytes_total (\d+)$", run.stdout, re.M).group(1))
-
-    def update(self, rollout):
+    def update(self, rollout, *options):
+        """A device takes the release. Returns how many bytes of content it was sent."""
         device = self.stack.spawn(
             "walle-device", "--gateway", self.stack.gateway.tls_url, "--enroll-token", self.stack.enroll_token, "--ca", os.path.join(self.stack.gateway.folder, "cert.pem"),
             "--dir", self.stack.path("device"), "--id", DEVICE, "--trust", self.stack.path("release.key.pub"),
-            "--checkin-interval", "86400", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            "--checkin-interval", "86400", *options, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: self.stack.api(f"/api/v1/rollouts/{rollout}")[1].get("state") == "completed", 60, "the update")
         device.terminate()
-        device.wait(30)
+        log = device.communicate(timeout=60)[1]
+        pulled = re.search(r"pulls \d+ \((\d+) bytes", log)
+        self.assertIsNotNone(pulled, log)
+        return int(pulled.group(1))
 
     def test_a_device_updates_by_the_difference(self):
-        self.update(self.release(1, self.old))
-        whole = self.bytes_out()
-        self.assertGreater(whole, DATA_BYTES)
-        rollout = self.release(2, self.new)
-        before = self.bytes_out()
-        self.update(rollout)
-        self.assertLess(self.bytes_out() - before, DATA_BYTES // 10)
+        self.assertGreater(self.update(self.release(1, self.old)), DATA_BYTES)
+        sent = self.update(self.release(2, self.new))
+        self.assertGreater(sent, DATA_BYTES // 500)  # the changed bytes at least
+        self.assertLess(sent, DATA_BYTES // 10)
+
+    def bytes_for(self, old, new, *options, between=None):
+        """What a device was sent for the update of a device that runs the old content to the new; the device ends with that."""
+        self.update(self.release(1, old), *options)
+        if between:
+            between()
+        sent = self.update(self.release(2, new), *options)
+        self.assertIn(new, self.stored(len(new)))
+        return sent
+
+    def stored(self, size, damage=False):
+        """Contents of the device's files of that size; `damage` changes a byte of each."""
+        found = []
+        for folder, _, names in os.walk(self.stack.path("device")):
+            for path in (os.path.join(folder, name) for name in names):
+                if os.path.isfile(path) and os.path.getsize(path) == size:
+                    os.chmod(path, 0o600)
+                    with open(path, "r+b") as file:
+                        found.append(file.read())
+                        if damage:
+                            file.seek(size // 3)
+                            file.write(bytes([found[-1][size // 3] ^ 1]))
+        return found
+
+    def test_a_large_model_comes_as_a_difference(self):
+        rng = random.Random(SEED)
+        old = rng.randbytes(LARGE_BYTES)
+        self.assertLess(self.bytes_for(old, change(old, 500, rng)), LARGE_BYTES // 10)
+
+    def test_a_large_model_for_a_device_with_little_memory(self):
+        rng = random.Random(SEED)
+        old = rng.randbytes(LARGE_BYTES)
+        self.assertLess(self.bytes_for(old, change(old, 500, rng), "--delta-memory", "3"), LARGE_BYTES // 10)
+
+    def test_a_large_model_for_a_device_with_no_memory(self):
+        rng = random.Random(SEED)
+        old = rng.randbytes(LARGE_BYTES)
+        self.assertGreater(self.bytes_for(old, change(old, 500, rng), "--delta-memory", "1"), LARGE_BYTES)
+
+    def test_weights_that_all_moved(self):
+        rng = random.Random(SEED)
+        old = array.array("f", (rng.gauss(0.0, 0.05) for _ in range(WEIGHTS)))
+        new = array.array("f", (weight + rng.uniform(-1e-4, 1e-4) for weight in old))
+        sent = self.bytes_for(old.tobytes(), new.tobytes())
+        self.assertLess(sent, 4 * WEIGHTS * 7 // 10)
+
+    def test_a_damaged_old_file_ends_in_the_whole_new_one(self):
+        rng = random.Random(SEED)
+        old = rng.randbytes(LARGE_BYTES)
+        sent = self.bytes_for(old, change(old, 500, rng), between=lambda: self.stored(LARGE_BYTES, damage=True))
+        self.assertGreater(sent, LARGE_BYTES)
 
     def test_curl_and_zstd_can_read_it(self):
         for number, data in ((1, self.old), (2, self.new)):

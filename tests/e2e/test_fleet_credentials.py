@@ -44,9 +44,9 @@ class Credentials(unittest.TestCase):
                                 self.trust, "--task", TASK, "--threads", "2", "--no-live", "--checkin-interval", "1", "--out",
                                 self.stack.path(out), *token, *arguments, stdout=log, stderr=subprocess.STDOUT)
 
-    def stop(self, fleet, out="fleet"):
+    def stop(self, fleet, out="fleet", status=0):
         fleet.send_signal(signal.SIGTERM)
-        self.assertEqual(fleet.wait(60), 0, self.log(out)[-3000:])
+        self.assertEqual(fleet.wait(60), status, self.log(out)[-3000:])
         with open(self.stack.path(out, "run.json"), encoding="utf-8") as file:
             return json.load(file)
 
@@ -177,7 +177,8 @@ class Credentials(unittest.TestCase):
         good, self.token = self.token, self.stack.secret("wrong.token", "wet_" + "A" * 43)
         fleet = self.fleet(5)
         wait_until(lambda: self.metric("walle_access_failures_total") >= 5, what="refusals")
-        totals = self.stop(fleet)["totals"]
+        totals = self.stop(fleet, status=1)["totals"]
+        self.assertIn("the gateway refused every enrolment", self.log())
         self.assertEqual((totals["enrolled"], totals["checkins"]), (0, 0))
         self.assertGreater(totals["enrol_refused"], 0)
         self.token = good

@@ -58,7 +58,7 @@ class FleetRoot(unittest.TestCase):
         self.assertTrue(all(oracle["holds"] for oracle in result["oracles"]), result["oracles"])
         return result
 
-    def release(self, number, stages, keys):
+    def release(self, number, stages, keys, more=()):
         """Builds version 1.0.NUMBER and starts its rollout, signed with these keys. (rollout, manifest)"""
         source, build, file = self.path(f"source{number}"), self.path(f"build{number}"), self.path(f"stages{number}.json")
         os.mkdir(source)
@@ -71,7 +71,7 @@ class FleetRoot(unittest.TestCase):
         self.stack.walle("task", "push", build)
         signers = [part for key in keys for part in ("--key", self.path(key + ".key"))]
         run = self.stack.walle("rollout", "start", "shop/score", "--build", build, "--stages", file, *signers,
-                               "--trust-unproven", "-o", "json")
+                               "--trust-unproven", "-o", "json", *more)
         with open(os.path.join(build, "build.json"), encoding="utf-8") as out:
             return json.loads(run.stdout)["id"], json.load(out)["manifest"]
 
@@ -192,11 +192,14 @@ class FleetRoot(unittest.TestCase):
         self.start_fleet()
         first, one = self.release(1, GRAY, ("ci", "lead"))
         self.await_everybody(first)
-        # ci is revoked in the middle of the run. Its release starts at the gateway, which holds no opinion; no device follows.
+        # ci is revoked in the middle of the run. What it signed before can still be started; no device follows.
+        second, two = self.release(2, OPEN, ("ci", "lead"), ("--no-start",))
         self.stack.walle("root", "rotate", self.path("root.1"), "--out", self.path("root.2"), "--key", self.path("a.key"), "--key",
                          self.path("b.key"), "--release", self.path("lead.key.pub"), "--release", self.path("new.key.pub"))
         self.stack.walle("root", "push", self.path("root.2"))
-        second, two = self.release(2, OPEN, ("ci", "lead"))
+        with self.assertRaisesRegex(AssertionError, "signed by 1 of the 2 release keys that root 2 asks for"):
+            self.release(4, OPEN, ("ci", "lead"))
+        self.assertEqual(self.stack.api(f"/api/v1/rollouts/{second}/start", "POST", {})[0], 200)
         self.await_counts(second, lambda c: c["failed"] >= DEVICES, "refused by every device")
         self.assertEqual(self.counts(second)["succeeded"], 0)
         self.stack.walle("rollout", "abort", second, "--reason", "signed with a revoked key")

@@ -11,7 +11,7 @@ from walle_stack import SOURCE
 import hostile
 
 SHARE = {  # of an attack's own rate beside all others, on one or two cores of which the gateway has its part
-    "bad_tokens": 0.02, "chosen_ids": 0.01, "handshakes": 0.03, "hpack_references": 0.1, "invented_devices": 0.01,
+    "bad_tokens": 0.02, "chosen_ids": 0.01, "handshakes": 0.006, "hpack_references": 0.1, "invented_devices": 0.01,
     "invented_reports": 0.02, "local_process": 0.05, "silent_readers": 0.1, "slow_proxied_bodies": 1.0, "unauthorised_uploads": 0.01,
 }
 SHARE_ELSE = 0.02

@@ -589,7 +589,7 @@ struct recount {
     struct gw_rollout_counts counts;
 };
 
-static bool recount_device(void *ctx, struct gw_span key, struct gw_span value)
+static bool recount_device(void *ctx, struct base_span key, struct base_span value)
 {
     struct recount *recount = ctx;
     struct gw_device_record record;

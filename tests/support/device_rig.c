@@ -2,6 +2,7 @@
 // port. Aborts on errors of its own.
 #include "device_rig.h"
 
+#include "wire/delta_piece.h"
 #include "wire/profile.h"
 #include "wire/report.h"
 
@@ -31,7 +32,7 @@ void rig_init(struct rig *rig)
     memset(rig, 0, sizeof(*rig));
     base_prng_seed(&rig->cuts, 0xc075);
     mem_port_init(&rig->port, 42, &rig->ports);
-    rig->ports.delta = dev_delta_zstd();
+    rig->ports.delta = dev_delta_zstd(DEV_DELTA_MEMORY_BYTES);
     rig->config = (struct dev_config){
         .device_id = 0x0123456789abcdef,
         .trusted_key_count = 2,
@@ -380,12 +381,25 @@ static bool is_open(const struct rig *rig, const struct mem_exchange *exchange, 
     return !rig->port.killed && exchange->state == MEM_EXCHANGE_OPEN && exchange->id == id;
 }
 
+// A slow link: time goes by before the next bytes come.
+static void pause_body(struct rig *rig, size_t at)
+{
+    if (rig->pause_us > 0 && at >= rig->burst) {
+        mem_clock_advance(&rig->port, rig->pause_us);
+        (void)dev_tick(rig->runtime, rig->port.clock.mono_us);
+    }
+}
+
 static void send_body(struct rig *rig, struct mem_exchange *exchange, uint8_t *bytes, size_t size,
                       enum base_status status, bool end)
 {
     uint32_t id = exchange->id;
     size_t chunk = rig->chunk > 0 ? rig->chunk : size;
-    for (size_t at = 0; at < size && is_open(rig, exchange, id); at += chunk) {
+    for (size_t at = 0; at < size; at += chunk) {
+        pause_body(rig, at);
+        if (!is_open(rig, exchange, id)) {
+            break;
+        }
         size_t step = chunk < size - at ? chunk : size - at;
         rig->blob_bytes += step;
         dev_on_body(rig->runtime, id, bytes + at, step);
@@ -404,7 +418,48 @@ static bool take(int *counter)
     return false;
 }
 
-// The content as a dcz stream against the exchange's dictionary. NULL: answer as it is.
+// Packs bytes into a frame behind room for a delta's head.
+static uint8_t *delta_pack(const uint8_t *bytes, size_t size, const uint8_t *old, size_t old_size,
+                           size_t *out_size)
+{
+    size_t capacity = WIRE_DELTA_HEAD_BYTES + ZSTD_compressBound(size);
+    uint8_t *out = malloc(capacity);
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    must(out != NULL && context != NULL, "memory");
+    must(!ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 19)) &&
+             (old == NULL || !ZSTD_isError(ZSTD_CCtx_refPrefix(context, old, old_size))),
+         "dictionary");
+    size_t wrote = ZSTD_compress2(context, out + WIRE_DELTA_HEAD_BYTES,
+                                  capacity - WIRE_DELTA_HEAD_BYTES, bytes, size);
+    must(!ZSTD_isError(wrote), "compress");
+    ZSTD_freeCCtx(context);
+    *out_size = WIRE_DELTA_HEAD_BYTES + wrote;
+    return out;
+}
+
+// One piece: the bytes that changed.
+static uint8_t *pieces_make(const uint8_t *content, size_t size, const uint8_t *old,
+                            size_t old_size, size_t *out_size)
+{
+    struct wire_delta_piece piece = {.form = WIRE_DELTA_BYTES | WIRE_DELTA_SPARSE,
+                                     .bytes = (uint32_t)size};
+    struct base_writer writer;
+    uint64_t cursor = 0;
+    size_t capacity = WIRE_DELTA_PIECE_HEAD_MAX + WIRE_DELTA_PIECE_BYTES_MAX;
+    uint8_t *payload = malloc(WIRE_DELTA_PIECE_BYTES_MAX);
+    uint8_t *pieces = malloc(capacity);
+    must(payload != NULL && pieces != NULL && size <= old_size, "memory");
+    must(wire_delta_split(&piece, old, content, payload) == BASE_OK, "piece");
+    base_writer_init(&writer, pieces, capacity);
+    wire_delta_piece_write(&writer, &piece, &cursor);
+    base_writer_bytes(&writer, payload, wire_delta_payload_bytes(&piece));
+    uint8_t *out = delta_pack(pieces, base_writer_size(&writer), NULL, 0, out_size);
+    free(payload);
+    free(pieces);
+    return out;
+}
+
+// The content as a delta against the exchange's dictionary. NULL: answer as it is.
 static uint8_t *delta_make(struct rig *rig, const struct mem_exchange *exchange,
                            const uint8_t *content, size_t *size)
 {
@@ -412,27 +467,25 @@ static uint8_t *delta_make(struct rig *rig, const struct mem_exchange *exchange,
     size_t old_size = 0;
     char hex[WIRE_SHA256_HEX + 1];
     wire_sha256_hex(&exchange->dictionary, hex);
-    if (!rig->deltas || wire_sha256_is_zero(&exchange->dictionary) ||
-        !rig_content(rig, base_str_of(hex), &old, &old_size)) {
+    if (wire_sha256_is_zero(&exchange->dictionary)) {
         return NULL;
     }
-    size_t capacity = 40 + ZSTD_compressBound(*size) + *size;
-    uint8_t *out = malloc(capacity);
-    ZSTD_CCtx *context = ZSTD_createCCtx();
-    must(out != NULL && context != NULL, "memory");
-    memcpy(out, "\x5e\x2a\x4d\x18\x20\0\0\0", 8);
+    rig->delta_codings = exchange->delta_codings;
+    if (!rig->deltas || !rig_content(rig, base_str_of(hex), &old, &old_size)) {
+        return NULL;
+    }
+    size_t content_size = *size;
+    uint8_t *out = rig->pieces ? pieces_make(content, content_size, old, old_size, size)
+                               : delta_pack(content, content_size, old, old_size, size);
+    memcpy(out, rig->pieces ? WIRE_DELTA_MAGIC : "\x5e\x2a\x4d\x18\x20\0\0\0", 8);
     memcpy(out + 8, exchange->dictionary.bytes, WIRE_SHA256_BYTES);
-    bool wrong = take(&rig->wrong_deltas);
-    out[8] ^= wrong ? 1 : 0;
-    must(!ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 20)) &&
-             !ZSTD_isError(ZSTD_CCtx_refPrefix(context, old, old_size)),
-         "dictionary");
-    size_t wrote = ZSTD_compress2(context, out + 40, capacity - 40, content, *size);
-    must(!ZSTD_isError(wrote), "compress");
-    ZSTD_freeCCtx(context);
-    size_t padding = take(&rig->large_deltas) ? *size : 0;
-    memset(out + 40 + wrote, 0, padding);
-    *size = 40 + wrote + padding;
+    out[8] ^= take(&rig->wrong_deltas) ? 1 : 0;
+    if (take(&rig->large_deltas)) {
+        out = realloc(out, *size + content_size);
+        must(out != NULL, "memory");
+        memset(out + *size, 0, content_size);
+        *size += content_size;
+    }
     rig->delta_answers++;
     return out;
 }
@@ -509,7 +562,9 @@ void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct ba
     }
     struct dev_response_head head = {
         .status = from > 0 ? 206 : 200,
-        .encoding = delta != NULL ? DEV_ENCODING_DCZ : DEV_ENCODING_IDENTITY,
+        .encoding = delta == NULL ? DEV_ENCODING_IDENTITY
+                    : rig->pieces ? DEV_ENCODING_PIECES
+                                  : DEV_ENCODING_DCZ,
         .content_bytes = size - from,
         .range_from = from,
     };
@@ -521,7 +576,7 @@ void rig_serve_content(struct rig *rig, struct mem_exchange *exchange, struct ba
     memcpy(copy, content + from, size - from);
     free(delta);
     struct answer answer = {.bytes = copy, .send = size - from, .status = BASE_OK, .end = true};
-    if (!rig->spoil_deltas || head.encoding == DEV_ENCODING_DCZ) {
+    if (!rig->spoil_deltas || head.encoding != DEV_ENCODING_IDENTITY) {
         spoil(rig, &answer, &head);
     }
     if (rig->say_no_length) {

@@ -111,6 +111,7 @@ struct rig {
     struct base_prng cuts;
     int blob_status;    // answer all blobs with this status
     bool deltas;        // requests with a dictionary are answered with dcz
+    bool pieces;        // ... with wdelta, asked for or not
     bool spoil_deltas;  // body misbehaviour above is for deltas only
     int wrong_deltas;   // so many of them made with another dictionary
     int large_deltas;   // so many padded to more than the content
@@ -118,7 +119,9 @@ struct rig {
     int report_status;  // answer reports with this status
     uint32_t retry_after_s;
     bool say_no_length;
-    size_t chunk; // bytes per body callback; 0: all at once
+    size_t chunk;      // bytes per body callback; 0: all at once
+    uint64_t pause_us; // between two of them, when the runtime looks at the time
+    size_t burst;      // bytes of each body before the first pause
     bool hold_runs;
     bool hold_shadows;       // of shadows alone
     bool run_on;             // rig_run goes on for its whole time, even when the device is idle
@@ -136,6 +139,7 @@ struct rig {
     uint32_t blob_requests;
     uint32_t range_requests;
     uint32_t delta_answers;
+    uint32_t delta_codings; // of the last request with a dictionary
     uint64_t blob_bytes;
     bool ran_unverified;
     uint32_t last_run_files; // of the run that ended last

@@ -3,7 +3,8 @@
 // sanitizer). Its job holds "deed:NAME;" somewhere, or "bare:NAME;" to do the deed without a wall.
 //
 // As a template it finds the same in its models, and does the deed behind the template's wall; or
-// "claim:NUMBER;", and says that number when it is asked for a process.
+// "claim:NUMBER;", and says that number when it is asked for a process; or "claim:self;", or
+// "claim:child;", and says its own number or that of a child of its own.
 //
 // After the deed it says END with "walked out" as its message: the deed went through.
 #include "runner/runner_channel.h"
@@ -371,34 +372,50 @@ static bool (*deed_find(const uint8_t *job, size_t size, const char *mark))(void
 
 // ---- As a template
 
-// Says that the process it was asked for is one that it did not make.
-static _Noreturn void claim(const uint8_t *number)
+// Says that the process it was asked for is one that it did not make, or not for the agent. Returns
+// what is to be said of the job that a child of its own, or itself, would take.
+static const char *claim(const char *what)
 {
     int channel = -1;
     struct base_writer writer;
-    uint32_t pid = (uint32_t)strtoul((const char *)number, NULL, 10);
     dev_runner_head_write(frame, DEV_RUNNER_STARTED, 0);
     raw_write(frame, DEV_RUNNER_HEAD_BYTES);
     if (dev_runner_fork_receive(&channel) != BASE_OK) {
         _exit(3);
     }
+    uint32_t pid = (uint32_t)strtoul(what, NULL, 10);
+    bool self = strncmp(what, "self;", 5) == 0;
+    if (self) {
+        pid = (uint32_t)getpid();
+    } else if (strncmp(what, "child;", 6) == 0) {
+        pid = (uint32_t)fork();
+        if (pid == 0) {
+            (void)dup3(channel, DEV_RUNNER_FD, 0);
+            return "a template's child";
+        }
+    }
     base_writer_init(&writer, frame + DEV_RUNNER_HEAD_BYTES, DEV_RUNNER_FORKED_BYTES);
     base_writer_u32(&writer, pid);
     dev_runner_head_write(frame, DEV_RUNNER_FORKED, DEV_RUNNER_FORKED_BYTES);
     raw_write(frame, DEV_RUNNER_HEAD_BYTES + DEV_RUNNER_FORKED_BYTES);
+    if (self) {
+        (void)dup3(channel, DEV_RUNNER_FD, 0);
+        return "a template";
+    }
     for (;;) {
         (void)deed_silent();
     }
 }
 
-// Returns in a process of the template when the deed was done, and in none when it was not.
-static void template_be(struct dev_runner_files *files)
+// Returns what is to be said of a job, in a process of the template when the deed was done, and in
+// none when it was not.
+static const char *template_be(struct dev_runner_files *files)
 {
     struct base_error error = {0};
     size_t size = (size_t)files->bounds.models_bytes;
-    const uint8_t *number = memmem(files->models, size, "claim:", 6);
-    if (number != NULL) {
-        claim(number + 6);
+    const uint8_t *found = memmem(files->models, size, "claim:", 6);
+    if (found != NULL) {
+        return claim((const char *)found + 6);
     }
     bool (*act)(void) = deed_find(files->models, size, "bare:");
     if (act == NULL) {
@@ -414,6 +431,7 @@ static void template_be(struct dev_runner_files *files)
     if (!done || dev_template_serve(frame) != BASE_OK) {
         _exit(0);
     }
+    return "walked out";
 }
 
 int main(void)
@@ -424,8 +442,9 @@ int main(void)
     if (dev_wall_prepare(&wall, &error) != BASE_OK || dev_runner_job_receive(&files) != BASE_OK) {
         return 3;
     }
+    const char *text = "walked out";
     if (files.is_template) {
-        template_be(&files);
+        text = template_be(&files);
         if (dev_wall_prepare(&wall, &error) != BASE_OK ||
             dev_runner_job_receive(&files) != BASE_OK) {
             return 3;
@@ -443,7 +462,7 @@ int main(void)
         return 3;
     }
     errno = 0;
-    walked_out(act == NULL || act() ? "walked out" : "held");
+    walked_out(act == NULL || act() ? text : "held");
     for (;;) { // until the agent ends it
         (void)deed_silent();
     }

@@ -85,11 +85,22 @@ struct wire_sample_release {
     struct wire_sample_text name;
 };
 
+// A slash stands between two letters or digits; so no part of a name is empty, "." or "..".
+static inline void wire_sample_parts(char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        bool apart = i > 0 && i + 1 < size && strchr("._/-", bytes[i - 1]) == NULL &&
+                     strchr("._/-", bytes[i + 1]) == NULL;
+        bytes[i] = bytes[i] == '/' && !apart ? 'a' : bytes[i];
+    }
+}
+
 static inline void wire_sample_release(struct base_prng *prng, struct wire_sample_release *sample)
 {
     size_t name_size = 1 + (size_t)base_prng_below(prng, WIRE_TASK_NAME_MAX);
     struct base_str name = wire_sample_str(prng, &sample->name, "abc019._/-", name_size);
     sample->name.bytes[0] = 't';
+    wire_sample_parts(sample->name.bytes, name.size);
     sample->release = (struct wire_release){
         .kind = (enum wire_release_kind)(1 + base_prng_below(prng, 3)),
         .task_name = name,

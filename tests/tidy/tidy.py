@@ -117,7 +117,6 @@ CLOCK_CALLS = (r"\b(clock_gettime|gettimeofday|getrandom)\s*\(", ["engine/base",
 UNKEYED = r"\b(base_hash64(_seed)?|base_mix64|XXH\w+|HASH_(FIND|ADD|REPLACE)(_STR|_INT|_PTR|_KEYPTR)?(_INORDER)?)\s*\("
 UNKEYED_MAY = {
     "gateway/ddi/ddi.c": "ids that are stored and sent",
-    "gateway/store/store_seal.c": "checksums on disk",
     "gateway/svc/cohort_compile.c": "signatures of what operators wrote; no table",
     "gateway/svc/core.c": "ids of requests",
     "gateway/svc/fleet_segment.c": "names of segments, which are stored",

@@ -94,6 +94,8 @@ struct dev_stats {
     uint64_t shadow_runs; // and those of the active version for comparison alone
     uint64_t triggered;   // runs that behaviour started
     uint64_t failures;
+    uint64_t damaged; // times that stored content was found damaged
+    uint64_t mended;  // versions whose content was brought again
     uint64_t rollbacks;
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
@@ -161,6 +163,14 @@ BASE_NODISCARD enum base_status dev_active_open(struct dev_runtime *runtime, uin
                                                 const uint8_t **out_bytes, size_t *out_size);
 void dev_active_close(struct dev_runtime *runtime, uint32_t index, const uint8_t *bytes,
                       size_t size);
+
+// Stored content by its digest, proven: in memory that does not change, until dev_content_close.
+// NOT_FOUND: it is not here, or not whole; CORRUPT: these are other bytes; and the storage's codes.
+BASE_NODISCARD enum base_status dev_content_open(struct dev_runtime *runtime,
+                                                 const struct wire_sha256 *name,
+                                                 const uint8_t **out_bytes, size_t *out_size);
+void dev_content_close(struct dev_runtime *runtime, const struct wire_sha256 *name,
+                       const uint8_t *bytes, size_t size);
 
 // True while nothing is under way or queued: the runtime may be dropped and booted again later at
 // no loss.

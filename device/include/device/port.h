@@ -31,16 +31,23 @@ struct dev_request {
     struct base_str nonce;   // header walle-nonce; empty: none
     uint32_t source;         // of a blob: whole failures so far; a port with mirrors goes round
     uint64_t range_from;     // > 0: "range: bytes=N-"
-    // Not NULL: "accept-encoding: dcz" and "available-dictionary" with this digest (RFC 9842).
+    // Not NULL: "accept-encoding" with `delta_codings` and "available-dictionary" with this digest
+    // (RFC 9842).
     const struct wire_sha256 *dictionary;
-    const uint8_t *body; // POST; copied by the port before start returns
+    uint32_t delta_codings; // DEV_DELTA_* or'ed
+    const uint8_t *body;    // POST; copied by the port before start returns
     size_t body_bytes;
     bool stream; // long-lived response (hint stream): no response timeout
 };
 
+// Codings of deltas.
+#define DEV_DELTA_DCZ    0x1u // "dcz"
+#define DEV_DELTA_PIECES 0x2u // "wdelta" (wire/delta_piece.h)
+
 enum dev_encoding {
     DEV_ENCODING_IDENTITY,
     DEV_ENCODING_DCZ,
+    DEV_ENCODING_PIECES,
     DEV_ENCODING_OTHER,
 };
 
@@ -75,6 +82,9 @@ void dev_on_end(struct dev_runtime *runtime, uint32_t exchange, enum base_status
 // IO, FULL, CORRUPT, NOT_FOUND.
 struct dev_storage_port {
     void *ctx;
+    // What was sealed cannot change, nor be lost: the runtime does not hash it again. A disk is not
+    // like that.
+    bool steady;
     // TOO_LARGE when the record does not fit; NOT_FOUND on a fresh device.
     enum base_status (*state_load)(void *ctx, uint8_t *out, size_t capacity, size_t *out_size);
     enum base_status (*state_save)(void *ctx, const uint8_t *bytes, size_t size); // durable on OK
@@ -86,11 +96,25 @@ struct dev_storage_port {
     enum base_status (*blob_append)(void *ctx, const struct wire_sha256 *name, uint64_t offset,
                                     const uint8_t *bytes, size_t size);
     enum base_status (*blob_seal)(void *ctx, const struct wire_sha256 *name); // durable on OK
-    // Borrowed bytes of a blob (sealed or partial) until blob_unmap.
+    // Bytes that content may still take. May be NULL (not known).
+    enum base_status (*space)(void *ctx, uint64_t *out_bytes);
+    // Keeps room for a blob of `bytes` that is still to be brought, wholly or from where it is; 0
+    // gives back what is not used. FULL: there is not so much. May be NULL (room is found, or not,
+    // by blob_append).
+    enum base_status (*blob_reserve)(void *ctx, const struct wire_sha256 *name, uint64_t bytes);
+    // The record saved before the one state_load gives, for when that one is damaged. The codes of
+    // state_load. May be NULL (there is none).
+    enum base_status (*state_before)(void *ctx, uint8_t *out, size_t capacity, size_t *out_size);
+    // Borrowed bytes of a blob (sealed or partial) until blob_unmap. They may change while mapped,
+    // when somebody changes what is stored.
     enum base_status (*blob_map)(void *ctx, const struct wire_sha256 *name,
                                  const uint8_t **out_bytes, size_t *out_size);
-    // Undoes one blob_map of `name`. `bytes` is what map gave, or NULL when the caller did not keep
-    // it: a runtime keeps no table of the files of a run.
+    // As blob_map, of a sealed blob, in memory that nothing outside this process changes. CORRUPT:
+    // it cannot be read any more. May be NULL (bytes that blob_map gives do not change).
+    enum base_status (*blob_load)(void *ctx, const struct wire_sha256 *name,
+                                  const uint8_t **out_bytes, size_t *out_size);
+    // Undoes one blob_map or blob_load of `name`. `bytes` is what map gave, or NULL when the caller
+    // did not keep it: a runtime keeps no table of the files of a run.
     void (*blob_unmap)(void *ctx, const struct wire_sha256 *name, const uint8_t *bytes,
                        size_t size);
     enum base_status (*blob_delete)(void *ctx, const struct wire_sha256 *name);
@@ -129,28 +153,34 @@ const struct dev_crypto_port *dev_crypto_openssl(void);
 // ---- Deltas
 // -------------------------------------------------------------------------------------------------------
 
-// A stored dcz stream and the blob it is a difference to; both stay mapped until end.
+// A stored delta and the blob it is a difference to; both stay mapped until end.
 struct dev_delta_input {
     struct wire_sha256 dictionary; // of the old bytes
     const uint8_t *old_bytes;
     size_t old_size;
     const uint8_t *bytes;
     size_t size;
-    uint64_t expected; // bytes that should come out
+    uint64_t expected;   // bytes that should come out
+    uint64_t memory_max; // of the port
 };
+
+#define DEV_DELTA_MEMORY_BYTES (130ull * 1024 * 1024) // any window RFC 9842 allows
 
 // A device without it (begin NULL) brings every file whole.
 struct dev_delta_port {
-    void *ctx;
-    // INVALID: no dcz stream; HASH: of another dictionary; NOMEM.
-    enum base_status (*begin)(void *ctx, const struct dev_delta_input *input, void **out_decoder);
+    uint64_t memory_max; // bytes of the heap a decoder may take
+    // Codings of a delta between two such files there is memory for; 0: it has to come whole.
+    uint32_t (*codings)(const struct dev_delta_port *port, uint64_t old_bytes, uint64_t new_bytes);
+    // INVALID: no delta; HASH: of another dictionary; LIMIT: needs more than memory_max; CORRUPT,
+    // NOMEM.
+    enum base_status (*begin)(const struct dev_delta_input *input, void **out_decoder);
     // Some more bytes, valid until the next call; none: the end. CORRUPT.
     enum base_status (*next)(void *decoder, const uint8_t **out_bytes, size_t *out_size);
     void (*end)(void *decoder);
 };
 
 // The zstd implementation (device/port/delta).
-struct dev_delta_port dev_delta_zstd(void);
+struct dev_delta_port dev_delta_zstd(uint64_t memory_max);
 
 // ---- Task runs
 // ----------------------------------------------------------------------------------------------------
@@ -158,9 +188,10 @@ struct dev_delta_port dev_delta_zstd(void);
 struct dev_task_file {
     enum wire_file_kind kind;
     struct base_str name;
-    const uint8_t *bytes; // immutable, mapped until the run's end was reported
+    const uint8_t *bytes; // until the run's end was reported
     size_t size;
-    struct wire_sha256 digest; // verified
+    struct wire_sha256 digest;
+    bool proven; // the bytes have the digest, and do not change (dev_task_port.proves_models)
 };
 
 // What a run was started with besides the clock: behaviour (dev_run_triggered).
@@ -209,6 +240,10 @@ struct dev_task_port {
     void (*cancel)(
         void *ctx,
         uint32_t run); // returns when the job's memory is no longer used; no callback follows
+    // The port copies models before it uses them, and hashes the copy: one that has not its digest
+    // ends the run as FAIL_INTEGRITY, with the file's name as detail. It makes no use of data
+    // files. Otherwise the runtime reads and hashes all files at every start.
+    bool proves_models;
 };
 
 void dev_on_task_end(struct dev_runtime *runtime, uint32_t run, const struct dev_task_end *end);
@@ -228,6 +263,12 @@ struct dev_ports {
     void *app;                  // for `on_result`
     // A run ended: for the embedding app. May be NULL. The view is valid during the call.
     void (*on_result)(void *app, struct base_str task, const struct dev_task_end *end);
+    // A file of a task, or what keeps a device's trust (`task` empty), was found damaged. It is not
+    // used; it is brought again. May be NULL.
+    void (*on_damage)(void *app, struct base_str task, struct base_str file);
+    // The state could not be stored, so nothing goes on but attempts to store it, at longer and
+    // longer waits: told once. BASE_OK: it was stored after all. May be NULL.
+    void (*on_unsaved)(void *app, enum base_status status);
     // What dev_run_triggered accepted has run (`end` NULL: it could not, the task is gone): once
     // per token, unless the runtime is stopped before. May be NULL.
     void (*on_triggered)(void *app, uint64_t token, const struct dev_task_end *end);

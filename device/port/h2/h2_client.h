@@ -43,6 +43,7 @@ struct h2_request {
 enum h2_encoding {
     H2_ENCODING_IDENTITY,
     H2_ENCODING_DCZ,
+    H2_ENCODING_WDELTA,
     H2_ENCODING_OTHER,
 };
 

@@ -76,7 +76,10 @@ static enum h2_encoding encoding_of(struct base_str value)
     if (value.size == 0 || base_str_equal(value, BASE_STR("identity"))) {
         return H2_ENCODING_IDENTITY;
     }
-    return base_str_equal(value, BASE_STR("dcz")) ? H2_ENCODING_DCZ : H2_ENCODING_OTHER;
+    if (base_str_equal(value, BASE_STR("dcz"))) {
+        return H2_ENCODING_DCZ;
+    }
+    return base_str_equal(value, BASE_STR("wdelta")) ? H2_ENCODING_WDELTA : H2_ENCODING_OTHER;
 }
 
 static void header_take(struct h2_client *client, struct h2_stream *stream, struct base_str name,

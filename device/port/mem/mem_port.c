@@ -74,6 +74,7 @@ static enum base_status http_start(void *ctx, uint32_t id, const struct dev_requ
         exchange->stream = request->stream;
         exchange->dictionary =
             request->dictionary != NULL ? *request->dictionary : (struct wire_sha256){{0}};
+        exchange->delta_codings = request->delta_codings;
         text_copy(exchange->path, sizeof(exchange->path), request->path);
         text_copy(exchange->device, sizeof(exchange->device), request->device);
         text_copy(exchange->profile, sizeof(exchange->profile), request->profile);

@@ -25,6 +25,7 @@ struct mem_blob {
     struct wire_sha256 name;
     uint8_t *bytes;
     size_t size;
+    uint64_t reserved; // for the whole of it; 0: not
     bool used;
     bool sealed;
     uint32_t maps; // mapped now
@@ -34,6 +35,9 @@ struct mem_storage {
     uint8_t state[DEV_STATE_BYTES_MAX];
     size_t state_bytes;
     bool has_state;
+    uint8_t before[DEV_STATE_BYTES_MAX]; // the record saved before it
+    size_t before_bytes;
+    bool has_before;
     struct mem_blob blobs[MEM_BLOBS_MAX];
     // Fault injection. Every call of the port that changes storage counts as one operation.
     uint64_t operations;
@@ -62,6 +66,7 @@ struct mem_exchange {
     size_t body_bytes;
     uint64_t range_from;
     struct wire_sha256 dictionary; // of a request for a delta, else zero
+    uint32_t delta_codings;
     bool stream;
 };
 

@@ -41,18 +41,32 @@ static struct mem_blob *blob_add(struct mem_storage *storage, const struct wire_
     return NULL;
 }
 
-static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+static enum base_status record_load(const uint8_t *record, size_t size, bool there, uint8_t *out,
+                                    size_t capacity, size_t *out_size)
 {
-    struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
-    if (!storage->has_state) {
+    if (!there) {
         return BASE_ERR_NOT_FOUND;
     }
-    if (storage->state_bytes > capacity) {
+    if (size > capacity) {
         return BASE_ERR_TOO_LARGE;
     }
-    memcpy(out, storage->state, storage->state_bytes);
-    *out_size = storage->state_bytes;
+    memcpy(out, record, size);
+    *out_size = size;
     return BASE_OK;
+}
+
+static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    return record_load(storage->state, storage->state_bytes, storage->has_state, out, capacity,
+                       out_size);
+}
+
+static enum base_status state_before(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    return record_load(storage->before, storage->before_bytes, storage->has_before, out, capacity,
+                       out_size);
 }
 
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
@@ -60,6 +74,9 @@ static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
     BASE_TRY(operation(ctx));
     base_check(size <= sizeof(storage->state));
+    memcpy(storage->before, storage->state, storage->state_bytes);
+    storage->before_bytes = storage->state_bytes;
+    storage->has_before = storage->has_state;
     memcpy(storage->state, bytes, size);
     storage->state_bytes = size;
     storage->has_state = true;
@@ -84,9 +101,48 @@ static uint64_t bytes_used(const struct mem_storage *storage)
 {
     uint64_t used = 0;
     for (uint32_t i = 0; i < MEM_BLOBS_MAX; i++) {
-        used += storage->blobs[i].used ? storage->blobs[i].size : 0;
+        const struct mem_blob *blob = &storage->blobs[i];
+        uint64_t most = blob->reserved > blob->size ? blob->reserved : blob->size;
+        used += blob->used ? most : 0;
     }
     return used;
+}
+
+static enum base_status space(void *ctx, uint64_t *out_bytes)
+{
+    const struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    uint64_t used = bytes_used(storage);
+    *out_bytes = UINT64_MAX;
+    if (storage->bytes_limit > 0) {
+        *out_bytes = storage->bytes_limit > used ? storage->bytes_limit - used : 0;
+    }
+    return BASE_OK;
+}
+
+static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, uint64_t bytes)
+{
+    struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
+    struct mem_blob *blob = blob_of(storage, name);
+    BASE_TRY(operation(ctx));
+    if (bytes == 0) {
+        if (blob != NULL && blob->size == 0) {
+            free(blob->bytes);
+            memset(blob, 0, sizeof(*blob));
+        } else if (blob != NULL) {
+            blob->reserved = 0;
+        }
+        return BASE_OK;
+    }
+    uint64_t have = blob != NULL ? blob->size : 0;
+    if (storage->bytes_limit > 0 && bytes_used(storage) + bytes - have > storage->bytes_limit) {
+        return BASE_ERR_FULL;
+    }
+    blob = blob != NULL ? blob : blob_add(storage, name);
+    if (blob == NULL) {
+        return BASE_ERR_FULL;
+    }
+    blob->reserved = bytes;
+    return BASE_OK;
 }
 
 static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, uint64_t offset,
@@ -94,10 +150,11 @@ static enum base_status blob_append(void *ctx, const struct wire_sha256 *name, u
 {
     struct mem_storage *storage = &((struct mem_port *)ctx)->storage;
     BASE_TRY(operation(ctx));
-    if (storage->bytes_limit > 0 && bytes_used(storage) + size > storage->bytes_limit) {
+    struct mem_blob *blob = blob_of(storage, name);
+    bool kept = blob != NULL && blob->size + size <= blob->reserved;
+    if (!kept && storage->bytes_limit > 0 && bytes_used(storage) + size > storage->bytes_limit) {
         return BASE_ERR_FULL;
     }
-    struct mem_blob *blob = blob_of(storage, name);
     blob = blob != NULL ? blob : blob_add(storage, name);
     if (blob == NULL) {
         return BASE_ERR_FULL;
@@ -125,6 +182,7 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
         return BASE_ERR_NOT_FOUND;
     }
     blob->sealed = true;
+    blob->reserved = 0;
     return BASE_OK;
 }
 
@@ -186,10 +244,13 @@ struct dev_storage_port mem_storage_port(struct mem_port *port)
     return (struct dev_storage_port){
         .ctx = port,
         .state_load = state_load,
+        .state_before = state_before,
         .state_save = state_save,
         .blob_stat = blob_stat,
         .blob_append = blob_append,
         .blob_seal = blob_seal,
+        .space = space,
+        .blob_reserve = blob_reserve,
         .blob_map = blob_map,
         .blob_unmap = blob_unmap,
         .blob_delete = blob_delete,

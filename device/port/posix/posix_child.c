@@ -170,14 +170,14 @@ struct gift {
 };
 
 static enum base_status gift_make(struct posix_children *children, const struct dev_runner_job *job,
-                                  struct gift *out)
+                                  struct gift *out, uint32_t *out_damaged)
 {
     struct dev_runner_bounds *bounds = &out->bounds;
     *out = (struct gift){.bounds.time_ms = time_ms_of(job->vm), .job_fd = -1, .models_fd = -1};
     BASE_TRY(posix_memfd_job(job, &out->job_fd, &bounds->job_bytes));
     if (job->vm->model_count > 0) {
-        BASE_TRY(
-            posix_memfd_models(&children->models, job->vm, &out->models_fd, &bounds->models_bytes));
+        BASE_TRY(posix_memfd_models(&children->models, job->vm, &out->models_fd,
+                                    &bounds->models_bytes, out_damaged));
     }
     bounds->memory_bytes = memory_bytes(job, bounds->job_bytes, bounds->models_bytes);
     return BASE_OK;
@@ -396,10 +396,14 @@ void posix_child_run(struct posix_children *children, const struct dev_runner_jo
                      struct posix_child_report *out)
 {
     struct gift gift;
+    uint32_t damaged = 0;
     memset(out, 0, sizeof(*out));
-    enum base_status status = gift_make(children, job, &gift);
+    enum base_status status = gift_make(children, job, &gift, &damaged);
     if (status == BASE_OK) {
         status = run_begin(children, job, &gift, out->text);
+    } else if (status == BASE_ERR_HASH) {
+        const struct base_str *name = &job->vm->models[damaged].name;
+        (void)snprintf(out->text, sizeof(out->text), "%.*s", (int)name->size, name->data);
     } else {
         (void)snprintf(out->text, sizeof(out->text), "no memory for the task's files: %s",
                        base_status_text(status));
@@ -408,7 +412,7 @@ void posix_child_run(struct posix_children *children, const struct dev_runner_jo
         out->text[0] = '\0';
         report_of(children, end_wait(children, job), out);
     } else {
-        out->how = POSIX_CHILD_NONE;
+        out->how = status == BASE_ERR_HASH ? POSIX_CHILD_DAMAGED : POSIX_CHILD_NONE;
     }
     if (out->how == POSIX_CHILD_ENDED && gift.models_fd >= 0) {
         models_note(children, job, &gift);
@@ -426,7 +430,8 @@ static enum base_status wall_try(struct posix_children *children, struct base_er
     const struct dev_runner_job job = {.vm = &vm};
     char text[POSIX_CHILD_TEXT_MAX] = "";
     struct gift gift;
-    enum base_status status = gift_make(children, &job, &gift);
+    uint32_t damaged = 0;
+    enum base_status status = gift_make(children, &job, &gift, &damaged);
     if (status == BASE_OK) {
         status = run_begin(children, &job, &gift, text);
     }

@@ -33,11 +33,12 @@ posix_children_new(const char *runner_path, struct posix_children **out, struct 
 void posix_children_free(struct posix_children *children); // accepts NULL; no run is under way
 
 enum posix_child_how {
-    POSIX_CHILD_ENDED,  // `end` says how
-    POSIX_CHILD_DIED,   // `text` says of what
-    POSIX_CHILD_LIED,   // said what no VM says: `text`
-    POSIX_CHILD_SILENT, // no end within its time and POSIX_CHILD_GRACE_MS
-    POSIX_CHILD_NONE,   // no process could be had: `text`
+    POSIX_CHILD_ENDED,   // `end` says how
+    POSIX_CHILD_DIED,    // `text` says of what
+    POSIX_CHILD_LIED,    // said what no VM says: `text`
+    POSIX_CHILD_SILENT,  // no end within its time and POSIX_CHILD_GRACE_MS
+    POSIX_CHILD_NONE,    // no process could be had: `text`
+    POSIX_CHILD_DAMAGED, // a model is not what its digest says, and was not used: `text` names it
 };
 struct posix_child_report {
     enum posix_child_how how;

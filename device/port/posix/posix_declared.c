@@ -4,9 +4,8 @@
 
 #include "wire/tunnel_dict.h"
 
-static void dictionaries(const struct wire_manifest *manifest,
-                         const struct dev_storage_port *storage, posix_dictionary_fn dictionary,
-                         void *ctx)
+static void dictionaries(const struct wire_manifest *manifest, struct dev_runtime *runtime,
+                         posix_dictionary_fn dictionary, void *ctx)
 {
     for (uint32_t i = 0; i < manifest->file_count; i++) {
         const struct wire_manifest_file *file = &manifest->files[i];
@@ -14,16 +13,15 @@ static void dictionaries(const struct wire_manifest *manifest,
         size_t size = 0;
         if (file->kind == WIRE_FILE_DATA &&
             base_str_equal(file->name, BASE_STR(WIRE_TUNNEL_DICT_FILE)) &&
-            storage->blob_map(storage->ctx, &file->digest, &bytes, &size) == BASE_OK) {
+            dev_content_open(runtime, &file->digest, &bytes, &size) == BASE_OK) {
             dictionary(ctx, manifest->task_name, &file->digest, bytes, size);
-            storage->blob_unmap(storage->ctx, &file->digest, bytes, size);
+            dev_content_close(runtime, &file->digest, bytes, size);
         }
     }
 }
 
 void posix_declared_open(struct posix_declared *declared, struct dev_runtime *runtime,
-                         const struct dev_storage_port *storage, posix_dictionary_fn dictionary,
-                         void *ctx)
+                         posix_dictionary_fn dictionary, void *ctx)
 {
     declared->count = 0;
     for (uint32_t i = 0; i < dev_task_count(runtime) && declared->count < DEV_TASKS_MAX; i++) {
@@ -43,7 +41,7 @@ void posix_declared_open(struct posix_declared *declared, struct dev_runtime *ru
         };
         declared->indexes[at] = i;
         declared->count++;
-        dictionaries(&declared->manifest, storage, dictionary, ctx);
+        dictionaries(&declared->manifest, runtime, dictionary, ctx);
     }
 }
 

@@ -28,8 +28,7 @@ struct posix_declared {
 // Opens the manifests; what cannot be read is left out. `dictionary` is told of each dictionary, in
 // the order of the tasks. Whatever was there before is forgotten.
 void posix_declared_open(struct posix_declared *declared, struct dev_runtime *runtime,
-                         const struct dev_storage_port *storage, posix_dictionary_fn dictionary,
-                         void *ctx);
+                         posix_dictionary_fn dictionary, void *ctx);
 void posix_declared_close(struct posix_declared *declared, struct dev_runtime *runtime);
 
 // An upload of the pipeline as a record of the tunnel, with the upload's bytes. TOO_LARGE.

@@ -3,6 +3,8 @@
 
 #include "posix/posix_internal.h"
 
+#include "base/regular_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -58,10 +60,8 @@ enum base_status posix_credential_load(const char *dir, struct posix_credential 
     if (!path_of(dir, "credential", path)) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? BASE_ERR_NOT_FOUND : system_failed(error, path);
-    }
+    int fd = -1;
+    BASE_TRY(base_regular_open(path, O_RDONLY | O_NOFOLLOW, &fd, error));
     ssize_t size = read(fd, bytes, sizeof(bytes));
     close(fd);
     if (size < 0) {
@@ -69,7 +69,18 @@ enum base_status posix_credential_load(const char *dir, struct posix_credential 
     }
     return take(bytes, (size_t)size, out) == BASE_OK
                ? BASE_OK
-               : base_error_set(error, BASE_ERR_CORRUPT, "%.100s: not a credential", path);
+               : base_error_set(error, BASE_ERR_CORRUPT, "%.100s: damaged: %s", path,
+                                size == 0 ? "it is empty" : "it holds no credential");
+}
+
+enum base_status posix_credential_set_aside(const char *dir, struct base_error *error)
+{
+    char path[PATH_MAX];
+    char aside[PATH_MAX];
+    if (!path_of(dir, "credential", path) || !path_of(dir, POSIX_CREDENTIAL_ASIDE, aside)) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%.100s: path too long", dir);
+    }
+    return rename(path, aside) == 0 ? BASE_OK : system_failed(error, aside);
 }
 
 static enum base_status keep(const char *dir, const uint8_t *bytes, size_t size,

@@ -12,9 +12,15 @@ struct posix_credential {
     char text[WIRE_CREDENTIAL_MAX + 1];
 };
 
-// NOT_FOUND: the device has not enrolled; CORRUPT, IO.
+#define POSIX_CREDENTIAL_ASIDE "credential.damaged"
+
+// NOT_FOUND: the device has not enrolled; CORRUPT: the file is empty, cut short or something
+// else's; INVALID: it is no regular file; IO. `error` names the file and what is wrong with it.
 BASE_NODISCARD enum base_status posix_credential_load(const char *dir, struct posix_credential *out,
                                                       struct base_error *error);
+// Renames a credential that is damaged to POSIX_CREDENTIAL_ASIDE, in place of an older one. IO.
+BASE_NODISCARD enum base_status posix_credential_set_aside(const char *dir,
+                                                           struct base_error *error);
 // Sends the token and waits, running `base` meanwhile; keeps the answer in options->dir, which is
 // made when absent. The device brings options->config.device_id unless that is 0. DENIED: the
 // gateway refuses (`error` has its status); TIMEOUT, CLOSED, IO: try again later.

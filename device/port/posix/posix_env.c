@@ -5,6 +5,7 @@
 #include "posix/posix_internal.h"
 
 #include "base/lmdb_pages.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,22 @@
 #define NAME_BYTES 64
 #define DIR_MODE   0700
 
+// LMDB would follow a link and write where it leads.
+static enum base_status check_lock(const char *folder, const char *name, struct base_error *error)
+{
+    char path[PATH_BYTES];
+    struct base_error why = {0};
+    int size = snprintf(path, sizeof(path), "%s/%s/lock.mdb", folder, name);
+    if (size < 0 || size >= PATH_BYTES) {
+        return base_error_set(error, BASE_ERR_TOO_LARGE, "%s: path too long", name);
+    }
+    enum base_status status = base_regular_look(path, false, &why);
+    if (status == BASE_OK || status == BASE_ERR_NOT_FOUND) {
+        return BASE_OK;
+    }
+    return base_error_set(error, status, "%.110s; remove it: it is made anew", why.text);
+}
+
 enum base_status posix_env_check(const char *folder, const char *name, struct base_error *error)
 {
     static const struct base_pages_visitor nobody = {NULL, NULL, NULL};
@@ -25,6 +42,7 @@ enum base_status posix_env_check(const char *folder, const char *name, struct ba
     if (size < 0 || size >= PATH_BYTES) {
         return base_error_set(error, BASE_ERR_TOO_LARGE, "%s: path too long", name);
     }
+    BASE_TRY(check_lock(folder, name, error));
     const struct base_pages_file file = {.path = path, .name = "data.mdb", .plain = true};
     enum base_status status = base_pages_walk(&file, &nobody, error);
     if (status == BASE_ERR_UNSUPPORTED || status == BASE_ERR_INVALID) {
@@ -47,6 +65,7 @@ enum base_status posix_env_set_aside(int folder, const char *name, const char *w
         (void)unlinkat(folder, inside, 0);
     }
     (void)unlinkat(folder, aside, AT_REMOVEDIR);
+    (void)unlinkat(folder, aside, 0);
     if (renameat(folder, name, folder, aside) != 0 || mkdirat(folder, name, DIR_MODE) != 0) {
         return posix_status_of_errno(errno);
     }

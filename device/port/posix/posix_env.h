@@ -10,7 +10,7 @@
 #include <lmdb.h>
 
 // Are the pages of FOLDER/NAME/data.mdb sound? A folder without the file is. CORRUPT: `error` says
-// what was wrong; IO, NOMEM, TOO_LARGE.
+// what was wrong; INVALID: lock.mdb is no regular file, which is for people; IO, NOMEM, TOO_LARGE.
 BASE_NODISCARD enum base_status posix_env_check(const char *folder, const char *name,
                                                 struct base_error *error);
 // Makes NAME.damaged of NAME in `folder`, in place of an older one, and a new empty NAME; the log

@@ -51,6 +51,7 @@ static void on_head(void *ctx, void *user, const struct h2_head *head)
     static const enum dev_encoding encodings[] = {
         [H2_ENCODING_IDENTITY] = DEV_ENCODING_IDENTITY,
         [H2_ENCODING_DCZ] = DEV_ENCODING_DCZ,
+        [H2_ENCODING_WDELTA] = DEV_ENCODING_PIECES,
         [H2_ENCODING_OTHER] = DEV_ENCODING_OTHER,
     };
     struct dev_response_head out = {
@@ -180,6 +181,14 @@ static void dictionary_text(const struct wire_sha256 *digest, char out[DICTIONAR
     out[size + 2] = ':';
 }
 
+static struct base_str codings_text(uint32_t codings)
+{
+    if (codings == DEV_DELTA_DCZ) {
+        return BASE_STR("dcz");
+    }
+    return codings == DEV_DELTA_PIECES ? BASE_STR("wdelta") : BASE_STR("wdelta, dcz");
+}
+
 static enum base_status start(void *ctx, uint32_t id, const struct dev_request *request)
 {
     struct posix_http *http = ctx;
@@ -210,7 +219,8 @@ static enum base_status start(void *ctx, uint32_t id, const struct dev_request *
     }
     if (request->dictionary != NULL) {
         dictionary_text(request->dictionary, dictionary);
-        headers[count++] = (struct h2_header){BASE_STR("accept-encoding"), BASE_STR("dcz")};
+        headers[count++] =
+            (struct h2_header){BASE_STR("accept-encoding"), codings_text(request->delta_codings)};
         headers[count++] =
             (struct h2_header){BASE_STR("available-dictionary"), {dictionary, sizeof(dictionary)}};
     }

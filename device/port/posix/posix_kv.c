@@ -325,20 +325,21 @@ static enum base_status open_sealed(struct posix_kv *kv, const char *path)
     return status;
 }
 
-static enum base_status open_env(struct posix_kv *kv, const char *folder, const char *path, int dir)
+static enum base_status open_env(struct posix_kv *kv, const char *folder, const char *path, int dir,
+                                 struct base_error *why)
 {
     if (mkdirat(dir, FOLDER, DIR_MODE) != 0 && errno != EEXIST) {
         return posix_status_of_errno(errno);
     }
-    struct base_error why = {.text = "not an environment"};
-    enum base_status status = posix_env_check(folder, FOLDER, &why);
+    enum base_status status = posix_env_check(folder, FOLDER, why);
     if (status == BASE_OK) {
         status = open_sealed(kv, path);
     }
     if (status != BASE_ERR_CORRUPT) {
         return status;
     }
-    BASE_TRY(posix_env_set_aside(dir, FOLDER, "stored events and features", why.text, kv->log));
+    const char *what = why->text[0] != '\0' ? why->text : "not an environment";
+    BASE_TRY(posix_env_set_aside(dir, FOLDER, "stored events and features", what, kv->log));
     return open_sealed(kv, path);
 }
 
@@ -356,18 +357,19 @@ enum base_status posix_kv_new(const struct posix_kv_options *options, struct pos
                               options->dir);
     }
     struct posix_kv *kv = calloc(1, sizeof(*kv));
+    struct base_error why = {0};
     enum base_status status = BASE_ERR_NOMEM;
     if (kv != NULL) {
         kv->log = options->log;
         kv->map = options->map_first > 0 ? options->map_first : POSIX_KV_MAP_FIRST;
         kv->map_last = options->map_last > 0 ? options->map_last : POSIX_KV_MAP_LAST;
-        status = open_env(kv, options->dir, path, dir);
+        status = open_env(kv, options->dir, path, dir, &why);
     }
     (void)close(dir);
     if (status != BASE_OK) {
         free(kv);
         return base_error_set(error, status, "%s: cannot open the store: %s", path,
-                              base_status_text(status));
+                              why.text[0] != '\0' ? why.text : base_status_text(status));
     }
     *out = kv;
     return BASE_OK;

@@ -1,13 +1,17 @@
 // Makes sealed memory files of jobs and models. Called by the task worker.
 #include "posix/posix_memfd.h"
 
+#include "device/port.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define PIECE_BYTES (64 * 1024)
+#define SEALS       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 struct file {
     int fd;
@@ -107,6 +111,40 @@ static struct posix_memfd *oldest(struct posix_memfd_pool *pool)
     return found;
 }
 
+// A model is read once: what is hashed is what is written, whatever becomes of the bytes.
+struct models_copy {
+    struct file file;
+    const struct dev_vm_model *models;
+    uint32_t next;
+    uint8_t *piece; // PIECE_BYTES
+};
+
+static enum base_status model_add(void *ctx, const void *bytes, size_t size)
+{
+    struct models_copy *copy = ctx;
+    const struct dev_crypto_port *crypto = dev_crypto_openssl();
+    const uint8_t *at = bytes;
+    struct dev_hash_state state;
+    struct wire_sha256 digest;
+    if (bytes == NULL) {
+        return part_add(&copy->file, NULL, size);
+    }
+    while (copy->models[copy->next].size == 0) { // no part of the file
+        copy->next++;
+    }
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    while (size > 0) {
+        size_t piece = size < PIECE_BYTES ? size : PIECE_BYTES;
+        memcpy(copy->piece, at, piece);
+        crypto->hash_update(crypto->ctx, &state, copy->piece, piece);
+        BASE_TRY(part_add(&copy->file, copy->piece, piece));
+        at += piece;
+        size -= piece;
+    }
+    crypto->hash_end(crypto->ctx, &state, &digest);
+    return wire_sha256_equal(&digest, &copy->models[copy->next++].digest) ? BASE_OK : BASE_ERR_HASH;
+}
+
 // Digests were verified, so the same ones in the same order are the same bytes.
 static bool holds(const struct posix_memfd *file, const struct dev_vm_job *vm)
 {
@@ -121,14 +159,20 @@ static bool holds(const struct posix_memfd *file, const struct dev_vm_job *vm)
     return true;
 }
 
-static enum base_status place_fill(struct posix_memfd *place, const struct dev_vm_job *vm)
+static enum base_status place_fill(struct posix_memfd *place, const struct dev_vm_job *vm,
+                                   uint32_t *out_damaged)
 {
-    struct file file = {.fd = -1};
+    struct models_copy copy = {.file = {.fd = -1}, .models = vm->models};
     struct wire_sha256 *digests = calloc(vm->model_count, sizeof(*digests));
-    enum base_status status = digests != NULL ? file_open("walle-models", &file) : BASE_ERR_NOMEM;
+    copy.piece = malloc(PIECE_BYTES);
+    enum base_status status = digests != NULL && copy.piece != NULL
+                                  ? file_open("walle-models", &copy.file)
+                                  : BASE_ERR_NOMEM;
     if (status == BASE_OK) {
-        status = file_end(&file, dev_runner_model_parts(vm, part_add, &file));
+        status = file_end(&copy.file, dev_runner_model_parts(vm, model_add, &copy));
+        *out_damaged = copy.next - 1;
     }
+    free(copy.piece);
     if (status != BASE_OK) {
         free(digests);
         return status;
@@ -138,12 +182,12 @@ static enum base_status place_fill(struct posix_memfd *place, const struct dev_v
     }
     drop(place);
     *place = (struct posix_memfd){
-        .fd = file.fd, .digests = digests, .count = vm->model_count, .bytes = file.size};
+        .fd = copy.file.fd, .digests = digests, .count = vm->model_count, .bytes = copy.file.size};
     return BASE_OK;
 }
 
 enum base_status posix_memfd_models(struct posix_memfd_pool *pool, const struct dev_vm_job *vm,
-                                    int *out_fd, uint64_t *out_bytes)
+                                    int *out_fd, uint64_t *out_bytes, uint32_t *out_damaged)
 {
     struct posix_memfd *place = NULL;
     for (uint32_t i = 0; i < POSIX_MEMFD_POOL_MAX && place == NULL; i++) {
@@ -152,7 +196,7 @@ enum base_status posix_memfd_models(struct posix_memfd_pool *pool, const struct 
     }
     if (place == NULL) {
         place = oldest(pool);
-        BASE_TRY(place_fill(place, vm));
+        BASE_TRY(place_fill(place, vm, out_damaged));
     }
     place->used = ++pool->clock;
     *out_fd = place->fd;

@@ -26,10 +26,12 @@ struct posix_memfd_pool {
 };
 void posix_memfd_pool_init(struct posix_memfd_pool *pool);
 void posix_memfd_pool_done(struct posix_memfd_pool *pool);
-// The sealed file of a job's models, borrowed until the next call. The codes of posix_memfd_job.
+// The sealed file of a job's models, borrowed until the next call. Each model is hashed as it is
+// copied, once for as long as the pool keeps the file. HASH: one is not what its digest says, and
+// *out_damaged is its number; otherwise the codes of posix_memfd_job.
 BASE_NODISCARD enum base_status posix_memfd_models(struct posix_memfd_pool *pool,
                                                    const struct dev_vm_job *vm, int *out_fd,
-                                                   uint64_t *out_bytes);
+                                                   uint64_t *out_bytes, uint32_t *out_damaged);
 // Closes what is over POSIX_MEMFD_POOL_BYTES: for the time between runs.
 void posix_memfd_pool_trim(struct posix_memfd_pool *pool);
 

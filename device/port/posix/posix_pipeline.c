@@ -96,7 +96,7 @@ static void declare(struct posix_pipeline *self, uint64_t now_us)
         return; // at the next step
     }
     dev_codec_dicts_begin(self->codec);
-    posix_declared_open(declared, self->runtime, &self->options.storage, dictionary, self);
+    posix_declared_open(declared, self->runtime, dictionary, self);
     if (dev_pipeline_declare(self->pipeline, now_us, declared->tasks, declared->count) == BASE_OK) {
         self->declared = mark;
         self->has_declared = true;

@@ -19,8 +19,7 @@ struct posix_pipeline_options {
     uint64_t device_id;
     struct base_str app; // version, for the gateway; borrowed during the call
     struct base_str os;
-    struct posix_http *http;         // must outlive it
-    struct dev_storage_port storage; // where the runtime's content lies
+    struct posix_http *http; // must outlive it
     const struct base_log *log;
     void *ctx;
     void (*woke)(void *ctx); // something is to be done: step

@@ -70,6 +70,27 @@ static void on_result(void *app, struct base_str task, const struct dev_task_end
     }
 }
 
+static void on_damage(void *app, struct base_str task, struct base_str file)
+{
+    const struct posix_port *port = app;
+    base_log_warn(port->options.log, "device",
+                  "%.*s%s%.*s: stored content is damaged: it is brought again", (int)task.size,
+                  task.data, task.size > 0 ? ": " : "", (int)file.size, file.data);
+}
+
+static void on_unsaved(void *app, enum base_status status)
+{
+    const struct posix_port *port = app;
+    if (status == BASE_OK) {
+        base_log_info(port->options.log, "device", "%s: the state is stored again",
+                      port->options.dir);
+    } else {
+        base_log_warn(port->options.log, "device",
+                      "%s: the state cannot be stored, and nothing is done until it can: %s",
+                      port->options.dir, base_status_text(status));
+    }
+}
+
 static void on_triggered(void *app, uint64_t token, const struct dev_task_end *end)
 {
     struct posix_port *port = app;
@@ -199,10 +220,13 @@ static enum base_status runtime_open(struct posix_port *port, struct base_error 
         .storage = posix_storage_table(port->storage),
         .crypto = *dev_crypto_openssl(),
         .task = posix_task_table(port->task),
-        .delta = dev_delta_zstd(),
+        .delta = dev_delta_zstd(port->options.delta_memory > 0 ? port->options.delta_memory
+                                                               : DEV_DELTA_MEMORY_BYTES),
         .log = port->options.log,
         .app = port,
         .on_result = on_result,
+        .on_damage = on_damage,
+        .on_unsaved = on_unsaved,
         .on_triggered = on_triggered,
         .on_input_free = on_input_free,
     };
@@ -248,7 +272,6 @@ static enum base_status pipeline_open(struct posix_port *port, struct event_base
         .app = attribute(&options->config, BASE_STR("app_version")),
         .os = attribute(&options->config, BASE_STR("os")),
         .http = port->http,
-        .storage = posix_storage_table(port->storage),
         .log = options->log,
         .ctx = port,
         .woke = woke,

@@ -21,6 +21,8 @@ struct event_base;
 struct posix_port;
 
 #define POSIX_MIRRORS_MAX 4
+// Bytes of the disk that content leaves free, for the state and for others.
+#define POSIX_SPACE_MIN_FREE ((uint64_t)16 << 20)
 
 // Another place that serves /v1/blob/; what it serves is verified like everything else.
 struct posix_mirror {
@@ -42,6 +44,9 @@ struct posix_options {
     struct base_str credential; // shown to the gateway; empty: none
     struct dev_config config;
     bool no_pipeline; // no data pipeline and no tunnel
+    // Bytes of the heap that decoding a delta may take; 0 takes DEV_DELTA_MEMORY_BYTES. A delta
+    // that needs more is not asked for; below 3 MiB files come whole.
+    uint64_t delta_memory;
     // Where scripts run: NULL, on a worker thread of this process; otherwise each run in a process
     // of its own, behind a wall, of the program walle-task-runner at this path.
     const char *runner_path;

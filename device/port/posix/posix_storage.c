@@ -1,10 +1,13 @@
-// Storage of the posix port: the state record in LMDB, blobs as files named by their SHA-256.
+// Storage of the posix port: the state record (posix_state.h), and blobs as files named by their
+// SHA-256.
 //
 // A blob grows under partial/, is flushed and renamed to blobs/ when sealed, and the folder is
-// flushed after it; so a name in blobs/ always stands for whole, verified content. LMDB's commit
-// flushes before it returns, and replaces the record atomically. One thread.
-#include "posix/posix_env.h"
+// flushed after it; so a name in blobs/ stood for whole, verified content when it was made. One
+// thread.
 #include "posix/posix_internal.h"
+#include "posix/posix_state.h"
+
+#include "base/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,20 +19,18 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define STATE_MAP_BYTES (1024 * 1024)
-#define STATE_KEY       "state/2" // sealed
-#define STATE_KEY_BARE  "state/1" // of releases that sealed nothing; read until the next save
-#define STATE_TABLE     "state"
-#define BLOB_MODE       0600
-#define DIR_MODE        0700
+#define BLOB_MODE 0600
+#define DIR_MODE  0700
 
 struct mapping {
     struct mapping *next;
     struct wire_sha256 name;
     const uint8_t *bytes;
     size_t size;
+    bool own; // memory, not pages of the file
 };
 
 struct posix_storage {
@@ -42,8 +43,7 @@ struct posix_storage {
     struct wire_sha256 writing_name;
     uint64_t writing_bytes;
     struct mapping *mappings;
-    MDB_env *state;
-    MDB_dbi state_dbi;
+    struct posix_state state;
 };
 
 enum base_status posix_status_of_errno(int error)
@@ -82,110 +82,22 @@ enum base_status posix_status_of_mdb(int result)
 
 // ---- The state record
 
-static enum base_status state_find(struct posix_storage *storage, MDB_txn *txn,
-                                   struct base_span *out)
-{
-    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
-    MDB_val bare = {sizeof(STATE_KEY_BARE) - 1, STATE_KEY_BARE};
-    MDB_val value = {0, NULL};
-    enum base_status status = posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &key, &value));
-    if (status == BASE_OK) {
-        return posix_env_open_value(STATE_TABLE, &key, &value, out);
-    }
-    if (status == BASE_ERR_NOT_FOUND) {
-        BASE_TRY(posix_status_of_mdb(mdb_get(txn, storage->state_dbi, &bare, &value)));
-        *out = (struct base_span){value.mv_data, value.mv_size};
-        return BASE_OK;
-    }
-    return status;
-}
-
 static enum base_status state_load(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
 {
     struct posix_storage *storage = ctx;
-    struct base_span bytes = {NULL, 0};
-    MDB_txn *txn = NULL;
-    BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, MDB_RDONLY, &txn)));
-    enum base_status status = state_find(storage, txn, &bytes);
-    if (status == BASE_OK && bytes.size > capacity) {
-        status = BASE_ERR_TOO_LARGE;
-    }
-    if (status == BASE_OK) {
-        memcpy(out, bytes.data, bytes.size);
-        *out_size = bytes.size;
-    } else if (status == BASE_ERR_CORRUPT) {
-        base_log_warn(storage->log, "device", "stored state is damaged: the device starts anew");
-    }
-    mdb_txn_abort(txn);
-    return status;
+    return posix_state_load(&storage->state, false, out, capacity, out_size);
+}
+
+static enum base_status state_before(void *ctx, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct posix_storage *storage = ctx;
+    return posix_state_load(&storage->state, true, out, capacity, out_size);
 }
 
 static enum base_status state_save(void *ctx, const uint8_t *bytes, size_t size)
 {
     struct posix_storage *storage = ctx;
-    MDB_txn *txn = NULL;
-    MDB_val key = {sizeof(STATE_KEY) - 1, STATE_KEY};
-    MDB_val bare = {sizeof(STATE_KEY_BARE) - 1, STATE_KEY_BARE};
-    BASE_TRY(posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn)));
-    int result = posix_env_put(txn, storage->state_dbi, STATE_TABLE, &key, bytes, size);
-    if (result == MDB_SUCCESS) {
-        result = mdb_del(txn, storage->state_dbi, &bare, NULL);
-        result = result == MDB_NOTFOUND ? MDB_SUCCESS : result;
-    }
-    if (result != MDB_SUCCESS) {
-        mdb_txn_abort(txn);
-        return posix_status_of_mdb(result);
-    }
-    return posix_status_of_mdb(mdb_txn_commit(txn));
-}
-
-static enum base_status state_open_once(struct posix_storage *storage, const char *path)
-{
-    MDB_txn *txn = NULL;
-    BASE_TRY(posix_status_of_mdb(mdb_env_create(&storage->state)));
-    enum base_status status =
-        posix_status_of_mdb(mdb_env_set_mapsize(storage->state, STATE_MAP_BYTES));
-    if (status == BASE_OK) {
-        status = posix_status_of_mdb(mdb_env_open(storage->state, path, 0, BLOB_MODE));
-    }
-    if (status == BASE_OK) {
-        status = posix_status_of_mdb(mdb_txn_begin(storage->state, NULL, 0, &txn));
-    }
-    if (status == BASE_OK) {
-        status = posix_status_of_mdb(mdb_dbi_open(txn, NULL, 0, &storage->state_dbi));
-        if (status == BASE_OK) {
-            status = posix_status_of_mdb(mdb_txn_commit(txn));
-        } else {
-            mdb_txn_abort(txn);
-        }
-    }
-    if (status != BASE_OK) {
-        mdb_env_close(storage->state);
-        storage->state = NULL;
-    }
-    return status;
-}
-
-// A damaged environment is set aside: the device starts anew rather than not at all.
-static enum base_status state_open(struct posix_storage *storage, const char *dir)
-{
-    char path[4096];
-    if (snprintf(path, sizeof(path), "%s/state", dir) >= (int)sizeof(path)) {
-        return BASE_ERR_TOO_LARGE;
-    }
-    if (mkdirat(storage->dir, "state", DIR_MODE) != 0 && errno != EEXIST) {
-        return posix_status_of_errno(errno);
-    }
-    struct base_error why = {.text = "not an environment"};
-    enum base_status status = posix_env_check(dir, "state", &why);
-    if (status == BASE_OK) {
-        status = state_open_once(storage, path);
-    }
-    if (status != BASE_ERR_CORRUPT) {
-        return status;
-    }
-    BASE_TRY(posix_env_set_aside(storage->dir, "state", "stored state", why.text, storage->log));
-    return state_open_once(storage, path);
+    return posix_state_save(&storage->state, bytes, size);
 }
 
 // ---- Blobs
@@ -232,9 +144,9 @@ static enum base_status writing_open(struct posix_storage *storage, const struct
         return BASE_OK;
     }
     writing_close(storage);
-    storage->writing = openat(storage->partial, hex_of(name, hex),
-                              O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, BLOB_MODE);
-    if (storage->writing < 0 || fstat(storage->writing, &info) != 0) {
+    BASE_TRY(base_regular_openat(storage->partial, hex_of(name, hex),
+                                 O_WRONLY | O_CREAT | O_NOFOLLOW, &storage->writing, NULL));
+    if (fstat(storage->writing, &info) != 0) {
         return posix_status_of_errno(errno);
     }
     storage->writing_name = *name;
@@ -283,14 +195,62 @@ static enum base_status blob_seal(void *ctx, const struct wire_sha256 *name)
     return BASE_OK;
 }
 
+static enum base_status space(void *ctx, uint64_t *out_bytes)
+{
+    const struct posix_storage *storage = ctx;
+    struct statvfs info;
+    if (fstatvfs(storage->partial, &info) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    uint64_t bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    *out_bytes = bytes > POSIX_SPACE_MIN_FREE ? bytes - POSIX_SPACE_MIN_FREE : 0;
+    return BASE_OK;
+}
+
+// Blocks behind the end of the file are kept without making it longer: its size is still what was
+// brought. Truncating it to its own size gives them back.
+static enum base_status reserve_end(struct posix_storage *storage, const struct wire_sha256 *name)
+{
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    if (is_writing(storage, name)) {
+        writing_close(storage);
+    }
+    if (fstatat(storage->partial, hex_of(name, hex), &info, 0) != 0) {
+        return posix_status_of_errno(errno);
+    }
+    if (info.st_size == 0) {
+        return unlinkat(storage->partial, hex, 0) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    }
+    BASE_TRY(writing_open(storage, name));
+    bool done = ftruncate(storage->writing, info.st_size) == 0;
+    enum base_status status = done ? BASE_OK : posix_status_of_errno(errno);
+    writing_close(storage);
+    return status;
+}
+
+static enum base_status blob_reserve(void *ctx, const struct wire_sha256 *name, uint64_t bytes)
+{
+    struct posix_storage *storage = ctx;
+    if (bytes == 0) {
+        return reserve_end(storage, name);
+    }
+    BASE_TRY(writing_open(storage, name));
+    if (fallocate(storage->writing, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0 ||
+        errno == EOPNOTSUPP || errno == ENOSYS) { // then the look at what is free must do
+        return BASE_OK;
+    }
+    return posix_status_of_errno(errno);
+}
+
 static enum base_status mapping_add(struct posix_storage *storage, const struct wire_sha256 *name,
-                                    const uint8_t *bytes, size_t size)
+                                    const uint8_t *bytes, size_t size, bool own)
 {
     struct mapping *mapping = malloc(sizeof(*mapping));
     if (mapping == NULL) {
         return BASE_ERR_NOMEM;
     }
-    *mapping = (struct mapping){storage->mappings, *name, bytes, size};
+    *mapping = (struct mapping){storage->mappings, *name, bytes, size, own};
     storage->mappings = mapping;
     return BASE_OK;
 }
@@ -302,16 +262,16 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
     struct stat info;
-    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        fd = openat(storage->partial, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = -1;
+    enum base_status status =
+        base_regular_openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        status = base_regular_openat(storage->partial, hex, O_RDONLY | O_NOFOLLOW, &fd, NULL);
     }
-    if (fd < 0) {
-        return posix_status_of_errno(errno);
-    }
+    BASE_TRY(status);
     const uint8_t *bytes = empty;
     size_t size = 0;
-    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
     if (status == BASE_OK && info.st_size > 0) {
         size = (size_t)info.st_size;
         void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -320,11 +280,57 @@ static enum base_status blob_map(void *ctx, const struct wire_sha256 *name,
     }
     (void)close(fd);
     BASE_TRY(status);
-    status = mapping_add(storage, name, bytes, size);
+    status = mapping_add(storage, name, bytes, size, false);
     if (status != BASE_OK) {
         if (size > 0) {
             (void)munmap((void *)(uintptr_t)bytes, size);
         }
+        return status;
+    }
+    *out_bytes = bytes;
+    *out_size = size;
+    return BASE_OK;
+}
+
+// What cannot be read is as bad as damaged.
+static enum base_status read_whole(int fd, uint8_t *out, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t step = pread(fd, out + done, size - done, (off_t)done);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step <= 0) {
+            return BASE_ERR_CORRUPT;
+        }
+        done += (size_t)step;
+    }
+    return BASE_OK;
+}
+
+static enum base_status blob_load(void *ctx, const struct wire_sha256 *name,
+                                  const uint8_t **out_bytes, size_t *out_size)
+{
+    struct posix_storage *storage = ctx;
+    char hex[WIRE_SHA256_HEX + 1];
+    struct stat info;
+    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return posix_status_of_errno(errno);
+    }
+    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    size_t size = status == BASE_OK ? (size_t)info.st_size : 0;
+    uint8_t *bytes = status == BASE_OK ? malloc(size > 0 ? size : 1) : NULL;
+    if (status == BASE_OK) {
+        status = bytes != NULL ? read_whole(fd, bytes, size) : BASE_ERR_NOMEM;
+    }
+    (void)close(fd);
+    if (status == BASE_OK) {
+        status = mapping_add(storage, name, bytes, size, true);
+    }
+    if (status != BASE_OK) {
+        free(bytes);
         return status;
     }
     *out_bytes = bytes;
@@ -340,7 +346,9 @@ static void blob_unmap(void *ctx, const struct wire_sha256 *name, const uint8_t 
         struct mapping *mapping = *link;
         if (wire_sha256_equal(&mapping->name, name) && (bytes == NULL || bytes == mapping->bytes)) {
             *link = mapping->next;
-            if (mapping->size > 0) {
+            if (mapping->own) {
+                free((void *)(uintptr_t)mapping->bytes);
+            } else if (mapping->size > 0) {
                 (void)munmap((void *)(uintptr_t)mapping->bytes, mapping->size);
             }
             free(mapping);
@@ -425,7 +433,7 @@ static enum base_status storage_open(struct posix_storage *storage, const char *
         status = folder_open(storage->dir, "partial", &storage->partial);
     }
     if (status == BASE_OK) {
-        status = state_open(storage, dir);
+        status = posix_state_open(&storage->state, storage->dir, dir, storage->log);
     }
     if (status != BASE_OK) {
         return base_error_set(error, status, "%s: cannot open the store: %s", dir,
@@ -443,6 +451,7 @@ enum base_status posix_storage_new(const char *dir, const struct base_log *log,
     }
     storage->log = log;
     storage->dir = storage->blobs = storage->partial = storage->lock = storage->writing = -1;
+    storage->state.folder = -1;
     enum base_status status = storage_open(storage, dir, error);
     if (status != BASE_OK) {
         posix_storage_free(storage);
@@ -469,9 +478,7 @@ void posix_storage_free(struct posix_storage *storage)
         blob_unmap(storage, &mapping->name, mapping->bytes, mapping->size);
     }
     writing_close(storage);
-    if (storage->state != NULL) {
-        mdb_env_close(storage->state);
-    }
+    posix_state_close(&storage->state);
     fd_close(storage->blobs);
     fd_close(storage->partial);
     fd_close(storage->lock);
@@ -484,11 +491,15 @@ struct dev_storage_port posix_storage_table(struct posix_storage *storage)
     return (struct dev_storage_port){
         .ctx = storage,
         .state_load = state_load,
+        .state_before = state_before,
         .state_save = state_save,
         .blob_stat = blob_stat,
         .blob_append = blob_append,
         .blob_seal = blob_seal,
+        .space = space,
+        .blob_reserve = blob_reserve,
         .blob_map = blob_map,
+        .blob_load = blob_load,
         .blob_unmap = blob_unmap,
         .blob_delete = blob_delete,
         .blob_each = blob_each,

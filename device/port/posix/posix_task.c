@@ -125,7 +125,44 @@ static void end_of_run(struct end *end, enum base_status status, const struct de
     }
 }
 
+// A file was not what it should be: it is named, and the runtime does the rest.
+static void end_of_damage(struct end *end, struct base_str file)
+{
+    end->outcome = WIRE_OUTCOME_FAIL_INTEGRITY;
+    end->fingerprint = base_hash64(file.data, file.size);
+    (void)snprintf(end->detail, sizeof(end->detail), "%.*s", (int)file.size, file.data);
+}
+
 // ---- A run on the thread
+
+// How many files of models were found damaged so far, and the last of them.
+static uint64_t models_damaged(struct posix_task *task, struct wire_sha256 *out_last)
+{
+    struct dev_model_store_stats stats = {0};
+    if (task->models != NULL) {
+        dev_model_store_stats(task->models, &stats);
+    }
+    if (out_last != NULL) {
+        *out_last = stats.last_damaged;
+    }
+    return stats.damaged;
+}
+
+// A script that met a damaged model did not run as it should, whatever it made of that.
+static void models_review(struct posix_task *task, uint64_t damaged_before)
+{
+    struct wire_sha256 last;
+    if (models_damaged(task, &last) == damaged_before) {
+        return;
+    }
+    for (uint32_t i = 0; i < task->job.vm.model_count; i++) {
+        if (wire_sha256_equal(&task->job.models[i].digest, &last)) {
+            posix_run_effects_done(&task->end.effects);
+            task->end.result_bytes = 0;
+            end_of_damage(&task->end, task->job.models[i].name);
+        }
+    }
+}
 
 // Worker, with the mutex held; it is released while the script runs.
 static void run_here(struct posix_task *task)
@@ -133,6 +170,7 @@ static void run_here(struct posix_task *task)
     struct dev_vm *vm = NULL;
     struct dev_vm_result result;
     struct dev_runner_events events = {0};
+    uint64_t damaged = models_damaged(task, NULL);
     pthread_mutex_unlock(&task->mutex);
     enum base_status status = dev_vm_new(task->job.heap_kib, &vm);
     if (status == BASE_OK && task->job.input != NULL) {
@@ -149,6 +187,7 @@ static void run_here(struct posix_task *task)
         task->vm = NULL;
     }
     end_of_run(&task->end, status, &result);
+    models_review(task, damaged);
     dev_vm_free(vm);
     dev_runner_events_done(&events);
     if (task->models != NULL) {
@@ -169,6 +208,9 @@ static void end_of_child(struct end *end, enum wire_outcome_kind outcome, const 
 static void end_of_report(struct end *end, const struct posix_child_report *report)
 {
     switch (report->how) {
+    case POSIX_CHILD_DAMAGED:
+        end_of_damage(end, base_str_of(report->text));
+        break;
     case POSIX_CHILD_ENDED:
         end_of_run(end, report->end->status, &report->end->result);
         break;
@@ -307,6 +349,16 @@ static bool scripts_fill(struct job *job, const struct dev_task_job *from)
     return true;
 }
 
+static void sha256(void *ctx, const void *bytes, size_t size, struct wire_sha256 *out)
+{
+    const struct dev_crypto_port *crypto = dev_crypto_openssl();
+    struct dev_hash_state state;
+    (void)ctx;
+    crypto->hash_begin(crypto->ctx, &state, NULL);
+    crypto->hash_update(crypto->ctx, &state, bytes, size);
+    crypto->hash_end(crypto->ctx, &state, out);
+}
+
 // INVALID: not a version this port runs; NOMEM.
 static enum base_status job_fill(struct posix_task *task, const struct dev_task_job *from)
 {
@@ -317,7 +369,9 @@ static enum base_status job_fill(struct posix_task *task, const struct dev_task_
         return BASE_ERR_INVALID;
     }
     if (job->vm.model_count > 0 && task->models == NULL && task->children == NULL) {
+        const struct wire_hasher hasher = {.sha256 = sha256};
         BASE_TRY(dev_model_store_new(0, &task->models));
+        dev_model_store_prove(task->models, &hasher);
     }
     job->vm.models = job->models;
     if (task->models != NULL) {
@@ -486,5 +540,6 @@ void posix_task_features(struct posix_task *task, struct dev_feature_store *feat
 
 struct dev_task_port posix_task_table(struct posix_task *task)
 {
-    return (struct dev_task_port){.ctx = task, .start = start, .cancel = cancel};
+    return (struct dev_task_port){
+        .ctx = task, .start = start, .cancel = cancel, .proves_models = true};
 }

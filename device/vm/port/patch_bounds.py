@@ -359,6 +359,18 @@ BOUNDS = {
          "        } else {\n            return MP_OBJ_NULL;\n        }\n    }\n"),
         ("        } else if (mp_obj_equal(elem, index)) {\n", "        } else if (elems_equal(set, elem, index)) {\n"),
         ("        pos = (pos + 1) % set->alloc;\n\n", "        pos = (pos + 1) % set->alloc;\n        (void)dev_vm_tick(&ticks);\n\n"),
+        # A table that cannot grow is as large as it was.
+        ("            map->alloc += 4;\n"
+         "            map->table = m_renew(mp_map_elem_t, map->table, map->used, map->alloc);\n",
+         "            map->table = m_renew(mp_map_elem_t, map->table, map->used, map->alloc + 4);\n"
+         "            map->alloc += 4;\n"),
+        ("    set->alloc = get_hash_alloc_greater_or_equal_to(set->alloc + 1);\n"
+         "    set->used = 0;\n"
+         "    set->table = m_new0(mp_obj_t, set->alloc);\n",
+         "    size_t new_alloc = get_hash_alloc_greater_or_equal_to(set->alloc + 1);\n"
+         "    set->table = m_new0(mp_obj_t, new_alloc);\n"
+         "    set->alloc = new_alloc;\n"
+         "    set->used = 0;\n"),
         ("    for (size_t pos = 0; pos < set->alloc; pos++) {\n",
          "    uint32_t ticks = 0;\n    for (size_t pos = 0; pos < set->alloc && dev_vm_tick(&ticks); pos++) {\n"),
     ],

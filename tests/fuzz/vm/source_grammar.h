@@ -67,7 +67,31 @@ static const char grammar_prelude[] =
     "  hook()\n"
     "def f(*a, **k):\n"
     " hook()\n"
-    " return a[0] if a else k\n";
+    " return a[0] if a else k\n"
+    // Instances of classes over any type: one that is never made, one that is, one that is used
+    // before and while it is, and a chain whose first class makes the last one's native part.
+    "def U(b, *a):\n"
+    " class u(b):\n"
+    "  def __init__(s, *a): hook()\n"
+    " return u(*a)\n"
+    "def M(b, *a):\n"
+    " class m(b): pass\n"
+    " return m(*a)\n"
+    "def H(b, *a):\n"
+    " class h(b):\n"
+    "  def __init__(s, *a):\n"
+    "   global v5\n"
+    "   v5 = s; hook(); super().__init__(*a); hook()\n"
+    " return h(*a)\n"
+    "def K(b, *a):\n"
+    " class i(b):\n"
+    "  def __new__(c, *a): hook(); return super(i, c).__new__(c)\n"
+    " class j(i):\n"
+    "  def __init__(s, *a): b.__init__(s, *a)\n"
+    " class k(j):\n"
+    "  def __init__(s, *a):\n"
+    "   if n % 2: super().__init__(*a)\n"
+    " return k(*a)\n";
 
 static const char *const grammar_v[] = {"v0", "v1", "v2", "v3", "v4", "v5"};
 
@@ -146,13 +170,86 @@ static const char *const grammar_e[] = {
     "walle.input",
     "walle.config",
     "math",
-    "sys.modules if hasattr(sys, 'modules') else sys",
+    "(sys.modules if hasattr(sys, 'modules') else sys)",
     "property(@k)",
     "super(E, E(1))",
     "staticmethod(@k)",
     "(@e).__class__",
     "[@e] * 3",
     "@o",
+    "@u",
+    "U(@n, @e)",
+    "H(@n, @e)",
+    "@u",
+};
+
+// What a class may stand on.
+static const char *const grammar_n[] = {
+    "list",
+    "dict",
+    "deque",
+    "bytes",
+    "bytearray",
+    "int",
+    "str",
+    "tuple",
+    "float",
+    "bool",
+    "set",
+    "frozenset",
+    "Exception",
+    "ValueError",
+    "OSError",
+    "StopIteration",
+    "SystemExit",
+    "BaseException",
+    "object",
+    "OrderedDict",
+    "array.array",
+    "memoryview",
+    "io.StringIO",
+    "io.BytesIO",
+    "range",
+    "slice",
+    "zip",
+    "map",
+    "filter",
+    "enumerate",
+    "reversed",
+    "property",
+    "staticmethod",
+    "classmethod",
+    "type",
+    "super",
+    "type(None)",
+    "type(len)",
+    "type(f)",
+    "type(g)",
+    "type(g())",
+    "type(iter(@e))",
+    "type([].append)",
+    "type(E(1).keys)",
+    "type(math)",
+    "type(re.compile('a'))",
+    "type(re.match('a', 'a'))",
+    "type(nn.tensor([1.0]))",
+    "type(data.events())",
+    "type(data.count())",
+    "type({}.keys())",
+    "type(@e)",
+    "NT",
+    "E",
+    "N",
+    "L",
+    "T",
+    "X",
+    "type(@v)",
+};
+
+// Instances of classes over those.
+static const char *const grammar_u[] = {
+    "U(list)", "U(@n)",     "U(@n, @e)",   "M(@n)", "M(@n, @e)",     "H(@n)", "H(@n, @e)",
+    "K(@n)",   "K(@n, @e)", "U(type(@u))", "@v",    "M(@n, @e, @i)", "v5",
 };
 
 static const char *const grammar_k[] = {
@@ -259,6 +356,15 @@ static const char *const grammar_a[] = {
     "start",
     "indices",
     "__getattr__",
+    "__new__",
+    "__getitem__",
+    "__setitem__",
+    "__delitem__",
+    "__iter__",
+    "__len__",
+    "__bases__",
+    "errno",
+    "__exit__",
 };
 
 // Operations of C over operands of any kind.
@@ -368,7 +474,7 @@ static const char *const grammar_o[] = {
     "io.StringIO(@i).write(@e)",
     "array.array('@t', @e)",
     "array.array(@e, @e)",
-    "sys.getsizeof(@e) if hasattr(sys, 'getsizeof') else 0",
+    "(sys.getsizeof(@e) if hasattr(sys, 'getsizeof') else 0)",
     "sys.print_exception(@e)",
     "gc.collect()",
     "gc.mem_free()",
@@ -382,7 +488,7 @@ static const char *const grammar_o[] = {
     "{y for y in @e}",
     "(y for y in @e)",
     "(yield_from(@e) if 0 else @e)",
-    "v0 if @e else v1",
+    "(v0 if @e else v1)",
     "nn.tensor(@e)",
     "nn.tensor(@e, dtype='@d').reshape(@e)",
     "nn.tensor(list(range(12)), shape=(3, 4))[@i:@i].tolist()",
@@ -411,6 +517,115 @@ static const char *const grammar_o[] = {
     "locals()",
     "E.__dict__",
     "(@e).__dict__",
+    "(@u @b @e)",
+    "(@e @b @u)",
+    "(@u @b @u)",
+    "(@u)()",
+    "(@u)(@e)",
+    "(@u).@a",
+    "(@u).@a(@e)",
+    "(@u).@a(@e, @i)",
+    "(@u)[@i]",
+    "(@u)[@i:@i]",
+    "-(@u)",
+    "~(@u)",
+    "+(@u)",
+    "not (@u)",
+    "len(@u)",
+    "iter(@u)",
+    "next(@u)",
+    "list(@u)",
+    "bytes(@u)",
+    "memoryview(@u)",
+    "int(@u)",
+    "float(@u)",
+    "hash(@u)",
+    "abs(@u)",
+    "round(@u, @i)",
+    "divmod(@u, @u)",
+    "pow(@u, @u)",
+    "repr(@u)",
+    "str(@u, 'utf8')",
+    "chr(@u)",
+    "ord(@u)",
+    "sum(@u)",
+    "sorted(@u)",
+    "max(@u)",
+    "dict(@u)",
+    "set(@u)",
+    "f(*@u)",
+    "f(**@u)",
+    "'a'.join(@u)",
+    "'a' in @u",
+    "@F % @u",
+    "@F.format(@u)",
+    "struct.pack(@P, @u)",
+    "struct.unpack(@P, @u)",
+    "struct.pack_into(@P, @u, 0, @e)",
+    "json.dumps(@u)",
+    "json.load(@u)",
+    "json.dump(@e, @u)",
+    "json.loads(@u)",
+    "re.match(@u, 'a')",
+    "re.match('a', @u)",
+    "re.compile('a').split(@u)",
+    "binascii.hexlify(@u)",
+    "io.BytesIO(@u).read()",
+    "io.StringIO(@u).write(@u)",
+    "array.array('@t', @u)",
+    "int.from_bytes(@u, 'big')",
+    "print(@e, file=@u)",
+    "sys.print_exception(@u)",
+    "heapq.heappush(@u, @e)",
+    "heapq.heapify(@u)",
+    "nn.tensor(@u)",
+    "nn.tensor([1.0], shape=@u)",
+    "nn.tensor([1.0]).reshape(@u)",
+    "data.Filter(@u, @k)",
+    "data.KeyBy(data.events(), @u)",
+    "data.events().aggregate(n=@u)",
+    "data.upload('u', @u)",
+    "walle.result(@u)",
+    "slice(@u, @u).indices(@u)",
+    "range(@u)",
+    "[1, 2, 3][@u]",
+    "'abc'[@u:@u]",
+    "bytearray(b'abc')[@u]",
+    "{@u: @e}",
+    "isinstance(@e, @u)",
+    "issubclass(type(@u), @n)",
+    "issubclass(@u, @n)",
+    "getattr(@u, @u, @e)",
+    "type(@u)(@e)",
+    "type(@u).@a(@e)",
+    "@n.__init__(@u, @e)",
+    "@n.__new__(@n)",
+    "@n.__new__(type(@u), @e)",
+    "object.__new__(type(@u))",
+    "object.__new__(@n)",
+    "@n.@a(@u)",
+    "@n.@a(@u, @e)",
+    "@n.@a(@e, @e)",
+    "super(type(@u), @u)",
+    "super(type(@u), @u).@a",
+    "super(type(@u), @u).@a(@e)",
+    "super(type(@u), @u).__init__(@e)",
+    "super(@n, @u).@a(@e)",
+    "super(type(@u), type(@u)).@a(@e)",
+    "super(@n, @n).@a",
+    "type('Z', (@n,), {'a': @e})(@e)",
+    "type('Z', (@n, @n), {})",
+    "type('Z', (@n, E), {})(@e)",
+    "type('Z', (type(@u),), {'@a': @k})(@e)",
+    "(@u).__class__.__bases__",
+    "(@u).__dict__",
+    "(y for y in @u)",
+    "map(@u, @u)",
+    "zip(@u, @u)",
+    "enumerate(@u)",
+    "reversed(@u)",
+    "min(@u, key=@u)",
+    "list.sort(@u, key=@u)",
 };
 
 // Changes of what is being worked on.
@@ -495,6 +710,52 @@ static const char *const grammar_s[] = {
     "y = iter(@v); next(y); @c; next(y); next(y)",
     "@v.append(@v); x = repr(@v); x = @v == [@v]",
     "x = @v\nfor y in range(30): x = [x, x]\nx == x[:]",
+    "raise @u",
+    "raise @u from @u",
+    "try:\n raise @u\nexcept @n as y:\n x = y.args, y.value, repr(y)\n @s",
+    "for y in @u:\n @s",
+    "with @u as y:\n @s",
+    "y, *z = @u",
+    "y, z = @u",
+    "(@u)[@e] = @e",
+    "(@u)[@i:@i] = @e",
+    "del (@u)[@i]",
+    "(@u).@a = @e",
+    "del (@u).@a",
+    "y = @u\ny *= @e",
+    "y = @u\ny += @u\ny[0] = y\nx = y == y",
+    "def q(y):\n return (yield from @u)\nx = list(q(@u))",
+    "x = g()\nnext(x)\nx.throw(@u)",
+    "@v = @u\n@s\n@s",
+    "class B(@n):\n def __init__(s, *a):\n  x = s @b @e\n  super().__init__(*a)\n  @c\nx = B(@e)",
+    "class B(@n):\n def __init__(s, *a):\n  global v4\n  v4 = s\n  @s\nx = B(@e)",
+    "class B(@n):\n def __new__(c, *a): hook(); return @e\n def __init__(s, *a): "
+    "super().__init__(*a)\nx = B(@e)",
+    "class B(@n):\n def __new__(c, *a): return super().__new__(c, *a)\nx = B(@e)\nx.@a(@e)",
+    "class B(@n):\n def m(s, *a): return super().@a(*a)\nx = B.m(@u, @e)",
+    "class B(@n):\n def m(s, *a): return super().@a(*a)\nx = B(@e).m(@e)",
+    "class B(@n):\n def m(s): return super().@a\nx = B.m(B)\nx(@e)",
+    "class B(@n):\n def __init__(s, *a): hook()\nclass F(B):\n def __init__(s, *a):\n"
+    "  x = s @b @e\n  super().__init__(*a)\n  @c\nx = F(@e)",
+    "class B(@n):\n pass\nclass F(B):\n def __getitem__(s, i): return super().__getitem__(i)\n"
+    " def __len__(s): return super().__len__()\nx = F(@e)\nx[@i]; len(x); x[@i:@i]",
+    "class B(@n):\n def __eq__(s, o): return super().__eq__(o)\n def __hash__(s): return "
+    "super().__hash__()\nx = {B(@e): 1, B(@e): 2}\nx = B(@e) == @u",
+    "class B(@n):\n def __iter__(s): return super().__iter__()\n def __next__(s): return "
+    "super().__next__()\nfor y in B(@e): @c",
+    "class B(@n):\n def __getattr__(s, a): return super().@a\nx = B(@e).@a\nx(@e)",
+    "class B(@n):\n def __call__(s, *a): return super().__call__(*a)\nx = B(@e)\nx(@e)",
+    "class B(@n, @n):\n pass\nx = B(@e)\nx.@a(@e)",
+    "class B(E, @n):\n pass\nx = B(@e)\nx.@a(@e)",
+    "x = type(@u)\nx.@a = @e\ny = x(@e)\ny @b @e",
+    // Made once more while something holds what it was.
+    "y = @u\nfor z in y:\n super(type(y), y).__init__(@e)\n gc.collect()",
+    "y = M(@n, @e)\nz = iter(y)\nsuper(type(y), y).__init__(@e)\ngc.collect()\nx = list(z)",
+    "y = M(@n, @e)\nz = memoryview(y)\nsuper(type(y), y).__init__(@e)\ngc.collect()\nz[@i:@i] = @e",
+    "y = M(list, @e)\ny.sort(key=lambda a: super(type(y), y).__init__(@e) or gc.collect())",
+    "y = M(@n, @e)\nx = y.@a\nsuper(type(y), y).__init__(@e)\ngc.collect()\nx(@e)",
+    "class B(@n):\n def __init__(s, *a): super().__init__(*a); hook(); super().__init__(*a)\n"
+    "@v = B(@e)\n@s",
 };
 
 #define GRAMMAR_RULE(name, texts)                                                                  \
@@ -509,7 +770,8 @@ static inline const struct grammar_rule *grammar_rule_of(char name)
         GRAMMAR_RULE('v', grammar_v), GRAMMAR_RULE('i', grammar_i), GRAMMAR_RULE('e', grammar_e),
         GRAMMAR_RULE('k', grammar_k), GRAMMAR_RULE('t', grammar_t), GRAMMAR_RULE('d', grammar_d),
         GRAMMAR_RULE('b', grammar_b), GRAMMAR_RULE('a', grammar_a), GRAMMAR_RULE('o', grammar_o),
-        GRAMMAR_RULE('c', grammar_c), GRAMMAR_RULE('s', grammar_s),
+        GRAMMAR_RULE('c', grammar_c), GRAMMAR_RULE('s', grammar_s), GRAMMAR_RULE('n', grammar_n),
+        GRAMMAR_RULE('u', grammar_u),
     };
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
         if (rules[i].name == name) {

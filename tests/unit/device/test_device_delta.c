@@ -80,6 +80,61 @@ static void test_interrupted_one_goes_on(void **state)
     assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
 }
 
+static void test_pieces(void **state)
+{
+    (void)state;
+    rig.pieces = true;
+    rig.break_bodies = 1;
+    rig_checkin(&rig);
+    assert_int_equal(rig.delta_codings, DEV_DELTA_DCZ | DEV_DELTA_PIECES);
+    assert_int_equal(stats().deltas, 2);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.blob_bytes < 2 * FILE_BYTES / 10);
+}
+
+// Each way a delta may go wrong, in the other coding.
+static void test_pieces_of_no_use(void **state)
+{
+    static int *const counters[] = {&rig.wrong_deltas, &rig.large_deltas, &rig.corrupt_bodies,
+                                    &rig.truncate_bodies, &rig.endless_bodies};
+    (void)state;
+    rig.pieces = true;
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        if (i > 0) { // another device
+            assert_int_equal(teardown(NULL), 0);
+            assert_int_equal(setup(NULL), 0);
+            rig.pieces = true;
+        }
+        *counters[i] = 1;
+        rig_checkin(&rig);
+        assert_int_equal(stats().deltas, 1);
+        assert_int_equal(stats().deltas_failed, 1);
+    }
+}
+
+// What there is no memory for is not asked for; whoever sends it anyway is not listened to.
+static void test_little_memory(void **state)
+{
+    (void)state;
+    rig.ports.delta.memory_max = FILE_BYTES + 1024 * 1024;
+    rig.pieces = true;
+    rig_checkin(&rig);
+    assert_int_equal(rig.delta_codings, DEV_DELTA_DCZ);
+    assert_int_equal(stats().deltas, 0);
+    assert_int_equal(stats().deltas_failed, 2);
+    assert_true(rig.blob_bytes >= 2 * FILE_BYTES);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    rig.ports.delta.memory_max = FILE_BYTES;
+    rig_checkin(&rig);
+    assert_int_equal(rig.delta_answers, 0);
+    assert_int_equal(stats().deltas_failed, 0);
+    assert_true(rig.blob_bytes >= 2 * FILE_BYTES);
+}
+
 static void test_gateway_without_deltas(void **state)
 {
     (void)state;
@@ -188,6 +243,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_files_come_as_differences, setup, teardown),
         cmocka_unit_test_setup_teardown(test_interrupted_one_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pieces_of_no_use, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_little_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_gateway_without_deltas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_dictionary, setup, teardown),
         cmocka_unit_test_setup_teardown(test_larger_than_the_content, setup, teardown),

@@ -12,6 +12,7 @@
 
 #define TASK      "demo/score"
 #define CALLS_MAX 400 // a scenario ends long before
+#define DAY_US    (86400 * 1000000ull)
 
 enum scenario {
     FIRST_INSTALL,
@@ -23,6 +24,7 @@ enum scenario {
     SHADOW,
     SHADOW_THEN_UPDATE,
     UPDATE_EXCLUSIVE,
+    REPAIR,
     SCENARIO_COUNT
 };
 
@@ -45,6 +47,26 @@ static void offer_shadow(void)
                                       .rollout_id = 9,
                                       .shadow = true};
     rig_offer(&rig, &statement);
+}
+
+static void damage(const struct wire_sha256 *name)
+{
+    struct mem_blob *blob = mem_blob_find(&rig.port, name);
+    assert_non_null(blob);
+    blob->bytes[blob->size / 2] ^= 1;
+}
+
+// Both versions damaged, and the day's check is due.
+static void prepare_repair(void)
+{
+    offer(WIRE_RELEASE_INSTALL, 1, 2);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    damage(&rig.versions[1].manifest);
+    damage(&rig.versions[1].files[1].digest);
+    damage(&rig.versions[0].files[0].digest);
+    mem_clock_advance(&rig.port, DAY_US);
+    offer(WIRE_RELEASE_INSTALL, 1, 2); // the same statement, in date
 }
 
 // Brings the device to where the scenario starts, and sets the offer it is about.
@@ -78,7 +100,9 @@ static void prepare(enum scenario scenario, bool lose_partials)
         rig_checkin(&rig);
         assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
     }
-    if (scenario == SHADOW) {
+    if (scenario == REPAIR) {
+        prepare_repair();
+    } else if (scenario == SHADOW) {
         offer_shadow();
     } else if (scenario == REVERT) {
         offer(WIRE_RELEASE_REVERT, 0, 3);
@@ -92,7 +116,8 @@ static void prepare(enum scenario scenario, bool lose_partials)
 static int wanted(enum scenario scenario)
 {
     bool update = scenario == UPDATE || scenario == UPDATE_BY_DELTA ||
-                  scenario == SHADOW_THEN_UPDATE || scenario == UPDATE_EXCLUSIVE;
+                  scenario == SHADOW_THEN_UPDATE || scenario == UPDATE_EXCLUSIVE ||
+                  scenario == REPAIR;
     return update ? 1 : scenario == REMOVE ? -1 : 0;
 }
 
@@ -107,6 +132,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     assert_false(personal.asked_for_more);
     enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == REVERT
                                       ? WIRE_OUTCOME_ROLLED_BACK
+                                  : scenario == REPAIR ? WIRE_OUTCOME_FAIL_INTEGRITY
                                   : scenario == REMOVE ? WIRE_OUTCOME_REMOVED
                                   : scenario == SHADOW ? WIRE_OUTCOME_SHADOW_AGREED
                                                        : WIRE_OUTCOME_RAN;
@@ -118,16 +144,12 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     rig_kill(&rig);
     rig_boot(&rig);
     rig_checkin(&rig);
-    static const uint32_t blobs[SCENARIO_COUNT] = {[FIRST_INSTALL] = 3,
-                                                   [UPDATE] = 7,
-                                                   [UPDATE_BY_DELTA] = 7,
-                                                   [UPDATE_FAILS] = 3,
-                                                   [REVERT] = 3,
-                                                   [REMOVE] = 0,
-                                                   [SHADOW] = 7,
-                                                   [SHADOW_THEN_UPDATE] = 7,
-                                                   [UPDATE_EXCLUSIVE] =
-                                                       7 + 2 * (1 + PERSONAL_FILES)};
+    static const uint32_t blobs[SCENARIO_COUNT] = {
+        [FIRST_INSTALL] = 3,   [UPDATE] = 7,
+        [UPDATE_BY_DELTA] = 7, [UPDATE_FAILS] = 3,
+        [REVERT] = 3,          [REMOVE] = 0,
+        [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7,
+        [REPAIR] = 7,          [UPDATE_EXCLUSIVE] = 7 + 2 * (1 + PERSONAL_FILES)};
     uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];
     if (mem_blob_count(&rig.port) != left) {
         fail_msg("scenario %d, %s %llu: %u blobs, wanted %u", (int)scenario, what,

@@ -127,6 +127,7 @@ static void test_corrupt_state_draws_a_new_epoch(void **state)
     install(0, 1);
     uint32_t epoch = rig.ledger[0].epoch;
     rig.port.storage.state[10] ^= 1;
+    rig.port.storage.has_before = false;
     rig_kill(&rig);
     rig_boot(&rig);
     assert_int_equal(dev_task_count(rig.runtime), 0);

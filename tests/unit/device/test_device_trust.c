@@ -342,6 +342,49 @@ static void test_root_with_the_same_online_keys_forgets_nothing(void **state)
     assert_int_equal(rig_active(rig, TASK), 2);
 }
 
+// Each stored blob in turn, root, timestamp and snapshot among them, while the device runs and
+// between two boots: nothing is refused for it, the next release is followed, and the root in force
+// is the same one.
+static void test_damaged_metadata_comes_again(void **state)
+{
+    (void)state;
+    uint32_t told = 0;
+    for (uint32_t at = 0; at < 32; at++) {
+        settled();
+        role_root_add(&roles, ROLE_KEY_ONLINE, 0);
+        release(2, 3, STAGE_FULL);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), 2);
+        struct mem_blob *blob = &rig->port.storage.blobs[at / 2];
+        if (blob->used) {
+            blob->bytes[blob->size / 3] ^= 2;
+        }
+        if (at % 2 == 1) {
+            rig_kill(rig);
+            rig_boot(rig);
+        }
+        uint32_t refused = rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY);
+        release(1, 4, STAGE_FULL);
+        rig_checkin(rig);
+        rig_checkin(rig);
+        rig_checkin(rig);
+        if (rig_active(rig, TASK) != 1) {
+            fail_msg("blob %u: active %d", at / 2, rig_active(rig, TASK));
+        }
+        assert_int_equal(rig->runtime->trust.root_version, 2);
+        assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), refused);
+        assert_int_equal(rig_count(rig, WIRE_OUTCOME_NOT_APPLICABLE), 0);
+        assert_false(rig->ran_unverified);
+        const struct rig_outcome *last = rig_last(rig, WIRE_OUTCOME_FAIL_INTEGRITY);
+        told += last != NULL && last->outcome.task_id == 0;
+        role_rig_done(&roles);
+    }
+    print_message("%u told of metadata\n", told);
+    assert_true(told >= 4);
+    begin(0);
+    rig_boot(rig);
+}
+
 static void test_damaged_root_is_no_device(void **state)
 {
     (void)state;
@@ -641,6 +684,7 @@ int main(void)
         CASE(test_long_chain),
         CASE(test_new_online_keys_forget_a_forged_future),
         CASE(test_root_with_the_same_online_keys_forgets_nothing),
+        CASE(test_damaged_metadata_comes_again),
         CASE(test_damaged_root_is_no_device),
         CASE(test_lease_is_renewed),
         CASE(test_no_renewal_goes_back),

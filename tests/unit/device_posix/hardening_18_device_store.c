@@ -1,11 +1,13 @@
-// A device's two LMDB files damaged while nobody used them: bits flipped, ranges zeroed, the end
-// cut off. In a child process each: they are opened, read whole, written, opened again. No process
-// dies by a signal, the device always starts, and what is read is what was put, or is not there.
-// Files of releases that sealed nothing are read, and sealed at the first start.
+// What a device stores damaged while nobody used it, its two records and the LMDB file of its
+// pipeline: bits flipped, ranges zeroed, the end cut off. In a child process each: all is opened,
+// read whole, written, opened again. No process dies by a signal, the device always starts, and
+// what is read is what was put, or is not there; of the two records one is always there.
+// Files of earlier releases are read, and made anew at the first start.
 #include "posix/posix_internal.h"
 #include "posix/posix_kv.h"
 
 #include "base/prng.h"
+#include "base/record_seal.h"
 #include "test_kit.h"
 
 #include <fcntl.h>
@@ -29,9 +31,10 @@
 #define CHILD_LESS   11 // some of it
 #define CHILD_WRONG  12
 
-enum file { STATE, PIPELINE, FILE_COUNT };
+enum file { STATE, BEFORE, PIPELINE, FILE_COUNT };
 
-static const char *const folders[FILE_COUNT] = {"state", "pipeline"};
+static const char *const folders[FILE_COUNT] = {"state", "state", "pipeline"};
+static const char *const names[FILE_COUNT] = {"even", "odd", "data.mdb"}; // SAVES is even
 
 static char root[64];
 static uint8_t *images[FILE_COUNT];
@@ -99,7 +102,7 @@ static enum base_status open_both(const char *dir, struct posix_storage **storag
 
 static void path_in(const char *dir, enum file file, char out[160])
 {
-    (void)snprintf(out, 160, "%s/%s/data.mdb", dir, folders[file]);
+    (void)snprintf(out, 160, "%s/%s/%s", dir, folders[file], names[file]);
 }
 
 static void read_image(enum file file)
@@ -136,6 +139,7 @@ static int set_up(void **state)
     posix_kv_free(kv);
     posix_storage_free(storage);
     read_image(STATE);
+    read_image(BEFORE);
     read_image(PIPELINE);
     return 0;
 }
@@ -151,8 +155,9 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 static int tear_down(void **state)
 {
     (void)state;
-    free(images[STATE]);
-    free(images[PIPELINE]);
+    for (int file = 0; file < FILE_COUNT; file++) {
+        free(images[file]);
+    }
     return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -197,20 +202,31 @@ static bool get_all(const struct dev_kv_port *port, struct seen *seen)
     return !seen->wrong;
 }
 
-static int read_both(const struct dev_storage_port *table, const struct dev_kv_port *port)
+// The newest record, or the one before it where the newest is, or may be, lost; *out_whole: the
+// newest. False: another one, or none.
+static bool read_state(const struct dev_storage_port *table, bool *out_whole)
 {
     static uint8_t bytes[STATE_BYTES + 1];
-    static uint8_t expected[STATE_BYTES];
-    struct seen got = {0};
-    struct seen scanned = {0};
+    static uint8_t newest[STATE_BYTES];
+    static uint8_t older[STATE_BYTES];
     size_t size = 0;
     enum base_status status = table->state_load(table->ctx, bytes, sizeof(bytes), &size);
-    state_of(SAVES - 1, expected);
-    bool whole = status == BASE_OK;
-    if (whole && (size != STATE_BYTES || memcmp(bytes, expected, size) != 0)) {
-        return CHILD_WRONG;
+    state_of(SAVES - 1, newest);
+    state_of(SAVES - 2, older);
+    *out_whole = status == BASE_OK;
+    if (status == BASE_ERR_CORRUPT) {
+        status = table->state_before(table->ctx, bytes, sizeof(bytes), &size);
     }
-    if (!whole && status != BASE_ERR_NOT_FOUND && status != BASE_ERR_CORRUPT) {
+    return status == BASE_OK && size == STATE_BYTES &&
+           (memcmp(bytes, newest, size) == 0 || (!*out_whole && memcmp(bytes, older, size) == 0));
+}
+
+static int read_both(const struct dev_storage_port *table, const struct dev_kv_port *port)
+{
+    struct seen got = {0};
+    struct seen scanned = {0};
+    bool whole = false;
+    if (!read_state(table, &whole)) {
         return CHILD_WRONG;
     }
     bool right = get_all(port, &got);
@@ -290,9 +306,10 @@ static int try_bytes(enum file file, const uint8_t *bytes, size_t size)
     char dir[96];
     (void)snprintf(dir, sizeof(dir), "%s/trial", root);
     (void)mkdir(dir, 0700);
+    for (int other = 0; other < FILE_COUNT; other++) {
+        write_file(dir, (enum file)other, images[other], image_bytes[other]);
+    }
     write_file(dir, file, bytes, size);
-    write_file(dir, file == STATE ? PIPELINE : STATE, images[file == STATE ? PIPELINE : STATE],
-               image_bytes[file == STATE ? PIPELINE : STATE]);
     int outcome = in_child(dir);
     assert_int_equal(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
     return outcome;
@@ -315,7 +332,7 @@ static void test_flipped_bits(void **state)
     unsigned counts[2] = {0};
     base_prng_seed(&prng, SEED);
     for (unsigned i = 0; i < TRIALS; i++) {
-        enum file file = i % 4 == 0 ? STATE : PIPELINE;
+        enum file file = i % 4 == 0 ? (i % 8 == 0 ? STATE : BEFORE) : PIPELINE;
         size_t at = (size_t)base_prng_below(&prng, image_bytes[file]);
         at = i % 3 == 0 ? at % 8192 : i % 3 == 1 ? (at & ~(size_t)4095) + at % 48 : at;
         uint8_t bit = (uint8_t)(1u << base_prng_below(&prng, 8));
@@ -335,7 +352,7 @@ static void test_zeroed_and_cut(void **state)
     unsigned counts[2] = {0};
     base_prng_seed(&prng, SEED + 1);
     for (unsigned i = 0; i < TRIALS / 2; i++) {
-        enum file file = i % 2 == 0 ? STATE : PIPELINE;
+        enum file file = i % 2 == 0 ? (i % 4 == 0 ? STATE : BEFORE) : PIPELINE;
         size_t at = (size_t)base_prng_below(&prng, image_bytes[file]);
         size_t size = (size_t)base_prng_below(&prng, i % 4 < 2 ? 64 : 20000) + 1;
         size = size < image_bytes[file] - at ? size : image_bytes[file] - at;
@@ -363,7 +380,7 @@ static void put_bare(MDB_txn *txn, MDB_dbi dbi, const void *key, size_t key_size
     assert_int_equal(mdb_put(txn, dbi, &at, &value, 0), 0);
 }
 
-static void make_bare(const char *dir, enum file file)
+static void make_bare(const char *dir, enum file file, bool sealed)
 {
     static uint8_t value[LONG_BYTES];
     char path[160];
@@ -378,8 +395,12 @@ static void make_bare(const char *dir, enum file file)
     assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
     assert_int_equal(mdb_dbi_open(txn, NULL, 0, &dbi), 0);
     if (file == STATE) {
+        static const struct base_span key = {(const uint8_t *)"state/2", 7};
+        const struct base_span bytes = {value, STATE_BYTES};
         state_of(SAVES - 1, value);
-        put_bare(txn, dbi, "state/1", 7, value, STATE_BYTES);
+        base_record_seal("state", key, bytes, value + STATE_BYTES);
+        put_bare(txn, dbi, sealed ? "state/2" : "state/1", 7, value,
+                 STATE_BYTES + (sealed ? BASE_SEAL_BYTES : 0));
     }
     for (uint32_t row = 0; row < ROWS && file == PIPELINE; row++) {
         uint8_t key[5] = {(uint8_t)(row % DEV_SPACE_COUNT)};
@@ -390,16 +411,43 @@ static void make_bare(const char *dir, enum file file)
     mdb_env_close(env);
 }
 
-static void test_files_without_seals(void **state)
+// The record in LMDB, and values without seals; once the device has saved, the old files are gone.
+static void test_files_of_earlier_releases(void **state)
 {
     (void)state;
     char dir[96];
-    (void)snprintf(dir, sizeof(dir), "%s/bare", root);
-    assert_int_equal(mkdir(dir, 0700), 0);
-    make_bare(dir, STATE);
-    make_bare(dir, PIPELINE);
-    assert_int_equal(in_child(dir), CHILD_WHOLE);
-    assert_int_equal(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    char path[160];
+    struct stat info;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        (void)snprintf(dir, sizeof(dir), "%s/bare", root);
+        assert_int_equal(mkdir(dir, 0700), 0);
+        make_bare(dir, STATE, sealed == 1);
+        make_bare(dir, PIPELINE, false);
+        assert_int_equal(in_child(dir), CHILD_WHOLE);
+        (void)snprintf(path, sizeof(path), "%s/state/data.mdb", dir);
+        assert_int_equal(stat(path, &info), -1);
+        assert_int_equal(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+}
+
+// A device that has saved once, and one whose newest record is gone altogether.
+static void test_missing_records(void **state)
+{
+    (void)state;
+    unsigned counts[2] = {0};
+    char dir[96];
+    char path[160];
+    (void)snprintf(dir, sizeof(dir), "%s/missing", root);
+    for (int file = STATE; file <= BEFORE; file++) {
+        assert_int_equal(mkdir(dir, 0700), 0);
+        for (int other = 0; other < FILE_COUNT; other++) {
+            write_file(dir, (enum file)other, images[other], image_bytes[other]);
+        }
+        path_in(dir, (enum file)file, path);
+        assert_int_equal(unlink(path), 0);
+        check_outcome(in_child(dir), (enum file)file, "missing", 0, counts);
+        assert_int_equal(nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
 }
 
 int main(void)
@@ -407,7 +455,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flipped_bits),
         cmocka_unit_test(test_zeroed_and_cut),
-        cmocka_unit_test(test_files_without_seals),
+        cmocka_unit_test(test_files_of_earlier_releases),
+        cmocka_unit_test(test_missing_records),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

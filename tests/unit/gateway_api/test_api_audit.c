@@ -181,7 +181,7 @@ static enum base_status tamper_apply(struct gw_store_txn *txn, struct gw_store_o
 {
     const struct tamper *tamper = (struct tamper *)self;
     struct gw_key key = gw_key_u64(tamper->seq);
-    struct gw_span value;
+    struct base_span value;
     uint8_t row[1024];
     if (tamper->what == 1) {
         return gw_store_txn_delete(txn, GW_TABLE_AUDIT, &key);

@@ -3,6 +3,7 @@
 #include "core_rig.h"
 
 #include "svc/checkin.h"
+#include "svc/credentials.h"
 #include "test_kit.h"
 
 #define ROLLOUT 0x77
@@ -46,7 +47,7 @@ static int report(struct rig *rig, uint64_t id, const struct gw_rollout_view *vi
 static bool on_disk(struct rig *rig, uint64_t id)
 {
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     struct gw_key key = gw_key_u64(id);
     assert_int_equal(gw_store_read_begin(rig->core->store, &read), BASE_OK);
     enum base_status status = gw_store_read_get(read, GW_TABLE_DEVICES, &key, &value);
@@ -215,6 +216,41 @@ static void test_expiry(void **state)
     rig_done(&rig);
 }
 
+// A device that is known by a credential is kept, whether or not it ever showed it; so is one that
+// was revoked, and is ended when its credential is forgotten.
+static void test_known_ones_do_not_expire(void **state)
+{
+    (void)state;
+    static const enum gw_credential_state states[] = {
+        GW_CREDENTIAL_NONE, GW_CREDENTIAL_PENDING, GW_CREDENTIAL_TOKEN, GW_CREDENTIAL_CERTIFICATE,
+        GW_CREDENTIAL_REVOKED};
+    const uint64_t count = sizeof(states) / sizeof(states[0]);
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct gw_credential credential = {.state = GW_CREDENTIAL_NONE};
+    rig_init(&rig);
+    rig.only_proven = true;
+    rig_start(&rig);
+    begin(&rig, &view);
+    for (uint64_t id = 0; id < count; id++) {
+        assert_int_equal(report(&rig, id, &view), 204);
+    }
+    for (uint64_t id = 1; id < count; id++) {
+        credential.state = states[id];
+        assert_true(gw_credentials_set(rig.core->credentials, id, &credential));
+    }
+    rig_advance_s(&rig, 31 * DAY_S);
+    assert_int_equal(devices(&rig), count - 1);
+    for (uint64_t id = 0; id < count; id++) {
+        assert_int_equal(on_disk(&rig, id), id > 0);
+    }
+    credential.state = GW_CREDENTIAL_NONE;
+    assert_true(gw_credentials_set(rig.core->credentials, 1, &credential));
+    assert_int_equal(devices(&rig), count - 2);
+    assert_false(on_disk(&rig, 1));
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_trusted_fleets_are_known),
         cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_known_ones_do_not_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

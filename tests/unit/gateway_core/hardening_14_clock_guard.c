@@ -67,6 +67,27 @@ static void test_small_corrections_count(void **state)
     assert_int_equal(guard.doubt, GW_CLOCK_SURE);
 }
 
+// The reason is what is wrong now, not what was wrong first.
+static void test_the_reason_follows_the_clock(void **state)
+{
+    (void)state;
+    begin(NOW, 0, NOW - 100 * DAY);
+    pass(10 * SECOND);
+    assert_true(jump(300 * (int64_t)DAY));
+    assert_int_equal(guard.doubt, GW_CLOCK_AHEAD);
+    assert_false(jump((int64_t)DAY)); // the same, only more of it
+    assert_true(jump(-350 * (int64_t)DAY));
+    assert_int_equal(guard.doubt, GW_CLOCK_BEHIND);
+    assert_true(jump(-100 * (int64_t)DAY));
+    assert_int_equal(guard.doubt, GW_CLOCK_UNSET);
+    assert_true(jump(200 * (int64_t)DAY));
+    assert_int_equal(guard.doubt, GW_CLOCK_AHEAD);
+    uint64_t before = time_us();
+    assert_true(jump(-51 * (int64_t)DAY)); // where it should be
+    assert_int_equal(guard.doubt, GW_CLOCK_SURE);
+    assert_in_range(time_us(), before, before + 300 * SECOND);
+}
+
 static void test_a_jump_is_not_followed(void **state)
 {
     (void)state;
@@ -222,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_corrections_count),
         cmocka_unit_test(test_a_jump_is_not_followed),
+        cmocka_unit_test(test_the_reason_follows_the_clock),
         cmocka_unit_test(test_walking_is_not_followed),
         cmocka_unit_test(test_steps_add_up),
         cmocka_unit_test(test_accepted),

@@ -154,7 +154,7 @@ struct seen {
     bool wrong;
 };
 
-static bool look(void *ctx, struct gw_span key, struct gw_span value)
+static bool look(void *ctx, struct base_span key, struct base_span value)
 {
     static uint8_t expected[LONG_BYTES];
     struct seen *seen = ctx;

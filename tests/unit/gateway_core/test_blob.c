@@ -16,6 +16,7 @@
 
 #define TEXT_BYTES  5000u
 #define LARGE_BYTES (300u * 1024)
+#define HUGE_BYTES  (9u * 1024 * 1024)
 
 struct blobs {
     struct rig rig;
@@ -354,6 +355,103 @@ static void test_delta(void **state)
     free(model);
 }
 
+// Every number moved a little: no bytes in a row are as they were.
+static uint8_t *moved_model(void)
+{
+    uint8_t *bytes = malloc(LARGE_BYTES);
+    assert_non_null(bytes);
+    for (uint32_t i = 0; i < LARGE_BYTES; i += sizeof(uint32_t)) {
+        uint32_t number;
+        memcpy(&number, b.large + i, sizeof(number));
+        number += i / 4 % 50 * 9973; // three of its bytes change
+        memcpy(bytes + i, &number, sizeof(number));
+    }
+    return bytes;
+}
+
+// Which coding a client gets depends on what it reads, and then on which is smaller.
+static void test_delta_coding(void **state)
+{
+    (void)state;
+    char moved_path[128];
+    char changed_path[128];
+    char hex[WIRE_SHA256_HEX + 1];
+    char dictionary[DICTIONARY_TEXT_MAX];
+    uint8_t *moved = moved_model();
+    uint8_t *changed = next_model();
+    put(changed, LARGE_BYTES, changed_path, sizeof(changed_path), hex);
+    put(moved, LARGE_BYTES, moved_path, sizeof(moved_path), hex);
+    dictionary_text(b.large, LARGE_BYTES, dictionary);
+    const struct {
+        const char *path;
+        const char *accept;
+        const char *coding;
+    } cases[] = {
+        {moved_path, "wdelta, dcz", "wdelta"},
+        {moved_path, "dcz, wdelta", "wdelta"},
+        {moved_path, "wdelta", "wdelta"},
+        {moved_path, "dcz", ""},
+        {moved_path, "wdelta;q=0, dcz", ""},
+        {moved_path, "wdeltas", ""},
+        {changed_path, "dcz", "dcz"},
+        {changed_path, "wdelta;q=1", "wdelta"},
+        {changed_path, "zstd, wdelta", "wdelta"},
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) { // made, then cached
+        struct rig_exchange exchange;
+        size_t k = i / 2;
+        get(cases[k].path,
+            (struct ask){.accept_encoding = cases[k].accept, .dictionary = dictionary}, &exchange);
+        const struct gw_reply *reply = &exchange.exchange.reply;
+        assert_int_equal(reply->status, 200);
+        expect_header(&exchange, "content-encoding", cases[k].coding);
+        expect_header(&exchange, "accept-ranges", "bytes");
+        if (cases[k].coding[0] != '\0') {
+            char part[16];
+            struct base_str etag = rig_header(&exchange, "etag");
+            snprintf(part, sizeof(part), "-%s-", cases[k].coding);
+            assert_non_null(memmem(etag.data, etag.size, part, strlen(part)));
+            assert_true(reply->blob_bytes < LARGE_BYTES / 2);
+        } else {
+            assert_int_equal(reply->blob_bytes, LARGE_BYTES);
+        }
+        rig_exchange_done(&exchange);
+    }
+    free(moved);
+    free(changed);
+}
+
+// The first to ask for the delta of a large file gets it.
+static void test_delta_of_large_content(void **state)
+{
+    (void)state;
+    char path[128];
+    char hex[WIRE_SHA256_HEX + 1];
+    char dictionary[DICTIONARY_TEXT_MAX];
+    struct base_prng prng;
+    uint8_t *old = malloc(HUGE_BYTES);
+    assert_non_null(old);
+    base_prng_seed(&prng, 2);
+    for (size_t i = 0; i < HUGE_BYTES; i++) {
+        old[i] = (uint8_t)base_prng_next(&prng);
+    }
+    put(old, HUGE_BYTES, path, sizeof(path), hex);
+    dictionary_text(old, HUGE_BYTES, dictionary);
+    for (size_t i = 1; i <= 8; i++) {
+        old[i * (HUGE_BYTES / 8) - 1] ^= 0x5a;
+    }
+    put(old, HUGE_BYTES, path, sizeof(path), hex);
+    static const char *const codings[] = {"dcz", "wdelta"};
+    for (size_t i = 0; i < 2; i++) {
+        struct rig_exchange exchange;
+        get(path, (struct ask){.accept_encoding = codings[i], .dictionary = dictionary}, &exchange);
+        expect_header(&exchange, "content-encoding", codings[i]);
+        assert_true(exchange.exchange.reply.blob_bytes < 4000);
+        rig_exchange_done(&exchange);
+    }
+    free(old);
+}
+
 static void test_no_delta(void **state)
 {
     (void)state;
@@ -423,6 +521,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_if_range, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zstd, setup, teardown),
         cmocka_unit_test_setup_teardown(test_delta, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_delta_coding, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_delta_of_large_content, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_delta, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_hash_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_empty_blob, setup, teardown),

@@ -59,9 +59,17 @@ static uint64_t brute_digest(const struct rig *rig, const struct rig_device *dev
     for (uint32_t i = 0; i < rig->core->catalog.task_count; i++) {
         const struct gw_task *task = rig->core->catalog.tasks[i];
         uint64_t version = 0;
-        if (task->baseline != NULL &&
-            pol_target_match(&task->baseline->release->target, &view.attrs).matched) {
-            version = task->baseline->release->version_id;
+        for (uint32_t k = task->base_count; k > 0; k--) { // approved later wins
+            const struct gw_release *base = task->bases[k - 1]->release;
+            bool in = false;
+            for (uint32_t s = 0; s < base->stage_count; s++) {
+                const struct pol_stage *stage = &base->stages[s];
+                in = in || (pol_target_match(&stage->audience, &view.attrs).matched &&
+                            pol_bucket(device->id, base->salt) < stage->max_bucket);
+            }
+            if (in && pol_target_match(&base->target, &view.attrs).matched) {
+                version = base->version_id;
+            }
         }
         const struct gw_rollout *open = followed(task, device->id, &view.attrs);
         bool may = open != NULL && (with_paused || open->state.state != POL_ROLLOUT_PAUSED);

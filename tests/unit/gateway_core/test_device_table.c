@@ -126,6 +126,50 @@ static void test_settled(void **state)
     gw_device_table_free(table);
 }
 
+// Who knows a proven device's id and shows nothing changes nothing of it: not when it was seen, not
+// its attributes, not the numbers of its reports.
+static void test_strangers_with_a_proven_id(void **state)
+{
+    (void)state;
+    struct gw_device_table *table = NULL;
+    uint32_t none = 0;
+    struct gw_device_snapshot before;
+    struct gw_device_snapshot after;
+    const struct gw_device_touch unproven = {7, 1, 5, false};
+    const struct gw_device_touch own = {7, 2, 10, true};
+    const struct gw_device_touch other = {7, 3, 11 + GW_LAST_SEEN_SAVE_S, false};
+    assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
+    gw_device_table_touch(table, &unproven, 1);
+    gw_device_table_reported(table, &unproven, 1, 9); // not its own
+    assert_int_equal(gw_device_table_unproven(table), 1);
+    gw_device_table_touch(table, &own, 1);
+    assert_int_equal(gw_device_table_unproven(table), 0);
+    assert_false(gw_device_table_has_report(table, 7, 1, 9, true));
+    gw_device_table_reported(table, &own, 1, 4);
+    gw_device_table_settle(table, 7, 55, 3);
+    assert_int_equal(gw_device_table_take_dirty(table, &before, 1), 1);
+
+    gw_device_table_touch(table, &other, 1);
+    assert_true(gw_device_table_touch_settled(table, &other, 55, 3));
+    gw_device_table_reported(table, &other, 1, 8);
+    assert_int_equal(gw_device_table_dirty(table), 0);
+    assert_true(gw_device_table_get(table, 7, &after));
+    assert_int_equal(after.last_seen_s, 10);
+    assert_int_equal(after.attrs_id, 2);
+    assert_int_equal(after.report_seq, 4);
+    assert_true(after.proven);
+    assert_true(gw_device_table_has_report(table, 7, 1, 4, true));
+    assert_false(gw_device_table_has_report(table, 7, 1, 4, false));
+
+    const struct gw_device_touch again = {7, 3, 12, true}; // itself may
+    gw_device_table_touch(table, &again, 1);
+    assert_true(gw_device_table_get(table, 7, &after));
+    assert_int_equal(after.last_seen_s, 12);
+    assert_int_equal(after.attrs_id, 3);
+    assert_int_equal(gw_device_table_dirty(table), 1);
+    gw_device_table_free(table);
+}
+
 // ---- Threads
 
 struct runner {
@@ -282,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_a_million_devices),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_settled),
+        cmocka_unit_test(test_strangers_with_a_proven_id),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tally_transitions),
         cmocka_unit_test(test_tally_timeouts_match_a_list),

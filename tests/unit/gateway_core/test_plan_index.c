@@ -6,13 +6,14 @@
 #include "base/alloc.h"
 #include "policy/bucket.h"
 #include "policy/expr.h"
-#include "svc/cohort.h"
+#include "svc/want.h"
 #include "wire/profile.h"
 
 #define TASKS    600u
 #define BLOCKS   64u
 #define PLANS    400u
-#define RELEASES 7u // versions of a task that rollouts move between
+#define BASES    3u
+#define RELEASES (BASES + 6u) // versions of a task that rollouts move between
 
 struct model_task {
     uint64_t task_id;
@@ -27,6 +28,7 @@ struct model {
     uint32_t slots[TASKS];
     uint8_t blocks[BLOCKS][WIRE_ATTRS_BYTES_MAX];
     size_t block_sizes[BLOCKS];
+    uint64_t decided[POL_DESIRED_RULE_COUNT];
 };
 
 static struct model model;
@@ -129,8 +131,11 @@ static struct gw_release *draw_release(uint64_t task_id)
     }
     release->stages[1].kind = POL_STAGE_GRAY;
     release->stages[1].max_bucket = (uint16_t)(1 + below(9000));
-    release->stages[2].kind = POL_STAGE_FULL;
+    release->stages[2].kind = below(4) == 0 ? POL_STAGE_GRAY : POL_STAGE_FULL;
     release->stages[2].max_bucket = POL_BUCKET_COUNT;
+    if (release->stages[2].kind == POL_STAGE_GRAY) { // it ends below full
+        release->stages[2].max_bucket = (uint16_t)(release->stages[1].max_bucket + below(1000));
+    }
     return release;
 }
 
@@ -138,15 +143,18 @@ static struct gw_release *draw_release(uint64_t task_id)
 static void change_task(struct model_task *task)
 {
     struct gw_plan_task *now = &task->now;
-    now->baseline = below(3) == 0 ? NULL : task->releases[0];
+    now->base_count = below(4);
+    for (uint32_t i = 0; i < now->base_count; i++) { // approved last first
+        now->bases[i].release = task->releases[BASES - 1 - i];
+    }
     now->open_count = below(5);
     for (uint32_t i = 0; i < now->open_count; i++) {
-        now->open[i].release = task->releases[1 + i];
+        now->open[i].release = task->releases[BASES + i];
         now->open[i].state.state = below(5) == 0 ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
         now->open[i].state.stage_index = (uint16_t)below(3);
     }
     now->retired_count = below(8) == 0 ? 1 : 0;
-    now->retired[0] = task->releases[6];
+    now->retired[0] = task->releases[BASES + 5];
 }
 
 static void add_task(void)
@@ -198,35 +206,83 @@ static void fill(const void *ctx, uint32_t i, struct gw_plan_task *out)
 
 // ---- What a device should have, from first principles
 
+static bool in_arm(uint64_t device_id, const struct gw_release *release)
+{
+    uint16_t bucket = pol_bucket(device_id, release->arm.salt);
+    return release->arm.to == 0 || (bucket >= release->arm.from && bucket < release->arm.to);
+}
+
+static bool in_stages(uint64_t device_id, const struct gw_release *release, uint32_t newest,
+                      const struct pol_attrs *attrs)
+{
+    bool admitted = false;
+    for (uint32_t s = 0; s <= newest; s++) {
+        admitted =
+            admitted || (pol_bucket(device_id, release->salt) < release->stages[s].max_bucket &&
+                         pol_target_match(&release->stages[s].audience, attrs).matched);
+    }
+    return admitted;
+}
+
 static uint64_t brute(uint64_t device_id, const struct pol_attrs *attrs)
 {
     uint64_t digest = 0;
     for (uint32_t i = 0; i < model.count; i++) {
         const struct gw_plan_task *task = &model.tasks[i].now;
         uint64_t version = 0;
-        if (task->baseline != NULL && pol_target_match(&task->baseline->target, attrs).matched) {
-            version = task->baseline->version_id;
+        for (uint32_t k = task->base_count; k > 0; k--) { // approved later wins
+            const struct gw_release *base = task->bases[k - 1].release;
+            if (in_arm(device_id, base) && pol_target_match(&base->target, attrs).matched &&
+                in_stages(device_id, base, 2, attrs)) {
+                version = base->version_id;
+            }
         }
         for (uint32_t k = 0; k < task->open_count; k++) {
             const struct gw_release *release = task->open[k].release;
-            uint16_t arm = pol_bucket(device_id, release->arm.salt);
-            bool other_arm =
-                release->arm.to != 0 && (arm < release->arm.from || arm >= release->arm.to);
-            if (other_arm || !pol_target_match(&release->target, attrs).matched) {
+            if (!in_arm(device_id, release) || !pol_target_match(&release->target, attrs).matched) {
                 continue;
             }
-            bool admitted = false;
-            for (uint32_t s = 0; s <= task->open[k].state.stage_index; s++) {
-                admitted = admitted ||
-                           (pol_bucket(device_id, release->salt) < release->stages[s].max_bucket &&
-                            pol_target_match(&release->stages[s].audience, attrs).matched);
+            if (in_stages(device_id, release, task->open[k].state.stage_index, attrs)) {
+                version = release->version_id;
             }
-            version = admitted ? release->version_id : version;
             break;
         }
         digest += wire_profile_term(task->task_id, version, 0);
     }
     return digest;
+}
+
+// A decision that knows the cohort, and one from the attributes alone, of a device in any state.
+static void check_decisions(const struct gw_cohort *cohort, const struct gw_plan *plan,
+                            const struct pol_attrs *attrs, uint64_t device_id)
+{
+    for (uint32_t i = 0; i < plan->task_count; i++) {
+        const struct gw_plan_task *task = plan->tasks[i];
+        const struct gw_cohort_task *entries = NULL;
+        uint32_t count = 0;
+        for (uint32_t k = 0; k < cohort->task_count; k++) {
+            if (cohort->tasks[k].task_id == task->task_id) {
+                entries = count == 0 ? &cohort->tasks[k] : entries;
+                count++;
+            }
+        }
+        uint32_t claims = task->open_count + task->base_count;
+        struct gw_device_facts facts = {.device_id = device_id};
+        if (claims > 0 && below(2) == 0) {
+            uint32_t at = below(claims);
+            at = at < task->open_count ? at : GW_PLAN_OPEN_MAX + at - task->open_count;
+            facts.have = gw_plan_claim_release(task, (uint8_t)at)->version_id;
+        }
+        if (claims > 0 && below(4) == 0) {
+            uint32_t at = below(claims);
+            at = at < task->open_count ? at : GW_PLAN_OPEN_MAX + at - task->open_count;
+            facts.blocked = gw_plan_claim_release(task, (uint8_t)at)->version_id;
+        }
+        struct gw_want a = gw_want_decide(task, entries, count, &facts, attrs);
+        struct gw_want b = gw_want_of(task, &facts, attrs);
+        assert_true(a.version_id == b.version_id && a.rule == b.rule && a.claim == b.claim);
+        model.decided[a.rule]++;
+    }
 }
 
 static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan, uint32_t which)
@@ -245,11 +301,14 @@ static void check_cohort(struct gw_cohorts *cohorts, const struct gw_plan *plan,
             fail_msg("plan %llu, block %u: another digest", (unsigned long long)plan->generation,
                      which);
         }
+        if (i == 0 && below(16) == 0) {
+            check_decisions(cohort, plan, &view.attrs, device_id);
+        }
     }
     for (uint32_t i = 1; i < cohort->task_count; i++) {
         const struct gw_cohort_task *a = &cohort->tasks[i - 1];
         const struct gw_cohort_task *b = &cohort->tasks[i];
-        assert_true(a->task_id < b->task_id || (a->task_id == b->task_id && a->open < b->open));
+        assert_true(a->task_id < b->task_id || (a->task_id == b->task_id && a->claim < b->claim));
     }
 }
 
@@ -276,8 +335,7 @@ static void check_fresh(struct gw_cohorts *cohorts, const struct gw_plan *plan, 
         const struct gw_cohort_task *y = &b->tasks[i];
         assert_true(x->task_id == y->task_id && x->term == y->term &&
                     x->signature == y->signature && x->slot == y->slot && x->limit == y->limit &&
-                    x->open == y->open && x->baseline == y->baseline &&
-                    x->quarantined == y->quarantined);
+                    x->claim == y->claim && x->quarantined == y->quarantined);
     }
     gw_cohorts_done(&fresh);
 }
@@ -350,6 +408,9 @@ static void cohorts_follow_every_change(void **state)
     }
     printf("%llu cohorts computed at once, %llu tasks evaluated\n",
            (unsigned long long)cohorts.compiled, (unsigned long long)cohorts.evaluated);
+    for (uint32_t i = 0; i < POL_DESIRED_RULE_COUNT; i++) {
+        assert_true(model.decided[i] > 20);
+    }
     gw_cohorts_done(&cohorts);
     gw_plan_unref(plan);
     end();
@@ -406,7 +467,7 @@ static void signatures_tell_what_concerns(void **state)
         release->arm = (struct pol_arm){0};
         assert_true(pol_expr_compile(text_of(texts[i]), memory, bytes, &release->target.expr,
                                      &bytes, &error));
-        model.tasks[i].now.baseline = NULL;
+        model.tasks[i].now.base_count = 0;
         model.tasks[i].now.retired_count = 0;
         model.tasks[i].now.open_count = 1;
         model.tasks[i].now.open[0] = (struct gw_plan_open){
@@ -429,7 +490,7 @@ static void signatures_tell_what_concerns(void **state)
             model.tasks[0].now.open[0].state.stage_index = 2; // its own
         } else if (step == 3) {
             model.tasks[1].now.retired_count = 1;
-            model.tasks[1].now.retired[0] = model.tasks[1].releases[6];
+            model.tasks[1].now.retired[0] = model.tasks[1].releases[BASES + 5];
         }
         plan = follow(plan);
         assert_int_equal(

@@ -97,6 +97,38 @@ static void test_repeats_change_nothing(void **state)
     rig_done(&rig);
 }
 
+// Content that was damaged on a device says nothing of the version: it is kept with the device, and
+// counts for and against no rollout, before the first run and behind it.
+static void test_damaged_content_blames_no_version(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct gw_rollout_view view;
+    struct rig_device devices[2];
+    struct gw_device_view seen;
+    static const enum wire_outcome_kind damaged[] = {WIRE_OUTCOME_FAIL_INTEGRITY};
+    rig_init(&rig);
+    rig_start(&rig);
+    start_rollout(&rig, &view);
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_device_init(&devices[i], 5 + i);
+        assert_int_equal(rig_report(&rig, &devices[i], &view, steps, i == 0 ? 2 : 3), 204);
+        assert_int_equal(rig_report(&rig, &devices[i], &view, damaged, 1), 204);
+    }
+    rig_view(&rig, ROLLOUT, &view);
+    assert_int_equal(view.counts.activated, 2);
+    assert_int_equal(view.counts.succeeded, 1);
+    assert_int_equal(view.counts.failed, 0);
+    assert_int_equal(rig_report(&rig, &devices[0], &view, &steps[2], 1), 204); // mended, and ran
+    rig_view(&rig, ROLLOUT, &view);
+    assert_int_equal(view.counts.succeeded, 2);
+    assert_int_equal(view.counts.failed, 0);
+    assert_int_equal(gw_device_get(rig.core, 6, &seen), BASE_OK);
+    assert_int_equal(seen.outcomes[0].last_kind, WIRE_OUTCOME_FAIL_INTEGRITY);
+    rig_expect_counts_from_disk(&rig);
+    rig_done(&rig);
+}
+
 static void test_bad_reports(void **state)
 {
     (void)state;
@@ -361,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeats_change_nothing),
+        cmocka_unit_test(test_damaged_content_blames_no_version),
         cmocka_unit_test(test_bad_reports),
         cmocka_unit_test(test_full_store_is_507),
         cmocka_unit_test(test_old_outcomes_move_to_the_archive),

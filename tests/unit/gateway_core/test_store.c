@@ -74,7 +74,7 @@ static enum base_status put_wait(struct gw_store *store, uint64_t id, size_t siz
 static bool has(struct gw_store *store, uint64_t id, size_t size)
 {
     struct gw_store_read *read;
-    struct gw_span value;
+    struct base_span value;
     struct gw_key key = gw_key_u64(id);
     assert_int_equal(gw_store_read_begin(store, &read), BASE_OK);
     enum base_status status = gw_store_read_get(read, GW_TABLE_DEVICES, &key, &value);

@@ -68,6 +68,10 @@ static void certificate_is_no_authority(void **state)
                      BASE_OK);
     X509 *certificate = read_certificate();
     assert_int_equal(X509_check_ca(certificate), 0);
+    // It says so itself, and not only by what its key may be used for.
+    assert_int_equal(X509_get_extension_flags(certificate) & (EXFLAG_BCONS | EXFLAG_CA),
+                     EXFLAG_BCONS);
+    assert_int_equal(X509_get_pathlen(certificate), -1);
     assert_int_equal(X509_get_key_usage(certificate), KU_DIGITAL_SIGNATURE);
     assert_int_equal(X509_get_extended_key_usage(certificate), XKU_SSL_SERVER);
     time_t soon = time(NULL) + 91 * 86400;

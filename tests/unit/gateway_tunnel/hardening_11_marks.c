@@ -4,6 +4,7 @@
 #include "tunnel_rig.h"
 
 #include "test_kit.h"
+#include "tunnel/marks.h"
 
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ static void start(void)
 {
     rig.options.unproven_marks = BOUND;
     rig.options.unproven_expire_s = EXPIRE_S;
+    rig.options.keeper_look_us = 1000;
     tunnel_rig_start(&rig, true);
 }
 
@@ -135,6 +137,70 @@ static void test_ended(void **state)
     tunnel_rig_done(&rig);
 }
 
+// ---- Several epochs of a device: those aside are found through the current one
+
+static struct gw_marks *marks;
+
+// Use in a period, at a mark's shard.
+static void use_in(uint64_t period, uint64_t id, uint32_t epoch, bool unproven)
+{
+    gw_marks_set_period(marks, period);
+    struct gw_mark_shard *shard = gw_marks_lock(marks, id);
+    assert_int_equal(gw_mark_use(shard, id, CLASS, epoch, unproven), BASE_OK);
+    gw_mark_find(shard, id, CLASS, epoch)->high_water = epoch + 10;
+    gw_marks_unlock(shard);
+}
+
+static uint32_t expire_in(uint64_t period, uint64_t id)
+{
+    gw_marks_set_period(marks, period);
+    struct gw_mark_shard *shard = gw_marks_lock(marks, id);
+    uint32_t ended = gw_mark_expire(shard);
+    gw_marks_unlock(shard);
+    assert_true(gw_marks_validate(marks));
+    return ended;
+}
+
+static bool is_marked(uint64_t id, uint32_t epoch)
+{
+    struct gw_mark_shard *shard = gw_marks_lock(marks, id);
+    const struct gw_mark *mark = gw_mark_find(shard, id, CLASS, epoch);
+    bool found = mark != NULL && mark->high_water == epoch + 10;
+    gw_marks_unlock(shard);
+    return found;
+}
+
+static void test_epochs_aside(void **state)
+{
+    (void)state;
+    const struct base_hash_key key = {1, 2};
+    struct gw_marks_stats stats;
+    assert_int_equal(gw_marks_new(&key, &marks), BASE_OK);
+    // A stranger's epoch came after the device's own: it stays for that one's sake.
+    use_in(0, PROVEN, 1, false);
+    use_in(0, PROVEN, 2, true);
+    assert_int_equal(expire_in(3, PROVEN), 0);
+    assert_true(is_marked(PROVEN, 1) && is_marked(PROVEN, 2));
+    // Strangers alone: both end, the one aside first, or that one alone when the other was used.
+    use_in(0, STRANGERS, 1, true);
+    use_in(0, STRANGERS, 2, true);
+    assert_int_equal(expire_in(3, STRANGERS), 2);
+    assert_false(is_marked(STRANGERS, 1) || is_marked(STRANGERS, 2));
+    use_in(0, STRANGERS, 3, true);
+    use_in(1, STRANGERS, 4, true);
+    assert_int_equal(expire_in(3, STRANGERS), 1);
+    assert_false(is_marked(STRANGERS, 3));
+    assert_true(is_marked(STRANGERS, 4));
+    assert_int_equal(expire_in(4, STRANGERS), 1);
+    assert_false(is_marked(STRANGERS, 4));
+    gw_marks_stats(marks, &stats);
+    assert_int_equal(stats.marks, 1);
+    assert_int_equal(stats.asides, 1);
+    assert_int_equal(stats.unproven, 1);
+    assert_int_equal(stats.expired, 4);
+    gw_marks_free(marks);
+}
+
 static void test_used_ones_stay(void **state)
 {
     (void)state;
@@ -164,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_ended),
         cmocka_unit_test(test_used_ones_stay),
+        cmocka_unit_test(test_epochs_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 // "```vectors NAME" hold rows, and limits are table rows of a name and a number.
 #include "protocol_page.h"
 #include "wire_check.h"
+#include "wire/delta_piece.h"
 #include "wire/tunnel_dict.h"
 
 #include "policy/bucket.h"
@@ -409,6 +410,46 @@ static void online_metadata_is_what_the_codecs_write(void **state)
     expect("stop", bytes, size);
 }
 
+// ---- A delta, in three pieces ----
+
+struct delta_content {
+    float weights[6];
+    char text[3];
+};
+
+static void add_piece(struct base_writer *writer, uint8_t form, uint32_t at, uint32_t size,
+                      uint64_t *cursor)
+{
+    static const struct delta_content old = {{0.49999997f, 1.0000001f, 2.0f, 0.25f, 5.0f, 8.0f},
+                                             {'e', 'n', 'd'}};
+    static const struct delta_content fresh = {{0.5f, 1.0f, 2.0f, 0.25f, 4.0f, 8.0f},
+                                               {'e', 'n', 'd'}};
+    static uint8_t payload[WIRE_DELTA_PIECE_BYTES_MAX];
+    uint8_t made[sizeof(fresh)];
+    struct wire_delta_piece piece = {.form = form, .bytes = size, .from = at};
+    const uint8_t *was = (const uint8_t *)&old + at;
+    const uint8_t *is = (const uint8_t *)&fresh + at;
+    assert_int_equal(wire_delta_split(&piece, was, is, payload), BASE_OK);
+    wire_delta_piece_write(writer, &piece, cursor);
+    base_writer_bytes(writer, payload, wire_delta_payload_bytes(&piece));
+    assert_int_equal(wire_delta_join(&piece, was, payload, made), BASE_OK);
+    assert_memory_equal(made, is, size);
+}
+
+static void pieces_are_what_the_codec_writes(void **state)
+{
+    (void)state;
+    uint8_t bytes[BLOCK_MAX];
+    struct base_writer writer;
+    uint64_t cursor = 0;
+    base_writer_init(&writer, bytes, sizeof bytes);
+    add_piece(&writer, WIRE_DELTA_F32, 0, 16, &cursor);
+    add_piece(&writer, WIRE_DELTA_F32 | WIRE_DELTA_WHOLE | WIRE_DELTA_SPARSE, 16, 8, &cursor);
+    add_piece(&writer, WIRE_DELTA_COPY, 24, 3, &cursor);
+    assert_int_equal(writer.status, BASE_OK);
+    expect("pieces", bytes, base_writer_size(&writer));
+}
+
 static void every_example_parses(void **state)
 {
     (void)state;
@@ -562,6 +603,8 @@ static const struct limit limits[] = {
     LIMIT(WIRE_EVENT_ATTRS_BYTES),
     LIMIT(WIRE_TUNNEL_DICT_BYTES_MIN),
     LIMIT(WIRE_TUNNEL_DICT_BYTES_MAX),
+    LIMIT(WIRE_DELTA_PIECE_BYTES_MAX),
+    LIMIT(WIRE_DELTA_WINDOW_LOG_MAX),
 };
 #undef LIMIT
 
@@ -600,6 +643,7 @@ int main(void)
         cmocka_unit_test(root_is_what_the_codec_writes),
         cmocka_unit_test(online_metadata_is_what_the_codecs_write),
         cmocka_unit_test(event_block_is_what_the_codec_writes),
+        cmocka_unit_test(pieces_are_what_the_codec_writes),
         cmocka_unit_test(every_example_parses),
         cmocka_unit_test(vectors_are_the_code),
         cmocka_unit_test(limits_are_the_code),

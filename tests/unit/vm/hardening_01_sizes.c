@@ -200,11 +200,68 @@ static void test_the_known_forgeries(void **state)
     kit_done(&kit);
 }
 
+// A table that could not grow is as large as it was: what is put into it then fails as well, and
+// what was in it is there.
+static void test_growth_without_memory(void **state)
+{
+    static const char source[] =
+        "import array\n"
+        "from collections import OrderedDict\n"
+        "def full():\n"
+        "    h = None\n"
+        "    for size in (4096, 512, 64, 1):\n"
+        "        try:\n"
+        "            while True: h = [bytearray(size), h]\n"
+        "        except MemoryError: pass\n"
+        "    try:\n"
+        "        while True: h = [h]\n"
+        "    except MemoryError: return h\n"
+        "def grow(put):\n"
+        "    failed = 0\n"
+        "    h = full()\n"
+        "    for k in range(100, 200):\n"
+        "        try: put(k)\n"
+        "        except MemoryError: failed += 1\n"
+        "    while h:\n"
+        "        rest = h[-1]\n"
+        "        h.clear()\n"
+        "        h = rest\n"
+        "    return failed\n"
+        "def is_sound(t, failed):\n"
+        "    want = list(range(5)) + list(range(100, 200 - failed))\n"
+        "    return sorted(t) == want and len(t) == len(want)\n"
+        "o = OrderedDict()\n"
+        "d = {}\n"
+        "s = set()\n"
+        "a = array.array('q')\n"
+        "l = []\n"
+        "b = bytearray()\n"
+        "total = 0\n"
+        "for t, put in ((o, lambda k: o.__setitem__(k, k)),\n"
+        "               (d, lambda k: d.__setitem__(k, k)),\n"
+        "               (s, s.add), (a, a.append), (l, l.append),\n"
+        "               (b, b.append)):\n"
+        "    for k in range(5): put(k)\n"
+        "    failed = grow(put)\n"
+        "    total += failed\n"
+        "    if not is_sound(t, failed): print(type(t), failed, sorted(t))\n"
+        "print(total > 200, all(k in s for k in s))\n";
+    (void)state;
+    struct vm_kit kit;
+    kit_init(&kit, 64);
+    kit.job.time_ms = 20000;
+    kit_run_source(&kit, source);
+    kit_ended(&kit, DEV_VM_FINISHED);
+    kit_text_is(kit.result.output, "True True\n");
+    kit_done(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_known_forgeries),
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_growth_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

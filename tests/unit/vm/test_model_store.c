@@ -388,6 +388,29 @@ static void threads_wait_for_one_load(void **state)
     close_store();
 }
 
+// The store's own copy is hashed, once; what is damaged is told, and its name is free for the right
+// bytes.
+static void files_are_proven(void **state)
+{
+    (void)state;
+    const struct wire_hasher hasher = {.sha256 = nn_sha256};
+    struct nn_model damaged = models[0];
+    struct dev_model *model = NULL;
+    damaged.bytes[damaged.size / 2] ^= 1;
+    damaged.digest = models[0].digest;
+    open_store(0);
+    dev_model_store_prove(store, &hasher);
+    assert_int_equal(get(&damaged, &model), BASE_ERR_HASH);
+    assert_int_equal(stats().damaged, 1);
+    struct wire_sha256 last = stats().last_damaged;
+    assert_true(wire_sha256_equal(&last, &models[0].digest));
+    model = must_get(&models[0]);
+    assert_int_equal(get(&damaged, &model), BASE_OK); // the copy that is there is used
+    dev_model_unref(model);
+    dev_model_unref(model);
+    close_store();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +422,7 @@ int main(void)
         cmocka_unit_test(sessions_make_room_for_models),
         cmocka_unit_test(a_trim_takes_what_is_not_in_use),
         cmocka_unit_test(damaged_models_are_refused),
+        cmocka_unit_test(files_are_proven),
         cmocka_unit_test(threads_share_a_store),
         cmocka_unit_test(threads_wait_for_one_load),
     };

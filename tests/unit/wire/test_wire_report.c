@@ -36,6 +36,8 @@ static void kinds_have_names_and_classes(void **state)
         if (is_known) {
             assert_int_equal(wire_outcome_is_failure((enum wire_outcome_kind)kind),
                              strncmp(name, "fail_", 5) == 0);
+            assert_int_equal(wire_outcome_blames((enum wire_outcome_kind)kind),
+                             strncmp(name, "fail_", 5) == 0 && strcmp(name, "fail_integrity") != 0);
         }
         struct wire_report report = {.first_seq = 1, .count = 1};
         report.outcomes[0].kind = (enum wire_outcome_kind)kind;
@@ -44,7 +46,7 @@ static void kinds_have_names_and_classes(void **state)
         assert_int_equal(wire_report_encode(&report, bytes, sizeof bytes, &size),
                          is_known ? BASE_OK : BASE_ERR_INVALID);
     }
-    assert_int_equal(known, 19);
+    assert_int_equal(known, 20);
 }
 
 static void numbering(void **state)

@@ -1,0 +1,41 @@
+// What the two files of the pull share: device_pull.c, its steps, and pull_answer.c, what comes.
+#ifndef DEV_PULL_PARTS_H
+#define DEV_PULL_PARTS_H
+
+#include "core/runtime.h"
+
+// Is it the content of a version that is here already? (device_repair.c)
+bool dev_pull_repairing(const struct dev_runtime *runtime);
+void dev_pull_cancel(struct dev_runtime *runtime); // the request under way
+// Tries again later, or gives up after too many attempts without progress. BASE_ERR_FULL and the
+// like have their own words.
+void dev_pull_retry(struct dev_runtime *runtime, const char *why);
+void dev_pull_storage_failed(struct dev_runtime *runtime, enum base_status status);
+// This version can never run here: refused from now on.
+void dev_pull_refuse(struct dev_runtime *runtime, enum wire_outcome_kind kind,
+                     enum base_status code, const char *why);
+// What came is not what was signed: once more, from another place, but not for ever.
+void dev_pull_worthless(struct dev_runtime *runtime, enum base_status code, const char *why);
+// What is stored of the blob is worthless.
+void dev_pull_drop(struct dev_runtime *runtime);
+void dev_pull_hash(struct dev_runtime *runtime); // begins anew
+// What came of the blob so far is worthless, and so is the delta: bring it whole, at once.
+void dev_pull_whole(struct dev_runtime *runtime);
+// Every byte is here: only the right hash makes a blob.
+void dev_pull_sealed(struct dev_runtime *runtime);
+
+// ---- pull_space.c
+struct dev_pull_space {
+    uint64_t needed; // bytes
+    uint64_t free;   // UINT64_MAX: not known
+};
+// Reserves what the files that are missing need. FULL, and the storage port's codes; what was
+// reserved until then is given back with the rest.
+BASE_NODISCARD enum base_status dev_pull_space_take(struct dev_runtime *runtime,
+                                                    const struct wire_manifest *manifest,
+                                                    const struct wire_personal *personal,
+                                                    struct dev_pull_space *out);
+// The pull of the accepted version ended without success; what is there of it stays.
+void dev_pull_space_give(struct dev_runtime *runtime, const struct dev_task *task);
+
+#endif

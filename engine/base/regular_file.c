@@ -1,0 +1,99 @@
+// Opening what has to be a regular file. Called by programs at start and by their stores; any
+// thread.
+#include "base/regular_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum base_status failed(struct base_error *error, const char *path)
+{
+    enum base_status status = errno == ENOENT                      ? BASE_ERR_NOT_FOUND
+                              : errno == ENOSPC || errno == EDQUOT ? BASE_ERR_FULL
+                              : errno == ENOMEM                    ? BASE_ERR_NOMEM
+                                                                   : BASE_ERR_IO;
+    return base_error_set(error, status, "%s: %s", path, strerror(errno));
+}
+
+static enum base_status refuse(struct base_error *error, const char *path, const char *kind)
+{
+    return base_error_set(error, BASE_ERR_INVALID, "%s: %s, not a regular file", path, kind);
+}
+
+static const char *kind_of(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFLNK:
+        return "a symbolic link";
+    case S_IFIFO:
+        return "a named pipe";
+    case S_IFDIR:
+        return "a folder";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+        return "a device";
+    default:
+        return "something else";
+    }
+}
+
+enum base_status base_regular_check(int fd, const char *path, struct base_error *error)
+{
+    struct stat about;
+    if (fstat(fd, &about) != 0) {
+        return failed(error, path);
+    }
+    return S_ISREG(about.st_mode) ? BASE_OK : refuse(error, path, kind_of(about.st_mode));
+}
+
+// Why open() did not: what a FIFO without a reader, a socket, a folder and a link answer.
+static enum base_status not_opened(int folder, const char *name, int flags,
+                                   struct base_error *error)
+{
+    int reason = errno;
+    struct stat about;
+    bool follow = (flags & O_NOFOLLOW) == 0;
+    bool seen = fstatat(folder, name, &about, follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    if (seen && !S_ISREG(about.st_mode)) {
+        return refuse(error, name, kind_of(about.st_mode));
+    }
+    errno = reason;
+    return failed(error, name);
+}
+
+enum base_status base_regular_openat(int folder, const char *name, int flags, int *out_fd,
+                                     struct base_error *error)
+{
+    // O_NOCTTY: a terminal in its place does not become the program's.
+    int fd =
+        openat(folder, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, (mode_t)BASE_FILE_MODE);
+    if (fd < 0) {
+        return not_opened(folder, name, flags, error);
+    }
+    enum base_status status = base_regular_check(fd, name, error);
+    if (status != BASE_OK) {
+        close(fd);
+        return status;
+    }
+    *out_fd = fd;
+    return BASE_OK;
+}
+
+enum base_status base_regular_open(const char *path, int flags, int *out_fd,
+                                   struct base_error *error)
+{
+    return base_regular_openat(AT_FDCWD, path, flags, out_fd, error);
+}
+
+enum base_status base_regular_look(const char *path, bool follow, struct base_error *error)
+{
+    struct stat about;
+    if (fstatat(AT_FDCWD, path, &about, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+        return failed(error, path);
+    }
+    return S_ISREG(about.st_mode) ? BASE_OK : refuse(error, path, kind_of(about.st_mode));
+}

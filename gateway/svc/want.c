@@ -1,0 +1,242 @@
+// The decision for one task on one device. Pure; worker's thread.
+#include "svc/want.h"
+
+#include "policy/bucket.h"
+
+// ---- Claims
+
+// The claims of the plan's task that can matter here: those of the cohort's entries, and of the
+// others (which do not target the device, or come after one that takes everybody) those of the
+// version that it has; after a refusal, all bases. Without a cohort: all.
+struct claims {
+    const struct gw_plan_task *task;
+    uint32_t count;
+    struct pol_claim items[GW_PLAN_CLAIMS_MAX];
+    uint8_t numbers[GW_PLAN_CLAIMS_MAX]; // in the task (svc/cohort.h)
+};
+
+static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number)
+{
+    if (number >= GW_PLAN_OPEN_MAX) {
+        return POL_CLAIM_COMPLETED;
+    }
+    return task->open[number].state.state == POL_ROLLOUT_PAUSED ? POL_CLAIM_PAUSED : POL_CLAIM_OPEN;
+}
+
+static void add_claim(struct claims *claims, uint8_t number, const struct gw_cohort_task *entry,
+                      const struct gw_device_facts *facts, const struct pol_attrs *attrs)
+{
+    const struct gw_plan_task *task = claims->task;
+    const struct gw_release *release = gw_plan_claim_release(task, number);
+    struct gw_cohort_task looked_up;
+    bool targeted = entry != NULL;
+    if (entry == NULL) {
+        targeted = gw_cohort_claim(task, number, attrs, &looked_up);
+        entry = &looked_up;
+    }
+    bool arm = pol_arm_has(&release->arm, facts->device_id);
+    uint16_t bucket = pol_bucket(facts->device_id, release->salt);
+    claims->numbers[claims->count] = number;
+    claims->items[claims->count++] = (struct pol_claim){
+        .version = release->version_id,
+        .approved = release->release_counter,
+        .priority = release->priority,
+        .state = state_of(task, number),
+        .targeted = targeted && arm,
+        .admitted = targeted && arm && bucket < entry->limit,
+        .inside = arm && bucket < gw_plan_claim_share(task, number),
+        .held_off = entry->quarantined,
+    };
+}
+
+static void list_claims(struct claims *claims, const struct gw_cohort_task *entries,
+                        uint32_t entry_count, bool all, const struct gw_device_facts *facts,
+                        const struct pol_attrs *attrs)
+{
+    const struct gw_plan_task *task = claims->task;
+    uint32_t at = 0; // entries come in the order of their numbers
+    for (uint32_t i = 0; i < task->open_count + task->base_count; i++) {
+        bool open = i < task->open_count;
+        uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
+        bool entered = at < entry_count && entries[at].claim == number;
+        uint64_t version = gw_plan_claim_release(task, number)->version_id;
+        if (all || entered || version == facts->have || (!open && facts->blocked != 0)) {
+            add_claim(claims, number, entered ? &entries[at] : NULL, facts, attrs);
+        }
+        at += entered;
+    }
+}
+
+// ---- How it gets there
+
+// The statement that lets the device into the release: of the latest open stage whose audience
+// and share it is in, since a later stage's signed share may be smaller than an earlier audience.
+static const struct gw_statement *stage_statement(const struct gw_plan_task *task, uint8_t number,
+                                                  uint64_t device_id, const struct pol_attrs *attrs)
+{
+    const struct gw_release *release = gw_plan_claim_release(task, number);
+    uint16_t bucket = pol_bucket(device_id, release->salt);
+    uint32_t newest = gw_plan_claim_newest(task, number);
+    uint32_t first = task->shadow ? newest : 0; // a shadow ends with its stage
+    for (uint32_t i = newest + 1; i > first; i--) {
+        const struct pol_stage *stage = &release->stages[i - 1];
+        bool fits =
+            stage->kind != POL_STAGE_SIMULATE && (stage->kind == POL_STAGE_SHADOW) == task->shadow;
+        if (fits && bucket < stage->max_bucket &&
+            pol_target_match(&stage->audience, attrs).matched) {
+            return &release->statements[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static void take_open(const struct gw_plan_task *task, uint8_t number,
+                      const struct gw_device_facts *facts, const struct pol_attrs *attrs,
+                      struct gw_want *want)
+{
+    const struct gw_plan_open *open = &task->open[number];
+    want->shadow = open->shadow;
+    if (facts->counter > open->release->release_counter) {
+        return;
+    }
+    want->statement = stage_statement(task, number, facts->device_id, attrs);
+    want->release = open->release;
+    want->install_open = want->statement != NULL;
+    want->stage = gw_release_stage(open->release, open->state.stage_index, open->shadow);
+}
+
+// The way back that was signed with a release: when the device runs that, or when it leads where
+// the device should be.
+static bool take_revert(const struct gw_release *release, const struct gw_device_facts *facts,
+                        struct gw_want *want)
+{
+    bool leaves_it = facts->have == release->version_id;
+    bool leads_there = release->revert_version_id == want->version_id;
+    if (facts->counter > release->release_counter + 1 || (!leads_there && !leaves_it)) {
+        return false;
+    }
+    want->statement = &release->revert;
+    want->release = release;
+    return leaves_it && leads_there;
+}
+
+// Out of a release that was taken back, or that the device's segment is kept off. One that leads
+// where the device should be is better than one that does not; that is still better than to stay.
+static void take_way_back(const struct claims *claims, const struct gw_device_facts *facts,
+                          struct gw_want *want)
+{
+    const struct gw_plan_task *task = claims->task;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct pol_claim *claim = &claims->items[i];
+        if (claim->held_off && claim->version == facts->have &&
+            take_revert(gw_plan_claim_release(task, claims->numbers[i]), facts, want)) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < task->retired_count; i++) {
+        struct gw_want found = *want;
+        bool exact = take_revert(task->retired[i], facts, &found);
+        bool leads_there =
+            found.statement != NULL && found.release->revert_version_id == want->version_id;
+        if (exact || want->statement == NULL || leads_there) {
+            *want = found;
+        }
+        if (exact) {
+            return;
+        }
+    }
+}
+
+static bool is_taken_back(const struct claims *claims, const struct gw_device_facts *facts)
+{
+    bool back = false;
+    for (uint32_t i = 0; i < claims->task->retired_count; i++) {
+        back = back || claims->task->retired[i]->version_id == facts->have;
+    }
+    for (uint32_t i = 0; i < claims->count; i++) {
+        back = back || (claims->items[i].held_off && claims->items[i].version == facts->have);
+    }
+    return back && facts->have != 0;
+}
+
+static void take_base(const struct claims *claims, uint8_t number,
+                      const struct gw_device_facts *facts, const struct pol_attrs *attrs,
+                      struct gw_want *want)
+{
+    const struct gw_release *base = gw_plan_claim_release(claims->task, number);
+    bool direct = facts->counter <= base->release_counter;
+    if (!direct || is_taken_back(claims, facts)) {
+        take_way_back(claims, facts, want);
+        bool there =
+            want->statement != NULL && want->release->revert_version_id == want->version_id;
+        if (there || !direct) {
+            return;
+        }
+    }
+    want->statement = stage_statement(claims->task, number, facts->device_id, attrs);
+    want->release = base;
+}
+
+static struct gw_want decide(const struct claims *claims, const struct gw_device_facts *facts,
+                             const struct pol_attrs *attrs)
+{
+    const struct gw_plan_task *task = claims->task;
+    const struct pol_desired_device device = {.have = facts->have, .refused = facts->blocked};
+    struct pol_desired desired = pol_desired(claims->items, claims->count, &device);
+    struct gw_want want = {.version_id = desired.version, .rule = desired.rule};
+    uint8_t number = 0;
+    if (desired.rule != POL_DESIRED_NONE) {
+        number = claims->numbers[desired.claim];
+        want.claim = gw_plan_claim_release(task, number);
+    }
+    if (desired.version == facts->have) {
+        return want;
+    }
+    if (desired.rule == POL_DESIRED_NONE) {
+        if (is_taken_back(claims, facts)) {
+            take_way_back(claims, facts, &want);
+        }
+    } else if (number < GW_PLAN_OPEN_MAX) {
+        take_open(task, number, facts, attrs, &want);
+    } else {
+        take_base(claims, number, facts, attrs, &want);
+    }
+    return want;
+}
+
+struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_cohort_task *entries,
+                              uint32_t entry_count, const struct gw_device_facts *facts,
+                              const struct pol_attrs *attrs)
+{
+    struct claims claims = {.task = task};
+    list_claims(&claims, entries, entry_count, false, facts, attrs);
+    return decide(&claims, facts, attrs);
+}
+
+struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                          const struct pol_attrs *attrs)
+{
+    struct claims claims = {.task = task};
+    list_claims(&claims, NULL, 0, true, facts, attrs);
+    return decide(&claims, facts, attrs);
+}
+
+const struct gw_statement *gw_want_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs)
+{
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        const struct gw_plan_open *open = &task->open[i];
+        if (facts->have == open->release->version_id &&
+            facts->counter == open->release->release_counter && !open->state.stage_failed) {
+            return stage_statement(task, (uint8_t)i, facts->device_id, attrs);
+        }
+    }
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        const struct gw_release *base = task->bases[i].release;
+        if (facts->have == base->version_id && facts->counter == base->release_counter) {
+            return stage_statement(task, (uint8_t)(GW_PLAN_OPEN_MAX + i), facts->device_id, attrs);
+        }
+    }
+    return NULL;
+}

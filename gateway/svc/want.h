@@ -1,0 +1,43 @@
+// What one task should be on one device, and how it gets there. Pure: a plan, what a cohort knows
+// of it, and what the device says; which version it is says policy/desired.h. Worker's thread.
+#ifndef GW_WANT_H
+#define GW_WANT_H
+
+#include "policy/desired.h"
+#include "svc/cohort.h"
+
+struct gw_want {
+    uint64_t version_id;                  // 0: nothing
+    enum pol_desired_rule rule;           // why
+    const struct gw_release *claim;       // whose version it is; NULL: nothing
+    const struct gw_statement *statement; // what to offer; NULL: nothing to offer
+    const struct gw_release *release;     // whose statement it is
+    bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
+    uint8_t stage;                        // that rollout's stage, when install_open
+    bool shadow;                          // ... which is a shadow stage
+};
+
+// What the device says of the task.
+struct gw_device_facts {
+    uint64_t device_id;
+    uint64_t have;    // version it runs; 0: none
+    uint64_t blocked; // version it refuses; 0: none
+    uint64_t counter; // highest release counter it accepted; 0: not known
+};
+
+// `entries`: what the device's cohort has of the task; none when it does not concern it.
+struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_cohort_task *entries,
+                              uint32_t entry_count, const struct gw_device_facts *facts,
+                              const struct pol_attrs *attrs);
+
+// The same from the attributes alone: for who has no cohort at hand (svc/why.h).
+struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                          const struct pol_attrs *attrs);
+
+// The statement by which a device may go on with what it has: of an open rollout's latest stage
+// that lets it in, or a base's last. NULL: it may not, or has something else.
+const struct gw_statement *gw_want_held(const struct gw_plan_task *task,
+                                        const struct gw_device_facts *facts,
+                                        const struct pol_attrs *attrs);
+
+#endif

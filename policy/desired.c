@@ -1,0 +1,108 @@
+// The desired state of one task on one device: see the rules in the header.
+#include "policy/desired.h"
+
+static bool is_open(const struct pol_claim *claim)
+{
+    return claim->state != POL_CLAIM_COMPLETED;
+}
+
+static bool may_run(const struct pol_claim *claim, const struct pol_desired_device *device)
+{
+    return claim->version != device->refused && claim->approved >= device->floor;
+}
+
+static bool goes_before(const struct pol_claim *a, const struct pol_claim *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->approved < b->approved;
+}
+
+// The rollout that the device follows, whether or not that lets it in; `count`: none.
+static uint32_t followed(const struct pol_claim *claims, uint32_t count)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_open(&claims[i]) && claims[i].targeted &&
+            (found == count || goes_before(&claims[i], &claims[found]))) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+// An open rollout that let the device in, whose version it has; `count`: none.
+static uint32_t stays(const struct pol_claim *claims, uint32_t count,
+                      const struct pol_desired_device *device)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count && device->have != 0; i++) {
+        const struct pol_claim *claim = &claims[i];
+        if (is_open(claim) && claim->version == device->have && claim->admitted &&
+            may_run(claim, device) && (found == count || goes_before(claim, &claims[found]))) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+static uint32_t baseline(const struct pol_claim *claims, uint32_t count,
+                         const struct pol_desired_device *device)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pol_claim *claim = &claims[i];
+        if (!is_open(claim) && claim->admitted && may_run(claim, device) &&
+            (found == count || claim->approved > claims[found].approved)) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+// A claim of the version that it has, which its attributes alone shut it out of; `count`: none.
+static uint32_t keeps(const struct pol_claim *claims, uint32_t count,
+                      const struct pol_desired_device *device)
+{
+    uint32_t found = count;
+    for (uint32_t i = 0; i < count && device->have != 0; i++) {
+        const struct pol_claim *claim = &claims[i];
+        if (claim->version == device->have && claim->inside && !claim->held_off &&
+            may_run(claim, device) &&
+            (found == count || claim->approved > claims[found].approved)) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+static struct pol_desired by(const struct pol_claim *claims, uint32_t claim,
+                             enum pol_desired_rule rule)
+{
+    return (struct pol_desired){claims[claim].version, claim, rule};
+}
+
+struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
+                               const struct pol_desired_device *device)
+{
+    uint32_t claim = followed(claims, count);
+    if (claim < count && claims[claim].admitted && may_run(&claims[claim], device)) {
+        if (claims[claim].state == POL_CLAIM_OPEN) {
+            return by(claims, claim, POL_DESIRED_FOLLOWED);
+        }
+        if (claims[claim].version == device->have) {
+            return by(claims, claim, POL_DESIRED_PAUSED);
+        }
+    }
+    claim = stays(claims, count, device);
+    if (claim < count) {
+        return by(claims, claim, POL_DESIRED_STAYS);
+    }
+    claim = baseline(claims, count, device);
+    if (claim < count) {
+        return by(claims, claim, POL_DESIRED_BASELINE);
+    }
+    claim = keeps(claims, count, device);
+    if (claim < count) {
+        return by(claims, claim, POL_DESIRED_KEEPS);
+    }
+    return (struct pol_desired){0, count, POL_DESIRED_NONE};
+}

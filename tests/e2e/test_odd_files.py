@@ -1,0 +1,190 @@
+"""What stands in a program's own folder in place of a file: a pipe, a device, a folder, a link, nothing of what was written. The program
+says which file it is and what it is, and never waits for it; what can be made again is made again."""
+import os
+import signal
+import subprocess
+import unittest
+
+from walle_stack import Stack, program, wait_until
+
+TIMEOUT_S = 60  # only ends a hang
+TRUST = ("--trust", "00" * 32)
+
+
+class OddFiles(unittest.TestCase):
+    def setUp(self):
+        self.stack = Stack()
+        self.addCleanup(self.stack.__exit__, None, None, None)
+
+    def put(self, path, kind):
+        """Puts something of another kind in the place of `path`."""
+        if os.path.lexists(path):
+            os.unlink(path)
+        if kind == "pipe":
+            os.mkfifo(path, 0o600)
+        elif kind == "folder":
+            os.mkdir(path)
+        elif kind == "link":
+            os.symlink(self.stack.path("elsewhere"), path)
+        else:
+            with open(path, "wb") as file:
+                file.write(kind)
+        return path
+
+    def take_away(self, path):
+        (os.rmdir if os.path.isdir(path) and not os.path.islink(path) else os.unlink)(path)
+
+    # ---- Gateway
+
+    def gateway_ends(self, *arguments):
+        """A start that must fail: its error text."""
+        run = subprocess.run([program("walle-gateway"), "--dir", self.stack.path("gateway"), "--h2c", "127.0.0.1:0", "--tls", "127.0.0.1:0",
+                              *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+        return run.stderr
+
+    def first_start(self):
+        self.stack.start_gateway()
+        self.assertEqual(self.stack.gateway.stop(), 0)
+
+    def test_files_of_a_gateway(self):
+        self.first_start()
+        for name in ("cert.pem", "key.pem", "ticket.key", "keys/director.key", "admin.token"):
+            path = self.stack.path("gateway", *name.split("/"))
+            with open(path, "rb") as file:
+                kept = file.read()
+            for kind, text in (("pipe", "a named pipe"), ("folder", "a folder")):
+                with self.subTest(name=name, kind=kind):
+                    self.put(path, kind)
+                    said = self.gateway_ends()
+                    self.assertIn(f"{path}: {text}, not a regular file", said)
+                    self.take_away(path)
+            self.put(path, kept)
+            os.chmod(path, 0o600)
+        self.assertIn("a device, not a regular file", self.gateway_ends("--set", "tls.client_ca=/dev/null"))
+        self.first_start()
+
+    def test_a_checkpoint_that_is_a_pipe(self):
+        self.first_start()
+        for name in ("checkpoint", "checkpoint.old", "checkpoint.new"):
+            self.put(self.stack.path("gateway", "tunnel", name), "pipe")
+        self.stack.start_gateway()
+        self.assertIn("tunnel/checkpoint: a named pipe, not a regular file", self.stack.gateway.log_text())
+        self.assertEqual(self.stack.gateway.stop(), 0)
+
+    def test_keys_that_are_damaged(self):
+        self.first_start()
+        for role in ("timestamp", "snapshot", "director"):
+            path = self.stack.path("gateway", "keys", role + ".key")
+            with open(path, "rb") as file:
+                kept = file.read()
+            for damaged, text in ((bytes(32), "zeros"), (b"", "not 32 bytes"), (kept[:16], "not 32 bytes")):
+                with self.subTest(role=role, text=text):
+                    self.put(path, damaged)
+                    os.chmod(path, 0o600)
+                    said = self.gateway_ends()
+                    self.assertIn(f"{path} is damaged ({text}): restore it from a copy, or remove it", said)
+            self.put(path, kept)
+            os.chmod(path, 0o600)
+        self.first_start()
+
+    def test_keys_that_the_root_does_not_name(self):
+        self.stack.start_gateway()
+        for name in ("a", "ci"):
+            self.stack.walle("key", "new", "--out", self.stack.path(name + ".key"))
+        self.stack.walle("root", "init", "--out", self.stack.path("root.1"), "--key", self.stack.path("a.key"), "--release",
+                         self.stack.path("ci.key.pub"))
+        self.stack.walle("root", "push", self.stack.path("root.1"))
+        self.assertEqual(self.stack.gateway.stop(), 0)
+        self.assertNotIn("does not name", self.stack.gateway.log_text())
+        path = self.stack.path("gateway", "keys", "snapshot.key")
+        os.unlink(path)
+        self.stack.start_gateway()
+        log = self.stack.gateway.log_text()
+        self.assertRegex(log, r"ERROR.*root 1 does not name this gateway's snapshot key \(" + path)
+        self.assertNotIn("timestamp key", log)
+
+    def test_where_tokens_are_is_said_at_each_start(self):
+        # The first start makes the tokens and fails: it cannot listen.
+        self.gateway_ends("--set", "listen.h2c=192.0.2.1:1")
+        self.first_start()
+        log = self.stack.gateway.log_text()
+        for name in ("enroll.token", "admin.token"):
+            path = self.stack.path("gateway", name)
+            self.assertIn("token is kept in " + path, log)
+            with open(path, encoding="ascii") as file:
+                self.assertNotIn(file.read().strip(), log)
+
+    # ---- Device
+
+    def device(self, *arguments):
+        return subprocess.run([program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *TRUST,
+                               "--once", *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+
+    def enrolled(self):
+        self.stack.start_gateway()
+        run = self.device("--enroll-token", self.stack.enroll_token)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return self.stack.path("device", "credential")
+
+    def test_a_credential_of_another_kind(self):
+        path = self.enrolled()
+        for kind, text in (("pipe", "a named pipe"), ("folder", "a folder"), ("link", "a symbolic link")):
+            with self.subTest(kind=kind):
+                self.put(path, kind)
+                run = self.device("--enroll-token", self.stack.enroll_token)
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(f"{path}: {text}, not a regular file", run.stderr)
+                self.take_away(path)
+
+    def test_a_damaged_credential(self):
+        path = self.enrolled()
+        with open(path, "rb") as file:
+            good = file.read()
+        for damaged, text in ((b"", "it is empty"), (good[:len(good) // 2], "it holds no credential"), (bytes(len(good)), "it holds no")):
+            with self.subTest(text=text):
+                self.put(path, damaged)
+                run = self.device()
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(text, run.stderr)
+                self.assertIn("--enroll-token FILE", run.stderr)
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), damaged, "without a token nothing is changed")
+                run = self.device("--enroll-token", self.stack.enroll_token)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("credential.damaged", run.stderr)
+                with open(path + ".damaged", "rb") as file:
+                    self.assertEqual(file.read(), damaged)
+                self.assertEqual(self.device().returncode, 0, "and it is enrolled from then on")
+
+    def test_the_lock_of_a_device_store(self):
+        self.enrolled()
+        path = self.stack.path("device", "state", "lock.mdb")
+        for kind, text in (("link", "a symbolic link"), ("folder", "a folder"), ("pipe", "a named pipe")):
+            with self.subTest(kind=kind):
+                self.put(path, kind)
+                run = self.device()
+                self.assertEqual(run.returncode, 1)
+                self.assertIn(f"{path}: {text}, not a regular file; remove it", run.stderr)
+                self.assertFalse(os.path.exists(self.stack.path("elsewhere")), "nothing is written where a link leads")
+                self.take_away(path)
+        self.assertEqual(self.device().returncode, 0)
+
+    def test_content_that_is_a_pipe(self):
+        """A blob of another kind is content that is not there: brought again, not waited for."""
+        self.stack.start_gateway()
+        self.stack.release("shop/score", 1, "import walle\nwalle.result(7)\n",
+                           [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}])
+        trust = ("--trust", self.stack.path("release.key.pub"))
+        command = [program("walle-device"), "--gateway", self.stack.gateway.url, "--dir", self.stack.path("device"), *trust, "--once",
+                   "--enroll-token", self.stack.enroll_token]
+        self.assertIn(" ran ", subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False).stdout)
+        folder = self.stack.path("device", "blobs")
+        for name in os.listdir(folder):
+            self.put(os.path.join(folder, name), "pipe")
+        run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
