@@ -101,7 +101,6 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
     struct wire_sha256 manifest;
     static struct gw_rollout_view view;
     uint8_t install[WIRE_STATEMENT_BYTES_MAX];
-    uint8_t revert[WIRE_STATEMENT_BYTES_MAX];
     BASE_TRY(make_version(fill, task, &manifest, error));
     struct wire_release release = {.kind = WIRE_RELEASE_INSTALL,
                                    .task_name = base_str_of(task),
@@ -125,11 +124,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
                                    .salt = id,
                                    .release_counter = 1,
                                    .stages = &stage,
-                                   .stage_count = 1,
-                                   .revert = revert};
-    release.kind = WIRE_RELEASE_REMOVE;
-    release.release_counter = 2;
-    BASE_TRY(make_statement(&release, revert, &spec.revert_bytes));
+                                   .stage_count = 1};
     struct pol_value value = {.type = POL_TYPE_STRING};
     struct pol_cond cond = {{"region", 6}, POL_OP_EQ, &value, 1};
     if (region != NULL) {

@@ -54,7 +54,7 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
             .task_id = task->id,
             .version_id = active ? wire_version_id(&task->active) : 0,
             .blocked_version_id = task->blocked,
-            .release_counter = task->counter,
+            .floor = task->floor,
         };
         profile.digest +=
             wire_profile_term(task->id, pairs[i].version_id, pairs[i].blocked_version_id);
@@ -249,7 +249,7 @@ void dev_control_body(struct dev_runtime *runtime, const uint8_t *bytes, size_t 
             dev_trust_director(runtime, control->offers.bytes, control->offers.size);
         } else if (ready) {
             dev_offer_take(runtime, control->offers.bytes, control->offers.size,
-                           control->offers.flags);
+                           control->offers.flags, true);
         }
     }
 }

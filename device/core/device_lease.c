@@ -83,9 +83,10 @@ void dev_lease_renew(struct dev_runtime *runtime)
     for (uint32_t i = 0; i < director->count && director->lease_s > 0 && most_s > 0; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
         struct dev_task *task = dev_task_find(runtime, entry->task_id);
-        if (task != NULL && task->leased && task->counter == entry->counter &&
+        if (task != NULL && task->leased && task->accepted_by.counter == entry->counter &&
             wire_sha256_equal(&task->accepted, &entry->manifest)) {
             extend(runtime, task, most_s);
+            dev_trust_followed(runtime);
         }
     }
 }

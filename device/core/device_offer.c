@@ -1,10 +1,14 @@
 // Judging offers: which statement a device follows. This is where a stolen gateway ends.
 //
+// A statement is an approval: this version may run, this widely. Which approved version runs is
+// ordered, forwards or back: by the director's answer on a device with a root, else by what the
+// gateway answers a check-in with. No order goes below the task's floor.
+//
 // Order of the checks: frame, signatures over the raw bytes, only then the payload; expiry by the
-// time the device believes (device_time.h); release counter; the device's own bucket against
-// the signed stage; on a device with a root also the other roles (trust_judge.c). A refusal keeps
-// the state as it is and is reported once under its own code. Called for each envelope of a
-// check-in's answer or of an offer header.
+// time the device believes (device_time.h) of what is news; floor, and that one counter has one
+// content; the device's own bucket against the signed stage; on a device with a root also the other
+// roles (trust_judge.c). A refusal keeps the state as it is and is reported once under its own
+// code. Called for each envelope of a check-in's answer or of an offer header.
 #include "core/runtime.h"
 
 #include "base/check.h"
@@ -63,25 +67,58 @@ static enum base_status verify(struct dev_runtime *runtime, const struct wire_en
     return signers >= runtime->settings.signature_threshold ? BASE_OK : BASE_ERR_SIGNATURE;
 }
 
+// Does `release` say what was followed under this counter, for this content?
+static bool says_the_same(const struct dev_approval *approval, const struct wire_sha256 *manifest,
+                          const struct wire_release *release)
+{
+    return approval->counter == release->release_counter &&
+           approval->rollout_id == release->rollout_id && approval->kind == release->kind &&
+           wire_sha256_equal(manifest, &release->manifest);
+}
+
 static bool is_same_statement(const struct dev_task *task, const struct wire_release *release)
 {
-    return task->counter == release->release_counter &&
-           task->accepted_rollout == release->rollout_id && task->accepted_kind == release->kind &&
-           wire_sha256_equal(&task->accepted, &release->manifest);
+    return says_the_same(&task->accepted_by, &task->accepted, release);
+}
+
+// One counter has one content: does the release give another one to a counter that is known here?
+static bool contradicts(const struct dev_task *task, const struct wire_release *release)
+{
+    const struct {
+        const struct dev_approval *by;
+        const struct wire_sha256 *manifest;
+    } known[] = {
+        {&task->newest, &task->newest_manifest},
+        {&task->accepted_by, &task->accepted},
+        {&task->active_by, &task->active},
+        {&task->kept_by, &task->kept},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (known[i].by->counter == release->release_counter &&
+            !says_the_same(known[i].by, known[i].manifest, release)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_news(const struct dev_task *task, const struct wire_release *release)
+{
+    return task == NULL || release->release_counter > task->newest.counter;
 }
 
 // May a verified release be followed? `task` is NULL when the device does not know it.
 static enum base_status admit(const struct dev_runtime *runtime, const struct dev_task *task,
                               const struct wire_release *release)
 {
-    if (dev_wall_s(runtime) >= release->expires_s) {
-        return BASE_ERR_EXPIRED;
-    }
     if (task != NULL && !base_str_equal(dev_task_name(task), release->task_name)) {
         return BASE_ERR_CONFLICT; // two names with one id
     }
-    if (task != NULL && release->release_counter <= task->counter &&
-        !is_same_statement(task, release)) {
+    // What is older than something followed was good in its time: the way back does not run out.
+    if (is_news(task, release) && dev_wall_s(runtime) >= release->expires_s) {
+        return BASE_ERR_EXPIRED;
+    }
+    if (task != NULL && (release->release_counter < task->floor || contradicts(task, release))) {
         return BASE_ERR_ROLLBACK;
     }
     if (pol_bucket(runtime->settings.device_id, release->salt) >= release->max_bucket) {
@@ -191,20 +228,24 @@ static void abandon(struct dev_runtime *runtime, struct dev_task *task)
     }
 }
 
-// The version is active already. A new rollout of it still wants to see it activated and run.
-static void renew(struct dev_runtime *runtime, struct dev_task *task,
-                  const struct wire_release *release)
+// The version is active already. A new rollout of it still wants to see it activated and run; an
+// older one takes it out of the rollout it came with.
+static void renew(struct dev_runtime *runtime, struct dev_task *task)
 {
+    bool back = dev_slot_leads_back(task);
     struct wire_outcome outcome = {
-        .kind = WIRE_OUTCOME_ACTIVATED,
+        .kind = back ? WIRE_OUTCOME_ROLLED_BACK : WIRE_OUTCOME_ACTIVATED,
         .task_id = task->id,
         .version_id = wire_version_id(&task->active),
-        .rollout_id = release->rollout_id,
+        .rollout_id = back ? task->active_rollout : task->accepted_by.rollout_id,
     };
-    task->active_rollout = release->rollout_id;
-    task->reference = false;
-    task->runs = 0;
-    task->run_due_us = 0;
+    task->active_by = task->accepted_by;
+    task->active_rollout = back ? 0 : task->accepted_by.rollout_id;
+    if (!back) {
+        task->reference = false;
+        task->runs = 0;
+        task->run_due_us = 0;
+    }
     dev_outcome(runtime, &outcome);
 }
 
@@ -213,9 +254,17 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 {
     if (wire_sha256_equal(&task->active, &release->manifest)) {
         abandon(runtime, task);
-        if (is_new && release->kind == WIRE_RELEASE_INSTALL) {
-            renew(runtime, task, release);
+        if (is_new && release->kind == WIRE_RELEASE_INSTALL &&
+            !says_the_same(&task->active_by, &task->active, release)) {
+            renew(runtime, task);
         }
+        return;
+    }
+    if (is_new && dev_slot_leads_back(task) && wire_sha256_equal(&task->kept, &release->manifest)) {
+        // It proved itself here: no download and no trial.
+        bool reverts = release->kind == WIRE_RELEASE_REVERT;
+        dev_slot_revert(runtime, task, reverts ? release->rollout_id : task->active_rollout);
+        task->active_by = reverts ? task->active_by : task->accepted_by;
         return;
     }
     bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
@@ -232,37 +281,51 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
     }
 }
 
-static void follow(struct dev_runtime *runtime, struct dev_task *task,
+static void accept(struct dev_runtime *runtime, struct dev_task *task,
+                   const struct wire_release *release)
+{
+    // The pull of another statement's version ends here, so that `accepted` may change.
+    abandon(runtime, task);
+    bool news = is_news(task, release);
+    task->accepted = release->manifest;
+    task->accepted_bytes = (uint32_t)release->manifest_bytes;
+    task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id,
+                                              (uint8_t)release->kind};
+    if (news) {
+        task->newest = task->accepted_by;
+        task->newest_manifest = task->accepted;
+    }
+    task->failure_reported = false;
+    runtime->dirty = true;
+}
+
+// False: it changed nothing.
+static bool follow(struct dev_runtime *runtime, struct dev_task *task,
                    const struct wire_release *release, bool retry)
 {
     bool is_new = !is_same_statement(task, release);
+    bool failed_here = task->blocked == wire_version_id(&release->manifest);
+    if (is_new && failed_here && !retry && !is_news(task, release)) {
+        return false; // an older approval is no reason to try again what failed here
+    }
+    uint8_t state = task->state;
+    bool raised = release->floor > task->floor;
     if (is_new) {
-        // The pull of an older statement's version ends here, so that `accepted` may change.
-        abandon(runtime, task);
-        task->counter = release->release_counter;
-        task->accepted = release->manifest;
-        task->accepted_bytes = (uint32_t)release->manifest_bytes;
-        task->accepted_rollout = release->rollout_id;
-        task->accepted_kind = (uint8_t)release->kind;
-        task->failure_reported = false;
+        accept(runtime, task, release);
+    }
+    if (raised) {
+        task->floor = release->floor;
         runtime->dirty = true;
     }
     dev_lease_grant(runtime, task, release);
     if (task->shadow) {
         dev_shadow_follow(runtime, task, release, is_new, retry);
-        return;
+        return is_new || raised || task->state != state;
     }
     switch (release->kind) {
     case WIRE_RELEASE_INSTALL:
-        follow_install(runtime, task, release, is_new, retry);
-        break;
     case WIRE_RELEASE_REVERT:
-        if (!wire_sha256_is_zero(&task->kept) &&
-            wire_sha256_equal(&task->kept, &release->manifest)) {
-            dev_slot_revert(runtime, task, release->rollout_id);
-        } else {
-            follow_install(runtime, task, release, is_new, retry);
-        }
+        follow_install(runtime, task, release, is_new, retry);
         break;
     case WIRE_RELEASE_REMOVE:
         if (dev_update_has_active((enum dev_update_state)task->state)) {
@@ -270,6 +333,7 @@ static void follow(struct dev_runtime *runtime, struct dev_task *task,
         }
         break;
     }
+    return is_new || raised || task->state != state;
 }
 
 // What a verified release tells of the time.
@@ -280,66 +344,164 @@ static void time_learn(struct dev_runtime *runtime, const struct dev_task *task,
     if (release->issued_s > release->expires_s) {
         return;
     }
-    if (runtime->trust.work == NULL && (task == NULL || release->release_counter > task->counter)) {
+    if (runtime->trust.work == NULL && is_news(task, release)) {
         dev_time_newer(&runtime->time, release->issued_s, release->expires_s, &now);
     }
     dev_time_offline(&runtime->time, release->issued_s, &now);
 }
 
-void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size, uint8_t flags)
+// ---- STOP
+
+static void refuse_stop(struct dev_runtime *runtime, uint64_t mark, uint64_t task_id,
+                        enum base_status status)
+{
+    runtime->stats.refused_offers++;
+    base_log_debug(runtime->ports->log, "device", "stop refused: %s (%s)", base_status_text(status),
+                   base_status_name(status));
+    if (dev_refused_before(runtime, mark)) {
+        return;
+    }
+    struct wire_outcome outcome = {
+        .kind = kind_of(status),
+        .task_id = task_id,
+        .fingerprint = (uint64_t)(-(int64_t)status),
+        .detail = base_str_of(base_status_text(status)),
+    };
+    dev_outcome(runtime, &outcome);
+}
+
+static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
+{
+    enum dev_update_state state = (enum dev_update_state)task->state;
+    if (!dev_update_has_active(state) && !dev_update_is_pulling(state)) {
+        return; // nothing of it runs or comes
+    }
+    if (task->shadow) {
+        task->over = true;
+    } else if (dev_update_has_active(state)) {
+        dev_slot_remove(runtime, task, task->active_rollout);
+    } else {
+        abandon(runtime, task);
+    }
+    task->leased = false;
+    task->lease_until_s = 0;
+    runtime->dirty = true;
+    dev_trust_followed(runtime);
+}
+
+// Something that only the answer to a check-in may order: so the device asks, once.
+static void ask_instead(struct dev_runtime *runtime, uint64_t mark)
+{
+    if (!dev_refused_before(runtime, mark)) {
+        dev_checkin_now(runtime);
+    }
+}
+
+static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *envelope,
+                      uint64_t mark, bool asked)
+{
+    uint64_t task_id = 0;
+    if (wire_stop_parse(envelope->payload, envelope->payload_bytes, &task_id) != BASE_OK) {
+        refuse(runtime, mark, NULL, BASE_ERR_INVALID);
+        return;
+    }
+    enum base_status status = BASE_OK;
+    if (runtime->trust.work != NULL) {
+        status = dev_trust_names_stop(runtime, task_id);
+    }
+    struct dev_task *task = dev_task_find(runtime, task_id);
+    if (status == BASE_ERR_BUSY || (status == BASE_OK && task == NULL)) {
+        return; // reported already; or it was never here
+    }
+    if (status != BASE_OK) {
+        refuse_stop(runtime, mark, task_id, status);
+    } else if (!asked) {
+        ask_instead(runtime, mark);
+    } else {
+        follow_stop(runtime, task);
+    }
+}
+
+// ---- Releases
+
+// Frame, signatures and payload. False: refused.
+static bool release_verified(struct dev_runtime *runtime, const struct wire_envelope *envelope,
+                             uint64_t mark, struct wire_release *out)
+{
+    bool roles = runtime->trust.work != NULL;
+    enum base_status verified = roles ? BASE_OK : verify(runtime, envelope);
+    enum base_status status = wire_release_parse(envelope->payload, envelope->payload_bytes, out);
+    if (roles && status == BASE_OK) { // which keys count depends on the task and the stage
+        verified = dev_trust_signatures(runtime, envelope, out);
+    }
+    if (status != BASE_OK) {
+        refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
+        return false;
+    }
+    if (verified == BASE_ERR_CORRUPT) {
+        return false; // the root was damaged here, and comes first: then the device asks again
+    }
+    if (verified != BASE_OK) {
+        refuse(runtime, mark, out, verified);
+    }
+    return verified == BASE_OK;
+}
+
+static void release_take(struct dev_runtime *runtime, const struct wire_release *release,
+                         uint64_t mark, uint8_t flags, bool asked)
+{
+    struct dev_task *task = dev_task_find(runtime, wire_release_task_id(release));
+    if (task != NULL) {
+        task->offered = true;
+    }
+    time_learn(runtime, task, release);
+    enum base_status status = admit(runtime, task, release);
+    if (status == BASE_OK && runtime->trust.work != NULL) {
+        status = dev_trust_release(runtime, release);
+        if (status == BASE_ERR_BUSY) {
+            return; // metadata comes first, then the device asks again
+        }
+    }
+    bool followed = task != NULL && is_same_statement(task, release);
+    if (status == BASE_ERR_EXPIRED && followed) {
+        return; // it was followed in time
+    }
+    if (status != BASE_OK) {
+        refuse(runtime, mark, release, status);
+        return;
+    }
+    if (!asked && !followed && !is_news(task, release)) {
+        ask_instead(runtime, mark);
+        return;
+    }
+    if (task == NULL && release->kind == WIRE_RELEASE_REMOVE) {
+        return; // never had it
+    }
+    task = task != NULL ? task : task_add(runtime, release);
+    if (follow(runtime, task, release, (flags & WIRE_OFFER_FLAG_RETRY) != 0)) {
+        dev_trust_followed(runtime);
+    }
+}
+
+void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t size, uint8_t flags,
+                    bool asked)
 {
     struct wire_envelope envelope;
     struct wire_release release;
     uint64_t mark = base_hash64(bytes, size);
     enum base_status status = wire_envelope_parse(bytes, size, &envelope);
+    if (status == BASE_OK && envelope.type == WIRE_ENVELOPE_TYPE_STOP) {
+        stop_take(runtime, &envelope, mark, asked);
+        return;
+    }
     if (status == BASE_OK && envelope.type != WIRE_ENVELOPE_TYPE_RELEASE) {
         status = BASE_ERR_UNSUPPORTED;
     }
     if (status != BASE_OK) {
         refuse(runtime, mark, NULL, status);
-        return;
+    } else if (release_verified(runtime, &envelope, mark, &release)) {
+        release_take(runtime, &release, mark, flags, asked);
     }
-    bool roles = runtime->trust.work != NULL;
-    enum base_status verified = roles ? BASE_OK : verify(runtime, &envelope);
-    status = wire_release_parse(envelope.payload, envelope.payload_bytes, &release);
-    if (roles && status == BASE_OK) { // which keys count depends on the task and the stage
-        verified = dev_trust_signatures(runtime, &envelope, &release);
-    }
-    if (status != BASE_OK) {
-        refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
-        return;
-    }
-    if (verified == BASE_ERR_CORRUPT) {
-        return; // the root was damaged here, and comes first: then the device asks again
-    }
-    if (verified != BASE_OK) {
-        refuse(runtime, mark, &release, verified);
-        return;
-    }
-    struct dev_task *task = dev_task_find(runtime, wire_release_task_id(&release));
-    if (task != NULL) {
-        task->offered = true;
-    }
-    time_learn(runtime, task, &release);
-    status = admit(runtime, task, &release);
-    if (status == BASE_OK && roles) {
-        status = dev_trust_release(runtime, &release);
-        if (status == BASE_ERR_BUSY) {
-            return; // metadata comes first, then the device asks again
-        }
-    }
-    if (status == BASE_ERR_EXPIRED && task != NULL && is_same_statement(task, &release)) {
-        return; // it was followed in time
-    }
-    if (status != BASE_OK) {
-        refuse(runtime, mark, &release, status);
-        return;
-    }
-    if (task == NULL && release.kind == WIRE_RELEASE_REMOVE) {
-        return; // never had it
-    }
-    follow(runtime, task != NULL ? task : task_add(runtime, &release), &release,
-           (flags & WIRE_OFFER_FLAG_RETRY) != 0);
 }
 
 void dev_offers_none(struct dev_runtime *runtime)
@@ -355,7 +517,7 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
         struct dev_task *task = &runtime->tasks[i];
         task->over = task->over ||
                      (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
-        if (!task->offered && task->accepted_kind == WIRE_RELEASE_INSTALL &&
+        if (!task->offered && task->accepted_by.kind == WIRE_RELEASE_INSTALL &&
             dev_update_is_pulling((enum dev_update_state)task->state)) {
             abandon(runtime, task);
         }

@@ -134,7 +134,7 @@ static void give_up(struct dev_runtime *runtime, enum wire_outcome_kind kind, en
         .kind = kind,
         .task_id = task->id,
         .version_id = wire_version_id(&task->accepted),
-        .rollout_id = task->accepted_rollout,
+        .rollout_id = task->accepted_by.rollout_id,
         .fingerprint = (uint64_t)(-(int64_t)code), // of the check that failed
         .detail = base_str_of(why),
     };

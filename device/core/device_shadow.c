@@ -41,7 +41,7 @@ enum base_status dev_shadow_admit(const struct dev_runtime *runtime,
     if (task == NULL || !has_active(task)) {
         return BASE_ERR_NOT_FOUND;
     }
-    bool further = task->counter >= release->release_counter ||
+    bool further = task->newest.counter >= release->release_counter ||
                    wire_sha256_equal(&task->active, &release->manifest);
     return further ? BASE_ERR_EXISTS : BASE_OK;
 }
@@ -279,8 +279,8 @@ void dev_shadow_step(struct dev_runtime *runtime)
             continue;
         }
         struct dev_task *task = dev_shadow_other(runtime, shadow);
-        bool over =
-            shadow->over || task == NULL || !has_active(task) || task->counter >= shadow->counter;
+        bool over = shadow->over || task == NULL || !has_active(task) ||
+                    task->newest.counter >= shadow->accepted_by.counter;
         if (over) {
             drop(runtime, shadow);
         } else if (runtime->run.run == 0) {

@@ -65,6 +65,7 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
     task->active = *version;
     task->active_personal = *personal;
     task->active_rollout = rollout_id;
+    task->active_by = (struct dev_approval){0};
     task->unproven &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->damaged &= (uint8_t)~DEV_UNPROVEN_ACTIVE;
     task->repairs = 0;
@@ -84,6 +85,7 @@ static void active_set(struct dev_task *task, const struct wire_sha256 *version,
 
 static void kept_clear(struct dev_task *task)
 {
+    task->kept_by = (struct dev_approval){0};
     memset(&task->kept, 0, sizeof(task->kept));
     memset(&task->kept_personal, 0, sizeof(task->kept_personal));
     task->kept_rollout = 0;
@@ -111,8 +113,10 @@ static void kept_take(struct dev_runtime *runtime, struct dev_task *task)
     uint64_t rollout_id = task->kept_rollout;
     bool unproven = (task->unproven & DEV_UNPROVEN_KEPT) != 0;
     bool damaged = (task->damaged & DEV_UNPROVEN_KEPT) != 0;
+    struct dev_approval by = task->kept_by;
     kept_clear(task);
     active_set(task, &version, &personal, rollout_id);
+    task->active_by = by;
     task->unproven |= (uint8_t)(unproven ? DEV_UNPROVEN_ACTIVE : 0);
     task->damaged |= (uint8_t)(damaged ? DEV_UNPROVEN_ACTIVE : 0);
     task->runs = 1;
@@ -134,12 +138,22 @@ static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
     }
 }
 
+bool dev_slot_leads_back(const struct dev_task *task)
+{
+    return task->accepted_by.kind == WIRE_RELEASE_REVERT ||
+           (!wire_sha256_is_zero(&task->active) &&
+            task->accepted_by.counter < task->active_by.counter);
+}
+
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest)
 {
     bool settled = !task->shadow && !dev_update_on_trial((enum dev_update_state)task->state);
     struct wire_sha256 before = task->active;
     struct wire_sha256 personal = task->accepted_personal;
+    bool back = dev_slot_leads_back(task);
+    bool reverts = task->accepted_by.kind == WIRE_RELEASE_REVERT;
+    uint64_t left = reverts ? task->accepted_by.rollout_id : task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
@@ -149,19 +163,23 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         task->kept = task->active;
         task->kept_personal = task->active_personal;
         task->kept_rollout = task->active_rollout;
+        task->kept_by = task->active_by;
     }
     if (wire_sha256_equal(&task->kept, &task->accepted)) {
         kept_clear(task);
     }
-    if (task->accepted_kind == WIRE_RELEASE_REVERT) {
+    if (back) {
         active_set(task, &task->accepted, &personal,
                    0); // counts for no rollout: it is the way back
-        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, task->accepted_rollout);
+        say(runtime, task, WIRE_OUTCOME_ROLLED_BACK, &before, left);
         runtime->stats.rollbacks++;
     } else {
-        active_set(task, &task->accepted, &personal, task->accepted_rollout);
+        active_set(task, &task->accepted, &personal, task->accepted_by.rollout_id);
         say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
+    }
+    if (!reverts) { // which approves the version for nothing else
+        task->active_by = task->accepted_by;
     }
     schedule_learn(task, manifest);
     runtime->stats.activations += task->shadow ? 0 : 1;

@@ -1,24 +1,28 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD7", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
+//   record := "WLD8", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
 //             garbage), 4 x u64 refused,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
-//             timestamp[32],
+//             timestamp[32], varint order,
 //             varint task_count, task_count x task,
 //             u64 first_seq, varint outcome_count, varint bytes, packed outcomes,
 //             u64 checksum (base_hash64 of all before)
 //   task   := u8 name_size, name, u8 state, u8 flags (1: running, 2: failure reported,
 //             4: active, 8: kept, 16: accepted follow, 32: leased, 64: shadow, 128: triggered), u8
-//             accepted_kind, u8 accepted_stage, u8 crashes, varint lease_until_s, varint listed,
-//             varint counter, u64 blocked, varint last_run_s, varint every_s, varint runs, u8
+//             accepted_stage, u8 crashes, varint lease_until_s, varint listed, varint floor,
+//             approvals newest (with its manifest[32] when there is one), accepted, active, kept,
+//             u64 blocked, varint last_run_s, varint every_s, varint runs, u8
 //             personal (1: active, 2: kept, 4: accepted, 8: accepted asked), [shadow: u16
 //             slow_percent, u16 memory_percent, varint shadow_us, varint beside_us, tolerances
-//             (wire/tolerance.h)], [active[32],
-//             u64 rollout], [kept[32], u64 rollout], [accepted[32], u64 rollout, varint
-//             manifest_bytes], personal manifests of active, kept and accepted as told: sha256[32],
-//             the last with varint bytes
+//             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
+//             [accepted[32], varint manifest_bytes], personal manifests of active, kept and
+//             accepted as told: sha256[32], the last with varint bytes
+//   approval := varint counter, [not 0: u64 rollout, u8 kind]
 //
+// "WLD7" has no order, and of a task a u8 kind before accepted_stage and one varint counter in
+// place of floor and approvals: those of the last statement, whose u64 rollout is before
+// manifest_bytes. No floor was known then.
 // "WLD6" has one u64 in place of the two, the highest time that anybody signed: it is taken for the
 // gateway's word, which does not last.
 //
@@ -29,9 +33,12 @@
 
 #include <string.h>
 
-#define MAGIC          "WLD7"
-#define MAGIC_BEFORE   "WLD6"
+#define MAGIC          "WLD" // and the version
 #define MAGIC_BYTES    4
+#define VERSION        8
+#define VERSION_FLOOR  8 // the first that knows floors and approvals
+#define VERSION_TIMES  7 // the first with two times
+#define VERSION_OLDEST 6
 #define CHECKSUM_BYTES 8
 #define FLAG_GARBAGE   1u
 #define TASK_RUNNING   1u
@@ -90,6 +97,27 @@ static void personal_write(struct base_writer *writer, const struct dev_task *ta
     }
 }
 
+static void approval_write(struct base_writer *writer, const struct dev_approval *approval)
+{
+    base_writer_varint(writer, approval->counter);
+    if (approval->counter > 0) {
+        base_writer_u64(writer, approval->rollout_id);
+        base_writer_u8(writer, approval->kind);
+    }
+}
+
+static void approvals_write(struct base_writer *writer, const struct dev_task *task)
+{
+    base_writer_varint(writer, task->floor);
+    approval_write(writer, &task->newest);
+    if (task->newest.counter > 0) {
+        base_writer_bytes(writer, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    }
+    approval_write(writer, &task->accepted_by);
+    approval_write(writer, &task->active_by);
+    approval_write(writer, &task->kept_by);
+}
+
 static void task_write(struct base_writer *writer, const struct dev_task *task)
 {
     uint8_t flags = task_flags(task);
@@ -97,12 +125,11 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     base_writer_bytes(writer, task->name, task->name_size);
     base_writer_u8(writer, task->state);
     base_writer_u8(writer, flags);
-    base_writer_u8(writer, task->accepted_kind);
     base_writer_u8(writer, task->accepted_stage);
     base_writer_u8(writer, task->crashes);
     base_writer_varint(writer, task->lease_until_s);
     base_writer_varint(writer, task->listed);
-    base_writer_varint(writer, task->counter);
+    approvals_write(writer, task);
     base_writer_u64(writer, task->blocked);
     base_writer_varint(writer, task->last_run_s);
     base_writer_varint(writer, task->every_s);
@@ -125,7 +152,6 @@ static void task_write(struct base_writer *writer, const struct dev_task *task)
     }
     if ((flags & TASK_ACCEPTED) != 0) {
         base_writer_bytes(writer, task->accepted.bytes, WIRE_SHA256_BYTES);
-        base_writer_u64(writer, task->accepted_rollout);
         base_writer_varint(writer, task->accepted_bytes);
     }
     personal_write(writer, task);
@@ -136,7 +162,8 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
 {
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
-    base_writer_bytes(&writer, MAGIC, MAGIC_BYTES);
+    base_writer_bytes(&writer, MAGIC, MAGIC_BYTES - 1);
+    base_writer_u8(&writer, '0' + VERSION);
     base_writer_u32(&writer, runtime->epoch);
     struct dev_time_now now = dev_clocks(runtime);
     base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
@@ -150,6 +177,7 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_varint(&writer, runtime->trust.timestamp_version);
     base_writer_varint(&writer, runtime->trust.timestamp_expires_s);
     base_writer_bytes(&writer, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
+    base_writer_varint(&writer, runtime->trust.order);
     base_writer_varint(&writer, runtime->task_count);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         task_write(&writer, &runtime->tasks[i]);
@@ -184,8 +212,41 @@ static void personal_read(struct base_reader *reader, struct dev_task *task, uin
     }
 }
 
-static void task_read(struct base_reader *reader, struct dev_task *task)
+static void approval_read(struct base_reader *reader, struct dev_approval *approval)
 {
+    approval->counter = base_reader_varint(reader);
+    if (approval->counter > 0) {
+        approval->rollout_id = base_reader_u64(reader);
+        approval->kind = base_reader_u8(reader);
+    }
+}
+
+static void approvals_read(struct base_reader *reader, struct dev_task *task)
+{
+    task->floor = base_reader_varint(reader);
+    approval_read(reader, &task->newest);
+    if (task->newest.counter > 0) {
+        base_reader_copy(reader, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
+    }
+    approval_read(reader, &task->accepted_by);
+    approval_read(reader, &task->active_by);
+    approval_read(reader, &task->kept_by);
+}
+
+// An older record knows the last statement, which was the newest one.
+static void approvals_guess(struct dev_task *task)
+{
+    bool running = wire_sha256_equal(&task->active, &task->accepted);
+    task->newest = task->accepted_by;
+    task->newest_manifest = task->accepted;
+    if (running && task->accepted_by.kind == WIRE_RELEASE_INSTALL) {
+        task->active_by = task->accepted_by;
+    }
+}
+
+static void task_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
+{
+    bool approved = version >= VERSION_FLOOR;
     memset(task, 0, sizeof(*task));
     task->name_size = base_reader_u8(reader);
     if (task->name_size > WIRE_TASK_NAME_MAX) {
@@ -195,12 +256,17 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     base_reader_copy(reader, task->name, task->name_size);
     task->state = base_reader_u8(reader);
     uint8_t flags = base_reader_u8(reader);
-    task->accepted_kind = base_reader_u8(reader);
+    uint8_t kind = approved ? 0 : base_reader_u8(reader);
     task->accepted_stage = base_reader_u8(reader);
     task->crashes = base_reader_u8(reader);
     task->lease_until_s = base_reader_varint(reader);
     task->listed = base_reader_varint(reader);
-    task->counter = base_reader_varint(reader);
+    if (approved) {
+        approvals_read(reader, task);
+    } else {
+        task->accepted_by =
+            (struct dev_approval){.counter = base_reader_varint(reader), .kind = kind};
+    }
     task->blocked = base_reader_u64(reader);
     task->last_run_s = base_reader_varint(reader);
     task->every_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
@@ -228,8 +294,12 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     }
     if ((flags & TASK_ACCEPTED) != 0) {
         base_reader_copy(reader, task->accepted.bytes, WIRE_SHA256_BYTES);
-        task->accepted_rollout = base_reader_u64(reader);
+        task->accepted_by.rollout_id =
+            approved ? task->accepted_by.rollout_id : base_reader_u64(reader);
         task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
+    }
+    if (!approved) {
+        approvals_guess(task);
     }
     personal_read(reader, task, personal);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
@@ -238,6 +308,14 @@ static void task_read(struct base_reader *reader, struct dev_task *task)
     if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
+}
+
+// Nothing is followed that is not the newest or older, and no floor is above what raised it.
+static bool approvals_valid(const struct dev_task *task)
+{
+    uint64_t newest = task->newest.counter;
+    return task->floor <= newest && task->accepted_by.counter <= newest &&
+           task->active_by.counter <= newest && task->kept_by.counter <= newest;
 }
 
 static bool personal_valid(const struct dev_task *task, bool active, bool kept)
@@ -276,7 +354,7 @@ bool dev_task_valid(const struct dev_task *task)
                                          wire_sha256_equal(&task->accepted, &task->active))) {
         return false;
     }
-    if (!personal_valid(task, active, kept)) {
+    if (!personal_valid(task, active, kept) || !approvals_valid(task)) {
         return false;
     }
     return !kept || !wire_sha256_equal(&task->kept, &task->active);
@@ -294,10 +372,10 @@ static void outcomes_read(struct base_reader *reader, struct dev_runtime *runtim
     }
 }
 
-static void body_read(struct base_reader *reader, struct dev_runtime *runtime, bool before)
+static void body_read(struct base_reader *reader, struct dev_runtime *runtime, uint8_t version)
 {
     runtime->epoch = base_reader_u32(reader);
-    runtime->time.offline_s = before ? 0 : base_reader_u64(reader);
+    runtime->time.offline_s = version < VERSION_TIMES ? 0 : base_reader_u64(reader);
     runtime->time.online_s = base_reader_u64(reader);
     uint8_t flags = base_reader_u8(reader);
     runtime->garbage = (flags & FLAG_GARBAGE) != 0;
@@ -312,9 +390,10 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, b
     runtime->trust.timestamp_version = base_reader_varint(reader);
     runtime->trust.timestamp_expires_s = base_reader_varint(reader);
     base_reader_copy(reader, runtime->trust.timestamp.bytes, WIRE_SHA256_BYTES);
+    runtime->trust.order = version < VERSION_FLOOR ? 0 : base_reader_varint(reader);
     uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
-        task_read(reader, &runtime->tasks[i]);
+        task_read(reader, &runtime->tasks[i], version);
         for (uint32_t j = 0; j < i; j++) {
             if (runtime->tasks[j].id == runtime->tasks[i].id) {
                 base_reader_fail(reader, BASE_ERR_INVALID);
@@ -330,8 +409,9 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     if (size < MAGIC_BYTES + CHECKSUM_BYTES) {
         return BASE_ERR_CORRUPT;
     }
-    bool before = memcmp(bytes, MAGIC_BEFORE, MAGIC_BYTES) == 0;
-    if (!before && memcmp(bytes, MAGIC, MAGIC_BYTES) != 0) {
+    uint8_t version = (uint8_t)(bytes[MAGIC_BYTES - 1] - '0');
+    if (memcmp(bytes, MAGIC, MAGIC_BYTES - 1) != 0 || version < VERSION_OLDEST ||
+        version > VERSION) {
         return BASE_ERR_CORRUPT;
     }
     struct base_reader tail;
@@ -342,6 +422,6 @@ enum base_status dev_state_decode(struct dev_runtime *runtime, const uint8_t *by
     struct base_reader reader;
     base_reader_init(&reader, bytes + MAGIC_BYTES, size - MAGIC_BYTES - CHECKSUM_BYTES);
     runtime->task_count = 0;
-    body_read(&reader, runtime, before);
+    body_read(&reader, runtime, version);
     return base_reader_finish(&reader) == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
 }

@@ -234,6 +234,7 @@ static void start_anew(struct dev_runtime *runtime)
     runtime->trust.root_version = 0;
     runtime->trust.timestamp_version = 0;
     runtime->trust.timestamp_expires_s = 0;
+    runtime->trust.order = 0;
     memset(&runtime->trust.root, 0, sizeof(runtime->trust.root));
     memset(&runtime->trust.timestamp, 0, sizeof(runtime->trust.timestamp));
     runtime->garbage = false;
@@ -451,7 +452,7 @@ static enum base_status offers_walk(struct dev_runtime *runtime, struct dev_offe
         bool ready = false;
         at += dev_offers_feed(stream, bytes + at, size - at, &ready);
         if (ready && take) {
-            dev_offer_take(runtime, stream->bytes, stream->size, stream->flags);
+            dev_offer_take(runtime, stream->bytes, stream->size, stream->flags, false);
         }
     }
     return dev_offers_complete(stream) ? BASE_OK : BASE_ERR_INVALID;
@@ -575,7 +576,7 @@ enum base_status dev_task_view(const struct dev_runtime *runtime, uint32_t index
         .previous = task->kept,
         .personal = task->active_personal,
         .blocked_version_id = task->blocked,
-        .release_counter = task->counter,
+        .release_counter = task->newest.counter,
         .on_trial = dev_update_on_trial((enum dev_update_state)task->state),
         .shadow = task->shadow,
     };

@@ -124,14 +124,27 @@ struct dev_kept_result {
     uint64_t shadow_id; // whose comparison it is for; 0: none
 };
 
+// A signed statement that the device followed: whose content it was is beside it.
+struct dev_approval {
+    uint64_t counter; // 0: none, or not known
+    uint64_t rollout_id;
+    uint8_t kind; // enum wire_release_kind
+};
+
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
 // of its own, whose active version is the shadow. All but the members behind the name is stored.
 struct dev_task {
     uint64_t id;
-    uint64_t counter;            // highest accepted release counter
+    uint64_t floor;              // no release below it is followed
     struct wire_sha256 active;   // runs
     struct wire_sha256 kept;     // last good one beside it
     struct wire_sha256 accepted; // named by the last accepted statement
+    // By which statement each of the three is here, and the one of the highest counter ever.
+    struct dev_approval active_by;
+    struct dev_approval kept_by;
+    struct dev_approval accepted_by;
+    struct dev_approval newest;
+    struct wire_sha256 newest_manifest;
     // Personal manifests of the three; zero: no exclusive files. The last one is known once
     // accepted_asked is set, which is only while it is pulled.
     struct wire_sha256 active_personal;
@@ -139,7 +152,6 @@ struct dev_task {
     struct wire_sha256 accepted_personal;
     uint64_t active_rollout;
     uint64_t kept_rollout;
-    uint64_t accepted_rollout;
     uint64_t blocked; // version id this device refuses, because it failed here
     uint64_t last_run_s;
     uint32_t accepted_bytes; // of the manifest
@@ -148,7 +160,6 @@ struct dev_task {
     uint32_t every_s;       // of the active version
     uint32_t runs;          // of the active version since its activation
     uint8_t state;          // enum dev_update_state
-    uint8_t accepted_kind;  // enum wire_release_kind
     uint8_t accepted_stage; // stage kind of the accepted statement
     bool leased;            // the accepted version runs only while lease_until_s is ahead
     bool triggered;         // behaviour starts the active version too
@@ -335,6 +346,7 @@ struct dev_trust {
     uint64_t root_version;
     uint64_t timestamp_version; // 0: none
     uint64_t timestamp_expires_s;
+    uint64_t order;               // of the last director's answer that was followed
     struct wire_sha256 root;      // blob of the newest root; zero: the one of the settings
     struct wire_sha256 timestamp; // blob; zero: none
     // Not stored.
@@ -427,7 +439,8 @@ struct base_str dev_task_name(const struct dev_task *task);
 
 // ---- device_state.c
 #define DEV_STATE_TASK_MAX                                                                         \
-    (1 + WIRE_TASK_NAME_MAX + 15 * 10 + 6 * WIRE_SHA256_BYTES + 9 + 5 + WIRE_TOLERANCES_BYTES_MAX)
+    (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 +                    \
+     WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
     (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
      DEV_OUTCOME_ENTRY_MAX)
@@ -444,9 +457,10 @@ bool dev_task_valid(const struct dev_task *task);
 // Judges one envelope and, when it may be followed, notes what to do in the task's record. Refusals
 // are reported once.
 // With WIRE_OFFER_FLAG_RETRY among the answer's `flags` a version that failed here may be tried
-// again.
+// again. `asked`: it came in the answer to a check-in; what leads back or stops comes in no other
+// way, and elsewhere only makes the device check in.
 void dev_offer_take(struct dev_runtime *runtime, const uint8_t *envelope, size_t size,
-                    uint8_t flags);
+                    uint8_t flags, bool asked);
 // A check-in begins: nothing has been offered by it.
 void dev_offers_none(struct dev_runtime *runtime);
 // A check-in was answered in full. An offer stands as long as check-ins repeat it: what is being
@@ -467,6 +481,8 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
                        const struct wire_manifest *manifest);
 // The active version failed here: refuse it from now on and go back to the kept one, or to none.
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
+// Does what was accepted lead back from the active version, to an older release?
+bool dev_slot_leads_back(const struct dev_task *task);
 void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
 void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
 // The active version may not run any more, for `why`: back to the kept one, or to none. It is not
@@ -678,6 +694,11 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
 // be brought first, then the device asks again.
 BASE_NODISCARD enum base_status dev_trust_release(struct dev_runtime *runtime,
                                                   const struct wire_release *release);
+// May a STOP be followed, as far as the director goes? BUSY: its answer was refused already.
+BASE_NODISCARD enum base_status dev_trust_names_stop(const struct dev_runtime *runtime,
+                                                     uint64_t task_id);
+// Something of the director's answer is followed: its order was the last one.
+void dev_trust_followed(struct dev_runtime *runtime);
 // Signatures of a release alone.
 BASE_NODISCARD enum base_status dev_trust_signatures(struct dev_runtime *runtime,
                                                      const struct wire_envelope *envelope,

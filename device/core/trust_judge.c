@@ -1,8 +1,8 @@
 // Two parties must agree before a device with a root follows a release: the release role signed the
-// statement, and the director named exactly that version (counter, hash and length) in an answer to
-// this device's own question. The snapshot says besides that it belongs to what is released now.
-// So a stolen gateway can withhold and repeat, a stolen release key cannot reach a device, and
-// neither can mix old with new.
+// statement, an approval, and the director orders exactly that version (counter, hash and length),
+// forwards or back, in an answer to this device's own question. The snapshot says besides that it
+// belongs to what is released now. So a stolen gateway can withhold and repeat, a stolen release
+// key cannot reach a device, and neither can mix old with new.
 //
 // Called for the envelopes of a check-in's answer, on the runtime's thread.
 #include "core/runtime.h"
@@ -12,7 +12,8 @@
 void dev_trust_ask(struct dev_runtime *runtime, char text[WIRE_ASK_TEXT + 1])
 {
     struct dev_trust *trust = &runtime->trust;
-    struct wire_ask ask = {.flags = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0};
+    struct wire_ask ask = {.flags = dev_lease_any(runtime) ? WIRE_ASK_FLAG_LEASE : 0,
+                           .order = trust->order};
     for (size_t at = 0; at < WIRE_NONCE_BYTES; at += sizeof(uint64_t)) {
         uint64_t word = dev_random(runtime);
         memcpy(trust->nonce + at, &word, sizeof(word));
@@ -61,7 +62,8 @@ static enum base_status director_check(struct dev_runtime *runtime, const uint8_
     if (director->device_id != runtime->settings.device_id) {
         return BASE_ERR_TARGET;
     }
-    if (!trust->asked || memcmp(director->nonce, trust->nonce, WIRE_NONCE_BYTES) != 0) {
+    if (!trust->asked || memcmp(director->nonce, trust->nonce, WIRE_NONCE_BYTES) != 0 ||
+        director->order != trust->order + 1) {
         return BASE_ERR_FRESHNESS;
     }
     return BASE_OK;
@@ -98,6 +100,30 @@ void dev_trust_director(struct dev_runtime *runtime, const uint8_t *bytes, size_
     }
     dev_trust_age(runtime);
     dev_lease_renew(runtime);
+}
+
+void dev_trust_followed(struct dev_runtime *runtime)
+{
+    struct dev_trust *trust = &runtime->trust;
+    if (trust->work != NULL && trust->directed && trust->order != trust->work->director.order) {
+        trust->order = trust->work->director.order;
+        runtime->dirty = true;
+    }
+}
+
+enum base_status dev_trust_names_stop(const struct dev_runtime *runtime, uint64_t task_id)
+{
+    const struct dev_trust *trust = &runtime->trust;
+    if (trust->misdirected) {
+        return BASE_ERR_BUSY;
+    }
+    for (uint32_t i = 0; trust->directed && i < trust->work->director.count; i++) {
+        const struct wire_director_entry *entry = &trust->work->director.entries[i];
+        if (entry->task_id == task_id && entry->counter == 0) {
+            return BASE_OK;
+        }
+    }
+    return BASE_ERR_DIRECTOR;
 }
 
 // ---- Releases

@@ -353,14 +353,15 @@ static enum base_status snapshot_tasks(struct dev_runtime *runtime,
 {
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         struct dev_task *task = &runtime->tasks[i];
-        struct wire_snapshot_entry entry = {.task_id = task->id};
+        struct wire_snapshot_entry entry = {.task_id = wire_task_id(dev_task_name(task))};
         uint64_t highest = 0;
         if (!base_str_equal(wire_scenario_of(dev_task_name(task)), snapshot->scenario)) {
             continue;
         }
         (void)wire_snapshot_lists(snapshot, &entry, &highest);
         // What was accepted was listed.
-        uint64_t least = task->listed > task->counter ? task->listed : task->counter;
+        uint64_t newest = task->newest.counter;
+        uint64_t least = task->listed > newest ? task->listed : newest;
         if (highest < least) {
             return BASE_ERR_ROLLBACK;
         }

@@ -262,7 +262,8 @@ static bool director_ok(const struct wire_director *director)
 {
     for (uint32_t i = 0; i < director->count; i++) {
         const struct wire_director_entry *entry = &director->entries[i];
-        if (entry->counter == 0 || entry->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
+        bool stop = entry->manifest_bytes == 0 && wire_sha256_is_zero(&entry->manifest);
+        if ((entry->counter == 0 && !stop) || entry->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
             (i > 0 && director->entries[i - 1].task_id >= entry->task_id)) {
             return false;
         }
@@ -283,6 +284,7 @@ enum base_status wire_director_encode(const struct wire_director *director, uint
     base_writer_init(&writer, out, capacity);
     base_writer_u64(&writer, director->device_id);
     base_writer_bytes(&writer, director->nonce, WIRE_NONCE_BYTES);
+    base_writer_u64(&writer, director->order);
     base_writer_u64(&writer, director->issued_s);
     base_writer_u64(&writer, director->timestamp_version);
     base_writer_u32(&writer, director->lease_s);
@@ -307,6 +309,7 @@ enum base_status wire_director_parse(const uint8_t *payload, size_t size, struct
     base_reader_init(&reader, payload, size);
     director.device_id = base_reader_u64(&reader);
     base_reader_copy(&reader, director.nonce, WIRE_NONCE_BYTES);
+    director.order = base_reader_u64(&reader);
     director.issued_s = base_reader_u64(&reader);
     director.timestamp_version = base_reader_u64(&reader);
     director.lease_s = base_reader_u32(&reader);
@@ -331,8 +334,11 @@ enum base_status wire_director_parse(const uint8_t *payload, size_t size, struct
 void wire_ask_text(const struct wire_ask *ask, char out[WIRE_ASK_TEXT + 1])
 {
     uint8_t bytes[WIRE_ASK_BYTES];
-    bytes[0] = ask->flags;
-    memcpy(bytes + 1, ask->nonce, WIRE_NONCE_BYTES);
+    struct base_writer writer;
+    base_writer_init(&writer, bytes, sizeof(bytes));
+    base_writer_u8(&writer, ask->flags);
+    base_writer_bytes(&writer, ask->nonce, WIRE_NONCE_BYTES);
+    base_writer_u64(&writer, ask->order);
     size_t size = base_b64_encode(bytes, sizeof(bytes), out);
     out[size] = '\0';
 }
@@ -346,7 +352,10 @@ enum base_status wire_ask_parse(struct base_str text, struct wire_ask *out)
         (bytes[0] & ~WIRE_ASK_FLAG_LEASE) != 0) {
         return BASE_ERR_INVALID;
     }
-    out->flags = bytes[0];
-    memcpy(out->nonce, bytes + 1, WIRE_NONCE_BYTES);
-    return BASE_OK;
+    struct base_reader reader;
+    base_reader_init(&reader, bytes, sizeof(bytes));
+    out->flags = base_reader_u8(&reader);
+    base_reader_copy(&reader, out->nonce, WIRE_NONCE_BYTES);
+    out->order = base_reader_u64(&reader);
+    return base_reader_finish(&reader);
 }

@@ -5,14 +5,16 @@
 //   timestamp := u64 version, u64 issued_s, u64 expires_s,
 //                varint count, count x { text8 scenario, u64 version, varint bytes, sha256[32] },
 //                varint kill_count, kill_count x manifest[32]
-//   director  := u64 device_id, nonce[32], u64 issued_s, u64 timestamp_version, u32 lease_s,
-//                varint count, count x { u64 task_id, varint counter, varint bytes, manifest[32] }
-//   ask       := u8 flags, nonce[32]
+//   director  := u64 device_id, nonce[32], u64 order, u64 issued_s, u64 timestamp_version,
+//                u32 lease_s, varint count, count x { u64 task_id, varint counter, varint bytes,
+//                manifest[32] }
+//   ask       := u8 flags, nonce[32], u64 order
 //
 // A scenario is a task's name before its first '/', "default" for a name without one. Its snapshot
 // lists every release that may be offered now; all lists ascend and are free of repeats. The
 // timestamp names each snapshot by its hash. The director's answer is for one device and one
-// question. All are payloads of envelopes (wire/statement.h) but the question.
+// question, and carries the order after the last one that this device followed. All are payloads of
+// envelopes (wire/statement.h) but the question.
 #ifndef WIRE_META_H
 #define WIRE_META_H
 
@@ -25,8 +27,8 @@
 #define WIRE_TIMESTAMP_KILLS_MAX     64
 #define WIRE_DIRECTOR_ENTRIES_MAX    16 // fits an envelope of WIRE_STATEMENT_BYTES_MAX
 #define WIRE_NONCE_BYTES             32
-#define WIRE_ASK_BYTES               (1 + WIRE_NONCE_BYTES)
-#define WIRE_ASK_TEXT                44    // base64url of it
+#define WIRE_ASK_BYTES               (1 + WIRE_NONCE_BYTES + 8)
+#define WIRE_ASK_TEXT                55    // base64url of it
 #define WIRE_ASK_FLAG_LEASE          0x01u // a version runs here on a lease: renew it
 
 // Scenario of a task: a part of `task`, or "default". Empty when it is over WIRE_SCENARIO_MAX.
@@ -98,7 +100,7 @@ bool wire_timestamp_kills(const struct wire_timestamp *timestamp,
 
 struct wire_director_entry {
     uint64_t task_id;
-    uint64_t counter;
+    uint64_t counter; // 0: a STOP, with nothing behind it
     uint64_t manifest_bytes;
     struct wire_sha256 manifest;
 };
@@ -106,6 +108,7 @@ struct wire_director_entry {
 struct wire_director {
     uint64_t device_id;
     uint8_t nonce[WIRE_NONCE_BYTES];
+    uint64_t order; // one above what the device says it followed last
     uint64_t issued_s;
     uint64_t timestamp_version; // newest the gateway serves
     uint32_t lease_s; // versions of beta and gray stages may run so much longer; 0: not at all
@@ -124,6 +127,7 @@ BASE_NODISCARD enum base_status wire_director_parse(const uint8_t *payload, size
 struct wire_ask {
     uint8_t flags;
     uint8_t nonce[WIRE_NONCE_BYTES];
+    uint64_t order; // of the last answer that the device followed; 0: none
 };
 
 // Exactly WIRE_ASK_TEXT characters and a NUL.

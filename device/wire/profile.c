@@ -23,7 +23,7 @@ static void write_pairs(struct base_writer *writer, const struct wire_profile_pa
         base_writer_u64(writer, pairs[i].task_id);
         base_writer_u64(writer, pairs[i].version_id);
         base_writer_u64(writer, pairs[i].blocked_version_id);
-        base_writer_varint(writer, pairs[i].release_counter);
+        base_writer_varint(writer, pairs[i].floor);
     }
 }
 
@@ -113,7 +113,7 @@ enum base_status wire_profile_pair_next(struct base_reader *reader, struct wire_
     pair.task_id = base_reader_u64(reader);
     pair.version_id = base_reader_u64(reader);
     pair.blocked_version_id = base_reader_u64(reader);
-    pair.release_counter = base_reader_varint(reader);
+    pair.floor = base_reader_varint(reader);
     BASE_TRY(reader->status);
     *out = pair;
     return BASE_OK;

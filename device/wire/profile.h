@@ -3,7 +3,7 @@
 //
 //   profile := u8 version(1), u8 flags, varint task_count, u64 digest, varint attrs_size, attrs,
 //              [flags & PAIRS: task_count x pair]
-//   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint release_counter
+//   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor
 //
 // `digest` is an order-free set hash of (task_id, version_id) and of blocked versions; it is all
 // the gateway needs in the common case. Pairs are sent when there are few of them
@@ -25,7 +25,7 @@ struct wire_profile_pair {
     uint64_t task_id;
     uint64_t version_id;         // active version; 0: none
     uint64_t blocked_version_id; // version this device refuses because it failed here; 0: none
-    uint64_t release_counter;    // highest accepted for the task
+    uint64_t floor;              // no release of the task below it is followed
 };
 
 struct wire_profile {

@@ -145,6 +145,26 @@ enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct 
     return BASE_OK;
 }
 
+enum base_status wire_stop_encode(uint64_t task_id, uint8_t *out, size_t capacity, size_t *out_size)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_u64(&writer, task_id);
+    BASE_TRY(writer.status);
+    *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+enum base_status wire_stop_parse(const uint8_t *payload, size_t size, uint64_t *out_task_id)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, payload, size);
+    uint64_t task_id = base_reader_u64(&reader);
+    BASE_TRY(base_reader_finish(&reader));
+    *out_task_id = task_id;
+    return BASE_OK;
+}
+
 // Each key id counts once, so it may be there once.
 static bool key_ids_differ(const struct wire_signature *signatures, uint32_t count)
 {
@@ -163,6 +183,7 @@ size_t wire_envelope_bytes_max(uint8_t type)
     switch (type) {
     case WIRE_ENVELOPE_TYPE_RELEASE:
     case WIRE_ENVELOPE_TYPE_DIRECTOR:
+    case WIRE_ENVELOPE_TYPE_STOP:
         return WIRE_STATEMENT_BYTES_MAX;
     case WIRE_ENVELOPE_TYPE_ROOT:
     case WIRE_ENVELOPE_TYPE_TIMESTAMP:
@@ -191,7 +212,8 @@ static enum base_status envelope_check(const struct wire_envelope *envelope)
     if (wire_envelope_bytes_max(envelope->type) == 0) {
         return BASE_ERR_UNSUPPORTED;
     }
-    if (envelope->payload_bytes == 0 || envelope->signature_count == 0 ||
+    bool is_signed = envelope->signature_count > 0;
+    if (envelope->payload_bytes == 0 || is_signed == (envelope->type == WIRE_ENVELOPE_TYPE_STOP) ||
         envelope->signature_count > WIRE_STATEMENT_SIGNATURES) {
         return BASE_ERR_INVALID;
     }

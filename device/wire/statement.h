@@ -1,4 +1,5 @@
 // The release statement: signed permission for a version to run in one stage, and its envelope.
+// Also the order to run nothing of a task.
 //
 //   envelope     := "WLS1", u8 type, varint payload_size, payload,
 //                   u8 signature_count, count x { key_id[32], signature[64] }
@@ -11,6 +12,8 @@
 //                       arm_salt, u16 arm_from, u16 arm_to], [stage_kind 4: u16
 //                       shadow_slow_percent, u16 shadow_memory_percent,
 //                        tolerances (wire/tolerance.h)]
+//
+//   payload(STOP) := u64 task_id; a STOP is not signed, it counts where the director names it
 //
 // Payloads of the other types are in wire/root.h and wire/meta.h.
 #ifndef WIRE_STATEMENT_H
@@ -37,6 +40,7 @@ enum wire_envelope_type {
     WIRE_ENVELOPE_TYPE_SNAPSHOT = 3,
     WIRE_ENVELOPE_TYPE_TIMESTAMP = 4,
     WIRE_ENVELOPE_TYPE_DIRECTOR = 5,
+    WIRE_ENVELOPE_TYPE_STOP = 6, // the only one without signatures
 };
 
 enum wire_release_kind {
@@ -95,8 +99,13 @@ BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_
 bool wire_release_is_shadow(const struct wire_release *release);
 // Under which id the version is spoken of: the task's, or its shadow's.
 uint64_t wire_release_task_id(const struct wire_release *release);
-// Duplicate key ids, zero or too many signatures, trailing bytes: INVALID; other magic or type:
-// UNSUPPORTED; over the type's limit: TOO_LARGE.
+// The payload of a STOP: run nothing of this task. TRUNCATED, INVALID.
+BASE_NODISCARD enum base_status wire_stop_encode(uint64_t task_id, uint8_t *out, size_t capacity,
+                                                 size_t *out_size);
+BASE_NODISCARD enum base_status wire_stop_parse(const uint8_t *payload, size_t size,
+                                                uint64_t *out_task_id);
+// Duplicate key ids, zero or too many signatures, signatures of a STOP, trailing bytes: INVALID;
+// other magic or type: UNSUPPORTED; over the type's limit: TOO_LARGE.
 BASE_NODISCARD enum base_status wire_envelope_encode(const struct wire_envelope *envelope,
                                                      uint8_t *out, size_t capacity,
                                                      size_t *out_size);

@@ -132,7 +132,9 @@ void sim_ledger_run_ended(struct sim_ledger *ledger, uint32_t device, uint8_t ve
     struct sim_ledger_entry *entry = &ledger->entries[device];
     struct sim_version_counters *counters = &ledger->counters.version[version];
     bool was_current = is_current(entry) && entry->active == version;
-    entry->outcome = (uint8_t)outcome;
+    if (version == entry->active) { // a run of the version before may end late
+        entry->outcome = (uint8_t)outcome;
+    }
     if (wire_outcome_is_failure(outcome)) {
         ledger->counters.run_failures++;
         if (version != SIM_VERSION_NONE && (entry->failed_mask & bit(version)) == 0) {

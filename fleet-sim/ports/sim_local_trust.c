@@ -171,6 +171,7 @@ enum base_status sim_local_trust_director(const struct sim_local_trust *trust,
     BASE_TRY(wire_ask_parse(request->nonce, &ask));
     BASE_TRY(wire_device_parse(request->device, &director.device_id));
     memcpy(director.nonce, ask.nonce, sizeof(director.nonce));
+    director.order = ask.order + 1;
     director.entries[0] = trust->entry;
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &size));
     const struct wire_role *role = &trust->root.roles[WIRE_ROLE_DIRECTOR];

@@ -82,8 +82,7 @@ const struct cli_command cli_commands[] = {
      "  walle rollout plan --gateway https://127.0.0.1:8443 --target 'app_version >= 9.2'\n"
      "  walle rollout plan shop/page-view --version 1.2.0 --gateway https://127.0.0.1:8443",
      CLI_BITS_GATEWAY | PLAN_BITS | VERSION_BITS, 0, 1, cli_rollout_plan},
-    {"rollout", "start", "TASK",
-     "Sign one statement a stage and the way back, create the rollout and start it.",
+    {"rollout", "start", "TASK", "Sign one statement a stage, create the rollout and start it.",
      "  walle rollout start shop/page-view --version 1.2.0 --key release.key --watch\n"
      "  walle rollout start ipv --build build/ipv --key release.key\n"
      "  walle rollout start ipv --manifest SHA256 --key release.key --stages stages.json --watch\n"
@@ -133,7 +132,8 @@ const struct cli_command cli_commands[] = {
      cli_rollout_abort},
     {"rollout", "approve", "ID", "Open the stage that waits; not by who made the rollout.",
      "  walle rollout approve 00c0ffee00c0ffee --by eve", COMMAND_BITS, 1, 1, cli_rollout_approve},
-    {"rollout", "undo", "ID", "Take a completed rollout back to the baseline before it.",
+    {"rollout", "undo", "ID",
+     "Take a completed rollout back: its devices run what else is meant for them.",
      "  walle rollout undo 00c0ffee00c0ffee --reason 'sales fell'", COMMAND_BITS, 1, 1,
      cli_rollout_undo},
     {"rollout", "kill", "ID", "Stop the version everywhere, whatever the state, for good.",

@@ -245,7 +245,7 @@ static enum cli_exit fetch_floor(const struct cli *cli, const char *rollout,
     return code;
 }
 
-// Counter, floor and baseline, from the gateway.
+// Counter and floor, from the gateway.
 static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *draft)
 {
     char path[CLI_PATH_MAX] = "/api/v1/tasks/";
@@ -260,16 +260,7 @@ static enum cli_exit fetch_task(const struct cli *cli, struct rollout_draft *dra
     }
     draft->release_counter = cli_json_u64(task, "release_counter") + 1;
     const json_t *baseline = json_object_get(task, "baseline");
-    const char *manifest = cli_json_text(baseline, "manifest", NULL);
-    if (manifest != NULL) {
-        draft->has_baseline = true;
-        code = wire_sha256_parse(base_str_of(manifest), &draft->baseline) == BASE_OK
-                   ? rollout_version_bytes(cli, draft->task, manifest, &draft->baseline_bytes)
-                   : cli_fail(CLI_EXIT_REFUSED, "the gateway's baseline is garbled");
-    }
-    if (code == CLI_EXIT_OK) {
-        code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
-    }
+    code = fetch_floor(cli, cli_json_text(baseline, "rollout", NULL), draft);
     json_decref(task);
     return code;
 }
@@ -474,17 +465,16 @@ static enum base_status sign_member(const struct signing_keys *keys, json_t *obj
 
 static enum base_status sign_draft(const struct signing_keys *keys, json_t *body)
 {
+    bool signs = false;
     size_t index;
     json_t *stage;
 
-    if (cli_json_text(body, "revert", NULL) == NULL) {
-        return BASE_ERR_INVALID; // every draft has its way back
-    }
     json_array_foreach(json_object_get(body, "stages"), index, stage)
     {
+        signs = signs || cli_json_text(stage, "statement", NULL) != NULL;
         BASE_TRY(sign_member(keys, stage, "statement"));
     }
-    return sign_member(keys, body, "revert");
+    return signs ? BASE_OK : BASE_ERR_INVALID; // the last stage of a draft has a statement
 }
 
 enum cli_exit cli_task_sign(struct cli *cli)
@@ -574,9 +564,7 @@ static bool is_outdated(const struct cli *cli, const struct rollout_draft *draft
 {
     struct rollout_draft now = {.task = draft->task};
     return fetch_task(cli, &now) == CLI_EXIT_OK &&
-           (now.release_counter != draft->release_counter ||
-            now.has_baseline != draft->has_baseline ||
-            !wire_sha256_equal(&now.baseline, &draft->baseline));
+           (now.release_counter != draft->release_counter || now.floor != draft->floor);
 }
 
 enum cli_exit cli_rollout_start(struct cli *cli)

@@ -64,28 +64,11 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
     return json_object_set_new(stage, "statement", text) == 0 ? BASE_OK : BASE_ERR_NOMEM;
 }
 
-static enum base_status sign_way_back(const struct rollout_draft *draft,
-                                      const struct signing_keys *keys, json_t **out_text)
-{
-    struct wire_release release = common(draft);
-
-    release.kind = draft->has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
-    release.release_counter = draft->release_counter + 1;
-    if (draft->has_baseline) {
-        release.manifest = draft->baseline;
-        release.manifest_bytes = draft->baseline_bytes;
-    }
-    release.max_bucket = 10000;
-    release.stage_kind = POL_STAGE_FULL;
-    return sign_text(keys, &release, out_text);
-}
-
 enum base_status rollout_draft_body(const struct rollout_draft *draft,
                                     const struct signing_keys *keys, json_t *stages, json_t *target,
                                     json_t **out_body, struct base_error *error)
 {
     char manifest[WIRE_SHA256_HEX + 1];
-    json_t *way_back = NULL;
     enum base_status status = BASE_OK;
     size_t index;
     json_t *stage;
@@ -96,18 +79,15 @@ enum base_status rollout_draft_body(const struct rollout_draft *draft,
             status = sign_stage(draft, keys, stage);
         }
     }
-    if (status == BASE_OK) {
-        status = sign_way_back(draft, keys, &way_back);
-    }
     if (status != BASE_OK) {
         return base_error_set(error, status, "cannot sign the statements: %s",
                               base_status_text(status));
     }
     wire_sha256_hex(&draft->manifest, manifest);
     json_t *body = json_pack(
-        "{s:o, s:s, s:s, s:o, s:I, s:O, s:O, s:o}", "id", hex_text(draft->id), "task", draft->task,
+        "{s:o, s:s, s:s, s:o, s:I, s:O, s:O}", "id", hex_text(draft->id), "task", draft->task,
         "manifest", manifest, "salt", hex_text(draft->salt), "release_counter",
-        (json_int_t)draft->release_counter, "target", target, "stages", stages, "revert", way_back);
+        (json_int_t)draft->release_counter, "target", target, "stages", stages);
     if (body != NULL && draft->priority > 0) {
         (void)json_object_set_new(body, "priority", json_integer((json_int_t)draft->priority));
     }

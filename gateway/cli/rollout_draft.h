@@ -15,13 +15,10 @@ struct rollout_draft {
     const char *task;
     struct wire_sha256 manifest;
     uint64_t manifest_bytes;
-    bool has_baseline; // then the way back leads there, else the task is removed
-    struct wire_sha256 baseline;
-    uint64_t baseline_bytes;
     uint64_t id;
     uint64_t salt;
-    uint64_t floor;           // oldest counter of the task that may follow it
-    uint64_t release_counter; // of the INSTALL statements; the way back has the next one
+    uint64_t floor; // oldest counter of the task that may follow it
+    uint64_t release_counter;
     uint64_t issued_s;
     uint64_t expires_s;
     uint64_t priority;
@@ -30,9 +27,9 @@ struct rollout_draft {
     uint16_t arm_to;
 };
 
-// Signs one INSTALL statement for each stage that is not simulate (put into the stage as
-// "statement") and the statement of the way back. `stages` (from ladder_stages) is changed;
-// *out_body is owned by the caller. INVALID, TOO_LARGE, NOMEM.
+// Signs one statement for each stage that is not simulate (put into the stage as "statement").
+// `stages` (from ladder_stages) is changed; *out_body is owned by the caller. INVALID, TOO_LARGE,
+// NOMEM.
 BASE_NODISCARD enum base_status rollout_draft_body(const struct rollout_draft *draft,
                                                    const struct signing_keys *keys, json_t *stages,
                                                    json_t *target, json_t **out_body,

@@ -45,7 +45,7 @@ static uint64_t device_of(struct base_str controller)
     return base_hash64_seed(controller.data, controller.size, base_hash64("ddi/default", 11));
 }
 
-uint32_t ddi_action(uint64_t rollout_id, enum wire_release_kind kind)
+uint32_t ddi_action(uint64_t rollout_id, enum gw_foreign_kind kind)
 {
     uint32_t action =
         (uint32_t)base_hash64_seed(&rollout_id, sizeof(rollout_id), (uint64_t)kind) & 0x7fffffffu;
@@ -101,7 +101,7 @@ static void do_base(struct gw_worker *worker, struct ddi_call *call)
         return;
     }
     const struct gw_device_outcome *outcome = withdrawn(call);
-    uint32_t cancel = outcome != NULL ? ddi_action(outcome->rollout_id, WIRE_RELEASE_INSTALL) : 0;
+    uint32_t cancel = outcome != NULL ? ddi_action(outcome->rollout_id, GW_FOREIGN_INSTALL) : 0;
     uint32_t interval_s = gw_core_checkin_interval_s(gw_worker_core(worker));
     ddi_reply_take(ddi_exchange(call), ddi_poll_json(call, cancel, interval_s));
     gw_exchange_finish(ddi_exchange(call));
@@ -139,7 +139,7 @@ static void do_cancel(struct gw_worker *worker, struct ddi_call *call)
         return;
     }
     const struct gw_device_outcome *outcome = withdrawn(call);
-    if (outcome == NULL || ddi_action(outcome->rollout_id, WIRE_RELEASE_INSTALL) != call->action) {
+    if (outcome == NULL || ddi_action(outcome->rollout_id, GW_FOREIGN_INSTALL) != call->action) {
         fail(call, 404, "no such action for this device, or no more");
         return;
     }
@@ -152,8 +152,7 @@ static void do_cancel(struct gw_worker *worker, struct ddi_call *call)
 // The rollout an action is of, by what the device went through or is to do now.
 static bool find_action(const struct ddi_call *call, struct gw_foreign_want *out)
 {
-    static const enum wire_release_kind kinds[] = {WIRE_RELEASE_INSTALL, WIRE_RELEASE_REVERT,
-                                                   WIRE_RELEASE_REMOVE};
+    static const enum gw_foreign_kind kinds[] = {GW_FOREIGN_INSTALL, GW_FOREIGN_BACK};
     if (call->want.kind != 0 &&
         ddi_action(call->want.rollout_id, call->want.kind) == call->action) {
         *out = call->want;
@@ -201,10 +200,10 @@ static void report(struct gw_worker *worker, struct ddi_call *call,
                    const struct gw_foreign_want *about, const struct ddi_feedback *feedback)
 {
     enum wire_outcome_kind kinds[3] = {0};
-    struct wire_outcome outcomes[3];
+    struct wire_outcome outcomes[4];
     uint32_t count = 0;
     bool cancelled = call->resource == DDI_CANCEL_FEEDBACK;
-    bool back = about->kind == WIRE_RELEASE_REVERT || about->kind == WIRE_RELEASE_REMOVE;
+    bool back = about->kind == GW_FOREIGN_BACK;
     if (!cancelled && !back) {
         count = install_outcomes(feedback->verdict, kinds);
     } else if (feedback->verdict == DDI_SUCCESS) {
@@ -222,6 +221,12 @@ static void report(struct gw_worker *worker, struct ddi_call *call,
                                : 0,
             .detail = cancelled ? BASE_STR(DETAIL_CANCELLED) : feedback->detail,
         };
+    }
+    if (back && count > 0 && about->to_rollout != 0) { // what it runs now
+        outcomes[count++] = (struct wire_outcome){.kind = WIRE_OUTCOME_ACTIVATED,
+                                                  .task_id = about->task_id,
+                                                  .version_id = about->to_version,
+                                                  .rollout_id = about->to_rollout};
     }
     gw_foreign_report(worker, ddi_exchange(call), &call->view, outcomes, count, 200);
 }

@@ -36,7 +36,7 @@ static inline struct gw_exchange *ddi_exchange(const struct ddi_call *call)
 
 // Number of the action that brings this release to a device: 31 bits, since clients keep it in an
 // int. Another one for the way back from the same rollout.
-uint32_t ddi_action(uint64_t rollout_id, enum wire_release_kind kind);
+uint32_t ddi_action(uint64_t rollout_id, enum gw_foreign_kind kind);
 
 // ---- ddi_json.c
 // Fills the reply with `root` (taken); 503 without memory.

@@ -66,12 +66,10 @@ json_t *ddi_poll_json(const struct ddi_call *call, uint32_t cancel_action, uint3
     if (!call->known || call->view.attrs.count <= 1) {
         (void)json_object_set_new(links, "configData", ddi_href(call, "configData"));
     }
-    bool installs =
-        call->want.kind == WIRE_RELEASE_INSTALL || call->want.kind == WIRE_RELEASE_REVERT;
     if (cancel_action != 0) {
         (void)json_object_set_new(links, "cancelAction",
                                   ddi_href(call, "cancelAction/%u", cancel_action));
-    } else if (installs) {
+    } else if (call->want.kind != GW_FOREIGN_NOTHING) {
         (void)json_object_set_new(links, "deploymentBase",
                                   ddi_href(call, "deploymentBase/%u",
                                            ddi_action(call->want.rollout_id, call->want.kind)));

@@ -126,24 +126,6 @@ void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
     }
 }
 
-void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout)
-{
-    uint32_t at = 0;
-    while (at < task->retired_count && task->retired[at]->closed_us > rollout->closed_us) {
-        at++;
-    }
-    if (at == GW_PLAN_RETIRED_MAX) {
-        return;
-    }
-    if (task->retired_count == GW_PLAN_RETIRED_MAX) {
-        task->retired_count--;
-    }
-    memmove(&task->retired[at + 1], &task->retired[at],
-            (task->retired_count - at) * sizeof(task->retired[0]));
-    task->retired[at] = rollout;
-    task->retired_count++;
-}
-
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout)
 {
     uint64_t approved = rollout->release->release_counter;

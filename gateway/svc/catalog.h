@@ -24,7 +24,7 @@ struct gw_task_view {
     char name[WIRE_TASK_NAME_MAX + 1];
     uint64_t task_id;
     uint16_t tenant;
-    uint64_t release_counter; // highest used by a rollout or its revert; 0: none yet
+    uint64_t release_counter; // highest used by a rollout; 0: none yet
     uint64_t created_s;       // Unix seconds
     uint64_t open_rollout;    // the one of the highest priority; 0: none
     uint32_t open_count;

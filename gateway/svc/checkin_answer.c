@@ -155,11 +155,14 @@ struct offering {
 };
 
 // False when the offer does not fit any more.
-static bool add_offer(struct offering *offering, const struct gw_want *want)
+static bool add_offer(struct offering *offering, const struct gw_plan_task *task,
+                      const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
     struct gw_core *core = offering->worker->core;
-    size_t cost = want->statement->size + 4;
+    const uint8_t *envelope = want->stop ? task->stop : want->statement->bytes;
+    size_t size = want->stop ? task->stop_bytes : want->statement->size;
+    size_t cost = size + 4;
     uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
     if (out->count == most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
@@ -170,20 +173,22 @@ static bool add_offer(struct offering *offering, const struct gw_want *want)
         return true;
     }
     offering->bytes_left -= cost;
-    out->items[out->count].envelope = want->statement->bytes;
-    out->items[out->count].envelope_bytes = want->statement->size;
+    out->items[out->count].envelope = envelope;
+    out->items[out->count].envelope_bytes = size;
     out->count++;
     return true;
 }
 
 // Would a device with a right clock refuse it for its time? Either it ran out itself, or what a
 // device with a root verifies it by, because the gateway's clock is in doubt for long.
-static bool has_run_out(const struct offering *offering, const struct gw_statement *statement)
+static bool has_run_out(const struct offering *offering, const struct gw_want *want)
 {
+    const struct gw_statement *statement = want->statement;
     const struct gw_meta *meta = offering->worker->meta;
     bool frozen =
         offering->checkin->asked && meta != NULL && meta->timestamp_expires_s <= offering->now_s;
-    return statement->expires_s != 0 && (frozen || statement->expires_s <= offering->sure_s);
+    bool over = !want->back && statement->expires_s <= offering->sure_s; // a way back never is
+    return statement->expires_s != 0 && (frozen || over);
 }
 
 // `entries`: what the cohort says of the task, none when it does not concern it.
@@ -195,7 +200,7 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
     if (pair != NULL) {
         facts.have = pair->version_id;
         facts.blocked = pair->blocked_version_id;
-        facts.counter = pair->release_counter;
+        facts.floor = pair->floor;
     }
     struct gw_core *core = offering->worker->core;
     uint64_t failed_here = facts.blocked;
@@ -207,16 +212,16 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
     }
-    if (want.statement != NULL && has_run_out(offering, want.statement)) {
+    if (want.statement != NULL && has_run_out(offering, &want)) {
         want.statement = NULL; // a device that takes it for such is right
         offering->ran_out = true;
         gw_count(&offering->worker->stats.offers_ran_out, 1);
     }
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want.statement == NULL && again && facts.have != 0) {
-        want.statement = gw_want_held(task, &facts, &offering->view.attrs);
+        want.statement = gw_want_held(task, &want, &facts, &offering->view.attrs);
     }
-    return want.statement == NULL || add_offer(offering, &want);
+    return (want.statement == NULL && !want.stop) || add_offer(offering, task, &want);
 }
 
 // Has the device a shadow that no stage asks for any more? It cannot know by itself.
@@ -359,7 +364,7 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
         return BASE_OK;
     }
     if (wire_ask_parse(nonce, out) != BASE_OK) {
-        *out_problem = "walle-nonce: 44 characters of base64url expected";
+        *out_problem = "walle-nonce: 55 characters of base64url expected";
         return BASE_ERR_INVALID;
     }
     checkin->asked = true;

@@ -100,10 +100,9 @@ struct gw_task {
     uint64_t release_counter;
     uint32_t base_count;
     struct gw_rollout *bases[GW_TASK_BASES_MAX]; // completed; approved last first
+    struct gw_rollout *taken_back;               // of those, the one approved last; NULL: none
     uint32_t open_count;
     struct gw_rollout *open[GW_PLAN_OPEN_MAX]; // not closed; highest priority first, then the older
-    uint32_t retired_count;
-    struct gw_rollout *retired[GW_PLAN_RETIRED_MAX]; // newest first
 };
 
 // Both arrays by ascending id.
@@ -359,7 +358,6 @@ struct gw_task *gw_catalog_find_task(struct gw_core *core, uint64_t task_id);
 struct gw_rollout *gw_catalog_find_rollout(struct gw_core *core, uint64_t id);
 enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollout *rollout);
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
-void gw_task_retire(struct gw_task *task, struct gw_rollout *rollout);
 // Among its completed rollouts; of more than fit, those approved last stay.
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
 // Those that may be what a device should be on: approved last first, without the killed, up to the

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_PER_TASK (1u + GW_PLAN_BASES_MAX + 2u * GW_PLAN_OPEN_MAX + GW_PLAN_RETIRED_MAX)
+#define ENTRIES_PER_TASK (GW_PLAN_CLAIMS_MAX + 1u)
 
 // ---- Metadata, counted
 
@@ -120,45 +120,36 @@ static void list(struct listing *listing, uint32_t scenario, uint64_t task_id, u
     item->entry.manifest = *manifest;
 }
 
-static void list_revert(struct listing *listing, uint32_t scenario,
-                        const struct gw_release *release)
+static void list_release(struct listing *listing, uint32_t scenario,
+                         const struct gw_release *release)
 {
-    struct wire_envelope envelope;
-    struct wire_release said;
-    if (wire_envelope_parse(release->revert.bytes, release->revert.size, &envelope) == BASE_OK &&
-        wire_release_parse(envelope.payload, envelope.payload_bytes, &said) == BASE_OK) {
-        list(listing, scenario, release->task_id, said.release_counter, &said.manifest);
-    }
+    list(listing, scenario, release->task_id, release->release_counter, &release->manifest);
 }
 
-// What may be offered of a task now. The way back is listed from the start, so that an abort needs
-// no new metadata; the newest one stays listed, so that the highest counter never goes back.
+// What may be ordered of a task now: what is open, and what devices may be on after it. What was
+// approved last stays listed, also when it was taken back: the highest counter never goes back.
 static void list_task(const struct gw_core *core, struct listing *listing, uint32_t scenario,
                       const struct gw_task *task)
 {
     struct gw_rollout *bases[GW_PLAN_BASES_MAX];
-    const struct gw_rollout *baseline = gw_task_baseline(task);
-    uint64_t highest = 0;
+    uint32_t base_count = gw_task_live_bases(core, task, bases);
+    const struct gw_rollout *last = gw_task_baseline(task);
     for (uint32_t i = 0; i < task->open_count; i++) {
-        const struct gw_release *open = task->open[i]->release;
-        if (task->open[i]->state.state != POL_ROLLOUT_DRAFT) {
-            highest = open->release_counter > highest ? open->release_counter : highest;
-            list(listing, scenario, task->task_id, open->release_counter, &open->manifest);
-            list_revert(listing, scenario, open);
+        const struct gw_rollout *open = task->open[i];
+        if (open->state.state != POL_ROLLOUT_DRAFT) {
+            list_release(listing, scenario, open->release);
         }
     }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        const struct gw_release *retired = task->retired[i]->release;
-        highest = retired->release_counter > highest ? retired->release_counter : highest;
-        list_revert(listing, scenario, retired);
-    }
-    uint32_t base_count = gw_task_live_bases(core, task, bases);
     for (uint32_t i = 0; i < base_count; i++) {
-        const struct gw_release *base = bases[i]->release;
-        list(listing, scenario, task->task_id, base->release_counter, &base->manifest);
+        list_release(listing, scenario, bases[i]->release);
     }
-    if (baseline != NULL && baseline->release->release_counter > highest) {
-        list_revert(listing, scenario, baseline->release);
+    if (task->taken_back != NULL &&
+        (last == NULL ||
+         last->release->release_counter < task->taken_back->release->release_counter)) {
+        last = task->taken_back;
+    }
+    if (last != NULL) { // listed twice it counts once
+        list_release(listing, scenario, last->release);
     }
 }
 
@@ -174,7 +165,7 @@ static enum base_status list_all(struct gw_core *core, struct listing *listing)
     for (uint32_t i = 0; i < catalog->task_count; i++) {
         const struct gw_task *task = catalog->tasks[i];
         struct base_str name = wire_scenario_of(base_str_of(task->name));
-        bool released = task->base_count > 0 || task->retired_count > 0;
+        bool released = task->base_count > 0 || task->taken_back != NULL;
         for (uint32_t k = 0; k < task->open_count; k++) {
             released = released || task->open[k]->state.state != POL_ROLLOUT_DRAFT;
         }

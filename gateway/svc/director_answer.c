@@ -15,7 +15,14 @@ static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_ent
 {
     struct wire_envelope envelope;
     struct wire_release release;
-    if (wire_envelope_parse(bytes, size, &envelope) != BASE_OK ||
+    if (wire_envelope_parse(bytes, size, &envelope) != BASE_OK) {
+        return false;
+    }
+    if (envelope.type == WIRE_ENVELOPE_TYPE_STOP) {
+        *out = (struct wire_director_entry){0};
+        return wire_stop_parse(envelope.payload, envelope.payload_bytes, &out->task_id) == BASE_OK;
+    }
+    if (envelope.type != WIRE_ENVELOPE_TYPE_RELEASE ||
         wire_release_parse(envelope.payload, envelope.payload_bytes, &release) != BASE_OK) {
         return false;
     }
@@ -36,6 +43,7 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
     const struct gw_meta *meta = worker->meta;
     struct wire_director director = {
         .device_id = device_id,
+        .order = ask->order + 1,
         .issued_s = gw_core_sure_s(core),
         .timestamp_version = meta->timestamp_version,
         .lease_s = meta->lease_s,

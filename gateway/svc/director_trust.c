@@ -427,7 +427,7 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
             BASE_TRY(check_statement(director, &root, what, &release->statements[i], error));
         }
     }
-    return check_statement(director, &root, "the way back", &release->revert, error);
+    return BASE_OK;
 }
 
 bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)
@@ -452,7 +452,7 @@ static void kill_insert(struct gw_director *director, const struct wire_sha256 *
     director->kills_changed = true;
 }
 
-// Rollouts of a killed version go back: the way back reaches also devices that know no kill list.
+// Rollouts of a killed version go back: orders reach also devices that know no kill list.
 static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manifest,
                            struct base_str by, struct base_str reason)
 {

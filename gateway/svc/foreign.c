@@ -78,7 +78,43 @@ static enum base_status make_profile(const struct gw_device_view *view, struct w
     return wire_profile_encode(&profile, pairs, out, capacity, out_size);
 }
 
-static enum base_status take_offer(const struct wire_offers *offers, struct gw_foreign_want *out)
+// The outcome that says what the device runs of the task; NULL: nothing.
+static const struct gw_device_outcome *running(const struct gw_device_view *view, uint64_t task_id)
+{
+    const struct gw_device_outcome *newest = NULL;
+    for (uint32_t i = 0; i < view->outcome_count; i++) {
+        const struct gw_device_outcome *outcome = &view->outcomes[i];
+        if (outcome->task_id == task_id && gw_foreign_runs(outcome) &&
+            (newest == NULL || outcome->updated_s >= newest->updated_s)) {
+            newest = outcome;
+        }
+    }
+    return newest;
+}
+
+static void make_want(const struct gw_worker *worker, const struct gw_device_view *view,
+                      const struct wire_release *release, struct gw_foreign_want *out)
+{
+    uint64_t task_id = wire_task_id(release->task_name);
+    const struct gw_device_outcome *now = running(view, task_id);
+    struct gw_tally_rollout left;
+    bool back = now != NULL && gw_tally_find(worker->core->tally, now->rollout_id, &left) &&
+                left.release->release_counter > release->release_counter;
+    *out = (struct gw_foreign_want){
+        .kind = back ? GW_FOREIGN_BACK : GW_FOREIGN_INSTALL,
+        .rollout_id = back ? now->rollout_id : release->rollout_id,
+        .task_id = task_id,
+        .version_id = back ? now->version_id : wire_version_id(&release->manifest),
+        .to_rollout = release->rollout_id,
+        .to_version = wire_version_id(&release->manifest),
+        .manifest = release->manifest,
+    };
+}
+
+// The first that such a device can follow: it knows no shadows, and no order to run nothing.
+static enum base_status take_offer(const struct gw_worker *worker,
+                                   const struct gw_device_view *view,
+                                   const struct wire_offers *offers, struct gw_foreign_want *out)
 {
     struct wire_envelope envelope;
     struct wire_release release;
@@ -89,17 +125,10 @@ static enum base_status take_offer(const struct wire_offers *offers, struct gw_f
             continue;
         }
         BASE_TRY(wire_release_parse(envelope.payload, envelope.payload_bytes, &release));
-        if (wire_release_is_shadow(&release)) {
-            continue;
+        if (!wire_release_is_shadow(&release)) {
+            make_want(worker, view, &release, out);
+            return BASE_OK;
         }
-        *out = (struct gw_foreign_want){
-            .kind = release.kind,
-            .rollout_id = release.rollout_id,
-            .task_id = wire_task_id(release.task_name),
-            .version_id = wire_version_id(&release.manifest),
-            .manifest = release.manifest,
-        };
-        return BASE_OK;
     }
     return BASE_OK;
 }
@@ -138,7 +167,7 @@ enum base_status gw_foreign_checkin(struct gw_worker *worker, struct base_arena 
         return BASE_OK;
     }
     (void)gw_checkin_offers(worker, checkin, WIRE_OFFERS_BYTES_MAX - 64, offers);
-    return take_offer(offers, out);
+    return take_offer(worker, view, offers, out);
 }
 
 // A number no gateway came to was sent by a stranger before the client first showed its token.

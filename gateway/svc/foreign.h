@@ -10,12 +10,20 @@
 #include "svc/devices.h"
 #include "wire/statement.h"
 
+enum gw_foreign_kind {
+    GW_FOREIGN_NOTHING,
+    GW_FOREIGN_INSTALL,
+    GW_FOREIGN_BACK, // to what was approved before what it runs
+};
+
 struct gw_foreign_want {
-    enum wire_release_kind kind; // 0: nothing to do
-    uint64_t rollout_id;
+    enum gw_foreign_kind kind;
+    uint64_t rollout_id; // of BACK the one that is left
     uint64_t task_id;
-    uint64_t version_id;
-    struct wire_sha256 manifest; // of INSTALL and REVERT
+    uint64_t version_id; // likewise
+    uint64_t to_rollout; // whose version it is to run
+    uint64_t to_version;
+    struct wire_sha256 manifest; // of that
 };
 
 // Worker's thread: says that the device is here, with these attributes (NULL: those of `view`), and

@@ -28,9 +28,6 @@ static void task_unref(struct gw_plan_task *task)
     for (uint32_t i = 0; i < task->open_count; i++) {
         gw_release_unref(task->open[i].release);
     }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        gw_release_unref(task->retired[i]);
-    }
     free(task);
 }
 
@@ -45,8 +42,7 @@ static bool same_open(const struct gw_plan_open *a, const struct gw_plan_open *b
 static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b)
 {
     bool same = a->task_id == b->task_id && a->shadow == b->shadow &&
-                a->base_count == b->base_count && a->open_count == b->open_count &&
-                a->retired_count == b->retired_count;
+                a->base_count == b->base_count && a->open_count == b->open_count;
     for (uint32_t i = 0; same && i < a->base_count; i++) {
         same = a->bases[i].release == b->bases[i].release &&
                a->bases[i].quarantine == b->bases[i].quarantine;
@@ -54,16 +50,12 @@ static bool same_task(const struct gw_plan_task *a, const struct gw_plan_task *b
     for (uint32_t i = 0; same && i < a->open_count; i++) {
         same = same_open(&a->open[i], &b->open[i]);
     }
-    for (uint32_t i = 0; same && i < a->retired_count; i++) {
-        same = a->retired[i] == b->retired[i];
-    }
     return same;
 }
 
 static void sign_task(struct gw_plan_task *task)
 {
     uint64_t facts[1 + GW_PLAN_BASES_MAX + 2 * GW_PLAN_OPEN_MAX] = {task->task_id};
-    uint64_t retired[1 + GW_PLAN_RETIRED_MAX] = {task->task_id};
     uint64_t *next = &facts[1];
     for (uint32_t i = 0; i < task->base_count; i++) {
         *next++ = task->bases[i].release->id ^ task->bases[i].quarantine;
@@ -73,11 +65,55 @@ static void sign_task(struct gw_plan_task *task)
         *next++ = open->release->id ^ open->quarantine;
         *next++ = (uint64_t)open->state.state << 32 | open->state.stage_index;
     }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        retired[1 + i] = task->retired[i]->id;
+    task->signature = base_hash64(facts, sizeof(facts));
+}
+
+static void write_stop(struct gw_plan_task *task)
+{
+    uint8_t payload[sizeof(uint64_t)];
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_STOP, .payload = payload};
+    enum base_status status =
+        wire_stop_encode(task->task_id, payload, sizeof(payload), &envelope.payload_bytes);
+    if (status == BASE_OK) {
+        status = wire_envelope_encode(&envelope, task->stop, sizeof(task->stop), &task->stop_bytes);
     }
-    task->retired_signature = task->retired_count > 0 ? base_hash64(retired, sizeof(retired)) : 0;
-    task->signature = base_hash64_seed(facts, sizeof(facts), task->retired_signature);
+    base_check(status == BASE_OK); // its size is known
+}
+
+struct claim_mark {
+    uint64_t id;
+    uint64_t quarantine;
+};
+
+static uint32_t list_marks(const struct gw_plan_task *task, struct claim_mark *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < task->open_count; i++) {
+        out[count++] = (struct claim_mark){task->open[i].release->id, task->open[i].quarantine};
+    }
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        out[count++] = (struct claim_mark){task->bases[i].release->id, task->bases[i].quarantine};
+    }
+    return count;
+}
+
+// Is a claim gone that the task had, or is somebody kept off it who was not?
+static bool has_lost(const struct gw_plan_task *before, const struct gw_plan_task *now)
+{
+    struct claim_mark old[GW_PLAN_CLAIMS_MAX];
+    struct claim_mark new[GW_PLAN_CLAIMS_MAX];
+    uint32_t old_count = list_marks(before, old);
+    uint32_t new_count = list_marks(now, new);
+    for (uint32_t i = 0; i < old_count; i++) {
+        uint32_t at = 0;
+        while (at < new_count && memcmp(&old[i], &new[at], sizeof(old[i])) != 0) {
+            at++;
+        }
+        if (at == new_count) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct gw_plan_task *task_new(const struct gw_plan_task *from)
@@ -94,10 +130,8 @@ static struct gw_plan_task *task_new(const struct gw_plan_task *from)
     for (uint32_t i = 0; i < task->open_count; i++) {
         (void)gw_release_ref(task->open[i].release);
     }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        (void)gw_release_ref(task->retired[i]);
-    }
     sign_task(task);
+    write_stop(task);
     return task;
 }
 
@@ -144,6 +178,7 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
     struct gw_plan *plan = building->plan;
     const struct gw_plan *previous = building->previous;
     uint32_t count = 0;
+    plan->withdrawn = previous != NULL ? previous->withdrawn : 0;
     for (uint32_t i = 0; i < plan->task_count; i++) {
         struct gw_plan_task task = {0};
         building->fill(building->ctx, i, &task);
@@ -159,7 +194,7 @@ static bool fill_tasks(struct building *building, uint32_t *changed, uint32_t *o
         if (plan->tasks[slot] == NULL) {
             return false;
         }
-        plan->retired_signature += plan->tasks[slot]->retired_signature;
+        plan->withdrawn += known && has_lost(previous->tasks[slot], plan->tasks[slot]) ? 1 : 0;
         plan->trusts_unproven = plan->trusts_unproven || trusts_unproven(plan->tasks[slot]);
     }
     *out_changed = count;
@@ -229,8 +264,7 @@ struct gw_plan *gw_plan_build(const struct gw_plan *previous, uint32_t count, gw
 
 static bool task_ok(const struct gw_plan_task *task)
 {
-    if (task->retired_count > GW_PLAN_RETIRED_MAX || task->open_count > GW_PLAN_OPEN_MAX ||
-        task->base_count > GW_PLAN_BASES_MAX) {
+    if (task->open_count > GW_PLAN_OPEN_MAX || task->base_count > GW_PLAN_BASES_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < task->open_count; i++) {

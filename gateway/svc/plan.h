@@ -11,8 +11,8 @@
 
 #include "svc/release.h"
 
-#define GW_PLAN_RETIRED_MAX 4u // rolled-back releases of a task whose way back is still offered
-#define GW_PLAN_OPEN_MAX    GW_TASK_OPEN_MAX
+#define GW_PLAN_OPEN_MAX GW_TASK_OPEN_MAX
+#define GW_STOP_BYTES    16u
 // Completed releases of a task that devices may be on; of more, those approved last. The list ends
 // behind the second that is for everybody (the next one is for who refuses the first).
 #define GW_PLAN_BASES_MAX    16u
@@ -35,18 +35,18 @@ struct gw_plan_base {
 
 struct gw_plan_task {
     _Atomic uint32_t refs;
-    uint32_t slot;              // in the plan: the same for as long as the process lives
-    uint64_t task_id;           // of a task's shadows it is wire_shadow_task_id
-    bool shadow;                // these are a task's shadows: no bases, nothing retired
-    uint16_t tenant;            // whose devices get it
-    uint64_t signature;         // of all that decides what its devices are offered
-    uint64_t retired_signature; // of the retired releases; 0: none
+    uint32_t slot;      // in the plan: the same for as long as the process lives
+    uint64_t task_id;   // of a task's shadows it is wire_shadow_task_id
+    bool shadow;        // these are a task's shadows: no bases
+    uint16_t tenant;    // whose devices get it
+    uint64_t signature; // of all that decides what its devices are offered
+
     uint32_t base_count;
     struct gw_plan_base bases[GW_PLAN_BASES_MAX]; // approved last first
     uint32_t open_count;
     struct gw_plan_open open[GW_PLAN_OPEN_MAX]; // a device follows the first that targets it
-    uint32_t retired_count;
-    struct gw_release *retired[GW_PLAN_RETIRED_MAX]; // rolling back or rolled back, newest first
+    uint8_t stop[GW_STOP_BYTES]; // the envelope that orders it stopped (PROTOCOL.md, section 9)
+    size_t stop_bytes;
 };
 
 struct gw_plan_change {
@@ -59,8 +59,8 @@ struct gw_plan_index; // svc/plan_index.h
 struct gw_plan {
     _Atomic uint32_t refs;
     uint64_t generation;
-    uint64_t retired_signature;  // of all tasks
-    bool trusts_unproven;        // an open rollout counts devices that never showed who they are
+    uint64_t withdrawn;   // one more whenever a task lost a claim: who keeps what it had asks again
+    bool trusts_unproven; // an open rollout counts devices that never showed who they are
     struct gw_plan_index *index; // of this generation or one since changes_from
     uint64_t changes_from;       // what was computed from this generation or later can catch up
     uint32_t change_count;

@@ -18,13 +18,6 @@ struct parts {
     struct part *items;
 };
 
-static void fill_retired(struct gw_plan_task *out, struct gw_release *release)
-{
-    if (!out->shadow && out->retired_count < GW_PLAN_RETIRED_MAX) {
-        out->retired[out->retired_count++] = release;
-    }
-}
-
 static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
                       const struct gw_rollout *open)
 {
@@ -33,8 +26,7 @@ static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
     }
     if (open->state.state == POL_ROLLOUT_ROLLING_BACK ||
         gw_director_kills(core, &open->release->manifest)) {
-        fill_retired(out, open->release);
-        return;
+        return; // no claim any more
     }
     const struct pol_stage *newest = &open->release->stages[open->state.stage_index];
     if (out->shadow && newest->kind != POL_STAGE_SHADOW) {
@@ -62,11 +54,6 @@ static void fill_bases(const struct gw_core *core, struct gw_plan_task *out,
         struct gw_release *release = bases[i]->release;
         out->bases[i] = (struct gw_plan_base){release, gw_release_quarantine_signature(release)};
     }
-    for (uint32_t i = 0; i < task->base_count; i++) {
-        if (gw_director_kills(core, &task->bases[i]->release->manifest)) {
-            fill_retired(out, task->bases[i]->release);
-        }
-    }
 }
 
 static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
@@ -84,9 +71,6 @@ static void fill_task(const void *ctx, uint32_t i, struct gw_plan_task *out)
         return;
     }
     fill_bases(parts->core, out, task);
-    for (uint32_t k = 0; k < task->retired_count; k++) {
-        fill_retired(out, task->retired[k]->release);
-    }
 }
 
 static int compare_parts(const void *a, const void *b)

@@ -1,5 +1,5 @@
 // A release as the gateway keeps it: everything about a rollout that never changes after it was
-// created, in one immutable, counted block: targets, stages, statements, the way back.
+// created, in one immutable, counted block: targets, stages, statements.
 //
 // It is made in one way only: from its stored bytes (gw_release_encode turns an operator's
 // specification into those bytes), so what was created and what is loaded after a restart pass the
@@ -50,9 +50,6 @@ struct gw_release {
     struct pol_stage stages[POL_STAGES_MAX];
     char stage_names[POL_STAGES_MAX][GW_STAGE_NAME_MAX + 1];
     struct gw_statement statements[POL_STAGES_MAX];
-    struct gw_statement revert;
-    enum wire_release_kind revert_kind; // REVERT or REMOVE
-    uint64_t revert_version_id;         // where a REVERT leads; 0 for REMOVE
     // What changes: offers, each standing with the stage's whole pace for itself, so that strangers
     // use up nothing of the others'.
     struct gw_offers offers[GW_STANDING_COUNT];

@@ -1,8 +1,9 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(7), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(8), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
-//              manifest[32], text task, block revert, target, varint stage_count, count x stage
+//              manifest[32], text task, (7 and 6: block that says nothing,) target, varint
+//              stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
@@ -22,9 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION       7
+#define SPEC_VERSION       8
 #define SPEC_TRUST         7 // the first that says which devices count
 #define SPEC_OLDEST        6
+#define SPEC_WITHOUT_BACK  8 // the first without a signed way back
 #define SEMVER_NUMBERS_MAX 96
 #define OPERAND_TEXT_MAX   256
 
@@ -114,7 +116,6 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u8(writer, spec->trust_unproven ? 1 : 0);
     base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
     write_text(writer, spec->task.data, spec->task.size);
-    write_text(writer, spec->revert, spec->revert_bytes);
     write_target(writer, &spec->target);
     base_writer_varint(writer, spec->stage_count);
     for (uint32_t i = 0; i < spec->stage_count; i++) {
@@ -338,7 +339,9 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     release->trust_unproven = version >= SPEC_TRUST && base_reader_u8(reader) != 0;
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
-    struct base_str revert = read_text(parse, GW_STATEMENT_BYTES_MAX);
+    if (version < SPEC_WITHOUT_BACK) {
+        (void)read_text(parse, GW_STATEMENT_BYTES_MAX);
+    }
     // What a task may be called is asked when it is made; an older one keeps its rollouts.
     if (reader->status != BASE_OK || task.size == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "rollout: bad task name or sizes");
@@ -359,8 +362,6 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     memcpy(release->task, task.data, task.size);
     release->task_id = wire_task_id(task);
     release->version_id = wire_version_id(&release->manifest);
-    release->revert =
-        (struct gw_statement){.bytes = (const uint8_t *)revert.data, .size = revert.size};
     BASE_TRY(read_target(parse, &release->target, "target"));
     release->stage_count = (uint32_t)base_reader_varint_max(reader, POL_STAGES_MAX);
     for (uint32_t i = 0; i < release->stage_count; i++) {
@@ -456,25 +457,6 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
     return BASE_OK;
 }
 
-static enum base_status check_revert(struct parse *parse, struct gw_release *release)
-{
-    struct wire_release said;
-    BASE_TRY(parse_statement(parse, release->revert, "revert", &said));
-    BASE_TRY(check_common(parse, release, &said, release->release_counter + 1, "revert"));
-    if (said.kind != WIRE_RELEASE_REVERT && said.kind != WIRE_RELEASE_REMOVE) {
-        return base_error_set(parse->error, BASE_ERR_INVALID,
-                              "revert: kind is neither REVERT nor REMOVE");
-    }
-    if (said.max_bucket != POL_BUCKET_COUNT) {
-        return base_error_set(parse->error, BASE_ERR_INVALID, "revert: max_bucket is not %u",
-                              POL_BUCKET_COUNT);
-    }
-    release->revert_kind = said.kind;
-    release->revert_version_id =
-        said.kind == WIRE_RELEASE_REVERT ? wire_version_id(&said.manifest) : 0;
-    return BASE_OK;
-}
-
 static enum base_status fill_release(struct gw_release *release, const uint8_t *bytes, size_t size,
                                      struct base_error *error)
 {
@@ -494,7 +476,7 @@ static enum base_status fill_release(struct gw_release *release, const uint8_t *
     for (uint32_t i = 0; i < release->stage_count; i++) {
         BASE_TRY(check_install(&parse, release, i));
     }
-    return check_revert(&parse, release);
+    return BASE_OK;
 }
 
 enum base_status gw_release_new(const uint8_t *bytes, size_t size, struct gw_release **out_release,

@@ -172,7 +172,7 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-// Where a rollout stands for its task: a baseline, one that was taken back, or an open one.
+// Where a rollout stands for its task: a baseline, an open one, or nothing any more.
 static void link_rollout(struct gw_rollout *rollout)
 {
     struct gw_task *task = rollout->task;
@@ -181,7 +181,10 @@ static void link_rollout(struct gw_rollout *rollout)
         gw_task_base(task, rollout);
         break;
     case POL_ROLLOUT_ROLLED_BACK:
-        gw_task_retire(task, rollout);
+        if (task->taken_back == NULL ||
+            task->taken_back->release->release_counter < rollout->release->release_counter) {
+            task->taken_back = rollout;
+        }
         break;
     default:
         (void)gw_task_open(task, rollout); // no more than fit were let in
@@ -194,7 +197,7 @@ static void relink_task(struct gw_core *core, struct gw_task *task)
 {
     task->open_count = 0;
     task->base_count = 0;
-    task->retired_count = 0;
+    task->taken_back = NULL;
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         if (core->catalog.rollouts[i]->task == task) {
             link_rollout(core->catalog.rollouts[i]);
@@ -259,16 +262,6 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
                               "release_counter %llu is not above the task's %llu",
                               (unsigned long long)release->release_counter,
                               (unsigned long long)task->release_counter);
-    }
-    const struct gw_rollout *baseline = gw_task_baseline(task);
-    if (baseline == NULL && release->revert_kind != WIRE_RELEASE_REMOVE) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "revert: the task has no baseline, so it must be REMOVE");
-    }
-    if (baseline != NULL && (release->revert_kind != WIRE_RELEASE_REVERT ||
-                             release->revert_version_id != baseline->release->version_id)) {
-        return base_error_set(error, BASE_ERR_INVALID,
-                              "revert: it must be REVERT to the task's baseline");
     }
     for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
         const struct gw_rollout *other = core->catalog.rollouts[i];
@@ -344,7 +337,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
             say_trust(release, &change.line);
             change.next.revision = 1;
-            change.task_counter = release->release_counter + 1; // the revert statement's
+            change.task_counter = release->release_counter;
             status = gw_rollout_commit(core, rollout, &change);
         }
         if (status != BASE_OK) {
@@ -393,32 +386,6 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
 
 // ---- Commands
 
-// An undone rollout leads back by the statement that was signed with it: that only works while no
-// newer statement is out.
-static enum base_status check_undo(const struct gw_rollout *rollout, struct base_error *error)
-{
-    const struct gw_task *task = rollout->task;
-    if (rollout->state.state != POL_ROLLOUT_COMPLETED) {
-        return BASE_OK; // the policy says why not
-    }
-    if (task->open_count > 0) {
-        return base_error_set(error, BASE_ERR_CONFLICT, "undo: rollout %016llx of task %s is open",
-                              (unsigned long long)task->open[0]->release->id, task->name);
-    }
-    if (gw_task_baseline(task) != rollout) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              "undo: the rollout is not the baseline of task %s any more",
-                              task->name);
-    }
-    if (task->release_counter != rollout->release->release_counter + 1) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              "undo: statements up to counter %llu were signed since; start a "
-                              "rollout of the older version instead",
-                              (unsigned long long)task->release_counter);
-    }
-    return BASE_OK;
-}
-
 static enum base_status check_who(const struct gw_rollout *rollout, enum pol_command command,
                                   const struct gw_rollout_who *who, struct base_error *error)
 {
@@ -436,7 +403,7 @@ static enum base_status check_who(const struct gw_rollout *rollout, enum pol_com
                                   rollout->created_by);
         }
     }
-    return command == POL_COMMAND_UNDO ? check_undo(rollout, error) : BASE_OK;
+    return BASE_OK;
 }
 
 // What stops a version, or leads back, waits for no clock.

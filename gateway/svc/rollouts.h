@@ -45,12 +45,10 @@ struct gw_rollout_spec {
     struct base_str task;
     struct wire_sha256 manifest;
     uint64_t salt;
-    uint64_t release_counter; // of the INSTALL statements; the revert statement has the next one
+    uint64_t release_counter; // of the INSTALL statements
     struct pol_target target;
     const struct gw_stage_spec *stages;
-    uint32_t stage_count;  // 1..POL_STAGES_MAX
-    const uint8_t *revert; // REVERT envelope to the baseline, or REMOVE without a baseline
-    size_t revert_bytes;
+    uint32_t stage_count;         // 1..POL_STAGES_MAX
     uint32_t execution_timeout_s; // 0: GW_EXECUTION_TIMEOUT_S
     uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
     struct pol_arm arm;           // all zero: none
@@ -204,7 +202,7 @@ BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
-// revision, approval by who created it, or an undo of what is not the baseline any more.
+// revision, or approval by who created it.
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,
@@ -219,7 +217,7 @@ BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint
                                                       struct base_error *error);
 // Lets a segment in again, named as the view names it; until the next stage opens it is not put in
 // quarantine again, and counts in the stage's verdict. NOT_FOUND: no such rollout, or it is not in
-// quarantine. Devices that went back accepted the way back, and stay where they are.
+// quarantine. Its devices are offered the release again.
 BASE_NODISCARD enum base_status gw_rollout_lift(struct gw_core *core, uint64_t id,
                                                 struct base_str segment,
                                                 const struct gw_rollout_who *who,

@@ -7,7 +7,7 @@
 
 // The claims of the plan's task that can matter here: those of the cohort's entries, and of the
 // others (which do not target the device, or come after one that takes everybody) those of the
-// version that it has; after a refusal, all bases. Without a cohort: all.
+// version that it has; after a refusal, and above a floor, all bases. Without a cohort: all.
 struct claims {
     const struct gw_plan_task *task;
     uint32_t count;
@@ -60,7 +60,8 @@ static void list_claims(struct claims *claims, const struct gw_cohort_task *entr
         uint8_t number = (uint8_t)(open ? i : GW_PLAN_OPEN_MAX + i - task->open_count);
         bool entered = at < entry_count && entries[at].claim == number;
         uint64_t version = gw_plan_claim_release(task, number)->version_id;
-        if (all || entered || version == facts->have || (!open && facts->blocked != 0)) {
+        if (all || entered || version == facts->have ||
+            (!open && (facts->blocked != 0 || facts->floor != 0))) {
             add_claim(claims, number, entered ? &entries[at] : NULL, facts, attrs);
         }
         at += entered;
@@ -90,116 +91,48 @@ static const struct gw_statement *stage_statement(const struct gw_plan_task *tas
     return NULL;
 }
 
-static void take_open(const struct gw_plan_task *task, uint8_t number,
-                      const struct gw_device_facts *facts, const struct pol_attrs *attrs,
-                      struct gw_want *want)
-{
-    const struct gw_plan_open *open = &task->open[number];
-    want->shadow = open->shadow;
-    if (facts->counter > open->release->release_counter) {
-        return;
-    }
-    want->statement = stage_statement(task, number, facts->device_id, attrs);
-    want->release = open->release;
-    want->install_open = want->statement != NULL;
-    want->stage = gw_release_stage(open->release, open->state.stage_index, open->shadow);
-}
-
-// The way back that was signed with a release: when the device runs that, or when it leads where
-// the device should be.
-static bool take_revert(const struct gw_release *release, const struct gw_device_facts *facts,
-                        struct gw_want *want)
-{
-    bool leaves_it = facts->have == release->version_id;
-    bool leads_there = release->revert_version_id == want->version_id;
-    if (facts->counter > release->release_counter + 1 || (!leads_there && !leaves_it)) {
-        return false;
-    }
-    want->statement = &release->revert;
-    want->release = release;
-    return leaves_it && leads_there;
-}
-
-// Out of a release that was taken back, or that the device's segment is kept off. One that leads
-// where the device should be is better than one that does not; that is still better than to stay.
-static void take_way_back(const struct claims *claims, const struct gw_device_facts *facts,
-                          struct gw_want *want)
+static void order(const struct claims *claims, const struct gw_device_facts *facts,
+                  const struct pol_attrs *attrs, struct gw_want *want)
 {
     const struct gw_plan_task *task = claims->task;
+    want->statement = stage_statement(task, want->number, facts->device_id, attrs);
+    if (want->number < GW_PLAN_OPEN_MAX) {
+        const struct gw_plan_open *open = &task->open[want->number];
+        want->shadow = open->shadow;
+        want->install_open = want->statement != NULL;
+        want->stage = gw_release_stage(want->release, open->state.stage_index, open->shadow);
+    }
+}
+
+// Does it leave what is claimed no more, or was approved later?
+static bool leads_back(const struct claims *claims, uint64_t have, uint64_t approved)
+{
+    bool later = have != 0;
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct pol_claim *claim = &claims->items[i];
-        if (claim->held_off && claim->version == facts->have &&
-            take_revert(gw_plan_claim_release(task, claims->numbers[i]), facts, want)) {
-            return;
-        }
+        later = later && (claim->version != have || claim->approved > approved);
     }
-    for (uint32_t i = 0; i < task->retired_count; i++) {
-        struct gw_want found = *want;
-        bool exact = take_revert(task->retired[i], facts, &found);
-        bool leads_there =
-            found.statement != NULL && found.release->revert_version_id == want->version_id;
-        if (exact || want->statement == NULL || leads_there) {
-            *want = found;
-        }
-        if (exact) {
-            return;
-        }
-    }
-}
-
-static bool is_taken_back(const struct claims *claims, const struct gw_device_facts *facts)
-{
-    bool back = false;
-    for (uint32_t i = 0; i < claims->task->retired_count; i++) {
-        back = back || claims->task->retired[i]->version_id == facts->have;
-    }
-    for (uint32_t i = 0; i < claims->count; i++) {
-        back = back || (claims->items[i].held_off && claims->items[i].version == facts->have);
-    }
-    return back && facts->have != 0;
-}
-
-static void take_base(const struct claims *claims, uint8_t number,
-                      const struct gw_device_facts *facts, const struct pol_attrs *attrs,
-                      struct gw_want *want)
-{
-    const struct gw_release *base = gw_plan_claim_release(claims->task, number);
-    bool direct = facts->counter <= base->release_counter;
-    if (!direct || is_taken_back(claims, facts)) {
-        take_way_back(claims, facts, want);
-        bool there =
-            want->statement != NULL && want->release->revert_version_id == want->version_id;
-        if (there || !direct) {
-            return;
-        }
-    }
-    want->statement = stage_statement(claims->task, number, facts->device_id, attrs);
-    want->release = base;
+    return later;
 }
 
 static struct gw_want decide(const struct claims *claims, const struct gw_device_facts *facts,
                              const struct pol_attrs *attrs)
 {
     const struct gw_plan_task *task = claims->task;
-    const struct pol_desired_device device = {.have = facts->have, .refused = facts->blocked};
+    const struct pol_desired_device device = {
+        .have = facts->have, .refused = facts->blocked, .floor = facts->floor};
     struct pol_desired desired = pol_desired(claims->items, claims->count, &device);
     struct gw_want want = {.version_id = desired.version, .rule = desired.rule};
-    uint8_t number = 0;
-    if (desired.rule != POL_DESIRED_NONE) {
-        number = claims->numbers[desired.claim];
-        want.claim = gw_plan_claim_release(task, number);
-    }
-    if (desired.version == facts->have) {
+    bool moves = desired.version != facts->have;
+    if (desired.rule == POL_DESIRED_NONE) {
+        want.stop = moves && !task->shadow; // a shadow is over when it is not offered again
         return want;
     }
-    if (desired.rule == POL_DESIRED_NONE) {
-        if (is_taken_back(claims, facts)) {
-            take_way_back(claims, facts, &want);
-        }
-    } else if (number < GW_PLAN_OPEN_MAX) {
-        take_open(task, number, facts, attrs, &want);
-    } else {
-        take_base(claims, number, facts, attrs, &want);
+    want.number = claims->numbers[desired.claim];
+    want.release = gw_plan_claim_release(task, want.number);
+    if (moves) {
+        order(claims, facts, attrs, &want);
+        want.back = leads_back(claims, facts->have, want.release->release_counter);
     }
     return want;
 }
@@ -221,22 +154,14 @@ struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_devic
     return decide(&claims, facts, attrs);
 }
 
-const struct gw_statement *gw_want_held(const struct gw_plan_task *task,
+const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs)
 {
-    for (uint32_t i = 0; i < task->open_count; i++) {
-        const struct gw_plan_open *open = &task->open[i];
-        if (facts->have == open->release->version_id &&
-            facts->counter == open->release->release_counter && !open->state.stage_failed) {
-            return stage_statement(task, (uint8_t)i, facts->device_id, attrs);
-        }
+    bool held = want->release != NULL && want->version_id == facts->have;
+    bool open = held && want->number < GW_PLAN_OPEN_MAX;
+    if (!held || (open && task->open[want->number].state.stage_failed)) {
+        return NULL;
     }
-    for (uint32_t i = 0; i < task->base_count; i++) {
-        const struct gw_release *base = task->bases[i].release;
-        if (facts->have == base->version_id && facts->counter == base->release_counter) {
-            return stage_statement(task, (uint8_t)(GW_PLAN_OPEN_MAX + i), facts->device_id, attrs);
-        }
-    }
-    return NULL;
+    return stage_statement(task, want->number, facts->device_id, attrs);
 }

@@ -9,9 +9,11 @@
 struct gw_want {
     uint64_t version_id;                  // 0: nothing
     enum pol_desired_rule rule;           // why
-    const struct gw_release *claim;       // whose version it is; NULL: nothing
-    const struct gw_statement *statement; // what to offer; NULL: nothing to offer
-    const struct gw_release *release;     // whose statement it is
+    const struct gw_release *release;     // whose version it is; NULL: nothing
+    uint8_t number;                       // of that claim in the plan's task
+    const struct gw_statement *statement; // what to order; NULL: nothing
+    bool stop;                            // the order is that nothing of the task runs
+    bool back;                            // the order leads to what was approved before
     bool install_open;                    // it is an open rollout's INSTALL: an offer that counts
     uint8_t stage;                        // that rollout's stage, when install_open
     bool shadow;                          // ... which is a shadow stage
@@ -22,7 +24,7 @@ struct gw_device_facts {
     uint64_t device_id;
     uint64_t have;    // version it runs; 0: none
     uint64_t blocked; // version it refuses; 0: none
-    uint64_t counter; // highest release counter it accepted; 0: not known
+    uint64_t floor;   // it follows no release below; 0: not known
 };
 
 // `entries`: what the device's cohort has of the task; none when it does not concern it.
@@ -34,9 +36,9 @@ struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_c
 struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                           const struct pol_attrs *attrs);
 
-// The statement by which a device may go on with what it has: of an open rollout's latest stage
-// that lets it in, or a base's last. NULL: it may not, or has something else.
-const struct gw_statement *gw_want_held(const struct gw_plan_task *task,
+// The statement by which a device that has what it should goes on with it: of the latest stage that
+// lets it in. NULL: it has something else, or an open stage failed.
+const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,
                                         const struct gw_device_facts *facts,
                                         const struct pol_attrs *attrs);
 

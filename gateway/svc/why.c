@@ -188,14 +188,16 @@ static void conclude(struct gw_core *core, const struct gw_plan_task *task,
         return;
     }
     struct gw_want want = gw_want_of(task, facts, attrs);
-    const struct gw_why_rollout *item = want.claim != NULL ? item_of(view, want.claim->id) : NULL;
+    const struct gw_why_rollout *item =
+        want.release != NULL ? item_of(view, want.release->id) : NULL;
     struct gw_version_view version;
-    if (want.claim != NULL && gw_catalog_version_get(core, base_str_of(want.claim->task),
-                                                     &want.claim->manifest, &version) == BASE_OK) {
+    if (want.release != NULL &&
+        gw_catalog_version_get(core, base_str_of(want.release->task), &want.release->manifest,
+                               &version) == BASE_OK) {
         memcpy(view->should_version, version.version, sizeof(view->should_version));
     }
     view->should_version_id = want.version_id;
-    view->should_rollout = want.claim != NULL ? want.claim->id : 0;
+    view->should_rollout = want.release != NULL ? want.release->id : 0;
     if (want.rule == POL_DESIRED_FOLLOWED && item != NULL) {
         snprintf(view->why, sizeof(view->why), "stage %s lets it in: bucket %u is below %u",
                  item->stage_name, item->bucket, item->max_bucket);

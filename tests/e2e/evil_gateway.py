@@ -16,7 +16,7 @@ import threading
 import time
 
 DOMAIN = b"walle-meta-v1\0"
-RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR = range(1, 6)
+RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR, STOP = range(1, 7)
 HASHED = (ROOT, SNAPSHOT, TIMESTAMP)
 PKCS8 = bytes.fromhex("302e020100300506032b657004220420")  # an Ed25519 key, RFC 8410, but for its 32 bytes
 
@@ -64,6 +64,10 @@ def envelope(kind, payload, signatures):
             b"".join(key_id + signature for key_id, signature in signatures))
 
 
+def stop(task_id):
+    return envelope(STOP, struct.pack("<Q", task_id), [])
+
+
 def open_envelope(data):
     """(type, payload, [(key id, signature), ...])"""
     reader = Reader(data)
@@ -103,7 +107,7 @@ def release(fields):
 
 def open_director(payload):
     reader = Reader(payload)
-    out = {"device": reader.number(8), "nonce": reader.take(32), "issued_s": reader.number(8),
+    out = {"device": reader.number(8), "nonce": reader.take(32), "order": reader.number(8), "issued_s": reader.number(8),
            "timestamp": reader.number(8), "lease_s": reader.number(4)}
     out["entries"] = [(reader.number(8), reader.varint(), reader.varint(), reader.take(32))
                       for _ in range(reader.varint())]
@@ -112,7 +116,7 @@ def open_director(payload):
 
 def director(fields):
     return (struct.pack("<Q", fields["device"]) + fields["nonce"] +
-            struct.pack("<QQI", fields["issued_s"], fields["timestamp"], fields["lease_s"]) +
+            struct.pack("<QQQI", fields["order"], fields["issued_s"], fields["timestamp"], fields["lease_s"]) +
             varint(len(fields["entries"])) +
             b"".join(struct.pack("<Q", task) + varint(counter) + varint(size) + manifest
                      for task, counter, size, manifest in sorted(fields["entries"])))
@@ -196,7 +200,13 @@ class Request:
     @property
     def nonce(self):
         text = self.headers.get("walle-nonce", "")
-        return base64.urlsafe_b64decode(text)[1:] if text else b""
+        return base64.urlsafe_b64decode(text + "=")[1:33] if text else b""
+
+    @property
+    def order(self):
+        """The one that would be followed."""
+        text = self.headers.get("walle-nonce", "")
+        return int.from_bytes(base64.urlsafe_b64decode(text + "=")[33:], "little") + 1 if text else 0
 
 
 class Evil:

@@ -7,6 +7,7 @@ What is not here: kill -9 at every write is test_device_kill.py and tests/unit/d
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 import unittest
@@ -18,7 +19,7 @@ from walle_stack import Stack, program
 TASK, OTHER = "shop/score", "shop/other"
 FULL = [{"name": "full", "kind": "full", "percent": 100, "min_sample": 1, "min_dwell_s": 0, "max_failure": 0.5}]
 OPEN = [{**FULL[0], "min_sample": 100000, "max_failure": 1}]  # stays open, whatever is reported
-SIGNATURE, HASH, ROLLBACK, STAGE, TARGET = 200, 201, 202, 203, 204
+SIGNATURE, HASH, ROLLBACK, STAGE, TARGET, EXPIRED = 200, 201, 202, 203, 204, 205
 THRESHOLD, ROOT, FRESHNESS, DIRECTOR, FROZEN, MIXED, KILLED, LEASE = 207, 208, 209, 210, 211, 212, 213, 214
 TOO_LARGE = 102
 REFUSED = []  # (attack, code), for the count at the end
@@ -50,6 +51,7 @@ class Attacks(unittest.TestCase):
             rollout = cls.release(TASK, number)
             cls.run_device("00000000000000aa", hook=None)
             cls.wait_completed(rollout)
+        cls.middle = cls.answer_of("00000000000000ac")
         cls.v3 = cls.release(TASK, 3, stages=OPEN)  # open, at all devices
 
     @classmethod
@@ -139,7 +141,7 @@ class Attacks(unittest.TestCase):
 
     def redirect(self, request, fields, **changes):
         """The director's answer signed anew with the gateway's own key."""
-        fields = {**fields, "nonce": request.nonce, **changes}
+        fields = {**fields, "nonce": request.nonce, "order": request.order, **changes}
         return self.key["director"].envelope(evil.DIRECTOR, evil.director(fields))
 
     def parts(self, items):
@@ -232,7 +234,7 @@ class Attacks(unittest.TestCase):
                 (director["entries"][0][0], fields["counter"], fields["manifest_bytes"], fields["manifest"])])
             return 200, evil.offers([named, statement])
         output, log = self.run_device("0000000000000500", hook)
-        self.refused("rollback: an old statement again", ROLLBACK, "(ROLLBACK)", output, log)
+        self.refused("rollback: an order to a version below the floor", ROLLBACK, "(ROLLBACK)", output, log)
         self.assertRegex(output, r"state shop/score active [0-9a-f]{64} previous")
 
     def timestamp_hook(self, change):
@@ -465,6 +467,123 @@ class Attacks(unittest.TestCase):
         self.assertNotIn("refused metadata 1", log)
         type(self).expected += 1
         REFUSED.append(("mirror poisoning: one mirror of two lies", "not sealed, the next source serves"))
+
+    # ---- Orders: the director's key is stolen, or only its old answers are
+
+    def give(self, device, items, entries, **changes):
+        """A hook that answers check-ins with these envelopes behind a director's answer that names `entries`."""
+        def hook(request, _):
+            if request.path != "/v1/checkin":
+                return None
+            fields = {"device": int(device, 16), "issued_s": int(time.time()), "timestamp": 0, "lease_s": 0, "entries": entries}
+            return 200, evil.offers([self.redirect(request, fields, **changes), *items])
+        return hook
+
+    @staticmethod
+    def named(task, fields):
+        return fnv(task), fields["counter"], fields["manifest_bytes"], fields["manifest"]
+
+    def settle(self, device):
+        """A device as the true gateway wants it; the version it holds, as it says."""
+        output, log = self.run_device(device, None)
+        held = self.active(output)
+        self.assertEqual(held, self.stack.api(f"/api/v1/rollouts/{self.v3}")[1]["manifest"], log)
+        return held
+
+    def active(self, output, task=TASK):
+        found = re.search(rf"^state {task} active ([0-9a-f]{{64}})", output, re.M)
+        return found.group(1) if found and int(found.group(1), 16) != 0 else None
+
+    def stands(self, device, hook, attack, code, name):
+        held = self.settle(device)
+        output, log = self.run_device(device, hook)
+        self.refused(attack, code, name, output, log)
+        self.assertEqual(self.active(output), held, attack)
+
+    def test_23_order_repeated_or_skipped(self):
+        _, statement, fields = self.parts(self.middle)
+        for number, off in enumerate((-1, 1, 1 << 40)):
+            def hook(request, forward, off=off):
+                return self.give(device, [statement], [self.named(TASK, fields)], order=(request.order + off) % (1 << 64))(request, forward)
+            device = f"00000000000017{number:02x}"
+            self.stands(device, hook, f"orders: {off:+d} beside the next one", FRESHNESS, "(FRESHNESS)")
+
+    def test_24_order_of_another_task(self):
+        _, statement, fields = self.parts(self.middle)
+        self.addCleanup(self.stack.walle, "rollout", "abort", self.release(OTHER, 4, stages=OPEN))
+        self.stands("0000000000001800", self.give("0000000000001800", [statement], [self.named(OTHER, fields)]),
+                    "orders: the entry names another task", DIRECTOR, "(DIRECTOR)")
+
+    def test_25_one_counter_two_contents(self):
+        """The release keys are stolen as well, and sign something else under a counter that is known."""
+        _, _, fields = self.parts(self.middle)
+        held = self.stack.api(f"/api/v1/rollouts/{self.v3}")[1]
+        fields = {**fields, "counter": held["release_counter"], "floor": 0, "manifest": os.urandom(32)}
+        statement = self.key["ci"].envelope(evil.RELEASE, evil.release(fields), self.key["cj"])
+        self.stands("0000000000001900", self.give("0000000000001900", [statement], [self.named(TASK, fields)]),
+                    "orders: other content under the active version's counter", ROLLBACK, "(ROLLBACK)")
+
+    def test_26_approval_that_ran_out(self):
+        _, _, fields = self.parts(self.middle)
+        fields = {**fields, "counter": 1000, "floor": 0, "issued_s": int(time.time()) - 7200, "expires_s": int(time.time()) - 3600}
+        statement = self.key["ci"].envelope(evil.RELEASE, evil.release(fields), self.key["cj"])
+        self.stands("0000000000001a00", self.give("0000000000001a00", [statement], [self.named(TASK, fields)]),
+                    "orders: a newest approval that ran out", EXPIRED, "(EXPIRED)")
+
+    def test_27_stop_without_the_director(self):
+        self.stands("0000000000001b00", self.give("0000000000001b00", [evil.stop(fnv(TASK))], []),
+                    "orders: a STOP that the director does not name", DIRECTOR, "(DIRECTOR)")
+        self.stands("0000000000001b01", self.give("0000000000001b01", [evil.stop(fnv(TASK))], [(fnv(OTHER), 0, 0, bytes(32))]),
+                    "orders: a STOP of another task", DIRECTOR, "(DIRECTOR)")
+
+        def alone(request, _):
+            return (200, evil.offers([evil.stop(fnv(TASK))])) if request.path == "/v1/checkin" else None
+        self.stands("0000000000001b02", alone, "orders: a STOP from anybody", DIRECTOR, "(DIRECTOR)")
+        taken = []
+
+        def take(request, forward):  # the director's STOP for this device, as it was said once
+            answer = self.give("0000000000001b03", [evil.stop(fnv(TASK))], [(fnv(TASK), 0, 0, bytes(32))])(request, forward)
+            if answer is not None and not taken:
+                taken.append(answer)
+                return 204, b""
+            return taken[0] if answer is not None else None
+        self.settle("0000000000001b03")
+        self.run_device("0000000000001b03", take)
+        self.stands("0000000000001b03", take, "orders: a STOP said earlier", FRESHNESS, "(FRESHNESS)")
+
+    def test_28_killed_version(self):
+        task = "shop/killed"
+        rollout = self.release(task, 1, stages=OPEN)
+        taken = self.answer_of("00000000000000ad")
+        items = [item for item in taken[1:] if evil.open_release(evil.open_envelope(item)[1])["task"] == task]
+        fields = evil.open_release(evil.open_envelope(items[0])[1])
+        self.stack.walle("rollout", "kill", rollout, "--reason", "a fault")
+        status, _ = self.stack.api("/api/v1/kills", "POST", {"manifest": fields["manifest"].hex(), "reason": "a fault", "by": "ana"})
+        self.assertIn(status, (200, 201))
+        self.settle("0000000000001c00")  # and knows of the kill
+        output, log = self.run_device("0000000000001c00", self.give("0000000000001c00", items, [self.named(task, fields)]))
+        self.refused("orders: a version that was killed", KILLED, "(KILLED)", output, log)
+
+    def test_29_what_a_stolen_director_can_do(self):
+        """Back to an approved version that is not below the floor, or nothing; and the true gateway has the device again."""
+        device = "0000000000001d00"
+        held = self.settle(device)
+        _, statement, fields = self.parts(self.middle)
+        output, log = self.run_device(device, self.give(device, [statement], [self.named(TASK, fields)]))
+        self.assertEqual(self.active(output), fields["manifest"].hex(), log)
+        self.assertEqual([r["rollout"] for r in self.evil.reports if r["kind"] == 4], [int(self.v3, 16)])
+        self.assertEqual(self.settle(device), held)
+        copy = self.stack.path("copy-" + device)
+        shutil.copytree(self.stack.path("device-" + device), copy)
+        output, log = self.run_device(device, self.give(device, [evil.stop(fnv(TASK))], [(fnv(TASK), 0, 0, bytes(32))]))
+        self.assertIsNone(self.active(output), log)
+        self.assertEqual([r["kind"] for r in self.evil.reports if r["task"] == fnv(TASK)], [6])
+        self.assertEqual(self.settle(device), held)
+        shutil.rmtree(self.stack.path("device-" + device))  # a device restored from a copy is behind in its orders
+        os.rename(copy, self.stack.path("device-" + device))
+        output, log = self.run_device(device, self.give(device, [statement], [self.named(TASK, fields)]))
+        self.assertEqual(self.active(output), fields["manifest"].hex(), log)
+        self.assertEqual(self.settle(device), held)
 
     # ---- Lost keys. Last: it changes the root for good.
 

@@ -100,7 +100,6 @@ class Control(unittest.TestCase):
         self.assertIn("if_revision", run.stderr)
         stack.walle("rollout", "promote", rollout, "--by", "eve")
         self.wait_for(stack, rollout, lambda r: r["state"] == "completed", "completion")
-        self.assertEqual(stack.walle("rollout", "undo", first, check=False).returncode, 4)  # not the baseline any more
         stack.walle("rollout", "undo", rollout, "--reason", "sales fell")
         for device in new:
             self.assertEqual(self.wake(stack, device), v1)

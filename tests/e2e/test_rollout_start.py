@@ -59,10 +59,10 @@ class RolloutStart(unittest.TestCase):
             self.assertEqual(first[1:], (1, 0))  # nothing was released before
             complete(first[0])
             second = start(2)
-            self.assertEqual(second[1:], (3, 1))  # the baseline
+            self.assertEqual(second[1:], (2, 1))  # the baseline
             complete(second[0])
             third = start(3, "--floor", "1.0.1")  # further back
-            self.assertEqual(third[1:], (5, 1))
+            self.assertEqual(third[1:], (3, 1))
             for version in ("1.0.3", "7.0.0"):  # open, and unknown
                 with self.assertRaises(AssertionError) as caught:
                     start(10 + int(version[0]) + int(version[-1]), "--floor", version)

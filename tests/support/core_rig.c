@@ -306,10 +306,35 @@ void rig_offer_release(const struct wire_offers *offers, uint32_t i, struct wire
     assert_int_equal(wire_release_parse(envelope.payload, envelope.payload_bytes, out), BASE_OK);
 }
 
+bool rig_offer_stops(const struct wire_offers *offers, uint32_t i, uint64_t *out_task_id)
+{
+    struct wire_envelope envelope;
+    assert_true(i < offers->count);
+    assert_int_equal(
+        wire_envelope_parse(offers->items[i].envelope, offers->items[i].envelope_bytes, &envelope),
+        BASE_OK);
+    return envelope.type == WIRE_ENVELOPE_TYPE_STOP &&
+           wire_stop_parse(envelope.payload, envelope.payload_bytes, out_task_id) == BASE_OK;
+}
+
+static void take_stop(struct rig_device *device, uint64_t task_id)
+{
+    for (uint32_t i = 0; i < device->pair_count; i++) {
+        if (device->pairs[i].task_id == task_id) {
+            device->pairs[i].version_id = 0;
+        }
+    }
+}
+
 uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *offers)
 {
     for (uint32_t i = 0; i < offers->count; i++) {
         struct wire_release release;
+        uint64_t task_id = 0;
+        if (rig_offer_stops(offers, i, &task_id)) {
+            take_stop(device, task_id);
+            continue;
+        }
         char name[WIRE_TASK_NAME_MAX + 1] = {0};
         rig_offer_release(offers, i, &release);
         memcpy(name, release.task_name.data, release.task_name.size);
@@ -317,10 +342,9 @@ uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *of
         assert_true(pol_bucket(device->id, release.salt) < release.max_bucket);
         const struct pol_arm arm = {release.arm_salt, release.arm_from, release.arm_to};
         assert_true(pol_arm_has(&arm, device->id));
-        assert_true(release.release_counter >= pair->release_counter);
-        pair->release_counter = release.release_counter;
-        pair->version_id =
-            release.kind == WIRE_RELEASE_REMOVE ? 0 : wire_version_id(&release.manifest);
+        assert_true(release.release_counter >= pair->floor);
+        pair->floor = release.floor > pair->floor ? release.floor : pair->floor;
+        pair->version_id = wire_version_id(&release.manifest);
     }
     return offers->count;
 }
@@ -476,7 +500,6 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
                              struct base_error *error)
 {
     static uint8_t statements[POL_STAGES_MAX][WIRE_STATEMENT_BYTES_MAX];
-    uint8_t revert[WIRE_STATEMENT_BYTES_MAX];
     struct gw_stage_spec specs[POL_STAGES_MAX];
     struct gw_task_view view;
     assert_int_equal(gw_catalog_task_get(rig->core, base_str_of(task), &view), BASE_OK);
@@ -514,7 +537,6 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .release_counter = release.release_counter,
         .stages = specs,
         .stage_count = stage_count,
-        .revert = revert,
         .priority = rig->priority,
         .arm = rig->arm,
         .accept_cost = rig->accept_cost,
@@ -523,19 +545,6 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     if (target_attr != NULL) {
         spec.target = make_target(POL_STAGES_MAX, target_attr, target_value);
     }
-    bool has_baseline = view.baseline_rollout != 0;
-    release.arm_salt = 0;
-    release.arm_from = 0;
-    release.arm_to = 0;
-    release.kind = has_baseline ? WIRE_RELEASE_REVERT : WIRE_RELEASE_REMOVE;
-    release.floor = 0;
-    release.release_counter++;
-    release.max_bucket = POL_BUCKET_COUNT;
-    release.stage_kind = POL_STAGE_FULL;
-    if (has_baseline) {
-        release.manifest = view.baseline_manifest;
-    }
-    spec.revert_bytes = make_statement(revert, sizeof(revert), &release);
     struct gw_rollout_who who = {.by = BASE_STR("rig"), .comment = BASE_STR("test")};
     return gw_rollout_create(rig->core, &spec, &who, out, error);
 }

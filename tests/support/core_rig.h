@@ -106,6 +106,8 @@ int rig_checkin(struct rig *rig, const struct rig_device *device, bool pairs,
                 struct rig_exchange *exchange, struct wire_offers *out);
 // The release in the i-th offer.
 void rig_offer_release(const struct wire_offers *offers, uint32_t i, struct wire_release *out);
+// Is the i-th offer the order to run nothing of a task?
+bool rig_offer_stops(const struct wire_offers *offers, uint32_t i, uint64_t *out_task_id);
 // Takes every offer into the device's pairs, as a device would. Returns how many.
 uint32_t rig_device_take(struct rig_device *device, const struct wire_offers *offers);
 

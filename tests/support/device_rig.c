@@ -180,6 +180,7 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
         .kind = statement->kind,
         .task_name = base_str_of(statement->task),
         .release_counter = statement->counter,
+        .floor = statement->floor,
         .manifest = version->manifest,
         .manifest_bytes = version->size,
         .rollout_id = statement->rollout_id,
@@ -237,6 +238,18 @@ void rig_offer(struct rig *rig, const struct rig_statement *statement)
 {
     rig_offer_none(rig);
     rig_offer_add(rig, statement);
+}
+
+void rig_offer_stop(struct rig *rig, const char *task)
+{
+    uint8_t payload[8];
+    struct wire_envelope envelope = {.type = WIRE_ENVELOPE_TYPE_STOP, .payload = payload};
+    must(wire_stop_encode(wire_task_id(base_str_of(task)), payload, sizeof(payload),
+                          &envelope.payload_bytes) == BASE_OK &&
+             wire_envelope_encode(&envelope, rig->offers[0].bytes, sizeof(rig->offers[0].bytes),
+                                  &rig->offers[0].size) == BASE_OK,
+         "stop");
+    rig->offer_count = 1;
 }
 
 enum base_status rig_try_boot(struct rig *rig)

@@ -49,6 +49,7 @@ struct rig_statement {
     const char *task;
     uint32_t version; // index
     uint64_t counter;
+    uint64_t floor;
     uint64_t rollout_id;
     uint64_t salt;
     uint16_t max_bucket; // 0 takes 10000
@@ -162,6 +163,7 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
 void rig_offer(struct rig *rig, const struct rig_statement *statement);
 void rig_offer_add(struct rig *rig, const struct rig_statement *statement);
 void rig_offer_none(struct rig *rig);
+void rig_offer_stop(struct rig *rig, const char *task); // replaces likewise
 
 // Makes a fresh runtime over what storage holds.
 void rig_boot(struct rig *rig);

@@ -194,12 +194,21 @@ static void direct(struct rig *rig, const struct mem_exchange *exchange, struct 
     must(wire_ask_parse(base_str_of(exchange->nonce), &ask) == BASE_OK, "question");
     roles->asked_for_lease += (ask.flags & WIRE_ASK_FLAG_LEASE) != 0 ? 1 : 0;
     memcpy(director.nonce, ask.nonce, sizeof(director.nonce));
-    for (uint32_t i = 0; i < offers->count; i++) {
+    director.order = ask.order + 1 + roles->order_off;
+    for (uint32_t i = 0; i < offers->count && !roles->unnamed; i++) {
         struct wire_envelope envelope;
         struct wire_release release;
+        uint64_t task_id = 0;
         if (wire_envelope_parse(offers->items[i].envelope, offers->items[i].envelope_bytes,
-                                &envelope) == BASE_OK &&
-            wire_release_parse(envelope.payload, envelope.payload_bytes, &release) == BASE_OK) {
+                                &envelope) != BASE_OK) {
+            continue;
+        }
+        if (envelope.type == WIRE_ENVELOPE_TYPE_STOP) {
+            must(wire_stop_parse(envelope.payload, envelope.payload_bytes, &task_id) == BASE_OK,
+                 "stop");
+            director.entries[director.count++] = (struct wire_director_entry){.task_id = task_id};
+        } else if (wire_release_parse(envelope.payload, envelope.payload_bytes, &release) ==
+                   BASE_OK) {
             director.entries[director.count++] = (struct wire_director_entry){
                 wire_release_task_id(&release), release.release_counter, release.manifest_bytes,
                 release.manifest};

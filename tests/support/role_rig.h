@@ -34,6 +34,8 @@ struct role_rig {
     int64_t ahead_s;           // gateway's and root signers' clock, before the device's
     uint64_t directed_version; // of the timestamp, as the director tells; 0: the true one
     // Lies.
+    bool unnamed;           // the director's answer names nothing
+    uint64_t order_off;     // the director's order is so much further than asked
     bool no_scenario;       // the timestamp lists none
     bool other_bytes;       // the snapshot has a flipped bit
     int publish_between;    // so many times a newer snapshot appears before it is fetched

@@ -57,6 +57,7 @@ static void release(uint32_t version, uint64_t counter, uint8_t stage, uint64_t 
                                       .task = TASK,
                                       .version = version,
                                       .counter = counter,
+                                      .floor = counter,
                                       .rollout_id = counter,
                                       .stage = stage,
                                       .issued_s = signed_s,
@@ -215,7 +216,7 @@ static void test_clock_a_week_ahead(void **state)
     expect_active(1);
 }
 
-// Time brought back brings no old release back.
+// Time brought back brings no release back that is below the floor.
 static void test_counters_stand(void **state)
 {
     (void)state;

@@ -26,8 +26,12 @@ static int setup(void **state)
     rig_version_add(&rig, TASK, 1, 300, WIRE_RUNTIME_ABI + 1, 0);
     rig_version_add(&rig, OTHER, 1, 400, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
-    struct rig_statement good = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 0, .counter = 5, .rollout_id = 1};
+    struct rig_statement good = {.kind = WIRE_RELEASE_INSTALL,
+                                 .task = TASK,
+                                 .version = 0,
+                                 .counter = 5,
+                                 .floor = 4,
+                                 .rollout_id = 1};
     rig_offer(&rig, &good);
     rig_checkin(&rig);
     rig_offer_none(&rig);
@@ -172,7 +176,7 @@ static void test_one_key_does_not_count_twice(void **state)
 static void test_replayed_counter(void **state)
 {
     (void)state;
-    struct rig_statement statement = install(1, 4); // lower
+    struct rig_statement statement = install(1, 3); // below the floor
     rig_offer(&rig, &statement);
     expect_refusal(WIRE_OUTCOME_FAIL_VERIFY, "release counter goes backwards");
     statement = install(1, 5); // the same number for another version

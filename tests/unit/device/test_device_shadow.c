@@ -46,6 +46,7 @@ static struct rig_statement shadow_statement(uint64_t counter)
                                   .task = TASK,
                                   .version = 1,
                                   .counter = counter,
+                                  .floor = counter - 1,
                                   .rollout_id = ROLLOUT,
                                   .shadow = true,
                                   .slow_percent = 150,
@@ -122,7 +123,7 @@ static void test_agreement(void **state)
     struct wire_profile_pair pair;
     assert_true(shadow_pair(&pair));
     assert_int_equal(pair.version_id, wire_version_id(&rig.versions[1].manifest));
-    assert_int_equal(pair.release_counter, 2);
+    assert_int_equal(pair.floor, 1);
     assert_true(rig.versions[1].runs <= rig.versions[0].runs); // only beside a run
     run_for(30);
     check_untouched();
@@ -427,7 +428,7 @@ static void test_newer_shadow_replaces(void **state)
     run_for(2);
     assert_int_equal(rig.versions[1].runs, runs);
     assert_true(rig.versions[2].runs > 0);
-    offer_shadow(3); // older than what it followed
+    offer_shadow(2); // below the floor of what it followed
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
     rig_done(&rig);
 }

@@ -95,6 +95,24 @@ static void counts_follow_devices(void **state)
     rig_done(&rig);
 }
 
+// A run of the version before may end after the next one is active: it says nothing of that one.
+static void late_ends_are_of_the_version_before(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    release(&rig, 0, rig.good, WIRE_OUTCOME_RAN);
+    sim_ledger_offered(&rig.ledger, 0, rig.bad, 50);
+    sim_ledger_active(&rig.ledger, 0, rig.bad, 60);
+    sim_ledger_run_ended(&rig.ledger, 0, rig.good, WIRE_OUTCOME_RAN, 70);
+    sim_ledger_run_started(&rig.ledger, 0, rig.bad, true, true);
+    assert_int_equal(rig.ledger.counters.version[rig.bad].current, 0);
+    sim_ledger_run_ended(&rig.ledger, 0, rig.bad, WIRE_OUTCOME_RAN, 80);
+    assert_int_equal(rig.ledger.counters.version[rig.bad].current, 1);
+    assert_int_equal(rig.ledger.counters.version[rig.good].current, 0);
+    rig_done(&rig);
+}
+
 static void all_hold_when_all_is_well(void **state)
 {
     (void)state;
@@ -242,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_devices),
+        cmocka_unit_test(late_ends_are_of_the_version_before),
         cmocka_unit_test(all_hold_when_all_is_well),
         cmocka_unit_test(each_can_fail),
         cmocka_unit_test(what_does_not_apply_is_not_checked),

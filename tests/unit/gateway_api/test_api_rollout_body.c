@@ -11,7 +11,7 @@
 #define MANIFEST "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
 #define HEAD                                                                                       \
     "{\"id\":\"00c0ffee00c0ffee\",\"task\":\"shop/ipv\",\"manifest\":\"" MANIFEST                  \
-    "\",\"salt\":\"fedcba9876543210\",\"release_counter\":7,\"revert\":\"AAEC\","
+    "\",\"salt\":\"fedcba9876543210\",\"release_counter\":7,"
 
 static const char good[] = HEAD
     "\"target\":[{\"attr\":\"os\",\"op\":\"==\",\"value\":\"android\"},"
@@ -52,7 +52,6 @@ static void test_good_body(void **state)
     assert_true(spec->release_counter == 7 && spec->execution_timeout_s == 60);
     assert_true(base_str_equal(spec->task, BASE_STR("shop/ipv")));
     assert_int_equal(spec->manifest.bytes[31], 0x5a);
-    assert_int_equal(spec->revert_bytes, 3);
     assert_int_equal(spec->target.cond_count, 4);
     assert_int_equal(spec->target.conds[1].op, POL_OP_GE);
     assert_int_equal(spec->target.conds[1].operands[0].type, POL_TYPE_VERSION);

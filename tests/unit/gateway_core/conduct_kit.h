@@ -80,9 +80,13 @@ static inline uint32_t come(struct rig *rig, struct rig_device *device, uint64_t
     }
     if (kinds != NULL && offers.count > 0) {
         static const enum wire_outcome_kind back[] = {WIRE_OUTCOME_ROLLED_BACK};
-        struct wire_release release;
-        rig_offer_release(&offers, 0, &release);
-        bool forth = release.kind == WIRE_RELEASE_INSTALL;
+        struct wire_release release = {0};
+        uint64_t task_id = 0;
+        bool forth = !rig_offer_stops(&offers, 0, &task_id);
+        if (forth) { // of another rollout: the order leads out of this one
+            rig_offer_release(&offers, 0, &release);
+            forth = release.rollout_id == id;
+        }
         (void)rig_device_take(device, &offers);
         rig_view(rig, id, &view);
         assert_int_equal(rig_report(rig, device, &view, forth ? kinds : back, forth ? count : 1),

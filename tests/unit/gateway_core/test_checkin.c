@@ -357,11 +357,11 @@ static void test_blocked_version_is_not_offered_again(void **state)
     struct wire_profile_pair *pair = rig_device_task(&device, "t");
     pair->version_id = wire_version_id(&v1);
     pair->blocked_version_id = wire_version_id(&v2);
-    pair->release_counter = view.release_counter;
+    pair->floor = view.floor;
     assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 204);
     rig_exchange_done(&exchange);
     pair->version_id = 0; // it lost v1 too: v1 comes back, v2 does not
-    pair->release_counter = 0;
+    pair->floor = 0;
     assert_int_equal(rig_checkin(&rig, &device, true, &exchange, &offers), 200);
     assert_int_equal(rig_device_take(&device, &offers), 1);
     assert_true(pair->version_id == wire_version_id(&v1));

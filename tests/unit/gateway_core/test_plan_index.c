@@ -139,7 +139,7 @@ static struct gw_release *draw_release(uint64_t task_id)
     return release;
 }
 
-// Another state of the task: other baseline, other open rollouts, other stages, retired ones.
+// Another state of the task: other baseline, other open rollouts, other stages.
 static void change_task(struct model_task *task)
 {
     struct gw_plan_task *now = &task->now;
@@ -153,8 +153,6 @@ static void change_task(struct model_task *task)
         now->open[i].state.state = below(5) == 0 ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
         now->open[i].state.stage_index = (uint16_t)below(3);
     }
-    now->retired_count = below(8) == 0 ? 1 : 0;
-    now->retired[0] = task->releases[BASES + 5];
 }
 
 static void add_task(void)
@@ -280,7 +278,7 @@ static void check_decisions(const struct gw_cohort *cohort, const struct gw_plan
         }
         struct gw_want a = gw_want_decide(task, entries, count, &facts, attrs);
         struct gw_want b = gw_want_of(task, &facts, attrs);
-        assert_true(a.version_id == b.version_id && a.rule == b.rule && a.claim == b.claim);
+        assert_true(a.version_id == b.version_id && a.rule == b.rule && a.release == b.release);
         model.decided[a.rule]++;
     }
 }
@@ -468,7 +466,6 @@ static void signatures_tell_what_concerns(void **state)
         assert_true(pol_expr_compile(text_of(texts[i]), memory, bytes, &release->target.expr,
                                      &bytes, &error));
         model.tasks[i].now.base_count = 0;
-        model.tasks[i].now.retired_count = 0;
         model.tasks[i].now.open_count = 1;
         model.tasks[i].now.open[0] = (struct gw_plan_open){
             .release = release, .state = {.state = POL_ROLLOUT_RUNNING, .stage_index = 1}};
@@ -489,8 +486,7 @@ static void signatures_tell_what_concerns(void **state)
         } else if (step == 2) {
             model.tasks[0].now.open[0].state.stage_index = 2; // its own
         } else if (step == 3) {
-            model.tasks[1].now.retired_count = 1;
-            model.tasks[1].now.retired[0] = model.tasks[1].releases[BASES + 5];
+            model.tasks[1].now.open_count = 0; // who keeps that one asks again
         }
         plan = follow(plan);
         assert_int_equal(

@@ -68,7 +68,7 @@ static int setup(void **state)
         rig_device_attr(&devices[i], "os", i % 2 == 0 ? "android" : "ios");
         struct wire_profile_pair *pair = rig_device_task(&devices[i], TASK);
         pair->version_id = wire_version_id(&manifest);
-        pair->release_counter = 1;
+        pair->floor = 1;
     }
     return 0;
 }
@@ -143,7 +143,7 @@ static void come(struct rig_device *device, bool agrees, struct seen *seen)
             seen->installs++;
             struct wire_profile_pair *pair = rig_device_task(device, TASK);
             pair->version_id = wire_version_id(&release.manifest);
-            pair->release_counter = release.release_counter;
+            pair->floor = release.floor;
             report(device, pair->task_id, WIRE_OUTCOME_ACTIVATED);
             report(device, pair->task_id, WIRE_OUTCOME_RAN);
             continue;
@@ -152,8 +152,7 @@ static void come(struct rig_device *device, bool agrees, struct seen *seen)
         over = false;
         drop_shadow(device);
         struct wire_profile_pair *pair = &device->pairs[device->pair_count++];
-        *pair = (struct wire_profile_pair){.task_id = shadow_id(),
-                                           .release_counter = release.release_counter};
+        *pair = (struct wire_profile_pair){.task_id = shadow_id(), .floor = release.floor};
         *(agrees ? &pair->version_id : &pair->blocked_version_id) =
             wire_version_id(&release.manifest);
         report(device, shadow_id(), WIRE_OUTCOME_DOWNLOADED);
@@ -352,7 +351,7 @@ static void test_two_tasks(void **state)
     struct rig_device *device = &devices[0];
     struct wire_profile_pair *pair = rig_device_task(device, "shop/other");
     pair->version_id = wire_version_id(&manifest);
-    pair->release_counter = 1;
+    pair->floor = 1;
     uint64_t other_id = wire_shadow_task_id(pair->task_id);
     struct rig_exchange exchange;
     struct wire_offers offers;
@@ -360,10 +359,10 @@ static void test_two_tasks(void **state)
     assert_int_equal(offers.count, 2);
     assert_int_equal(offers.flags, 0);
     rig_exchange_done(&exchange);
-    device->pairs[device->pair_count++] = (struct wire_profile_pair){
-        .task_id = other_id, .version_id = other.version_id, .release_counter = 3};
-    device->pairs[device->pair_count++] = (struct wire_profile_pair){
-        .task_id = shadow_id(), .version_id = view.version_id, .release_counter = 3};
+    device->pairs[device->pair_count++] =
+        (struct wire_profile_pair){.task_id = other_id, .version_id = other.version_id};
+    device->pairs[device->pair_count++] =
+        (struct wire_profile_pair){.task_id = shadow_id(), .version_id = view.version_id};
     assert_int_equal(rig_checkin(&rig, device, true, &exchange, &offers), 204);
     rig_exchange_done(&exchange);
     rig_command(&rig, 32, POL_COMMAND_ABORT, NULL);

@@ -385,6 +385,7 @@ static void online_metadata_is_what_the_codecs_write(void **state)
     expect("timestamp", bytes, size);
 
     struct wire_director director = {.device_id = 0x410,
+                                     .order = 4,
                                      .issued_s = 1790000060,
                                      .timestamp_version = 9,
                                      .lease_s = 900,
@@ -395,11 +396,18 @@ static void online_metadata_is_what_the_codecs_write(void **state)
     assert_int_equal(wire_director_encode(&director, bytes, sizeof bytes, &size), BASE_OK);
     expect("director", bytes, size);
 
-    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_LEASE};
+    struct wire_ask ask = {.flags = WIRE_ASK_FLAG_LEASE, .order = 3};
     char header[WIRE_ASK_TEXT + 32] = "\nwalle-nonce: ";
     memset(ask.nonce, 0x77, sizeof ask.nonce);
     wire_ask_text(&ask, header + strlen(header));
     assert_non_null(strstr(page, header));
+
+    uint8_t payload[8];
+    struct wire_envelope stop = {.type = WIRE_ENVELOPE_TYPE_STOP, .payload = payload};
+    assert_int_equal(wire_stop_encode(task_id, payload, sizeof payload, &stop.payload_bytes),
+                     BASE_OK);
+    assert_int_equal(wire_envelope_encode(&stop, bytes, sizeof bytes, &size), BASE_OK);
+    expect("stop", bytes, size);
 }
 
 // ---- A delta, in three pieces ----
@@ -455,7 +463,7 @@ static void every_example_parses(void **state)
                 {"report", wire_check_report},     {"root", wire_check_root},
                 {"snapshot", wire_check_snapshot}, {"timestamp", wire_check_timestamp},
                 {"director", wire_check_director}, {"personal", wire_check_personal},
-                {"proof", wire_check_proof}};
+                {"proof", wire_check_proof},       {"stop", wire_check_envelope}};
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
         struct block block;
         read_hex(rows[i].name, &block);

@@ -78,7 +78,7 @@ static void bytes_are_as_documented(void **state)
                                    .attrs = attrs,
                                    .attrs_bytes = sizeof attrs};
     struct wire_profile_pair pair = {
-        .task_id = 0x11, .version_id = 0x22, .blocked_version_id = 0x33, .release_counter = 300};
+        .task_id = 0x11, .version_id = 0x22, .blocked_version_id = 0x33, .floor = 300};
     static const uint8_t wanted[] = {1, 1,   1,   1,   2,    3,    4, 5, 6, 7, 8, 7, 1,    6,    0,
                                      3, 'i', 'o', 's', 0x11, 0,    0, 0, 0, 0, 0, 0, 0x22, 0,    0,
                                      0, 0,   0,   0,   0,    0x33, 0, 0, 0, 0, 0, 0, 0,    0xac, 2};
@@ -119,7 +119,7 @@ static void limits_hold(void **state)
     profile.task_count = WIRE_PROFILE_TASKS_MAX;
     (void)encode(&profile, pairs, bytes, sizeof bytes, BASE_OK);
     for (size_t i = 0; i < WIRE_PROFILE_TASKS_MAX; i++) {
-        pairs[i].release_counter = UINT64_MAX; // ten bytes each: over the whole
+        pairs[i].floor = UINT64_MAX; // ten bytes each: over the whole
     }
     (void)encode(&profile, pairs, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
     profile.attrs = bytes;
@@ -164,13 +164,13 @@ static void a_profile_may_be_full(void **state)
     // Each counter may take up to nine bytes more than now.
     for (size_t i = 0; size < WIRE_PROFILE_BYTES_MAX; i++) {
         size_t more = WIRE_PROFILE_BYTES_MAX - size < 9 ? WIRE_PROFILE_BYTES_MAX - size : 9;
-        pairs[i].release_counter = (uint64_t)1 << (7 * more);
+        pairs[i].floor = (uint64_t)1 << (7 * more);
         size += more;
     }
     assert_int_equal(encode(&profile, pairs, bytes, sizeof bytes, BASE_OK), size);
     struct wire_profile out;
     assert_int_equal(wire_profile_parse(bytes, WIRE_PROFILE_BYTES_MAX, &out), BASE_OK);
-    pairs[WIRE_PROFILE_TASKS_MAX - 1].release_counter = 128;
+    pairs[WIRE_PROFILE_TASKS_MAX - 1].floor = 128;
     (void)encode(&profile, pairs, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
 }
 

@@ -370,6 +370,39 @@ static void bad_envelopes_are_refused(void **state)
     assert_int_equal(wire_envelope_parse(empty, sizeof empty, &out), BASE_ERR_TRUNCATED);
 }
 
+// The one envelope without signatures.
+static void a_stop_is_not_signed(void **state)
+{
+    (void)state;
+    struct base_prng prng;
+    test_seed(&prng);
+    uint8_t payload[16];
+    uint8_t bytes[WIRE_STATEMENT_BYTES_MAX];
+    size_t size = 0;
+    uint64_t task_id = 0;
+    struct wire_envelope stop = {.type = WIRE_ENVELOPE_TYPE_STOP, .payload = payload};
+    struct wire_envelope back;
+    assert_int_equal(
+        wire_stop_encode(0x1122334455667788, payload, sizeof payload, &stop.payload_bytes),
+        BASE_OK);
+    assert_int_equal(wire_stop_encode(1, payload, 7, &size), BASE_ERR_TOO_LARGE);
+    assert_int_equal(wire_envelope_encode(&stop, bytes, sizeof bytes, &size), BASE_OK);
+    assert_int_equal(size, 4 + 1 + 1 + 8 + 1);
+    assert_int_equal(wire_envelope_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.type, WIRE_ENVELOPE_TYPE_STOP);
+    assert_int_equal(back.signature_count, 0);
+    assert_int_equal(wire_stop_parse(back.payload, back.payload_bytes, &task_id), BASE_OK);
+    assert_true(task_id == 0x1122334455667788);
+    assert_int_equal(wire_stop_parse(back.payload, 7, &task_id), BASE_ERR_TRUNCATED);
+    assert_int_equal(wire_stop_parse(payload, 9, &task_id), BASE_ERR_INVALID);
+    wire_damage(&prng, bytes, size, wire_check_envelope);
+    stop.signature_count = 1;
+    assert_int_equal(wire_envelope_encode(&stop, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
+    size = wire_sample_envelope(&prng, bytes, sizeof bytes, 1);
+    bytes[4] = WIRE_ENVELOPE_TYPE_STOP; // a signed release under another name
+    assert_int_equal(wire_envelope_parse(bytes, size, &back), BASE_ERR_INVALID);
+}
+
 static void signed_bytes_carry_domain_and_type(void **state)
 {
     (void)state;
@@ -394,6 +427,7 @@ int main(void)
         cmocka_unit_test(random_releases_round_trip_and_survive_damage),
         cmocka_unit_test(envelopes_round_trip_and_survive_damage),
         cmocka_unit_test(bad_envelopes_are_refused),
+        cmocka_unit_test(a_stop_is_not_signed),
         cmocka_unit_test(signed_bytes_carry_domain_and_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

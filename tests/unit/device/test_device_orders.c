@@ -1,0 +1,589 @@
+// Orders: a signed statement is an approval, and the director says which approved version runs,
+// forwards or back. What leads back needs no newer signature and does not run out; what is not
+// approved, below the floor, or said by anybody else changes nothing.
+#include "role_rig.h"
+
+#include "core/runtime.h"
+
+#include "base/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TASK       "demo/score"
+#define CALLS_MAX  600
+#define STAGE_FULL 3
+
+static struct role_rig roles;
+static struct rig *rig = &roles.rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    role_rig_init(&roles, 0);
+    rig_version_add(rig, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(rig, TASK, 2, 200, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(rig, TASK, 1, 300, WIRE_RUNTIME_ABI, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    role_rig_done(&roles);
+    return 0;
+}
+
+// Version N was approved under counter N + 1 in rollout 0x10 + N. No floor.
+static struct rig_statement approval(uint32_t version)
+{
+    return (struct rig_statement){.kind = WIRE_RELEASE_INSTALL,
+                                  .task = TASK,
+                                  .version = version,
+                                  .counter = version + 1,
+                                  .rollout_id = 0x10 + version,
+                                  .stage = STAGE_FULL,
+                                  .signers = 3};
+}
+
+static void release(uint32_t version)
+{
+    struct rig_statement statement = approval(version);
+    role_release(&roles, &statement);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), (int)version);
+}
+
+static void order(uint32_t version)
+{
+    struct rig_statement statement = approval(version);
+    rig_offer(rig, &statement);
+    rig_checkin(rig);
+}
+
+// A device on version 1 that keeps version 0.
+static void begin(void)
+{
+    rig_boot(rig);
+    release(0);
+    release(1);
+    assert_int_equal(rig_kept(rig, TASK), 0);
+}
+
+static uint64_t orders(void)
+{
+    return rig->runtime->trust.order;
+}
+
+static void expect_code(enum base_status status, int active)
+{
+    assert_true(rig->ledger_count > 0);
+    const struct rig_outcome *last = &rig->ledger[rig->ledger_count - 1];
+    if (last->outcome.fingerprint != (uint64_t)(-(int64_t)status)) {
+        fail_msg("'%s' (%llu), not %s", last->detail, (unsigned long long)last->outcome.fingerprint,
+                 base_status_name(status));
+    }
+    assert_int_equal(rig_active(rig, TASK), active);
+}
+
+static void restart(void)
+{
+    rig_kill(rig);
+    rig_boot(rig);
+}
+
+// ---- Back and forth
+
+static void test_back_to_what_is_kept(void **state)
+{
+    (void)state;
+    begin();
+    uint32_t requests = rig->blob_requests;
+    uint32_t runs = rig_count(rig, WIRE_OUTCOME_RAN);
+    uint64_t before = orders();
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig->blob_requests, requests);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), 1);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x11);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_RAN), runs); // it proved itself before
+    assert_true(orders() == before + 1);
+    uint32_t ledger = rig->ledger_count;
+    order(0); // the same again is no news
+    assert_int_equal(rig->ledger_count, ledger);
+    assert_true(orders() == before + 1);
+    restart();
+    order(0);
+    assert_int_equal(rig->ledger_count, ledger);
+    assert_true(orders() == before + 1);
+}
+
+static void test_back_to_what_is_gone_and_forwards(void **state)
+{
+    (void)state;
+    begin();
+    release(2);
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x12);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 3); // none for the way back
+    order(1); // forwards, to an approval that is older than the newest one
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ACTIVATED), 4);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x11);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), 1);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
+}
+
+// The version stays, and counts for the rollout it leaves no more.
+static void test_back_to_an_older_approval_of_the_same_version(void **state)
+{
+    (void)state;
+    rig_boot(rig);
+    release(0);
+    struct rig_statement again = approval(0);
+    again.counter = 7;
+    again.rollout_id = 0x77;
+    role_release(&roles, &again);
+    rig_checkin(rig);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ACTIVATED)->outcome.rollout_id, 0x77);
+    uint32_t ran = rig->versions[0].runs;
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x77);
+    assert_int_equal(rig->versions[0].runs, ran);
+}
+
+static void test_what_failed_here_is_not_tried_by_an_order_back(void **state)
+{
+    (void)state;
+    rig->versions[1].ends = WIRE_OUTCOME_FAIL_EXCEPTION;
+    rig_boot(rig);
+    release(0);
+    struct rig_statement bad = approval(1);
+    role_release(&roles, &bad);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    release(2);
+    uint32_t failed = rig->versions[1].runs;
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 2);
+    assert_int_equal(rig->versions[1].runs, failed);
+    rig->offer_flags = WIRE_OFFER_FLAG_RETRY;
+    order(1);
+    assert_int_equal(rig->versions[1].runs, failed + 1);
+}
+
+// ---- Time
+
+static void test_the_way_back_does_not_run_out(void **state)
+{
+    (void)state;
+    rig_boot(rig);
+    uint64_t now_s = rig->port.clock.wall_us / 1000000;
+    struct rig_statement first = approval(0);
+    first.issued_s = now_s;
+    first.expires_s = now_s + 60;
+    role_release(&roles, &first);
+    rig_checkin(rig);
+    release(1);
+    mem_clock_advance(&rig->port, 3600 * 1000000ull);
+    rig_offer(rig, &first);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    struct rig_statement newest = approval(2);
+    newest.issued_s = now_s;
+    newest.expires_s = now_s + 60;
+    role_release(&roles, &newest);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_EXPIRED, 0);
+}
+
+// ---- What no order can do
+
+static void test_below_the_floor(void **state)
+{
+    (void)state;
+    rig_boot(rig);
+    release(0);
+    release(1);
+    struct rig_statement third = approval(2);
+    third.floor = 2;
+    role_release(&roles, &third);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 2);
+    order(0);
+    expect_code(BASE_ERR_ROLLBACK, 2);
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    restart(); // the floor stays, though what raised it is gone
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 1);
+    assert_true(rig->runtime->tasks[0].floor == 2);
+}
+
+static void test_other_content_under_a_known_counter(void **state)
+{
+    (void)state;
+    begin();
+    struct rig_statement other = approval(2);
+    other.counter = 2; // the active one's
+    rig_offer(rig, &other);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_ROLLBACK, 1);
+    other.counter = 1; // the kept one's
+    rig_offer(rig, &other);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_ROLLBACK, 1);
+    order(0);
+    other.counter = 2; // the newest one's, though an older one is followed
+    other.max_bucket = 9999;
+    rig_offer(rig, &other);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_ROLLBACK, 0);
+    other = approval(1);
+    other.rollout_id = 0x99;
+    rig_offer(rig, &other);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_ROLLBACK, 0);
+    assert_int_equal(rig->versions[2].runs, 0);
+}
+
+static void test_killed_or_not_approved(void **state)
+{
+    (void)state;
+    begin();
+    release(2);
+    struct rig_statement unsigned_enough = approval(0);
+    unsigned_enough.signers = 1; // one key for all devices
+    rig_offer(rig, &unsigned_enough);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_THRESHOLD, 2);
+    unsigned_enough.signers = 1u << 2; // none of the keys
+    rig_offer(rig, &unsigned_enough);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_SIGNATURE, 2);
+    roles.unnamed = true;
+    order(0);
+    expect_code(BASE_ERR_DIRECTOR, 2);
+    roles.unnamed = false;
+    roles.timestamp.kills[0] = rig->versions[0].manifest;
+    roles.timestamp.kill_count = 1;
+    role_publish(&roles, false);
+    struct rig_statement killed = approval(0);
+    killed.max_bucket = 9999; // other bytes than before: reported
+    rig_offer(rig, &killed);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_KILLED, 2);
+}
+
+static void test_beyond_the_share(void **state)
+{
+    (void)state;
+    begin();
+    struct rig_statement narrow = approval(0);
+    narrow.salt = 7;
+    narrow.max_bucket = 1;
+    rig_offer(rig, &narrow);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_NOT_APPLICABLE), 1);
+}
+
+// ---- Orders of the director
+
+static void test_an_order_repeated_or_skipped(void **state)
+{
+    (void)state;
+    begin();
+    uint64_t before = orders();
+    static const uint64_t off[] = {UINT64_MAX, 1, 1000}; // the last one again, or one to come
+    for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
+        roles.order_off = off[i];
+        order(0);
+        expect_code(BASE_ERR_FRESHNESS, 1);
+        assert_true(orders() == before);
+    }
+    roles.order_off = 0;
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+}
+
+// A device that was restored from a copy is behind, or a gateway is: the device tells its number.
+static void test_a_restored_device(void **state)
+{
+    (void)state;
+    static struct mem_storage copy;
+    begin();
+    memcpy(copy.state, rig->port.storage.state, rig->port.storage.state_bytes);
+    copy.state_bytes = rig->port.storage.state_bytes;
+    uint64_t before = orders();
+    order(0);
+    order(1);
+    assert_true(orders() == before + 2);
+    rig_kill(rig);
+    memcpy(rig->port.storage.state, copy.state, copy.state_bytes);
+    rig->port.storage.state_bytes = copy.state_bytes;
+    rig_boot(rig);
+    assert_true(orders() == before);
+    order(0);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    rig->runtime->trust.order = 1u << 20; // far ahead
+    order(1);
+    assert_int_equal(rig_active(rig, TASK), 1);
+    assert_true(orders() == (1u << 20) + 1);
+}
+
+// ---- STOP
+
+static void test_stop(void **state)
+{
+    (void)state;
+    begin();
+    roles.unnamed = true;
+    rig_offer_stop(rig, TASK);
+    rig_checkin(rig);
+    expect_code(BASE_ERR_DIRECTOR, 1);
+    roles.unnamed = false;
+    uint64_t before = orders();
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), -1);
+    assert_int_equal(rig_kept(rig, TASK), -1);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_REMOVED), 1);
+    assert_int_equal(rig_last(rig, WIRE_OUTCOME_REMOVED)->outcome.rollout_id, 0x11);
+    assert_true(orders() == before + 1);
+    rig_checkin(rig); // again: nothing is left to stop
+    rig_offer_stop(rig, "demo/unknown");
+    rig_checkin(rig);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_REMOVED), 1);
+    assert_true(orders() == before + 1);
+    restart();
+    assert_int_equal(rig_active(rig, TASK), -1);
+    order(1); // and what was approved may run again
+    assert_int_equal(rig_active(rig, TASK), 1);
+}
+
+static void test_stop_ends_a_pull(void **state)
+{
+    (void)state;
+    begin();
+    rig->stall_bodies = 1;
+    struct rig_statement next = approval(2);
+    role_release(&roles, &next);
+    dev_checkin_now(rig->runtime);
+    rig_run(rig, 2000000);
+    rig_offer_stop(rig, TASK);
+    rig_checkin(rig);
+    assert_int_equal(rig_active(rig, TASK), -1);
+    assert_int_equal(rig->versions[2].runs, 0);
+    assert_true(mem_blob_count(&rig->port) <= 2); // timestamp and snapshot
+}
+
+// Without a root the gateway itself, asked over TLS, gives the orders; what comes on the way of
+// somebody else's answer only makes the device ask.
+static void test_pinned_keys(void **state)
+{
+    (void)state;
+    static struct rig pinned;
+    rig_init(&pinned);
+    rig_version_add(&pinned, TASK, 1, 100, WIRE_RUNTIME_ABI, 0);
+    rig_version_add(&pinned, TASK, 1, 200, WIRE_RUNTIME_ABI, 0);
+    rig_boot(&pinned);
+    struct rig_statement statement = approval(0);
+    rig_offer(&pinned, &statement);
+    rig_checkin(&pinned);
+    statement = approval(1);
+    rig_offer(&pinned, &statement);
+    rig_checkin(&pinned);
+    assert_int_equal(rig_active(&pinned, TASK), 1);
+    statement = approval(0);
+    for (int stop = 0; stop < 2; stop++) {
+        if (stop) {
+            rig_offer_stop(&pinned, TASK);
+        } else {
+            rig_offer(&pinned, &statement);
+        }
+        struct wire_offers offers = {.count = 1};
+        offers.items[0].envelope = pinned.offers[0].bytes;
+        offers.items[0].envelope_bytes = pinned.offers[0].size;
+        uint8_t bytes[2000];
+        char text[3000];
+        size_t size = 0;
+        assert_int_equal(wire_offers_encode(&offers, bytes, sizeof(bytes), &size), BASE_OK);
+        struct base_str header = {text, base_b64_encode(bytes, size, text)};
+        int active = rig_active(&pinned, TASK);
+        pinned.checkin_status = 503;
+        assert_int_equal(dev_on_offer_header(pinned.runtime, header), BASE_OK);
+        pinned.checkins = 0;
+        rig_run(&pinned, 60 * 1000000ull);
+        assert_true(pinned.checkins > 0);
+        assert_int_equal(rig_active(&pinned, TASK), active);
+        pinned.checkin_status = 0;
+        rig_checkin(&pinned); // and the gateway says so itself
+        assert_int_equal(rig_active(&pinned, TASK), stop ? -1 : 0);
+    }
+    assert_int_equal(rig_count(&pinned, WIRE_OUTCOME_FAIL_VERIFY), 0);
+    rig_done(&pinned);
+}
+
+// ---- A shadow does not stand in the way of newer snapshots
+
+static void test_snapshots_beside_a_shadow(void **state)
+{
+    (void)state;
+    rig_boot(rig);
+    release(0);
+    struct rig_statement shadow = approval(1);
+    shadow.shadow = true;
+    role_release(&roles, &shadow);
+    rig_checkin(rig);
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_SHADOW_AGREED), 1);
+    release(2); // needs the snapshot that came after
+    assert_int_equal(rig_count(rig, WIRE_OUTCOME_FAIL_VERIFY), 0);
+}
+
+// ---- Kills of the process
+
+static void give_order(bool stop)
+{
+    struct rig_statement back = approval(0);
+    if (stop) {
+        rig_offer_stop(rig, TASK);
+    } else {
+        rig_offer(rig, &back);
+    }
+}
+
+static void killed_anywhere(bool stop)
+{
+    uint64_t n = 1;
+    bool killed = true;
+    for (; killed && n < CALLS_MAX; n++) {
+        (void)setup(NULL);
+        begin();
+        release(2); // so that version 0 is to be brought
+        uint64_t before = orders();
+        give_order(stop);
+        rig->port.kill_at = rig->port.calls + n;
+        rig_checkin(rig);
+        killed = rig->port.killed;
+        rig_kill(rig);
+        rig->port.kill_at = 0;
+        rig_boot(rig);
+        bool followed = rig->runtime->tasks[0].accepted_by.counter == 1 ||
+                        (stop && rig_active(rig, TASK) == -1);
+        assert_true(orders() == before + (followed ? 1 : 0)); // both are there, or neither
+        rig_checkin(rig);
+        rig_checkin(rig);
+        assert_int_equal(rig_active(rig, TASK), stop ? -1 : 0);
+        assert_true(orders() == before + 1);
+        role_rig_done(&roles);
+    }
+    assert_true(n > 10 && n < CALLS_MAX);
+}
+
+static void test_killed_anywhere(void **state)
+{
+    (void)state;
+    killed_anywhere(false);
+    killed_anywhere(true);
+}
+
+// ---- The record of before
+
+// As the format before wrote it: a task that runs version 0 and keeps version 1.
+static size_t older_record(uint8_t *out, size_t capacity)
+{
+    struct base_writer writer;
+    base_writer_init(&writer, out, capacity);
+    base_writer_bytes(&writer, "WLD7", 4);
+    base_writer_u32(&writer, 5);
+    base_writer_u64(&writer, 0);
+    base_writer_u64(&writer, 0);
+    base_writer_u8(&writer, 0);
+    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
+        base_writer_u64(&writer, 0);
+    }
+    for (uint32_t i = 0; i < 1 + WIRE_SHA256_BYTES + 2 + WIRE_SHA256_BYTES; i++) {
+        base_writer_u8(&writer, 0); // no root, no timestamp
+    }
+    base_writer_varint(&writer, 1);
+    base_writer_u8(&writer, sizeof(TASK) - 1);
+    base_writer_bytes(&writer, TASK, sizeof(TASK) - 1);
+    base_writer_u8(&writer, DEV_UPDATE_SETTLED);
+    base_writer_u8(&writer, 4 + 8 + 16);
+    base_writer_u8(&writer, WIRE_RELEASE_INSTALL);
+    base_writer_u8(&writer, STAGE_FULL);
+    base_writer_u8(&writer, 0);
+    base_writer_varint(&writer, 0);
+    base_writer_varint(&writer, 0);
+    base_writer_varint(&writer, 9); // the counter
+    base_writer_u64(&writer, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        base_writer_u8(&writer, 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) { // active, kept, accepted
+        base_writer_bytes(&writer, rig->versions[i % 2].manifest.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(&writer, 0x20 + i);
+    }
+    base_writer_varint(&writer, rig->versions[0].size);
+    base_writer_u64(&writer, 1);
+    base_writer_varint(&writer, 0);
+    base_writer_varint(&writer, 0);
+    base_writer_u64(&writer, base_hash64(out, base_writer_size(&writer)));
+    assert_int_equal(writer.status, BASE_OK);
+    return base_writer_size(&writer);
+}
+
+static void test_older_record(void **state)
+{
+    (void)state;
+    struct mem_storage *storage = &rig->port.storage;
+    storage->state_bytes = older_record(storage->state, sizeof(storage->state));
+    storage->has_state = true;
+    rig_boot(rig);
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_int_equal(rig_kept(rig, TASK), 1);
+    const struct dev_task *task = &rig->runtime->tasks[0];
+    assert_true(task->floor == 0 && orders() == 0);
+    assert_true(task->newest.counter == 9 && task->newest.rollout_id == 0x22);
+    assert_true(task->accepted_by.counter == 9 && task->active_by.counter == 9);
+    assert_true(task->kept_by.counter == 0);
+    assert_true(wire_sha256_equal(&task->newest_manifest, &rig->versions[0].manifest));
+    rig->runtime->dirty = true;
+    rig_run(rig, 1);
+    restart();
+    assert_int_equal(storage->state[3], '8');
+    assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_back_to_what_is_kept),
+        CASE(test_back_to_what_is_gone_and_forwards),
+        CASE(test_back_to_an_older_approval_of_the_same_version),
+        CASE(test_what_failed_here_is_not_tried_by_an_order_back),
+        CASE(test_the_way_back_does_not_run_out),
+        CASE(test_below_the_floor),
+        CASE(test_other_content_under_a_known_counter),
+        CASE(test_killed_or_not_approved),
+        CASE(test_beyond_the_share),
+        CASE(test_an_order_repeated_or_skipped),
+        CASE(test_a_restored_device),
+        CASE(test_stop),
+        CASE(test_stop_ends_a_pull),
+        CASE(test_pinned_keys),
+        CASE(test_snapshots_beside_a_shadow),
+        cmocka_unit_test(test_killed_anywhere),
+        CASE(test_older_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
