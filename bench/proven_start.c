@@ -254,7 +254,10 @@ static void device_give(struct bench *bench)
     task->state = DEV_UPDATE_SETTLED;
     task->active = bench->manifest;
     task->accepted = bench->manifest;
-    task->counter = 1;
+    task->accepted_by = (struct dev_approval){.counter = 1, .kind = WIRE_RELEASE_INSTALL};
+    task->active_by = task->accepted_by;
+    task->newest = task->accepted_by;
+    task->newest_manifest = bench->manifest;
     task->runs = 1;
     task->run_due_us = UINT64_MAX;
     bench->runtime->task_count = 1;
