@@ -414,6 +414,17 @@ static bool leads_on(enum pol_command command)
            command == POL_COMMAND_APPROVE;
 }
 
+// A version that is killed in one rollout is killed in all, and on the kill list.
+static enum base_status kill_version(struct gw_core *core, const struct gw_rollout *rollout,
+                                     const struct gw_rollout_who *who, struct base_error *error)
+{
+    const struct wire_sha256 manifest = rollout->release->manifest;
+    struct base_str by = who != NULL ? who->by : (struct base_str){0};
+    struct base_str why = who != NULL ? who->comment : (struct base_str){0};
+    bool created = false;
+    return gw_trust_kill(core, &manifest, by, why, &created, error);
+}
+
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -448,8 +459,11 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         return base_error_set(error, status, "the command could not be stored: %s",
                               base_status_text(status));
     }
+    if (command == POL_COMMAND_KILL) {
+        status = kill_version(core, rollout, who, error);
+    }
     view_rollout(core, rollout, out);
-    return BASE_OK;
+    return status;
 }
 
 enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id, uint64_t completed,

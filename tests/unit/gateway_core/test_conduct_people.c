@@ -90,7 +90,7 @@ static void a_completed_rollout_is_undone_and_killed(void **state)
     enum base_status status = rig_rollout(&rig, 0x53, "shop/score", &view.manifest, NULL, NULL,
                                           gray_full, 2, &view, &error);
     assert_int_equal(status, BASE_ERR_CONFLICT);
-    assert_non_null(strstr(error.text, "killed"));
+    assert_non_null(strstr(error.text, "kill list"));
     rig_done(&rig);
 }
 

@@ -69,7 +69,10 @@ static void expect_all(uint64_t version)
 {
     settle();
     for (uint32_t i = 0; i < DEVICES; i++) {
-        assert_true(runs(i) == version);
+        if (runs(i) != version) {
+            fail_msg("device %u runs %llx, not %llx", i, (unsigned long long)runs(i),
+                     (unsigned long long)version);
+        }
     }
 }
 
@@ -145,6 +148,76 @@ static void why_names_the_paused_rollout(void **state)
     rig_done(&rig);
 }
 
+// By either call, in every rollout that has the version, with pinned keys alone.
+static void a_kill_takes_it_from_everybody(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    bool created = false;
+    open_all();
+    uint64_t first = start(1, "1.0.0", NULL, &full);
+    rig_command(&rig, 1, POL_COMMAND_PROMOTE, NULL);
+    uint64_t second = start(2, "2.0.0", NULL, &full);
+    rig_command(&rig, 2, POL_COMMAND_PROMOTE, NULL);
+    assert_true(start(3, "2.0.0", "a", &full) == second); // the same version, open
+    expect_all(second);
+    rig_command(&rig, 2, POL_COMMAND_KILL, NULL);
+    rig_view(&rig, 3, &view);
+    assert_int_equal(view.state, POL_ROLLOUT_ROLLING_BACK);
+    expect_all(first);
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(
+        gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
+        BASE_OK);
+    assert_true(created);
+    (void)rig_pump(&rig);
+    expect_all(0);
+    rig_stop(&rig);
+    rig_start(&rig);
+    expect_all(0);
+    rig_done(&rig);
+}
+
+// More first releases than were ever remembered, each aborted: who was away with one is stopped.
+static void aborted_first_releases_leave_nobody_behind(void **state)
+{
+    (void)state;
+    open_all();
+    for (uint64_t i = 0; i < 12; i++) {
+        char version[16];
+        (void)snprintf(version, sizeof(version), "%u.0.0", (unsigned)i + 1);
+        rig_device_task(&devices[i], TASK)->version_id = start(i + 1, version, NULL, &full);
+        rig_command(&rig, i + 1, POL_COMMAND_ABORT, NULL);
+        rig_settle(&rig);
+    }
+    expect_all(0);
+    rig_done(&rig);
+}
+
+// Who keeps a version for its attributes alone loses it with the rollout.
+static void what_is_kept_ends_with_its_rollout(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t version = start(1, "1.0.0", "a", &full);
+    settle();
+    assert_true(runs(0) == version && runs(1) == 0);
+    for (uint32_t i = 0; i < DEVICES; i += 2) {
+        uint64_t id = devices[i].id;
+        struct wire_profile_pair pair = *rig_device_task(&devices[i], TASK);
+        rig_device_init(&devices[i], id);
+        rig_device_attr(&devices[i], "os", "c");
+        *rig_device_task(&devices[i], TASK) = pair;
+    }
+    settle();
+    assert_true(runs(0) == version); // keeps
+    rig_command(&rig, 1, POL_COMMAND_ABORT, NULL);
+    expect_all(0);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +225,9 @@ int main(void)
         cmocka_unit_test(below_full_is_for_its_share),
         cmocka_unit_test(a_target_has_its_own_baseline),
         cmocka_unit_test(why_names_the_paused_rollout),
+        cmocka_unit_test(a_kill_takes_it_from_everybody),
+        cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
+        cmocka_unit_test(what_is_kept_ends_with_its_rollout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
