@@ -159,16 +159,26 @@ class OddFiles(unittest.TestCase):
 
     def test_the_lock_of_a_device_store(self):
         self.enrolled()
-        path = self.stack.path("device", "state", "lock.mdb")
+        path = self.stack.path("device", "pipeline", "lock.mdb")
         for kind, text in (("link", "a symbolic link"), ("folder", "a folder"), ("pipe", "a named pipe")):
             with self.subTest(kind=kind):
                 self.put(path, kind)
                 run = self.device()
                 self.assertEqual(run.returncode, 1)
-                self.assertIn(f"{path}: {text}, not a regular file; remove it", run.stderr)
+                self.assertIn(f"{path}: {text}, not a regular file", run.stderr)
                 self.assertFalse(os.path.exists(self.stack.path("elsewhere")), "nothing is written where a link leads")
                 self.take_away(path)
         self.assertEqual(self.device().returncode, 0)
+
+    def test_the_record_that_is_a_pipe(self):
+        """It is damage like any other: said, set aside, and the device goes on."""
+        self.enrolled()
+        for name in ("even", "odd", "new"):
+            path = self.stack.path("device", "state", name)
+            with self.subTest(name=name):
+                self.put(path, "pipe")
+                run = self.device()
+                self.assertEqual(run.returncode, 0, run.stderr)
 
     def test_content_that_is_a_pipe(self):
         """A blob of another kind is content that is not there: brought again, not waited for."""

@@ -109,7 +109,7 @@ class Control(unittest.TestCase):
         self.assertTrue(self.status(stack, rollout)["killed"])
         again = stack.walle("rollout", "start", "ipv", "--build", build, "--key", stack.key, check=False)
         self.assertEqual(again.returncode, 4)
-        self.assertIn("killed", again.stderr)
+        self.assertIn("kill list", again.stderr)
         self.assertEqual(self.replay(stack, rollout)[0], 0)
 
     def test_replay_and_what_if(self):

@@ -6,6 +6,7 @@
 
 #include "base/cursor.h"
 #include "base/record_seal.h"
+#include "base/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +35,12 @@ static struct base_span generation_key(const uint64_t *generation)
 
 static enum base_status file_read(int folder, const char *name, uint8_t *out, size_t *out_size)
 {
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = -1;
     size_t size = 0;
     ssize_t step = 1;
-    if (fd < 0) {
-        return posix_status_of_errno(errno);
+    enum base_status status = base_regular_openat(folder, name, O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        return status == BASE_ERR_INVALID ? BASE_ERR_CORRUPT : status;
     }
     while (size < POSIX_STATE_FILE_MAX && step > 0) {
         step = read(fd, out + size, POSIX_STATE_FILE_MAX - size);
@@ -237,8 +239,8 @@ static size_t file_make(uint8_t *out, uint64_t generation, const uint8_t *bytes,
 
 static enum base_status file_write(int folder, const uint8_t *bytes, size_t size)
 {
-    int fd =
-        openat(folder, FRESH, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    (void)unlinkat(folder, FRESH, 0); // left by a kill, or of another kind
+    int fd = openat(folder, FRESH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
     size_t done = 0;
     enum base_status status = fd >= 0 ? BASE_OK : posix_status_of_errno(errno);
     while (status == BASE_OK && done < size) {

@@ -315,11 +315,13 @@ static enum base_status blob_load(void *ctx, const struct wire_sha256 *name,
     struct posix_storage *storage = ctx;
     char hex[WIRE_SHA256_HEX + 1];
     struct stat info;
-    int fd = openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        return posix_status_of_errno(errno);
+    int fd = -1;
+    enum base_status status =
+        base_regular_openat(storage->blobs, hex_of(name, hex), O_RDONLY | O_NOFOLLOW, &fd, NULL);
+    if (status != BASE_OK) {
+        return status == BASE_ERR_INVALID ? BASE_ERR_CORRUPT : status; // a pipe is no content
     }
-    enum base_status status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
+    status = fstat(fd, &info) == 0 ? BASE_OK : posix_status_of_errno(errno);
     size_t size = status == BASE_OK ? (size_t)info.st_size : 0;
     uint8_t *bytes = status == BASE_OK ? malloc(size > 0 ? size : 1) : NULL;
     if (status == BASE_OK) {
