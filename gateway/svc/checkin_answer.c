@@ -257,7 +257,7 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
         while (i < cohort->task_count && cohort->tasks[i].task_id == task_id) {
             i++;
         }
-        // A task that the device has and its cohort should not: the way back may lead out of it.
+        // A task that the device has and its cohort should not: an order may lead out of it.
         const struct gw_plan_task *task =
             entry ? plan->tasks[cohort->tasks[first].slot] : gw_plan_find(plan, task_id);
         bool ours = task != NULL && task->tenant == cohort->tenant &&

@@ -81,7 +81,7 @@ static uint16_t reach(const struct gw_release *release, const struct pol_rollout
     return (uint16_t)low;
 }
 
-static bool open_claim(const struct gw_plan_open *open, const struct pol_attrs *attrs,
+static bool open_claim(const struct gw_plan_open *open, bool shadow, const struct pol_attrs *attrs,
                        struct gw_cohort_task *out)
 {
     struct pol_rollout running = open->state;
@@ -92,7 +92,7 @@ static bool open_claim(const struct gw_plan_open *open, const struct pol_attrs *
         out->limit = 0;
         return false;
     }
-    out->limit = out->quarantined ? 0 : reach(open->release, &running, open->shadow, attrs);
+    out->limit = out->quarantined ? 0 : reach(open->release, &running, shadow, attrs);
     return true;
 }
 
@@ -116,7 +116,7 @@ bool gw_cohort_claim(const struct gw_plan_task *task, uint8_t number, const stru
     *out_entry =
         (struct gw_cohort_task){.task_id = task->task_id, .slot = task->slot, .claim = number};
     return number < GW_PLAN_OPEN_MAX
-               ? open_claim(&task->open[number], attrs, out_entry)
+               ? open_claim(&task->open[number], task->shadow, attrs, out_entry)
                : base_claim(&task->bases[number - GW_PLAN_OPEN_MAX], attrs, out_entry);
 }
 

@@ -24,7 +24,6 @@ struct gw_plan_open {
     struct gw_release *release;
     struct pol_rollout state; // RUNNING or PAUSED
     uint64_t quarantine;      // signature of the segments that are kept off it
-    bool shadow;              // offered as a shadow, by the stage it is in
 };
 
 // A completed release: the baseline of those it was completed for.

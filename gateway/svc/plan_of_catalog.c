@@ -36,7 +36,6 @@ static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
     to->release = open->release;
     to->quarantine = gw_release_quarantine_signature(open->release);
     to->state = open->state;
-    to->shadow = out->shadow;
     if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
         to->state.state = POL_ROLLOUT_RUNNING;
     }

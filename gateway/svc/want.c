@@ -98,9 +98,9 @@ static void order(const struct claims *claims, const struct gw_device_facts *fac
     want->statement = stage_statement(task, want->number, facts->device_id, attrs);
     if (want->number < GW_PLAN_OPEN_MAX) {
         const struct gw_plan_open *open = &task->open[want->number];
-        want->shadow = open->shadow;
+        want->shadow = task->shadow;
         want->install_open = want->statement != NULL;
-        want->stage = gw_release_stage(want->release, open->state.stage_index, open->shadow);
+        want->stage = gw_release_stage(want->release, open->state.stage_index, task->shadow);
     }
 }
 
