@@ -3,7 +3,6 @@
 Whatever is changed, the agent ends in order and runs nothing but the signed versions; what was damaged is whole again
 afterwards, or was said. 300 changes here; more with WALLE_CHANGES=10000 (docs/HACKING.md). WALLE_SEED repeats a sequence.
 """
-import hashlib
 import json
 import os
 import random
@@ -17,7 +16,7 @@ import unittest
 import numpy
 from onnx import TensorProto, helper, numpy_helper
 
-from walle_stack import Stack, program, wait_until
+from walle_stack import Stack, program, sha256_of, wait_until
 
 CHANGES = int(os.environ.get("WALLE_CHANGES", "300"))
 TOGETHER = 8  # most changes between two starts
@@ -35,11 +34,6 @@ for byte in DATA:
 weights = nn.load("w.onnx")(nn.tensor([0.0], (1,))).tolist()
 walle.result([{number}, total, int(weights[0])])
 """
-
-
-def sha256_of(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 class Changes(unittest.TestCase):

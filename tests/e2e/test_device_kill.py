@@ -5,7 +5,6 @@ goes on by Range from where it was. What it runs is always whole. In the end it 
 one before.
 """
 import glob
-import hashlib
 import json
 import os
 import random
@@ -16,7 +15,7 @@ import threading
 import time
 import unittest
 
-from walle_stack import Stack, program, wait_until
+from walle_stack import Stack, program, sha256_of, wait_until
 
 KILLS = 50
 DATA_BYTES = 3_000_000
@@ -78,11 +77,6 @@ class Relay:
 
     def close(self):
         self.listener.close()
-
-
-def sha256_of(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
 
 
 class DeviceKill(unittest.TestCase):

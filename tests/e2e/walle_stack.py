@@ -7,6 +7,7 @@
 The programs come from $WALLE_BIN (set by ctest). Everything started is killed and removed at the end.
 """
 import atexit
+import hashlib
 import json
 import os
 import re
@@ -29,6 +30,11 @@ atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 def program(name):
     return os.path.join(BIN, name)
+
+
+def sha256_of(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def wait_until(condition, timeout_s=60, what="condition"):
