@@ -35,29 +35,44 @@ static enum base_status parse_scopes(const struct gw_json_at *root, struct gw_to
     return BASE_OK;
 }
 
-static bool name_ok(struct base_str name)
+// ASCII, so that no two names look the same that are not. INVALID.
+static enum base_status parse_name(const struct gw_json_at *root, const char *key, bool required,
+                                   char out[GW_TOKEN_NAME_MAX + 1], struct base_error *error)
 {
+    struct base_str name = {NULL, 0};
+
+    BASE_TRY(gw_json_text(root, key, required, GW_TOKEN_NAME_MAX, &name, error));
+    bool seen = false; // something but blanks
     for (size_t i = 0; i < name.size; ++i) {
+        seen = seen || name.data[i] != ' ';
         if (name.data[i] < ' ' || name.data[i] > '~') {
-            return false;
+            seen = false;
+            break;
         }
     }
-    return name.size > 0;
+    if (!seen && (required || name.data != NULL)) {
+        return base_error_set(error, BASE_ERR_INVALID, "%s: 1 to %u printable ASCII characters",
+                              key, GW_TOKEN_NAME_MAX);
+    }
+    if (name.size > 0) {
+        memcpy(out, name.data, name.size);
+    }
+    return BASE_OK;
 }
 
 static enum base_status parse_token(struct gw_api_call *call, const struct gw_json_at *root,
                                     struct base_error *error)
 {
-    static const char *const names[] = {"name",         "role",     "tenant", "scopes",
-                                        "expires_in_s", "uses_max", NULL};
+    static const char *const names[] = {"name",   "owner",        "role",     "tenant",
+                                        "scopes", "expires_in_s", "uses_max", NULL};
     struct gw_token_view *wish = &call->token;
-    struct base_str name = {NULL, 0};
     struct base_str role = {NULL, 0};
     struct base_str tenant = {NULL, 0};
     uint64_t uses = 0;
 
     BASE_TRY(gw_json_only(root, names, error));
-    BASE_TRY(gw_json_text(root, "name", true, GW_TOKEN_NAME_MAX, &name, error));
+    BASE_TRY(parse_name(root, "name", true, wish->name, error));
+    BASE_TRY(parse_name(root, "owner", false, wish->owner, error));
     BASE_TRY(gw_json_text(root, "role", true, GW_TOKEN_NAME_MAX, &role, error));
     BASE_TRY(gw_json_text(root, "tenant", false, GW_TENANT_NAME_MAX, &tenant, error));
     BASE_TRY(gw_json_u64(root, "expires_in_s", false, EXPIRES_S_MAX, &wish->expires_s, error));
@@ -73,11 +88,6 @@ static enum base_status parse_token(struct gw_api_call *call, const struct gw_js
     BASE_TRY(parse_scopes(root, wish, error));
     wish->role = gw_role_of(role);
     wish->uses_max = (uint32_t)uses;
-    if (!name_ok(name)) {
-        return base_error_set(error, BASE_ERR_INVALID, "name: 1 to %u printable ASCII characters",
-                              GW_TOKEN_NAME_MAX);
-    }
-    memcpy(wish->name, name.data, name.size);
     if (wish->role == GW_ROLE_COUNT) {
         return base_error_set(error, BASE_ERR_INVALID,
                               "role: enrol, viewer, releaser, approver or admin");
@@ -293,9 +303,10 @@ void gw_api_whoami(struct gw_core *core, struct gw_api_call *call)
     }
     gw_tenant_name(core, actor->tenant, tenant);
     gw_api_answer_take(call, 200,
-                       json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", "name", actor->name, "role",
-                                 gw_role_name(actor->role), "tenant", tenant, "every_tenant",
-                                 (int)actor->every_tenant, "token",
+                       json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:o}", "name", actor->name,
+                                 "person", actor->person, "role", gw_role_name(actor->role),
+                                 "tenant", tenant, "every_tenant", (int)actor->every_tenant,
+                                 "token",
                                  actor->token_id != 0 ? gw_json_hex(actor->token_id) : json_null(),
                                  "scopes", scopes));
 }

@@ -126,7 +126,10 @@ static void fill_answer(const struct gw_api_call *call, struct gw_answer *out)
 
 static void note_who(struct gw_api_call *call)
 {
-    // A token speaks for its owner, whatever the body says.
+    // A token speaks for its owner, whatever the body says; with the configured one a name in the
+    // body is a remark.
+    call->who.person = base_str_of(call->actor.person);
+    call->rollout.who.person = call->who.person;
     if (call->actor.token_id != 0) {
         call->who.by = base_str_of(call->actor.name);
         call->rollout.who.by = call->who.by;

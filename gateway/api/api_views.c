@@ -70,14 +70,15 @@ json_t *gw_view_token(struct gw_core *core, const struct gw_token_view *view)
     for (uint32_t i = 0; i < view->scope_count; ++i) {
         (void)json_array_append_new(scopes, json_string(view->scopes[i]));
     }
-    return json_pack("{s:o, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "id",
-                     gw_json_hex(view->id), "name", view->name, "role", gw_role_name(view->role),
-                     "tenant", tenant, "scopes", scopes, "created_s", (json_int_t)view->created_s,
-                     "expires_s", time_or_null(view->expires_s), "revoked_s",
-                     time_or_null(view->revoked_s), "last_used_s", time_or_null(view->last_used_s),
-                     "created_by", hex_or_null(view->created_by), "uses", (json_int_t)view->uses,
-                     "uses_max", (json_int_t)view->uses_max, "revision",
-                     (json_int_t)view->revision);
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "id",
+                     gw_json_hex(view->id), "name", view->name, "owner",
+                     view->owner[0] != '\0' ? view->owner : view->name, "role",
+                     gw_role_name(view->role), "tenant", tenant, "scopes", scopes, "created_s",
+                     (json_int_t)view->created_s, "expires_s", time_or_null(view->expires_s),
+                     "revoked_s", time_or_null(view->revoked_s), "last_used_s",
+                     time_or_null(view->last_used_s), "created_by", hex_or_null(view->created_by),
+                     "uses", (json_int_t)view->uses, "uses_max", (json_int_t)view->uses_max,
+                     "revision", (json_int_t)view->revision);
 }
 
 json_t *gw_view_task(const struct gw_task_view *view)

@@ -91,6 +91,7 @@ enum cli_exit {
     X(AFTER, 0, "after", "KEY", "Continue behind this key")                                        \
     X(NAME, 0, "name", "NAME", "Whose the token is")                                               \
     X(ROLE, 0, "role", "ROLE", "viewer, releaser, approver or admin")                              \
+    X(OWNER, 0, "owner", "PERSON", "Whose token it is, when that is not its name")                 \
     X(SCOPES, 0, "scopes", "LIST", "Scenarios the token may touch, as in shop,ads-* (all)")        \
     X(EVERY_TENANT, 0, "every-tenant", NULL, "The token acts in any tenant")                       \
     X(USES, 0, "uses", "N", "Devices that may enrol with the token (any number)")                  \

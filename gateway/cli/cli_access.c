@@ -55,6 +55,9 @@ static enum cli_exit make_token(struct cli *cli, const char *role)
     json_t *body = json_pack("{s:s, s:s, s:I, s:I}", "name", name, "role", role, "expires_in_s",
                              (json_int_t)days * DAY_S, "uses_max", (json_int_t)uses);
     bool ok = body != NULL;
+    if (ok && cli_given(cli, CLI_OPTION_OWNER)) {
+        ok = json_object_set_new(body, "owner", json_string(cli->values[CLI_OPTION_OWNER])) == 0;
+    }
     if (ok && cli_given(cli, CLI_OPTION_SCOPES)) {
         ok = add_scopes(body, cli->values[CLI_OPTION_SCOPES]);
     }

@@ -182,9 +182,9 @@ const struct cli_command cli_commands[] = {
      "  walle device reset 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_reset},
     {"token", "new", "", "Make an operator's token; its secret is shown once, on standard output.",
      "  walle token new --name ana --role releaser --scopes shop,ads-* --expires 90\n"
-     "  umask 077; walle token new --name ci --role releaser --scopes shop > ci.token",
-     CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(ROLE) | CLI_BIT(SCOPES) | CLI_BIT(EXPIRES) |
-         CLI_BIT(EVERY_TENANT),
+     "  umask 077; walle token new --name ci --owner ana --role releaser --scopes shop > ci.token",
+     CLI_BITS_GATEWAY | CLI_BIT(NAME) | CLI_BIT(OWNER) | CLI_BIT(ROLE) | CLI_BIT(SCOPES) |
+         CLI_BIT(EXPIRES) | CLI_BIT(EVERY_TENANT),
      0, 0, cli_token_new},
     {"token", "list", "", "List tokens: who, what for, until when, when last used.",
      "  walle token list", CLI_BITS_GATEWAY | CLI_BIT(LIMIT) | CLI_BIT(AFTER), 0, 0,

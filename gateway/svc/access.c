@@ -72,6 +72,7 @@ static void be_admin(struct gw_actor *out)
     out->every_tenant = true;
     out->scope_count = 0;
     memcpy(out->name, "admin", sizeof("admin"));
+    memcpy(out->person, "admin", sizeof("admin"));
 }
 
 // With the lock held.
@@ -84,6 +85,7 @@ static void be(struct gw_actor *out, struct gw_token *token, uint64_t now_s)
     out->every_tenant = view->tenant == GW_TENANT_EVERY;
     out->tenant = out->every_tenant ? GW_TENANT_DEFAULT : view->tenant;
     memcpy(out->name, view->name, sizeof(out->name));
+    memcpy(out->person, view->owner[0] != 0 ? view->owner : view->name, sizeof(out->person));
     out->scope_count = view->scope_count;
     memcpy(out->scopes, view->scopes, sizeof(out->scopes));
 }

@@ -1,5 +1,9 @@
 // Who may do what: tenants, operators' tokens with roles and scopes, and the check of a request.
 //
+// Who a token stands for is its owner: a person may have several, and what needs another person is
+// not had with a second one. The configured token and the gateway's own are one person, whatever
+// name a request gives beside them.
+//
 // A tenant owns tasks, rollouts, devices and tokens; nobody sees another tenant's. Tenant 0,
 // "default", is always there. A token stands for a person or a machine: it has a name, a role, a
 // tenant (or all of them) and the scenarios it may touch. A scenario is the first part of a task's
@@ -57,10 +61,13 @@ struct gw_actor {
     uint16_t tenant; // acts in this one
     bool every_tenant;
     char name[GW_TOKEN_NAME_MAX + 1];
-    uint32_t scope_count; // 0: every scenario
+    char person[GW_TOKEN_NAME_MAX + 1]; // the owner; without one the name
+    uint32_t scope_count;               // 0: every scenario
     char scopes[GW_TOKEN_SCOPES_MAX][WIRE_TASK_NAME_MAX + 1];
 };
 
+// Are these two names of one person? Letters of ASCII count in either case, blanks not at all.
+bool gw_same_person(struct base_str a, struct base_str b);
 // Is a task of this name within the actor's scenarios?
 bool gw_actor_covers(const struct gw_actor *actor, struct base_str task);
 // A scenario, or the beginning of one with '*' behind it.
@@ -80,7 +87,8 @@ struct gw_token_view {
     uint32_t uses;       // enrolments
     uint32_t uses_max;   // 0: any number
     uint32_t revision;
-    char name[GW_TOKEN_NAME_MAX + 1];
+    char name[GW_TOKEN_NAME_MAX + 1];  // printable ASCII
+    char owner[GW_TOKEN_NAME_MAX + 1]; // likewise; empty: the name is the owner's
     uint32_t scope_count;
     char scopes[GW_TOKEN_SCOPES_MAX][WIRE_TASK_NAME_MAX + 1];
 };
@@ -98,8 +106,8 @@ void gw_operators_free(struct gw_operators *operators); // accepts NULL
 // Tenants and tokens from the store.
 BASE_NODISCARD enum base_status gw_operators_load(struct gw_core *core, struct base_error *error);
 
-// Makes a token of `wish` (name, role, tenant, expiry, uses_max, scopes). `out_text` is the secret:
-// kept nowhere. LIMIT, INVALID, UNSUPPORTED, FULL, IO.
+// Makes a token of `wish` (name, owner, role, tenant, expiry, uses_max, scopes). `out_text` is the
+// secret: kept nowhere. LIMIT, INVALID, UNSUPPORTED, FULL, IO.
 BASE_NODISCARD enum base_status
 gw_token_create(struct gw_core *core, const struct gw_token_view *wish, struct gw_token_view *out,
                 char out_text[GW_SECRET_TEXT_BYTES + 1], struct base_error *error);

@@ -185,10 +185,11 @@ struct gw_rollout_log_view {
     char comment[GW_LOG_REASON_MAX + 1];
 };
 
-// Who asked, and why; both optional, cut at their limits. `if_revision` not 0: only when the
-// rollout still has this revision.
+// Who asked, and why; optional, cut at their limits. `if_revision` not 0: only when the rollout
+// still has this revision.
 struct gw_rollout_who {
-    struct base_str by;
+    struct base_str by;     // as the log shows it
+    struct base_str person; // who that is (svc/operators.h); empty: `by`
     struct base_str comment;
     uint64_t if_revision;
 };
@@ -202,7 +203,7 @@ BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
-// revision, or approval by who created it.
+// revision, or approval by the person who created it.
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,

@@ -1,8 +1,11 @@
 // Roles, scopes and the stored form of a token. Pure.
 //
-//   token row := u8 version(1), sha256[32], u8 role, u16 tenant, u64 created_s, u64 expires_s,
+//   token row := u8 version, sha256[32], u8 role, u16 tenant, u64 created_s, u64 expires_s,
 //                u64 revoked_s, u64 last_used_s, u64 created_by, u32 uses, u32 uses_max,
 //                u32 revision, u8 size, name, u8 count, count x (u8 size, scope)
+//                [, u8 size, owner]
+//
+// Version 1 has no owner, version 2 has one.
 #include "svc/operators.h"
 
 #include "base/check.h"
@@ -10,7 +13,8 @@
 
 #include <string.h>
 
-#define ROW_VERSION 1
+#define ROW_VERSION       1
+#define ROW_VERSION_OWNER 2
 
 static const char *const role_names[GW_ROLE_COUNT] = {
     [GW_ROLE_ENROL] = "enrol",       [GW_ROLE_VIEWER] = "viewer", [GW_ROLE_RELEASER] = "releaser",
@@ -29,6 +33,30 @@ enum gw_role gw_role_of(struct base_str name)
         role++;
     }
     return (enum gw_role)role;
+}
+
+// The next character that counts, 0 at the end.
+static char next_of(struct base_str *text)
+{
+    while (text->size > 0) {
+        char c = *text->data++;
+        text->size--;
+        if (c != ' ' && c != '\t') {
+            return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        }
+    }
+    return 0;
+}
+
+bool gw_same_person(struct base_str a, struct base_str b)
+{
+    char x = 0;
+    char y = 0;
+    do {
+        x = next_of(&a);
+        y = next_of(&b);
+    } while (x == y && x != 0);
+    return x == y;
 }
 
 static struct base_str scenario_of(struct base_str task)
@@ -66,7 +94,7 @@ size_t gw_token_encode(const struct gw_token *token, uint8_t out[GW_TOKEN_ROW_MA
     const struct gw_token_view *view = &token->view;
     struct base_writer writer;
     base_writer_init(&writer, out, GW_TOKEN_ROW_MAX);
-    base_writer_u8(&writer, ROW_VERSION);
+    base_writer_u8(&writer, view->owner[0] != 0 ? ROW_VERSION_OWNER : ROW_VERSION);
     base_writer_bytes(&writer, token->hash.bytes, WIRE_SHA256_BYTES);
     base_writer_u8(&writer, (uint8_t)view->role);
     base_writer_u16(&writer, view->tenant);
@@ -87,7 +115,12 @@ size_t gw_token_encode(const struct gw_token *token, uint8_t out[GW_TOKEN_ROW_MA
         base_writer_u8(&writer, (uint8_t)size);
         base_writer_bytes(&writer, view->scopes[i], size);
     }
-    // 1 + 32 + 3 + 40 + 12 + 65 + 1 + 16 * 65 bytes at most.
+    if (view->owner[0] != 0) {
+        size = strnlen(view->owner, GW_TOKEN_NAME_MAX);
+        base_writer_u8(&writer, (uint8_t)size);
+        base_writer_bytes(&writer, view->owner, size);
+    }
+    // 1 + 32 + 3 + 40 + 12 + 65 + 1 + 16 * 65 + 65 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }
@@ -108,7 +141,8 @@ enum base_status gw_token_decode(const uint8_t *bytes, size_t size, struct gw_to
     struct gw_token token = {0};
     struct gw_token_view *view = &token.view;
     base_reader_init(&reader, bytes, size);
-    bool ok = base_reader_u8(&reader) == ROW_VERSION;
+    unsigned version = base_reader_u8(&reader);
+    bool ok = version == ROW_VERSION || version == ROW_VERSION_OWNER;
     base_reader_copy(&reader, token.hash.bytes, WIRE_SHA256_BYTES);
     unsigned role = base_reader_u8(&reader);
     view->tenant = base_reader_u16(&reader);
@@ -126,6 +160,9 @@ enum base_status gw_token_decode(const uint8_t *bytes, size_t size, struct gw_to
     for (uint32_t i = 0; ok && i < view->scope_count; i++) {
         ok = read_text(&reader, view->scopes[i], WIRE_TASK_NAME_MAX) &&
              gw_scope_ok(base_str_of(view->scopes[i]));
+    }
+    if (ok && version == ROW_VERSION_OWNER) {
+        ok = read_text(&reader, view->owner, GW_TOKEN_NAME_MAX);
     }
     if (!ok || base_reader_finish(&reader) != BASE_OK) {
         return BASE_ERR_CORRUPT;

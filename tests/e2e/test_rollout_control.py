@@ -90,9 +90,10 @@ class Control(unittest.TestCase):
         for device in new:
             self.assertEqual(self.wake(stack, device), v2)
         waiting = self.wait_for(stack, rollout, lambda r: r["state"] == "waiting_approval", "the approval to be due")
-        self.assertEqual((waiting["created_by"], waiting["verdict"]), ("ana", "pass"))
-        for by, text in (("ana", "another person"), ("eve", None)):
-            run = stack.walle("rollout", "approve", rollout, "--by", by, check=False)
+        self.assertEqual((waiting["created_by"], waiting["verdict"]), ("admin", "pass"))
+        eve = stack.walle("token", "new", "--name", "eve", "--role", "approver").stdout.strip()
+        for who, text in ((("--by", "ana"), "another person"), (("--by", "eve"), "another person"), (("--token", eve), None)):
+            run = stack.walle("rollout", "approve", rollout, *who, check=False)
             self.assertEqual(run.returncode, 4 if text else 0, run.stderr)
             self.assertIn(text or "", run.stderr)
         run = stack.walle("rollout", "pause", rollout, "--if-revision", "1", check=False)

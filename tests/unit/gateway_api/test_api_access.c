@@ -568,6 +568,7 @@ static void test_approval_needs_another_person(void **state)
     char eve[80];
     snprintf(bob, sizeof(bob), "Bearer %s", api_text(other, "secret"));
     snprintf(eve, sizeof(eve), "Bearer %s", api_text(weak, "secret"));
+    const char *admin = kit->bearer;
     kit->bearer = ana.text;
     json_t *rollout = api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", body, 201);
     assert_string_equal(api_text(rollout, "created_by"), "ana");
@@ -582,6 +583,20 @@ static void test_approval_needs_another_person(void **state)
     api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
     kit->bearer = eve;
     api_refused(kit, GW_METHOD_POST, approve, "{}", 403, "approver");
+    static const char *const same[] = {
+        "{\"name\":\"Ana\",\"role\":\"approver\"}",
+        "{\"name\":\" ANA \",\"role\":\"admin\"}",
+        "{\"name\":\"carla\",\"owner\":\"Ana\",\"role\":\"approver\"}",
+    };
+    for (size_t i = 0; i < TEST_COUNT(same); i++) {
+        char text[80];
+        kit->bearer = admin;
+        json_t *token = api_call(kit, GW_METHOD_POST, "/api/v1/tokens", same[i], 201);
+        snprintf(text, sizeof(text), "Bearer %s", api_text(token, "secret"));
+        kit->bearer = text;
+        api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+        json_decref(token);
+    }
     kit->bearer = bob;
     rollout = api_call(kit, GW_METHOD_POST, approve, "{}", 200);
     assert_string_equal(api_text(rollout, "state"), "running");
@@ -590,6 +605,69 @@ static void test_approval_needs_another_person(void **state)
     json_decref(other);
     json_decref(weak);
     world_done(&world);
+}
+
+// The configured token is one person under all the names it gives.
+static void test_admin_is_one_person(void **state)
+{
+    static const char waits[] = "[{\"name\":\"full\",\"kind\":\"full\",\"percent\":100,\"max_"
+                                "failure\":0.1,\"min_sample\":1,\"approval\":true}]";
+    static const char approve[] = "/api/v1/rollouts/00000000000000bc/approve";
+    struct world world;
+    struct api_kit *kit = &world.kit;
+    struct rollout_draft draft = {.task = "other",
+                                  .id = 0xbc,
+                                  .salt = 1,
+                                  .release_counter = 1,
+                                  .issued_s = base_clock_wall_us() / 1000000,
+                                  .expires_s = base_clock_wall_us() / 1000000 + 86400};
+
+    (void)state;
+    world_init(&world);
+    api_version(kit, "other", "1.0.0", &draft);
+    char *body = api_rollout_text(kit, &draft, waits);
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts", body, 201));
+    json_decref(api_call(kit, GW_METHOD_POST, "/api/v1/rollouts/00000000000000bc/start",
+                         "{\"by\":\"ana\"}", 200));
+    api_refused(kit, GW_METHOD_POST, approve, "{}", 409, "another person");
+    api_refused(kit, GW_METHOD_POST, approve, "{\"by\":\"bob\"}", 409, "another person");
+    struct bearer ana = token_of(kit, "approver", "", "");
+    kit->bearer = ana.text;
+    json_t *rollout = api_call(kit, GW_METHOD_POST, approve, "{}", 200);
+    assert_string_equal(api_text(rollout, "state"), "running");
+    assert_string_equal(api_text(rollout, "created_by"), "admin");
+    json_decref(rollout);
+    free(body);
+    world_done(&world);
+}
+
+// A token from before there were owners is its name's, and its row stays as it was.
+static void test_tokens_without_owners(void **state)
+{
+    static struct gw_token token = {.view = {.role = GW_ROLE_RELEASER, .name = "ana"}};
+    static struct gw_token back;
+    static const char *const others[] = {"an", "anna", "", "ana1"};
+    uint8_t row[GW_TOKEN_ROW_MAX];
+
+    (void)state;
+    size_t size = gw_token_encode(&token, row);
+    assert_int_equal(row[0], 1);
+    assert_int_equal(gw_token_decode(row, size, &back), BASE_OK);
+    assert_string_equal(back.view.owner, "");
+    memcpy(token.view.owner, "Ana B", sizeof("Ana B"));
+    size_t with = gw_token_encode(&token, row);
+    assert_int_equal(row[0], 2);
+    assert_int_equal(gw_token_decode(row, with, &back), BASE_OK);
+    assert_string_equal(back.view.owner, "Ana B");
+    for (size_t cut = 0; cut < with; cut++) {
+        assert_int_not_equal(gw_token_decode(row, cut, &back), BASE_OK);
+    }
+    row[0] = 1; // and nothing behind it
+    assert_int_not_equal(gw_token_decode(row, with, &back), BASE_OK);
+    assert_true(gw_same_person(BASE_STR(" A na"), BASE_STR("aNA\t")));
+    for (size_t i = 0; i < TEST_COUNT(others); i++) {
+        assert_false(gw_same_person(BASE_STR("ana"), base_str_of(others[i])));
+    }
 }
 
 // The description served describes exactly the routes there are, each with its role.
@@ -659,6 +737,8 @@ int main(void)
         cmocka_unit_test(test_tenants_see_nothing_of_each_other),
         cmocka_unit_test(test_lists_are_filtered),
         cmocka_unit_test(test_approval_needs_another_person),
+        cmocka_unit_test(test_admin_is_one_person),
+        cmocka_unit_test(test_tokens_without_owners),
         cmocka_unit_test(test_openapi_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
