@@ -134,7 +134,7 @@ struct dev_vm_result {
     uint64_t instructions;            // budget units used
     uint64_t duration_us;
     uint32_t heap_peak_bytes;
-    bool output_cut;        // more was printed than DEV_VM_OUTPUT_MAX
+    uint64_t output_cut;    // bytes that were printed and are not in `output`, which was full
     struct base_str output; // print() and walle.log(); valid until the VM's next run or free
     struct base_str result; // JSON of walle.result(...); empty: none given; valid as output
     const struct dev_vm_effect *effects; // in order; none unless FINISHED; valid as output

@@ -1,5 +1,5 @@
-// Output of a script: print() and walle.log() land in a bounded buffer of the VM. Called by
-// MicroPython's printing, on the VM's thread.
+// Output of a script: print() and walle.log() land in a bounded buffer of the VM; what is printed
+// when it is full is counted. Called by MicroPython's printing, on the VM's thread.
 #include "vm/vm_state.h"
 #include "vm/vm_text.h"
 
@@ -9,11 +9,9 @@
 
 void dev_vm_output_add(struct dev_vm *vm, const char *text, size_t size)
 {
-    if (vm->out->output_cut) {
-        return;
-    }
-    size_t fits = dev_text_fit((struct base_str){text, size}, DEV_VM_OUTPUT_MAX - vm->output_size);
-    vm->out->output_cut = fits < size;
+    size_t room = vm->out->output_cut > 0 ? 0 : DEV_VM_OUTPUT_MAX - vm->output_size;
+    size_t fits = dev_text_fit((struct base_str){text, size}, room);
+    vm->out->output_cut += size - fits; // and what comes behind it, too
     memcpy(vm->output + vm->output_size, text, fits);
     vm->output_size += fits;
 }

@@ -190,18 +190,32 @@ static void print_part(const char *text, const char *behind)
     printf("%s", behind);
 }
 
+// What the script printed, and how much of it is not shown.
+static void print_output(const struct dev_vm_result *result)
+{
+    struct base_str output = result->output;
+    if (output.size > 0) {
+        printf("%.*s", (int)output.size, output.data);
+    }
+    if (result->output_cut > 0) {
+        bool in_line = output.size > 0 && output.data[output.size - 1] != '\n';
+        printf("%s... %llu more bytes were printed\n", in_line ? "\n" : "",
+               (unsigned long long)result->output_cut);
+    }
+}
+
 static void show_result(const struct cli *cli, const struct dev_vm_result *result)
 {
     if (cli->json) {
         json_t *root = json_pack(
-            "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:o}", "end",
+            "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o}", "end",
             dev_vm_end_name(result->end), "type", result->type, "message", result->message, "file",
             result->file, "line", (int)result->line, "duration_us", (json_int_t)result->duration_us,
             "instructions", (json_int_t)result->instructions, "heap_peak_bytes",
             (json_int_t)result->heap_peak_bytes, "output",
             json_stringn(result->output.data != NULL ? result->output.data : "",
                          result->output.size),
-            "result",
+            "output_cut", (json_int_t)result->output_cut, "result",
             result->result.size > 0
                 ? json_loadb(result->result.data, result->result.size, JSON_DECODE_ANY, NULL)
                 : json_null());
@@ -209,9 +223,7 @@ static void show_result(const struct cli *cli, const struct dev_vm_result *resul
         json_decref(root);
         return;
     }
-    if (result->output.size > 0) {
-        printf("%.*s", (int)result->output.size, result->output.data);
-    }
+    print_output(result);
     if (result->end != DEV_VM_FINISHED) {
         printf("%s: ", dev_vm_end_name(result->end));
         print_part(result->type, ": ");

@@ -77,6 +77,15 @@ class Newcomers(unittest.TestCase):
         self.assertIn("Odd\\u000aFAKE", run.stdout)
         self.assertNotIn("\x1b", run.stdout)
 
+    def test_output_that_is_cut_says_so(self):
+        build, run = self.build(1, script="print('\u20ac' * 10000)\nprint('more')\n")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        run = self.stack.walle("task", "run", build)
+        kept = 16384 // 3 * 3
+        self.assertIn("\u20ac" * (kept // 3) + f"\n... {3 * 10000 + 1 + 5 - kept} more bytes were printed\n", run.stdout)
+        answer = json.loads(self.stack.walle("task", "run", build, "-o", "json").stdout)
+        self.assertEqual((len(answer["output"].encode()), answer["output_cut"]), (kept, 3 * 10000 + 1 + 5 - kept))
+
     def test_why(self):
         rollout = self.stack.release("shop/score", 1, SCRIPT, FULL)
         self.assertEqual(self.device().returncode, 0)

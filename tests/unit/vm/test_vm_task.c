@@ -133,16 +133,19 @@ static void test_output_is_bounded(void **state)
     struct vm_kit *kit = *state;
     kit_run_source(kit, "for i in range(10000): print('0123456789')\n");
     kit_ended(kit, DEV_VM_FINISHED);
-    assert_true(kit->result.output_cut);
     assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX);
+    assert_int_equal(kit->result.output_cut, 10000 * 11 - DEV_VM_OUTPUT_MAX);
     assert_memory_equal(kit->result.output.data, "0123456789\n0123", 15);
     kit_run_source(kit, "print('x' + '\\u20ac' * 10000)\n");
-    assert_true(kit->result.output_cut);
     assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX); // 1 + 3 * 5461
+    assert_int_equal(kit->result.output_cut, 1 + 3 * 10000 + 1 - DEV_VM_OUTPUT_MAX);
     kit_run_source(kit, "print('\\u20ac' * 10000)\n");
     assert_int_equal(kit->result.output.size, DEV_VM_OUTPUT_MAX - 1);
+    assert_int_equal(kit->result.output_cut, 3 * 10000 + 1 - (DEV_VM_OUTPUT_MAX - 1));
+    kit_run_source(kit, "print('x' * 16384, end='')\nprint(end='')\n"); // just full
+    assert_int_equal(kit->result.output_cut, 0);
     kit_run_source(kit, "print(1)\n");
-    assert_false(kit->result.output_cut);
+    assert_int_equal(kit->result.output_cut, 0);
 }
 
 static void test_text_that_leaves_is_utf8(void **state)
