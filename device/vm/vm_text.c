@@ -71,3 +71,14 @@ void dev_text_set(char *field, size_t capacity, struct base_str text)
     field[size] = '\0';
     dev_text_clean(field, size);
 }
+
+void dev_text_show(char *field, size_t capacity, struct base_str text)
+{
+    static const char mark[] = "...";
+    if (text.size < capacity) {
+        dev_text_set(field, capacity, text);
+        return;
+    }
+    dev_text_set(field, capacity - sizeof(mark) + 1, text);
+    memcpy(field + strlen(field), mark, sizeof(mark));
+}

@@ -12,5 +12,7 @@ void dev_text_clean(char *text, size_t size);
 size_t dev_text_fit(struct base_str text, size_t room);
 // Copies text into a fixed field, cut to fit, cleaned and NUL-terminated.
 void dev_text_set(char *field, size_t capacity, struct base_str text);
+// The same for people: what is cut ends in "...". `capacity` above 3.
+void dev_text_show(char *field, size_t capacity, struct base_str text);
 
 #endif

@@ -14,6 +14,7 @@
 #include "model/model_store.h"
 #include "runner/runner_events.h"
 #include "vm/vm.h"
+#include "vm/vm_text.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -28,6 +29,8 @@
 #define CANCEL_REPEAT_US   5000 // an interrupt before the run began is repeated
 #define WORKER_STACK_BYTES (1024 * 1024)
 #define MODEL_IDLE_BYTES   ((size_t)64 << 20) // of models kept from run to run
+#define MESSAGE_BESIDE     80u                // bytes of an exception's text beside its place
+#define MESSAGE_ALONE      100u
 
 enum work {
     WORK_IDLE,
@@ -98,11 +101,14 @@ static void end_fill(struct end *end, const struct dev_vm_result *result)
                         (unsigned)result->line);
     end->fingerprint = base_hash64(end->detail, size > 0 ? strlen(end->detail) : 0);
     const char *type = result->type[0] != '\0' ? result->type : dev_vm_end_name(result->end);
+    char message[MESSAGE_ALONE + 1];
+    dev_text_show(message, result->file[0] != '\0' ? MESSAGE_BESIDE + 1 : sizeof(message),
+                  base_str_of(result->message));
     if (result->file[0] != '\0') {
-        (void)snprintf(end->detail, sizeof(end->detail), "%s: %.80s (%s:%u)", type, result->message,
+        (void)snprintf(end->detail, sizeof(end->detail), "%s: %s (%s:%u)", type, message,
                        result->file, (unsigned)result->line);
     } else {
-        (void)snprintf(end->detail, sizeof(end->detail), "%s: %.100s", type, result->message);
+        (void)snprintf(end->detail, sizeof(end->detail), "%s: %s", type, message);
     }
 }
 

@@ -472,6 +472,16 @@ static void test_a_damaged_model_is_the_scripts_error(void **state)
     assert_non_null(strstr(world.last_text, "main.py:3"));
 }
 
+// Between characters, and it says so.
+static void test_a_long_message_is_cut(void **state)
+{
+    (void)state;
+    offer(version_add("raise ValueError('x' + '\xe2\x82\xac' * 50)\n", 100), 1);
+    device_run();
+    assert_int_equal(world.last_outcome, WIRE_OUTCOME_FAIL_EXCEPTION);
+    assert_non_null(strstr(world.last_text, "\xe2\x82\xac... (main.py:1)"));
+}
+
 // One byte of a sealed file, in place.
 static void file_damage(const struct wire_sha256 *name)
 {
@@ -624,6 +634,7 @@ int main(void)
         CASE(test_a_script_runs_its_model),
         CASE(test_a_model_at_work_is_stopped_with_the_port),
         CASE(test_a_damaged_model_is_the_scripts_error),
+        CASE(test_a_long_message_is_cut),
         CASE(test_damaged_files_are_mended_and_not_run),
     };
     int failed = cmocka_run_group_tests_name("thread", tests, NULL, NULL);

@@ -1,6 +1,8 @@
 // The module `walle` as a script sees it: config, input, device, log and result.
 #include "vm_kit.h"
 
+#include "vm/vm_text.h"
+
 static int setup(void **state)
 {
     static struct vm_kit kit;
@@ -159,6 +161,21 @@ static void test_text_that_leaves_is_utf8(void **state)
     assert_string_equal(kit->result.message, "x???y");
 }
 
+// A text for people that is cut says so, between characters.
+static void test_cut_text_is_marked(void **state)
+{
+    (void)state;
+    char field[9];
+    dev_text_show(field, sizeof(field), BASE_STR("12345678"));
+    assert_string_equal(field, "12345678");
+    dev_text_show(field, sizeof(field), BASE_STR("123456789"));
+    assert_string_equal(field, "12345...");
+    dev_text_show(field, sizeof(field), BASE_STR("\u20ac\u20ac\u20ac"));
+    assert_string_equal(field, "\u20ac...");
+    dev_text_show(field, sizeof(field), BASE_STR(""));
+    assert_string_equal(field, "");
+}
+
 static void test_module_is_read_only(void **state)
 {
     static const char *const statements[] = {"walle.config = 1", "walle.log = print",
@@ -188,6 +205,7 @@ int main(void)
         VM_TEST(test_log_and_print_share_the_output),
         VM_TEST(test_output_is_bounded),
         VM_TEST(test_text_that_leaves_is_utf8),
+        VM_TEST(test_cut_text_is_marked),
         VM_TEST(test_module_is_read_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
