@@ -158,12 +158,17 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
                             struct gw_rollout *out[GW_PLAN_BASES_MAX])
 {
     uint32_t count = 0;
-    uint32_t covering = 0;
-    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && covering < 2; i++) {
+    uint64_t covering = 0; // the version of the first that is
+    bool covered = false;  // by another version, too
+    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && !covered; i++) {
         const struct gw_release *release = task->bases[i]->release;
-        if (!gw_director_kills(core, &release->manifest)) {
-            out[count++] = task->bases[i];
-            covering += is_for_everybody(release) ? 1 : 0;
+        if (gw_director_kills(core, &release->manifest)) {
+            continue;
+        }
+        out[count++] = task->bases[i];
+        if (is_for_everybody(release)) {
+            covered = covering != 0 && covering != release->version_id;
+            covering = release->version_id;
         }
     }
     return count;
