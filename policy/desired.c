@@ -1,6 +1,31 @@
 // The desired state of one task on one device: see the rules in the header.
 #include "policy/desired.h"
 
+bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state)
+{
+    if (rollout->before_first || rollout->killed) {
+        return false;
+    }
+    switch (rollout->state) {
+    case POL_ROLLOUT_RUNNING:
+    case POL_ROLLOUT_WAITING: // the open stages go on
+        *out_state = POL_CLAIM_OPEN;
+        return true;
+    case POL_ROLLOUT_PAUSED:
+        *out_state = POL_CLAIM_PAUSED;
+        return true;
+    case POL_ROLLOUT_COMPLETED:
+        *out_state = POL_CLAIM_COMPLETED;
+        return true;
+    case POL_ROLLOUT_DRAFT:
+    case POL_ROLLOUT_ROLLING_BACK:
+    case POL_ROLLOUT_ROLLED_BACK:
+    case POL_ROLLOUT_STATE_COUNT:
+        break;
+    }
+    return false;
+}
+
 static bool is_open(const struct pol_claim *claim)
 {
     return claim->state != POL_CLAIM_COMPLETED;
@@ -80,8 +105,8 @@ static struct pol_desired by(const struct pol_claim *claims, uint32_t claim,
     return (struct pol_desired){claims[claim].version, claim, rule};
 }
 
-struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
-                               const struct pol_desired_device *device)
+static struct pol_desired decide(const struct pol_claim *claims, uint32_t count,
+                                 const struct pol_desired_device *device)
 {
     uint32_t claim = followed(claims, count);
     if (claim < count && claims[claim].admitted && may_run(&claims[claim], device)) {
@@ -105,4 +130,14 @@ struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
         return by(claims, claim, POL_DESIRED_KEEPS);
     }
     return (struct pol_desired){0, count, POL_DESIRED_NONE};
+}
+
+struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
+                               const struct pol_desired_device *device)
+{
+    struct pol_desired_device anything = *device;
+    anything.floor = 0;
+    struct pol_desired desired = decide(claims, count, &anything);
+    bool follows = desired.version != 0 && desired.version != device->have;
+    return follows && device->floor != 0 ? decide(claims, count, device) : desired;
 }

@@ -12,17 +12,16 @@
 //   3. Otherwise the baseline: of the completed rollouts that target and admit it, the one approved
 //      last (BASELINE). A rollout that completed below full is a baseline for its share alone.
 //   4. Otherwise, when all that stands against what it runs is its attributes, which come and go,
-//   it
-//      keeps that (KEEPS).
+//      it keeps that (KEEPS).
 //   5. Otherwise nothing (NONE).
 //
 // A version that the device refuses (it failed there), or that is below its floor, is none of
-// these. Pure, and O(claims).
+// these; but what it has already it need not follow: when the rules without the floor come to that,
+// it stays. Pure, and O(claims).
 #ifndef POL_DESIRED_H
 #define POL_DESIRED_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "policy/rollout.h"
 
 enum pol_claim_state { POL_CLAIM_OPEN, POL_CLAIM_PAUSED, POL_CLAIM_COMPLETED };
 
@@ -40,7 +39,7 @@ struct pol_claim {
 struct pol_desired_device {
     uint64_t have;    // version it runs; 0: none
     uint64_t refused; // version that it will not run again; 0: none
-    uint64_t floor;   // approvals below it are refused
+    uint64_t floor;   // it follows no approval below
 };
 
 // X(NAME, text)
@@ -64,6 +63,10 @@ struct pol_desired {
     uint32_t claim;   // whose version it is; `count` when there is none
     enum pol_desired_rule rule;
 };
+
+// What a rollout in this state is among the claims. False: it makes none, *out_state is not
+// written.
+bool pol_rollout_claims(const struct pol_rollout *rollout, enum pol_claim_state *out_state);
 
 // Claims in any order, all of one task.
 struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,

@@ -1,6 +1,7 @@
 // The in-process responder of the simulate stage. Everything happens on the shard's thread.
 #include "ports/sim_local.h"
 
+#include "policy/desired.h"
 #include "ports/sim_crypto.h"
 #include "wire/manifest.h"
 #include "wire/profile.h"
@@ -9,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROLLOUT_ID 1
-#define EXPIRES_S  253402300799u // the year 9999: a simulation does not expire
+#define ROLLOUT_ID      1
+#define RELEASE_COUNTER 1
+#define EXPIRES_S       253402300799u // the year 9999: a simulation does not expire
 
 const uint8_t sim_local_key[1][WIRE_PUBLIC_KEY_BYTES] = {"simulate stage of this process"};
 
@@ -64,7 +66,7 @@ enum base_status sim_local_init(struct sim_local *local, struct sim_store *store
     BASE_TRY(wire_manifest_parse(blob->bytes, blob->size, &local->manifest));
     struct wire_release release = {
         .task_name = local->manifest.task_name,
-        .release_counter = 1,
+        .release_counter = RELEASE_COUNTER,
         .manifest = *manifest,
         .manifest_bytes = blob->size,
         .rollout_id = ROLLOUT_ID,
@@ -84,29 +86,44 @@ enum base_status sim_local_init(struct sim_local *local, struct sim_store *store
     return wire_offers_encode(&offers, local->offer, sizeof(local->offer), &local->offer_bytes);
 }
 
-// Does the device have the version, or refuse it? Then there is nothing to offer.
-static bool has_version(const struct sim_local *local, struct base_str text)
+// What the device says of the task; all zero when it has nothing of it.
+static struct wire_profile_pair pair_of(const struct sim_local *local, struct base_str text)
 {
     uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
     size_t size = 0;
     struct wire_profile profile;
-    if (base_b64_decode(text, bytes, sizeof(bytes), &size) != BASE_OK ||
-        wire_profile_parse(bytes, size, &profile) != BASE_OK || profile.pairs == NULL) {
-        return false;
-    }
-    struct base_reader reader;
-    base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
-    for (uint32_t i = 0; i < profile.task_count; i++) {
-        struct wire_profile_pair pair;
-        if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
-            break;
-        }
-        if (pair.task_id == local->task_id && (pair.version_id == local->version_id ||
-                                               pair.blocked_version_id == local->version_id)) {
-            return true;
+    struct wire_profile_pair pair;
+    if (base_b64_decode(text, bytes, sizeof(bytes), &size) == BASE_OK &&
+        wire_profile_parse(bytes, size, &profile) == BASE_OK && profile.pairs != NULL) {
+        struct base_reader reader;
+        base_reader_init(&reader, profile.pairs, profile.pairs_bytes);
+        for (uint32_t i = 0; i < profile.task_count; i++) {
+            if (wire_profile_pair_next(&reader, &pair) != BASE_OK) {
+                break;
+            }
+            if (pair.task_id == local->task_id) {
+                return pair;
+            }
         }
     }
-    return false;
+    return (struct wire_profile_pair){0};
+}
+
+// The record of a simulation: one rollout, open for everybody. Is the device to move to its
+// version?
+static bool is_wanted(const struct sim_local *local, struct base_str profile)
+{
+    const struct wire_profile_pair pair = pair_of(local, profile);
+    const struct pol_claim all = {.version = local->version_id,
+                                  .approved = RELEASE_COUNTER,
+                                  .state = POL_CLAIM_OPEN,
+                                  .targeted = true,
+                                  .admitted = true,
+                                  .inside = true};
+    const struct pol_desired_device device = {
+        .have = pair.version_id, .refused = pair.blocked_version_id, .floor = pair.floor};
+    struct pol_desired desired = pol_desired(&all, 1, &device);
+    return desired.version == local->version_id && desired.version != pair.version_id;
 }
 
 // Under a root an offer comes with the director's answer for this device and question, in memory of
@@ -150,7 +167,7 @@ static void answer(struct sim_local *local, struct sim_exchange *exchange,
     switch (sim_exchange_kind_of(request->path)) {
     case SIM_EXCHANGE_CHECKIN:
         exchange->status = 204;
-        if (!has_version(local, request->profile)) {
+        if (is_wanted(local, request->profile)) {
             offer(local, exchange, request);
         }
         break;

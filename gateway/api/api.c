@@ -359,6 +359,7 @@ static bool send_call(struct gw_worker *worker, struct gw_exchange *exchange,
     call->control.done = finish_call;
     call->limit = GW_API_PAGE_DEFAULT;
     call->request_id = gw_core_request_id(core);
+    call->control.worker = worker;
     call->settled = actor == NULL;
     if (actor != NULL) {
         call->actor = *actor;

@@ -4,6 +4,7 @@
 #include "api/target_body.h"
 
 #include "base/alloc.h"
+#include "svc/plan.h"
 #include "svc/preview.h"
 #include "svc/reply.h"
 
@@ -59,19 +60,58 @@ static enum base_status parse_stages(const struct gw_json_at *at, struct base_ar
     return BASE_OK;
 }
 
-static enum base_status parse_preview(const uint8_t *bytes, size_t size, struct base_arena *arena,
+static void release_plan(void *ctx)
+{
+    gw_plan_unref(ctx);
+}
+
+// The task whose other rollouts matter, when the actor may see it; one that nobody knows has none.
+// The plan lives as long as the exchange.
+static enum base_status choose_task(const struct gw_api_call *call, struct base_str name,
+                                    struct gw_preview_spec *out)
+{
+    if (name.size == 0 || !gw_actor_covers(&call->actor, name)) {
+        return BASE_OK;
+    }
+    struct gw_plan *plan = gw_worker_plan_ref(call->control.worker);
+    enum base_status status = base_arena_on_done(gw_api_exchange(call)->arena, release_plan, plan);
+    if (status != BASE_OK) {
+        gw_plan_unref(plan);
+        return status;
+    }
+    const struct gw_plan_task *task = gw_plan_find(plan, wire_task_id(name));
+    out->task = task != NULL && task->tenant == call->actor.tenant ? task : NULL;
+    return BASE_OK;
+}
+
+static enum base_status parse_task(const struct gw_api_call *call, const struct gw_json_at *root,
+                                   struct gw_preview_spec *out, struct base_error *error)
+{
+    struct base_str name = {NULL, 0};
+    uint64_t priority = 0;
+
+    BASE_TRY(gw_json_text(root, "task", false, WIRE_TASK_NAME_MAX, &name, error));
+    BASE_TRY(gw_json_u64(root, "priority", false, GW_PRIORITY_MAX, &priority, error));
+    out->priority = (uint16_t)priority;
+    return choose_task(call, name, out);
+}
+
+static enum base_status parse_preview(const struct gw_api_call *call, struct base_arena *arena,
                                       struct gw_preview_spec *out, struct base_error *error)
 {
-    static const char *const names[] = {"target", "stages", "salt", "arm", NULL};
+    static const char *const names[] = {"target", "stages",   "salt", "arm",
+                                        "task",   "priority", NULL};
+    const struct gw_request *request = &gw_api_exchange(call)->request;
     struct gw_json_at root;
 
-    BASE_TRY(gw_json_parse(bytes, size, arena, &root, error));
+    BASE_TRY(gw_json_parse(request->body, request->body_bytes, arena, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
     BASE_TRY(gw_target_parse(&root, "target", arena, &out->target, error));
     if (json_object_get(root.object, "salt") != NULL) {
         BASE_TRY(gw_json_id(&root, "salt", &out->salt, error));
     }
     BASE_TRY(gw_arm_parse(&root, &out->arm, error));
+    BASE_TRY(parse_task(call, &root, out, error));
     return parse_stages(&root, arena, out, error);
 }
 
@@ -94,8 +134,7 @@ bool gw_api_preview_prepare(struct gw_api_call *call)
     base_arena_init(own, base_alloc_heap(), 0, PREVIEW_ARENA_MAX);
     enum base_status status = base_arena_on_done(exchange->arena, release_arena, own);
     if (status == BASE_OK) {
-        status = parse_preview(exchange->request.body, exchange->request.body_bytes, own,
-                               call->preview, &error);
+        status = parse_preview(call, own, call->preview, &error);
     }
     return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
 }
@@ -163,14 +202,14 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, NULL, "preview");
     } else {
-        gw_api_answer_take(call, 200,
-                           json_pack("{s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "devices",
-                                     (json_int_t)seen->devices, "matched",
-                                     (json_int_t)seen->matched, "outside_arm",
-                                     (json_int_t)seen->outside_arm, "blocks",
-                                     (json_int_t)seen->blocks, "exact", call->preview->salt != 0,
-                                     "stages", stage_list(call->preview, seen), "segments",
-                                     segment_object(seen), "unmatched", reason_list(seen)));
+        gw_api_answer_take(
+            call, 200,
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "devices",
+                      (json_int_t)seen->devices, "matched", (json_int_t)seen->matched,
+                      "outside_arm", (json_int_t)seen->outside_arm, "elsewhere",
+                      (json_int_t)seen->elsewhere, "blocks", (json_int_t)seen->blocks, "exact",
+                      call->preview->salt != 0, "stages", stage_list(call->preview, seen),
+                      "segments", segment_object(seen), "unmatched", reason_list(seen)));
     }
     heap->release(heap->ctx, seen);
 }

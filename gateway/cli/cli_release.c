@@ -106,6 +106,10 @@ static void print_preview(const json_t *preview, const json_t *stages)
                (unsigned long long)inside,
                starves ? ": fewer than its sample, it would wait for a promote" : "");
     }
+    if (cli_json_u64(preview, "elsewhere") > 0) {
+        printf("%llu more would be let in, but follow another rollout of the task\n",
+               (unsigned long long)cli_json_u64(preview, "elsewhere"));
+    }
     json_object_foreach(json_object_get(preview, "segments"), name, attr)
     {
         print_values(name, attr);
@@ -138,7 +142,15 @@ static enum cli_exit ask_preview(const struct cli *cli, const json_t *target, js
         (void)json_array_append_new(list, item);
     }
     json_t *body = json_pack("{s:O, s:o}", "target", target, "stages", list);
-    enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts/preview", body, out_preview);
+    uint64_t priority = 0;
+    enum cli_exit code = cli_option_u64(cli, CLI_OPTION_PRIORITY, 0, 1000, &priority);
+    if (cli->arg_count > 0) {
+        (void)json_object_set_new(body, "task", json_string(cli->args[0]));
+        (void)json_object_set_new(body, "priority", json_integer((json_int_t)priority));
+    }
+    if (code == CLI_EXIT_OK) {
+        code = cli_api_call(cli, "POST", "/api/v1/rollouts/preview", body, out_preview);
+    }
     json_decref(body);
     return code;
 }

@@ -67,6 +67,8 @@ typedef bool (*gw_ddi_head_fn)(struct gw_worker *worker, struct gw_exchange *exc
 void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head);
 
 struct gw_core *gw_worker_core(struct gw_worker *worker);
+// The plan this worker answers from, counted for the caller. On the worker's thread.
+struct gw_plan *gw_worker_plan_ref(struct gw_worker *worker);
 // The secret of hawkBit's device API; empty: it is off.
 struct base_str gw_worker_ddi_token(const struct gw_worker *worker);
 // Compares without telling by its time how much of the secret was right.

@@ -358,6 +358,11 @@ struct gw_core *gw_worker_core(struct gw_worker *worker)
     return worker->core;
 }
 
+struct gw_plan *gw_worker_plan_ref(struct gw_worker *worker)
+{
+    return gw_plan_ref(worker->plan);
+}
+
 struct gw_transport_stats *gw_worker_transport_stats(struct gw_worker *worker)
 {
     return &worker->transport;

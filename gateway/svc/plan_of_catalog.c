@@ -4,6 +4,8 @@
 // and nothing on the way of a check-in knows about shadows. Control thread.
 #include "svc/core_private.h"
 
+#include "policy/desired.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +23,10 @@ struct parts {
 static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
                       const struct gw_rollout *open)
 {
-    if (open->state.state == POL_ROLLOUT_DRAFT || open->state.before_first) {
-        return;
-    }
-    if (open->state.state == POL_ROLLOUT_ROLLING_BACK ||
+    enum pol_claim_state claim;
+    if (!pol_rollout_claims(&open->state, &claim) ||
         gw_director_kills(core, &open->release->manifest)) {
-        return; // no claim any more
+        return;
     }
     const struct pol_stage *newest = &open->release->stages[open->state.stage_index];
     if (out->shadow && newest->kind != POL_STAGE_SHADOW) {
@@ -36,12 +36,8 @@ static void fill_open(const struct gw_core *core, struct gw_plan_task *out,
     to->release = open->release;
     to->quarantine = gw_release_quarantine_signature(open->release);
     to->state = open->state;
-    if (open->state.state == POL_ROLLOUT_WAITING) { // the open stages go on
-        to->state.state = POL_ROLLOUT_RUNNING;
-    }
-    if (open->halted) {
-        to->state.state = POL_ROLLOUT_PAUSED;
-    }
+    bool paused = claim == POL_CLAIM_PAUSED || open->halted;
+    to->state.state = paused ? POL_ROLLOUT_PAUSED : POL_ROLLOUT_RUNNING;
 }
 
 static void fill_bases(const struct gw_core *core, struct gw_plan_task *out,

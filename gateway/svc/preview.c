@@ -5,6 +5,7 @@
 
 #include "policy/expr.h"
 #include "svc/core_private.h"
+#include "svc/want.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,15 +51,20 @@ struct preview {
 
 // ---- Devices
 
-static void evaluate(struct preview *preview, uint32_t attrs_id, struct block *block)
+// None when the block is not known. Valid as long as `view`.
+static struct pol_attrs attrs_of(const struct preview *preview, uint32_t attrs_id,
+                                 struct gw_attrs_view *view)
 {
     size_t size = 0;
     const uint8_t *bytes = gw_attr_pool_get(preview->core->pool, attrs_id, &size);
+    bool known = bytes != NULL && gw_attrs_view(bytes, size, view) == BASE_OK;
+    return known ? view->attrs : (struct pol_attrs){NULL, 0};
+}
+
+static void evaluate(struct preview *preview, uint32_t attrs_id, struct block *block)
+{
     struct gw_attrs_view view;
-    struct pol_attrs attrs = {NULL, 0};
-    if (bytes != NULL && gw_attrs_view(bytes, size, &view) == BASE_OK) {
-        attrs = view.attrs;
-    }
+    struct pol_attrs attrs = attrs_of(preview, attrs_id, &view);
     const struct gw_preview_spec *spec = preview->spec;
     block->known = true;
     block->match = pol_target_match(&spec->target, &attrs);
@@ -68,18 +74,55 @@ static void evaluate(struct preview *preview, uint32_t attrs_id, struct block *b
     }
 }
 
-static void count_stages(struct preview *preview, const struct block *block, uint64_t device_id)
+// Would a device that the release admits be on it, beside the task's other rollouts?
+static bool takes(const struct preview *preview, uint64_t device_id, uint32_t attrs_id)
+{
+    const struct pol_claim draft = {.version = 1,
+                                    .approved = UINT64_MAX,
+                                    .priority = preview->spec->priority,
+                                    .state = POL_CLAIM_OPEN,
+                                    .targeted = true,
+                                    .admitted = true,
+                                    .inside = true};
+    const struct gw_device_facts facts = {.device_id = device_id};
+    const struct gw_plan_task *task = preview->spec->task;
+    struct gw_attrs_view view;
+    struct pol_attrs attrs = {NULL, 0};
+    if (task != NULL) {
+        attrs = attrs_of(preview, attrs_id, &view);
+    }
+    return gw_want_takes(task, &draft, &facts, &attrs);
+}
+
+// The stage in which the device enters, when each is opened in its turn; the count of stages: none.
+static uint32_t enters(struct preview *preview, const struct block *block, uint64_t device_id,
+                       uint32_t attrs_id)
 {
     const struct gw_preview_spec *spec = preview->spec;
-    uint16_t bucket = pol_bucket(device_id, spec->salt);
-    bool inside = false;
+    const struct pol_rollout last = {.state = POL_ROLLOUT_RUNNING,
+                                     .stage_index = (uint16_t)(spec->stage_count - 1)};
+    struct pol_match in = pol_rollout_admits(&last, spec->stages, spec->stage_count, true,
+                                             block->audience, pol_bucket(device_id, spec->salt));
+    if (in.matched && !takes(preview, device_id, attrs_id)) {
+        preview->out->elsewhere++;
+        return spec->stage_count;
+    }
+    return in.matched ? in.cond_index : spec->stage_count;
+}
+
+static void count_stages(struct preview *preview, const struct block *block, uint64_t device_id,
+                         uint32_t attrs_id)
+{
+    const struct gw_preview_spec *spec = preview->spec;
+    uint32_t from = enters(preview, block, device_id, attrs_id);
     for (uint32_t i = 0; i < spec->stage_count; i++) {
-        const struct pol_stage *stage = &spec->stages[i];
-        bool admits = stage->kind != POL_STAGE_SIMULATE && (block->audience >> i & 1) != 0 &&
-                      bucket < stage->max_bucket;
-        preview->out->stages[i].devices += admits && !inside;
-        inside = inside || (admits && stage->kind != POL_STAGE_SHADOW); // a shadow lets nobody in
-        preview->out->stages[i].total += inside;
+        const struct pol_rollout open = {.state = POL_ROLLOUT_RUNNING, .stage_index = (uint16_t)i};
+        bool shadows =
+            i < from && pol_rollout_shadows(&open, spec->stages, spec->stage_count, true,
+                                            block->audience, pol_bucket(device_id, spec->salt))
+                            .matched;
+        preview->out->stages[i].devices += i == from || shadows;
+        preview->out->stages[i].total += i >= from;
     }
 }
 
@@ -109,7 +152,9 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
     }
     block->matched++;
     preview->out->matched++;
-    count_stages(preview, block, visit->device_id);
+    if (preview->spec->stage_count > 0) {
+        count_stages(preview, block, visit->device_id, id);
+    }
 }
 
 static void walk(struct preview *preview)
@@ -179,13 +224,8 @@ static const struct pol_value *attr_of(const struct pol_attrs *attrs, const char
 
 static void add_segments(struct preview *preview, uint32_t attrs_id, const struct block *block)
 {
-    size_t size = 0;
-    const uint8_t *bytes = gw_attr_pool_get(preview->core->pool, attrs_id, &size);
     struct gw_attrs_view view;
-    struct pol_attrs attrs = {NULL, 0};
-    if (bytes != NULL && gw_attrs_view(bytes, size, &view) == BASE_OK) {
-        attrs = view.attrs;
-    }
+    struct pol_attrs attrs = attrs_of(preview, attrs_id, &view);
     for (uint32_t i = 0; i < GW_PREVIEW_ATTRS; i++) {
         const struct pol_value *value = attr_of(&attrs, segment_names[i]);
         if (value == NULL) {

@@ -1,9 +1,11 @@
 // Dry run: which known devices a target and its stages would reach, before anything is created.
 //
 // Exact for the devices in the table and the attributes they last told: the target and the
-// audiences are evaluated once per distinct attribute block, buckets once per device. It reads the
-// device table and the attribute pool, both thread-safe, and nothing else; it belongs on the
-// background thread, for it costs some tens of milliseconds a million devices.
+// audiences are evaluated once per distinct attribute block, buckets once per device. Who would be
+// on the release beside the other rollouts of a task says the decision that check-ins are answered
+// with (svc/want.h); with a task that costs some microseconds a device more. It reads the device
+// table and the attribute pool, both thread-safe, the plan it is given, and nothing else; it
+// belongs on the background thread, for it costs some tens of milliseconds a million devices.
 #ifndef GW_PREVIEW_H
 #define GW_PREVIEW_H
 
@@ -17,6 +19,7 @@
 #define GW_PREVIEW_DISTINCT 8192u // values that are counted; devices with further ones are "other"
 
 struct gw_core;
+struct gw_plan_task;
 
 // Borrowed during the call.
 struct gw_preview_spec {
@@ -26,10 +29,12 @@ struct gw_preview_spec {
     uint32_t stage_count;           // 0..POL_STAGES_MAX
     uint64_t salt;
     struct pol_arm arm;
+    const struct gw_plan_task *task; // whose other rollouts are asked, too; NULL: there are none
+    uint16_t priority;               // among them
 };
 
 struct gw_preview_stage {
-    uint64_t devices; // that enter in this stage
+    uint64_t devices; // that enter in this stage; of a shadow stage, that run a shadow
     uint64_t total;   // inside when this stage is open
 };
 
@@ -59,6 +64,7 @@ struct gw_preview {
     uint64_t matched;     // by the target (and inside the arm)
     uint64_t blocks;      // distinct sets of attributes looked at
     uint64_t outside_arm; // of the target, in another arm or held out
+    uint64_t elsewhere;   // some stage admits them, but they follow another rollout of the task
     struct gw_preview_stage stages[POL_STAGES_MAX];
     struct gw_preview_attr attrs[GW_PREVIEW_ATTRS];
     uint32_t reason_count;

@@ -11,8 +11,8 @@
 struct claims {
     const struct gw_plan_task *task;
     uint32_t count;
-    struct pol_claim items[GW_PLAN_CLAIMS_MAX];
-    uint8_t numbers[GW_PLAN_CLAIMS_MAX]; // in the task (svc/cohort.h)
+    struct pol_claim items[GW_PLAN_CLAIMS_MAX + 1]; // one may be a draft's
+    uint8_t numbers[GW_PLAN_CLAIMS_MAX];            // in the task (svc/cohort.h)
 };
 
 static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number)
@@ -152,6 +152,20 @@ struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_devic
     struct claims claims = {.task = task};
     list_claims(&claims, NULL, 0, true, facts, attrs);
     return decide(&claims, facts, attrs);
+}
+
+bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draft,
+                   const struct gw_device_facts *facts, const struct pol_attrs *attrs)
+{
+    struct claims claims = {.task = task};
+    if (task != NULL) {
+        list_claims(&claims, NULL, 0, true, facts, attrs);
+    }
+    const struct pol_desired_device device = {
+        .have = facts->have, .refused = facts->blocked, .floor = facts->floor};
+    uint32_t at = claims.count++;
+    claims.items[at] = *draft;
+    return pol_desired(claims.items, claims.count, &device).claim == at;
 }
 
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,

@@ -36,6 +36,11 @@ struct gw_want gw_want_decide(const struct gw_plan_task *task, const struct gw_c
 struct gw_want gw_want_of(const struct gw_plan_task *task, const struct gw_device_facts *facts,
                           const struct pol_attrs *attrs);
 
+// Would the device be on a release that is no claim of the task yet (svc/preview.h)? `task` NULL:
+// there is no other.
+bool gw_want_takes(const struct gw_plan_task *task, const struct pol_claim *draft,
+                   const struct gw_device_facts *facts, const struct pol_attrs *attrs);
+
 // The statement by which a device that has what it should goes on with it: of the latest stage that
 // lets it in. NULL: it has something else, or an open stage failed.
 const struct gw_statement *gw_want_held(const struct gw_plan_task *task, const struct gw_want *want,

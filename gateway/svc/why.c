@@ -121,8 +121,15 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
-// What the device's reports say it has, and what failed there.
-static void facts_of(const struct gw_device_view *device, uint64_t task_id,
+// It ran the version that the rollout brought, so it follows no release below that one's floor.
+static uint64_t floor_of(struct gw_core *core, uint64_t rollout_id)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, rollout_id);
+    return rollout != NULL ? rollout->release->floor : 0;
+}
+
+// What the device's reports say it has, what failed there, and what it goes below no more.
+static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
                      struct gw_device_facts *out)
 {
     const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
@@ -134,7 +141,10 @@ static void facts_of(const struct gw_device_view *device, uint64_t task_id,
         if (outcome->task_id != task_id || outcome->shadow) {
             continue;
         }
-        bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
+        bool had = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0;
+        bool has = had && (outcome->bits & left) == 0;
+        uint64_t floor = had ? floor_of(core, outcome->rollout_id) : 0;
+        out->floor = floor > out->floor ? floor : out->floor;
         if (has && outcome->updated_s >= had_s) {
             had_s = outcome->updated_s;
             out->have = outcome->version_id;
@@ -240,7 +250,10 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
             explain_rollout(core, rollouts[i], device, &attrs.attrs, &out->rollouts[i]);
         }
         struct gw_device_facts facts;
-        facts_of(device, task->task_id, &facts);
+        facts_of(core, device, task->task_id, &facts);
+        out->has_version_id = facts.have;
+        out->refused_version_id = facts.blocked;
+        out->floor = facts.floor;
         conclude(core, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
     }
     free(device);

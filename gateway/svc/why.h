@@ -38,7 +38,11 @@ struct gw_why_view {
     uint64_t device_id;
     uint64_t last_seen_s;
     char task[WIRE_TASK_NAME_MAX + 1];
-    uint64_t should_version_id; // 0: nothing
+    // As its reports say.
+    uint64_t has_version_id;     // 0: nothing
+    uint64_t refused_version_id; // failed there; 0: none
+    uint64_t floor;              // of what it ran: it follows no release below
+    uint64_t should_version_id;  // 0: nothing
     char should_version[GW_VERSION_TEXT_MAX +
                         1];  // its number; empty: nothing, or not known any more
     uint64_t should_rollout; // 0: none

@@ -368,7 +368,8 @@ static void test_preview(void **state)
          "stages[0].audience: line 1, column 6"},
         {"{\"salt\":\"x\"}", "salt: not 16"},
         {"{\"arm\":{}}", "arm.salt: missing"},
-        {"{\"task\":\"t\"}", "task: unknown field"},
+        {"{\"tasks\":\"t\"}", "tasks: unknown field"},
+        {"{\"priority\":1001}", "priority:"},
     };
     struct api_kit kit;
 
@@ -381,12 +382,13 @@ static void test_preview(void **state)
         }
         json_decref(problem);
     }
-    json_t *preview =
-        api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview",
-                 "{\"target\":\"os == \\\"ios\\\"\",\"salt\":\"0000000000000011\",\"stages\":["
-                 "{\"kind\":\"gray\",\"percent\":1},{\"kind\":\"full\"}]}",
-                 200);
+    json_t *preview = api_call(&kit, GW_METHOD_POST, "/api/v1/rollouts/preview",
+                               "{\"target\":\"os == \\\"ios\\\"\",\"salt\":\"0000000000000011\","
+                               "\"task\":\"nobody/knows\",\"priority\":1000,\"stages\":["
+                               "{\"kind\":\"gray\",\"percent\":1},{\"kind\":\"full\"}]}",
+                               200);
     assert_int_equal(json_integer_value(json_object_get(preview, "devices")), 0);
+    assert_int_equal(json_integer_value(json_object_get(preview, "elsewhere")), 0);
     assert_int_equal(json_array_size(json_object_get(preview, "stages")), 2);
     assert_true(json_is_true(json_object_get(preview, "exact")));
     assert_int_equal(json_object_size(json_object_get(preview, "segments")), 6);

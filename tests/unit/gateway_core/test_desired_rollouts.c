@@ -269,6 +269,29 @@ static void what_is_kept_ends_with_its_rollout(void **state)
     rig_done(&rig);
 }
 
+// Nine are not closed: one that is undone claims nobody, so none of the others goes.
+static void an_undone_one_takes_nobodys_place(void **state)
+{
+    (void)state;
+    open_all();
+    (void)start(1, "1.0.0", NULL, &full);
+    rig_command(&rig, 1, POL_COMMAND_PROMOTE, NULL);
+    uint64_t followed = 0;
+    for (uint32_t i = 0; i < GW_TASK_OPEN_MAX; i++) {
+        char version[16];
+        (void)snprintf(version, sizeof(version), "2.0.%u", i);
+        rig.priority = (uint16_t)i;
+        followed = start(2 + i, version, NULL, &full);
+    }
+    expect_all(followed);
+    rig_command(&rig, 1, POL_COMMAND_UNDO, NULL);
+    expect_all(followed);
+    rig_stop(&rig);
+    rig_start(&rig);
+    expect_all(followed);
+    rig_done(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +304,7 @@ int main(void)
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),
         cmocka_unit_test(what_is_kept_ends_with_its_rollout),
+        cmocka_unit_test(an_undone_one_takes_nobodys_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,12 @@ static const struct row rows[] = {
      {0, 0, 2},
      B,
      POL_DESIRED_BASELINE},
+    {"has it, approved again below the floor",
+     1,
+     {IN(A, 1, COMPLETED)},
+     {A, 0, 2},
+     A,
+     POL_DESIRED_BASELINE},
 };
 
 static void table(void **state)
@@ -186,8 +192,8 @@ static int by_turn(const void *a, const void *b)
     return u < v ? -1 : u > v;
 }
 
-static uint64_t second_opinion(const struct pol_claim *claims, uint32_t count,
-                               const struct pol_desired_device *device)
+static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
+                            const struct pol_desired_device *device)
 {
     const struct pol_claim *turns[8];
     uint64_t ranked[32][3]; // rank, order within it, version
@@ -235,6 +241,15 @@ static uint64_t second_opinion(const struct pol_claim *claims, uint32_t count,
     }
     qsort(ranked, n, sizeof(ranked[0]), by_rank);
     return n > 0 ? ranked[0][2] : 0;
+}
+
+// A floor is asked only for what would have to be followed.
+static uint64_t second_opinion(const struct pol_claim *claims, uint32_t count,
+                               const struct pol_desired_device *device)
+{
+    const struct pol_desired_device anything = {.have = device->have, .refused = device->refused};
+    uint64_t version = above_floor(claims, count, &anything);
+    return version == device->have ? version : above_floor(claims, count, device);
 }
 
 static void random_states(void **state)
