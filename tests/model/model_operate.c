@@ -99,7 +99,6 @@ static void add_statement(struct model_world *world, const struct model_rollout 
     const struct model_content *content = &world->ground.content[rollout->task][rollout->version];
     const struct pol_arm arm = model_arm(&world->record, rollout->arm);
     struct wire_release release = {
-        .kind = WIRE_RELEASE_INSTALL,
         .task_name = base_str_of(model_task_name(rollout->task)),
         .release_counter = rollout->counter,
         .floor = rollout->floor,
