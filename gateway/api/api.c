@@ -80,6 +80,8 @@ static const struct gw_api_route routes[] = {
      gw_api_root_put, false},
     {GW_METHOD_POST, "kills", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_kill_prepare, gw_api_kill,
      false},
+    {GW_METHOD_POST, "kills/*/lift", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_unkill_prepare,
+     gw_api_unkill, false},
     {GW_METHOD_GET, "clock", GW_ROLE_VIEWER, GW_API_NOTHING, ready, gw_api_clock_get, false},
     {GW_METHOD_POST, "clock/accept", GW_ROLE_ADMIN, GW_API_GATEWAY, gw_api_clock_prepare,
      gw_api_clock_accept, false},

@@ -203,6 +203,8 @@ void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call);
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call);
 bool gw_api_kill_prepare(struct gw_api_call *call);
 void gw_api_kill(struct gw_core *core, struct gw_api_call *call);
+bool gw_api_unkill_prepare(struct gw_api_call *call);
+void gw_api_unkill(struct gw_core *core, struct gw_api_call *call);
 
 // The console page and its headers; answers GET and HEAD of `/`.
 void gw_api_console(struct gw_exchange *exchange);

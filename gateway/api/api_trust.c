@@ -19,7 +19,7 @@ static json_t *kills_list(const struct gw_trust_view *view)
     json_t *kills = json_array();
     for (uint32_t i = 0; i < view->kill_count; i++) {
         char hex[WIRE_SHA256_HEX + 1];
-        wire_sha256_hex(&view->kills[i], hex);
+        wire_sha256_hex(&view->kills[i].manifest, hex);
         (void)json_array_append_new(kills, json_string(hex));
     }
     return kills;
@@ -34,16 +34,16 @@ void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_trust_view view;
     gw_trust_view(core, &view);
-    gw_api_answer_take(call, 200,
-                       json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o}", "enabled",
-                                 view.enabled, "timestamp_key",
-                                 key_text(view.keys[GW_ONLINE_TIMESTAMP]), "snapshot_key",
-                                 key_text(view.keys[GW_ONLINE_SNAPSHOT]), "director_key",
-                                 key_text(view.keys[GW_ONLINE_DIRECTOR]), "root_version",
-                                 (json_int_t)view.root_version, "root_expires_s",
-                                 (json_int_t)view.root_expires_s, "keys_match", view.keys_match,
-                                 "timestamp_version", (json_int_t)view.timestamp_version, "lease_s",
-                                 (json_int_t)view.lease_s, "kills", kills_list(&view)));
+    gw_api_answer_take(
+        call, 200,
+        json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:I}", "enabled",
+                  view.enabled, "timestamp_key", key_text(view.keys[GW_ONLINE_TIMESTAMP]),
+                  "snapshot_key", key_text(view.keys[GW_ONLINE_SNAPSHOT]), "director_key",
+                  key_text(view.keys[GW_ONLINE_DIRECTOR]), "root_version",
+                  (json_int_t)view.root_version, "root_expires_s", (json_int_t)view.root_expires_s,
+                  "keys_match", view.keys_match, "timestamp_version",
+                  (json_int_t)view.timestamp_version, "lease_s", (json_int_t)view.lease_s, "kills",
+                  kills_list(&view), "kills_signed", (json_int_t)view.signed_count));
 }
 
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)
@@ -96,4 +96,34 @@ void gw_api_kill(struct gw_core *core, struct gw_api_call *call)
     }
     wire_sha256_hex(&call->digest, hex);
     gw_api_answer_take(call, created ? 201 : 200, json_pack("{s:s}", "manifest", hex));
+}
+
+bool gw_api_unkill_prepare(struct gw_api_call *call)
+{
+    static const char *const names[] = {"reason", "by", NULL};
+    struct base_error error = {0};
+    struct gw_json_at root;
+    enum base_status status = gw_api_body(call, names, &root, &error);
+
+    if (status == BASE_OK && wire_sha256_parse(call->segments[1], &call->digest) != BASE_OK) {
+        status =
+            base_error_set(&error, BASE_ERR_INVALID, "path: a version is named by 64 hex digits");
+    }
+    if (status == BASE_OK) {
+        status = gw_api_who(call, &root, &error);
+    }
+    return status == BASE_OK ? gw_api_no_query(call) : gw_api_fail(call, status, error.text);
+}
+
+void gw_api_unkill(struct gw_core *core, struct gw_api_call *call)
+{
+    struct base_error error = {0};
+    char hex[WIRE_SHA256_HEX + 1];
+    enum base_status status = gw_trust_unkill(core, &call->digest, &error);
+    if (status != BASE_OK) {
+        gw_api_failed(core, call, status, &error, "kill");
+        return;
+    }
+    wire_sha256_hex(&call->digest, hex);
+    gw_api_answer_take(call, 200, json_pack("{s:s}", "manifest", hex));
 }

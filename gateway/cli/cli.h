@@ -195,6 +195,7 @@ enum cli_exit cli_root_sign(struct cli *cli);
 enum cli_exit cli_root_show(struct cli *cli);
 enum cli_exit cli_root_push(struct cli *cli);
 enum cli_exit cli_release_kill(struct cli *cli);
+enum cli_exit cli_release_unkill(struct cli *cli);
 enum cli_exit cli_clock_show(struct cli *cli);
 enum cli_exit cli_clock_accept(struct cli *cli);
 enum cli_exit cli_device_get(struct cli *cli);

@@ -40,6 +40,10 @@ const struct cli_command cli_commands[] = {
      "Put a version on the kill list: devices stop and remove it at once.",
      "  walle release kill 1174d64d... --reason 'leaks addresses'", COMMAND_BITS, 1, 1,
      cli_release_kill},
+    {"release", "unkill", "SHA256",
+     "Take a version off the kill list: it may be released again. What was taken back stays so.",
+     "  walle release unkill 1174d64d... --reason 'the wrong hash'", COMMAND_BITS, 1, 1,
+     cli_release_unkill},
     {"task", "init", "DIR", "Start a task: a folder with task.json and a script that runs.",
      "  walle task init hello\n"
      "  git init -q -b page-view shop && walle task init shop     # branch and tag will name it",

@@ -21,6 +21,7 @@
 #define GW_TIMESTAMP_LIFE_S     86400u // default
 #define GW_SNAPSHOT_LIFE_FACTOR 7u     // snapshots live so many timestamps long
 #define GW_LEASE_S              900u   // default
+#define GW_KILLS_MAX            4096u // of a gateway; of these devices get WIRE_TIMESTAMP_KILLS_MAX
 #define GW_TRUST_REASON_MAX     200u
 #define GW_TRUST_BY_MAX         64u
 
@@ -60,6 +61,11 @@ struct gw_director_scenario {
     struct wire_sha256 entries; // hash of what it lists
 };
 
+struct gw_kill {
+    struct wire_sha256 manifest;
+    uint64_t time_us; // of the kill
+};
+
 struct gw_director {
     const struct gw_signer_port *signer; // NULL: devices are not served by roles
     uint32_t timestamp_life_s;
@@ -74,9 +80,10 @@ struct gw_director {
     uint32_t scenario_count;
     struct gw_director_scenario scenarios[WIRE_TIMESTAMP_SCENARIOS_MAX];
     uint32_t kill_count;
-    struct wire_sha256 kills[WIRE_TIMESTAMP_KILLS_MAX]; // ascending
+    struct gw_kill kills[GW_KILLS_MAX]; // ascending
     bool kills_changed;
-    struct gw_meta *meta; // newest; NULL: none yet
+    uint32_t signed_count; // of kills, that the timestamp names
+    struct gw_meta *meta;  // newest; NULL: none yet
     _Atomic uint64_t answers;
     _Atomic uint64_t root_version_seen; // for /metrics
     _Atomic uint64_t root_expires_seen;
@@ -96,6 +103,9 @@ bool gw_director_build(struct gw_core *core);
 // True when timestamp or snapshots have lived half their time.
 bool gw_director_is_due(const struct gw_core *core);
 bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest);
+// NULL: it is not killed.
+const struct gw_kill *gw_director_kill(const struct gw_director *director,
+                                       const struct wire_sha256 *manifest);
 
 struct gw_trust_view {
     bool enabled;
@@ -106,7 +116,8 @@ struct gw_trust_view {
     uint64_t timestamp_version;
     uint32_t lease_s;
     uint32_t kill_count;
-    struct wire_sha256 kills[WIRE_TIMESTAMP_KILLS_MAX];
+    const struct gw_kill *kills; // the director's, until the next change
+    uint32_t signed_count;       // of them, that devices are told of
 };
 void gw_trust_view(struct gw_core *core, struct gw_trust_view *out);
 // Verifies and keeps a root: the first as it is, every other as successor of the newest. OK also
@@ -121,11 +132,16 @@ BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core, const ui
 BASE_NODISCARD enum base_status gw_director_check(const struct gw_core *core,
                                                   const struct gw_release *release,
                                                   struct base_error *error);
-// Puts a version on the kill list and takes its open rollouts back. LIMIT, FULL, IO.
+// Puts a version on the kill list and takes its open rollouts back. OK also when it is there
+// (*out_created false). LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
                                               const struct wire_sha256 *manifest,
                                               struct base_str by, struct base_str reason,
                                               bool *out_created, struct base_error *error);
+// Takes a version off the kill list. What was taken back stays so; it may be released anew, and a
+// rollout that had completed is a baseline again. NOT_FOUND, FULL, IO.
+BASE_NODISCARD enum base_status
+gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest, struct base_error *error);
 
 // ---- Worker's thread
 
@@ -145,8 +161,5 @@ BASE_NODISCARD enum base_status gw_director_sign(const struct gw_signer_port *si
 BASE_NODISCARD enum base_status gw_director_store_state(struct gw_core *core);
 BASE_NODISCARD enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
                                                        const uint8_t *bytes, size_t size);
-BASE_NODISCARD enum base_status gw_director_store_kill(struct gw_core *core,
-                                                       const struct wire_sha256 *manifest,
-                                                       struct base_str by, struct base_str reason);
 
 #endif

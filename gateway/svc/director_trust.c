@@ -24,25 +24,38 @@
 
 // ---- Rows
 
-struct row_op {
-    struct gw_store_op op;
+// At most two rows of one transaction.
+struct row {
     struct gw_key key;
-    const uint8_t *bytes;
+    const uint8_t *bytes; // NULL: the row goes
     size_t size;
 };
 
-static enum base_status row_apply(struct gw_store_txn *txn, struct gw_store_op *self)
+struct rows_op {
+    struct gw_store_op op;
+    struct row rows[2];
+    uint32_t count;
+};
+
+static enum base_status rows_apply(struct gw_store_txn *txn, struct gw_store_op *self)
 {
-    const struct row_op *row = (const struct row_op *)self;
-    return gw_store_txn_put(txn, GW_TABLE_TRUST, &row->key, row->bytes, row->size);
+    const struct rows_op *rows = (const struct rows_op *)self;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct row *row = &rows->rows[i];
+        if (row->bytes == NULL) {
+            BASE_TRY(gw_store_txn_delete(txn, GW_TABLE_TRUST, &row->key));
+        } else {
+            BASE_TRY(gw_store_txn_put(txn, GW_TABLE_TRUST, &row->key, row->bytes, row->size));
+        }
+    }
+    return BASE_OK;
 }
 
-static enum base_status row_put(struct gw_core *core, struct gw_key key, const uint8_t *bytes,
-                                size_t size)
+static enum base_status rows_put(struct gw_core *core, const struct row *rows, uint32_t count)
 {
-    struct row_op row = {
-        .op = {.urgent = true, .apply = row_apply}, .key = key, .bytes = bytes, .size = size};
-    return gw_audit_submit_wait(core, &row.op);
+    struct rows_op op = {.op = {.urgent = true, .apply = rows_apply}, .count = count};
+    memcpy(op.rows, rows, count * sizeof(rows[0]));
+    return gw_audit_submit_wait(core, &op.op);
 }
 
 static void text_put(struct base_writer *writer, struct base_str text, size_t max)
@@ -52,14 +65,13 @@ static void text_put(struct base_writer *writer, struct base_str text, size_t ma
     base_writer_bytes(writer, text.data, size);
 }
 
-enum base_status gw_director_store_state(struct gw_core *core)
+static enum base_status state_encode(const struct gw_director *director, uint64_t timestamp_version,
+                                     uint8_t out[STATE_BYTES_MAX], size_t *out_size)
 {
-    const struct gw_director *director = &core->director;
-    uint8_t bytes[STATE_BYTES_MAX];
     struct base_writer writer;
-    base_writer_init(&writer, bytes, sizeof(bytes));
+    base_writer_init(&writer, out, STATE_BYTES_MAX);
     base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u64(&writer, director->timestamp_version);
+    base_writer_u64(&writer, timestamp_version);
     base_writer_u64(&writer, director->timestamp_issued_s);
     base_writer_varint(&writer, director->scenario_count);
     for (uint32_t i = 0; i < director->scenario_count; i++) {
@@ -69,28 +81,53 @@ enum base_status gw_director_store_state(struct gw_core *core)
         base_writer_u64(&writer, scenario->issued_s);
         base_writer_bytes(&writer, scenario->entries.bytes, WIRE_SHA256_BYTES);
     }
-    BASE_TRY(writer.status);
-    return row_put(core, gw_key_u64(ROW_STATE), bytes, base_writer_size(&writer));
+    *out_size = base_writer_size(&writer);
+    return writer.status;
+}
+
+enum base_status gw_director_store_state(struct gw_core *core)
+{
+    uint8_t bytes[STATE_BYTES_MAX];
+    struct row row = {.key = gw_key_u64(ROW_STATE), .bytes = bytes};
+    BASE_TRY(state_encode(&core->director, core->director.timestamp_version, bytes, &row.size));
+    return rows_put(core, &row, 1);
 }
 
 enum base_status gw_director_store_root(struct gw_core *core, uint64_t version,
                                         const uint8_t *bytes, size_t size)
 {
-    return row_put(core, gw_key_u64_u64(ROW_ROOT, version), bytes, size);
+    const struct row row = {gw_key_u64_u64(ROW_ROOT, version), bytes, size};
+    return rows_put(core, &row, 1);
 }
 
-enum base_status gw_director_store_kill(struct gw_core *core, const struct wire_sha256 *manifest,
-                                        struct base_str by, struct base_str reason)
+// A change of the kill list, and with it a timestamp's number that was never published: after a
+// restart in between, no number stands for two lists.
+static enum base_status store_kill(struct gw_core *core, const struct row *kill)
 {
-    uint8_t bytes[KILL_BYTES_MAX];
+    struct gw_director *director = &core->director;
+    uint8_t state[STATE_BYTES_MAX];
+    struct row rows[2] = {*kill, {.key = gw_key_u64(ROW_STATE), .bytes = state}};
+    uint32_t count = 1;
+    if (director->signer != NULL) {
+        BASE_TRY(state_encode(director, director->timestamp_version + 1, state, &rows[1].size));
+        count = 2;
+    }
+    BASE_TRY(rows_put(core, rows, count));
+    director->timestamp_version += count - 1;
+    return BASE_OK;
+}
+
+static enum base_status kill_encode(uint64_t time_us, struct base_str by, struct base_str reason,
+                                    uint8_t out[KILL_BYTES_MAX], size_t *out_size)
+{
     struct base_writer writer;
-    base_writer_init(&writer, bytes, sizeof(bytes));
+    base_writer_init(&writer, out, KILL_BYTES_MAX);
     base_writer_u8(&writer, ROW_VERSION);
-    base_writer_u64(&writer, gw_core_now_us(core));
+    base_writer_u64(&writer, time_us);
     text_put(&writer, by, GW_TRUST_BY_MAX);
     text_put(&writer, reason, GW_TRUST_REASON_MAX);
-    BASE_TRY(writer.status);
-    return row_put(core, gw_key_u64_sha(ROW_KILL, manifest), bytes, base_writer_size(&writer));
+    *out_size = base_writer_size(&writer);
+    return writer.status;
 }
 
 // ---- Loading
@@ -232,6 +269,22 @@ static enum base_status read_state(struct gw_director *director, struct base_spa
     return BASE_OK;
 }
 
+// Rows come in the order of their keys.
+static enum base_status read_kill(struct gw_director *director, struct base_span key,
+                                  struct base_span value)
+{
+    struct gw_kill *kill = &director->kills[director->kill_count];
+    struct base_reader reader;
+    base_reader_init(&reader, value.data, value.size);
+    if (base_reader_u8(&reader) != ROW_VERSION) {
+        return BASE_ERR_CORRUPT;
+    }
+    kill->time_us = base_reader_u64(&reader);
+    memcpy(kill->manifest.bytes, key.data + 9, WIRE_SHA256_BYTES);
+    director->kill_count++;
+    return reader.status == BASE_OK ? BASE_OK : BASE_ERR_CORRUPT;
+}
+
 struct reading {
     struct gw_director *director;
     enum base_status status;
@@ -251,8 +304,8 @@ static bool read_row(void *ctx, struct base_span key, struct base_span value)
     } else if (kind == ROW_STATE) {
         reading->status = read_state(director, value);
     } else if (kind == ROW_KILL && key.size == 9 + WIRE_SHA256_BYTES &&
-               director->kill_count < WIRE_TIMESTAMP_KILLS_MAX) {
-        memcpy(director->kills[director->kill_count++].bytes, key.data + 9, WIRE_SHA256_BYTES);
+               director->kill_count < GW_KILLS_MAX) {
+        reading->status = read_kill(director, key, value);
     } else {
         reading->status = BASE_ERR_CORRUPT;
     }
@@ -312,7 +365,8 @@ void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
     out->timestamp_version = director->timestamp_version;
     out->lease_s = director->lease_s;
     out->kill_count = director->kill_count;
-    memcpy(out->kills, director->kills, sizeof(out->kills));
+    out->kills = director->kills;
+    out->signed_count = director->signed_count;
 }
 
 static enum base_status root_is_there(const struct gw_director *director,
@@ -429,25 +483,54 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
     return BASE_OK;
 }
 
-bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)
+// Its place in the kill list, or where it would be.
+static uint32_t kill_position(const struct gw_director *director,
+                              const struct wire_sha256 *manifest)
 {
-    for (uint32_t i = 0; i < core->director.kill_count; i++) {
-        if (wire_sha256_equal(&core->director.kills[i], manifest)) {
-            return true;
+    uint32_t low = 0;
+    uint32_t high = director->kill_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (memcmp(director->kills[middle].manifest.bytes, manifest->bytes, WIRE_SHA256_BYTES) <
+            0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return false;
+    return low;
 }
 
-static void kill_insert(struct gw_director *director, const struct wire_sha256 *manifest)
+const struct gw_kill *gw_director_kill(const struct gw_director *director,
+                                       const struct wire_sha256 *manifest)
 {
-    uint32_t at = director->kill_count++;
-    while (at > 0 &&
-           memcmp(director->kills[at - 1].bytes, manifest->bytes, WIRE_SHA256_BYTES) > 0) {
-        director->kills[at] = director->kills[at - 1];
-        at--;
-    }
-    director->kills[at] = *manifest;
+    uint32_t at = kill_position(director, manifest);
+    bool there =
+        at < director->kill_count && wire_sha256_equal(&director->kills[at].manifest, manifest);
+    return there ? &director->kills[at] : NULL;
+}
+
+bool gw_director_kills(const struct gw_core *core, const struct wire_sha256 *manifest)
+{
+    return gw_director_kill(&core->director, manifest) != NULL;
+}
+
+static void kill_insert(struct gw_director *director, const struct gw_kill *kill)
+{
+    uint32_t at = kill_position(director, &kill->manifest);
+    memmove(&director->kills[at + 1], &director->kills[at],
+            (director->kill_count - at) * sizeof(director->kills[0]));
+    director->kills[at] = *kill;
+    director->kill_count++;
+    director->kills_changed = true;
+}
+
+static void kill_remove(struct gw_director *director, const struct wire_sha256 *manifest)
+{
+    uint32_t at = kill_position(director, manifest);
+    director->kill_count--;
+    memmove(&director->kills[at], &director->kills[at + 1],
+            (director->kill_count - at) * sizeof(director->kills[0]));
     director->kills_changed = true;
 }
 
@@ -477,23 +560,47 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
                                struct base_error *error)
 {
     struct gw_director *director = &core->director;
+    uint8_t bytes[KILL_BYTES_MAX];
+    struct gw_kill kill = {*manifest, gw_core_now_us(core)};
+    struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest), .bytes = bytes};
     *out_created = false;
     if (gw_director_kills(core, manifest)) {
         return BASE_OK;
     }
-    if (director->kill_count >= WIRE_TIMESTAMP_KILLS_MAX) {
+    if (director->kill_count >= GW_KILLS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT,
-                              "the kill list holds %d versions, the most it may",
-                              WIRE_TIMESTAMP_KILLS_MAX);
+                              "the kill list holds %u versions, the most it may: take one off it "
+                              "that is of no use",
+                              GW_KILLS_MAX);
     }
-    enum base_status status = gw_director_store_kill(core, manifest, by, reason);
+    enum base_status status = kill_encode(kill.time_us, by, reason, bytes, &row.size);
+    if (status == BASE_OK) {
+        status = store_kill(core, &row);
+    }
     if (status != BASE_OK) {
         return base_error_set(error, status, "the kill could not be stored: %s",
                               base_status_text(status));
     }
-    kill_insert(director, manifest);
+    kill_insert(director, &kill);
     abort_rollouts(core, manifest, by, reason);
     gw_core_publish(core);
     *out_created = true;
+    return BASE_OK;
+}
+
+enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest,
+                                 struct base_error *error)
+{
+    const struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest)};
+    if (!gw_director_kills(core, manifest)) {
+        return base_error_set(error, BASE_ERR_NOT_FOUND, "the version is not on the kill list");
+    }
+    enum base_status status = store_kill(core, &row);
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "the change could not be stored: %s",
+                              base_status_text(status));
+    }
+    kill_remove(&core->director, manifest);
+    gw_core_publish(core);
     return BASE_OK;
 }

@@ -150,6 +150,14 @@ class Trust(unittest.TestCase):
         self.stack.gateway.stop()
         self.stack.restart_gateway("--set", f"trust.lease_s={LEASE_S}")
         self.assertIn(manifest, self.stack.api("/api/v1/trust")[1]["kills"])
+        # Off the list its rollout is the baseline again, on the device that was taken off it as well.
+        device = Device(self.stack, "--hints")
+        self.stack.walle("release", "unkill", manifest, "--reason", "the wrong one")
+        self.assertNotIn(manifest, self.stack.api("/api/v1/trust")[1]["kills"])
+        device.wait_line(r"ran \d+ us 2$")
+        device.stop()
+        gone = self.stack.walle("release", "unkill", manifest, "--reason", "again", check=False)
+        self.assertIn("not on the kill list", gone.stderr)
 
     def test_metrics_and_bad_roots(self):
         text = self.stack.api("/metrics")[1]

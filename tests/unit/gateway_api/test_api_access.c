@@ -57,6 +57,7 @@ static const struct expectation matrix[] = {
     {"PUT trust/root", GW_ROLE_ADMIN, 403, 403, "trust/root", "x"},
     {"POST kills", GW_ROLE_ADMIN, 403, 403, "kills",
      "{\"manifest\":\"DIGEST\",\"reason\":\"bad\"}"},
+    {"POST kills/*/lift", GW_ROLE_ADMIN, 403, 403, "kills/DIGEST/lift", "{\"reason\":\"bad\"}"},
     {"GET clock", GW_ROLE_VIEWER, 0, 0, "clock", NULL},
     {"POST clock/accept", GW_ROLE_ADMIN, 403, 403, "clock/accept", "{\"reason\":\"right\"}"},
     {"GET devices", GW_ROLE_VIEWER, 0, 0, "devices", NULL},

@@ -260,7 +260,7 @@ static void test_judges_nothing(void **state)
     uint64_t before = signed_s();
     struct wire_timestamp now;
     assert_int_equal(
-        gw_trust_kill(rig.core, &second, BASE_STR("ana"), BASE_STR("bad"), &created, &error),
+        gw_trust_kill(rig.core, &first, BASE_STR("ana"), BASE_STR("bad"), &created, &error),
         BASE_OK);
     rig_settle(&rig);
     timestamp(&now);

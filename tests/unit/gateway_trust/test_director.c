@@ -357,18 +357,114 @@ static void test_kills_last(void **state)
         gw_trust_kill(rig.core, &manifest, BASE_STR("ana"), BASE_STR("leaks"), &created, &error),
         BASE_OK);
     assert_false(created);
-    for (uint32_t i = 1; i < WIRE_TIMESTAMP_KILLS_MAX; i++) {
-        struct wire_sha256 other = {{(uint8_t)(200 - i)}};
-        assert_int_equal(
-            gw_trust_kill(rig.core, &other, BASE_STR(""), BASE_STR("x"), &created, &error),
-            BASE_OK);
+}
+
+static void kill_one(const struct wire_sha256 *manifest)
+{
+    struct base_error error = {0};
+    bool created = false;
+    enum base_status status =
+        gw_trust_kill(rig.core, manifest, BASE_STR("ana"), BASE_STR("x"), &created, &error);
+    if (status != BASE_OK) {
+        fail_msg("%s", error.text);
     }
-    struct wire_sha256 more = {{0xff}};
-    assert_int_equal(gw_trust_kill(rig.core, &more, BASE_STR(""), BASE_STR("x"), &created, &error),
-                     BASE_ERR_LIMIT);
+    assert_true(created);
+}
+
+// What nobody approved takes no place on devices, and none that a kill would need.
+static void test_made_up_kills_take_no_place(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifests[2];
+    struct wire_timestamp timestamp;
+    struct base_error error = {0};
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t size[2];
+    bool created = false;
+    rig_version(&rig, TASK, "1.0.0", &manifests[0]);
+    rig_version(&rig, TASK, "2.0.0", &manifests[1]);
+    start_rollout(1, &manifests[0]);
+    start_rollout(2, &manifests[1]);
+    kill_one(&manifests[0]);
     rig_settle(&rig);
+    assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size[0]), 200);
+    for (uint32_t i = 0; i < 4 * WIRE_TIMESTAMP_KILLS_MAX; i++) {
+        const struct wire_sha256 made_up = {{(uint8_t)i, (uint8_t)(i >> 8), 0xee}};
+        kill_one(&made_up);
+    }
+    rig_settle(&rig);
+    assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size[1]), 200);
+    assert_int_equal(size[0], size[1]);
+    kill_one(&manifests[1]);
+    restart();
+    fetch_timestamp(&timestamp);
+    assert_int_equal(timestamp.kill_count, 2);
+    assert_true(wire_timestamp_kills(&timestamp, &manifests[0]));
+    assert_true(wire_timestamp_kills(&timestamp, &manifests[1]));
+    assert_true(gw_director_kills(rig.core, &(struct wire_sha256){{7, 0, 0xee}}));
+    uint32_t count = rig.core->director.kill_count;
+    assert_int_equal(count, 4 * WIRE_TIMESTAMP_KILLS_MAX + 2);
+    rig.core->director.kill_count = GW_KILLS_MAX;
+    assert_int_equal(gw_trust_kill(rig.core, &(struct wire_sha256){{0xff, 0xff}}, BASE_STR(""),
+                                   BASE_STR("x"), &created, &error),
+                     BASE_ERR_LIMIT);
+    rig.core->director.kill_count = count;
+}
+
+// Off the list it may be released again; the timestamp's number goes up, over restarts as well.
+static void test_a_kill_is_taken_back(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct wire_timestamp before;
+    struct wire_timestamp after;
+    struct base_error error = {0};
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    kill_one(&manifest);
+    rig_settle(&rig);
+    fetch_timestamp(&before);
+    uint64_t stored = rig.core->director.timestamp_version;
+    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+    assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_ERR_NOT_FOUND);
+    rig_settle(&rig);
+    fetch_timestamp(&after);
+    assert_true(after.version > before.version && before.version == stored);
+    assert_int_equal(after.kill_count, 0);
+    restart();
+    fetch_timestamp(&after);
+    assert_int_equal(after.kill_count, 0);
+    assert_false(gw_director_kills(rig.core, &manifest));
+    start_rollout(2, &manifest);
+}
+
+// Of more than a timestamp holds, those killed last.
+static void test_devices_are_told_of_the_newest(void **state)
+{
+    (void)state;
+    enum { KILLED = WIRE_TIMESTAMP_KILLS_MAX + 3 };
+    static struct wire_sha256 manifests[KILLED];
+    struct wire_timestamp timestamp;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0};
+    for (uint32_t i = 0; i < KILLED; i++) {
+        char task[32];
+        (void)snprintf(task, sizeof(task), "shop/kill%u", i);
+        rig_version(&rig, task, "1.0.0", &manifests[i]);
+        assert_int_equal(
+            rig_rollout(&rig, 100 + i, task, &manifests[i], NULL, NULL, &full, 1, &view, &error),
+            BASE_OK);
+        rig_advance_s(&rig, 1);
+        kill_one(&manifests[i]);
+    }
+    restart();
     fetch_timestamp(&timestamp);
     assert_int_equal(timestamp.kill_count, WIRE_TIMESTAMP_KILLS_MAX);
+    for (uint32_t i = 0; i < KILLED; i++) {
+        assert_int_equal(wire_timestamp_kills(&timestamp, &manifests[i]), i >= 3);
+        assert_true(gw_director_kills(rig.core, &manifests[i]));
+    }
 }
 
 static void set_nonce(uint8_t flags, uint8_t fill, struct wire_ask *ask)
@@ -508,6 +604,9 @@ int main(void)
         CASE(test_versions_never_go_back),
         CASE(test_roots_follow_each_other),
         CASE(test_kills_last),
+        CASE(test_made_up_kills_take_no_place),
+        CASE(test_a_kill_is_taken_back),
+        CASE(test_devices_are_told_of_the_newest),
         CASE(test_answers_questions),
         CASE(test_no_lease_in_a_rollback),
         CASE(test_keys_are_private),
