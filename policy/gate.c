@@ -12,8 +12,7 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// failures / total in parts per million, rounded down; failures <= total, total > 0.
-static uint32_t ratio_ppm(uint64_t failures, uint64_t total)
+uint32_t pol_gate_ratio_ppm(uint64_t failures, uint64_t total)
 {
     while (failures > UINT64_MAX / MILLION) {
         failures >>= 1;
@@ -224,7 +223,7 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
         }
         return;
     }
-    out->failure_ppm = ratio_ppm(sums.failures, sums.completed);
+    out->failure_ppm = pol_gate_ratio_ppm(sums.failures, sums.completed);
     if (gate->rule == POL_GATE_SEQUENTIAL) {
         judge_sequential(gate, counts, &sums, in_stage_us, out);
     } else {

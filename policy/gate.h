@@ -124,6 +124,8 @@ struct pol_test pol_gate_test(const struct pol_gate *gate);
 bool pol_gate_silence_worse(const struct pol_gate *gate, const struct pol_counts *counts);
 // What a part of alpha leaves, never 0.
 uint32_t pol_gate_part(uint32_t alpha_ppm, uint32_t percent);
+// failures / total in parts per million, rounded down; failures <= total, total > 0.
+uint32_t pol_gate_ratio_ppm(uint64_t failures, uint64_t total);
 
 const char *pol_verdict_name(enum pol_verdict verdict);
 const char *pol_gate_rule_name(enum pol_gate_rule rule);

@@ -59,10 +59,7 @@ uint64_t pol_trial_under_way(const struct pol_trial *trial)
 uint32_t pol_trial_answered_ppm(const struct pol_trial *trial)
 {
     const struct pol_outcomes *over = &trial->over[POL_COHORT_UPDATED];
-    if (over->offered == 0) {
-        return MILLION;
-    }
-    return (uint32_t)((unsigned __int128)answered(over) * MILLION / over->offered);
+    return over->offered > 0 ? pol_gate_ratio_ppm(answered(over), over->offered) : MILLION;
 }
 
 static bool fits(const struct pol_outcomes *outcomes)
@@ -137,8 +134,7 @@ static double within(const struct pol_gate *gate, const struct asked *asked,
 
 static uint32_t failed_ppm(const struct pol_outcomes *all)
 {
-    return all->offered > 0 ? (uint32_t)((double)all->failed / (double)all->offered * MILLION + 0.5)
-                            : 0;
+    return all->offered > 0 ? pol_gate_ratio_ppm(all->failed, all->offered) : 0;
 }
 
 // Evidence for people is on one scale: WORSE is 1/alpha of the two questions together.
