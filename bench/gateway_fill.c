@@ -102,8 +102,7 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
     static struct gw_rollout_view view;
     uint8_t install[WIRE_STATEMENT_BYTES_MAX];
     BASE_TRY(make_version(fill, task, &manifest, error));
-    struct wire_release release = {.kind = WIRE_RELEASE_INSTALL,
-                                   .task_name = base_str_of(task),
+    struct wire_release release = {.task_name = base_str_of(task),
                                    .release_counter = 1,
                                    .manifest = manifest,
                                    .manifest_bytes = 100,

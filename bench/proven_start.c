@@ -254,7 +254,7 @@ static void device_give(struct bench *bench)
     task->state = DEV_UPDATE_SETTLED;
     task->active = bench->manifest;
     task->accepted = bench->manifest;
-    task->accepted_by = (struct dev_approval){.counter = 1, .kind = WIRE_RELEASE_INSTALL};
+    task->accepted_by = (struct dev_approval){.counter = 1};
     task->active_by = task->accepted_by;
     task->newest = task->accepted_by;
     task->newest_manifest = bench->manifest;

@@ -5,7 +5,6 @@
 #include "policy/evidence.h"
 
 #include <math.h>
-#include <stddef.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -172,6 +171,22 @@ static double settle(double evidence)
     return (double)(int64_t)(scaled + (scaled < 0 ? -0.5 : 0.5)) / 65536;
 }
 
+double pol_evidence_mix(const double *logs, const double *weights, size_t count)
+{
+    double largest = -HUGE_VAL;
+    for (size_t i = 0; i < count; i++) {
+        largest = logs[i] > largest ? logs[i] : largest;
+    }
+    double sum = 0;
+    double weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        double part = weights != NULL ? weights[i] : 1;
+        sum += part * exp(logs[i] - largest);
+        weight += part;
+    }
+    return settle(largest + log(sum / weight));
+}
+
 double pol_evidence_mean(double first, double second, double first_weight)
 {
     double a = first + log(first_weight);
@@ -225,18 +240,12 @@ static const double ratios[] = {1.1, 1.25, 1.5, 2, 3, 5, 9, 20, 60, 200};
 static double against_limit(struct pol_arm arm, double limit, int upwards)
 {
     double exponents[LENGTH(ratios)];
-    double largest = -HUGE_VAL;
     for (size_t i = 0; i < LENGTH(ratios); i++) {
         double ratio = upwards ? ratios[i] : 1 / ratios[i];
         double scale = 1 / (1 - limit + ratio * limit);
         exponents[i] = arm.events * log(ratio * scale) + (arm.exposure - arm.events) * log(scale);
-        largest = exponents[i] > largest ? exponents[i] : largest;
     }
-    double sum = 0;
-    for (size_t i = 0; i < LENGTH(ratios); i++) {
-        sum += exp(exponents[i] - largest);
-    }
-    return settle(largest + log(sum / (double)LENGTH(ratios)));
+    return pol_evidence_mix(exponents, NULL, LENGTH(ratios));
 }
 
 double pol_evidence_over(struct pol_arm arm, double limit)

@@ -2,8 +2,9 @@
 //
 // An e-process is a number that is at most 1 on average, at every stopping time, while its null
 // hypothesis holds: it exceeds 1/alpha with probability at most alpha however often one looks
-// (Ville). Here every e-process is a function of counts alone, exact for devices that complete in
-// any order and in any proportion of updated to control.
+// (Ville). Here every e-process is a function of counts alone, exact in any proportion of updated
+// to control, for devices that are counted in an order that does not depend on their outcomes: as
+// they are offered, or as they complete where that takes as long with a failure as without.
 //
 // One kernel serves all questions about two arms. For a null rate p of the updated arm and q of
 // control, and factors u, d > 0,
@@ -20,6 +21,8 @@
 #define POL_EVIDENCE_H
 
 #include "policy/sequential.h"
+
+#include <stddef.h>
 
 // Events (failures, devices fallen silent) in an exposure (devices completed, device-seconds).
 struct pol_arm {
@@ -53,5 +56,9 @@ bool pol_evidence_shown(const struct pol_test *test, struct pol_arm updated,
 
 // Of two e-values the weighted mean (an e-value again); logarithms in and out.
 double pol_evidence_mean(double first, double second, double first_weight);
+// The same of `count` of them (at least one); weights NULL: all alike.
+double pol_evidence_mix(const double *logs, const double *weights, size_t count);
+// The logarithm that evidence has to reach at a level; infinite at 0. In sequential.c.
+double pol_evidence_bar(uint32_t level_ppm);
 
 #endif

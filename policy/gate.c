@@ -12,8 +12,7 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// failures / total in parts per million, rounded down; failures <= total, total > 0.
-static uint32_t ratio_ppm(uint64_t failures, uint64_t total)
+uint32_t pol_gate_ratio_ppm(uint64_t failures, uint64_t total)
 {
     while (failures > UINT64_MAX / MILLION) {
         failures >>= 1;
@@ -36,8 +35,9 @@ bool pol_gate_check(const struct pol_gate *gate)
     if (gate->rule == POL_GATE_THRESHOLD) {
         return true;
     }
-    return gate->max_rise_ppm <= POL_TEST_NOT_ASKED && gate->alpha_ppm > 0 &&
-           gate->alpha_ppm < MILLION / 2 && gate->beta_ppm > 0 && gate->beta_ppm < MILLION / 2;
+    return gate->max_rise_ppm <= POL_TEST_NOT_ASKED && gate->min_answered_ppm <= MILLION &&
+           gate->alpha_ppm > 0 && gate->alpha_ppm < MILLION / 2 && gate->beta_ppm > 0 &&
+           gate->beta_ppm < MILLION / 2;
 }
 
 // Silent devices beyond what control's hazard predicts for the same time under observation.
@@ -109,8 +109,7 @@ static void judge_threshold(const struct pol_gate *gate, const struct tallied *s
     }
 }
 
-// What a part of alpha leaves, never 0.
-static uint32_t part_of(uint32_t alpha_ppm, uint32_t percent)
+uint32_t pol_gate_part(uint32_t alpha_ppm, uint32_t percent)
 {
     uint32_t part = (uint32_t)((uint64_t)alpha_ppm * percent / 100);
     return part > 0 ? part : 1;
@@ -122,14 +121,14 @@ static struct pol_test_report ask_both(const struct pol_test *asked, const struc
     static const struct pol_sample nobody = {0, 0};
     struct pol_test test = *asked;
     test.max_failure_ppm = POL_TEST_NOT_ASKED;
-    test.alpha_ppm = part_of(asked->alpha_ppm, RELATIVE_PERCENT);
+    test.alpha_ppm = pol_gate_part(asked->alpha_ppm, RELATIVE_PERCENT);
     struct pol_test_report relative = pol_test_judge(&test, &sums->heard, control);
     if (relative.result == POL_TEST_WORSE || asked->max_failure_ppm >= POL_TEST_NOT_ASKED) {
         return relative;
     }
     test = *asked;
     test.max_rise_ppm = POL_TEST_NOT_ASKED;
-    test.alpha_ppm = part_of(asked->alpha_ppm, 100 - RELATIVE_PERCENT);
+    test.alpha_ppm = pol_gate_part(asked->alpha_ppm, 100 - RELATIVE_PERCENT);
     struct pol_sample updated = {sums->completed, sums->failures};
     struct pol_test_report absolute = pol_test_judge(&test, &updated, &nobody);
     if (absolute.result == POL_TEST_GOOD && relative.result != POL_TEST_GOOD) {
@@ -151,7 +150,7 @@ struct pol_test pol_gate_test(const struct pol_gate *gate)
 {
     return (struct pol_test){.max_failure_ppm = gate->max_failure_ppm,
                              .max_rise_ppm = gate->max_rise_ppm,
-                             .alpha_ppm = part_of(gate->alpha_ppm, POL_GATE_TEST_PERCENT),
+                             .alpha_ppm = pol_gate_part(gate->alpha_ppm, POL_GATE_TEST_PERCENT),
                              .beta_ppm = gate->beta_ppm,
                              .tolerated_rise_ppm = gate->tolerated_rise_ppm};
 }
@@ -170,13 +169,13 @@ static struct pol_test_report ask(const struct pol_gate *gate, const struct pol_
     return pol_test_judge(&test, &updated, &counts->control);
 }
 
-static bool silence_is_worse(const struct pol_gate *gate, const struct pol_counts *counts)
+bool pol_gate_silence_worse(const struct pol_gate *gate, const struct pol_counts *counts)
 {
     if (gate->max_silence_percent == 0 || counts->control_hazard.device_seconds == 0) {
         return false;
     }
     return pol_hazard_test(&counts->hazard, &counts->control_hazard, gate->max_silence_percent,
-                           part_of(gate->alpha_ppm, POL_GATE_HAZARD_PERCENT))
+                           pol_gate_part(gate->alpha_ppm, POL_GATE_HAZARD_PERCENT))
                .result == POL_TEST_WORSE;
 }
 
@@ -192,7 +191,7 @@ static void judge_sequential(const struct pol_gate *gate, const struct pol_count
                                      : POL_REASON_FAILURES_OVER_LIMIT);
         return;
     }
-    if (silence_is_worse(gate, counts)) {
+    if (pol_gate_silence_worse(gate, counts)) {
         decide(out, POL_VERDICT_FAIL, POL_REASON_SILENT_OVER_CONTROL);
         return;
     }
@@ -209,6 +208,10 @@ static void judge_sequential(const struct pol_gate *gate, const struct pol_count
 void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts,
                     uint64_t in_stage_us, struct pol_judgement *out)
 {
+    if (gate->rule == POL_GATE_LOGRANK) {
+        pol_trial_judge(gate, counts, in_stage_us, out);
+        return;
+    }
     struct tallied sums = add_up(counts);
     *out =
         (struct pol_judgement){.verdict = POL_VERDICT_NO_DATA, .reason = POL_REASON_NO_COMPLETIONS};
@@ -220,7 +223,7 @@ void pol_gate_judge(const struct pol_gate *gate, const struct pol_counts *counts
         }
         return;
     }
-    out->failure_ppm = ratio_ppm(sums.failures, sums.completed);
+    out->failure_ppm = pol_gate_ratio_ppm(sums.failures, sums.completed);
     if (gate->rule == POL_GATE_SEQUENTIAL) {
         judge_sequential(gate, counts, &sums, in_stage_us, out);
     } else {

@@ -128,6 +128,8 @@ const char *pol_gate_rule_name(enum pol_gate_rule rule)
         return "threshold";
     case POL_GATE_SEQUENTIAL:
         return "sequential";
+    case POL_GATE_LOGRANK:
+        return "logrank";
     case POL_GATE_RULE_COUNT:
         break;
     }

@@ -61,6 +61,8 @@ static const char *const names[POL_REASON_COUNT] = {
     [POL_REASON_KILLED] = "killed",
     [POL_REASON_STAGES_INVALID] = "stages_invalid",
     [POL_REASON_NO_PROVEN] = "no_proven",
+    [POL_REASON_UNDER_WAY] = "under_way",
+    [POL_REASON_TOO_FEW_ANSWERED] = "too_few_answered",
 };
 
 const char *pol_reason_name(enum pol_reason reason)

@@ -43,7 +43,9 @@
     X(APPROVAL_PENDING, "the next stage waits for approval by another person")                     \
     X(KILLED, "the version was killed: it may run nowhere")                                        \
     X(STAGES_INVALID, "stages are empty, too many, or shrink")                                     \
-    X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")
+    X(NO_PROVEN, "no device that proved itself completed: enrol them, or trust unproven ones")     \
+    X(UNDER_WAY, "devices are under way: too few have had their time to answer")                   \
+    X(TOO_FEW_ANSWERED, "too few of the devices that had their time have answered")
 
 enum pol_reason {
 #define POL_REASON_ENUM(name, text) POL_REASON_##name,

@@ -12,6 +12,10 @@
 
 static bool conduct_ok(const struct pol_stage *stage)
 {
+    // Nobody offers in blocks yet: a stage with that rule would never be judged.
+    if (stage->gate.rule == POL_GATE_LOGRANK) {
+        return false;
+    }
     if (!pol_gate_check(&stage->gate) || !pol_pace_check(&stage->pace) ||
         stage->window_count > POL_WINDOWS_MAX || stage->control_buckets > POL_BUCKET_COUNT) {
         return false;

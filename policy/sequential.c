@@ -27,8 +27,7 @@ static uint32_t rate_ppm(struct pol_arm arm)
     return arm.exposure > 0 ? (uint32_t)(arm.events / arm.exposure * MILLION + 0.5) : 0;
 }
 
-// The logarithm that evidence has to reach.
-static double bar(uint32_t level_ppm)
+double pol_evidence_bar(uint32_t level_ppm)
 {
     if (level_ppm == 0) {
         return HUGE_VAL;
@@ -94,7 +93,7 @@ bool pol_evidence_shown(const struct pol_test *test, struct pol_arm updated, str
 {
     struct asked asked = questions(test);
     bool by_control;
-    return against_good(&asked, updated, control, &by_control) >= bar(test->alpha_ppm);
+    return against_good(&asked, updated, control, &by_control) >= pol_evidence_bar(test->alpha_ppm);
 }
 
 struct pol_test_report pol_test_judge(const struct pol_test *test, const struct pol_sample *updated,
@@ -118,9 +117,9 @@ struct pol_test_report pol_test_judge(const struct pol_test *test, const struct 
     double good = against_worse(&asked, upper, lower);
     report.evidence = exp(worse);
     report.good_evidence = exp(good);
-    report.result = worse >= bar(test->alpha_ppm) ? POL_TEST_WORSE
-                    : good >= bar(test->beta_ppm) ? POL_TEST_GOOD
-                                                  : POL_TEST_UNDECIDED;
+    report.result = worse >= pol_evidence_bar(test->alpha_ppm) ? POL_TEST_WORSE
+                    : good >= pol_evidence_bar(test->beta_ppm) ? POL_TEST_GOOD
+                                                               : POL_TEST_UNDECIDED;
     return report;
 }
 
@@ -176,8 +175,8 @@ struct pol_test_report pol_test_run(const struct pol_test *test, const struct po
     if (report.result == POL_TEST_NO_DATA) {
         return report;
     }
-    double low_bar = bar(test->alpha_ppm);
-    double high_bar = bar(test->beta_ppm);
+    double low_bar = pol_evidence_bar(test->alpha_ppm);
+    double high_bar = pol_evidence_bar(test->beta_ppm);
     rate_bounds(arm_of(updated), low_bar, high_bar, &report);
     if (control->trials > 0) {
         rise_bounds(arm_of(updated), arm_of(control), low_bar, high_bar, &report);
@@ -223,6 +222,6 @@ struct pol_test_report pol_hazard_test(const struct pol_hazard *updated,
     lower.exposure /= ratio;
     double worse = pol_evidence_above(upper, lower, 0, 1);
     report.evidence = exp(worse);
-    report.result = worse >= bar(alpha_ppm) ? POL_TEST_WORSE : POL_TEST_UNDECIDED;
+    report.result = worse >= pol_evidence_bar(alpha_ppm) ? POL_TEST_WORSE : POL_TEST_UNDECIDED;
     return report;
 }

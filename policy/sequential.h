@@ -2,16 +2,16 @@
 //
 // A test is a pure function of counts. It may be asked after every report, as often as one likes,
 // and its error rates still hold (anytime-valid: e-processes, confidence sequences; Ville's
-// inequality; Howard, Ramdas et al. 2021; Turner, Ly, Gruenwald 2024). Order of reports does not
-// matter. All arithmetic is in doubles with fixed operations; of libm it uses log and exp alone,
-// and logarithms of evidence are rounded to 2^-16 before they are compared, so that equal counts
-// give equal verdicts.
+// inequality; Howard, Ramdas et al. 2021; Turner, Ly, Gruenwald 2024). All arithmetic is in doubles
+// with fixed operations; of libm it uses log and exp alone, and logarithms of evidence are rounded
+// to 2^-16 before they are compared, so that equal counts give equal verdicts.
 //
-// What the counts must be: each device once, and both arms drawn from the same devices at the same
-// time. A failure rate that drifts in both arms alike does no harm while both complete in step. The
-// control arm costs nothing (nobody is updated), so make it several times as large as the stage
-// where the fleet allows: with four times as many, a rise of 5 points on 0.5 % is found after about
-// half the updated devices.
+// What the counts must be: each device once, both arms drawn from the same devices at the same
+// time, and who is counted not dependent on the outcome. Counts of who has completed are such only
+// where a failure is heard of as late as a success (else: policy/trial.h). A failure rate that
+// drifts in both arms alike does no harm while both complete in step. The control arm costs nothing
+// (nobody is updated), so make it several times as large as the stage where the fleet allows: with
+// four times as many, a rise of 5 points on 0.5 % is found after about half the updated devices.
 //
 // Errors are per test: a rollout that must be stopped wrongly with at most alpha in all its stages
 // together gives each stage its part of alpha.

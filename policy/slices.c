@@ -4,6 +4,8 @@
 // pure.
 #include "policy/slices.h"
 
+#include <math.h>
+
 // Whether slice counts as rejected when `wanted` are: its e-value reaches count / (wanted * alpha).
 static bool reaches(double evidence, uint32_t count, uint32_t wanted, uint32_t alpha_ppm)
 {
@@ -133,37 +135,76 @@ bool pol_held_equal(const struct pol_held *a, const struct pol_held *b)
 
 static struct pol_test test_of(const struct pol_gate *gate, const struct pol_sample *control)
 {
-    bool sequential = gate->rule == POL_GATE_SEQUENTIAL;
-    bool compares = sequential && control->trials > 0;
-    uint32_t part = (uint32_t)((uint64_t)gate->alpha_ppm * POL_GATE_SLICES_PERCENT / 100);
+    bool valid = gate->rule != POL_GATE_THRESHOLD;
+    bool compares = gate->rule == POL_GATE_LOGRANK ||
+                    (gate->rule == POL_GATE_SEQUENTIAL && control->trials > 0);
     return (struct pol_test){
         .max_failure_ppm = gate->max_failure_ppm,
         .max_rise_ppm = compares ? gate->max_rise_ppm : POL_TEST_NOT_ASKED,
-        .alpha_ppm = !sequential ? POL_GATE_ALPHA_PPM
-                     : part > 0  ? part
-                                 : 1,
-        .beta_ppm = sequential ? gate->beta_ppm : POL_GATE_BETA_PPM,
+        .alpha_ppm =
+            valid ? pol_gate_part(gate->alpha_ppm, POL_GATE_SLICES_PERCENT) : POL_GATE_ALPHA_PPM,
+        .beta_ppm = valid ? gate->beta_ppm : POL_GATE_BETA_PPM,
         .tolerated_rise_ppm = gate->tolerated_rise_ppm,
     };
+}
+
+// Each slice compared with the whole of control.
+static void mark_shared(const struct pol_test *test, const struct pol_slices *slices,
+                        const struct pol_sample *control, bool marked[POL_SLICES_MAX])
+{
+    double evidence[POL_SLICES_MAX] = {0}; // of those that are not listed: none
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        evidence[i] = pol_test_judge(test, &slices->failing[i].seen, control).evidence;
+    }
+    (void)pol_slices_reject(evidence, slices->count, test->alpha_ppm, marked);
+}
+
+// Each slice by itself: against the limit, and against its own control.
+static void mark_own(const struct pol_test *asked, const struct pol_slices *slices,
+                     bool marked[POL_SLICES_MAX])
+{
+    static const struct pol_sample nobody = {0, 0};
+    double over[POL_SLICES_MAX] = {0};
+    double risen[POL_SLICES_MAX] = {0};
+    bool also[POL_SLICES_MAX];
+    struct pol_test test = *asked;
+    bool relative = asked->max_rise_ppm < POL_TEST_NOT_ASKED;
+    uint32_t rise_percent = !relative                                     ? 0
+                            : asked->max_failure_ppm < POL_TEST_NOT_ASKED ? POL_GATE_RISE_PERCENT
+                                                                          : 100;
+    test.max_rise_ppm = POL_TEST_NOT_ASKED;
+    for (uint32_t i = 0; i < slices->failing_count; i++) {
+        over[i] = pol_test_judge(&test, &slices->failing[i].seen, &nobody).evidence;
+        risen[i] = relative ? exp(slices->failing[i].rise) : 0;
+    }
+    (void)pol_slices_reject(over, slices->count,
+                            pol_gate_part(asked->alpha_ppm, 100 - rise_percent), marked);
+    (void)pol_slices_reject(risen, slices->count, pol_gate_part(asked->alpha_ppm, rise_percent),
+                            also);
+    for (uint32_t i = 0; i < slices->count; i++) {
+        marked[i] = marked[i] || also[i];
+    }
 }
 
 void pol_slices_judge(const struct pol_gate *gate, const struct pol_slices *slices,
                       const struct pol_sample *control, struct pol_held *out_found)
 {
     struct pol_test test = test_of(gate, control);
-    double evidence[POL_SLICES_MAX] = {0}; // of those that are not listed: none
     bool marked[POL_SLICES_MAX];
+    uint32_t found = 0;
     uint64_t bad = 0;
     *out_found = (struct pol_held){.count = 0};
     if (slices->count < 2 || slices->count > POL_SLICES_MAX ||
         slices->failing_count > slices->count) {
         return;
     }
-    for (uint32_t i = 0; i < slices->failing_count; i++) {
-        evidence[i] = pol_test_judge(&test, &slices->failing[i].seen, control).evidence;
+    if (gate->rule == POL_GATE_LOGRANK) {
+        mark_own(&test, slices, marked);
+    } else {
+        mark_shared(&test, slices, control, marked);
     }
-    uint32_t found = pol_slices_reject(evidence, slices->count, test.alpha_ppm, marked);
     for (uint32_t i = 0; i < slices->failing_count; i++) {
+        found += marked[i];
         bad += marked[i] ? slices->failing[i].seen.trials : 0;
     }
     if (found == 0 || slices->held_count > POL_HELD_MAX ||

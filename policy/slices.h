@@ -15,15 +15,20 @@
 
 struct pol_slice {
     uint64_t name; // not 0
+    // Completed, and failed among them; with LOGRANK all that were offered the version.
     struct pol_sample seen;
+    // LOGRANK: pol_logrank_evidence of the slice's own blocks, which have the slice's devices of
+    // both cohorts and are closed with the blocks of the stage.
+    double rise;
 };
 
 // What a look sees. Slices without failures have no evidence: of them only the number matters.
 struct pol_slices {
     uint32_t held_count;    // slices held already
-    uint32_t count;         // slices with completions, those held among them; <= POL_SLICES_MAX
+    uint32_t count;         // slices with completions (LOGRANK: offers), those held among them;
+                            // <= POL_SLICES_MAX
     uint32_t failing_count; // <= count
-    uint64_t completed;     // devices of the slices that are not held
+    uint64_t completed;     // such devices of the slices that are not held
     struct pol_slice failing[POL_SLICES_MAX]; // have failures, and are neither held nor lifted
 };
 
@@ -44,6 +49,13 @@ bool pol_held_equal(const struct pol_held *a, const struct pol_held *b);
 // SEQUENTIAL the false discovery rate is POL_GATE_SLICES_PERCENT of the gate's alpha, with
 // THRESHOLD, which has none, POL_GATE_ALPHA_PPM. None when they make up half of all completions:
 // then it is the release, and the gate decides; none when they were more than may be held.
+//
+// With LOGRANK each slice is compared with its own control, so that one that always failed more
+// than others is let be; `control` is not read. The two questions have evidence of different kinds
+// (over failures as they are heard of, over devices as they are offered), so that they are not
+// averaged: e-BH is done for each at its part of the level, and the rates of their false
+// discoveries add up. It holds at the first look that holds a slice, which the evidence itself may
+// choose.
 void pol_slices_judge(const struct pol_gate *gate, const struct pol_slices *slices,
                       const struct pol_sample *control, struct pol_held *out_found);
 

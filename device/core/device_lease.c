@@ -61,8 +61,8 @@ void dev_lease_grant(struct dev_runtime *runtime, struct dev_task *task,
                      const struct wire_release *release)
 {
     uint32_t most_s = lease_max_s(runtime);
-    bool leased = most_s > 0 && release->kind == WIRE_RELEASE_INSTALL &&
-                  (release->stage_kind == STAGE_BETA || release->stage_kind == STAGE_GRAY);
+    bool leased =
+        most_s > 0 && (release->stage_kind == STAGE_BETA || release->stage_kind == STAGE_GRAY);
     if (task->leased != leased || task->accepted_stage != release->stage_kind) {
         task->leased = leased;
         task->accepted_stage = release->stage_kind;

@@ -72,7 +72,7 @@ static bool says_the_same(const struct dev_approval *approval, const struct wire
                           const struct wire_release *release)
 {
     return approval->counter == release->release_counter &&
-           approval->rollout_id == release->rollout_id && approval->kind == release->kind &&
+           approval->rollout_id == release->rollout_id &&
            wire_sha256_equal(manifest, &release->manifest);
 }
 
@@ -130,11 +130,6 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     }
     if (wire_release_is_shadow(release)) {
         BASE_TRY(dev_shadow_admit(runtime, release));
-    }
-    if (release->kind != WIRE_RELEASE_REMOVE &&
-        (release->manifest_bytes == 0 || release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
-         wire_sha256_is_zero(&release->manifest))) {
-        return BASE_ERR_INVALID;
     }
     if (task == NULL && runtime->task_count >= runtime->settings.tasks_max) {
         return BASE_ERR_LIMIT;
@@ -254,17 +249,15 @@ static void follow_install(struct dev_runtime *runtime, struct dev_task *task,
 {
     if (wire_sha256_equal(&task->active, &release->manifest)) {
         abandon(runtime, task);
-        if (is_new && release->kind == WIRE_RELEASE_INSTALL &&
-            !says_the_same(&task->active_by, &task->active, release)) {
+        if (is_new && !says_the_same(&task->active_by, &task->active, release)) {
             renew(runtime, task);
         }
         return;
     }
     if (is_new && dev_slot_leads_back(task) && wire_sha256_equal(&task->kept, &release->manifest)) {
         // It proved itself here: no download and no trial.
-        bool reverts = release->kind == WIRE_RELEASE_REVERT;
-        dev_slot_revert(runtime, task, reverts ? release->rollout_id : task->active_rollout);
-        task->active_by = reverts ? task->active_by : task->accepted_by;
+        dev_slot_revert(runtime, task);
+        task->active_by = task->accepted_by;
         return;
     }
     bool pulling = dev_update_is_pulling((enum dev_update_state)task->state);
@@ -289,8 +282,7 @@ static void accept(struct dev_runtime *runtime, struct dev_task *task,
     bool news = is_news(task, release);
     task->accepted = release->manifest;
     task->accepted_bytes = (uint32_t)release->manifest_bytes;
-    task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id,
-                                              (uint8_t)release->kind};
+    task->accepted_by = (struct dev_approval){release->release_counter, release->rollout_id};
     if (news) {
         task->newest = task->accepted_by;
         task->newest_manifest = task->accepted;
@@ -320,18 +312,8 @@ static bool follow(struct dev_runtime *runtime, struct dev_task *task,
     dev_lease_grant(runtime, task, release);
     if (task->shadow) {
         dev_shadow_follow(runtime, task, release, is_new, retry);
-        return is_new || raised || task->state != state;
-    }
-    switch (release->kind) {
-    case WIRE_RELEASE_INSTALL:
-    case WIRE_RELEASE_REVERT:
+    } else {
         follow_install(runtime, task, release, is_new, retry);
-        break;
-    case WIRE_RELEASE_REMOVE:
-        if (dev_update_has_active((enum dev_update_state)task->state)) {
-            dev_slot_remove(runtime, task, release->rollout_id);
-        }
-        break;
     }
     return is_new || raised || task->state != state;
 }
@@ -379,7 +361,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
     if (task->shadow) {
         task->over = true;
     } else if (dev_update_has_active(state)) {
-        dev_slot_remove(runtime, task, task->active_rollout);
+        dev_slot_remove(runtime, task);
     } else {
         abandon(runtime, task);
     }
@@ -435,6 +417,10 @@ static bool release_verified(struct dev_runtime *runtime, const struct wire_enve
         verified = dev_trust_signatures(runtime, envelope, out);
     }
     if (status != BASE_OK) {
+        if (status == BASE_ERR_UNSUPPORTED) {
+            base_log_debug(runtime->ports->log, "device", "release of kind %u: not known here",
+                           (unsigned)wire_release_kind(envelope->payload, envelope->payload_bytes));
+        }
         refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
         return false;
     }
@@ -473,9 +459,6 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
     if (!asked && !followed && !is_news(task, release)) {
         ask_instead(runtime, mark);
         return;
-    }
-    if (task == NULL && release->kind == WIRE_RELEASE_REMOVE) {
-        return; // never had it
     }
     task = task != NULL ? task : task_add(runtime, release);
     if (follow(runtime, task, release, (flags & WIRE_OFFER_FLAG_RETRY) != 0)) {
@@ -517,8 +500,7 @@ void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags)
         struct dev_task *task = &runtime->tasks[i];
         task->over = task->over ||
                      (task->shadow && !task->offered && (flags & WIRE_OFFER_FLAG_SHADOWS) != 0);
-        if (!task->offered && task->accepted_by.kind == WIRE_RELEASE_INSTALL &&
-            dev_update_is_pulling((enum dev_update_state)task->state)) {
+        if (!task->offered && dev_update_is_pulling((enum dev_update_state)task->state)) {
             abandon(runtime, task);
         }
     }

@@ -140,9 +140,8 @@ static void pull_settle(struct dev_runtime *runtime, struct dev_task *task)
 
 bool dev_slot_leads_back(const struct dev_task *task)
 {
-    return task->accepted_by.kind == WIRE_RELEASE_REVERT ||
-           (!wire_sha256_is_zero(&task->active) &&
-            task->accepted_by.counter < task->active_by.counter);
+    return !wire_sha256_is_zero(&task->active) &&
+           task->accepted_by.counter < task->active_by.counter;
 }
 
 void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
@@ -152,8 +151,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
     struct wire_sha256 before = task->active;
     struct wire_sha256 personal = task->accepted_personal;
     bool back = dev_slot_leads_back(task);
-    bool reverts = task->accepted_by.kind == WIRE_RELEASE_REVERT;
-    uint64_t left = reverts ? task->accepted_by.rollout_id : task->active_rollout;
+    uint64_t left = task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_ACTIVATE) != BASE_OK) {
         return;
     }
@@ -178,9 +176,7 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
         say(runtime, task, WIRE_OUTCOME_DOWNLOADED, &task->active, task->active_rollout);
         say(runtime, task, WIRE_OUTCOME_ACTIVATED, &task->active, task->active_rollout);
     }
-    if (!reverts) { // which approves the version for nothing else
-        task->active_by = task->accepted_by;
-    }
+    task->active_by = task->accepted_by;
     schedule_learn(task, manifest);
     runtime->stats.activations += task->shadow ? 0 : 1;
     dev_garbage_made(runtime);
@@ -202,9 +198,10 @@ void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task)
     runtime->stats.rollbacks++;
 }
 
-void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id)
+void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task)
 {
     struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
     base_assert(!wire_sha256_is_zero(&task->kept));
     if (dev_slot_event(task, DEV_UPDATE_ON_REVERT) != BASE_OK) {
         return;
@@ -215,10 +212,11 @@ void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_
     runtime->stats.rollbacks++;
 }
 
-void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id)
+void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
 {
     static const struct wire_sha256 none = {{0}};
     struct wire_sha256 left = task->active;
+    uint64_t rollout_id = task->active_rollout;
     if (dev_slot_event(task, DEV_UPDATE_ON_REMOVE) != BASE_OK) {
         return;
     }

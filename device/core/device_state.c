@@ -18,7 +18,9 @@
 //             (wire/tolerance.h)], [active[32], u64 rollout], [kept[32], u64 rollout],
 //             [accepted[32], varint manifest_bytes], personal manifests of active, kept and
 //             accepted as told: sha256[32], the last with varint bytes
-//   approval := varint counter, [not 0: u64 rollout, u8 kind]
+//   approval := varint counter, [not 0: u64 rollout, u8 kind (1; records of before also have 2 and
+//   3:
+//               a statement that ordered back, or ended the task)]
 //
 // "WLD7" has no order, and of a task a u8 kind before accepted_stage and one varint counter in
 // place of floor and approvals: those of the last statement, whose u64 rollout is before
@@ -49,6 +51,8 @@
 #define TASK_LEASED    32u
 #define TASK_SHADOW    64u
 #define TASK_TRIGGERED 128u
+
+#define APPROVAL_KIND 1u
 
 #define PERSONAL_ACTIVE   1u
 #define PERSONAL_KEPT     2u
@@ -102,7 +106,7 @@ static void approval_write(struct base_writer *writer, const struct dev_approval
     base_writer_varint(writer, approval->counter);
     if (approval->counter > 0) {
         base_writer_u64(writer, approval->rollout_id);
-        base_writer_u8(writer, approval->kind);
+        base_writer_u8(writer, APPROVAL_KIND);
     }
 }
 
@@ -212,60 +216,64 @@ static void personal_read(struct base_reader *reader, struct dev_task *task, uin
     }
 }
 
-static void approval_read(struct base_reader *reader, struct dev_approval *approval)
+// Returns its kind.
+static uint8_t approval_read(struct base_reader *reader, struct dev_approval *approval)
 {
     approval->counter = base_reader_varint(reader);
-    if (approval->counter > 0) {
-        approval->rollout_id = base_reader_u64(reader);
-        approval->kind = base_reader_u8(reader);
+    if (approval->counter == 0) {
+        return APPROVAL_KIND;
     }
+    approval->rollout_id = base_reader_u64(reader);
+    return base_reader_u8(reader);
 }
 
-static void approvals_read(struct base_reader *reader, struct dev_task *task)
+// Returns the kind of the accepted one.
+static uint8_t approvals_read(struct base_reader *reader, struct dev_task *task)
 {
     task->floor = base_reader_varint(reader);
-    approval_read(reader, &task->newest);
+    (void)approval_read(reader, &task->newest);
     if (task->newest.counter > 0) {
         base_reader_copy(reader, task->newest_manifest.bytes, WIRE_SHA256_BYTES);
     }
-    approval_read(reader, &task->accepted_by);
-    approval_read(reader, &task->active_by);
-    approval_read(reader, &task->kept_by);
+    uint8_t kind = approval_read(reader, &task->accepted_by);
+    (void)approval_read(reader, &task->active_by);
+    (void)approval_read(reader, &task->kept_by);
+    return kind;
 }
 
 // An older record knows the last statement, which was the newest one.
-static void approvals_guess(struct dev_task *task)
+static void approvals_guess(struct dev_task *task, uint8_t kind)
 {
     bool running = wire_sha256_equal(&task->active, &task->accepted);
     task->newest = task->accepted_by;
     task->newest_manifest = task->accepted;
-    if (running && task->accepted_by.kind == WIRE_RELEASE_INSTALL) {
+    if (running && kind == APPROVAL_KIND) {
         task->active_by = task->accepted_by;
     }
 }
 
-static void task_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
+// Returns the kind of its accepted statement.
+static uint8_t task_read(struct base_reader *reader, struct dev_task *task, uint8_t version)
 {
     bool approved = version >= VERSION_FLOOR;
     memset(task, 0, sizeof(*task));
     task->name_size = base_reader_u8(reader);
     if (task->name_size > WIRE_TASK_NAME_MAX) {
         base_reader_fail(reader, BASE_ERR_INVALID);
-        return;
+        return APPROVAL_KIND;
     }
     base_reader_copy(reader, task->name, task->name_size);
     task->state = base_reader_u8(reader);
     uint8_t flags = base_reader_u8(reader);
-    uint8_t kind = approved ? 0 : base_reader_u8(reader);
+    uint8_t kind = approved ? APPROVAL_KIND : base_reader_u8(reader);
     task->accepted_stage = base_reader_u8(reader);
     task->crashes = base_reader_u8(reader);
     task->lease_until_s = base_reader_varint(reader);
     task->listed = base_reader_varint(reader);
     if (approved) {
-        approvals_read(reader, task);
+        kind = approvals_read(reader, task);
     } else {
-        task->accepted_by =
-            (struct dev_approval){.counter = base_reader_varint(reader), .kind = kind};
+        task->accepted_by.counter = base_reader_varint(reader);
     }
     task->blocked = base_reader_u64(reader);
     task->last_run_s = base_reader_varint(reader);
@@ -299,7 +307,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task, uint8_t
         task->accepted_bytes = (uint32_t)base_reader_varint_max(reader, WIRE_MANIFEST_BYTES_MAX);
     }
     if (!approved) {
-        approvals_guess(task);
+        approvals_guess(task, kind);
     }
     personal_read(reader, task, personal);
     task->id = wire_task_id((struct base_str){task->name, task->name_size});
@@ -308,6 +316,7 @@ static void task_read(struct base_reader *reader, struct dev_task *task, uint8_t
     if (flags != task_flags(task) || !dev_task_valid(task)) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
+    return kind;
 }
 
 // Nothing is followed that is not the newest or older, and no floor is above what raised it.
@@ -393,7 +402,11 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
     runtime->trust.order = version < VERSION_FLOOR ? 0 : base_reader_varint(reader);
     uint32_t count = (uint32_t)base_reader_varint_max(reader, runtime->settings.tasks_max);
     for (uint32_t i = 0; i < count && reader->status == BASE_OK; i++) {
-        task_read(reader, &runtime->tasks[i], version);
+        uint8_t kind = task_read(reader, &runtime->tasks[i], version);
+        if (kind != APPROVAL_KIND &&
+            dev_slot_event(&runtime->tasks[i], DEV_UPDATE_ON_ABANDON) == BASE_OK) {
+            runtime->garbage = true; // what it was bringing is ordered anew, by an approval
+        }
         for (uint32_t j = 0; j < i; j++) {
             if (runtime->tasks[j].id == runtime->tasks[i].id) {
                 base_reader_fail(reader, BASE_ERR_INVALID);

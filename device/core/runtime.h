@@ -128,7 +128,6 @@ struct dev_kept_result {
 struct dev_approval {
     uint64_t counter; // 0: none, or not known
     uint64_t rollout_id;
-    uint8_t kind; // enum wire_release_kind
 };
 
 // What the device holds of one task, or of its shadow: that is a task of the same name with an id
@@ -483,8 +482,10 @@ void dev_slot_activate(struct dev_runtime *runtime, struct dev_task *task,
 void dev_slot_give_up(struct dev_runtime *runtime, struct dev_task *task);
 // Does what was accepted lead back from the active version, to an older release?
 bool dev_slot_leads_back(const struct dev_task *task);
-void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
-void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task, uint64_t rollout_id);
+// The kept version runs again, as ordered.
+void dev_slot_revert(struct dev_runtime *runtime, struct dev_task *task);
+// Nothing of the task runs or is kept any more, as ordered.
+void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task);
 // The active version may not run any more, for `why`: back to the kept one, or to none. It is not
 // blocked.
 void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum base_status why);

@@ -149,16 +149,13 @@ enum base_status dev_trust_signatures(struct dev_runtime *runtime,
 {
     struct wire_verifier verifier = dev_crypto_verifier(&runtime->ports->crypto);
     struct dev_trust_root root;
-    const struct dev_task *task = dev_task_find(runtime, wire_task_id(release->task_name));
-    bool is_kept = task != NULL && !wire_sha256_is_zero(&task->kept) &&
-                   wire_sha256_equal(&task->kept, &release->manifest);
     BASE_TRY(dev_trust_root_open(runtime, &root));
     enum base_status status = BASE_ERR_SIGNATURE;
     const struct wire_delegation *delegation =
         wire_root_delegation(&root.parsed, release->task_name);
     if (delegation != NULL) {
-        uint8_t threshold = wire_root_release_threshold(&root.parsed, delegation, release,
-                                                        is_beta_device(runtime), is_kept);
+        uint8_t threshold =
+            wire_root_release_threshold(&root.parsed, delegation, release, is_beta_device(runtime));
         status = wire_root_verify(&root.parsed, &delegation->role, threshold, envelope, &verifier);
     }
     dev_trust_root_close(runtime, &root);
@@ -236,8 +233,7 @@ enum base_status dev_trust_release(struct dev_runtime *runtime, const struct wir
     }
     BASE_TRY(dev_trust_timestamp_open(runtime, &timestamp, &bytes, &size));
     enum base_status status = BASE_ERR_KILLED;
-    if (release->kind == WIRE_RELEASE_REMOVE ||
-        !wire_timestamp_kills(&timestamp, &release->manifest)) {
+    if (!wire_timestamp_kills(&timestamp, &release->manifest)) {
         status = snapshot_has(runtime, &timestamp, release);
     }
     dev_trust_timestamp_close(runtime, bytes, size);

@@ -12,8 +12,8 @@
 #define TO(name) (uint8_t)(DEV_UPDATE_##name + 1)
 
 // A pull and a trial are independent of each other: a version on trial can be overtaken by a newer
-// one, and PASS, FALL_BACK and FALL_EMPTY leave a pull beside them going. REVERT and REMOVE come
-// with a newer statement than the one being pulled, so they end the pull.
+// one, and PASS, FALL_BACK and FALL_EMPTY leave a pull beside them going. REVERT and REMOVE are
+// newer orders than the one being pulled, so they end the pull.
 static const uint8_t transitions[DEV_UPDATE_STATE_COUNT][DEV_UPDATE_EVENT_COUNT] = {
     [DEV_UPDATE_EMPTY] =
         {

@@ -31,8 +31,8 @@ enum dev_update_state {
 //   it becomes active, on trial PASS        the active version ran to its end without failure
 //   FALL_BACK   the active version is given up; the kept one becomes active
 //   FALL_EMPTY  the active version is given up and none is kept
-//   REVERT      a verified statement orders back the kept version
-//   REMOVE      a verified statement ends the task
+//   REVERT      an order leads back to the kept version
+//   REMOVE      an order ends the task
 #define DEV_UPDATE_EVENT_MAP(X)                                                                    \
     X(ACCEPT, "accept")                                                                            \
     X(ABANDON, "abandon")                                                                          \

@@ -40,7 +40,7 @@ bool wire_scenario_ok(struct base_str scenario);
 struct wire_snapshot_entry {
     uint64_t task_id;
     uint64_t counter;
-    struct wire_sha256 manifest; // zero for a REMOVE
+    struct wire_sha256 manifest;
 };
 
 struct wire_snapshot {

@@ -304,12 +304,9 @@ bool wire_root_same_role(const struct wire_root *a, const struct wire_root *b,
 
 uint8_t wire_root_release_threshold(const struct wire_root *root,
                                     const struct wire_delegation *delegation,
-                                    const struct wire_release *release, bool beta_device,
-                                    bool is_kept)
+                                    const struct wire_release *release, bool beta_device)
 {
-    bool narrow = release->kind == WIRE_RELEASE_REMOVE ||
-                  (release->kind == WIRE_RELEASE_REVERT && is_kept) ||
-                  release->max_bucket <= root->wide_bucket ||
+    bool narrow = release->max_bucket <= root->wide_bucket ||
                   (release->stage_kind == STAGE_BETA && beta_device);
     return narrow ? delegation->role.threshold : delegation->wide_threshold;
 }

@@ -95,12 +95,10 @@ BASE_NODISCARD enum base_status wire_root_follow(const struct wire_root *before,
 // Do both trust the same keys with the same threshold for `role`?
 bool wire_root_same_role(const struct wire_root *a, const struct wire_root *b,
                          enum wire_root_role role);
-// How many of the delegation's keys a release needs: its threshold for REMOVE, for at most
-// wide_bucket buckets, and in beta on a device of the beta channel; the wide one otherwise. A
-// REVERT that needs no download (`is_kept`) brings nothing new: the small one.
+// How many of the delegation's keys a release needs: its threshold for at most wide_bucket buckets,
+// and in beta on a device of the beta channel; the wide one otherwise.
 uint8_t wire_root_release_threshold(const struct wire_root *root,
                                     const struct wire_delegation *delegation,
-                                    const struct wire_release *release, bool beta_device,
-                                    bool is_kept);
+                                    const struct wire_release *release, bool beta_device);
 
 #endif

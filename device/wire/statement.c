@@ -12,7 +12,15 @@
 #define ENVELOPE_MAGIC      "WLS1"
 #define ENVELOPE_MAGIC_SIZE 4
 #define BUCKETS             10000u
-#define KIND_INSTALL_ARM    4u // on the wire: an INSTALL with an arm behind the rest
+
+// The first byte of a release's payload. Those without a floor are what was signed before there was
+// one: they are read, and written no more. 2 and 3 were orders and stay unused.
+enum release_kind {
+    KIND_PLAIN = 1,
+    KIND_ARM = 4,
+    KIND_FLOOR = 5,
+    KIND_FLOOR_ARM = 6,
+};
 
 // The arm's salt is another than the rollout's, or arm and stage would not be independent.
 static bool arm_ok(const struct wire_release *release)
@@ -20,9 +28,8 @@ static bool arm_ok(const struct wire_release *release)
     if (release->arm_to == 0) {
         return release->arm_from == 0 && release->arm_salt == 0;
     }
-    return release->kind == WIRE_RELEASE_INSTALL && release->arm_salt != 0 &&
-           release->arm_salt != release->salt && release->arm_from < release->arm_to &&
-           release->arm_to <= BUCKETS;
+    return release->arm_salt != 0 && release->arm_salt != release->salt &&
+           release->arm_from < release->arm_to && release->arm_to <= BUCKETS;
 }
 
 bool wire_release_is_shadow(const struct wire_release *release)
@@ -44,19 +51,15 @@ static bool shadow_percent_ok(const struct wire_release *release, uint16_t perce
 
 static bool shadow_ok(const struct wire_release *release)
 {
-    return (!wire_release_is_shadow(release) || release->kind == WIRE_RELEASE_INSTALL) &&
-           shadow_percent_ok(release, release->shadow_slow_percent) &&
+    return shadow_percent_ok(release, release->shadow_slow_percent) &&
            shadow_percent_ok(release, release->shadow_memory_percent) &&
            (release->tolerances.count == 0 || wire_release_is_shadow(release)) &&
            wire_tolerances_ok(&release->tolerances);
 }
 
-// What holds for every release, whichever way it came. Only REMOVE needs no manifest.
+// What holds for every release, whichever way it came.
 static bool release_ok(const struct wire_release *release)
 {
-    if (release->kind < WIRE_RELEASE_INSTALL || release->kind > WIRE_RELEASE_REMOVE) {
-        return false;
-    }
     if (!wire_task_name_ok(release->task_name) || release->release_counter == 0 ||
         release->floor > release->release_counter) {
         return false;
@@ -64,12 +67,11 @@ static bool release_ok(const struct wire_release *release)
     if (release->max_bucket == 0 || release->max_bucket > BUCKETS) {
         return false;
     }
-    if (release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX || !arm_ok(release) ||
-        !shadow_ok(release)) {
+    if (release->manifest_bytes == 0 || release->manifest_bytes > WIRE_MANIFEST_BYTES_MAX ||
+        wire_sha256_is_zero(&release->manifest)) {
         return false;
     }
-    return release->kind == WIRE_RELEASE_REMOVE ||
-           (release->manifest_bytes > 0 && !wire_sha256_is_zero(&release->manifest));
+    return arm_ok(release) && shadow_ok(release);
 }
 
 enum base_status wire_release_encode(const struct wire_release *release, uint8_t *out,
@@ -81,7 +83,7 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
     bool arm = release->arm_to != 0;
-    base_writer_u8(&writer, arm ? KIND_INSTALL_ARM : (uint8_t)release->kind);
+    base_writer_u8(&writer, arm ? KIND_FLOOR_ARM : KIND_FLOOR);
     wire_text_write(&writer, release->task_name, WIRE_TASK_NAME_MAX);
     base_writer_u64(&writer, release->release_counter);
     base_writer_u64(&writer, release->floor);
@@ -108,17 +110,26 @@ enum base_status wire_release_encode(const struct wire_release *release, uint8_t
     return BASE_OK;
 }
 
+uint8_t wire_release_kind(const uint8_t *payload, size_t size)
+{
+    return size > 0 ? payload[0] : 0;
+}
+
 enum base_status wire_release_parse(const uint8_t *payload, size_t size, struct wire_release *out)
 {
     struct base_reader reader;
     base_reader_init(&reader, payload, size);
     struct wire_release release = {0};
     uint8_t kind = base_reader_u8(&reader);
-    bool arm = kind == KIND_INSTALL_ARM;
-    release.kind = arm ? WIRE_RELEASE_INSTALL : (enum wire_release_kind)kind;
+    bool arm = kind == KIND_ARM || kind == KIND_FLOOR_ARM;
+    bool floor = kind == KIND_FLOOR || kind == KIND_FLOOR_ARM;
+    BASE_TRY(reader.status);
+    if (!arm && !floor && kind != KIND_PLAIN) {
+        return BASE_ERR_UNSUPPORTED;
+    }
     release.task_name = wire_text_read(&reader, WIRE_TASK_NAME_MAX);
     release.release_counter = base_reader_u64(&reader);
-    release.floor = base_reader_u64(&reader);
+    release.floor = floor ? base_reader_u64(&reader) : 0;
     base_reader_copy(&reader, release.manifest.bytes, WIRE_SHA256_BYTES);
     release.manifest_bytes = base_reader_varint(&reader);
     release.rollout_id = base_reader_u64(&reader);

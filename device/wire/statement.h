@@ -6,12 +6,14 @@
 //   signed bytes := "walle-meta-v1\0", u8 type, payload as received; of the large types (ROOT,
 //                   SNAPSHOT, TIMESTAMP) the SHA-256 of the payload instead
 //   key_id = SHA-256 of the 32-byte public key; each key id counts once.
-//   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter, u64 floor,
-//                       manifest[32], varint manifest_bytes, u64 rollout_id, u64 salt, u16
-//                       max_bucket, u8 stage_kind, u64 issued_s, u64 expires_s, [kind 4: u64
-//                       arm_salt, u16 arm_from, u16 arm_to], [stage_kind 4: u16
-//                       shadow_slow_percent, u16 shadow_memory_percent,
+//   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter,
+//                       [kind 5, 6: u64 floor], manifest[32], varint manifest_bytes,
+//                       u64 rollout_id, u64 salt, u16 max_bucket, u8 stage_kind, u64 issued_s,
+//                       u64 expires_s, [kind 4, 6: u64 arm_salt, u16 arm_from, u16 arm_to],
+//                       [stage_kind 4: u16 shadow_slow_percent, u16 shadow_memory_percent,
 //                        tolerances (wire/tolerance.h)]
+//   kind             := 5 | 6 for an arm; read are also 1 and 4, the same without a floor. 2 and 3
+//                       are used up.
 //
 //   payload(STOP) := u64 task_id; a STOP is not signed, it counts where the director names it
 //
@@ -43,14 +45,7 @@ enum wire_envelope_type {
     WIRE_ENVELOPE_TYPE_STOP = 6, // the only one without signatures
 };
 
-enum wire_release_kind {
-    WIRE_RELEASE_INSTALL = 1, // run this version; on the wire 4 when it is for an arm
-    WIRE_RELEASE_REVERT = 2,  // go back to this (older) version, with a higher counter
-    WIRE_RELEASE_REMOVE = 3,  // stop running the task (no earlier version exists)
-};
-
 struct wire_release {
-    enum wire_release_kind kind;
     struct base_str task_name; // borrowed from the payload
     uint64_t release_counter;  // strictly increasing per task
     uint64_t floor;            // oldest counter of the task that may follow it; at most its own
@@ -62,7 +57,7 @@ struct wire_release {
     uint8_t stage_kind;  // enum pol_stage_kind
     uint64_t issued_s;   // Unix seconds
     uint64_t expires_s;
-    // The arm of an experiment (INSTALL only): devices whose bucket under arm_salt is within
+    // The arm of an experiment: devices whose bucket under arm_salt is within
     // [arm_from, arm_to). arm_to 0: no arm, and the others are 0 too.
     uint64_t arm_salt;
     uint16_t arm_from;
@@ -87,14 +82,16 @@ struct wire_envelope {
     uint32_t signature_count;
 };
 
-// Payload of a release. TOO_LARGE, INVALID (task name, kind, bucket, counter 0, a floor above the
-// counter, manifest size, arm; only REMOVE may go without a manifest, only INSTALL may be for a
-// shadow stage).
+// Payload of a release, of kind 5 or 6. TOO_LARGE, INVALID (task name, bucket, counter 0, a floor
+// above the counter, manifest and its size, arm, what a shadow may cost).
 BASE_NODISCARD enum base_status wire_release_encode(const struct wire_release *release,
                                                     uint8_t *out, size_t capacity,
                                                     size_t *out_size);
+// As above, TRUNCATED, and UNSUPPORTED for a kind that is not known: wire_release_kind names it.
 BASE_NODISCARD enum base_status wire_release_parse(const uint8_t *payload, size_t size,
                                                    struct wire_release *out);
+// What kind a payload says it is of, known or not; 0: it is empty.
+uint8_t wire_release_kind(const uint8_t *payload, size_t size);
 // Does it let the version run as a shadow, and not for good?
 bool wire_release_is_shadow(const struct wire_release *release);
 // Under which id the version is spoken of: the task's, or its shadow's.

@@ -77,12 +77,11 @@ enum sim_reach sim_root_reach(const struct wire_root *root, const struct wire_re
         return SIM_REACH_NOBODY;
     }
     uint32_t have = count_of(root, &delegation->role, signers);
-    if (have >= wire_root_release_threshold(root, delegation, release, false, false)) {
+    if (have >= wire_root_release_threshold(root, delegation, release, false)) {
         return SIM_REACH_ALL;
     }
-    return have >= wire_root_release_threshold(root, delegation, release, true, false)
-               ? SIM_REACH_BETA
-               : SIM_REACH_NOBODY;
+    return have >= wire_root_release_threshold(root, delegation, release, true) ? SIM_REACH_BETA
+                                                                                : SIM_REACH_NOBODY;
 }
 
 enum sim_reach sim_root_chain_reach(const struct sim_root_chain *chain,

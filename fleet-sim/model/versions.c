@@ -101,18 +101,17 @@ uint8_t sim_versions_grant(struct sim_versions *versions, const struct wire_rele
     uint8_t number = intern(versions, &release->manifest);
     struct sim_grant grant = {
         .version = number,
-        .kind = (uint8_t)release->kind,
         .beta_only = beta_only,
         .max_bucket = release->max_bucket,
         .salt = release->salt,
         .rollout_id = release->rollout_id,
     };
-    bool known = release->kind == WIRE_RELEASE_REMOVE;
+    bool known = false;
     for (uint32_t i = 0; i < versions->grant_count && !known; i++) {
         const struct sim_grant *have = &versions->grants[i];
-        known = have->version == grant.version && have->kind == grant.kind &&
-                (!have->beta_only || beta_only) && have->max_bucket == grant.max_bucket &&
-                have->salt == grant.salt && have->rollout_id == grant.rollout_id;
+        known = have->version == grant.version && (!have->beta_only || beta_only) &&
+                have->max_bucket == grant.max_bucket && have->salt == grant.salt &&
+                have->rollout_id == grant.rollout_id;
     }
     if (!known && versions->grant_count < SIM_GRANTS_MAX) {
         versions->grants[versions->grant_count++] = grant;

@@ -21,7 +21,6 @@
 // A signed permission that verified: what a device may run is what one of these says.
 struct sim_grant {
     uint8_t version;
-    uint8_t kind;   // enum wire_release_kind
     bool beta_only; // only so many signed it that it is for the beta channel
     uint16_t max_bucket;
     uint64_t salt;

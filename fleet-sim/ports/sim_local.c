@@ -65,7 +65,6 @@ enum base_status sim_local_init(struct sim_local *local, struct sim_store *store
     }
     BASE_TRY(wire_manifest_parse(blob->bytes, blob->size, &local->manifest));
     struct wire_release release = {
-        .kind = WIRE_RELEASE_INSTALL,
         .task_name = local->manifest.task_name,
         .release_counter = RELEASE_COUNTER,
         .manifest = *manifest,

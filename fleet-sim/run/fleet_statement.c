@@ -51,7 +51,7 @@ static struct sim_statement *statement_of(struct sim_shard *shard, const uint8_t
     struct sim_statement *statement = &shard->statements[shard->statement_count % SIM_GRANTS_MAX];
     shard->statement_count++;
     *statement = (struct sim_statement){.hash = hash, .version = SIM_VERSION_NONE};
-    if (task_id == shard->ledger.task_id && release->kind == WIRE_RELEASE_INSTALL) {
+    if (task_id == shard->ledger.task_id) {
         statement->version = sim_shard_version(shard, &release->manifest);
     }
     return statement;

@@ -46,7 +46,6 @@ static enum base_status sign_stage(const struct rollout_draft *draft,
     json_t *text = NULL;
     const char *wrong = NULL;
 
-    release.kind = WIRE_RELEASE_INSTALL;
     release.release_counter = draft->release_counter;
     release.manifest = draft->manifest;
     release.manifest_bytes = draft->manifest_bytes;

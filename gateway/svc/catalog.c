@@ -154,21 +154,24 @@ static bool is_for_everybody(const struct gw_release *release)
            gw_release_quarantine_signature(release) == 0;
 }
 
+// Room is kept for the versions that are for everybody, so that those for others leave nobody with
+// nothing. The second one is for who refuses the first, in whichever rollout that was completed.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX])
 {
     uint32_t count = 0;
-    uint64_t covering = 0; // the version of the first that is
-    bool covered = false;  // by another version, too
-    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && !covered; i++) {
+    uint32_t missing = GW_PLAN_BASES_ALL_MAX;
+    uint64_t first = 0; // version for everybody
+    for (uint32_t i = 0; i < task->base_count && missing > 0; i++) {
         const struct gw_release *release = task->bases[i]->release;
         if (gw_director_kills(core, &release->manifest)) {
             continue;
         }
-        out[count++] = task->bases[i];
-        if (is_for_everybody(release)) {
-            covered = covering != 0 && covering != release->version_id;
-            covering = release->version_id;
+        bool another = release->version_id != first && is_for_everybody(release);
+        missing -= another ? 1 : 0;
+        first = another ? release->version_id : first;
+        if (another || count + missing < GW_PLAN_BASES_MAX) {
+            out[count++] = task->bases[i];
         }
     }
     return count;

@@ -360,8 +360,8 @@ enum base_status gw_catalog_insert_rollout(struct gw_core *core, struct gw_rollo
 void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout);
 // Among its completed rollouts; of more than fit, those approved last stay.
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
-// Those that may be what a device should be on: approved last first, without the killed, up to the
-// second that is for everybody (who refuses the first is on that). Returns how many.
+// Those that may be what a device should be on: approved last first, without the killed, down to
+// the second version that is for everybody. Returns how many.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX]);
 // The completed rollout that was approved last; NULL: none.

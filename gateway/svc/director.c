@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRIES_PER_TASK (GW_PLAN_CLAIMS_MAX + 1u)
+#define ENTRIES_PER_TASK (2 * (GW_PLAN_CLAIMS_MAX + 1u)) // each release with its way back
 
 struct chosen_kills {
     uint32_t count;
@@ -130,6 +130,9 @@ static void list_release(struct listing *listing, uint32_t scenario,
                          const struct gw_release *release)
 {
     list(listing, scenario, release->task_id, release->release_counter, &release->manifest);
+    if (release->back_counter != 0) { // nothing is approved under it: it only does not go back
+        list(listing, scenario, release->task_id, release->back_counter, &release->manifest);
+    }
 }
 
 // What may be ordered of a task now: what is open, and what devices may be on after it. What was

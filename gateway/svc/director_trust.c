@@ -437,7 +437,7 @@ static uint32_t count_signers(const struct wire_root *root, const struct wire_ro
     return count;
 }
 
-// A beta stage reaches devices of the beta channel alone, and the way back what they had before.
+// A beta stage reaches devices of the beta channel alone.
 static enum base_status check_statement(const struct gw_director *director,
                                         const struct wire_root *root, const char *what,
                                         const struct gw_statement *statement,
@@ -455,7 +455,7 @@ static enum base_status check_statement(const struct gw_director *director,
             (unsigned long long)root->version, (int)release.task_name.size, release.task_name.data);
     }
     uint8_t needed = wire_root_release_threshold(root, delegation, &release,
-                                                 release.stage_kind == POL_STAGE_BETA, true);
+                                                 release.stage_kind == POL_STAGE_BETA);
     uint32_t signers = count_signers(root, &delegation->role, &envelope, &verifier);
     return signers >= needed
                ? BASE_OK

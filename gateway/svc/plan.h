@@ -13,12 +13,14 @@
 
 #define GW_PLAN_OPEN_MAX GW_TASK_OPEN_MAX
 #define GW_STOP_BYTES    16u
-// Completed releases of a task that devices may be on; of more, those approved last. The list ends
-// behind the second version that is for everybody (for who refuses the first).
-#define GW_PLAN_BASES_MAX    16u
-#define GW_PLAN_CLAIMS_MAX   (GW_PLAN_OPEN_MAX + GW_PLAN_BASES_MAX)
-#define GW_PLAN_CHANGES_MAX  1024u // changed tasks a plan remembers
-#define GW_ANCHOR_VALUES_MAX 64u   // values of a release in the index; with more it is for all
+// Completed releases of a task that devices may be on; of more, those approved last.
+#define GW_PLAN_BASES_MAX 16u
+// Among them is always room for so many versions that are for everybody: the newest, and the one
+// before it for who refuses that. The list ends behind them.
+#define GW_PLAN_BASES_ALL_MAX 2u
+#define GW_PLAN_CLAIMS_MAX    (GW_PLAN_OPEN_MAX + GW_PLAN_BASES_MAX)
+#define GW_PLAN_CHANGES_MAX   1024u // changed tasks a plan remembers
+#define GW_ANCHOR_VALUES_MAX  64u   // values of a release in the index; with more it is for all
 
 struct gw_plan_open {
     struct gw_release *release;

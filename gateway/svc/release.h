@@ -39,6 +39,8 @@ struct gw_release {
     uint64_t salt;
     uint64_t release_counter;
     uint64_t floor; // oldest counter of the task that may follow it, as its statements say
+    // Of a way back that was signed with it, when that was needed; 0: none. Devices may know of it.
+    uint64_t back_counter;
     uint32_t execution_timeout_s;
     uint16_t priority;
     struct pol_arm arm;

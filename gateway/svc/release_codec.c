@@ -2,8 +2,8 @@
 //
 //   release := u8 version(8), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
-//              manifest[32], text task, (7 and 6: block that says nothing,) target, varint
-//              stage_count, count x stage
+//              manifest[32], text task, (7 and 6: block way back: an envelope, or nothing,)
+//              target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
@@ -321,6 +321,23 @@ static enum base_status read_stage(struct parse *parse, struct gw_release *relea
     return BASE_OK;
 }
 
+// The counter of a statement that led back. Such statements are no more, but devices with a root
+// were told of the counter as listed, and expect that none goes back.
+static uint64_t back_counter(struct base_str envelope_bytes)
+{
+    struct wire_envelope envelope;
+    struct base_reader reader;
+    if (wire_envelope_parse((const uint8_t *)envelope_bytes.data, envelope_bytes.size, &envelope) !=
+            BASE_OK ||
+        envelope.type != WIRE_ENVELOPE_TYPE_RELEASE) {
+        return 0;
+    }
+    base_reader_init(&reader, envelope.payload, envelope.payload_bytes);
+    (void)base_reader_u8(&reader); // its kind
+    (void)base_reader_bytes(&reader, base_reader_u8(&reader));
+    return base_reader_u64(&reader);
+}
+
 static enum base_status read_release(struct parse *parse, struct gw_release *release)
 {
     struct base_reader *reader = &parse->reader;
@@ -340,7 +357,7 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     if (version < SPEC_WITHOUT_BACK) {
-        (void)read_text(parse, GW_STATEMENT_BYTES_MAX);
+        release->back_counter = back_counter(read_text(parse, GW_STATEMENT_BYTES_MAX));
     }
     // What a task may be called is asked when it is made; an older one keeps its rollouts.
     if (reader->status != BASE_OK || task.size == 0) {
@@ -386,11 +403,18 @@ static enum base_status parse_statement(struct parse *parse, struct gw_statement
 {
     struct wire_envelope envelope;
     if (wire_envelope_parse(statement.bytes, statement.size, &envelope) != BASE_OK ||
-        envelope.type != WIRE_ENVELOPE_TYPE_RELEASE ||
-        wire_release_parse(envelope.payload, envelope.payload_bytes, out) != BASE_OK) {
+        envelope.type != WIRE_ENVELOPE_TYPE_RELEASE) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "%s: not a release statement", where);
     }
-    return BASE_OK;
+    enum base_status status = wire_release_parse(envelope.payload, envelope.payload_bytes, out);
+    if (status == BASE_ERR_UNSUPPORTED) {
+        return base_error_set(parse->error, BASE_ERR_INVALID, "%s: release of kind %u: not known",
+                              where, wire_release_kind(envelope.payload, envelope.payload_bytes));
+    }
+    return status == BASE_OK
+               ? BASE_OK
+               : base_error_set(parse->error, BASE_ERR_INVALID, "%s: not a release statement: %s",
+                                where, base_status_text(status));
 }
 
 static enum base_status check_common(struct parse *parse, const struct gw_release *release,
@@ -431,9 +455,7 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
     const char *wrong = NULL;
     release->floor = parse->floor_known ? release->floor : said.floor;
     parse->floor_known = true;
-    if (said.kind != WIRE_RELEASE_INSTALL) {
-        wrong = "kind is not INSTALL";
-    } else if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
+    if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
         wrong = "manifest differs from the rollout's";
     } else if (said.max_bucket != stage->max_bucket) {
         wrong = "max_bucket differs from the stage's";

@@ -126,7 +126,7 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
 }
 
 enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
-                                   struct gw_rollout **out_rollout)
+                                   struct gw_rollout **out_rollout, struct base_error *error)
 {
     struct base_reader reader;
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
@@ -159,7 +159,7 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     size_t spec_bytes = (size_t)base_reader_varint_max(&reader, GW_ROLLOUT_SPEC_BYTES_MAX);
     const uint8_t *spec = base_reader_bytes(&reader, spec_bytes);
     ok = ok && base_reader_finish(&reader) == BASE_OK &&
-         gw_release_new(spec, spec_bytes, &rollout->release, NULL) == BASE_OK &&
+         gw_release_new(spec, spec_bytes, &rollout->release, error) == BASE_OK &&
          rollout->state.stage_index < rollout->release->stage_count;
     if (!ok) {
         gw_release_unref(rollout->release);

@@ -48,9 +48,11 @@ uint64_t gw_rollout_last_line(struct gw_core *core, uint64_t id, uint64_t from);
 // Writes the change and waits until it is on disk; memory is not touched.
 BASE_NODISCARD enum base_status gw_rollout_store(struct gw_core *core, const struct gw_task *task,
                                                  const struct gw_rollout_change *change);
-// Parses a row into a new rollout (its task is not set). CORRUPT, NOMEM.
+// Parses a row into a new rollout (its task is not set). CORRUPT, `error` says what about its
+// release, if it is that; NOMEM.
 BASE_NODISCARD enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
-                                                  struct gw_rollout **out_rollout);
+                                                  struct gw_rollout **out_rollout,
+                                                  struct base_error *error);
 // Parses a line of the log, but for its number; *out is written to in any case. CORRUPT.
 BASE_NODISCARD enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
                                                        struct gw_rollout_log_view *out);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -536,6 +537,7 @@ enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id, uint64
 
 struct load {
     struct gw_core *core;
+    struct base_error *error;
     enum base_status status;
 };
 
@@ -587,10 +589,11 @@ enum base_status gw_rollout_move(struct gw_core *core, struct gw_rollout *rollou
     return gw_rollout_commit(core, rollout, &change);
 }
 
-static enum base_status load_one(struct gw_core *core, struct base_span value)
+static enum base_status load_one(struct gw_core *core, struct base_span value,
+                                 struct base_error *error)
 {
     struct gw_rollout *rollout = NULL;
-    BASE_TRY(gw_rollout_decode(value.data, value.size, &rollout));
+    BASE_TRY(gw_rollout_decode(value.data, value.size, &rollout, error));
     const struct gw_release *release = rollout->release;
     rollout->task = gw_catalog_find_task(core, release->task_id);
     enum base_status status = rollout->task != NULL ? BASE_OK : BASE_ERR_CORRUPT;
@@ -618,25 +621,31 @@ static enum base_status load_one(struct gw_core *core, struct base_span value)
 static bool load_rollout(void *ctx, struct base_span key, struct base_span value)
 {
     struct load *load = ctx;
-    (void)key;
-    load->status = load_one(load->core, value);
+    struct base_error error = {0};
+    load->status = load_one(load->core, value, &error);
+    if (load->status != BASE_OK) {
+        uint64_t id = 0;
+        (void)gw_key_read_u64(key.data, key.size, 0, &id);
+        (void)base_error_set(load->error, load->status, "cannot load rollout %016" PRIx64 ": %s",
+                             id,
+                             error.text[0] != '\0' ? error.text : base_status_text(load->status));
+    }
     return load->status == BASE_OK;
 }
 
 enum base_status gw_rollouts_load(struct gw_core *core, struct base_error *error)
 {
-    struct load load = {.core = core, .status = BASE_OK};
+    struct load load = {.core = core, .error = error, .status = BASE_OK};
     struct gw_key from = gw_key_u64(0);
     struct gw_store_read *read;
     BASE_TRY(gw_store_read_begin(core->store, &read));
     enum base_status status =
         gw_store_read_scan(read, GW_TABLE_ROLLOUTS, &from, load_rollout, &load);
     gw_store_read_end(read);
-    if (status == BASE_OK) {
-        status = load.status;
+    if (status != BASE_OK) {
+        return base_error_set(error, status, "cannot load the rollouts: %s",
+                              base_status_text(status));
     }
     // A rollout that cannot be read must not be forgotten silently: devices may be on its version.
-    return status == BASE_OK ? BASE_OK
-                             : base_error_set(error, status, "cannot load the rollouts: %s",
-                                              base_status_text(status));
+    return load.status;
 }

@@ -18,6 +18,8 @@ import time
 DOMAIN = b"walle-meta-v1\0"
 RELEASE, ROOT, SNAPSHOT, TIMESTAMP, DIRECTOR, STOP = range(1, 7)
 HASHED = (ROOT, SNAPSHOT, TIMESTAMP)
+INSTALL, REVERT, REMOVE, _, INSTALL_FLOOR, INSTALL_FLOOR_ARM = range(1, 7)  # kinds of a release; 2 and 3 are no more
+WITH_FLOOR = (INSTALL_FLOOR, INSTALL_FLOOR_ARM)
 PKCS8 = bytes.fromhex("302e020100300506032b657004220420")  # an Ed25519 key, RFC 8410, but for its 32 bytes
 
 
@@ -90,8 +92,8 @@ def open_offers(data):
 
 def open_release(payload):
     reader = Reader(payload)
-    out = {"kind": reader.number(1), "task": reader.take(reader.number(1)).decode(), "counter": reader.number(8),
-           "floor": reader.number(8), "manifest": reader.take(32), "manifest_bytes": reader.varint(), "rollout": reader.number(8),
+    out = {"kind": reader.number(1), "task": reader.take(reader.number(1)).decode(), "counter": reader.number(8)}
+    out |= {"floor": reader.number(8) if out["kind"] in WITH_FLOOR else 0, "manifest": reader.take(32), "manifest_bytes": reader.varint(), "rollout": reader.number(8),
            "salt": reader.number(8), "max_bucket": reader.number(2), "stage": reader.number(1),
            "issued_s": reader.number(8), "expires_s": reader.number(8)}
     assert reader.at == len(payload)
@@ -99,7 +101,8 @@ def open_release(payload):
 
 
 def release(fields):
-    return (bytes([fields["kind"]]) + text8(fields["task"]) + struct.pack("<QQ", fields["counter"], fields["floor"]) + fields["manifest"] +
+    floor = struct.pack("<Q", fields["floor"]) if fields["kind"] in WITH_FLOOR else b""
+    return (bytes([fields["kind"]]) + text8(fields["task"]) + struct.pack("<Q", fields["counter"]) + floor + fields["manifest"] +
             varint(fields["manifest_bytes"]) +
             struct.pack("<QQHBQQ", fields["rollout"], fields["salt"], fields["max_bucket"], fields["stage"],
                         fields["issued_s"], fields["expires_s"]))

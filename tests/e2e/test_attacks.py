@@ -420,7 +420,7 @@ class Attacks(unittest.TestCase):
 
     def gray_statement(self, task, rollout, listed):
         """The statement as a thief of the gateway finds it: signed by one release key, which is enough for 0.01 %."""
-        fields = {"kind": 1, "task": task, "counter": listed["release_counter"], "floor": listed["floor"], "manifest": bytes.fromhex(listed["manifest"]),
+        fields = {"kind": evil.INSTALL_FLOOR, "task": task, "counter": listed["release_counter"], "floor": listed["floor"], "manifest": bytes.fromhex(listed["manifest"]),
                   "manifest_bytes": self.stack.api(f"/api/v1/tasks/{Stack.quoted(task)}/versions/{listed['manifest']}")[1][
                       "manifest_bytes"], "rollout": int(rollout, 16), "salt": int(listed["salt"], 16), "max_bucket": 1,
                   "stage": 2, "issued_s": int(time.time()), "expires_s": int(time.time()) + 86400}
@@ -522,6 +522,21 @@ class Attacks(unittest.TestCase):
         statement = self.key["ci"].envelope(evil.RELEASE, evil.release(fields), self.key["cj"])
         self.stands("0000000000001900", self.give("0000000000001900", [statement], [self.named(TASK, fields)]),
                     "orders: other content under the active version's counter", ROLLBACK, "(ROLLBACK)")
+
+    def test_25_statements_of_before(self):
+        """The release keys are stolen and sign what once led back or ended a task; nobody follows it. A release without a floor is an approval."""
+        device = "0000000000001910"
+        _, _, fields = self.parts(self.middle)
+        held = self.settle(device)
+        for kind in (evil.REVERT, evil.REMOVE):
+            statement = self.key["ci"].envelope(evil.RELEASE, evil.release({**fields, "kind": kind, "counter": 1000}), self.key["cj"])
+            output, log = self.run_device(device, self.give(device, [statement], [self.named(TASK, {**fields, "counter": 1000})]))
+            self.assertIn(f"release of kind {kind}: not known", log)
+            self.assertEqual(self.active(output), held, log)
+        statement = self.key["ci"].envelope(evil.RELEASE, evil.release({**fields, "kind": evil.INSTALL}), self.key["cj"])
+        output, log = self.run_device(device, self.give(device, [statement], [self.named(TASK, fields)]))
+        self.assertEqual(self.active(output), fields["manifest"].hex(), log)
+        self.assertEqual(self.settle(device), held)
 
     def test_26_approval_that_ran_out(self):
         _, _, fields = self.parts(self.middle)

@@ -504,7 +504,6 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
     struct gw_task_view view;
     assert_int_equal(gw_catalog_task_get(rig->core, base_str_of(task), &view), BASE_OK);
     struct wire_release release = {
-        .kind = WIRE_RELEASE_INSTALL,
         .task_name = base_str_of(task),
         .release_counter = view.release_counter + 1,
         .manifest = *manifest,

@@ -177,7 +177,6 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
     uint64_t now_s = rig->port.clock.wall_us / 1000000;
     const struct rig_version *version = &rig->versions[statement->version];
     struct wire_release release = {
-        .kind = statement->kind,
         .task_name = base_str_of(statement->task),
         .release_counter = statement->counter,
         .floor = statement->floor,
@@ -205,6 +204,7 @@ void rig_sign(struct rig *rig, const struct rig_statement *statement, struct rig
     must(wire_release_encode(&release, payload, sizeof(payload), &envelope.payload_bytes) ==
              BASE_OK,
          "release");
+    payload[0] = statement->of_kind > 0 ? statement->of_kind : payload[0];
     must(wire_envelope_signed_bytes(envelope.type, payload, envelope.payload_bytes, message,
                                     sizeof(message), &message_size) == BASE_OK,
          "signed bytes");

@@ -45,7 +45,6 @@ struct rig_envelope {
 };
 
 struct rig_statement {
-    enum wire_release_kind kind;
     const char *task;
     uint32_t version; // index
     uint64_t counter;
@@ -61,6 +60,7 @@ struct rig_statement {
     uint64_t expires_s; // 0 takes one day later
     uint32_t signers;   // bit mask of keys; 0 takes the first
     bool key_twice;     // the first key signs twice (frame built by hand)
+    uint8_t of_kind;    // the payload says this kind instead; 0: its own
     bool shadow;        // for a shadow stage
     uint16_t slow_percent;
     uint16_t memory_percent;

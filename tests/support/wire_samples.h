@@ -102,7 +102,6 @@ static inline void wire_sample_release(struct base_prng *prng, struct wire_sampl
     sample->name.bytes[0] = 't';
     wire_sample_parts(sample->name.bytes, name.size);
     sample->release = (struct wire_release){
-        .kind = (enum wire_release_kind)(1 + base_prng_below(prng, 3)),
         .task_name = name,
         .release_counter = 1 + wire_sample_u64(prng) / 2,
         .manifest = wire_sample_sha(prng),
@@ -116,12 +115,12 @@ static inline void wire_sample_release(struct base_prng *prng, struct wire_sampl
     };
     sample->release.floor = base_prng_below(prng, sample->release.release_counter) +
                             base_prng_below(prng, 2); // up to its own counter
-    if (sample->release.kind == WIRE_RELEASE_INSTALL && base_prng_below(prng, 2) == 0) {
+    if (base_prng_below(prng, 2) == 0) {
         sample->release.arm_salt = sample->release.salt + 1 == 0 ? 1 : sample->release.salt + 1;
         sample->release.arm_from = (uint16_t)base_prng_below(prng, 9999);
         sample->release.arm_to = (uint16_t)(sample->release.arm_from + 1);
     }
-    if (sample->release.kind == WIRE_RELEASE_INSTALL && base_prng_below(prng, 3) == 0) {
+    if (base_prng_below(prng, 3) == 0) {
         sample->release.stage_kind = WIRE_STAGE_SHADOW;
         sample->release.shadow_slow_percent = (uint16_t)(100 + base_prng_below(prng, 9901));
         sample->release.shadow_memory_percent =

@@ -27,7 +27,7 @@ static void fuzz_release(const uint8_t *data, size_t size)
 static void fuzz_rollout(const uint8_t *data, size_t size)
 {
     struct gw_rollout *rollout = NULL;
-    if (gw_rollout_decode(data, size, &rollout) != BASE_OK) {
+    if (gw_rollout_decode(data, size, &rollout, NULL) != BASE_OK) {
         return;
     }
     if (rollout->state.stage_index >= rollout->release->stage_count) {

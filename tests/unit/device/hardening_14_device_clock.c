@@ -53,8 +53,7 @@ static void own_clock(int64_t moved_s)
 // A release signed by a clock that goes with the gateway's.
 static void release(uint32_t version, uint64_t counter, uint8_t stage, uint64_t signed_s)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = version,
                                       .counter = counter,
                                       .floor = counter,

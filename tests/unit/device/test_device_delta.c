@@ -24,14 +24,12 @@ static int setup(void **state)
     rig_version_add(&rig, TASK, 2, FILE_BYTES, WIRE_RUNTIME_ABI, 0);
     rig_version_add(&rig, TASK, 2, FILE_BYTES, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
-    struct rig_statement first = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 0, .counter = 1, .rollout_id = 1};
+    struct rig_statement first = {.task = TASK, .version = 0, .counter = 1, .rollout_id = 1};
     rig_offer(&rig, &first);
     rig_checkin(&rig);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig.delta_answers, 0); // there was nothing to be a difference to
-    struct rig_statement second = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 1, .counter = 2, .rollout_id = 2};
+    struct rig_statement second = {.task = TASK, .version = 1, .counter = 2, .rollout_id = 2};
     rig_offer(&rig, &second);
     rig.blob_bytes = 0;
     return 0;

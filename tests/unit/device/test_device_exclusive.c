@@ -42,17 +42,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counter)
-{
-    struct rig_statement statement = {
-        .kind = kind, .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
-    rig_offer(&rig, &statement);
-    rig_checkin(&rig);
-}
-
 static void install(uint32_t version, uint64_t counter)
 {
-    offer(WIRE_RELEASE_INSTALL, version, counter);
+    struct rig_statement statement = {
+        .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
 }
 
 // The last run had the files of this leaf beside the two shared ones.
@@ -131,8 +126,7 @@ static void test_required_and_not_there(void **state)
     assert_int_equal(personal.proofs, 1);
     assert_int_equal(mem_blob_count(&rig.port), 3);
     personal.proof_status = 0;
-    struct rig_statement statement = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 3, .counter = 2, .rollout_id = 2};
+    struct rig_statement statement = {.task = TASK, .version = 3, .counter = 2, .rollout_id = 2};
     rig.offer_flags = WIRE_OFFER_FLAG_RETRY; // an operator lets it try again
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
@@ -225,7 +219,7 @@ static void test_back_to_the_kept_one(void **state)
     install(2, 2);
     expect_ran_with(2, PERSONAL_OWN);
     uint32_t contents = personal.contents;
-    offer(WIRE_RELEASE_REVERT, 1, 3);
+    install(1, 1); // the approval of before
     rig_checkin(&rig);
     struct dev_task_view view;
     assert_int_equal(rig_active(&rig, TASK), 1);
@@ -234,7 +228,8 @@ static void test_back_to_the_kept_one(void **state)
                         personal.versions[1].subjects[PERSONAL_OWN].digest.bytes, 32);
     assert_int_equal(personal.contents, contents); // nothing is brought again
     assert_int_equal(mem_blob_count(&rig.port), 3 + 1 + PERSONAL_FILES);
-    offer(WIRE_RELEASE_REMOVE, 0, 4);
+    rig_offer_stop(&rig, TASK);
+    rig_checkin(&rig);
     assert_int_equal(mem_blob_count(&rig.port), 0);
 }
 
@@ -259,12 +254,8 @@ static void test_a_shadow_has_its_own(void **state)
 {
     (void)state;
     install(1, 1);
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = 2,
-                                      .counter = 2,
-                                      .rollout_id = 9,
-                                      .shadow = true};
+    struct rig_statement statement = {
+        .task = TASK, .version = 2, .counter = 2, .rollout_id = 9, .shadow = true};
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_SHADOW_AGREED), 1);

@@ -42,8 +42,7 @@ static int teardown(void **state)
 
 static void offer(uint32_t version, uint64_t counter)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = version,
                                       .counter = counter,
                                       .rollout_id = 0x100 + counter,

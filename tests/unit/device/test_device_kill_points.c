@@ -19,8 +19,8 @@ enum scenario {
     UPDATE,
     UPDATE_BY_DELTA,
     UPDATE_FAILS,
-    REVERT,
-    REMOVE,
+    GO_BACK,
+    STOP,
     SHADOW,
     SHADOW_THEN_UPDATE,
     UPDATE_EXCLUSIVE,
@@ -31,21 +31,17 @@ enum scenario {
 static struct rig rig;
 static struct personal_rig personal;
 
-static void offer(enum wire_release_kind kind, uint32_t version, uint64_t counter)
+static void offer(uint32_t version, uint64_t counter)
 {
     struct rig_statement statement = {
-        .kind = kind, .task = TASK, .version = version, .counter = counter, .rollout_id = 9};
+        .task = TASK, .version = version, .counter = counter, .rollout_id = 9};
     rig_offer(&rig, &statement);
 }
 
 static void offer_shadow(void)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = 1,
-                                      .counter = 2,
-                                      .rollout_id = 9,
-                                      .shadow = true};
+    struct rig_statement statement = {
+        .task = TASK, .version = 1, .counter = 2, .rollout_id = 9, .shadow = true};
     rig_offer(&rig, &statement);
 }
 
@@ -59,14 +55,14 @@ static void damage(const struct wire_sha256 *name)
 // Both versions damaged, and the day's check is due.
 static void prepare_repair(void)
 {
-    offer(WIRE_RELEASE_INSTALL, 1, 2);
+    offer(1, 2);
     rig_checkin(&rig);
     assert_int_equal(rig_active(&rig, TASK), 1);
     damage(&rig.versions[1].manifest);
     damage(&rig.versions[1].files[1].digest);
     damage(&rig.versions[0].files[0].digest);
     mem_clock_advance(&rig.port, DAY_US);
-    offer(WIRE_RELEASE_INSTALL, 1, 2); // the same statement, in date
+    offer(1, 2); // the same statement, in date
 }
 
 // Brings the device to where the scenario starts, and sets the offer it is about.
@@ -83,12 +79,12 @@ static void prepare(enum scenario scenario, bool lose_partials)
     rig_version_add(&rig, TASK, 3, 2000, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
     if (scenario != FIRST_INSTALL) {
-        offer(WIRE_RELEASE_INSTALL, 0, 1);
+        offer(0, 1);
         rig_checkin(&rig);
         assert_int_equal(rig_active(&rig, TASK), 0);
     }
-    if (scenario == REVERT) {
-        offer(WIRE_RELEASE_INSTALL, 1, 2);
+    if (scenario == GO_BACK) {
+        offer(1, 2);
         rig_checkin(&rig);
         assert_int_equal(rig_active(&rig, TASK), 1);
     }
@@ -104,12 +100,12 @@ static void prepare(enum scenario scenario, bool lose_partials)
         prepare_repair();
     } else if (scenario == SHADOW) {
         offer_shadow();
-    } else if (scenario == REVERT) {
-        offer(WIRE_RELEASE_REVERT, 0, 3);
-    } else if (scenario == REMOVE) {
-        offer(WIRE_RELEASE_REMOVE, 0, 3);
+    } else if (scenario == GO_BACK) {
+        offer(0, 1); // the approval of before
+    } else if (scenario == STOP) {
+        rig_offer_stop(&rig, TASK);
     } else {
-        offer(WIRE_RELEASE_INSTALL, scenario == FIRST_INSTALL ? 0 : 1, 2);
+        offer(scenario == FIRST_INSTALL ? 0 : 1, 2);
     }
 }
 
@@ -118,7 +114,7 @@ static int wanted(enum scenario scenario)
     bool update = scenario == UPDATE || scenario == UPDATE_BY_DELTA ||
                   scenario == SHADOW_THEN_UPDATE || scenario == UPDATE_EXCLUSIVE ||
                   scenario == REPAIR;
-    return update ? 1 : scenario == REMOVE ? -1 : 0;
+    return update ? 1 : scenario == STOP ? -1 : 0;
 }
 
 static void check_end(enum scenario scenario, const char *what, uint64_t n)
@@ -130,10 +126,10 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     }
     assert_true(dev_is_idle(rig.runtime));
     assert_false(personal.asked_for_more);
-    enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == REVERT
+    enum wire_outcome_kind news = scenario == UPDATE_FAILS || scenario == GO_BACK
                                       ? WIRE_OUTCOME_ROLLED_BACK
                                   : scenario == REPAIR ? WIRE_OUTCOME_FAIL_INTEGRITY
-                                  : scenario == REMOVE ? WIRE_OUTCOME_REMOVED
+                                  : scenario == STOP   ? WIRE_OUTCOME_REMOVED
                                   : scenario == SHADOW ? WIRE_OUTCOME_SHADOW_AGREED
                                                        : WIRE_OUTCOME_RAN;
     const struct rig_outcome *crash = rig_last(&rig, WIRE_OUTCOME_FAIL_CRASH);
@@ -147,7 +143,7 @@ static void check_end(enum scenario scenario, const char *what, uint64_t n)
     static const uint32_t blobs[SCENARIO_COUNT] = {
         [FIRST_INSTALL] = 3,   [UPDATE] = 7,
         [UPDATE_BY_DELTA] = 7, [UPDATE_FAILS] = 3,
-        [REVERT] = 3,          [REMOVE] = 0,
+        [GO_BACK] = 3,         [STOP] = 0,
         [SHADOW] = 7,          [SHADOW_THEN_UPDATE] = 7,
         [REPAIR] = 7,          [UPDATE_EXCLUSIVE] = 7 + 2 * (1 + PERSONAL_FILES)};
     uint32_t left = shadow_crashed ? blobs[UPDATE_FAILS] : blobs[scenario];

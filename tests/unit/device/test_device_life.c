@@ -1,4 +1,4 @@
-// The life of a task on a device: first install, update, failure on trial, crash, revert, remove;
+// The life of a task on a device: first install, update, failure on trial, crash, way back, stop;
 // and what is reported of it.
 #include "device_rig.h"
 
@@ -35,8 +35,7 @@ static int teardown(void **state)
 
 static void install(uint32_t version, uint64_t counter)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = version,
                                       .counter = counter,
                                       .rollout_id = 0x100 + counter,
@@ -172,52 +171,45 @@ static void test_stop_during_trial_is_no_crash(void **state)
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_RAN), 1);
 }
 
-static void test_revert_needs_no_download(void **state)
+static void test_the_way_back_needs_no_download(void **state)
 {
     (void)state;
     install(0, 1);
     install(1, 2);
     uint32_t requests = rig.blob_requests;
-    struct rig_statement back = {
-        .kind = WIRE_RELEASE_REVERT, .task = TASK, .version = 0, .counter = 3, .rollout_id = 0x102};
-    rig_offer(&rig, &back);
-    rig_checkin(&rig);
+    install(0, 1);
     assert_int_equal(rig.blob_requests, requests);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_ROLLED_BACK), 1);
     assert_int_equal(rig_last(&rig, WIRE_OUTCOME_ROLLED_BACK)->outcome.rollout_id, 0x102);
     uint32_t ledger = rig.ledger_count;
-    rig_checkin(&rig); // the same statement again changes nothing
+    install(0, 1); // the same statement again changes nothing
     assert_int_equal(rig.ledger_count, ledger);
     install(1, 2); // an approval stands: forwards again, when the gateway says so
     assert_int_equal(rig_active(&rig, TASK), 1);
 }
 
-static void test_revert_to_what_is_gone_is_pulled(void **state)
+static void test_the_way_back_to_what_is_not_here_is_pulled(void **state)
 {
     (void)state;
     install(1, 2);
-    struct rig_statement back = {
-        .kind = WIRE_RELEASE_REVERT, .task = TASK, .version = 0, .counter = 3, .rollout_id = 0x102};
-    rig_offer(&rig, &back);
-    rig_checkin(&rig);
+    install(0, 1);
     assert_int_equal(rig_active(&rig, TASK), 0);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_ROLLED_BACK), 1);
     assert_int_equal(rig.versions[0].runs, 1);
 }
 
-static void test_remove(void **state)
+static void test_stop(void **state)
 {
     (void)state;
     install(0, 1);
-    struct rig_statement end = {
-        .kind = WIRE_RELEASE_REMOVE, .task = TASK, .version = 0, .counter = 2, .rollout_id = 0x101};
-    rig_offer(&rig, &end);
+    rig_offer_stop(&rig, TASK);
     rig_checkin(&rig);
     assert_int_equal(rig_active(&rig, TASK), -1);
     assert_int_equal(rig_count(&rig, WIRE_OUTCOME_REMOVED), 1);
+    assert_int_equal(rig_last(&rig, WIRE_OUTCOME_REMOVED)->outcome.rollout_id, 0x101);
     assert_int_equal(mem_blob_count(&rig.port), 0);
-    install(1, 2); // what the counter stood for is remembered
+    install(1, 1); // what the counter stood for is remembered
     assert_int_equal(rig_active(&rig, TASK), -1);
     install(0, 1); // and what was approved is approved
     assert_int_equal(rig_active(&rig, TASK), 0);
@@ -284,8 +276,7 @@ static void test_task_port_busy(void **state)
 static void test_profile_names_what_is_there(void **state)
 {
     (void)state;
-    struct rig_statement first = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .counter = 2, .floor = 1};
+    struct rig_statement first = {.task = TASK, .counter = 2, .floor = 1};
     rig_offer(&rig, &first);
     rig_checkin(&rig);
     rig_checkin(&rig);
@@ -343,9 +334,9 @@ int main(void)
         CASE(test_first_version_fails),
         CASE(test_crash_on_trial),
         CASE(test_stop_during_trial_is_no_crash),
-        CASE(test_revert_needs_no_download),
-        CASE(test_revert_to_what_is_gone_is_pulled),
-        CASE(test_remove),
+        CASE(test_the_way_back_needs_no_download),
+        CASE(test_the_way_back_to_what_is_not_here_is_pulled),
+        CASE(test_stop),
         CASE(test_replaced_while_pulling),
         CASE(test_runs_repeat),
         CASE(test_task_port_busy),

@@ -26,12 +26,8 @@ static int setup(void **state)
     rig_version_add(&rig, TASK, 1, 300, WIRE_RUNTIME_ABI + 1, 0);
     rig_version_add(&rig, OTHER, 1, 400, WIRE_RUNTIME_ABI, 0);
     rig_boot(&rig);
-    struct rig_statement good = {.kind = WIRE_RELEASE_INSTALL,
-                                 .task = TASK,
-                                 .version = 0,
-                                 .counter = 5,
-                                 .floor = 4,
-                                 .rollout_id = 1};
+    struct rig_statement good = {
+        .task = TASK, .version = 0, .counter = 5, .floor = 4, .rollout_id = 1};
     rig_offer(&rig, &good);
     rig_checkin(&rig);
     rig_offer_none(&rig);
@@ -47,11 +43,8 @@ static int teardown(void **state)
 
 static struct rig_statement install(uint32_t version, uint64_t counter)
 {
-    return (struct rig_statement){.kind = WIRE_RELEASE_INSTALL,
-                                  .task = TASK,
-                                  .version = version,
-                                  .counter = counter,
-                                  .rollout_id = 2};
+    return (struct rig_statement){
+        .task = TASK, .version = version, .counter = counter, .rollout_id = 2};
 }
 
 static uint64_t refused(void)

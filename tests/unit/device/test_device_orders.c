@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,8 +43,7 @@ static int teardown(void **state)
 // Version N was approved under counter N + 1 in rollout 0x10 + N. No floor.
 static struct rig_statement approval(uint32_t version)
 {
-    return (struct rig_statement){.kind = WIRE_RELEASE_INSTALL,
-                                  .task = TASK,
+    return (struct rig_statement){.task = TASK,
                                   .version = version,
                                   .counter = version + 1,
                                   .rollout_id = 0x10 + version,
@@ -497,28 +497,57 @@ static void test_killed_anywhere(void **state)
 
 // ---- The record of before
 
+#define KIND_INSTALL 1
+#define KIND_REVERT  2 // go back: an order of its own, signed
+#define KIND_REMOVE  3 // end the task, likewise
+
+static void write_zeros(struct base_writer *writer, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        base_writer_u8(writer, 0);
+    }
+}
+
+static void write_head(struct base_writer *writer, char version)
+{
+    base_writer_bytes(writer, "WLD", 3);
+    base_writer_u8(writer, (uint8_t)version);
+    base_writer_u32(writer, 5);
+    write_zeros(writer, 8 + 8 + 1 + 8 * DEV_REFUSED_MAX);
+    write_zeros(writer, 1 + WIRE_SHA256_BYTES + 2 + WIRE_SHA256_BYTES); // no root, no timestamp
+    write_zeros(writer, version >= '8' ? 1 : 0);                        // order
+    base_writer_varint(writer, 1);
+    base_writer_u8(writer, sizeof(TASK) - 1);
+    base_writer_bytes(writer, TASK, sizeof(TASK) - 1);
+}
+
+static size_t write_tail(struct base_writer *writer, const uint8_t *out)
+{
+    base_writer_u64(writer, 1); // no outcomes
+    write_zeros(writer, 2);
+    base_writer_u64(writer, base_hash64(out, base_writer_size(writer)));
+    assert_int_equal(writer->status, BASE_OK);
+    return base_writer_size(writer);
+}
+
+static void boot_with(size_t state_bytes)
+{
+    struct mem_storage *storage = &rig->port.storage;
+    storage->state_bytes = state_bytes;
+    storage->has_state = true;
+    rig_boot(rig);
+    assert_int_equal(rig->runtime->task_count, 1);
+}
+
 // As the format before wrote it: a task that runs version 0 and keeps version 1.
-static size_t older_record(uint8_t *out, size_t capacity)
+static size_t older_record(uint8_t kind, uint8_t *out, size_t capacity)
 {
     struct base_writer writer;
     base_writer_init(&writer, out, capacity);
-    base_writer_bytes(&writer, "WLD7", 4);
-    base_writer_u32(&writer, 5);
-    base_writer_u64(&writer, 0);
-    base_writer_u64(&writer, 0);
-    base_writer_u8(&writer, 0);
-    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
-        base_writer_u64(&writer, 0);
-    }
-    for (uint32_t i = 0; i < 1 + WIRE_SHA256_BYTES + 2 + WIRE_SHA256_BYTES; i++) {
-        base_writer_u8(&writer, 0); // no root, no timestamp
-    }
-    base_writer_varint(&writer, 1);
-    base_writer_u8(&writer, sizeof(TASK) - 1);
-    base_writer_bytes(&writer, TASK, sizeof(TASK) - 1);
+    write_head(&writer, '7');
     base_writer_u8(&writer, DEV_UPDATE_SETTLED);
     base_writer_u8(&writer, 4 + 8 + 16);
-    base_writer_u8(&writer, WIRE_RELEASE_INSTALL);
+    base_writer_u8(&writer, kind);
     base_writer_u8(&writer, STAGE_FULL);
     base_writer_u8(&writer, 0);
     base_writer_varint(&writer, 0);
@@ -533,21 +562,14 @@ static size_t older_record(uint8_t *out, size_t capacity)
         base_writer_u64(&writer, 0x20 + i);
     }
     base_writer_varint(&writer, rig->versions[0].size);
-    base_writer_u64(&writer, 1);
-    base_writer_varint(&writer, 0);
-    base_writer_varint(&writer, 0);
-    base_writer_u64(&writer, base_hash64(out, base_writer_size(&writer)));
-    assert_int_equal(writer.status, BASE_OK);
-    return base_writer_size(&writer);
+    return write_tail(&writer, out);
 }
 
 static void test_older_record(void **state)
 {
     (void)state;
     struct mem_storage *storage = &rig->port.storage;
-    storage->state_bytes = older_record(storage->state, sizeof(storage->state));
-    storage->has_state = true;
-    rig_boot(rig);
+    boot_with(older_record(KIND_INSTALL, storage->state, sizeof(storage->state)));
     assert_int_equal(rig_active(rig, TASK), 0);
     assert_int_equal(rig_kept(rig, TASK), 1);
     const struct dev_task *task = &rig->runtime->tasks[0];
@@ -561,6 +583,131 @@ static void test_older_record(void **state)
     restart();
     assert_int_equal(storage->state[3], '8');
     assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
+    rig_kill(rig); // an order that led back approved nothing
+    boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));
+    assert_int_equal(rig_active(rig, TASK), 0);
+    assert_true(rig->runtime->tasks[0].accepted_by.counter == 9);
+    assert_true(rig->runtime->tasks[0].active_by.counter == 0);
+}
+
+static char logged[1024];
+
+static void keep_log(void *ctx, enum base_log_level level, const char *area, const char *text)
+{
+    (void)ctx;
+    (void)level;
+    (void)area;
+    size_t used = strlen(logged);
+    (void)snprintf(logged + used, sizeof(logged) - used, "%s\n", text);
+}
+
+static const struct base_log log_port = {.level = BASE_LOG_DEBUG, .write = keep_log};
+
+// A record whose last statement is an order of counter 3, which led to version 0 or ended the task;
+// what is active was approved before.
+static size_t ordered_record(uint8_t kind, enum dev_update_state state, uint32_t active,
+                             uint8_t *out, size_t capacity)
+{
+    struct base_writer writer;
+    bool has_active = dev_update_has_active(state);
+    base_writer_init(&writer, out, capacity);
+    write_head(&writer, '8');
+    base_writer_u8(&writer, (uint8_t)state);
+    base_writer_u8(&writer, (uint8_t)((has_active ? 4 : 0) + (kind == KIND_REVERT ? 16 : 0)));
+    base_writer_u8(&writer, STAGE_FULL);
+    write_zeros(&writer, 4);      // crashes, lease, listed, floor
+    for (int i = 0; i < 2; i++) { // newest and accepted
+        base_writer_varint(&writer, 3);
+        base_writer_u64(&writer, 0x11);
+        base_writer_u8(&writer, kind);
+        if (i == 0 && kind == KIND_REVERT) {
+            base_writer_bytes(&writer, rig->versions[0].manifest.bytes, WIRE_SHA256_BYTES);
+        } else if (i == 0) {
+            write_zeros(&writer, WIRE_SHA256_BYTES);
+        }
+    }
+    base_writer_varint(&writer, has_active ? active + 1 : 0);
+    if (has_active) {
+        base_writer_u64(&writer, 0x10 + active);
+        base_writer_u8(&writer, KIND_INSTALL);
+    }
+    write_zeros(&writer, 1 + 8 + 3 + 1); // kept, blocked, runs, personal
+    if (has_active) {
+        base_writer_bytes(&writer, rig->versions[active].manifest.bytes, WIRE_SHA256_BYTES);
+        base_writer_u64(&writer, 0x10 + active);
+    }
+    if (kind == KIND_REVERT) {
+        base_writer_bytes(&writer, rig->versions[0].manifest.bytes, WIRE_SHA256_BYTES);
+        base_writer_varint(&writer, rig->versions[0].size);
+    }
+    return write_tail(&writer, out);
+}
+
+// Statements that were orders are no more; a device that followed one goes on from where it is.
+static void test_record_after_a_signed_order(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t kind;
+        enum dev_update_state state;
+        uint32_t active;
+        enum dev_update_state now;
+    } rows[] = {
+        {KIND_REVERT, DEV_UPDATE_SETTLED_PULL, 1, DEV_UPDATE_SETTLED},
+        {KIND_REVERT, DEV_UPDATE_SETTLED, 0, DEV_UPDATE_SETTLED},
+        {KIND_REMOVE, DEV_UPDATE_EMPTY, 0, DEV_UPDATE_EMPTY},
+    };
+    struct mem_storage *storage = &rig->port.storage;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        (void)setup(NULL);
+        bool active = dev_update_has_active(rows[i].now);
+        boot_with(ordered_record(rows[i].kind, rows[i].state, rows[i].active, storage->state,
+                                 sizeof(storage->state)));
+        const struct dev_task *task = &rig->runtime->tasks[0];
+        assert_int_equal(task->state, rows[i].now);
+        assert_int_equal(rig_active(rig, TASK), active ? (int)rows[i].active : -1);
+        assert_true(task->newest.counter == 3 && task->accepted_by.counter == 3);
+        assert_true(task->active_by.counter == (active ? rows[i].active + 1 : 0));
+        uint32_t next = active ? 1 - rows[i].active : 0;
+        struct rig_statement way_back = approval(0); // still listed: the newest that was
+        way_back.counter = 3;
+        role_release(&roles, &way_back);
+        release(next); // what was approved runs, forwards or back
+        assert_int_equal(rig_count(rig, WIRE_OUTCOME_ROLLED_BACK), next < rows[i].active ? 1 : 0);
+        restart();
+        assert_int_equal(rig_active(rig, TASK), (int)next);
+        assert_true(rig->runtime->tasks[0].newest.counter == 3);
+        if (i + 1 < sizeof(rows) / sizeof(rows[0])) {
+            role_rig_done(&roles);
+        }
+    }
+}
+
+// One that comes now is refused, and the log says of which kind it is.
+static void test_a_signed_order_is_not_known(void **state)
+{
+    (void)state;
+    rig->ports.log = &log_port;
+    begin();
+    struct dev_stats before;
+    struct dev_stats after;
+    uint32_t ledger = rig->ledger_count;
+    for (uint8_t kind = KIND_REVERT; kind <= KIND_REMOVE; kind++) {
+        struct rig_statement statement = approval(0);
+        statement.counter = 9;
+        statement.of_kind = kind;
+        dev_stats(rig->runtime, &before);
+        rig_offer(rig, &statement);
+        logged[0] = '\0';
+        rig_checkin(rig);
+        dev_stats(rig->runtime, &after);
+        assert_int_equal(after.refused_offers, before.refused_offers + 1);
+        assert_int_equal(rig->ledger_count, ledger); // nothing to name it by
+        assert_int_equal(rig_active(rig, TASK), 1);
+        char text[64];
+        (void)snprintf(text, sizeof(text), "release of kind %u: not known", kind);
+        assert_non_null(strstr(logged, text));
+    }
 }
 
 int main(void)
@@ -584,6 +731,8 @@ int main(void)
         CASE(test_snapshots_beside_a_shadow),
         cmocka_unit_test(test_killed_anywhere),
         CASE(test_older_record),
+        cmocka_unit_test_teardown(test_record_after_a_signed_order, teardown),
+        CASE(test_a_signed_order_is_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

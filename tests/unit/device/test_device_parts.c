@@ -250,11 +250,8 @@ static void record_make(void)
     rig_boot(&rig);
     rig.report_status = 503; // outcomes stay in the record
     for (uint32_t i = 0; i < 2; i++) {
-        struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                          .task = "demo/score",
-                                          .version = i,
-                                          .counter = i + 1,
-                                          .rollout_id = 7};
+        struct rig_statement statement = {
+            .task = "demo/score", .version = i, .counter = i + 1, .rollout_id = 7};
         rig_offer(&rig, &statement);
         rig_checkin(&rig);
     }

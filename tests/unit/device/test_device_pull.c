@@ -36,11 +36,8 @@ static int teardown(void **state)
 
 static void offer(uint32_t version, uint64_t counter)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = version,
-                                      .counter = counter,
-                                      .rollout_id = counter};
+    struct rig_statement statement = {
+        .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
     rig_offer(&rig, &statement);
 }
 

@@ -36,11 +36,8 @@ static int teardown(void **state)
 
 static void install(uint32_t version, uint64_t counter)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = version,
-                                      .counter = counter,
-                                      .rollout_id = counter};
+    struct rig_statement statement = {
+        .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
     rig_offer(&rig, &statement);
     rig_checkin(&rig);
     rig_offer_none(&rig);
@@ -229,8 +226,7 @@ static void test_pairs_only_when_few_or_asked_for(void **state)
     rig_kill(&rig);
     rig_boot(&rig);
     for (int i = 0; i < 10; i++) {
-        struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                          .task = names[i],
+        struct rig_statement statement = {.task = names[i],
                                           .version = 0, // of another task: only the name stays
                                           .counter = 1,
                                           .rollout_id = 1};
@@ -241,11 +237,8 @@ static void test_pairs_only_when_few_or_asked_for(void **state)
     rig_checkin(&rig);
     assert_int_equal(dev_task_count(rig.runtime), 10);
     assert_false(profile_has_pairs());
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = names[0],
-                                      .version = 0,
-                                      .counter = 1,
-                                      .rollout_id = 1};
+    struct rig_statement statement = {
+        .task = names[0], .version = 0, .counter = 1, .rollout_id = 1};
     rig_offer(&rig, &statement);
     rig.offer_flags = WIRE_OFFER_FLAG_ASK_PAIRS;
     dev_checkin_now(rig.runtime);

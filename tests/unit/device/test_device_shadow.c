@@ -32,8 +32,7 @@ static void begin(uint32_t every_s)
     rig.versions[0].result = "{\"a\": 1, \"b\": [1, 2]}";
     rig.versions[1].result = "{\"b\":[1,2],\"a\":1}";
     rig_boot(&rig);
-    struct rig_statement install = {
-        .kind = WIRE_RELEASE_INSTALL, .task = TASK, .version = 0, .counter = 1, .rollout_id = 3};
+    struct rig_statement install = {.task = TASK, .version = 0, .counter = 1, .rollout_id = 3};
     rig_offer(&rig, &install);
     rig_checkin(&rig);
     rig_offer_none(&rig);
@@ -42,8 +41,7 @@ static void begin(uint32_t every_s)
 
 static struct rig_statement shadow_statement(uint64_t counter)
 {
-    return (struct rig_statement){.kind = WIRE_RELEASE_INSTALL,
-                                  .task = TASK,
+    return (struct rig_statement){.task = TASK,
                                   .version = 1,
                                   .counter = counter,
                                   .floor = counter - 1,
@@ -253,7 +251,7 @@ static void test_two_shadows_with_tolerances(void **state)
 {
     (void)state;
     static const char *const names[] = {"demo/one", "demo/two"};
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL};
+    struct rig_statement statement = {0};
     rig_init(&rig);
     for (uint32_t i = 0; i < 4; i++) {
         rig_version_add(&rig, names[i / 2], 1, 1000, WIRE_RUNTIME_ABI, EVERY_S);

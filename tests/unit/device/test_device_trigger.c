@@ -61,8 +61,7 @@ static void boot(void)
 
 static void offer(uint32_t version, uint64_t counter, bool shadow)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = version,
                                       .counter = counter,
                                       .rollout_id = ROLLOUT,
@@ -141,9 +140,7 @@ static void test_task_goes_while_it_waits(void **state)
     assert_int_equal(trigger(5), BASE_OK);
     run();
     assert_int_equal(told.freed, 0);
-    struct rig_statement gone = {
-        .kind = WIRE_RELEASE_REMOVE, .task = TASK, .counter = 2, .rollout_id = ROLLOUT};
-    rig_offer(&rig, &gone);
+    rig_offer_stop(&rig, TASK);
     rig_checkin(&rig);
     assert_int_equal(told.ends, 0);
     assert_int_equal(told.gone, 1);

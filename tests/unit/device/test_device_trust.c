@@ -37,8 +37,7 @@ static int teardown(void **state)
 
 static void release(uint32_t version, uint64_t counter, uint8_t stage)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = version,
                                       .counter = counter,
                                       .rollout_id = counter,
@@ -93,12 +92,8 @@ static void test_shadow_by_roles(void **state)
     release(0, 1, STAGE_FULL);
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = 1,
-                                      .counter = 2,
-                                      .rollout_id = 2,
-                                      .shadow = true};
+    struct rig_statement statement = {
+        .task = TASK, .version = 1, .counter = 2, .rollout_id = 2, .shadow = true};
     role_release(&roles, &statement);
     rig_checkin(rig);
     assert_int_equal(rig_active(rig, TASK), 0);
@@ -157,12 +152,8 @@ static void test_one_signer_is_for_few_devices(void **state)
     (void)state;
     begin(0);
     rig_boot(rig);
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .counter = 1,
-                                      .rollout_id = 1,
-                                      .stage = STAGE_GRAY,
-                                      .signers = 1};
+    struct rig_statement statement = {
+        .task = TASK, .counter = 1, .rollout_id = 1, .stage = STAGE_GRAY, .signers = 1};
     role_release(&roles, &statement);
     rig_checkin(rig);
     expect_code(BASE_ERR_THRESHOLD);
@@ -269,8 +260,7 @@ static void test_a_frozen_device_takes_nothing_and_runs_on(void **state)
     rig_offer_none(rig);
     mem_clock_advance(&rig->port, 2 * 86400 * 1000000ull);
     roles.meta_failures = 1000000; // nothing new comes
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = 1,
                                       .counter = 2,
                                       .rollout_id = 2,
@@ -515,8 +505,7 @@ static void test_stage_full_ends_the_lease(void **state)
 {
     (void)state;
     gray();
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
+    struct rig_statement statement = {.task = TASK,
                                       .version = 1,
                                       .counter = 2,
                                       .rollout_id = 2,

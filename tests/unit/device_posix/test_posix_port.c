@@ -77,11 +77,8 @@ static uint32_t version_add(const char *source, size_t data_bytes)
 
 static void offer(uint32_t version, uint64_t counter)
 {
-    struct rig_statement statement = {.kind = WIRE_RELEASE_INSTALL,
-                                      .task = TASK,
-                                      .version = version,
-                                      .counter = counter,
-                                      .rollout_id = counter};
+    struct rig_statement statement = {
+        .task = TASK, .version = version, .counter = counter, .rollout_id = counter};
     static struct wire_offers offers;
     static struct rig_envelope envelope;
     world.rig.port.clock.wall_us = base_clock_wall_us();

@@ -238,7 +238,6 @@ static void permissions_are_the_signed_ones(void **state)
     struct rig rig;
     rig_init(&rig);
     struct wire_release release = {
-        .kind = WIRE_RELEASE_INSTALL,
         .task_name = BASE_STR("ipv"),
         .manifest = {{1}},
         .max_bucket = 1000, // a tenth

@@ -105,8 +105,7 @@ static void only_successors_join(void **state)
 
 static struct wire_release release_of(const char *task, uint16_t max_bucket, uint8_t stage)
 {
-    return (struct wire_release){.kind = WIRE_RELEASE_INSTALL,
-                                 .task_name = base_str_of(task),
+    return (struct wire_release){.task_name = base_str_of(task),
                                  .release_counter = 1,
                                  .max_bucket = max_bucket,
                                  .stage_kind = stage};

@@ -19,7 +19,8 @@ static void note_looks(struct api_kit *kit)
         slices->failing_count = POL_SLICES_MAX;
         slices->completed = UINT64_C(1) << 40;
         for (uint32_t i = 0; i < POL_SLICES_MAX; i++) {
-            slices->failing[i] = (struct pol_slice){UINT64_MAX - i, {UINT32_MAX, at + i + 1}};
+            slices->failing[i] =
+                (struct pol_slice){.name = UINT64_MAX - i, .seen = {UINT32_MAX, at + i + 1}};
         }
         gw_rollout_note(kit->core, ID, &line);
     }

@@ -128,6 +128,57 @@ static void a_target_has_its_own_baseline(void **state)
     rig_done(&rig);
 }
 
+// One completed rollout of a version that need not be new.
+static uint64_t complete(uint64_t id, const char *version, const char *os)
+{
+    uint64_t version_id = start(id, version, os, &full);
+    rig_command(&rig, id, POL_COMMAND_PROMOTE, NULL);
+    return version_id;
+}
+
+// What failed on a device may have been completed more than once; below it is another version.
+static void refused_twice_completed(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t old = complete(1, "1.0.0", NULL);
+    uint64_t new = complete(2, "2.0.0", NULL);
+    assert_true(complete(3, "2.0.0", NULL) == new);
+    expect_all(new);
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        struct wire_profile_pair *pair = rig_device_task(&devices[i], TASK);
+        pair->version_id = 0;
+        pair->blocked_version_id = new;
+    }
+    expect_all(old);
+    rig_done(&rig);
+}
+
+// However many baselines there are for others: one that is for everybody is among those looked at.
+static void many_baselines_for_others(void **state)
+{
+    (void)state;
+    open_all();
+    uint64_t older = complete(1, "1.0.0", NULL);
+    uint64_t all = complete(2, "2.0.0", NULL);
+    uint64_t some = 0;
+    for (uint64_t i = 0; i < GW_PLAN_BASES_MAX + 4; i++) {
+        some = complete(3 + i, "3.0.0", "a");
+    }
+    settle();
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_true(runs(i) == (i % 2 == 0 ? some : all));
+        struct wire_profile_pair *pair = rig_device_task(&devices[i], TASK);
+        pair->version_id = 0;
+        pair->blocked_version_id = i % 2 == 0 ? some : all;
+    }
+    settle();
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        assert_true(runs(i) == (i % 2 == 0 ? all : older));
+    }
+    rig_done(&rig);
+}
+
 static void why_names_the_paused_rollout(void **state)
 {
     (void)state;
@@ -247,6 +298,8 @@ int main(void)
         cmocka_unit_test(approved_last_is_the_baseline),
         cmocka_unit_test(below_full_is_for_its_share),
         cmocka_unit_test(a_target_has_its_own_baseline),
+        cmocka_unit_test(refused_twice_completed),
+        cmocka_unit_test(many_baselines_for_others),
         cmocka_unit_test(why_names_the_paused_rollout),
         cmocka_unit_test(a_kill_takes_it_from_everybody),
         cmocka_unit_test(aborted_first_releases_leave_nobody_behind),

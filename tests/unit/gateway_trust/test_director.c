@@ -1,6 +1,7 @@
 // The gateway's part in trust: what it lists and signs, that its version numbers never go back over
 // restarts, roots as operators bring them, kills, and the answers to devices that ask.
 #include "core_rig.h"
+#include "older_rollout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,6 +181,29 @@ static void test_lists_what_may_be_offered(void **state)
     assert_int_equal(fetch("/v1/meta/root/1", bytes, sizeof(bytes), &size), 404);
     assert_int_equal(fetch("/v1/meta/root/x", bytes, sizeof(bytes), &size), 404);
     assert_int_equal(fetch("/v1/meta/", bytes, sizeof(bytes), &size), 404);
+}
+
+// Devices of before were told of the counter of a signed way back: it stays listed.
+static void test_counters_of_before_never_go_back(void **state)
+{
+    (void)state;
+    struct wire_sha256 first;
+    struct wire_sha256 second;
+    struct gw_rollout_view view;
+    rig_baseline(&rig, TASK, 1, NULL, NULL, &first);
+    rig_version(&rig, TASK, "2.0.0", &second);
+    start_rollout(2, &second);
+    assert_true(listed(2, &second) && !listed(3, &second));
+    older_rollout(&rig, 2, OLDER_LAST, 0);
+    rig_start(&rig);
+    rig_settle(&rig);
+    assert_true(listed(1, &first) && listed(2, &second) && listed(3, &second));
+    rig_command(&rig, 2, POL_COMMAND_ABORT, &view);
+    rig_advance_s(&rig, 3600);
+    rig_settle(&rig);
+    restart();
+    rig_settle(&rig);
+    assert_true(listed(1, &first) && listed(2, &second) && listed(3, &second));
 }
 
 static void test_versions_never_go_back(void **state)
@@ -575,11 +599,17 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_lists_what_may_be_offered),      CASE(test_versions_never_go_back),
-        CASE(test_roots_follow_each_other),        CASE(test_kills_last),
-        CASE(test_made_up_kills_take_no_place),    CASE(test_a_kill_is_taken_back),
-        CASE(test_devices_are_told_of_the_newest), CASE(test_answers_questions),
-        CASE(test_no_lease_in_a_rollback),         CASE(test_keys_are_private),
+        CASE(test_lists_what_may_be_offered),
+        CASE(test_counters_of_before_never_go_back),
+        CASE(test_versions_never_go_back),
+        CASE(test_roots_follow_each_other),
+        CASE(test_kills_last),
+        CASE(test_made_up_kills_take_no_place),
+        CASE(test_a_kill_is_taken_back),
+        CASE(test_devices_are_told_of_the_newest),
+        CASE(test_answers_questions),
+        CASE(test_no_lease_in_a_rollback),
+        CASE(test_keys_are_private),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static void what_does_not_hang_together_holds_nothing(void **state)
     struct pol_sample control = {0, 0};
     struct pol_slices slices = {.count = 10, .failing_count = 1, .completed = 1000};
     struct pol_held found;
-    slices.failing[0] = (struct pol_slice){7, {20, 20}};
+    slices.failing[0] = (struct pol_slice){.name = 7, .seen = {20, 20}};
     pol_slices_judge(&gate, &slices, &control, &found);
     assert_int_equal(found.count, 1);
     assert_true(found.names[0] == 7);

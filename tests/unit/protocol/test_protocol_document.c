@@ -145,7 +145,6 @@ static void make_example(struct example *example)
 {
     make_manifest(example);
     struct wire_release release = {
-        .kind = WIRE_RELEASE_INSTALL,
         .task_name = BASE_STR("shop/page-view"),
         .release_counter = 5,
         .floor = 3,

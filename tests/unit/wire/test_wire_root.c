@@ -291,29 +291,20 @@ static void many_devices_need_more_signers(void **state)
     (void)state;
     struct wire_root root = plain_root(1);
     const struct {
-        enum wire_release_kind kind;
         uint16_t max_bucket;
         uint8_t stage; // 0 simulate, 1 beta, 2 gray, 3 full
         bool beta_device;
-        bool is_kept;
         uint8_t threshold;
     } rows[] = {
-        {WIRE_RELEASE_INSTALL, 500, 2, false, false, 1},
-        {WIRE_RELEASE_INSTALL, 501, 2, false, false, 2},
-        {WIRE_RELEASE_INSTALL, 10000, 3, false, false, 2},
-        {WIRE_RELEASE_INSTALL, 10000, 3, true, false, 2},
-        {WIRE_RELEASE_INSTALL, 10000, 1, true, false, 1},
-        {WIRE_RELEASE_INSTALL, 10000, 1, false, false, 2}, // says beta, and this is no beta device
-        {WIRE_RELEASE_INSTALL, 10000, 0, true, false, 2},  // says simulation, and this is a device
-        {WIRE_RELEASE_REVERT, 10000, 3, false, false, 2},
-        {WIRE_RELEASE_REVERT, 10000, 3, false, true, 1},
-        {WIRE_RELEASE_REMOVE, 10000, 3, false, false, 1},
+        {500, 2, false, 1},  {501, 2, false, 2},   {10000, 3, false, 2}, {10000, 3, true, 2},
+        {10000, 1, true, 1}, {10000, 1, false, 2}, // says beta, and this is no beta device
+        {10000, 0, true, 2},                       // says simulation, and this is a device
     };
     for (size_t i = 0; i < TEST_COUNT(rows); i++) {
-        struct wire_release release = {
-            .kind = rows[i].kind, .max_bucket = rows[i].max_bucket, .stage_kind = rows[i].stage};
-        uint8_t threshold = wire_root_release_threshold(&root, &root.delegations[0], &release,
-                                                        rows[i].beta_device, rows[i].is_kept);
+        struct wire_release release = {.max_bucket = rows[i].max_bucket,
+                                       .stage_kind = rows[i].stage};
+        uint8_t threshold =
+            wire_root_release_threshold(&root, &root.delegations[0], &release, rows[i].beta_device);
         if (threshold != rows[i].threshold) {
             fail_msg("row %zu: %u signers, not %u", i, threshold, rows[i].threshold);
         }

@@ -1,0 +1,303 @@
+// What an operator does: calls of the API, their answers held against the record. A call that got
+// no answer, because the gateway died in it, is made again, as whoever waits for one does; what was
+// done already is then no conflict. One thread.
+#include "model_world.h"
+
+#include "model_seal.h"
+
+#include "svc/core_private.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BODY_MAX       16384
+#define EXPIRES_S      UINT64_C(253402300799)
+#define DIES_AGAIN_MAX 8
+
+struct text {
+    char bytes[BODY_MAX];
+    size_t size;
+};
+
+static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(text->bytes + text->size, sizeof(text->bytes) - text->size, format, args);
+    va_end(args);
+    text->size += (size_t)size;
+}
+
+static int call(struct model_world *world, enum gw_method method, const char *path,
+                const void *body, size_t size, enum model_bearer bearer, bool *out_again)
+{
+    int status = 0;
+    for (uint32_t i = 0; i < DIES_AGAIN_MAX && status == 0; i++) {
+        *out_again = i > 0;
+        status = model_gateway_call(&world->gateway, method, path, body, size, bearer, NULL);
+    }
+    return status;
+}
+
+// ---- Versions
+
+static void put_blob(struct model_world *world, const struct wire_sha256 *name, const void *bytes,
+                     size_t size)
+{
+    char path[128];
+    char hex[WIRE_SHA256_HEX + 1];
+    bool again;
+    wire_sha256_hex(name, hex);
+    (void)snprintf(path, sizeof(path), "/api/v1/blobs/%s", hex);
+    int status = call(world, GW_METHOD_PUT, path, bytes, size, MODEL_ADMIN, &again);
+    if (status != 201 && status != 200) {
+        model_world_fail(world, "answer", "content is answered with %d", status);
+    }
+}
+
+// A task's name as a segment of a path.
+static void path_name(int task, char *out, size_t capacity)
+{
+    const char *name = model_task_name(task);
+    const char *slash = strchr(name, '/');
+    (void)snprintf(out, capacity, "%.*s%%2F%s", (int)(slash - name), name, slash + 1);
+}
+
+static void need_version(struct model_world *world, int task, int version)
+{
+    const struct model_content *content = &world->ground.content[task][version];
+    char name[96];
+    char path[192];
+    char body[160];
+    char hex[WIRE_SHA256_HEX + 1];
+    bool again;
+    if (world->registered[task][version]) {
+        return;
+    }
+    put_blob(world, &content->script, content->script_text, content->script_size);
+    put_blob(world, &content->manifest, content->manifest_bytes, content->manifest_size);
+    (void)snprintf(body, sizeof(body), "{\"name\":\"%s\"}", model_task_name(task));
+    (void)call(world, GW_METHOD_POST, "/api/v1/tasks", body, strlen(body), MODEL_ADMIN, &again);
+    path_name(task, name, sizeof(name));
+    (void)snprintf(path, sizeof(path), "/api/v1/tasks/%s/versions", name);
+    wire_sha256_hex(&content->manifest, hex);
+    (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", hex);
+    int status = call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
+    if (status != 201 && status != 200) {
+        model_world_fail(world, "answer", "a version is answered with %d", status);
+    }
+    world->registered[task][version] = true;
+}
+
+// ---- Creation
+
+static void add_statement(struct model_world *world, const struct model_rollout *rollout,
+                          const struct model_stage *stage, struct text *out)
+{
+    const struct model_content *content = &world->ground.content[rollout->task][rollout->version];
+    const struct pol_arm arm = model_arm(&world->record, rollout->arm);
+    struct wire_release release = {
+        .task_name = base_str_of(model_task_name(rollout->task)),
+        .release_counter = rollout->counter,
+        .floor = rollout->floor,
+        .manifest = content->manifest,
+        .manifest_bytes = content->manifest_size,
+        .rollout_id = rollout->id,
+        .salt = rollout->salt,
+        .max_bucket = stage->share,
+        .stage_kind = (uint8_t)stage->kind,
+        .issued_s = world->wall_us / 1000000,
+        .expires_s = EXPIRES_S,
+        .arm_salt = arm.salt,
+        .arm_from = arm.from,
+        .arm_to = arm.to,
+    };
+    uint8_t payload[512];
+    uint8_t envelope[WIRE_STATEMENT_BYTES_MAX];
+    char encoded[BASE_B64_ENCODED(WIRE_STATEMENT_BYTES_MAX) + 1];
+    size_t size = 0;
+    if (wire_release_encode(&release, payload, sizeof(payload), &size) != BASE_OK ||
+        model_seal_envelope(MODEL_KEY_RELEASE, WIRE_ENVELOPE_TYPE_RELEASE, payload, size, envelope,
+                            sizeof(envelope), &size) != BASE_OK) {
+        model_world_fail(world, "world", "a statement cannot be made");
+        return;
+    }
+    encoded[base_b64_encode(envelope, size, encoded)] = '\0';
+    add(out, ",\"statement\":\"%s\"}", encoded);
+}
+
+static void add_stages(struct model_world *world, const struct model_rollout *rollout,
+                       struct text *out)
+{
+    const struct model_ladder *ladder = model_ladder(rollout->ladder);
+    add(out, "\"stages\":[");
+    for (uint32_t i = 0; i < ladder->count; i++) {
+        const struct model_stage *stage = &ladder->stages[i];
+        // No gate decides here: only operators move these rollouts.
+        add(out,
+            "%s{\"name\":\"s%u\",\"kind\":\"%s\",\"percent\":%g,\"audience\":%s,"
+            "\"max_failure\":1,\"min_sample\":1000000,\"no_data_s\":0,\"approval\":%s",
+            i > 0 ? "," : "", i, pol_stage_kind_name(stage->kind), stage->share / 100.0,
+            model_target_text(stage->audience),
+            (rollout->approval >> i & 1) != 0 ? "true" : "false");
+        if (rollout->window != 0) {
+            add(out, ",\"windows\":[{\"start\":\"%02u:%02u\",\"minutes\":%u}]",
+                MODEL_WINDOW_START_MIN / 60, MODEL_WINDOW_START_MIN % 60, MODEL_WINDOW_MINUTES);
+        }
+        add_statement(world, rollout, stage, out);
+    }
+    add(out, "]");
+}
+
+static void add_rollout(struct model_world *world, const struct model_rollout *rollout, bool trust,
+                        struct text *out)
+{
+    const struct pol_arm arm = model_arm(&world->record, rollout->arm);
+    char hex[WIRE_SHA256_HEX + 1];
+    wire_sha256_hex(&world->ground.content[rollout->task][rollout->version].manifest, hex);
+    out->size = 0;
+    add(out,
+        "{\"id\":\"%016" PRIx64 "\",\"salt\":\"%016" PRIx64 "\",\"task\":\"%s\",\"manifest\":"
+        "\"%s\",\"release_counter\":%" PRIu64 ",\"priority\":%d,\"trust_unproven\":%s,"
+        "\"target\":%s,",
+        rollout->id, rollout->salt, model_task_name(rollout->task), hex, rollout->counter,
+        rollout->priority, trust ? "true" : "false", model_target_text(rollout->target));
+    if (arm.to > 0) {
+        add(out, "\"arm\":{\"salt\":\"%016" PRIx64 "\",\"from\":%g,\"to\":%g},", arm.salt,
+            arm.from / 100.0, arm.to / 100.0);
+    }
+    add_stages(world, rollout, out);
+    add(out, ",\"by\":\"ana\"}");
+}
+
+// ---- Where a rollout is
+
+static bool is_back(enum pol_rollout_state state)
+{
+    return state == POL_ROLLOUT_ROLLING_BACK || state == POL_ROLLOUT_ROLLED_BACK;
+}
+
+// Is the rollout where `expected` has it? `out` tells where it is.
+static bool agrees(struct model_world *world, const struct model_rollout *expected, uint64_t id,
+                   char *out, size_t capacity)
+{
+    const struct gw_rollout *rollout = gw_catalog_find_rollout(world->gateway.core, id);
+    if (rollout == NULL || !expected->there) {
+        (void)snprintf(out, capacity, "%s", rollout == NULL ? "not there" : "there");
+        return (rollout != NULL) == expected->there;
+    }
+    const struct pol_rollout *state = &rollout->state;
+    (void)snprintf(out, capacity, "%s in stage %u%s", pol_rollout_state_name(state->state),
+                   state->stage_index, state->before_first ? ", before the first" : "");
+    if (is_back(expected->state)) {
+        return is_back(state->state);
+    }
+    bool staged = expected->state == POL_ROLLOUT_RUNNING || expected->state == POL_ROLLOUT_PAUSED ||
+                  expected->state == POL_ROLLOUT_WAITING;
+    return state->state == expected->state &&
+           (!staged || (state->before_first == expected->before_first &&
+                        (state->before_first || state->stage_index == expected->stage)));
+}
+
+void model_compare_rollouts(struct model_world *world)
+{
+    char is[96];
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX && !world->failed; i++) {
+        const struct model_rollout *rollout = &world->record.rollouts[i];
+        if (!agrees(world, rollout, model_rollout_id(&world->record, i), is, sizeof(is))) {
+            model_world_fail(world, "record", "rollout %u is %s; the record has it %s in stage %u",
+                             i, is, rollout->there ? pol_rollout_state_name(rollout->state) : "not",
+                             rollout->stage);
+        }
+    }
+    for (int task = 0; task < (int)MODEL_TASKS && !world->failed; task++) {
+        for (int version = 0; version < (int)MODEL_VERSIONS; version++) {
+            bool killed = gw_director_kills(world->gateway.core,
+                                            &world->ground.content[task][version].manifest);
+            if (killed != world->record.killed[task][version]) {
+                model_world_fail(world, "record", "version %d of task %d is %son the kill list",
+                                 version, task, killed ? "" : "not ");
+            }
+        }
+    }
+}
+
+// ---- Operations
+
+static void create(struct model_world *world, const struct model_op *op)
+{
+    static struct text body;
+    uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
+    struct model_rollout rollout = model_rollout_draft(&world->record, op->args);
+    bool allowed = model_create_allowed(&world->record, &rollout, label);
+    bool again = false;
+    need_version(world, rollout.task, rollout.version);
+    add_rollout(world, &rollout, op->args[10] != 0, &body);
+    int status =
+        call(world, GW_METHOD_POST, "/api/v1/rollouts", body.bytes, body.size, MODEL_ADMIN, &again);
+    bool done = status == 201 || (again && status == 409 && allowed);
+    if (done != allowed || (!done && status != 409)) {
+        model_world_fail(world, "answer", "create of rollout %u is answered with %d", label,
+                         status);
+    } else if (done) {
+        model_created(&world->record, label, &rollout);
+    }
+}
+
+static void kill_version(struct model_world *world, const struct model_op *op)
+{
+    int task = (int)op->args[0];
+    int version = (int)op->args[1];
+    char hex[WIRE_SHA256_HEX + 1];
+    char body[160];
+    bool again;
+    wire_sha256_hex(&world->ground.content[task][version].manifest, hex);
+    (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\",\"reason\":\"leaks\"}", hex);
+    int status =
+        call(world, GW_METHOD_POST, "/api/v1/kills", body, strlen(body), MODEL_ADMIN, &again);
+    if (status != 201 && status != 200) {
+        model_world_fail(world, "answer", "a kill is answered with %d", status);
+        return;
+    }
+    model_version_killed(&world->record, task, version);
+}
+
+static void command(struct model_world *world, const struct model_op *op, enum pol_command kind)
+{
+    uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
+    bool allowed = model_command_allowed(&world->record, label, kind);
+    enum model_bearer bearer = kind == POL_COMMAND_APPROVE ? MODEL_APPROVER : MODEL_ADMIN;
+    char path[96];
+    bool again = false;
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/%s",
+                   model_rollout_id(&world->record, label), pol_command_name(kind));
+    int status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+    bool done = status == 200 || (again && status == 409 && allowed);
+    if (done != allowed || (!done && status != 409 && status != 404)) {
+        model_world_fail(world, "answer", "%s of rollout %u is answered with %d, %s",
+                         pol_command_name(kind), label, status,
+                         allowed ? "although it is allowed" : "although it is not allowed");
+    } else if (done) {
+        model_commanded(&world->record, label, kind);
+    }
+}
+
+void model_operate(struct model_world *world, const struct model_op *op)
+{
+    static const enum pol_command commands[MODEL_OP_COUNT] = {
+        [MODEL_OP_START] = POL_COMMAND_START,     [MODEL_OP_PAUSE] = POL_COMMAND_PAUSE,
+        [MODEL_OP_RESUME] = POL_COMMAND_RESUME,   [MODEL_OP_PROMOTE] = POL_COMMAND_PROMOTE,
+        [MODEL_OP_APPROVE] = POL_COMMAND_APPROVE, [MODEL_OP_ABORT] = POL_COMMAND_ABORT,
+        [MODEL_OP_UNDO] = POL_COMMAND_UNDO,       [MODEL_OP_KILL] = POL_COMMAND_KILL,
+    };
+    if (op->kind == MODEL_OP_CREATE) {
+        create(world, op);
+    } else if (op->kind == MODEL_OP_KILL_VERSION) {
+        kill_version(world, op);
+    } else {
+        command(world, op, commands[op->kind]);
+    }
+    model_compare_rollouts(world);
+}

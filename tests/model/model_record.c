@@ -1,0 +1,320 @@
+// The record and its rules. Pure; one thread.
+#include "model_record.h"
+
+#include "base/prng.h"
+
+#include <string.h>
+
+#define DAY_S      86400u
+#define CLAIMS_MAX MODEL_ROLLOUTS_MAX
+#define ARM_SALT   UINT64_C(0xa12)
+
+static const char *const tasks[MODEL_TASKS] = {"shop/score", "shop/rank", "ads/pick"};
+
+static const char *const target_texts[MODEL_TARGETS] = {
+    "[]",
+    "[{\"attr\":\"os\",\"op\":\"==\",\"value\":\"a\"}]",
+    "\"os == \\\"b\\\"\"",
+    "\"ring < 2\"",
+    "[{\"attr\":\"ring\",\"op\":\">=\",\"value\":2}]",
+    "\"os == \\\"a\\\" && ring >= 1\"",
+    "[{\"attr\":\"os\",\"op\":\"not_in\",\"value\":[\"c\"]}]",
+    "\"channel == \\\"beta\\\"\"",
+};
+
+static const struct model_ladder ladders[MODEL_LADDERS] = {
+    {1, {{POL_STAGE_FULL, 10000, 0}}},
+    {1, {{POL_STAGE_GRAY, 5000, 0}}},
+    {2, {{POL_STAGE_GRAY, 1000, 0}, {POL_STAGE_FULL, 10000, 0}}},
+    {3, {{POL_STAGE_BETA, 10000, 7}, {POL_STAGE_GRAY, 2000, 0}, {POL_STAGE_FULL, 10000, 0}}},
+    {2, {{POL_STAGE_GRAY, 500, 0}, {POL_STAGE_GRAY, 3000, 0}}},
+    {1, {{POL_STAGE_BETA, 10000, 7}}},
+    {2, {{POL_STAGE_GRAY, 3000, 0}, {POL_STAGE_FULL, 10000, 0}}},
+    {2, {{POL_STAGE_GRAY, 2500, 1}, {POL_STAGE_FULL, 10000, 0}}},
+    {1, {{POL_STAGE_FULL, 10000, 3}}},
+};
+
+static const uint16_t arms[MODEL_ARMS][2] = {{0, 0}, {0, 5000}, {5000, 10000}, {0, 3000}};
+
+const char *model_target_text(int target)
+{
+    return target_texts[target];
+}
+
+bool model_target_has(int target, const struct model_attrs *attrs)
+{
+    switch (target) {
+    case 1:
+        return attrs->os == 0;
+    case 2:
+        return attrs->os == 1;
+    case 3:
+        return attrs->ring < 2;
+    case 4:
+        return attrs->ring >= 2;
+    case 5:
+        return attrs->os == 0 && attrs->ring >= 1;
+    case 6:
+        return attrs->os != 2;
+    case 7:
+        return attrs->beta != 0;
+    default:
+        return true;
+    }
+}
+
+const struct model_ladder *model_ladder(int ladder)
+{
+    return &ladders[ladder];
+}
+
+const char *model_task_name(int task)
+{
+    return tasks[task];
+}
+
+struct pol_arm model_arm(const struct model_record *record, int arm)
+{
+    return arm == 0
+               ? (struct pol_arm){0}
+               : (struct pol_arm){base_mix64(record->seed ^ ARM_SALT), arms[arm][0], arms[arm][1]};
+}
+
+uint64_t model_rollout_id(const struct model_record *record, uint32_t label)
+{
+    return base_mix64(record->seed * 1000 + label) | 1u;
+}
+
+// ---- Creating and commanding
+
+static bool is_closed(const struct model_rollout *rollout)
+{
+    return rollout->state == POL_ROLLOUT_COMPLETED || rollout->state == POL_ROLLOUT_ROLLED_BACK;
+}
+
+// The counter of the completed rollout that was approved last; 0: there is none.
+static uint64_t newest_completed(const struct model_record *record, int task)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        if (rollout->there && rollout->task == task && rollout->state == POL_ROLLOUT_COMPLETED &&
+            rollout->counter > newest) {
+            newest = rollout->counter;
+        }
+    }
+    return newest;
+}
+
+struct model_rollout model_rollout_draft(const struct model_record *record, const int64_t *args)
+{
+    struct model_rollout rollout = {
+        .task = (int)args[1],
+        .version = (int)args[2],
+        .priority = (int)args[3],
+        .target = (int)args[4],
+        .arm = (int)args[5],
+        .ladder = (int)args[6],
+        .window = (int)args[7],
+        .approval = (int)args[8],
+        .state = POL_ROLLOUT_DRAFT,
+    };
+    rollout.id = model_rollout_id(record, (uint32_t)args[0]);
+    rollout.salt = base_mix64(rollout.id);
+    rollout.counter = record->counters[rollout.task] + 1;
+    rollout.floor = args[9] == 1   ? newest_completed(record, rollout.task)
+                    : args[9] == 2 ? rollout.counter
+                                   : 0;
+    return rollout;
+}
+
+static uint32_t open_count(const struct model_record *record, int task)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *rollout = &record->rollouts[i];
+        count += rollout->there && rollout->task == task && !is_closed(rollout);
+    }
+    return count;
+}
+
+bool model_create_allowed(const struct model_record *record, const struct model_rollout *rollout,
+                          uint32_t label)
+{
+    return !record->rollouts[label].there && !record->killed[rollout->task][rollout->version] &&
+           open_count(record, rollout->task) < 8;
+}
+
+bool model_command_allowed(const struct model_record *record, uint32_t label,
+                           enum pol_command command)
+{
+    const struct model_rollout *rollout = &record->rollouts[label];
+    enum pol_rollout_state state = rollout->state;
+    if (!rollout->there) {
+        return false;
+    }
+    switch (command) {
+    case POL_COMMAND_START:
+        return state == POL_ROLLOUT_DRAFT;
+    case POL_COMMAND_PAUSE:
+        return state == POL_ROLLOUT_RUNNING ||
+               (state == POL_ROLLOUT_WAITING && !rollout->before_first);
+    case POL_COMMAND_RESUME:
+        return state == POL_ROLLOUT_PAUSED;
+    case POL_COMMAND_PROMOTE:
+        return state == POL_ROLLOUT_RUNNING;
+    case POL_COMMAND_APPROVE:
+        return state == POL_ROLLOUT_WAITING;
+    case POL_COMMAND_ABORT:
+        return !is_closed(rollout);
+    case POL_COMMAND_UNDO:
+        return state == POL_ROLLOUT_COMPLETED;
+    default:
+        return command == POL_COMMAND_KILL;
+    }
+}
+
+void model_created(struct model_record *record, uint32_t label, const struct model_rollout *rollout)
+{
+    record->rollouts[label] = *rollout;
+    record->rollouts[label].there = true;
+    record->counters[rollout->task] = rollout->counter;
+}
+
+// The next stage opens, or waits for approval; behind the last it is complete.
+static void forward(struct model_rollout *rollout, uint32_t next, bool approved)
+{
+    if (next == ladders[rollout->ladder].count) {
+        rollout->state = POL_ROLLOUT_COMPLETED;
+        return;
+    }
+    if (!approved && (rollout->approval >> next & 1) != 0) {
+        rollout->state = POL_ROLLOUT_WAITING;
+        return;
+    }
+    rollout->state = POL_ROLLOUT_RUNNING;
+    rollout->stage = next;
+    rollout->before_first = false;
+}
+
+void model_commanded(struct model_record *record, uint32_t label, enum pol_command command)
+{
+    struct model_rollout *rollout = &record->rollouts[label];
+    switch (command) {
+    case POL_COMMAND_START:
+        rollout->before_first = true;
+        forward(rollout, 0, false);
+        break;
+    case POL_COMMAND_PAUSE:
+        rollout->state = POL_ROLLOUT_PAUSED;
+        break;
+    case POL_COMMAND_RESUME:
+        rollout->state = POL_ROLLOUT_RUNNING;
+        break;
+    case POL_COMMAND_PROMOTE:
+        forward(rollout, rollout->stage + 1, false);
+        break;
+    case POL_COMMAND_APPROVE:
+        forward(rollout, rollout->before_first ? 0 : rollout->stage + 1, true);
+        break;
+    case POL_COMMAND_ABORT:
+    case POL_COMMAND_UNDO:
+        rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        break;
+    default:
+        rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        model_version_killed(record, rollout->task, rollout->version);
+        break;
+    }
+}
+
+void model_version_killed(struct model_record *record, int task, int version)
+{
+    record->killed[task][version] = true;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        struct model_rollout *rollout = &record->rollouts[i];
+        if (rollout->there && rollout->task == task && rollout->version == version &&
+            !is_closed(rollout)) {
+            rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        }
+    }
+}
+
+// ---- What a device should run
+
+static bool claims(const struct model_record *record, const struct model_rollout *rollout, int task)
+{
+    bool open = rollout->state == POL_ROLLOUT_RUNNING || rollout->state == POL_ROLLOUT_PAUSED ||
+                (rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first);
+    return rollout->there && rollout->task == task &&
+           (open || rollout->state == POL_ROLLOUT_COMPLETED) &&
+           !record->killed[task][rollout->version];
+}
+
+static struct pol_claim claim_of(const struct model_record *record,
+                                 const struct model_rollout *rollout,
+                                 const struct model_facts *facts)
+{
+    const struct model_ladder *ladder = &ladders[rollout->ladder];
+    const struct pol_arm arm = model_arm(record, rollout->arm);
+    uint16_t bucket = pol_bucket(facts->device_id, rollout->salt);
+    bool in_arm = pol_arm_has(&arm, facts->device_id);
+    struct pol_claim claim = {
+        .version = (uint64_t)rollout->version + 1,
+        .approved = rollout->counter,
+        .priority = (uint16_t)rollout->priority,
+        .state = rollout->state == POL_ROLLOUT_COMPLETED ? POL_CLAIM_COMPLETED
+                 : rollout->state == POL_ROLLOUT_PAUSED  ? POL_CLAIM_PAUSED
+                                                         : POL_CLAIM_OPEN,
+        .targeted = in_arm && model_target_has(rollout->target, &facts->attrs),
+    };
+    for (uint32_t i = 0; i <= rollout->stage && i < ladder->count; i++) {
+        const struct model_stage *stage = &ladder->stages[i];
+        bool share = bucket < stage->share;
+        claim.inside = claim.inside || (in_arm && share);
+        claim.admitted = claim.admitted || (claim.targeted && share &&
+                                            model_target_has(stage->audience, &facts->attrs));
+    }
+    return claim;
+}
+
+struct model_answer model_desired(const struct model_record *record, int task,
+                                  const struct model_facts *facts)
+{
+    struct pol_claim list[CLAIMS_MAX];
+    uint32_t labels[CLAIMS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        if (claims(record, &record->rollouts[i], task)) {
+            labels[count] = i;
+            list[count++] = claim_of(record, &record->rollouts[i], facts);
+        }
+    }
+    const struct pol_desired_device device = {
+        .have = (uint64_t)(facts->have + 1),
+        .refused = (uint64_t)(facts->refused + 1),
+        .floor = facts->floor,
+    };
+    struct pol_desired desired = pol_desired(list, count, &device);
+    return (struct model_answer){
+        .version = (int)desired.version - 1,
+        .rule = desired.rule,
+        .rollout = desired.claim < count ? labels[desired.claim] : MODEL_ROLLOUTS_MAX,
+    };
+}
+
+// ---- The window
+
+uint64_t model_window_wait_s(uint64_t now_s)
+{
+    uint64_t start_s = MODEL_WINDOW_START_MIN * 60u;
+    uint64_t at_s = now_s % DAY_S;
+    uint64_t since_s = (at_s + DAY_S - start_s) % DAY_S;
+    return since_s < MODEL_WINDOW_MINUTES * 60u ? 0 : DAY_S - since_s;
+}
+
+bool model_held(const struct model_record *record, uint32_t label, uint64_t now_s)
+{
+    return label < MODEL_ROLLOUTS_MAX && record->rollouts[label].window != 0 &&
+           record->rollouts[label].state != POL_ROLLOUT_COMPLETED && model_window_wait_s(now_s) > 0;
+}

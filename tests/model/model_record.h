@@ -1,0 +1,115 @@
+// The model: what rollouts there are and how far each is, as plain data. It changes by operators'
+// calls alone, and by no more than what was acknowledged. From it and policy/desired.h comes what
+// every device should run. Nothing here asks the gateway.
+//
+// Targets, ladders of stages, arms and the window are entries of small tables, so that an operation
+// names them by number; each has the text that the API is told and a rule of the model's own.
+#ifndef MODEL_RECORD_H
+#define MODEL_RECORD_H
+
+#include "policy/bucket.h"
+#include "policy/desired.h"
+#include "policy/rollout.h"
+
+#define MODEL_TASKS        3u
+#define MODEL_VERSIONS     8u
+#define MODEL_ROLLOUTS_MAX 192u
+#define MODEL_STAGES_MAX   3u
+
+#define MODEL_TARGETS 8u
+#define MODEL_LADDERS 9u
+#define MODEL_ARMS    4u
+
+#define MODEL_WINDOW_START_MIN (22u * 60u) // UTC
+#define MODEL_WINDOW_MINUTES   240u
+
+struct model_attrs {
+    int os;   // 0, 1, 2: "a", "b", "c"
+    int ring; // 0..3
+    int beta; // of the channel "beta"
+};
+
+struct model_stage {
+    enum pol_stage_kind kind;
+    uint16_t share; // buckets below are in
+    int audience;   // a target
+};
+
+struct model_ladder {
+    uint32_t count;
+    struct model_stage stages[MODEL_STAGES_MAX];
+};
+
+struct model_rollout {
+    bool there;
+    int task;
+    int version;
+    int target;
+    int arm;
+    int ladder;
+    int window;
+    int approval; // bit i: stage i opens by approval
+    int priority;
+    uint64_t id;
+    uint64_t salt;
+    uint64_t counter;
+    uint64_t floor;
+    enum pol_rollout_state state; // ROLLED_BACK stands for ROLLING_BACK as well
+    uint32_t stage;
+    bool before_first;
+};
+
+struct model_record {
+    uint64_t seed; // ids and salts follow from it
+    uint64_t counters[MODEL_TASKS];
+    bool killed[MODEL_TASKS][MODEL_VERSIONS];
+    struct model_rollout rollouts[MODEL_ROLLOUTS_MAX]; // by label
+};
+
+// What an answer to a call says about whether it was done.
+enum model_outcome { MODEL_DONE, MODEL_REFUSED };
+
+const char *model_target_text(int target); // JSON
+bool model_target_has(int target, const struct model_attrs *attrs);
+const struct model_ladder *model_ladder(int ladder);
+struct pol_arm model_arm(const struct model_record *record, int arm);
+const char *model_task_name(int task);
+
+uint64_t model_rollout_id(const struct model_record *record, uint32_t label);
+// Fills what a rollout to be created would be, with the next counter of its task.
+struct model_rollout model_rollout_draft(const struct model_record *record, const int64_t *args);
+// May it be created, or commanded so?
+bool model_create_allowed(const struct model_record *record, const struct model_rollout *rollout,
+                          uint32_t label);
+bool model_command_allowed(const struct model_record *record, uint32_t label,
+                           enum pol_command command);
+// It was acknowledged.
+void model_created(struct model_record *record, uint32_t label,
+                   const struct model_rollout *rollout);
+void model_commanded(struct model_record *record, uint32_t label, enum pol_command command);
+void model_version_killed(struct model_record *record, int task, int version);
+
+// What the device is, apart from what the record says of it.
+struct model_facts {
+    uint64_t device_id;
+    struct model_attrs attrs;
+    int have;    // version; -1: none
+    int refused; // version; -1: none
+    uint64_t floor;
+};
+
+struct model_answer {
+    int version; // -1: nothing
+    enum pol_desired_rule rule;
+    uint32_t rollout; // label of the claim; MODEL_ROLLOUTS_MAX: none
+};
+
+// What it should run of the task.
+struct model_answer model_desired(const struct model_record *record, int task,
+                                  const struct model_facts *facts);
+// Is the offer of that rollout held back by its window at this second?
+bool model_held(const struct model_record *record, uint32_t label, uint64_t now_s);
+// Seconds until the window opens; 0: it is open.
+uint64_t model_window_wait_s(uint64_t now_s);
+
+#endif

@@ -1,0 +1,257 @@
+// A world's life, and what happens in it besides operators' calls. One thread.
+#include "model_world.h"
+
+#include "model_seal.h"
+
+#include "base/alloc.h"
+#include "base/check.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BEGIN_WALL_US UINT64_C(1700000000000000)
+#define BEGIN_MONO_US UINT64_C(5000000)
+#define STEP_US       1000000u // between two operations: records tell times in seconds
+
+void model_world_fail(struct model_world *world, const char *rule, const char *format, ...)
+{
+    va_list args;
+    if (world->failed) {
+        return;
+    }
+    world->failed = true;
+    (void)snprintf(world->rule, sizeof(world->rule), "%s", rule);
+    va_start(args, format);
+    (void)vsnprintf(world->text, sizeof(world->text), format, args);
+    va_end(args);
+}
+
+static uint64_t mono_us(void *ctx)
+{
+    return ((const struct model_world *)ctx)->mono_us;
+}
+
+static uint64_t wall_us(void *ctx)
+{
+    return ((const struct model_world *)ctx)->wall_us;
+}
+
+void model_world_advance(void *ctx, uint64_t us)
+{
+    struct model_world *world = ctx;
+    world->mono_us += us;
+    world->wall_us += us;
+}
+
+uint64_t model_world_calls(const struct model_world *world)
+{
+    return world->gateway.requests;
+}
+
+static void push_root(struct model_world *world, uint32_t lease_s)
+{
+    struct model_ground *ground = &world->ground;
+    if (model_seal_root(world->wall_us / 1000000 - 3600, lease_s, world->root, sizeof(world->root),
+                        &ground->root_bytes) != BASE_OK) {
+        model_world_fail(world, "world", "the root cannot be made");
+        return;
+    }
+    ground->root = world->root;
+    int status = model_gateway_call(&world->gateway, GW_METHOD_PUT, "/api/v1/trust/root",
+                                    world->root, ground->root_bytes, MODEL_ADMIN, NULL);
+    if (status != 201) {
+        model_world_fail(world, "world", "the root is answered with %d", status);
+    }
+}
+
+void model_world_open(struct model_world *world, const struct model_op *op, const char *home,
+                      bool verbose)
+{
+    const int64_t *args = op->args; // seed devices rooted signer lease
+    memset(world, 0, sizeof(*world));
+    (void)snprintf(world->home, sizeof(world->home), "%s", home);
+    world->verbose = verbose;
+    world->mono_us = BEGIN_MONO_US;
+    world->wall_us = BEGIN_WALL_US;
+    world->record.seed = (uint64_t)args[0];
+    world->device_count =
+        args[1] < (int64_t)MODEL_DEVICES_MAX ? (uint32_t)args[1] : MODEL_DEVICES_MAX;
+    struct model_ground *ground = &world->ground;
+    ground->gateway = &world->gateway;
+    ground->clock = (struct base_clock_port){world, mono_us, wall_us};
+    ground->seed = (uint64_t)args[0];
+    model_ground_init(ground);
+    base_check(sim_store_new(base_alloc_heap(), dev_crypto_openssl(), &ground->store) == BASE_OK);
+    (void)mkdir(home, 0700);
+    if (!model_gateway_open(&world->gateway, home, &ground->clock, args[3] != 0)) {
+        model_world_fail(world, "world", "%s", world->gateway.fault);
+    } else if (args[3] != 0) {
+        push_root(world, (uint32_t)args[4]);
+    }
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        // `rooted` of four have the root, the others pin the release key.
+        bool rooted = args[3] != 0 && (int64_t)(i % 4) < args[2];
+        model_device_init(&world->devices[i], ground, i, rooted);
+    }
+}
+
+void model_world_close(struct model_world *world)
+{
+    if (!world->failed) {
+        model_check(world);
+        model_check_logs(world);
+    }
+    for (uint32_t i = 0; i < world->device_count; i++) {
+        model_device_done(&world->devices[i]);
+    }
+    model_gateway_done(&world->gateway);
+    sim_store_free(world->ground.store);
+    (void)rmdir(world->home);
+}
+
+// ---- Devices
+
+static void visit(struct model_world *world, struct model_device *device)
+{
+    if (!device->away) {
+        model_device_visit(device, model_world_advance, world);
+        model_gateway_tick(&world->gateway);
+    }
+}
+
+static void device_op(struct model_world *world, const struct model_op *op)
+{
+    struct model_device *device = &world->devices[(uint32_t)op->args[0] % world->device_count];
+    switch (op->kind) {
+    case MODEL_OP_VISIT:
+        visit(world, device);
+        break;
+    case MODEL_OP_ATTRS:
+        device->attrs = (struct model_attrs){(int)op->args[1], (int)op->args[2], (int)op->args[3]};
+        model_device_boot(device);
+        break;
+    case MODEL_OP_CRASH:
+        device->calls_left = (uint32_t)op->args[1];
+        visit(world, device);
+        device->calls_left = 0;
+        break;
+    case MODEL_OP_REBOOT:
+        model_device_boot(device);
+        break;
+    case MODEL_OP_AWAY:
+        device->away = op->args[1] != 0;
+        break;
+    case MODEL_OP_FAILS:
+        device->fails[op->args[1]][op->args[2]] = op->args[3] != 0;
+        break;
+    case MODEL_OP_CUT:
+        device->cut_after = (uint32_t)op->args[1];
+        device->cut = (enum model_cut)op->args[2];
+        break;
+    case MODEL_OP_SAVE:
+        model_device_save(device);
+        break;
+    default:
+        model_device_return(device);
+        break;
+    }
+}
+
+// ---- The gateway
+
+static void backup(struct model_world *world)
+{
+    (void)model_gateway_backup(&world->gateway);
+    world->backup = world->record;
+    memcpy(world->registered_then, world->registered, sizeof(world->registered));
+}
+
+static void restore(struct model_world *world)
+{
+    if (world->gateway.has_backup) {
+        (void)model_gateway_restore(&world->gateway);
+        world->record = world->backup;
+        memcpy(world->registered, world->registered_then, sizeof(world->registered));
+        world->restored = true;
+        model_compare_rollouts(world);
+    }
+}
+
+static void gateway_op(struct model_world *world, const struct model_op *op)
+{
+    switch (op->kind) {
+    case MODEL_OP_GATEWAY_KILL:
+        (void)model_gateway_kill(&world->gateway);
+        model_compare_rollouts(world);
+        break;
+    case MODEL_OP_GATEWAY_DIES:
+        world->gateway.dies_after = (uint32_t)op->args[0];
+        break;
+    case MODEL_OP_BACKUP:
+        backup(world);
+        break;
+    default:
+        restore(world);
+        break;
+    }
+}
+
+void model_world_do(struct model_world *world, const struct model_op *op)
+{
+    if (world->failed) {
+        return;
+    }
+    if (world->verbose) {
+        char line[MODEL_LINE_MAX];
+        model_op_print(op, line);
+        (void)fprintf(stderr, "%s\n", line);
+    }
+    model_world_advance(world, STEP_US);
+    switch (op->kind) {
+    case MODEL_OP_WORLD:
+        break;
+    case MODEL_OP_VISIT:
+    case MODEL_OP_ATTRS:
+    case MODEL_OP_CRASH:
+    case MODEL_OP_REBOOT:
+    case MODEL_OP_AWAY:
+    case MODEL_OP_FAILS:
+    case MODEL_OP_CUT:
+    case MODEL_OP_SAVE:
+    case MODEL_OP_RETURN:
+        device_op(world, op);
+        break;
+    case MODEL_OP_ROUND:
+        for (uint32_t i = 0; i < world->device_count; i++) {
+            visit(world, &world->devices[i]);
+        }
+        break;
+    case MODEL_OP_SLEEP:
+        model_world_advance(world, (uint64_t)op->args[0] * 1000000u);
+        model_gateway_tick(&world->gateway);
+        break;
+    case MODEL_OP_GATEWAY_KILL:
+    case MODEL_OP_GATEWAY_DIES:
+    case MODEL_OP_BACKUP:
+    case MODEL_OP_RESTORE:
+        gateway_op(world, op);
+        break;
+    case MODEL_OP_CHECK:
+        model_check(world);
+        break;
+    case MODEL_OP_EXPECT:
+        model_expect(world, op);
+        break;
+    default:
+        model_operate(world, op);
+        break;
+    }
+    if (world->gateway.fault[0] != '\0') {
+        model_world_fail(world, "gateway", "%s", world->gateway.fault);
+    }
+    if (world->ground.unproven_runs > 0) {
+        model_world_fail(world, "bytes", "a device ran bytes that are not its version's");
+    }
+}

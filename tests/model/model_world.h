@@ -1,0 +1,62 @@
+// One world: a gateway, its devices, a clock, and the record of what was acknowledged. Operations
+// are done one after another; what the gateway or a device does that the record does not allow is
+// the world's failure, and nothing is done after it.
+//
+// Rules. An answer is what the record says it must be, and never the gateway's own failure. After
+// every change and every restart a rollout is where the record has it. Once the devices have
+// settled (they check in until two rounds in a row change nothing) each runs of each task what
+// policy/desired.h says of the record, `why` says the same, and no device runs a killed version or
+// bytes that are not its version's. The audit log's chain holds and every rollout's log replays.
+#ifndef MODEL_WORLD_H
+#define MODEL_WORLD_H
+
+#include "model_device.h"
+#include "model_op.h"
+#include "model_record.h"
+
+#define MODEL_DEVICES_MAX 64u
+#define MODEL_TEXT_MAX    1024u
+
+struct model_world {
+    char home[MODEL_PATH_MAX];
+    uint64_t mono_us;
+    uint64_t wall_us;
+    uint8_t root[1024];
+    struct model_ground ground;
+    struct model_gateway gateway;
+    struct model_record record;
+    struct model_record backup;
+    bool registered[MODEL_TASKS][MODEL_VERSIONS];
+    bool registered_then[MODEL_TASKS][MODEL_VERSIONS]; // at the backup
+    bool restored;
+    uint32_t device_count;
+    struct model_device devices[MODEL_DEVICES_MAX];
+    uint64_t checks; // of one task on one device
+    bool verbose;
+    bool failed;
+    char rule[48]; // what kind of failure
+    char text[MODEL_TEXT_MAX];
+};
+
+// `op` is a WORLD; the folder `home` is made. A world that cannot be made has failed.
+void model_world_open(struct model_world *world, const struct model_op *op, const char *home,
+                      bool verbose);
+void model_world_do(struct model_world *world, const struct model_op *op);
+// The last check, of the logs too, unless it failed; then everything is given up.
+void model_world_close(struct model_world *world);
+uint64_t model_world_calls(const struct model_world *world); // at the gateway
+
+// Shared inside.
+void model_world_fail(struct model_world *world, const char *rule, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// model_operate.c: what an operator does.
+void model_operate(struct model_world *world, const struct model_op *op);
+// Is every rollout where the record has it?
+void model_compare_rollouts(struct model_world *world);
+// model_check.c
+void model_check(struct model_world *world);
+void model_check_logs(struct model_world *world);
+void model_expect(struct model_world *world, const struct model_op *op); // version -1: nothing
+void model_world_advance(void *world, uint64_t us);
+
+#endif

@@ -1,0 +1,118 @@
+// Rollouts that were created and stored before releases named a floor: their statements are of the
+// kinds 1 and 4, and their rows hold a signed way back that nothing asks for any more. They are
+// loaded, offered and listed as what they are: approvals without a floor.
+#include "test_kit.h"
+
+#include "core_rig.h"
+#include "older_rollout.h"
+
+#define TASK        "shop/score"
+#define KIND_REVERT 2
+
+static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 1000000, 0};
+
+static void begin(struct rig *rig, const struct pol_arm *arm)
+{
+    struct wire_sha256 manifest;
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    rig_init(rig);
+    rig_start(rig);
+    rig->arm = *arm;
+    rig_version(rig, TASK, "1.0.0", &manifest);
+    assert_int_equal(rig_rollout(rig, 1, TASK, &manifest, NULL, NULL, &full, 1, &view, &error),
+                     BASE_OK);
+    rig_command(rig, 1, POL_COMMAND_START, NULL);
+}
+
+static void expect_offered(struct rig *rig, uint8_t kind)
+{
+    struct rig_device device;
+    struct rig_exchange exchange;
+    struct wire_offers offers;
+    struct wire_envelope envelope;
+    struct wire_release release;
+    rig_device_init(&device, 0x77);
+    assert_int_equal(rig_checkin(rig, &device, true, &exchange, &offers), 200);
+    assert_int_equal(offers.count, 1);
+    assert_int_equal(
+        wire_envelope_parse(offers.items[0].envelope, offers.items[0].envelope_bytes, &envelope),
+        BASE_OK);
+    assert_int_equal(wire_release_kind(envelope.payload, envelope.payload_bytes), kind);
+    rig_offer_release(&offers, 0, &release);
+    assert_true(release.release_counter == 1 && release.rollout_id == 1 && release.floor == 0);
+    assert_int_equal(rig_device_take(&device, &offers), 1);
+    rig_exchange_done(&exchange);
+    assert_int_equal(rig_checkin(rig, &device, true, &exchange, &offers), 204);
+    rig_exchange_done(&exchange);
+}
+
+static void test_rollouts_without_a_floor_are_offered(void **state)
+{
+    (void)state;
+    static const struct pol_arm everybody = {0};
+    static const struct pol_arm arm = {.salt = 99, .from = 0, .to = 10000};
+    for (uint8_t version = OLDER_FIRST; version <= OLDER_LAST; version++) {
+        for (int armed = 0; armed < 2; armed++) {
+            struct rig rig;
+            struct gw_rollout_view view;
+            struct wire_sha256 next;
+            struct base_error error = {0};
+            begin(&rig, armed ? &arm : &everybody);
+            older_rollout(&rig, 1, version, 0);
+            rig_start(&rig);
+            rig_view(&rig, 1, &view);
+            assert_int_equal(view.state, POL_ROLLOUT_RUNNING);
+            assert_true(view.floor == 0 && view.release_counter == 1);
+            assert_int_equal(view.trust_unproven, version > OLDER_FIRST);
+            expect_offered(&rig, armed ? 4 : 1);
+            rig_version(&rig, TASK, "2.0.0", &next); // and life goes on
+            assert_int_equal(rig_rollout(&rig, 2, TASK, &next, NULL, NULL, &full, 1, &view, &error),
+                             BASE_OK);
+            assert_true(view.release_counter == 2);
+            rig_command(&rig, 1, POL_COMMAND_PROMOTE, &view);
+            assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+            rig_stop(&rig);
+            rig_start(&rig); // as it was stored again
+            rig_view(&rig, 1, &view);
+            assert_int_equal(view.state, POL_ROLLOUT_COMPLETED);
+            rig_done(&rig);
+        }
+    }
+}
+
+static uint64_t now_us(void *ctx)
+{
+    return ((struct rig *)ctx)->wall_us;
+}
+
+// A statement of a kind that is not known is not guessed at: the gateway says which, and where.
+static void test_other_kinds_are_named(void **state)
+{
+    (void)state;
+    static const struct pol_arm everybody = {0};
+    struct rig rig;
+    struct base_error error = {0};
+    begin(&rig, &everybody);
+    older_rollout(&rig, 1, OLDER_LAST, KIND_REVERT);
+    const struct gw_core_options options = {.dir = rig.dir,
+                                            .commit_delay_us = 1,
+                                            .clock = {&rig, now_us, now_us},
+                                            .random = base_prng_port(&rig.prng)};
+    assert_int_equal(gw_core_new(&options, &rig.core, &error), BASE_ERR_CORRUPT);
+    if (strstr(error.text, "rollout 0000000000000001") == NULL ||
+        strstr(error.text, "stage 1: statement: release of kind 2: not known") == NULL) {
+        fail_msg("%s", error.text);
+    }
+    rig.core = NULL;
+    rig_done(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rollouts_without_a_floor_are_offered),
+        cmocka_unit_test(test_other_kinds_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
