@@ -479,6 +479,7 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
     struct gw_director *director = &core->director;
     *out_created = false;
     if (gw_director_kills(core, manifest)) {
+        abort_rollouts(core, manifest, by, reason); // the first time may have been cut off
         return BASE_OK;
     }
     if (director->kill_count >= WIRE_TIMESTAMP_KILLS_MAX) {
@@ -496,4 +497,21 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
     gw_core_publish(core);
     *out_created = true;
     return BASE_OK;
+}
+
+void gw_trust_finish_kills(struct gw_core *core)
+{
+    const struct base_str by = BASE_STR("gateway");
+    const struct base_str reason = BASE_STR("finished at start: it was cut off");
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+        const struct wire_sha256 manifest = rollout->release->manifest;
+        struct base_error error = {0};
+        bool created = false;
+        if ((rollout->state.killed || gw_director_kills(core, &manifest)) &&
+            gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
+            base_log_error(core->log, "trust", "a killed version is not on the kill list: %s",
+                           error.text);
+        }
+    }
 }
