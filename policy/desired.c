@@ -8,7 +8,8 @@ static bool is_open(const struct pol_claim *claim)
 
 static bool may_run(const struct pol_claim *claim, const struct pol_desired_device *device)
 {
-    return claim->version != device->refused && claim->approved >= device->floor;
+    bool older = claim->approved < device->floor && claim->version != device->have;
+    return claim->version != device->refused && !older;
 }
 
 static bool goes_before(const struct pol_claim *a, const struct pol_claim *b)
