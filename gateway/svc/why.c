@@ -121,12 +121,23 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
-// What the device's reports say it has, and what failed there.
-static void facts_of(const struct gw_device_view *device, uint64_t task_id,
+// The oldest release that may follow on the device: what it took names one.
+static uint64_t floor_of(struct gw_core *core, const struct gw_device_outcome *outcome)
+{
+    const unsigned took = GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN;
+    const struct gw_rollout *rollout =
+        (outcome->bits & took) != 0 ? gw_catalog_find_rollout(core, outcome->rollout_id) : NULL;
+    return rollout != NULL ? rollout->release->floor : 0;
+}
+
+// What the device's reports say it has, what failed on trial there, and how far back it may go.
+static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
                      struct gw_device_facts *out)
 {
     const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
+    const unsigned given_up = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK;
     uint32_t had_s = 0;
+    uint32_t removed_s = 0;
     uint32_t failed_s = 0;
     *out = (struct gw_device_facts){.device_id = device->device_id};
     for (uint32_t i = 0; i < device->outcome_count; i++) {
@@ -134,17 +145,23 @@ static void facts_of(const struct gw_device_view *device, uint64_t task_id,
         if (outcome->task_id != task_id || outcome->shadow) {
             continue;
         }
+        uint64_t floor = floor_of(core, outcome);
         bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
         if (has && outcome->updated_s >= had_s) {
             had_s = outcome->updated_s;
             out->have = outcome->version_id;
         }
-        if ((outcome->bits & GW_OUTCOME_FAILED) != 0 && outcome->updated_s >= failed_s) {
+        if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && outcome->updated_s >= removed_s) {
+            removed_s = outcome->updated_s;
+        }
+        if ((outcome->bits & given_up) == given_up && outcome->updated_s >= failed_s) {
             failed_s = outcome->updated_s;
             out->blocked = outcome->version_id;
         }
+        out->floor = floor > out->floor ? floor : out->floor;
     }
-    out->have = out->have == out->blocked ? 0 : out->have;
+    bool gone = removed_s > 0 && removed_s >= had_s; // with it went whatever was there before
+    out->have = gone || out->have == out->blocked ? 0 : out->have;
 }
 
 static const struct gw_why_rollout *item_of(const struct gw_why_view *view, uint64_t id)
@@ -240,7 +257,7 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
             explain_rollout(core, rollouts[i], device, &attrs.attrs, &out->rollouts[i]);
         }
         struct gw_device_facts facts;
-        facts_of(device, task->task_id, &facts);
+        facts_of(core, device, task->task_id, &facts);
         conclude(core, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
     }
     free(device);
