@@ -158,12 +158,15 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
                             struct gw_rollout *out[GW_PLAN_BASES_MAX])
 {
     uint32_t count = 0;
-    uint32_t covering = 0;
-    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && covering < 2; i++) {
+    uint64_t first = 0; // version that everybody may be on
+    bool second = false;
+    for (uint32_t i = 0; i < task->base_count && count < GW_PLAN_BASES_MAX && !second; i++) {
         const struct gw_release *release = task->bases[i]->release;
         if (!gw_director_kills(core, &release->manifest)) {
+            bool everybody = is_for_everybody(release);
             out[count++] = task->bases[i];
-            covering += is_for_everybody(release) ? 1 : 0;
+            second = everybody && first != 0 && release->version_id != first;
+            first = everybody && first == 0 ? release->version_id : first;
         }
     }
     return count;
@@ -183,9 +186,24 @@ static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
     return a->release->release_counter < b->release->release_counter;
 }
 
+// One that goes back claims nothing: it makes room for one that does.
+static bool make_room(struct gw_task *task, const struct gw_rollout *rollout)
+{
+    uint32_t at = 0;
+    while (at < task->open_count && task->open[at]->state.state != POL_ROLLOUT_ROLLING_BACK) {
+        at++;
+    }
+    if (at == task->open_count || rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        return false;
+    }
+    task->open_count--;
+    memmove(&task->open[at], &task->open[at + 1], (task->open_count - at) * sizeof(task->open[0]));
+    return true;
+}
+
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout)
 {
-    if (task->open_count == GW_PLAN_OPEN_MAX) {
+    if (task->open_count == GW_PLAN_OPEN_MAX && !make_room(task, rollout)) {
         return false;
     }
     uint32_t at = task->open_count;

@@ -361,12 +361,12 @@ void gw_catalog_remove_rollout(struct gw_core *core, struct gw_rollout *rollout)
 // Among its completed rollouts; of more than fit, those approved last stay.
 void gw_task_base(struct gw_task *task, struct gw_rollout *rollout);
 // Those that may be what a device should be on: approved last first, without the killed, up to the
-// second that is for everybody (who refuses the first is on that). Returns how many.
+// second version that is for everybody (who refuses the first is on that). Returns how many.
 uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *task,
                             struct gw_rollout *out[GW_PLAN_BASES_MAX]);
 // The completed rollout that was approved last; NULL: none.
 struct gw_rollout *gw_task_baseline(const struct gw_task *task);
-// In its place among the open ones; false when there are GW_PLAN_OPEN_MAX.
+// In its place among the open ones; false when there are GW_PLAN_OPEN_MAX that do not go back.
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout);
 size_t gw_task_encode(const struct gw_task *task, uint8_t *out, size_t capacity);
 bool gw_rollouts_tick(struct gw_core *core);

@@ -14,7 +14,7 @@
 #define GW_PLAN_OPEN_MAX GW_TASK_OPEN_MAX
 #define GW_STOP_BYTES    16u
 // Completed releases of a task that devices may be on; of more, those approved last. The list ends
-// behind the second that is for everybody (the next one is for who refuses the first).
+// behind the second version that is for everybody (that one is for who refuses the first).
 #define GW_PLAN_BASES_MAX    16u
 #define GW_PLAN_CLAIMS_MAX   (GW_PLAN_OPEN_MAX + GW_PLAN_BASES_MAX)
 #define GW_PLAN_CHANGES_MAX  1024u // changed tasks a plan remembers

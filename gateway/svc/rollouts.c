@@ -172,6 +172,14 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
+static void take_back(struct gw_task *task, struct gw_rollout *rollout)
+{
+    if (task->taken_back == NULL ||
+        task->taken_back->release->release_counter < rollout->release->release_counter) {
+        task->taken_back = rollout;
+    }
+}
+
 // Where a rollout stands for its task: a baseline, an open one, or nothing any more.
 static void link_rollout(struct gw_rollout *rollout)
 {
@@ -181,10 +189,11 @@ static void link_rollout(struct gw_rollout *rollout)
         gw_task_base(task, rollout);
         break;
     case POL_ROLLOUT_ROLLED_BACK:
-        if (task->taken_back == NULL ||
-            task->taken_back->release->release_counter < rollout->release->release_counter) {
-            task->taken_back = rollout;
-        }
+        take_back(task, rollout);
+        break;
+    case POL_ROLLOUT_ROLLING_BACK:
+        take_back(task, rollout);
+        (void)gw_task_open(task, rollout); // one that was undone may be one too many
         break;
     default:
         (void)gw_task_open(task, rollout); // no more than fit were let in
