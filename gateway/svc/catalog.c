@@ -191,9 +191,24 @@ static bool goes_before(const struct gw_rollout *a, const struct gw_rollout *b)
     return a->release->release_counter < b->release->release_counter;
 }
 
+// One that goes back claims nothing: it makes room for one that does.
+static bool make_room(struct gw_task *task, const struct gw_rollout *rollout)
+{
+    uint32_t at = 0;
+    while (at < task->open_count && task->open[at]->state.state != POL_ROLLOUT_ROLLING_BACK) {
+        at++;
+    }
+    if (at == task->open_count || rollout->state.state == POL_ROLLOUT_ROLLING_BACK) {
+        return false;
+    }
+    task->open_count--;
+    memmove(&task->open[at], &task->open[at + 1], (task->open_count - at) * sizeof(task->open[0]));
+    return true;
+}
+
 bool gw_task_open(struct gw_task *task, struct gw_rollout *rollout)
 {
-    if (task->open_count == GW_PLAN_OPEN_MAX) {
+    if (task->open_count == GW_PLAN_OPEN_MAX && !make_room(task, rollout)) {
         return false;
     }
     uint32_t at = task->open_count;

@@ -154,9 +154,11 @@ struct offering {
     struct wire_offers *out;
 };
 
-// False when the offer does not fit any more.
-static bool add_offer(struct offering *offering, const struct gw_plan_task *task,
-                      const struct gw_want *want)
+enum added { ADDED, ADD_NO_ROOM, ADD_HELD };
+
+// HELD: by a rate, a cap or a window.
+static enum added add_offer(struct offering *offering, const struct gw_plan_task *task,
+                            const struct gw_want *want)
 {
     struct wire_offers *out = offering->out;
     struct gw_core *core = offering->worker->core;
@@ -166,17 +168,17 @@ static bool add_offer(struct offering *offering, const struct gw_plan_task *task
     uint32_t most = offering->checkin->asked ? WIRE_DIRECTOR_ENTRIES_MAX : WIRE_OFFERS_MAX;
     if (out->count == most || cost > offering->bytes_left) {
         out->flags |= WIRE_OFFER_FLAG_MORE;
-        return false;
+        return ADD_NO_ROOM;
     }
     if (want->install_open && !gw_offer_admit(core, offering->checkin, &offering->view.attrs, want,
                                               offering->now_s, &offering->held_s)) {
-        return true;
+        return ADD_HELD;
     }
     offering->bytes_left -= cost;
     out->items[out->count].envelope = envelope;
     out->items[out->count].envelope_bytes = size;
     out->count++;
-    return true;
+    return ADDED;
 }
 
 // Would a device with a right clock refuse it for its time? Either it ran out itself, or what a
@@ -189,6 +191,26 @@ static bool has_run_out(const struct offering *offering, const struct gw_want *w
         offering->checkin->asked && meta != NULL && meta->timestamp_expires_s <= offering->now_s;
     bool over = !want->back && statement->expires_s <= offering->sure_s; // a way back never is
     return statement->expires_s != 0 && (frozen || over);
+}
+
+// Offers what is wanted, or what the device has and may keep. HELD also for a statement of an open
+// rollout that ran out.
+static enum added offer(struct offering *offering, const struct gw_plan_task *task,
+                        struct gw_want *want, const struct gw_device_facts *facts)
+{
+    bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
+    if (want->statement != NULL && has_run_out(offering, want)) {
+        want->statement = NULL; // a device that takes it for such is right
+        offering->ran_out = true;
+        gw_count(&offering->worker->stats.offers_ran_out, 1);
+        if (want->install_open) {
+            return ADD_HELD;
+        }
+    }
+    if (want->statement == NULL && again && facts->have != 0) {
+        want->statement = gw_want_held(task, want, facts, &offering->view.attrs);
+    }
+    return want->statement == NULL && !want->stop ? ADDED : add_offer(offering, task, want);
 }
 
 // `entries`: what the cohort says of the task, none when it does not concern it.
@@ -212,16 +234,13 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
     }
-    if (want.statement != NULL && has_run_out(offering, &want)) {
-        want.statement = NULL; // a device that takes it for such is right
-        offering->ran_out = true;
-        gw_count(&offering->worker->stats.offers_ran_out, 1);
+    enum added added = offer(offering, task, &want, &facts);
+    if (added == ADD_HELD) { // what it should run until then is another question
+        facts.held |= 1u << want.number;
+        want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
+        added = offer(offering, task, &want, &facts);
     }
-    bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
-    if (want.statement == NULL && again && facts.have != 0) {
-        want.statement = gw_want_held(task, &want, &facts, &offering->view.attrs);
-    }
-    return (want.statement == NULL && !want.stop) || add_offer(offering, task, &want);
+    return added != ADD_NO_ROOM;
 }
 
 // Has the device a shadow that no stage asks for any more? It cannot know by itself.

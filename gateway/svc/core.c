@@ -158,6 +158,7 @@ static enum base_status open_core(struct gw_core *core, const struct gw_core_opt
     BASE_TRY(gw_causes_load(core, error));
     BASE_TRY(gw_devices_load(core, error));
     BASE_TRY(gw_director_load(core, error));
+    gw_trust_finish_kills(core);
     gw_core_publish(core);
     if (core->plan == NULL) {
         return BASE_ERR_NOMEM;

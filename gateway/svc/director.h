@@ -142,6 +142,9 @@ BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,
 // rollout that had completed is a baseline again. NOT_FOUND, FULL, IO.
 BASE_NODISCARD enum base_status
 gw_trust_unkill(struct gw_core *core, const struct wire_sha256 *manifest, struct base_error *error);
+// At start, once rollouts and kills are loaded: a kill that the end of the process cut off between
+// its commits is finished.
+void gw_trust_finish_kills(struct gw_core *core);
 
 // ---- Worker's thread
 

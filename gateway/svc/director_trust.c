@@ -565,6 +565,7 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
     struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest), .bytes = bytes};
     *out_created = false;
     if (gw_director_kills(core, manifest)) {
+        abort_rollouts(core, manifest, by, reason); // the first time may have been cut off
         return BASE_OK;
     }
     if (director->kill_count >= GW_KILLS_MAX) {
@@ -603,4 +604,21 @@ enum base_status gw_trust_unkill(struct gw_core *core, const struct wire_sha256 
     kill_remove(&core->director, manifest);
     gw_core_publish(core);
     return BASE_OK;
+}
+
+void gw_trust_finish_kills(struct gw_core *core)
+{
+    const struct base_str by = BASE_STR("gateway");
+    const struct base_str reason = BASE_STR("finished at start: it was cut off");
+    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
+        const struct gw_rollout *rollout = core->catalog.rollouts[i];
+        const struct wire_sha256 manifest = rollout->release->manifest;
+        struct base_error error = {0};
+        bool created = false;
+        if ((rollout->state.killed || gw_director_kills(core, &manifest)) &&
+            gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
+            base_log_error(core->log, "trust", "a killed version is not on the kill list: %s",
+                           error.text);
+        }
+    }
 }

@@ -174,33 +174,12 @@ bool gw_rollout_is_closed(const struct gw_rollout *rollout)
            rollout->state.state == POL_ROLLOUT_ROLLED_BACK;
 }
 
-static void link_taken_back(struct gw_task *task, struct gw_rollout *rollout)
+static void take_back(struct gw_task *task, struct gw_rollout *rollout)
 {
     if (task->taken_back == NULL ||
         task->taken_back->release->release_counter < rollout->release->release_counter) {
         task->taken_back = rollout;
     }
-}
-
-// No more are live than fit, but a completed one that is undone comes back to them: one that goes
-// back claims no device, so that it makes room for those that do.
-static void link_open(struct gw_task *task, struct gw_rollout *rollout)
-{
-    if (gw_task_open(task, rollout)) {
-        return;
-    }
-    struct gw_rollout *out = rollout;
-    for (uint32_t i = 0; i < task->open_count && out->state.state != POL_ROLLOUT_ROLLING_BACK;
-         i++) {
-        if (task->open[i]->state.state == POL_ROLLOUT_ROLLING_BACK) {
-            out = task->open[i];
-            task->open_count--;
-            memmove(&task->open[i], &task->open[i + 1],
-                    (task->open_count - i) * sizeof(task->open[0]));
-            (void)gw_task_open(task, rollout);
-        }
-    }
-    link_taken_back(task, out);
 }
 
 // Where a rollout stands for its task: a baseline, an open one, or nothing any more.
@@ -212,10 +191,14 @@ static void link_rollout(struct gw_rollout *rollout)
         gw_task_base(task, rollout);
         break;
     case POL_ROLLOUT_ROLLED_BACK:
-        link_taken_back(task, rollout);
+        take_back(task, rollout);
+        break;
+    case POL_ROLLOUT_ROLLING_BACK:
+        take_back(task, rollout);
+        (void)gw_task_open(task, rollout); // one that was undone may be one too many
         break;
     default:
-        link_open(task, rollout);
+        (void)gw_task_open(task, rollout); // no more than fit were let in
         break;
     }
 }

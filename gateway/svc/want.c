@@ -15,12 +15,15 @@ struct claims {
     uint8_t numbers[GW_PLAN_CLAIMS_MAX];            // in the task (svc/cohort.h)
 };
 
-static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number)
+static enum pol_claim_state state_of(const struct gw_plan_task *task, uint8_t number,
+                                     const struct gw_device_facts *facts)
 {
     if (number >= GW_PLAN_OPEN_MAX) {
         return POL_CLAIM_COMPLETED;
     }
-    return task->open[number].state.state == POL_ROLLOUT_PAUSED ? POL_CLAIM_PAUSED : POL_CLAIM_OPEN;
+    bool held = (facts->held >> number & 1u) != 0;
+    return held || task->open[number].state.state == POL_ROLLOUT_PAUSED ? POL_CLAIM_PAUSED
+                                                                        : POL_CLAIM_OPEN;
 }
 
 static void add_claim(struct claims *claims, uint8_t number, const struct gw_cohort_task *entry,
@@ -41,7 +44,7 @@ static void add_claim(struct claims *claims, uint8_t number, const struct gw_coh
         .version = release->version_id,
         .approved = release->release_counter,
         .priority = release->priority,
-        .state = state_of(task, number),
+        .state = state_of(task, number, facts),
         .targeted = targeted && arm,
         .admitted = targeted && arm && bucket < entry->limit,
         .inside = arm && bucket < gw_plan_claim_share(task, number),

@@ -121,19 +121,23 @@ static uint32_t newest_of(struct gw_core *core, const struct gw_task *task,
     return count;
 }
 
-// It ran the version that the rollout brought, so it follows no release below that one's floor.
-static uint64_t floor_of(struct gw_core *core, uint64_t rollout_id)
+// The oldest release that may follow on the device: what it took names one.
+static uint64_t floor_of(struct gw_core *core, const struct gw_device_outcome *outcome)
 {
-    const struct gw_rollout *rollout = gw_catalog_find_rollout(core, rollout_id);
+    const unsigned took = GW_OUTCOME_DOWNLOADED | GW_OUTCOME_ACTIVATED | GW_OUTCOME_RAN;
+    const struct gw_rollout *rollout =
+        (outcome->bits & took) != 0 ? gw_catalog_find_rollout(core, outcome->rollout_id) : NULL;
     return rollout != NULL ? rollout->release->floor : 0;
 }
 
-// What the device's reports say it has, what failed there, and what it goes below no more.
+// What the device's reports say it has, what failed on trial there, and how far back it may go.
 static void facts_of(struct gw_core *core, const struct gw_device_view *device, uint64_t task_id,
                      struct gw_device_facts *out)
 {
     const unsigned left = GW_OUTCOME_ROLLED_BACK | GW_OUTCOME_REMOVED;
+    const unsigned given_up = GW_OUTCOME_FAILED | GW_OUTCOME_ROLLED_BACK;
     uint32_t had_s = 0;
+    uint32_t removed_s = 0;
     uint32_t failed_s = 0;
     *out = (struct gw_device_facts){.device_id = device->device_id};
     for (uint32_t i = 0; i < device->outcome_count; i++) {
@@ -141,20 +145,23 @@ static void facts_of(struct gw_core *core, const struct gw_device_view *device, 
         if (outcome->task_id != task_id || outcome->shadow) {
             continue;
         }
-        bool had = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0;
-        bool has = had && (outcome->bits & left) == 0;
-        uint64_t floor = had ? floor_of(core, outcome->rollout_id) : 0;
-        out->floor = floor > out->floor ? floor : out->floor;
+        uint64_t floor = floor_of(core, outcome);
+        bool has = (outcome->bits & GW_OUTCOME_ACTIVATED) != 0 && (outcome->bits & left) == 0;
         if (has && outcome->updated_s >= had_s) {
             had_s = outcome->updated_s;
             out->have = outcome->version_id;
         }
-        if ((outcome->bits & GW_OUTCOME_FAILED) != 0 && outcome->updated_s >= failed_s) {
+        if ((outcome->bits & GW_OUTCOME_REMOVED) != 0 && outcome->updated_s >= removed_s) {
+            removed_s = outcome->updated_s;
+        }
+        if ((outcome->bits & given_up) == given_up && outcome->updated_s >= failed_s) {
             failed_s = outcome->updated_s;
             out->blocked = outcome->version_id;
         }
+        out->floor = floor > out->floor ? floor : out->floor;
     }
-    out->have = out->have == out->blocked ? 0 : out->have;
+    bool gone = removed_s > 0 && removed_s >= had_s; // with it went whatever was there before
+    out->have = gone || out->have == out->blocked ? 0 : out->have;
 }
 
 static const struct gw_why_rollout *item_of(const struct gw_why_view *view, uint64_t id)

@@ -58,7 +58,9 @@ static void draw_create(struct model_draw *draw, struct model_op *out)
     args[6] = below(draw, MODEL_LADDERS);
     args[7] = once_in(draw, 10) ? 1 : 0;
     args[8] = once_in(draw, 8) ? below(draw, 8) : 0;
-    args[9] = once_in(draw, 3) ? 1 + below(draw, 2) : 0;
+    // A floor is not in the digest by which a gateway knows again that a device has settled, so
+    // where devices go back to copies there are none.
+    args[9] = once_in(draw, 3) && !draw->device_lives ? 1 + below(draw, 2) : 0;
     args[10] = once_in(draw, 2) ? 1 : 0;
 }
 
@@ -94,9 +96,11 @@ static void draw_device(struct model_draw *draw, const struct model_world *world
     case MODEL_OP_AWAY:
         args[1] = world->devices[args[0]].away ? 0 : 1;
         break;
-    case MODEL_OP_FAILS:
+    case MODEL_OP_FAILS: // one of a task at a time: a device tells of one version that it refuses
         args[1] = below(draw, MODEL_TASKS);
-        args[2] = below(draw, MODEL_VERSIONS);
+        args[2] = world->devices[args[0]].failed[args[1]] > 0
+                      ? world->devices[args[0]].failed[args[1]] - 1
+                      : below(draw, MODEL_VERSIONS);
         args[3] = world->devices[args[0]].fails[args[1]][args[2]] ? 0 : 1;
         break;
     case MODEL_OP_CUT:

@@ -390,6 +390,7 @@ int model_gateway_call(struct model_gateway *gateway, enum gw_method method, con
     request->body_bytes = size;
     request->content_type = BASE_STR("application/json");
     request->loopback = true;
+    request->idempotency_key = base_str_of(method != GW_METHOD_GET ? gateway->key : "");
     request->authorization =
         bearer == MODEL_ADMIN ? BASE_STR("Bearer " ADMIN_TOKEN) : base_str_of(gateway->approver);
     send_api(gateway, &exchange);

@@ -32,6 +32,7 @@ struct model_gateway {
     struct gw_message **last;
     char approver[128]; // "Bearer ..." of who approves; empty: none yet
     bool has_backup;
+    char key[32];        // idempotency-key of the calls from now on; empty: none
     uint32_t dies_after; // commits; 0: it does not
     bool died;           // ... within the call: it left no answer
     uint64_t requests;

@@ -30,14 +30,18 @@ static void add(struct text *text, const char *format, ...)
     text->size += (size_t)size;
 }
 
+// *out_again: it died, and was asked again under the same key.
 static int call(struct model_world *world, enum gw_method method, const char *path,
                 const void *body, size_t size, enum model_bearer bearer, bool *out_again)
 {
+    struct model_gateway *gateway = &world->gateway;
     int status = 0;
+    (void)snprintf(gateway->key, sizeof(gateway->key), "call %" PRIu64, world->asked++);
     for (uint32_t i = 0; i < DIES_AGAIN_MAX && status == 0; i++) {
         *out_again = i > 0;
-        status = model_gateway_call(&world->gateway, method, path, body, size, bearer, NULL);
+        status = model_gateway_call(gateway, method, path, body, size, bearer, NULL);
     }
+    gateway->key[0] = '\0';
     return status;
 }
 
@@ -52,7 +56,7 @@ static void put_blob(struct model_world *world, const struct wire_sha256 *name, 
     wire_sha256_hex(name, hex);
     (void)snprintf(path, sizeof(path), "/api/v1/blobs/%s", hex);
     int status = call(world, GW_METHOD_PUT, path, bytes, size, MODEL_ADMIN, &again);
-    if (status != 201 && status != 200) {
+    if (status != 201 && status != 200 && !again) {
         model_world_fail(world, "answer", "content is answered with %d", status);
     }
 }
@@ -85,7 +89,7 @@ static void need_version(struct model_world *world, int task, int version)
     wire_sha256_hex(&content->manifest, hex);
     (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\"}", hex);
     int status = call(world, GW_METHOD_POST, path, body, strlen(body), MODEL_ADMIN, &again);
-    if (status != 201 && status != 200) {
+    if (status != 201 && status != 200 && !again) {
         model_world_fail(world, "answer", "a version is answered with %d", status);
     }
     world->registered[task][version] = true;
@@ -226,23 +230,39 @@ void model_compare_rollouts(struct model_world *world)
 
 // ---- Operations
 
+// Is what `after` says of the rollout, and of its version, so already? Asked when a call was cut
+// off.
+static bool is_so(struct model_world *world, const struct model_record *after, uint32_t label)
+{
+    const struct model_rollout *rollout = &after->rollouts[label];
+    const struct wire_sha256 *manifest =
+        &world->ground.content[rollout->task][rollout->version].manifest;
+    char is[96];
+    return agrees(world, rollout, model_rollout_id(after, label), is, sizeof(is)) &&
+           gw_director_kills(world->gateway.core, manifest) ==
+               after->killed[rollout->task][rollout->version];
+}
+
 static void create(struct model_world *world, const struct model_op *op)
 {
     static struct text body;
+    static struct model_record after;
     uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
     struct model_rollout rollout = model_rollout_draft(&world->record, op->args);
-    bool allowed = model_create_allowed(&world->record, &rollout, label);
+    enum model_allowed allowed = model_create_allowed(&world->record, &rollout, label);
     bool again = false;
     need_version(world, rollout.task, rollout.version);
     add_rollout(world, &rollout, op->args[10] != 0, &body);
     int status =
         call(world, GW_METHOD_POST, "/api/v1/rollouts", body.bytes, body.size, MODEL_ADMIN, &again);
-    bool done = status == 201 || (again && status == 409 && allowed);
-    if (done != allowed || (!done && status != 409)) {
+    after = world->record;
+    model_created(&after, label, &rollout);
+    bool done = status == 201 || (again && status == 409 && is_so(world, &after, label));
+    if ((allowed != MODEL_MAYBE && done != (allowed == MODEL_YES)) || (!done && status != 409)) {
         model_world_fail(world, "answer", "create of rollout %u is answered with %d", label,
                          status);
     } else if (done) {
-        model_created(&world->record, label, &rollout);
+        world->record = after;
     }
 }
 
@@ -252,11 +272,14 @@ static void kill_version(struct model_world *world, const struct model_op *op)
     int version = (int)op->args[1];
     char hex[WIRE_SHA256_HEX + 1];
     char body[160];
-    bool again;
+    int status = 409;
     wire_sha256_hex(&world->ground.content[task][version].manifest, hex);
     (void)snprintf(body, sizeof(body), "{\"manifest\":\"%s\",\"reason\":\"leaks\"}", hex);
-    int status =
-        call(world, GW_METHOD_POST, "/api/v1/kills", body, strlen(body), MODEL_ADMIN, &again);
+    bool again = true;
+    while (status == 409 && again) { // cut off: it is asked for anew, under another key
+        status =
+            call(world, GW_METHOD_POST, "/api/v1/kills", body, strlen(body), MODEL_ADMIN, &again);
+    }
     if (status != 201 && status != 200) {
         model_world_fail(world, "answer", "a kill is answered with %d", status);
         return;
@@ -266,6 +289,7 @@ static void kill_version(struct model_world *world, const struct model_op *op)
 
 static void command(struct model_world *world, const struct model_op *op, enum pol_command kind)
 {
+    static struct model_record after;
     uint32_t label = (uint32_t)op->args[0] % MODEL_ROLLOUTS_MAX;
     bool allowed = model_command_allowed(&world->record, label, kind);
     enum model_bearer bearer = kind == POL_COMMAND_APPROVE ? MODEL_APPROVER : MODEL_ADMIN;
@@ -273,14 +297,22 @@ static void command(struct model_world *world, const struct model_op *op, enum p
     bool again = false;
     (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%016" PRIx64 "/%s",
                    model_rollout_id(&world->record, label), pol_command_name(kind));
+    after = world->record;
+    if (allowed) {
+        model_commanded(&after, label, kind);
+    }
     int status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
-    bool done = status == 200 || (again && status == 409 && allowed);
+    bool done = status == 200 || (again && status == 409 && allowed && is_so(world, &after, label));
+    if (again && status == 409 && allowed && !done) { // cut off halfway: asked for anew
+        status = call(world, GW_METHOD_POST, path, "{}", 2, bearer, &again);
+        done = status == 200;
+    }
     if (done != allowed || (!done && status != 409 && status != 404)) {
         model_world_fail(world, "answer", "%s of rollout %u is answered with %d, %s",
                          pol_command_name(kind), label, status,
                          allowed ? "although it is allowed" : "although it is not allowed");
     } else if (done) {
-        model_commanded(&world->record, label, kind);
+        world->record = after;
     }
 }
 

@@ -9,6 +9,8 @@
 #define CLAIMS_MAX MODEL_ROLLOUTS_MAX
 #define ARM_SALT   UINT64_C(0xa12)
 
+#define MODEL_OPEN_MAX 8u
+
 static const char *const tasks[MODEL_TASKS] = {"shop/score", "shop/rank", "ads/pick"};
 
 static const char *const target_texts[MODEL_TARGETS] = {
@@ -128,21 +130,23 @@ struct model_rollout model_rollout_draft(const struct model_record *record, cons
     return rollout;
 }
 
-static uint32_t open_count(const struct model_record *record, int task)
+enum model_allowed model_create_allowed(const struct model_record *record,
+                                        const struct model_rollout *rollout, uint32_t label)
 {
-    uint32_t count = 0;
+    uint32_t open = 0;
+    uint32_t going = 0;
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
-        const struct model_rollout *rollout = &record->rollouts[i];
-        count += rollout->there && rollout->task == task && !is_closed(rollout);
+        const struct model_rollout *other = &record->rollouts[i];
+        if (other->there && other->task == rollout->task) {
+            open += is_closed(other) ? 0 : 1;
+            going += other->state == POL_ROLLOUT_ROLLED_BACK ? 1 : 0;
+        }
     }
-    return count;
-}
-
-bool model_create_allowed(const struct model_record *record, const struct model_rollout *rollout,
-                          uint32_t label)
-{
-    return !record->rollouts[label].there && !record->killed[rollout->task][rollout->version] &&
-           open_count(record, rollout->task) < 8;
+    if (record->rollouts[label].there || record->killed[rollout->task][rollout->version] ||
+        open >= MODEL_OPEN_MAX) {
+        return MODEL_NO;
+    }
+    return open + going < MODEL_OPEN_MAX ? MODEL_YES : MODEL_MAYBE;
 }
 
 bool model_command_allowed(const struct model_record *record, uint32_t label,
@@ -170,7 +174,7 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
     case POL_COMMAND_UNDO:
         return state == POL_ROLLOUT_COMPLETED;
     default:
-        return command == POL_COMMAND_KILL;
+        return !rollout->killed;
     }
 }
 
@@ -223,6 +227,7 @@ void model_commanded(struct model_record *record, uint32_t label, enum pol_comma
         break;
     default:
         rollout->state = POL_ROLLOUT_ROLLED_BACK;
+        rollout->killed = true;
         model_version_killed(record, rollout->task, rollout->version);
         break;
     }
@@ -268,6 +273,10 @@ static struct pol_claim claim_of(const struct model_record *record,
                                                          : POL_CLAIM_OPEN,
         .targeted = in_arm && model_target_has(rollout->target, &facts->attrs),
     };
+    if (claim.state == POL_CLAIM_OPEN && rollout->window != 0 && facts->now_s != 0 &&
+        model_window_wait_s(facts->now_s) > 0) {
+        claim.state = POL_CLAIM_PAUSED;
+    }
     for (uint32_t i = 0; i <= rollout->stage && i < ladder->count; i++) {
         const struct model_stage *stage = &ladder->stages[i];
         bool share = bucket < stage->share;
@@ -311,10 +320,4 @@ uint64_t model_window_wait_s(uint64_t now_s)
     uint64_t at_s = now_s % DAY_S;
     uint64_t since_s = (at_s + DAY_S - start_s) % DAY_S;
     return since_s < MODEL_WINDOW_MINUTES * 60u ? 0 : DAY_S - since_s;
-}
-
-bool model_held(const struct model_record *record, uint32_t label, uint64_t now_s)
-{
-    return label < MODEL_ROLLOUTS_MAX && record->rollouts[label].window != 0 &&
-           record->rollouts[label].state != POL_ROLLOUT_COMPLETED && model_window_wait_s(now_s) > 0;
 }

@@ -57,6 +57,7 @@ struct model_rollout {
     enum pol_rollout_state state; // ROLLED_BACK stands for ROLLING_BACK as well
     uint32_t stage;
     bool before_first;
+    bool killed; // by its own kill
 };
 
 struct model_record {
@@ -65,9 +66,6 @@ struct model_record {
     bool killed[MODEL_TASKS][MODEL_VERSIONS];
     struct model_rollout rollouts[MODEL_ROLLOUTS_MAX]; // by label
 };
-
-// What an answer to a call says about whether it was done.
-enum model_outcome { MODEL_DONE, MODEL_REFUSED };
 
 const char *model_target_text(int target); // JSON
 bool model_target_has(int target, const struct model_attrs *attrs);
@@ -78,9 +76,11 @@ const char *model_task_name(int task);
 uint64_t model_rollout_id(const struct model_record *record, uint32_t label);
 // Fills what a rollout to be created would be, with the next counter of its task.
 struct model_rollout model_rollout_draft(const struct model_record *record, const int64_t *args);
-// May it be created, or commanded so?
-bool model_create_allowed(const struct model_record *record, const struct model_rollout *rollout,
-                          uint32_t label);
+// May it be created, or commanded so? What goes back counts as open until all that can be reached
+// went: MODEL_MAYBE, when that decides.
+enum model_allowed { MODEL_NO, MODEL_MAYBE, MODEL_YES };
+enum model_allowed model_create_allowed(const struct model_record *record,
+                                        const struct model_rollout *rollout, uint32_t label);
 bool model_command_allowed(const struct model_record *record, uint32_t label,
                            enum pol_command command);
 // It was acknowledged.
@@ -96,6 +96,7 @@ struct model_facts {
     int have;    // version; -1: none
     int refused; // version; -1: none
     uint64_t floor;
+    uint64_t now_s; // offers of rollouts whose window is closed then are held back; 0: none are
 };
 
 struct model_answer {
@@ -107,8 +108,6 @@ struct model_answer {
 // What it should run of the task.
 struct model_answer model_desired(const struct model_record *record, int task,
                                   const struct model_facts *facts);
-// Is the offer of that rollout held back by its window at this second?
-bool model_held(const struct model_record *record, uint32_t label, uint64_t now_s);
 // Seconds until the window opens; 0: it is open.
 uint64_t model_window_wait_s(uint64_t now_s);
 

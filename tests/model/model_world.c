@@ -69,10 +69,11 @@ static void push_root(struct model_world *world, uint32_t lease_s)
 void model_world_open(struct model_world *world, const struct model_op *op, const char *home,
                       bool verbose)
 {
-    const int64_t *args = op->args; // seed devices rooted signer lease
+    const int64_t *args = op->args; // seed devices rooted signer lease strict
     memset(world, 0, sizeof(*world));
     (void)snprintf(world->home, sizeof(world->home), "%s", home);
     world->verbose = verbose;
+    world->strict = args[5] != 0;
     world->mono_us = BEGIN_MONO_US;
     world->wall_us = BEGIN_WALL_US;
     world->record.seed = (uint64_t)args[0];
@@ -145,6 +146,7 @@ static void device_op(struct model_world *world, const struct model_op *op)
         break;
     case MODEL_OP_FAILS:
         device->fails[op->args[1]][op->args[2]] = op->args[3] != 0;
+        device->failed[op->args[1]] = (int)op->args[2] + 1;
         break;
     case MODEL_OP_CUT:
         device->cut_after = (uint32_t)op->args[1];
@@ -171,8 +173,12 @@ static void backup(struct model_world *world)
 static void restore(struct model_world *world)
 {
     if (world->gateway.has_backup) {
+        uint64_t counters[MODEL_TASKS];
+        memcpy(counters, world->record.counters, sizeof(counters));
         (void)model_gateway_restore(&world->gateway);
         world->record = world->backup;
+        // As docs/OPERATIONS.md asks: what comes next is above all that devices may have seen.
+        memcpy(world->record.counters, counters, sizeof(counters));
         memcpy(world->registered, world->registered_then, sizeof(world->registered));
         world->restored = true;
         model_compare_rollouts(world);

@@ -29,9 +29,12 @@ struct model_world {
     bool registered[MODEL_TASKS][MODEL_VERSIONS];
     bool registered_then[MODEL_TASKS][MODEL_VERSIONS]; // at the backup
     bool restored;
+    bool strict; // `why` is held against what the device has, refuses and follows, all of it
     uint32_t device_count;
     struct model_device devices[MODEL_DEVICES_MAX];
     uint64_t checks; // of one task on one device
+    uint32_t whys;   // checks that asked why
+    uint64_t asked;  // calls of operators, for their keys
     bool verbose;
     bool failed;
     char rule[48]; // what kind of failure

@@ -144,6 +144,12 @@ static const struct row rows[] = {
      A,
      POL_DESIRED_BASELINE},
     {"below the floor", 2, {IN(A, 1, COMPLETED), OUT(B, 5, OPEN)}, {0, 0, 2}, 0, POL_DESIRED_NONE},
+    {"below the floor, but it has it",
+     2,
+     {IN(A, 1, COMPLETED), OUT(B, 5, OPEN)},
+     {A, 0, 2},
+     A,
+     POL_DESIRED_BASELINE},
     {"open, below the floor",
      2,
      {IN(A, 1, OPEN), IN(B, 5, COMPLETED)},
@@ -208,8 +214,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     bool asked = false;
     for (uint32_t i = 0; i < turn_count; i++) {
         const struct pol_claim *claim = turns[i];
-        bool good = claim->version != device->refused && claim->approved >= device->floor;
         bool has = device->have == claim->version;
+        bool good = claim->version != device->refused && (has || claim->approved >= device->floor);
         if (claim->targeted && !asked) {
             asked = true;
             if (good && claim->admitted && (claim->state == POL_CLAIM_OPEN || has)) {
@@ -226,7 +232,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct pol_claim *claim = &claims[i];
-        if (claim->version == device->refused || claim->approved < device->floor) {
+        if (claim->version == device->refused ||
+            (claim->version != device->have && claim->approved < device->floor)) {
             continue;
         }
         if (claim->state == POL_CLAIM_COMPLETED && claim->admitted) {
