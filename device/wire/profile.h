@@ -61,8 +61,8 @@ uint64_t wire_profile_refused_term(uint64_t mark);
 // Does the device refuse the statement?
 bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark);
 
-// `pairs` NULL leaves them and what is refused out and clears the flag; the digest is computed by the caller from all
-// tasks. attrs_bytes 0 writes the empty block. TOO_LARGE, INVALID.
+// `pairs` NULL leaves them and what is refused out and clears the flag; the digest is computed by
+// the caller from all tasks. attrs_bytes 0 writes the empty block. TOO_LARGE, INVALID.
 BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *profile,
                                                     const struct wire_profile_pair *pairs,
                                                     uint8_t *out, size_t capacity,

@@ -507,7 +507,7 @@ static size_t older_record(uint8_t *out, size_t capacity)
     base_writer_u64(&writer, 0);
     base_writer_u64(&writer, 0);
     base_writer_u8(&writer, 0);
-    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
+    for (uint32_t i = 0; i < DEV_REFUSED_BEFORE; i++) {
         base_writer_u64(&writer, 0);
     }
     for (uint32_t i = 0; i < 1 + WIRE_SHA256_BYTES + 2 + WIRE_SHA256_BYTES; i++) {
@@ -559,7 +559,7 @@ static void test_older_record(void **state)
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
-    assert_int_equal(storage->state[3], '8');
+    assert_int_equal(storage->state[3], '9');
     assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
 }
 
