@@ -60,6 +60,7 @@ enum {
     OPTION_ISOLATION,
     OPTION_RUNNER,
     OPTION_DELTA_MEMORY,
+    OPTION_TASKS,
 };
 
 struct agent {
@@ -96,7 +97,10 @@ static const struct argp_option options[] = {
     {"root", OPTION_ROOT, "FILE", 0,
      "root the device is born with (walle root init makes one); instead of --trust", 0},
     {"threshold", OPTION_THRESHOLD, "N", 0, "trusted keys that must sign (1)", 0},
-    {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0, "between check-ins (300)", 0},
+    {"checkin-interval", OPTION_INTERVAL, "SECONDS", 0,
+     "between check-ins, whatever the gateway says (as it says; 300 until it does)", 0},
+    {"tasks", OPTION_TASKS, "N", 0, "tasks it holds at most, a shadow is one more (32; 64 at most)",
+     0},
     {"crash-limit", OPTION_CRASH_LIMIT, "N", 0,
      "runs on trial that may end with the process before a version is given up (3)", 0},
     {"enroll-token", OPTION_ENROLL, "FILE", 0,
@@ -385,6 +389,9 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
     case OPTION_INTERVAL:
         config->checkin_interval_s =
             (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
+        break;
+    case OPTION_TASKS:
+        config->tasks_max = (uint32_t)number_or_die(state, "tasks", text, DEV_TASKS_MAX);
         break;
     case OPTION_CRASH_LIMIT:
         config->crash_limit = (uint32_t)number_or_die(state, "crash-limit", text, UINT8_MAX);

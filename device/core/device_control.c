@@ -5,10 +5,13 @@
 // outcome to tell.
 #include "core/runtime.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
-#define PROFILE_BYTES_MAX (32 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10))
-#define PROFILE_TEXT_MAX  BASE_B64_ENCODED(PROFILE_BYTES_MAX)
+#define PROFILE_BYTES_MAX                                                                          \
+    (64 + WIRE_ATTRS_BYTES_MAX + DEV_TASKS_MAX * (24 + 10) + DEV_REFUSED_MAX * 8)
+#define PROFILE_TEXT_MAX BASE_B64_ENCODED(PROFILE_BYTES_MAX)
 
 #define MORE_OFFERS_PAUSE_US 1000000ull // a gateway that always has more is not asked in a loop
 
@@ -42,11 +45,19 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
 {
     uint8_t bytes[PROFILE_BYTES_MAX];
     struct wire_profile_pair pairs[DEV_TASKS_MAX];
+    uint8_t refused[DEV_REFUSED_MAX * 8];
+    struct base_writer writer;
     struct wire_profile profile = {
+        .flags = runtime->settings.own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0,
+        .tasks_max = runtime->settings.tasks_max,
+        .interval_s = runtime->control.interval_s,
         .task_count = runtime->task_count,
         .attrs = runtime->attrs,
         .attrs_bytes = runtime->attrs_bytes,
+        .refused = refused,
     };
+    base_writer_init(&writer, refused, sizeof(refused));
+    profile.refused_count = dev_refusals_list(&runtime->refusals, &writer, &profile.digest);
     for (uint32_t i = 0; i < runtime->task_count; i++) {
         const struct dev_task *task = &runtime->tasks[i];
         bool active = !wire_sha256_is_zero(&task->active);
@@ -76,9 +87,22 @@ enum base_status dev_profile_header(const struct dev_runtime *runtime, char *out
     return profile_encode(runtime, pairs, out, capacity, out_size);
 }
 
+// What the device is and what it holds decides for how long refusals stand.
+static void refusals_review(struct dev_runtime *runtime)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < runtime->task_count; i++) {
+        const struct dev_task *task = &runtime->tasks[i];
+        uint64_t facts[] = {task->id, task->newest.counter, wire_version_id(&task->active)};
+        hash += base_hash64(facts, sizeof(facts));
+    }
+    bool changed = dev_refusals_tasks(&runtime->refusals, hash);
+    runtime->dirty = runtime->dirty || changed;
+}
+
 static uint64_t checkin_interval_us(struct dev_runtime *runtime, uint32_t wished_s)
 {
-    uint32_t interval_s = wished_s > 0 ? wished_s : runtime->settings.checkin_interval_s;
+    uint32_t interval_s = wished_s > 0 ? wished_s : runtime->control.interval_s;
     uint64_t interval_us = interval_s * 1000000ull;
     return interval_us - interval_us / 8 + dev_random_below_us(runtime, interval_us / 4);
 }
@@ -114,6 +138,7 @@ static void checkin_start(struct dev_runtime *runtime, uint64_t now_us)
     struct dev_control *control = &runtime->control;
     char text[PROFILE_TEXT_MAX];
     size_t size = 0;
+    refusals_review(runtime);
     control->pairs_sent = control->pairs_wanted || runtime->task_count <= WIRE_PROFILE_INLINE_PAIRS;
     if (profile_encode(runtime, control->pairs_sent, text, sizeof(text), &size) != BASE_OK) {
         control->checkin_due_us = UINT64_MAX; // cannot happen: the sizes are checked at init
@@ -258,6 +283,10 @@ static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
+    if (offers && (control->offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0 &&
+        control->offers.next_checkin_s > 0 && !runtime->settings.own_pace) {
+        control->interval_s = control->offers.next_checkin_s;
+    }
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
     uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
     uint64_t renew_us = dev_lease_renew_us(runtime);

@@ -137,19 +137,6 @@ static enum base_status admit(const struct dev_runtime *runtime, const struct de
     return BASE_OK;
 }
 
-bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark)
-{
-    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
-        if (runtime->refused[i] == mark) {
-            return true;
-        }
-    }
-    memmove(&runtime->refused[1], &runtime->refused[0],
-            (DEV_REFUSED_MAX - 1) * sizeof(runtime->refused[0]));
-    runtime->refused[0] = mark;
-    return false;
-}
-
 static enum wire_outcome_kind kind_of(enum base_status status)
 {
     if (dev_trust_is_late(status)) {
@@ -176,17 +163,37 @@ static size_t detail_of(const struct dev_runtime *runtime, const struct wire_rel
     return (size_t)size < WIRE_REPORT_DETAIL_MAX ? (size_t)size : WIRE_REPORT_DETAIL_MAX - 1;
 }
 
+// How long what was not admitted is not to be offered again.
+static enum dev_refusal refusal_of(enum base_status status)
+{
+    switch (status) {
+    case BASE_ERR_EXPIRED:
+        return DEV_REFUSAL_PASSES;
+    case BASE_ERR_CONFLICT:
+    case BASE_ERR_ROLLBACK:
+    case BASE_ERR_NOT_FOUND:
+    case BASE_ERR_EXISTS:
+    case BASE_ERR_LIMIT:
+        return DEV_REFUSAL_UNTIL_TASKS;
+    default: // its bucket, or what the statement says
+        return DEV_REFUSAL_STANDS;
+    }
+}
+
 // `release` may come from bytes that did not verify: it is good for naming what was refused, and
 // for nothing else.
 static void refuse(struct dev_runtime *runtime, uint64_t mark, const struct wire_release *release,
-                   enum base_status status)
+                   enum base_status status, enum dev_refusal refusal)
 {
     runtime->stats.refused_offers++;
     base_log_debug(runtime->ports->log, "device", "offer refused: %s (%s)",
                    base_status_text(status), base_status_name(status));
     // What was refused for something else before may be too late now.
     mark = dev_trust_is_late(status) ? base_mix64(mark) : mark;
-    if (dev_refused_before(runtime, mark) || release == NULL) {
+    bool before = dev_refusals_before(&runtime->refusals, mark);
+    bool news = dev_refusals_stand(&runtime->refusals, mark, refusal);
+    runtime->dirty = runtime->dirty || news;
+    if (before || release == NULL) {
         return;
     }
     char detail[WIRE_REPORT_DETAIL_MAX];
@@ -340,7 +347,7 @@ static void refuse_stop(struct dev_runtime *runtime, uint64_t mark, uint64_t tas
     runtime->stats.refused_offers++;
     base_log_debug(runtime->ports->log, "device", "stop refused: %s (%s)", base_status_text(status),
                    base_status_name(status));
-    if (dev_refused_before(runtime, mark)) {
+    if (dev_refusals_before(&runtime->refusals, mark)) {
         return;
     }
     struct wire_outcome outcome = {
@@ -374,7 +381,7 @@ static void follow_stop(struct dev_runtime *runtime, struct dev_task *task)
 // Something that only the answer to a check-in may order: so the device asks, once.
 static void ask_instead(struct dev_runtime *runtime, uint64_t mark)
 {
-    if (!dev_refused_before(runtime, mark)) {
+    if (!dev_refusals_before(&runtime->refusals, mark)) {
         dev_checkin_now(runtime);
     }
 }
@@ -384,7 +391,7 @@ static void stop_take(struct dev_runtime *runtime, const struct wire_envelope *e
 {
     uint64_t task_id = 0;
     if (wire_stop_parse(envelope->payload, envelope->payload_bytes, &task_id) != BASE_OK) {
-        refuse(runtime, mark, NULL, BASE_ERR_INVALID);
+        refuse(runtime, mark, NULL, BASE_ERR_INVALID, DEV_REFUSAL_STANDS);
         return;
     }
     enum base_status status = BASE_OK;
@@ -421,14 +428,15 @@ static bool release_verified(struct dev_runtime *runtime, const struct wire_enve
             base_log_debug(runtime->ports->log, "device", "release of kind %u: not known here",
                            (unsigned)wire_release_kind(envelope->payload, envelope->payload_bytes));
         }
-        refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status);
+        refuse(runtime, mark, NULL, verified != BASE_OK ? verified : status, DEV_REFUSAL_STANDS);
         return false;
     }
     if (verified == BASE_ERR_CORRUPT) {
         return false; // the root was damaged here, and comes first: then the device asks again
     }
     if (verified != BASE_OK) {
-        refuse(runtime, mark, out, verified);
+        // Other keys may come with the next root; pinned ones are the settings'.
+        refuse(runtime, mark, out, verified, roles ? DEV_REFUSAL_PASSES : DEV_REFUSAL_STANDS);
     }
     return verified == BASE_OK;
 }
@@ -442,8 +450,10 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
     }
     time_learn(runtime, task, release);
     enum base_status status = admit(runtime, task, release);
+    enum dev_refusal refusal = refusal_of(status);
     if (status == BASE_OK && runtime->trust.work != NULL) {
         status = dev_trust_release(runtime, release);
+        refusal = DEV_REFUSAL_PASSES;
         if (status == BASE_ERR_BUSY) {
             return; // metadata comes first, then the device asks again
         }
@@ -453,7 +463,7 @@ static void release_take(struct dev_runtime *runtime, const struct wire_release 
         return; // it was followed in time
     }
     if (status != BASE_OK) {
-        refuse(runtime, mark, release, status);
+        refuse(runtime, mark, release, status, refusal);
         return;
     }
     if (!asked && !followed && !is_news(task, release)) {
@@ -471,7 +481,7 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
 {
     struct wire_envelope envelope;
     struct wire_release release;
-    uint64_t mark = base_hash64(bytes, size);
+    uint64_t mark = wire_profile_mark(bytes, size);
     enum base_status status = wire_envelope_parse(bytes, size, &envelope);
     if (status == BASE_OK && envelope.type == WIRE_ENVELOPE_TYPE_STOP) {
         stop_take(runtime, &envelope, mark, asked);
@@ -481,7 +491,7 @@ void dev_offer_take(struct dev_runtime *runtime, const uint8_t *bytes, size_t si
         status = BASE_ERR_UNSUPPORTED;
     }
     if (status != BASE_OK) {
-        refuse(runtime, mark, NULL, status);
+        refuse(runtime, mark, NULL, status, DEV_REFUSAL_STANDS);
     } else if (release_verified(runtime, &envelope, mark, &release)) {
         release_take(runtime, &release, mark, flags, asked);
     }

@@ -1,8 +1,8 @@
 // The stored record of a device: everything that must survive a kill, in one small value that the
 // storage port replaces atomically.
 //
-//   record := "WLD8", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
-//             garbage), 4 x u64 refused,
+//   record := "WLD9", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
+//             garbage), refusals (core/refusals.h),
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32], varint order,
 //             varint task_count, task_count x task,
@@ -22,11 +22,11 @@
 //   3:
 //               a statement that ordered back, or ended the task)]
 //
-// "WLD7" has no order, and of a task a u8 kind before accepted_stage and one varint counter in
-// place of floor and approvals: those of the last statement, whose u64 rollout is before
-// manifest_bytes. No floor was known then.
-// "WLD6" has one u64 in place of the two, the highest time that anybody signed: it is taken for the
-// gateway's word, which does not last.
+// "WLD8" has 4 x u64 refused. "WLD7" has no order either, and of a task a u8 kind before
+// accepted_stage and one varint counter in place of floor and approvals: those of the last
+// statement, whose u64 rollout is before manifest_bytes. No floor was known then. "WLD6" has one
+// u64 in place of the two, the highest time that anybody signed: it is taken for the gateway's
+// word, which does not last.
 //
 // Called at boot and by dev_flush. Pure but for the runtime it fills.
 #include "core/runtime.h"
@@ -37,7 +37,8 @@
 
 #define MAGIC          "WLD" // and the version
 #define MAGIC_BYTES    4
-#define VERSION        8
+#define VERSION        9
+#define VERSION_STAND  9 // the first that knows which refusals stand
 #define VERSION_FLOOR  8 // the first that knows floors and approvals
 #define VERSION_TIMES  7 // the first with two times
 #define VERSION_OLDEST 6
@@ -173,9 +174,7 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_u64(&writer, dev_time_offline_now(&runtime->time, &now));
     base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
     base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
-    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
-        base_writer_u64(&writer, runtime->refused[i]);
-    }
+    dev_refusals_write(&runtime->refusals, &writer);
     base_writer_varint(&writer, runtime->trust.root_version);
     base_writer_bytes(&writer, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
     base_writer_varint(&writer, runtime->trust.timestamp_version);
@@ -391,8 +390,10 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
     if ((flags & ~FLAG_GARBAGE) != 0) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
-    for (uint32_t i = 0; i < DEV_REFUSED_MAX; i++) {
-        runtime->refused[i] = base_reader_u64(reader);
+    if (version < VERSION_STAND) {
+        dev_refusals_read_before(&runtime->refusals, reader);
+    } else {
+        dev_refusals_read(&runtime->refusals, reader);
     }
     runtime->trust.root_version = base_reader_varint(reader);
     base_reader_copy(reader, runtime->trust.root.bytes, WIRE_SHA256_BYTES);

@@ -31,7 +31,7 @@ void dev_trust_refused(struct dev_runtime *runtime, const char *what, enum base_
     runtime->stats.refused_metadata++;
     base_log_debug(runtime->ports->log, "device", "%s refused: %s (%s)", what,
                    base_status_text(status), base_status_name(status));
-    if (dev_refused_before(runtime, base_hash64(&mark, sizeof(mark)))) {
+    if (dev_refusals_before(&runtime->refusals, base_hash64(&mark, sizeof(mark)))) {
         return;
     }
     int size = snprintf(detail, sizeof(detail), "%s: %s", what, base_status_text(status));

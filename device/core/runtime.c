@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#define DEFAULT_TASKS_MAX       8
 #define DEFAULT_OUTCOMES_MAX    64
 #define DEFAULT_INTERVAL_S      300
 #define DEFAULT_BACKOFF_BASE_MS 1000
@@ -61,7 +60,7 @@ static size_t attrs_bound(const struct wire_attrs *attrs)
 
 size_t dev_runtime_bytes(const struct dev_config *config)
 {
-    uint32_t tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
+    uint32_t tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     uint32_t outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     if (tasks_max > DEV_TASKS_MAX || outcomes_max > WIRE_REPORT_MAX ||
         config->attrs.count > WIRE_ATTRS_MAX || config->result_bytes_max > DEV_RESULT_BYTES_MAX ||
@@ -69,6 +68,7 @@ size_t dev_runtime_bytes(const struct dev_config *config)
         return 0;
     }
     return aligned(sizeof(struct dev_runtime)) + aligned(tasks_max * sizeof(struct dev_task)) +
+           aligned(dev_refusals_room(tasks_max) * sizeof(uint64_t)) +
            aligned(attrs_bound(&config->attrs)) + aligned(dev_outcomes_bytes(outcomes_max)) +
            (config->root != NULL ? aligned(sizeof(struct dev_trust_work)) : 0) +
            aligned(or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT));
@@ -82,10 +82,11 @@ static void settings_copy(struct dev_settings *settings, const struct dev_config
     settings->root = config->root;
     settings->root_bytes = config->root_bytes;
     settings->mirrors = config->mirrors;
-    settings->tasks_max = or_default(config->tasks_max, DEFAULT_TASKS_MAX);
+    settings->tasks_max = or_default(config->tasks_max, DEV_TASKS_DEFAULT);
     settings->outcomes_max = or_default(config->outcomes_max, DEFAULT_OUTCOMES_MAX);
     settings->result_bytes_max = or_default(config->result_bytes_max, DEV_RESULT_BYTES_DEFAULT);
     settings->checkin_interval_s = or_default(config->checkin_interval_s, DEFAULT_INTERVAL_S);
+    settings->own_pace = config->checkin_interval_s > 0;
     settings->checkin_spread_s = config->checkin_spread_s;
     settings->backoff_base_ms = or_default(config->backoff_base_ms, DEFAULT_BACKOFF_BASE_MS);
     settings->backoff_cap_ms = or_default(config->backoff_cap_ms, DEFAULT_BACKOFF_CAP_MS);
@@ -114,6 +115,8 @@ enum base_status dev_init(void *memory, size_t memory_bytes, const struct dev_co
     uint8_t *at = (uint8_t *)memory + aligned(sizeof(*runtime));
     runtime->tasks = (struct dev_task *)(void *)at;
     at += aligned(runtime->settings.tasks_max * sizeof(struct dev_task));
+    dev_refusals_init(&runtime->refusals, at, runtime->settings.tasks_max);
+    at += aligned(runtime->refusals.capacity * sizeof(uint64_t));
     runtime->attrs = at;
     struct wire_attrs attrs = config->attrs;
     struct base_writer writer;
@@ -238,7 +241,7 @@ static void start_anew(struct dev_runtime *runtime)
     memset(&runtime->trust.root, 0, sizeof(runtime->trust.root));
     memset(&runtime->trust.timestamp, 0, sizeof(runtime->trust.timestamp));
     runtime->garbage = false;
-    memset(runtime->refused, 0, sizeof(runtime->refused));
+    dev_refusals_clear(&runtime->refusals);
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
 }
 
@@ -313,6 +316,7 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     uint32_t cap_ms = settings->backoff_cap_ms;
     uint64_t spread_us = settings->checkin_spread_s * 1000000ull;
     control->exchange = 0;
+    control->interval_s = settings->checkin_interval_s;
     control->checkin_due_us = now_us + dev_random_below_us(runtime, spread_us);
     control->again_ms = UINT32_MAX;
     control->report_due_us = UINT64_MAX;
@@ -343,6 +347,17 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     dev_backoff_init(&runtime->trust.backoff, base_ms, cap_ms);
 }
 
+// All that decides, beside the tasks, what is refused.
+static uint64_t settings_hash(const struct dev_runtime *runtime)
+{
+    const struct dev_settings *settings = &runtime->settings;
+    uint64_t facts[] = {settings->device_id,           settings->born_s, settings->tasks_max,
+                        settings->signature_threshold, WIRE_RUNTIME_ABI, settings->root != NULL};
+    uint64_t hash = base_hash64(facts, sizeof(facts));
+    hash = base_hash64_seed(settings->trusted_keys, sizeof(settings->trusted_keys), hash);
+    return base_hash64_seed(runtime->attrs, runtime->attrs_bytes, hash);
+}
+
 enum base_status dev_boot(struct dev_runtime *runtime)
 {
     uint64_t now_us = dev_now_us(runtime);
@@ -350,6 +365,9 @@ enum base_status dev_boot(struct dev_runtime *runtime)
     runtime->dirty = false;
     lanes_init(runtime, now_us);
     BASE_TRY(state_restore(runtime));
+    if (dev_refusals_settings(&runtime->refusals, settings_hash(runtime))) {
+        runtime->dirty = true;
+    }
     struct dev_time_now now = dev_clocks(runtime);
     dev_time_boot(&runtime->time, runtime->settings.born_s, &now);
     dev_trust_restore(runtime);

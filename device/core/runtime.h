@@ -3,6 +3,7 @@
 //   runtime.c         life: init, boot, tick, stop; what may be done when
 //   device_state.c    the stored record
 //   device_offer.c    may this statement be followed? (signatures, counter, stage, expiry)
+//   refusals.c        those that were refused
 //   device_slots.c    active and kept version of a task: activate, fall back, revert, remove,
 //   collect device_pull.c     brings the content of an accepted version, resuming what is there
 //   pull_answer.c     what comes of its requests
@@ -33,6 +34,7 @@
 #include "core/device_time.h"
 #include "core/offers_stream.h"
 #include "core/outcome_queue.h"
+#include "core/refusals.h"
 #include "core/result_compare.h"
 #include "core/sse.h"
 #include "core/update_state.h"
@@ -44,7 +46,6 @@
 #include "wire/root.h"
 #include "wire/statement.h"
 
-#define DEV_REFUSED_MAX        4 // refused statements remembered, so that each is reported once
 #define DEV_PULL_ATTEMPTS_MAX  8 // without progress, then the pull is given up until offered again
 #define DEV_PULL_GAIN_BYTES    256 // that were never here before: progress
 #define DEV_PULL_CORRUPT_MAX   2   // whole downloads with a wrong hash, then likewise
@@ -203,6 +204,7 @@ struct dev_settings {
     uint32_t outcomes_max;
     uint32_t result_bytes_max;
     uint32_t checkin_interval_s;
+    bool own_pace; // that is not to be changed
     uint32_t checkin_spread_s;
     uint32_t backoff_base_ms;
     uint32_t backoff_cap_ms;
@@ -224,7 +226,8 @@ struct dev_control {
     uint64_t reported_seq; // last number in the report under way
     uint32_t exchange;     // 0: none
     uint32_t retry_after_s;
-    int status; // 0: no head yet
+    uint32_t interval_s; // between check-ins: the settings', or what the gateway said last
+    int status;          // 0: no head yet
     uint8_t kind;
     bool pairs_sent;
     bool pairs_wanted;
@@ -390,7 +393,7 @@ struct dev_runtime {
     uint32_t next_exchange;
     uint32_t next_run;
     struct dev_time time;
-    uint64_t refused[DEV_REFUSED_MAX];
+    struct dev_refusals refusals;
     uint64_t save_not_before_us;
     struct dev_backoff save_backoff;
     bool booted;
@@ -441,8 +444,8 @@ struct base_str dev_task_name(const struct dev_task *task);
     (1 + WIRE_TASK_NAME_MAX + 19 * 10 + 7 * WIRE_SHA256_BYTES + 9 + 5 + 3 * 9 +                    \
      WIRE_TOLERANCES_BYTES_MAX)
 #define DEV_STATE_SAVE_MAX                                                                         \
-    (256 + DEV_TASKS_MAX * DEV_STATE_TASK_MAX + WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON +       \
-     DEV_OUTCOME_ENTRY_MAX)
+    (256 + DEV_REFUSALS_BYTES_MAX + DEV_TASKS_MAX * DEV_STATE_TASK_MAX +                           \
+     WIRE_REPORT_MAX * DEV_OUTCOME_ENTRY_COMMON + DEV_OUTCOME_ENTRY_MAX)
 BASE_NODISCARD enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *out,
                                                  size_t capacity, size_t *out_size);
 // Fills tasks, outcomes and the rest of the stored members. CORRUPT leaves the runtime's stored
@@ -466,8 +469,6 @@ void dev_offers_none(struct dev_runtime *runtime);
 // pulled for an INSTALL that was not offered again is given up. With WIRE_OFFER_FLAG_SHADOWS among
 // `flags` the shadows that were not offered are over.
 void dev_offers_withdrawn(struct dev_runtime *runtime, uint8_t flags);
-// True when `mark` was refused before; notes it otherwise.
-bool dev_refused_before(struct dev_runtime *runtime, uint64_t mark);
 
 // ---- device_slots.c
 BASE_NODISCARD enum base_status dev_manifest_open(struct dev_runtime *runtime,

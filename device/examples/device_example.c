@@ -11,7 +11,8 @@ int main(void)
     static struct mem_port port;
     struct dev_ports ports;
     struct dev_runtime *runtime = NULL;
-    struct dev_config config = {.device_id = 0x0123456789abcdef, .trusted_key_count = 1};
+    struct dev_config config = {
+        .device_id = 0x0123456789abcdef, .trusted_key_count = 1, .tasks_max = 8};
     config.attrs.items[config.attrs.count++] = (struct wire_attr){
         .name = BASE_STR("os"), .type = WIRE_ATTR_STRING, .text = BASE_STR("android")};
 

@@ -6,7 +6,7 @@
 
 #define FLAGS_KNOWN                                                                                \
     (WIRE_OFFER_FLAG_ASK_PAIRS | WIRE_OFFER_FLAG_MORE | WIRE_OFFER_FLAG_RETRY |                    \
-     WIRE_OFFER_FLAG_SHADOWS)
+     WIRE_OFFER_FLAG_SHADOWS | WIRE_OFFER_FLAG_INTERVAL)
 
 enum base_status wire_offers_encode(const struct wire_offers *offers, uint8_t *out, size_t capacity,
                                     size_t *out_size)

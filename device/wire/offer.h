@@ -14,13 +14,14 @@
 #define WIRE_OFFER_FLAG_MORE      0x02u // more than fits here: check in
 #define WIRE_OFFER_FLAG_RETRY     0x04u // a version offered here may be tried again where it failed
 #define WIRE_OFFER_FLAG_SHADOWS   0x08u // shadows that this answer does not offer are over
+#define WIRE_OFFER_FLAG_INTERVAL  0x10u // next_checkin_s is the interval from now on
 #define WIRE_OFFERS_MAX           32
 #define WIRE_OFFERS_BYTES_MAX     (32 * 1024)
 #define WIRE_OFFERS_HEADER_MAX    3072 // bytes before base64 in a header
 
 struct wire_offers {
     uint8_t flags;
-    uint32_t next_checkin_s; // 0: as configured
+    uint32_t next_checkin_s; // 0: after the device's interval
     uint32_t count;
     struct {
         const uint8_t *envelope; // borrowed

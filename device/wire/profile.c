@@ -4,7 +4,10 @@
 // copies. Any thread.
 #include "wire/profile.h"
 
+#include "base/hash.h"
 #include "base/prng.h"
+
+#define REFUSED_SALT 0x7265667573656421ull // no task's term is one of a refusal
 
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id)
 {
@@ -14,6 +17,28 @@ uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t block
     uint64_t term = base_mix64(task_id);
     term = base_mix64(term ^ version_id);
     return base_mix64(term ^ blocked_version_id);
+}
+
+uint64_t wire_profile_mark(const uint8_t *envelope, size_t size)
+{
+    return base_hash64(envelope, size);
+}
+
+uint64_t wire_profile_refused_term(uint64_t mark)
+{
+    return base_mix64(base_mix64(mark) ^ REFUSED_SALT);
+}
+
+bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark)
+{
+    struct base_reader reader;
+    base_reader_init(&reader, profile->refused, profile->refused_count * sizeof(mark));
+    for (uint32_t i = 0; i < profile->refused_count; i++) {
+        if (base_reader_u64(&reader) == mark) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void write_pairs(struct base_writer *writer, const struct wire_profile_pair *pairs,
@@ -27,6 +52,12 @@ static void write_pairs(struct base_writer *writer, const struct wire_profile_pa
     }
 }
 
+// Those that a profile with limits, or of version 1, may have.
+static unsigned flags_of(bool limits)
+{
+    return WIRE_PROFILE_FLAG_PAIRS | (limits ? WIRE_PROFILE_FLAG_OWN_PACE : 0);
+}
+
 enum base_status wire_profile_encode(const struct wire_profile *profile,
                                      const struct wire_profile_pair *pairs, uint8_t *out,
                                      size_t capacity, size_t *out_size)
@@ -35,17 +66,26 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
     bool bare = profile->attrs_bytes == 0;
     const uint8_t *attrs = bare ? no_attrs : profile->attrs;
     size_t attrs_bytes = bare ? sizeof no_attrs : profile->attrs_bytes;
-    if (profile->task_count > WIRE_PROFILE_TASKS_MAX || attrs_bytes > WIRE_ATTRS_BYTES_MAX) {
+    if (profile->task_count > WIRE_PROFILE_TASKS_MAX || attrs_bytes > WIRE_ATTRS_BYTES_MAX ||
+        profile->tasks_max > WIRE_PROFILE_TASKS_MAX ||
+        profile->refused_count > WIRE_PROFILE_REFUSED_MAX) {
         return BASE_ERR_TOO_LARGE;
     }
-    if ((profile->flags & ~WIRE_PROFILE_FLAG_PAIRS) != 0) {
+    bool limits = profile->tasks_max != 0;
+    if ((profile->flags & ~flags_of(limits)) != 0 || limits != (profile->interval_s != 0) ||
+        (!limits && profile->refused_count != 0)) {
         return BASE_ERR_INVALID;
     }
     struct base_writer writer;
     base_writer_init(&writer, out,
                      capacity < WIRE_PROFILE_BYTES_MAX ? capacity : WIRE_PROFILE_BYTES_MAX);
-    base_writer_u8(&writer, WIRE_PROFILE_VERSION);
-    base_writer_u8(&writer, pairs != NULL ? WIRE_PROFILE_FLAG_PAIRS : 0);
+    base_writer_u8(&writer, limits ? WIRE_PROFILE_VERSION : WIRE_PROFILE_VERSION_FIRST);
+    base_writer_u8(&writer, (uint8_t)((profile->flags & WIRE_PROFILE_FLAG_OWN_PACE) |
+                                      (pairs != NULL ? WIRE_PROFILE_FLAG_PAIRS : 0)));
+    if (limits) {
+        base_writer_varint(&writer, profile->tasks_max);
+        base_writer_varint(&writer, profile->interval_s);
+    }
     base_writer_varint(&writer, profile->task_count);
     base_writer_u64(&writer, profile->digest);
     base_writer_varint(&writer, attrs_bytes);
@@ -53,8 +93,29 @@ enum base_status wire_profile_encode(const struct wire_profile *profile,
     if (pairs != NULL) {
         write_pairs(&writer, pairs, profile->task_count);
     }
+    if (pairs != NULL && limits) {
+        base_writer_varint(&writer, profile->refused_count);
+        base_writer_bytes(&writer, profile->refused, profile->refused_count * sizeof(uint64_t));
+    }
     BASE_TRY(writer.status);
     *out_size = base_writer_size(&writer);
+    return BASE_OK;
+}
+
+// Behind the flags, from version 2 on.
+static enum base_status parse_limits(struct base_reader *reader, struct wire_profile *profile)
+{
+    uint64_t tasks_max = base_reader_varint(reader);
+    uint64_t interval_s = base_reader_varint(reader);
+    BASE_TRY(reader->status);
+    if (tasks_max > WIRE_PROFILE_TASKS_MAX || interval_s > UINT32_MAX) {
+        return BASE_ERR_TOO_LARGE;
+    }
+    if (tasks_max == 0 || interval_s == 0) {
+        return BASE_ERR_INVALID;
+    }
+    profile->tasks_max = (uint32_t)tasks_max;
+    profile->interval_s = (uint32_t)interval_s;
     return BASE_OK;
 }
 
@@ -63,11 +124,15 @@ static enum base_status parse_frame(struct base_reader *reader, struct wire_prof
     uint8_t version = base_reader_u8(reader);
     profile->flags = base_reader_u8(reader);
     BASE_TRY(reader->status);
-    if (version != WIRE_PROFILE_VERSION) {
+    bool limits = version == WIRE_PROFILE_VERSION;
+    if (!limits && version != WIRE_PROFILE_VERSION_FIRST) {
         return BASE_ERR_UNSUPPORTED;
     }
-    if ((profile->flags & ~WIRE_PROFILE_FLAG_PAIRS) != 0) {
+    if ((profile->flags & ~flags_of(limits)) != 0) {
         return BASE_ERR_INVALID;
+    }
+    if (limits) {
+        BASE_TRY(parse_limits(reader, profile));
     }
     uint64_t task_count = base_reader_varint(reader);
     profile->digest = base_reader_u64(reader);
@@ -85,6 +150,25 @@ static enum base_status parse_frame(struct base_reader *reader, struct wire_prof
     return reader->status;
 }
 
+static enum base_status parse_pairs(struct base_reader *reader, struct wire_profile *profile)
+{
+    struct wire_profile_pair pair;
+    profile->pairs = reader->at;
+    for (uint32_t i = 0; i < profile->task_count; i++) {
+        BASE_TRY(wire_profile_pair_next(reader, &pair));
+    }
+    profile->pairs_bytes = (size_t)(reader->at - profile->pairs);
+    if (profile->tasks_max != 0) {
+        uint64_t count = base_reader_varint(reader);
+        if (count > WIRE_PROFILE_REFUSED_MAX) {
+            return BASE_ERR_TOO_LARGE;
+        }
+        profile->refused_count = (uint32_t)count;
+        profile->refused = base_reader_bytes(reader, (size_t)count * sizeof(uint64_t));
+    }
+    return reader->status;
+}
+
 enum base_status wire_profile_parse(const uint8_t *bytes, size_t size, struct wire_profile *out)
 {
     if (size > WIRE_PROFILE_BYTES_MAX) {
@@ -95,12 +179,7 @@ enum base_status wire_profile_parse(const uint8_t *bytes, size_t size, struct wi
     base_reader_init(&reader, bytes, size);
     BASE_TRY(parse_frame(&reader, &profile));
     if ((profile.flags & WIRE_PROFILE_FLAG_PAIRS) != 0) {
-        profile.pairs_bytes = base_reader_left(&reader);
-        profile.pairs = reader.at;
-        struct wire_profile_pair pair;
-        for (uint32_t i = 0; i < profile.task_count; i++) {
-            BASE_TRY(wire_profile_pair_next(&reader, &pair));
-        }
+        BASE_TRY(parse_pairs(&reader, &profile));
     }
     BASE_TRY(base_reader_finish(&reader));
     *out = profile;

@@ -1,25 +1,31 @@
 // The profile: what a device says it has, in the request header `walle-profile` (base64url of the
 // bytes below).
 //
-//   profile := u8 version(1), u8 flags, varint task_count, u64 digest, varint attrs_size, attrs,
-//              [flags & PAIRS: task_count x pair]
+//   profile := u8 version(2), u8 flags, varint tasks_max, varint interval_s, varint task_count,
+//              u64 digest, varint attrs_size, attrs, [flags & PAIRS: task_count x pair,
+//              varint refused_count, refused_count x u64 refused]
 //   pair    := u64 task_id, u64 version_id, u64 blocked_version_id, varint floor
 //
-// `digest` is an order-free set hash of (task_id, version_id) and of blocked versions; it is all
-// the gateway needs in the common case. Pairs are sent when there are few of them
-// (WIRE_PROFILE_INLINE_PAIRS) or when the last answer asked for them.
+// Version 1, of devices of before, has neither tasks_max and interval_s nor refused statements.
+//
+// `digest` is an order-free set hash of (task_id, version_id), of blocked versions and of refused
+// statements; it is all the gateway needs in the common case. Pairs are sent when there are few of
+// them (WIRE_PROFILE_INLINE_PAIRS) or when the last answer asked for them.
 #ifndef WIRE_PROFILE_H
 #define WIRE_PROFILE_H
 
 #include "wire/attrs.h"
 #include "wire/digest.h"
 
-#define WIRE_PROFILE_VERSION      1
-#define WIRE_PROFILE_FLAG_PAIRS   0x01u
-#define WIRE_PROFILE_TASKS_MAX    256
-#define WIRE_PROFILE_INLINE_PAIRS 8
-#define WIRE_PROFILE_BYTES_MAX    8192
-#define WIRE_PROFILE_TEXT_MAX     BASE_B64_ENCODED(WIRE_PROFILE_BYTES_MAX)
+#define WIRE_PROFILE_VERSION       2
+#define WIRE_PROFILE_VERSION_FIRST 1
+#define WIRE_PROFILE_FLAG_PAIRS    0x01u
+#define WIRE_PROFILE_FLAG_OWN_PACE 0x02u // nobody is to change its interval
+#define WIRE_PROFILE_TASKS_MAX     256
+#define WIRE_PROFILE_REFUSED_MAX   64
+#define WIRE_PROFILE_INLINE_PAIRS  8
+#define WIRE_PROFILE_BYTES_MAX     8192
+#define WIRE_PROFILE_TEXT_MAX      BASE_B64_ENCODED(WIRE_PROFILE_BYTES_MAX)
 
 struct wire_profile_pair {
     uint64_t task_id;
@@ -30,6 +36,8 @@ struct wire_profile_pair {
 
 struct wire_profile {
     uint8_t flags;
+    uint32_t tasks_max;  // it holds no more; 0: not said, the profile is of version 1
+    uint32_t interval_s; // between its check-ins; 0 exactly when tasks_max is
     uint32_t task_count;
     uint64_t digest;
     const uint8_t
@@ -38,14 +46,23 @@ struct wire_profile {
     const uint8_t
         *pairs; // raw pairs, borrowed; read with wire_profile_pair_next; NULL without PAIRS
     size_t pairs_bytes;
+    const uint8_t *refused; // marks of statements, u64 each, borrowed; sent with the pairs alone
+    uint32_t refused_count;
 };
 
 // Contribution of one task to the set digest; contributions add (mod 2^64), the empty set is 0. A
 // task with neither an active nor a blocked version contributes 0, as if it were not there.
 uint64_t wire_profile_term(uint64_t task_id, uint64_t version_id, uint64_t blocked_version_id);
 
-// `pairs` NULL leaves them out and clears the flag; the digest is computed by the caller from all
-// tasks. attrs_bytes 0 writes the empty block. TOO_LARGE, INVALID.
+// A statement is named by the hash of its envelope among those a device refuses; what that adds to
+// the digest.
+uint64_t wire_profile_mark(const uint8_t *envelope, size_t size);
+uint64_t wire_profile_refused_term(uint64_t mark);
+// Does the device refuse the statement?
+bool wire_profile_refuses(const struct wire_profile *profile, uint64_t mark);
+
+// `pairs` NULL leaves them and what is refused out and clears the flag; the digest is computed by
+// the caller from all tasks. attrs_bytes 0 writes the empty block. TOO_LARGE, INVALID.
 BASE_NODISCARD enum base_status wire_profile_encode(const struct wire_profile *profile,
                                                     const struct wire_profile_pair *pairs,
                                                     uint8_t *out, size_t capacity,

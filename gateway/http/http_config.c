@@ -104,7 +104,7 @@ static const struct gw_config_row rows[] = {
     TEXT("tunnel.unknown_uploads", tunnel_unknown_uploads, "refuse", FIXED,
          "refuse or accept: uploads that no registered version declares"),
     NUMBER("rollout.tick_ms", tick_ms, 10, 60000, 500, FIXED, "rollout controller's step"),
-    NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, FIXED,
+    NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, RELOAD,
            "told to devices"),
     NUMBER("device.hint_spread_ms", hint_spread_ms, 0, DAY_MS, 0, FIXED, "check-ins after a hint"),
     NUMBER("device.hint_rate_per_s", hint_rate_per_s, 0, 100000000, 20000, FIXED,

@@ -361,6 +361,7 @@ enum base_status gw_server_reload(struct gw_server *server, const struct gw_http
     gw_host_list_unref(server->hosts);
     server->hosts = hosts;
     server->config = *config;
+    gw_core_set_checkin_interval(server->core, (uint32_t)config->checkin_interval_s);
     fit_connections(server);
     limit_memory(server);
     for (uint32_t i = 0; i < server->worker_count; i++) {

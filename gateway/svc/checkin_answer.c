@@ -8,6 +8,7 @@
 #include "svc/checkin.h"
 
 #include "svc/offer_gate.h"
+#include "svc/offer_room.h"
 
 #include "base/check.h"
 #include "policy/bucket.h"
@@ -78,7 +79,8 @@ bool gw_checkin_touch(struct gw_worker *worker, const struct gw_checkin *checkin
         cohort->attrs_id =
             gw_attr_pool_intern(core->pool, cohort->attrs, cohort->attrs_size, checkin->proven);
     }
-    *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven};
+    *out = (struct gw_device_touch){checkin->device_id, cohort->attrs_id, now_s, checkin->proven,
+                                    checkin->profile.interval_s};
     return true;
 }
 
@@ -152,6 +154,7 @@ struct offering {
     bool shadows_over; // one that the device has is: what it may keep is said again
     uint32_t held_s;   // an offer is held back: ask again after so long; UINT32_MAX: none is
     struct wire_offers *out;
+    struct gw_offer_room *room; // what is new to the device
 };
 
 enum added { ADDED, ADD_NO_ROOM, ADD_HELD };
@@ -193,10 +196,22 @@ static bool has_run_out(const struct offering *offering, const struct gw_want *w
     return statement->expires_s != 0 && (frozen || over);
 }
 
-// Offers what is wanted, or what the device has and may keep. HELD also for a statement of an open
-// rollout that ran out.
+// A device refused the statement, and would again.
+static bool is_refused(const struct offering *offering, const struct gw_statement *statement)
+{
+    const struct wire_profile *profile = &offering->checkin->profile;
+    if (profile->refused_count == 0 ||
+        !wire_profile_refuses(profile, wire_profile_mark(statement->bytes, statement->size))) {
+        return false;
+    }
+    gw_count(&offering->worker->stats.offers_refused, 1);
+    return true;
+}
+
+// Offers what is wanted, or what the device has and may keep; what is new to it waits for what all
+// others are (offer_new). HELD also for a statement of an open rollout that ran out.
 static enum added offer(struct offering *offering, const struct gw_plan_task *task,
-                        struct gw_want *want, const struct gw_device_facts *facts)
+                        struct gw_want *want, const struct gw_device_facts *facts, bool known)
 {
     bool again = task->shadow ? offering->shadows_over : offering->checkin->lease;
     if (want->statement != NULL && has_run_out(offering, want)) {
@@ -210,7 +225,37 @@ static enum added offer(struct offering *offering, const struct gw_plan_task *ta
     if (want->statement == NULL && again && facts->have != 0) {
         want->statement = gw_want_held(task, want, facts, &offering->view.attrs);
     }
-    return want->statement == NULL && !want->stop ? ADDED : add_offer(offering, task, want);
+    if (want->stop) {
+        return add_offer(offering, task, want);
+    }
+    if (want->statement == NULL || is_refused(offering, want->statement)) {
+        return ADDED;
+    }
+    if (known) {
+        return add_offer(offering, task, want);
+    }
+    gw_offer_room_add(offering->room, task, want);
+    return ADDED;
+}
+
+static void offer_new(struct offering *offering)
+{
+    const struct gw_offer_room *room = offering->room;
+    enum added added = ADDED;
+    for (uint32_t i = 0; i < room->count && added != ADD_NO_ROOM; i++) {
+        const struct gw_plan_task *task = room->items[i].task;
+        struct gw_want want = room->items[i].want;
+        added = add_offer(offering, task, &want);
+        if (added == ADD_HELD) { // what it should run until then is another question
+            const struct gw_device_facts facts = {.device_id = offering->checkin->device_id,
+                                                  .held = 1u << want.number};
+            want = gw_want_of(task, &facts, &offering->view.attrs);
+            bool good = want.statement != NULL && !has_run_out(offering, &want) &&
+                        !is_refused(offering, want.statement);
+            added = good ? add_offer(offering, task, &want) : ADDED;
+        }
+    }
+    gw_count(&offering->worker->stats.offers_without_room, room->left_out);
 }
 
 // `entries`: what the cohort says of the task, none when it does not concern it.
@@ -234,11 +279,11 @@ static bool decide_one(struct offering *offering, const struct gw_plan_task *tas
         offering->out->flags |= WIRE_OFFER_FLAG_RETRY;
         gw_offer_retried(core, facts.device_id, &want);
     }
-    enum added added = offer(offering, task, &want, &facts);
+    enum added added = offer(offering, task, &want, &facts, pair != NULL);
     if (added == ADD_HELD) { // what it should run until then is another question
         facts.held |= 1u << want.number;
         want = gw_want_decide(task, entries, entry_count, &facts, &offering->view.attrs);
-        added = offer(offering, task, &want, &facts);
+        added = offer(offering, task, &want, &facts, pair != NULL);
     }
     return added != ADD_NO_ROOM;
 }
@@ -259,7 +304,7 @@ static bool shadow_over(const struct gw_plan *plan, const struct wire_profile_pa
 }
 
 // Tasks that concern the cohort and those that the device has, both by ascending task id: one
-// merge.
+// merge. First those it has; of the others as many as it has room for.
 static void decide_all(struct offering *offering, const struct wire_profile_pair *pairs,
                        uint32_t pair_count)
 {
@@ -287,6 +332,14 @@ static void decide_all(struct offering *offering, const struct wire_profile_pair
         }
         at += pair;
     }
+    offer_new(offering);
+}
+
+// What an answer says of the next check-in: a device with an interval of its own goes by that.
+static uint32_t next_checkin_s(const struct gw_core *core, const struct wire_profile *profile)
+{
+    return (profile->flags & WIRE_PROFILE_FLAG_OWN_PACE) != 0 ? 0
+                                                              : gw_core_checkin_interval_s(core);
 }
 
 bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checkin, size_t bytes_max,
@@ -295,7 +348,7 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     struct gw_core *core = worker->core;
     out->flags = 0;
     out->count = 0;
-    out->next_checkin_s = core->checkin_interval_s;
+    out->next_checkin_s = next_checkin_s(core, &checkin->profile);
     uint64_t digest = checkin->profile.digest;
     if (!checkin->lease && gw_device_table_settled(core->table, checkin->device_id, digest,
                                                    checkin->cohort->signature)) {
@@ -312,8 +365,10 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
         }
         pair_count = checkin->profile.task_count;
     }
+    struct gw_offer_room room;
     struct offering offering = {
         .worker = worker,
+        .room = &room,
         .checkin = checkin,
         .bytes_left = bytes_max,
         .now_s = gw_core_now_s(core),
@@ -330,8 +385,11 @@ bool gw_checkin_offers(struct gw_worker *worker, const struct gw_checkin *checki
     }
     out->flags |= offering.shadows_over ? WIRE_OFFER_FLAG_SHADOWS : 0;
     gw_worker_flush_touches(worker); // the device must be in the table to be marked
+    gw_offer_room_init(&room, checkin->profile.tasks_max, pair_count);
+    gw_device_table_room(core->table, checkin->device_id, checkin->profile.tasks_max, room.room);
     decide_all(&offering, pairs, pair_count);
-    if (offering.held_s < out->next_checkin_s) {
+    if (offering.held_s <
+        (out->next_checkin_s != 0 ? out->next_checkin_s : checkin->profile.interval_s)) {
         out->next_checkin_s = offering.held_s;
     }
     bool held = offering.held_s != UINT32_MAX;
@@ -365,6 +423,14 @@ void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
     }
 }
 
+// May it be told another interval, and goes it by one that is not the gateway's? Devices of before
+// do not say, and those with an interval of their own keep it.
+static bool goes_by_another(const struct gw_core *core, const struct wire_profile *profile)
+{
+    return profile->interval_s != gw_core_checkin_interval_s(core) && profile->interval_s != 0 &&
+           (profile->flags & WIRE_PROFILE_FLAG_OWN_PACE) == 0;
+}
+
 static size_t encoded_max(const struct wire_offers *offers)
 {
     size_t size = 32;
@@ -372,6 +438,19 @@ static size_t encoded_max(const struct wire_offers *offers)
         size += offers->items[i].envelope_bytes + 10;
     }
     return size;
+}
+
+static void reply_offers(struct gw_worker *worker, struct gw_exchange *exchange,
+                         const struct wire_offers *offers)
+{
+    size_t capacity = encoded_max(offers);
+    size_t size = 0;
+    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
+    if (body == NULL || wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
+        gw_reply_busy(exchange, worker->core->retry_after_s);
+    } else {
+        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+    }
 }
 
 // The question of a device with a root, when there is one and somebody to answer it.
@@ -391,6 +470,21 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
     return BASE_OK;
 }
 
+// Nothing to do: 204, but for a device that goes by an interval which is not the gateway's any
+// more.
+static void answer_settled(struct gw_worker *worker, struct gw_exchange *exchange,
+                           const struct gw_checkin *checkin)
+{
+    if (__builtin_expect(!goes_by_another(worker->core, &checkin->profile), 1)) {
+        gw_reply_status(exchange, 204);
+        return;
+    }
+    const struct wire_offers offers = {.flags = WIRE_OFFER_FLAG_INTERVAL,
+                                       .next_checkin_s = gw_core_checkin_interval_s(worker->core)};
+    gw_count(&worker->stats.checkins_paced, 1);
+    reply_offers(worker, exchange, &offers);
+}
+
 static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange,
                           const struct gw_checkin *checkin, const struct wire_ask *ask,
                           struct wire_offers *offers)
@@ -400,14 +494,15 @@ static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange
     if (checkin->asked) {
         status = gw_director_answer(worker, checkin->device_id, ask, director, offers);
     }
-    size_t capacity = encoded_max(offers);
-    size_t size = 0;
-    uint8_t *body = base_arena_alloc(exchange->arena, capacity);
-    if (status != BASE_OK || body == NULL ||
-        wire_offers_encode(offers, body, capacity, &size) != BASE_OK) {
+    if (goes_by_another(worker->core, &checkin->profile) &&
+        offers->next_checkin_s == gw_core_checkin_interval_s(worker->core)) {
+        offers->flags |= WIRE_OFFER_FLAG_INTERVAL;
+        gw_count(&worker->stats.checkins_paced, 1);
+    }
+    if (status != BASE_OK) {
         gw_reply_busy(exchange, worker->core->retry_after_s);
     } else {
-        gw_reply_body(exchange, 200, BASE_STR("application/octet-stream"), body, size);
+        reply_offers(worker, exchange, offers);
     }
 }
 
@@ -429,7 +524,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     }
     bool current = gw_checkin_current(worker, &checkin);
     if (__builtin_expect(current && !checkin.lease, 1)) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange, &checkin);
         gw_exchange_finish(exchange);
         return;
     }
@@ -438,7 +533,7 @@ void gw_checkin_handle(struct gw_worker *worker, struct gw_exchange *exchange)
                                   WIRE_OFFERS_BYTES_MAX - WIRE_STATEMENT_BYTES_MAX - 64, &offers);
     bool concerned = checkin.asked && gw_director_concerns(worker->meta, &checkin);
     if (offers.count == 0 && offers.flags == 0 && !concerned && !held) {
-        gw_reply_status(exchange, 204);
+        answer_settled(worker, exchange, &checkin);
     } else {
         answer_offers(worker, exchange, &checkin, &ask, &offers);
     }

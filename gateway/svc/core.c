@@ -47,7 +47,14 @@ struct base_str gw_worker_ddi_token(const struct gw_worker *worker)
 
 uint32_t gw_core_checkin_interval_s(const struct gw_core *core)
 {
-    return core->checkin_interval_s;
+    return atomic_load_explicit(&core->checkin_interval_s, memory_order_relaxed);
+}
+
+void gw_core_set_checkin_interval(struct gw_core *core, uint32_t interval_s)
+{
+    atomic_store_explicit(&core->checkin_interval_s,
+                          interval_s != 0 ? interval_s : CHECKIN_INTERVAL_S_DEFAULT,
+                          memory_order_relaxed);
 }
 
 void gw_core_set_ddi(struct gw_core *core, gw_ddi_fn handle, gw_ddi_head_fn head)
@@ -103,8 +110,7 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->clock = options->clock;
     core->log = options->log;
     core->tick_ms = options->tick_ms != 0 ? options->tick_ms : TICK_MS_DEFAULT;
-    core->checkin_interval_s =
-        options->checkin_interval_s != 0 ? options->checkin_interval_s : CHECKIN_INTERVAL_S_DEFAULT;
+    gw_core_set_checkin_interval(core, options->checkin_interval_s);
     core->hint_spread_ms = options->hint_spread_ms;
     core->hint_rate_per_s = options->hint_rate_per_s;
     core->retry_after_s =

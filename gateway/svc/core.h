@@ -214,6 +214,8 @@ uint64_t gw_core_root_expires_s(const struct gw_core *core);
 enum gw_disk_level { GW_DISK_FINE, GW_DISK_NO_STRANGERS, GW_DISK_NO_DEVICES };
 void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level);
 
+// Devices whose interval is the gateway's are told at their next check-in. 0 takes 300. Any thread.
+void gw_core_set_checkin_interval(struct gw_core *core, uint32_t interval_s);
 void gw_core_set_ready(struct gw_core *core, bool ready);
 
 #endif

@@ -155,7 +155,7 @@ struct gw_core {
     const struct base_log *log;
     struct gw_core_clock time;
     uint32_t tick_ms;
-    uint32_t checkin_interval_s;
+    _Atomic uint32_t checkin_interval_s; // a reload changes it
     uint32_t hint_spread_ms;
     uint32_t hint_rate_per_s;
     uint32_t retry_after_s;
@@ -245,10 +245,13 @@ struct gw_worker_stats {
     _Atomic uint64_t checkins_settled; // nothing to offer, known from the last time or just now
     _Atomic uint64_t checkins_asked;   // for pairs
     _Atomic uint64_t checkins_offered;
-    _Atomic uint64_t checkins_held; // by a rate, a cap or a window
+    _Atomic uint64_t checkins_held;  // by a rate, a cap or a window
+    _Atomic uint64_t checkins_paced; // told the interval
     _Atomic uint64_t checkins_bad;
     _Atomic uint64_t offers;
-    _Atomic uint64_t offers_ran_out; // not made, for the statement is not valid any more
+    _Atomic uint64_t offers_ran_out;      // not made, for the statement is not valid any more
+    _Atomic uint64_t offers_refused;      // ... for the device refuses it
+    _Atomic uint64_t offers_without_room; // ... for the device holds no more tasks
     _Atomic uint64_t reports;
     _Atomic uint64_t reports_bad;
     _Atomic uint64_t blobs;

@@ -1,8 +1,9 @@
 // Codec of device records. Pure; the writer thread and the start-up scan call it.
 //
-//   record  := u8 version(2), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
+//   record  := u8 version(3), u8 flags (1: has an epoch, 2: proven), u32 first_seen_s, u32
 //   last_seen_s, u32 epoch,
-//              u32 previous_epoch, u64 report_seq, varint attrs_size, attrs, varint count,
+//              u32 previous_epoch, u64 report_seq, u32 interval_s (2 lacks it), varint attrs_size,
+//              attrs, varint count,
 //              count x outcome
 //   outcome := u64 rollout_id, u64 fingerprint, u32 offered_s, u32 updated_s,
 //              u32 activated_s, u8 stage, u8 tries, u16 bits, u8 last_kind
@@ -13,7 +14,8 @@
 
 #include <string.h>
 
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
+#define RECORD_OLDEST  2 // has no interval
 #define FLAG_EPOCH     1u
 #define FLAG_PROVEN    2u
 
@@ -30,6 +32,7 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
     base_writer_u32(&writer, record->epoch);
     base_writer_u32(&writer, record->previous_epoch);
     base_writer_u64(&writer, record->report_seq);
+    base_writer_u32(&writer, record->interval_s);
     base_writer_varint(&writer, record->attrs_size);
     base_writer_bytes(&writer, record->attrs, record->attrs_size);
     base_writer_varint(&writer, record->outcome_count);
@@ -45,7 +48,7 @@ size_t gw_device_record_encode(const struct gw_device_record *record,
         base_writer_u16(&writer, outcome->bits);
         base_writer_u8(&writer, outcome->last_kind);
     }
-    // 30 + 2 + 512 + 1 + 32 * 33 bytes at most.
+    // 34 + 2 + 512 + 1 + 32 * 33 bytes at most.
     base_check(writer.status == BASE_OK);
     return base_writer_size(&writer);
 }
@@ -55,7 +58,8 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
 {
     struct base_reader reader;
     base_reader_init(&reader, bytes, size);
-    if (base_reader_u8(&reader) != RECORD_VERSION) {
+    uint8_t version = base_reader_u8(&reader);
+    if (version < RECORD_OLDEST || version > RECORD_VERSION) {
         return BASE_ERR_CORRUPT;
     }
     uint8_t flags = base_reader_u8(&reader);
@@ -66,6 +70,7 @@ enum base_status gw_device_record_decode(const uint8_t *bytes, size_t size,
     out->epoch = base_reader_u32(&reader);
     out->previous_epoch = base_reader_u32(&reader);
     out->report_seq = base_reader_u64(&reader);
+    out->interval_s = version > RECORD_OLDEST ? base_reader_u32(&reader) : 0;
     out->attrs_size = (uint32_t)base_reader_varint_max(&reader, WIRE_ATTRS_BYTES_MAX);
     base_reader_copy(&reader, out->attrs, out->attrs_size);
     out->outcome_count = (uint32_t)base_reader_varint_max(&reader, GW_DEVICE_OUTCOMES_MAX);

@@ -25,6 +25,7 @@ struct gw_device_record {
     uint32_t epoch; // of the reports; a device that lost its state draws another
     uint32_t previous_epoch;
     uint64_t report_seq; // highest seq made durable in `epoch`
+    uint32_t interval_s; // between its check-ins; 0: not known
     bool has_epoch;
     bool proven; // once it has shown who it is, nobody reports for it without doing so
     uint32_t attrs_size;

@@ -24,12 +24,15 @@ struct gw_device_entry {
     uint32_t last_seen_s;
     uint32_t saved_seen_s;
     uint32_t next_dirty; // of one that was removed: the next such
+    uint32_t interval_s; // between its check-ins; 0: not said
     uint8_t mark_count;
-    bool dirty;
-    bool settled;
-    bool has_epoch;
-    bool proven;
-    bool used; // it was not removed
+    uint8_t tasks_max; // it holds; 0: not said
+    uint8_t room;      // ... and it would take so many more
+    bool dirty : 1;
+    bool settled : 1;
+    bool has_epoch : 1;
+    bool proven : 1;
+    bool used : 1; // it was not removed
 };
 
 struct gw_device_shard {

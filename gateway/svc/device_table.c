@@ -156,6 +156,9 @@ static void snapshot(struct gw_device_entry *entry, struct gw_device_snapshot *o
     out->attrs_id = entry->attrs_id;
     out->first_seen_s = entry->first_seen_s;
     out->last_seen_s = entry->last_seen_s;
+    out->interval_s = entry->interval_s;
+    out->tasks_max = entry->tasks_max;
+    out->room = entry->room;
     out->mark_count = entry->mark_count;
     for (uint32_t i = 0; i < entry->mark_count; i++) {
         out->marks[i] = *mark_at(entry, i);
@@ -197,6 +200,10 @@ static struct gw_device_entry *touch_entry(struct gw_device_table *table,
         dirty = (touch->proven && prove(table, entry)) || dirty;
         if (touch->attrs_id != 0 && entry->attrs_id != touch->attrs_id) {
             entry->attrs_id = touch->attrs_id;
+            dirty = true;
+        }
+        if (touch->interval_s != 0 && entry->interval_s != touch->interval_s) {
+            entry->interval_s = touch->interval_s;
             dirty = true;
         }
         if (touch->now_s > entry->last_seen_s) {
@@ -245,6 +252,7 @@ enum base_status gw_device_table_load(struct gw_device_table *table,
         entry->first_seen_s = from->first_seen_s;
         entry->last_seen_s = from->last_seen_s;
         entry->saved_seen_s = from->last_seen_s;
+        entry->interval_s = from->interval_s;
         for (uint32_t i = 0; i < from->mark_count; i++) {
             (void)add_mark(table, shard, entry, from->marks[i]);
         }
@@ -339,6 +347,24 @@ bool gw_device_table_proven(struct gw_device_table *table, uint64_t device_id)
     return proven;
 }
 
+static uint8_t at_most_255(uint32_t number)
+{
+    return (uint8_t)(number < UINT8_MAX ? number : UINT8_MAX);
+}
+
+void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uint32_t tasks_max,
+                          uint32_t room)
+{
+    uint64_t hash;
+    struct gw_device_shard *shard = shard_lock(table, device_id, &hash);
+    struct gw_device_entry *entry = gw_shard_find(shard, hash, device_id);
+    if (entry != NULL) {
+        entry->tasks_max = at_most_255(tasks_max);
+        entry->room = at_most_255(room);
+    }
+    pthread_mutex_unlock(&shard->lock);
+}
+
 bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id)
 {
     uint64_t hash;
@@ -424,6 +450,7 @@ static void visit_one(struct gw_device_table *table, struct gw_device_shard *sha
     seen.device_id = entry->device_id;
     seen.attrs_id = entry->attrs_id;
     seen.last_seen_s = entry->last_seen_s;
+    seen.interval_s = entry->interval_s;
     seen.proven = entry->proven;
     seen.changed = false;
     seen.mark_count = entry->mark_count;

@@ -43,7 +43,8 @@ struct gw_device_touch {
     uint64_t device_id;
     uint32_t attrs_id;
     uint32_t now_s;
-    bool proven; // its request showed who it is
+    bool proven;         // its request showed who it is
+    uint32_t interval_s; // between its check-ins; 0: not said
 };
 
 // A copy of what the table has of a device.
@@ -54,6 +55,9 @@ struct gw_device_snapshot {
     uint32_t attrs_id;
     uint32_t first_seen_s;
     uint32_t last_seen_s;
+    uint32_t interval_s; // between its check-ins; 0: not said
+    uint8_t tasks_max;   // it holds, as of its last look for news; 0: not said
+    uint8_t room;        // ... and it would have taken so many more
     bool has_epoch;
     bool proven;
     uint32_t mark_count;
@@ -85,6 +89,10 @@ bool gw_device_table_settled(struct gw_device_table *table, uint64_t device_id, 
 bool gw_device_table_touch_settled(struct gw_device_table *table,
                                    const struct gw_device_touch *touch, uint64_t digest,
                                    uint64_t signature);
+// It holds so many tasks at most (0: it does not say), and would take `room` more. Kept in memory
+// alone, for `why`; more than 255 are 255.
+void gw_device_table_room(struct gw_device_table *table, uint64_t device_id, uint32_t tasks_max,
+                          uint32_t room);
 bool gw_device_table_has(struct gw_device_table *table, uint64_t device_id);
 // What the device has to do with a rollout. False: nothing.
 bool gw_device_table_mark(struct gw_device_table *table, uint64_t device_id, uint32_t rollout,
@@ -118,6 +126,7 @@ struct gw_device_visit {
     uint64_t device_id;
     uint32_t attrs_id;
     uint32_t last_seen_s;
+    uint32_t interval_s; // between its check-ins; 0: not said
     bool proven;
     bool changed;
     uint32_t mark_count;

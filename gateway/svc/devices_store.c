@@ -129,6 +129,7 @@ static bool load_device(void *ctx, struct base_span key, struct base_span value)
     snapshot.proven = record.proven;
     snapshot.first_seen_s = record.first_seen_s;
     snapshot.last_seen_s = record.last_seen_s;
+    snapshot.interval_s = record.interval_s;
     snapshot.attrs_id =
         gw_attr_pool_intern(core->pool, record.attrs, record.attrs_size, record.proven);
     snapshot.mark_count = 0;

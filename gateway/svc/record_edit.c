@@ -142,6 +142,10 @@ static void merge_memory(struct gw_record_edit *edit, const struct gw_device_sna
         record->last_seen_s = snapshot->last_seen_s;
         edit->dirty = true;
     }
+    if (snapshot->interval_s != 0 && snapshot->interval_s != record->interval_s) {
+        record->interval_s = snapshot->interval_s;
+        edit->dirty = true;
+    }
     edit->attrs = gw_attr_pool_get(edit->core->pool, snapshot->attrs_id, &edit->attrs_size);
     if (edit->attrs != NULL && edit->attrs_size <= sizeof(record->attrs) &&
         (edit->attrs_size != record->attrs_size ||

@@ -38,13 +38,16 @@ struct gw_release {
     uint64_t version_id;
     uint64_t salt;
     uint64_t release_counter;
-    uint64_t floor; // oldest counter of the task that may follow it, as its statements say
+    uint64_t floor;      // oldest counter of the task that may follow it, as its statements say
+    uint64_t approved_s; // when the first of its statements was signed
     // Of a way back that was signed with it, when that was needed; 0: none. Devices may know of it.
     uint64_t back_counter;
     uint32_t execution_timeout_s;
     uint16_t priority;
     struct pol_arm arm;
     bool trust_unproven; // devices count that never showed who they are
+    // The gateway's interval when the rollout was made: what silence is counted in; 0: not known.
+    uint32_t checkin_interval_s;
     struct wire_sha256 manifest;
     char task[WIRE_TASK_NAME_MAX + 1];
     struct pol_target target;
@@ -64,8 +67,8 @@ struct gw_release {
 };
 
 // Appends the stored form of `spec`; what a stage leaves to GW_STAGE_DEFAULT_S becomes a multiple
-// of `checkin_interval_s`. Checks sizes and names only; the rest is checked by gw_release_new.
-// INVALID, TOO_LARGE, NOMEM.
+// of `checkin_interval_s`, which is stored too. Checks sizes and names only; the rest is checked by
+// gw_release_new. INVALID, TOO_LARGE, NOMEM.
 BASE_NODISCARD enum base_status gw_release_encode(const struct gw_rollout_spec *spec,
                                                   uint32_t checkin_interval_s,
                                                   struct base_buffer *out,

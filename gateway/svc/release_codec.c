@@ -1,9 +1,9 @@
 // Stored form of a release, and its checks. Called by the control thread and at start.
 //
-//   release := u8 version(8), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
+//   release := u8 version(9), u64 id, u64 salt, u64 counter, u32 timeout_s, u16 priority,
 //              u64 arm_salt, u16 arm_from, u16 arm_to, u8 trust_unproven (6 lacks it: 0),
-//              manifest[32], text task, (7 and 6: block way back: an envelope, or nothing,)
-//              target, varint stage_count, count x stage
+//              u32 checkin_interval_s (8 and below lack it: 0), manifest[32], text task, (7 and 6:
+//              block way back: an envelope, or nothing,) target, varint stage_count, count x stage
 //   stage   := text name, u8 kind, u16 max_bucket, conduct (stage_codec.c), block statement, target
 //   target  := varint cond_count, count x { text attr, u8 op, varint operand_count, count x operand
 //   }, text expression (of the targeting language, empty: none)
@@ -23,10 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPEC_VERSION       8
+#define SPEC_VERSION       9
 #define SPEC_TRUST         7 // the first that says which devices count
 #define SPEC_OLDEST        6
 #define SPEC_WITHOUT_BACK  8 // the first without a signed way back
+#define SPEC_INTERVAL      9 // the first with the interval
 #define SEMVER_NUMBERS_MAX 96
 #define OPERAND_TEXT_MAX   256
 
@@ -114,6 +115,7 @@ static void write_spec(struct base_writer *writer, const struct gw_rollout_spec 
     base_writer_u16(writer, spec->arm.from);
     base_writer_u16(writer, spec->arm.to);
     base_writer_u8(writer, spec->trust_unproven ? 1 : 0);
+    base_writer_u32(writer, checkin_interval_s);
     base_writer_bytes(writer, spec->manifest.bytes, WIRE_SHA256_BYTES);
     write_text(writer, spec->task.data, spec->task.size);
     write_target(writer, &spec->target);
@@ -354,6 +356,7 @@ static enum base_status read_release(struct parse *parse, struct gw_release *rel
     release->arm.from = base_reader_u16(reader);
     release->arm.to = base_reader_u16(reader);
     release->trust_unproven = version >= SPEC_TRUST && base_reader_u8(reader) != 0;
+    release->checkin_interval_s = version >= SPEC_INTERVAL ? base_reader_u32(reader) : 0;
     base_reader_copy(reader, release->manifest.bytes, WIRE_SHA256_BYTES);
     struct base_str task = read_text(parse, WIRE_TASK_NAME_MAX);
     if (version < SPEC_WITHOUT_BACK) {
@@ -454,6 +457,7 @@ static enum base_status check_install(struct parse *parse, struct gw_release *re
     gw_stage_tolerances(stage, &tolerances);
     const char *wrong = NULL;
     release->floor = parse->floor_known ? release->floor : said.floor;
+    release->approved_s = parse->floor_known ? release->approved_s : said.issued_s;
     parse->floor_known = true;
     if (!wire_sha256_equal(&said.manifest, &release->manifest)) {
         wrong = "manifest differs from the rollout's";

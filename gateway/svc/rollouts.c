@@ -379,7 +379,8 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     struct gw_release *release = NULL;
     BASE_TRY(gw_clock_check(core, "a new rollout", error));
     base_buffer_init(&bytes, base_alloc_heap(), GW_ROLLOUT_SPEC_BYTES_MAX);
-    enum base_status status = gw_release_encode(spec, core->checkin_interval_s, &bytes, error);
+    enum base_status status =
+        gw_release_encode(spec, gw_core_checkin_interval_s(core), &bytes, error);
     if (status == BASE_OK) {
         status = gw_release_new(bytes.data, bytes.size, &release, error);
     }

@@ -214,14 +214,29 @@ static uint32_t quiet_s(const struct gw_watch *watch, uint32_t last_seen_s)
     return watch->now_s > from ? watch->now_s - from : 0;
 }
 
+// A stage's silence is meant for devices that check in as the gateway said when the rollout was
+// made; one that does so less often, by its own setting or because it was not told yet, gets as
+// many of its own intervals.
+static uint32_t silence_after_s(const struct gw_release *release, const struct pol_stage *stage,
+                                uint32_t interval_s)
+{
+    uint32_t unit_s = release->checkin_interval_s;
+    if (unit_s == 0 || interval_s <= unit_s) {
+        return stage->silence_s;
+    }
+    uint64_t after_s = (uint64_t)stage->silence_s * interval_s / unit_s;
+    return after_s < UINT32_MAX ? (uint32_t)after_s : UINT32_MAX;
+}
+
 static uint32_t at_least_0(uint32_t to, uint32_t from)
 {
     return to > from ? to - from : 0;
 }
 
 static void see_updated(const struct gw_watch *watch, struct watched *item,
-                        const struct gw_device_mark *mark, uint32_t last_seen_s)
+                        const struct gw_device_mark *mark, const struct gw_device_visit *visit)
 {
+    uint32_t last_seen_s = visit->last_seen_s;
     const struct pol_stage *stage = &item->release->stages[mark->stage];
     struct gw_tally_watch *figures = &item->figures[mark->stage];
     uint32_t quiet = quiet_s(watch, last_seen_s);
@@ -230,7 +245,8 @@ static void see_updated(const struct gw_watch *watch, struct watched *item,
                                GW_OUTCOME_RETRY)) != 0;
     uint32_t age = at_least_0(watch->now_s, mark->offered_s);
     if (active && !done) {
-        bool silent = stage->silence_s > 0 && quiet >= stage->silence_s;
+        bool silent = stage->silence_s > 0 &&
+                      quiet >= silence_after_s(item->release, stage, visit->interval_s);
         figures->observed_s += at_least_0(silent ? last_seen_s : watch->now_s, mark->activated_s);
         if (silent && (mark->bits & GW_OUTCOME_RAN) != 0) {
             figures->silent++;
@@ -260,17 +276,25 @@ static void see_control(const struct gw_watch *watch, struct watched *item,
         done = true;
     }
     bool silent = stage->silence_s > 0 && (mark->bits & GW_OUTCOME_FAILED) == 0 &&
-                  quiet_s(watch, visit->last_seen_s) >= stage->silence_s;
+                  quiet_s(watch, visit->last_seen_s) >=
+                      silence_after_s(item->release, stage, visit->interval_s);
     figures->control_observed_s +=
         at_least_0(silent ? visit->last_seen_s : watch->now_s, mark->offered_s);
     figures->control_silent += silent;
     figures->control_silent_done += silent && done;
 }
 
-static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
-                           uint16_t bucket, uint32_t last_seen_s, bool *out_admitted)
+static bool is_online(const struct gw_watch *watch, const struct gw_device_visit *visit)
 {
-    bool online = quiet_s(watch, last_seen_s) <= 2 * watch->core->checkin_interval_s;
+    uint32_t said_s = gw_core_checkin_interval_s(watch->core);
+    uint32_t interval_s = visit->interval_s > said_s ? visit->interval_s : said_s;
+    return quiet_s(watch, visit->last_seen_s) / 2 <= interval_s;
+}
+
+static void count_eligible(struct gw_watch *watch, struct watched *item, uint32_t audience,
+                           uint16_t bucket, const struct gw_device_visit *visit, bool *out_admitted)
+{
+    bool online = is_online(watch, visit);
     *out_admitted = false;
     for (uint32_t k = 0; k <= item->stage; k++) {
         const struct pol_stage *stage = &item->release->stages[k];
@@ -320,7 +344,7 @@ static uint64_t see_marks(struct gw_watch *watch, struct gw_device_visit *visit)
         if ((mark->bits & GW_OUTCOME_CONTROL) != 0) {
             see_control(watch, &watch->items[slot], mark, visit);
         } else {
-            see_updated(watch, &watch->items[slot], mark, visit->last_seen_s);
+            see_updated(watch, &watch->items[slot], mark, visit);
         }
     }
     return marked;
@@ -347,7 +371,7 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
         }
         uint16_t bucket = pol_bucket(visit->device_id, item->release->salt);
         bool admitted;
-        count_eligible(watch, item, audience, bucket, visit->last_seen_s, &admitted);
+        count_eligible(watch, item, audience, bucket, visit, &admitted);
         if ((marked >> k & 1) == 0) {
             see_other(item, bucket, admitted, visit);
         }

@@ -2,6 +2,7 @@
 #include "svc/why.h"
 
 #include "svc/causes.h"
+#include "svc/offer_room.h"
 #include "svc/want.h"
 
 #include "policy/bucket.h"
@@ -195,16 +196,52 @@ static const char *why_not_open(const struct gw_plan_task *task, const struct gw
     return facts->blocked != 0 ? "the version failed on it" : "no open rollout lets it in";
 }
 
+// Does the device hold as many tasks as it can, with others before this one among those that it
+// should and does not hold? As of its last look for news.
+static bool has_no_room(struct gw_core *core, const struct gw_device_view *device,
+                        const struct gw_want *want, const struct pol_attrs *attrs,
+                        uint32_t *out_tasks_max)
+{
+    struct gw_device_snapshot known;
+    const struct gw_plan *plan = core->plan;
+    if (!gw_device_table_get(core->table, device->device_id, &known) || known.tasks_max == 0) {
+        return false;
+    }
+    uint32_t ahead = 0;
+    for (uint32_t i = 0; i < plan->task_count && ahead < known.room; i++) {
+        const struct gw_plan_task *task = plan->tasks[i];
+        struct gw_device_facts facts;
+        facts_of(device, task->task_id, &facts);
+        if (task->shadow || task->tenant != device->tenant || facts.have != 0 ||
+            facts.blocked != 0) {
+            continue;
+        }
+        struct gw_want other = gw_want_of(task, &facts, attrs);
+        ahead += other.statement != NULL && gw_offer_before(other.release, want->release);
+    }
+    *out_tasks_max = known.tasks_max;
+    return ahead >= known.room;
+}
+
 // What it should run, from the plan that check-ins are answered from.
-static void conclude(struct gw_core *core, const struct gw_plan_task *task,
-                     const struct gw_device_facts *facts, const struct pol_attrs *attrs,
-                     struct gw_why_view *view)
+static void conclude(struct gw_core *core, const struct gw_device_view *device,
+                     const struct gw_plan_task *task, const struct gw_device_facts *facts,
+                     const struct pol_attrs *attrs, struct gw_why_view *view)
 {
     if (task == NULL) {
         snprintf(view->why, sizeof(view->why), "%s", pol_desired_rule_text(POL_DESIRED_NONE));
         return;
     }
     struct gw_want want = gw_want_of(task, facts, attrs);
+    uint32_t tasks_max = 0;
+    if (want.statement != NULL && facts->have == 0 && facts->blocked == 0 &&
+        has_no_room(core, device, &want, attrs, &tasks_max)) {
+        snprintf(view->why, sizeof(view->why),
+                 "it holds %u tasks at most, and others come first: those it has, then by "
+                 "priority and approval",
+                 tasks_max);
+        return;
+    }
     const struct gw_why_rollout *item =
         want.release != NULL ? item_of(view, want.release->id) : NULL;
     struct gw_version_view version;
@@ -261,7 +298,7 @@ enum base_status gw_device_why(struct gw_core *core, uint64_t device_id, struct 
         out->has_version_id = facts.have;
         out->refused_version_id = facts.blocked;
         out->floor = facts.floor;
-        conclude(core, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
+        conclude(core, device, gw_plan_find(core->plan, task->task_id), &facts, &attrs.attrs, out);
     }
     free(device);
     return status;

@@ -247,6 +247,9 @@ uint64_t rig_device_digest(const struct rig_device *device)
             digest += wire_profile_term(pair->task_id, pair->version_id, pair->blocked_version_id);
         }
     }
+    for (uint32_t i = 0; i < device->refused_count; i++) {
+        digest += wire_profile_refused_term(device->refused[i]);
+    }
     return digest;
 }
 
@@ -259,15 +262,26 @@ struct base_str rig_device_profile(const struct rig_device *device, bool pairs, 
     base_writer_init(&writer, attrs, sizeof(attrs));
     wire_attrs_write(&writer, &copy);
     assert_int_equal(writer.status, BASE_OK);
+    size_t attrs_bytes = base_writer_size(&writer);
+    bool with = pairs && (device->pair_count > 0 || device->refused_count > 0);
+    uint8_t refused[sizeof(device->refused)];
+    base_writer_init(&writer, refused, sizeof(refused));
+    for (uint32_t i = 0; i < device->refused_count; i++) {
+        base_writer_u64(&writer, device->refused[i]);
+    }
     struct wire_profile profile = {
-        .flags = pairs && device->pair_count > 0 ? WIRE_PROFILE_FLAG_PAIRS : 0,
+        .flags = (uint8_t)((with ? WIRE_PROFILE_FLAG_PAIRS : 0) |
+                           (device->own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0)),
+        .tasks_max = device->tasks_max,
+        .interval_s = device->interval_s,
+        .refused = refused,
+        .refused_count = device->refused_count,
         .task_count = device->pair_count,
         .digest = rig_device_digest(device),
         .attrs = attrs,
-        .attrs_bytes = base_writer_size(&writer),
+        .attrs_bytes = attrs_bytes,
     };
     size_t size = 0;
-    bool with = pairs && device->pair_count > 0;
     assert_int_equal(
         wire_profile_encode(&profile, with ? device->pairs : NULL, bytes, sizeof(bytes), &size),
         BASE_OK);
@@ -510,7 +524,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .manifest_bytes = 100,
         .rollout_id = id,
         .salt = SALT_OF(id),
-        .issued_s = 1,
+        .issued_s = rig->issued_s > 0 ? rig->issued_s : 1,
         .expires_s = rig->expires_s > 0 ? rig->expires_s : UINT64_C(9999999999),
         .arm_salt = rig->arm.salt,
         .arm_from = rig->arm.from,

@@ -28,6 +28,7 @@ struct rig {
     _Atomic uint64_t mono_us;
     _Atomic uint64_t wall_us;
     uint64_t expires_s; // of statements; 0: not soon
+    uint64_t issued_s;  // ... 0: 1
     bool control_thread;
     bool keep_dir;
     uint64_t map_bytes_max;
@@ -91,6 +92,11 @@ struct rig_device {
     struct wire_attrs attrs;
     uint32_t pair_count;
     struct wire_profile_pair pairs[32];
+    uint32_t tasks_max; // 0: a device of before, which says nothing of what follows
+    uint32_t interval_s;
+    bool own_pace;
+    uint32_t refused_count;
+    uint64_t refused[8];
     uint32_t epoch;
     uint64_t seq; // next
 };

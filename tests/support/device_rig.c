@@ -300,7 +300,9 @@ static void serve_checkin(struct rig *rig, struct mem_exchange *exchange)
         return;
     }
     static uint8_t body[WIRE_OFFERS_BYTES_MAX];
-    struct wire_offers offers = {.flags = rig->offer_flags, .count = rig->offer_count};
+    struct wire_offers offers = {.flags = rig->offer_flags,
+                                 .next_checkin_s = rig->next_checkin_s,
+                                 .count = rig->offer_count};
     size_t size = 0;
     for (uint32_t i = 0; i < rig->offer_count; i++) {
         offers.items[i].envelope = rig->offers[i].bytes;

@@ -86,6 +86,7 @@ struct rig {
     struct rig_envelope offers[RIG_OFFERS_MAX];
     uint32_t offer_count;
     uint8_t offer_flags;
+    uint32_t next_checkin_s; // of answers that are no 204
     // A device with a root asks somebody else (role_rig.h). NULL: not asked.
     void *roles;
     void (*direct)(struct rig *rig, const struct mem_exchange *exchange,

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #define DEV_TASKS_MAX        64 // upper bound for dev_config.tasks_max
+#define DEV_TASKS_DEFAULT    32
 #define DEV_TRUSTED_KEYS_MAX 4
 #define DEV_STATE_BYTES_MAX  (64 * 1024)
 #define DEV_RESULT_BYTES_MAX (1024 * 1024) // upper bound for dev_config.result_bytes_max
@@ -49,13 +50,18 @@ struct dev_config {
     // When the program was built: a clock that is further behind was never set. Seconds since 1970;
     // 0: not known.
     uint64_t born_s;
-    uint32_t mirrors;      // other places the port may bring content from (dev_request.source)
-    uint32_t tasks_max;    // task slots, a shadow takes one; 0 takes 8
+    uint32_t mirrors; // other places the port may bring content from (dev_request.source)
+    // Tasks it holds at most, a shadow is one more: told to the gateway, which offers no more. Each
+    // takes memory from the start, of the record and of what it declares (docs/DEVICE.md). 0 takes
+    // DEV_TASKS_DEFAULT.
+    uint32_t tasks_max;
     uint32_t outcomes_max; // queued outcomes before the oldest is dropped (counted); 0 takes 64
     // Longest result of an active version that is kept while its shadow runs, so that the two can
     // be compared value by value; a longer one must be the same. 0 takes 4 KiB.
     uint32_t result_bytes_max;
-    uint32_t checkin_interval_s; // 0 takes 300; the gateway's answer overrides it
+    // Between check-ins. 0: as the gateway says, 300 until it does. Otherwise it is the device's
+    // own and the gateway does not change it.
+    uint32_t checkin_interval_s;
     uint32_t checkin_spread_s;   // first check-in after boot is uniform in this span; 0: at once
     uint32_t backoff_base_ms;    // 0 takes 1,000
     uint32_t backoff_cap_ms;     // 0 takes 300,000

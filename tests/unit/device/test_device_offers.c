@@ -2,6 +2,9 @@
 // it may change what the device runs, and each refusal is reported once.
 #include "device_rig.h"
 
+#include "core/refusals.h"
+#include "wire/profile.h"
+
 #include "policy/bucket.h"
 
 #include <setjmp.h>
@@ -164,6 +167,140 @@ static void test_one_key_does_not_count_twice(void **state)
     rig_checkin(&rig);
     assert_int_equal(refused(), before + 1);
     assert_int_equal(rig_active(&rig, TASK), 0);
+}
+
+// ---- What is refused stands, and is said in the profile
+
+static void last_profile(uint8_t *bytes, size_t capacity, struct wire_profile *out)
+{
+    size_t size = 0;
+    assert_int_equal(base_b64_decode(base_str_of(rig.profile), bytes, capacity, &size), BASE_OK);
+    assert_int_equal(wire_profile_parse(bytes, size, out), BASE_OK);
+}
+
+static uint32_t standing(void)
+{
+    uint8_t bytes[1024];
+    struct wire_profile profile;
+    rig_checkin(&rig);
+    last_profile(bytes, sizeof(bytes), &profile);
+    return profile.refused_count;
+}
+
+static bool names(const struct rig_envelope *offer)
+{
+    uint8_t bytes[1024];
+    struct wire_profile profile;
+    last_profile(bytes, sizeof(bytes), &profile);
+    return wire_profile_refuses(&profile, wire_profile_mark(offer->bytes, offer->size));
+}
+
+static void test_what_is_refused_stands(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    statement.signers = 1u << 2;
+    rig_offer(&rig, &statement);
+    assert_int_equal(standing(), 0); // as it was asked for
+    assert_int_equal(standing(), 1);
+    assert_true(names(&rig.offers[0]));
+    struct rig_envelope signature = rig.offers[0];
+    uint8_t bytes[1024];
+    struct wire_profile with;
+    last_profile(bytes, sizeof(bytes), &with);
+    assert_true(with.digest -
+                    wire_profile_refused_term(wire_profile_mark(signature.bytes, signature.size)) ==
+                wire_profile_term(wire_task_id(BASE_STR(TASK)),
+                                  wire_version_id(&rig.versions[0].manifest), 0));
+    statement = install(1, 7);
+    statement.max_bucket = 1;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    rig_offer_none(&rig);
+    assert_int_equal(standing(), 2);
+    rig_kill(&rig); // it is remembered
+    rig_boot(&rig);
+    assert_int_equal(standing(), 2);
+    assert_true(names(&signature));
+    uint32_t told = rig.ledger_count;
+    rig.config.attrs.items[1].integer = 8192; // not by a device that is another now
+    rig_kill(&rig);
+    rig_boot(&rig);
+    assert_int_equal(standing(), 0);
+    rig.offers[0] = signature;
+    rig.offer_count = 1;
+    rig_checkin(&rig);
+    assert_int_equal(standing(), 1);
+    assert_int_equal(rig.ledger_count, told); // it was told before
+}
+
+// A floor, and no room: until the tasks change.
+static void test_what_the_tasks_refuse_stands_until_they_change(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 3);
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(standing(), 1);
+    assert_true(names(&rig.offers[0]));
+    statement = install(1, 6);
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(rig_active(&rig, TASK), 1);
+    assert_int_equal(standing(), 0);
+}
+
+// Time passes by itself: what came too late may be right later.
+static void test_what_time_refuses_does_not_stand(void **state)
+{
+    (void)state;
+    struct rig_statement statement = install(1, 6);
+    statement.issued_s = rig.port.clock.wall_us / 1000000 - 20;
+    statement.expires_s = statement.issued_s + 10;
+    rig_offer(&rig, &statement);
+    rig_checkin(&rig);
+    assert_int_equal(standing(), 0);
+    assert_int_equal(rig_count(&rig, WIRE_OUTCOME_FAIL_CLOCK), 1);
+}
+
+// More than there is room for: the newest are remembered, each is told once while it is.
+static void test_refusals_are_bounded(void **state)
+{
+    (void)state;
+    uint32_t told = rig.ledger_count;
+    uint32_t room = dev_refusals_room(rig.config.tasks_max);
+    for (uint32_t i = 0; i < room + 5; i++) {
+        struct rig_statement statement = install(1, 6 + i);
+        statement.max_bucket = 1;
+        rig_offer(&rig, &statement);
+        rig_checkin(&rig);
+        rig_checkin(&rig);
+    }
+    assert_int_equal(rig.ledger_count, told + room + 5);
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig_offer_none(&rig);
+    assert_int_equal(standing(), room);
+    rig.config.tasks_max = 1;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    assert_int_equal(standing(), 0); // it holds fewer now: all may be otherwise
+}
+
+static void test_the_limit_is_told(void **state)
+{
+    (void)state;
+    uint8_t bytes[1024];
+    struct wire_profile profile;
+    rig_checkin(&rig);
+    last_profile(bytes, sizeof(bytes), &profile);
+    assert_int_equal(profile.tasks_max, 4);
+    rig.config.tasks_max = 0;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig_checkin(&rig);
+    last_profile(bytes, sizeof(bytes), &profile);
+    assert_int_equal(profile.tasks_max, DEV_TASKS_DEFAULT);
 }
 
 static void test_replayed_counter(void **state)
@@ -415,6 +552,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_wrong_key),
         CASE(test_every_flipped_bit_is_refused),
+        CASE(test_what_is_refused_stands),
+        CASE(test_what_the_tasks_refuse_stands_until_they_change),
+        CASE(test_what_time_refuses_does_not_stand),
+        CASE(test_refusals_are_bounded),
+        CASE(test_the_limit_is_told),
         CASE(test_truncated_statement),
         CASE(test_threshold_of_two),
         CASE(test_one_key_does_not_count_twice),

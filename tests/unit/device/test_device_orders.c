@@ -513,7 +513,7 @@ static void write_head(struct base_writer *writer, char version)
     base_writer_bytes(writer, "WLD", 3);
     base_writer_u8(writer, (uint8_t)version);
     base_writer_u32(writer, 5);
-    write_zeros(writer, 8 + 8 + 1 + 8 * DEV_REFUSED_MAX);
+    write_zeros(writer, 8 + 8 + 1 + 8 * DEV_REFUSED_BEFORE);
     write_zeros(writer, 1 + WIRE_SHA256_BYTES + 2 + WIRE_SHA256_BYTES); // no root, no timestamp
     write_zeros(writer, version >= '8' ? 1 : 0);                        // order
     base_writer_varint(writer, 1);
@@ -581,7 +581,7 @@ static void test_older_record(void **state)
     rig->runtime->dirty = true;
     rig_run(rig, 1);
     restart();
-    assert_int_equal(storage->state[3], '8');
+    assert_int_equal(storage->state[3], '9');
     assert_true(rig->runtime->tasks[0].newest.rollout_id == 0x22);
     rig_kill(rig); // an order that led back approved nothing
     boot_with(older_record(KIND_REVERT, storage->state, sizeof(storage->state)));

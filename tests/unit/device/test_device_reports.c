@@ -170,6 +170,69 @@ static void test_intervals_and_spread(void **state)
     assert_true(wait_us <= 1125 * SECOND);
 }
 
+static uint64_t wait_s(void)
+{
+    uint64_t now_us = rig.port.clock.mono_us;
+    return (dev_tick(rig.runtime, now_us) - now_us) / SECOND;
+}
+
+static void last_profile(uint8_t *bytes, size_t capacity, struct wire_profile *out)
+{
+    size_t size = 0;
+    assert_int_equal(base_b64_decode(base_str_of(rig.profile), bytes, capacity, &size), 0);
+    assert_int_equal(wire_profile_parse(bytes, size, out), BASE_OK);
+}
+
+static uint32_t told_interval(bool *out_own)
+{
+    uint8_t bytes[1024];
+    struct wire_profile profile;
+    rig_checkin(&rig);
+    last_profile(bytes, sizeof(bytes), &profile);
+    *out_own = (profile.flags & WIRE_PROFILE_FLAG_OWN_PACE) != 0;
+    return profile.interval_s;
+}
+
+// The gateway's interval holds until it says another, through answers without news.
+static void test_the_gateways_interval_is_kept(void **state)
+{
+    (void)state;
+    bool own;
+    assert_int_equal(told_interval(&own), 300);
+    assert_false(own);
+    rig.offer_flags = WIRE_OFFER_FLAG_INTERVAL;
+    rig.next_checkin_s = 40;
+    rig_checkin(&rig);
+    rig.offer_flags = 0;
+    rig.next_checkin_s = 0;
+    assert_int_equal(told_interval(&own), 40);
+    assert_in_range(wait_s(), 34, 45);
+    rig.offer_flags = WIRE_OFFER_FLAG_SHADOWS; // once only: an offer is held back
+    rig.next_checkin_s = 10;
+    rig_checkin(&rig);
+    assert_in_range(wait_s(), 8, 11);
+    rig.offer_flags = 0;
+    assert_int_equal(told_interval(&own), 40);
+    assert_in_range(wait_s(), 34, 45);
+}
+
+static void test_an_interval_of_its_own_is_not_changed(void **state)
+{
+    (void)state;
+    bool own;
+    rig.config.checkin_interval_s = 1000;
+    rig_kill(&rig);
+    rig_boot(&rig);
+    rig.offer_flags = WIRE_OFFER_FLAG_INTERVAL;
+    rig.next_checkin_s = 40;
+    rig_checkin(&rig);
+    rig.offer_flags = 0;
+    rig.next_checkin_s = 0;
+    assert_int_equal(told_interval(&own), 1000);
+    assert_true(own);
+    assert_in_range(wait_s(), 874, 1125);
+}
+
 static void test_backoff_and_retry_after(void **state)
 {
     (void)state;
@@ -210,10 +273,8 @@ static void test_check_in_times_out(void **state)
 static bool profile_has_pairs(void)
 {
     uint8_t bytes[1024];
-    size_t size = 0;
     struct wire_profile profile;
-    assert_int_equal(base_b64_decode(base_str_of(rig.profile), bytes, sizeof(bytes), &size), 0);
-    assert_int_equal(wire_profile_parse(bytes, size, &profile), BASE_OK);
+    last_profile(bytes, sizeof(bytes), &profile);
     return profile.pairs != NULL;
 }
 
@@ -353,6 +414,8 @@ int main(void)
         CASE(test_corrupt_state_draws_a_new_epoch),
         CASE(test_report_delay_coalesces),
         CASE(test_intervals_and_spread),
+        CASE(test_the_gateways_interval_is_kept),
+        CASE(test_an_interval_of_its_own_is_not_changed),
         CASE(test_backoff_and_retry_after),
         CASE(test_check_in_times_out),
         CASE(test_pairs_only_when_few_or_asked_for),

@@ -290,18 +290,21 @@ static void old_rows_are_read_and_trust_nobody(void **state)
     begin(&rig, 0x36, strict, 1);
     const struct gw_release *now = gw_catalog_find_rollout(rig.core, 0x36)->release;
     assert_true(now->trust_unproven);
-    // Version 6 has no byte behind the arm (1 + 8 + 8 + 8 + 4 + 2 + 8 + 2 + 2), and a block, here
-    // empty, behind the task's name.
-    size_t named = 44 + WIRE_SHA256_BYTES + 1 + strlen(now->task);
-    size_t size = now->spec_bytes;
+    // Version 6 has neither a byte nor the interval behind the arm (1 + 8 + 8 + 8 + 4 + 2 + 8 + 2 +
+    // 2), and a block, here empty, behind the task's name.
+    size_t named = WIRE_SHA256_BYTES + 1 + strlen(now->task);
+    size_t rest = now->spec_bytes - 48 - named;
+    size_t size = 43 + named + 1 + rest;
     assert_true(now->spec_bytes < sizeof(bytes) && now->spec[43] == 1);
+    assert_int_equal(now->checkin_interval_s, 300);
     memcpy(bytes, now->spec, 43);
-    memcpy(bytes + 43, now->spec + 44, named - 44);
-    bytes[named - 1] = 0;
-    memcpy(bytes + named, now->spec + named, size - named);
+    memcpy(bytes + 43, now->spec + 48, named);
+    bytes[43 + named] = 0;
+    memcpy(bytes + 43 + named + 1, now->spec + 48 + named, rest);
     bytes[0] = 6;
     assert_int_equal(gw_release_new(bytes, size, &release, NULL), BASE_OK);
     assert_false(release->trust_unproven);
+    assert_int_equal(release->checkin_interval_s, 0);
     assert_memory_equal(release->manifest.bytes, now->manifest.bytes, WIRE_SHA256_BYTES);
     gw_release_unref(release);
     bytes[0] = 5;

@@ -41,7 +41,7 @@ static void test_a_million_devices(void **state)
     uint32_t none = 0;
     assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000, false};
+        struct gw_device_touch touch = {base_mix64(i), 1 + i % 1000, 1000, false, 0};
         gw_device_table_touch(table, &touch, 1);
     }
     assert_int_equal(gw_device_table_count(table), MANY);
@@ -60,7 +60,7 @@ static void test_a_million_devices(void **state)
     assert_int_equal(total, MANY);
     assert_int_equal(gw_device_table_dirty(table), 0);
     // Seen again soon: nothing to save; much later: last_seen is.
-    struct gw_device_touch touch = {base_mix64(5), 1 + 5, 1001, false};
+    struct gw_device_touch touch = {base_mix64(5), 1 + 5, 1001, false, 0};
     gw_device_table_touch(table, &touch, 1);
     assert_int_equal(gw_device_table_dirty(table), 0);
     touch.now_s = 1001 + GW_LAST_SEEN_SAVE_S;
@@ -75,7 +75,7 @@ static void test_marks(void **state)
     (void)state;
     struct gw_device_table *table = NULL;
     uint32_t closed_below = 0;
-    struct gw_device_touch touch = {7, 1, 10, false};
+    struct gw_device_touch touch = {7, 1, 10, false, 0};
     struct gw_device_snapshot got;
     assert_int_equal(gw_device_table_new(all_open, &closed_below, &key, &table), BASE_OK);
     assert_false(offered(table, 7, 0, 0, 10)); // not seen yet
@@ -114,7 +114,7 @@ static void test_settled(void **state)
     (void)state;
     struct gw_device_table *table = NULL;
     uint32_t none = 0;
-    struct gw_device_touch touch = {7, 1, 10, false};
+    struct gw_device_touch touch = {7, 1, 10, false, 0};
     assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     gw_device_table_touch(table, &touch, 1);
     assert_false(gw_device_table_settled(table, 7, 0, 0));
@@ -135,9 +135,9 @@ static void test_strangers_with_a_proven_id(void **state)
     uint32_t none = 0;
     struct gw_device_snapshot before;
     struct gw_device_snapshot after;
-    const struct gw_device_touch unproven = {7, 1, 5, false};
-    const struct gw_device_touch own = {7, 2, 10, true};
-    const struct gw_device_touch other = {7, 3, 11 + GW_LAST_SEEN_SAVE_S, false};
+    const struct gw_device_touch unproven = {7, 1, 5, false, 0};
+    const struct gw_device_touch own = {7, 2, 10, true, 0};
+    const struct gw_device_touch other = {7, 3, 11 + GW_LAST_SEEN_SAVE_S, false, 0};
     assert_int_equal(gw_device_table_new(all_open, &none, &key, &table), BASE_OK);
     gw_device_table_touch(table, &unproven, 1);
     gw_device_table_reported(table, &unproven, 1, 9); // not its own
@@ -161,7 +161,7 @@ static void test_strangers_with_a_proven_id(void **state)
     assert_true(gw_device_table_has_report(table, 7, 1, 4, true));
     assert_false(gw_device_table_has_report(table, 7, 1, 4, false));
 
-    const struct gw_device_touch again = {7, 3, 12, true}; // itself may
+    const struct gw_device_touch again = {7, 3, 12, true, 0}; // itself may
     gw_device_table_touch(table, &again, 1);
     assert_true(gw_device_table_get(table, 7, &after));
     assert_int_equal(after.last_seen_s, 12);
@@ -184,7 +184,7 @@ static void *run_table(void *arg)
     struct base_prng prng;
     base_prng_seed(&prng, runner->seed);
     for (uint32_t i = 0; i < 20000; i++) {
-        struct gw_device_touch touch = {1 + base_prng_below(&prng, 500), 1, 100 + i, false};
+        struct gw_device_touch touch = {1 + base_prng_below(&prng, 500), 1, 100 + i, false, 0};
         gw_device_table_touch(runner->table, &touch, 1);
         runner->offered +=
             offered(runner->table, touch.device_id, (uint32_t)base_prng_below(&prng, 4), 0, 100);

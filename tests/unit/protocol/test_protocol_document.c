@@ -268,7 +268,15 @@ static void profile_is_what_the_codec_writes(void **state)
         {wire_task_id(BASE_STR("shop/page-view")), wire_version_id(&older), 0, 4},
         {0x1111, 0x2222, 0x3333, 9},
     };
-    struct wire_profile profile = {.task_count = 2, .attrs = attrs, .attrs_bytes = attrs_bytes};
+    static const uint8_t refused[] = {0x17, 0x7e, 0x0d, 0x5a, 0xc3, 0x42, 0x99, 0x01};
+    struct wire_profile profile = {.tasks_max = 32,
+                                   .interval_s = 300,
+                                   .task_count = 2,
+                                   .attrs = attrs,
+                                   .attrs_bytes = attrs_bytes,
+                                   .refused = refused,
+                                   .refused_count = 1};
+    profile.digest = wire_profile_refused_term(0x019942c35a0d7e17u);
     for (size_t i = 0; i < 2; i++) {
         profile.digest +=
             wire_profile_term(pairs[i].task_id, pairs[i].version_id, pairs[i].blocked_version_id);
@@ -549,6 +557,7 @@ static const struct limit limits[] = {
     LIMIT(WIRE_ATTR_NAME_MAX),
     LIMIT(WIRE_ATTR_STRING_MAX),
     LIMIT(WIRE_PROFILE_TASKS_MAX),
+    LIMIT(WIRE_PROFILE_REFUSED_MAX),
     LIMIT(WIRE_PROFILE_INLINE_PAIRS),
     LIMIT(WIRE_PROFILE_BYTES_MAX),
     LIMIT(WIRE_TASK_NAME_MAX),

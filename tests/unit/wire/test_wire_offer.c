@@ -40,7 +40,7 @@ static void limits_hold(void **state)
     offers.items[0].envelope_bytes = WIRE_STATEMENT_BYTES_MAX + 1;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_TOO_LARGE);
     offers.count = 0;
-    offers.flags = 16;
+    offers.flags = 32;
     assert_int_equal(wire_offers_encode(&offers, bytes, sizeof bytes, &size), BASE_ERR_INVALID);
 
     // As many as there may be, and one as large as it may be.
@@ -70,7 +70,8 @@ static void limits_hold(void **state)
         {0, {0}, BASE_ERR_TRUNCATED},
         {4, {1, 0, 0, 0}, BASE_OK},
         {4, {2, 0, 0, 0}, BASE_ERR_UNSUPPORTED},
-        {4, {1, 16, 0, 0}, BASE_ERR_INVALID},
+        {4, {1, 16, 0, 0}, BASE_OK},
+        {4, {1, 32, 0, 0}, BASE_ERR_INVALID},
         {4, {1, 0, 0, 33}, BASE_ERR_TOO_LARGE},
         {5, {1, 0, 0, 1, 0}, BASE_ERR_INVALID},
         {6, {1, 0, 0, 1, 0x81, 8}, BASE_ERR_TOO_LARGE},

@@ -93,6 +93,67 @@ static void bytes_are_as_documented(void **state)
     (void)encode(&profile, &pair, bytes, sizeof wanted - 1, BASE_ERR_TOO_LARGE);
 }
 
+// What version 2 says more: room, interval, and what is refused.
+static void limits_are_as_documented(void **state)
+{
+    (void)state;
+    static const uint8_t attrs[] = {0};
+    static const uint8_t refused[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9, 9, 9, 9, 9};
+    struct wire_profile profile = {.flags = WIRE_PROFILE_FLAG_OWN_PACE,
+                                   .tasks_max = 8,
+                                   .interval_s = 300,
+                                   .digest = 0x0807060504030201u,
+                                   .attrs = attrs,
+                                   .attrs_bytes = sizeof attrs,
+                                   .refused = refused,
+                                   .refused_count = 2};
+    static const uint8_t wanted[] = {2, 3, 8, 0xac, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 2,
+                                     1, 2, 3, 4,    5, 6, 7, 8, 9, 9, 9, 9, 9, 9, 9, 9};
+    struct wire_profile_pair none = {0};
+    uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
+    size_t size = encode(&profile, &none, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(size, sizeof wanted);
+    assert_memory_equal(bytes, wanted, sizeof wanted);
+    struct wire_profile back;
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.tasks_max, 8);
+    assert_int_equal(back.interval_s, 300);
+    assert_int_equal(back.flags, WIRE_PROFILE_FLAG_PAIRS | WIRE_PROFILE_FLAG_OWN_PACE);
+    assert_true(wire_profile_refuses(&back, 0x0807060504030201u));
+    assert_true(wire_profile_refuses(&back, 0x0909090909090909u));
+    assert_false(wire_profile_refuses(&back, 0x0101010101010101u));
+    size = encode(&profile, NULL, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(size, 16); // what is refused comes with the pairs
+    assert_int_equal(wire_profile_parse(bytes, size, &back), BASE_OK);
+    assert_int_equal(back.refused_count, 0);
+    // No profile of version 1 has limits, and none of version 2 only some.
+    profile.interval_s = 0;
+    (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_ERR_INVALID);
+    profile.tasks_max = 0;
+    (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_ERR_INVALID);
+    profile.flags = 0;
+    (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_ERR_INVALID);
+    profile.refused_count = 0;
+    (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_OK);
+    assert_int_equal(bytes[0], 1);
+    profile.tasks_max = WIRE_PROFILE_TASKS_MAX + 1;
+    profile.interval_s = 1;
+    (void)encode(&profile, NULL, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
+    profile.tasks_max = 1;
+    profile.refused_count = WIRE_PROFILE_REFUSED_MAX + 1;
+    (void)encode(&profile, &none, bytes, sizeof bytes, BASE_ERR_TOO_LARGE);
+}
+
+static void a_refusal_is_no_task(void **state)
+{
+    (void)state;
+    assert_true(wire_profile_refused_term(1) != wire_profile_term(1, 0, 0));
+    assert_true(wire_profile_refused_term(1) != wire_profile_term(1, 1, 0));
+    assert_true(wire_profile_refused_term(1) != wire_profile_refused_term(2));
+    static const uint8_t statement[] = "a statement";
+    assert_true(wire_profile_mark(statement, 11) != wire_profile_mark(statement, 10));
+}
+
 static void no_attributes_are_one_byte(void **state)
 {
     (void)state;
@@ -138,7 +199,16 @@ static void limits_hold(void **state)
         enum base_status status;
     } rows[] = {
         {0, {0}, BASE_ERR_TRUNCATED},
-        {13, {2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
+        {13, {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
+        {13, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_UNSUPPORTED},
+        {15, {2, 0, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_OK},
+        {15, {2, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // no room
+        {15, {2, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID},  // no interval
+        {15, {2, 4, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID}, // unknown flag
+        {16, {2, 0, 0x81, 2, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TOO_LARGE},
+        {15, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TRUNCATED},
+        {16, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 65}, BASE_ERR_TOO_LARGE},
+        {16, {2, 1, 8, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}, BASE_ERR_TRUNCATED},
         {13, {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_INVALID},
         {14, {1, 0, 0x81, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}, BASE_ERR_TOO_LARGE},
         {14, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 4, 0}, BASE_ERR_TOO_LARGE},
@@ -197,6 +267,16 @@ static void random_profiles_round_trip_and_survive_damage(void **state)
                                                   base_prng_next(&prng), wire_sample_u64(&prng)};
         }
         bool with_pairs = round % 2 == 0;
+        uint8_t refused[16 * sizeof(uint64_t)];
+        for (size_t i = 0; i < sizeof refused; i++) {
+            refused[i] = (uint8_t)base_prng_below(&prng, 256);
+        }
+        if (round % 4 < 2) { // of version 2
+            profile.tasks_max = 1 + (uint32_t)base_prng_below(&prng, WIRE_PROFILE_TASKS_MAX);
+            profile.interval_s = 1 + (uint32_t)base_prng_below(&prng, UINT32_MAX);
+            profile.refused = refused;
+            profile.refused_count = (uint32_t)base_prng_below(&prng, 17);
+        }
         uint8_t bytes[WIRE_PROFILE_BYTES_MAX];
         size_t size = encode(&profile, with_pairs ? pairs : NULL, bytes, sizeof bytes, BASE_OK);
         struct wire_profile back;
@@ -204,6 +284,8 @@ static void random_profiles_round_trip_and_survive_damage(void **state)
         assert_true(back.digest == profile.digest && back.task_count == profile.task_count);
         assert_int_equal(back.attrs_bytes, profile.attrs_bytes);
         assert_memory_equal(back.attrs, attrs, back.attrs_bytes);
+        assert_true(back.tasks_max == profile.tasks_max && back.interval_s == profile.interval_s);
+        assert_int_equal(back.refused_count, with_pairs ? profile.refused_count : 0);
         struct base_reader reader;
         base_reader_init(&reader, back.pairs, back.pairs_bytes);
         for (uint32_t i = 0; with_pairs && i < profile.task_count; i++) {
@@ -223,6 +305,8 @@ int main(void)
         cmocka_unit_test(terms_are_pinned),
         cmocka_unit_test(terms_do_not_cancel),
         cmocka_unit_test(bytes_are_as_documented),
+        cmocka_unit_test(limits_are_as_documented),
+        cmocka_unit_test(a_refusal_is_no_task),
         cmocka_unit_test(no_attributes_are_one_byte),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(a_profile_may_be_full),
