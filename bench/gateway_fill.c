@@ -123,7 +123,8 @@ static enum base_status make_rollout(struct fill *fill, uint64_t id, const char 
                                    .salt = id,
                                    .release_counter = 1,
                                    .stages = &stage,
-                                   .stage_count = 1};
+                                   .stage_count = 1,
+                                   .accept_empty = true};
     struct pol_value value = {.type = POL_TYPE_STRING};
     struct pol_cond cond = {{"region", 6}, POL_OP_EQ, &value, 1};
     if (region != NULL) {

@@ -70,6 +70,10 @@ enum pol_truth pol_expr_eval(const struct pol_expr *expr, const struct pol_attrs
 // The text of test `index` as written, for explanations; borrowed from the program.
 struct pol_text pol_expr_test_text(const struct pol_expr *expr, uint32_t index);
 
+// The attribute that test `index` asks about; borrowed from the program. Empty behind the last
+// test.
+struct pol_text pol_expr_test_attr(const struct pol_expr *expr, uint32_t index);
+
 // The whole text as it was compiled; borrowed from the program.
 struct pol_text pol_expr_text(const struct pol_expr *expr);
 

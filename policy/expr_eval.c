@@ -193,6 +193,11 @@ struct pol_text pol_expr_test_text(const struct pol_expr *expr, uint32_t index)
     return index < expr->test_count ? expr->tests[index].text : (struct pol_text){NULL, 0};
 }
 
+struct pol_text pol_expr_test_attr(const struct pol_expr *expr, uint32_t index)
+{
+    return index < expr->test_count ? expr->tests[index].attr : (struct pol_text){NULL, 0};
+}
+
 struct pol_text pol_expr_text(const struct pol_expr *expr)
 {
     return (struct pol_text){expr->text, expr->text_size};

@@ -190,6 +190,20 @@ static json_t *reason_list(const struct gw_preview *seen)
     return list;
 }
 
+static json_t *unknown_list(const struct gw_preview *seen)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < seen->unknown_count; ++i) {
+        const struct gw_reach_unknown *unknown = &seen->unknown[i];
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:i, s:s?}", "attribute", unknown->attr,
+                                              "stage", (int)unknown->stage, "did_you_mean",
+                                              unknown->like[0] != '\0' ? unknown->like : NULL));
+    }
+    return list;
+}
+
 void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
 {
     const struct base_alloc_port *heap = base_alloc_heap();
@@ -204,12 +218,13 @@ void gw_api_preview(struct gw_core *core, struct gw_api_call *call)
     } else {
         gw_api_answer_take(
             call, 200,
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "devices",
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o}", "devices",
                       (json_int_t)seen->devices, "matched", (json_int_t)seen->matched,
                       "outside_arm", (json_int_t)seen->outside_arm, "elsewhere",
                       (json_int_t)seen->elsewhere, "blocks", (json_int_t)seen->blocks, "exact",
                       call->preview->salt != 0, "stages", stage_list(call->preview, seen),
-                      "segments", segment_object(seen), "unmatched", reason_list(seen)));
+                      "segments", segment_object(seen), "unmatched", reason_list(seen), "unknown",
+                      unknown_list(seen)));
     }
     heap->release(heap->ctx, seen);
 }

@@ -229,7 +229,8 @@ static enum base_status parse_who(struct gw_api_call *call, const struct gw_json
 
 static enum base_status parse_command(struct gw_api_call *call, struct base_error *error)
 {
-    static const char *const names[] = {"reason", "by", "accept_risk", "if_revision", NULL};
+    static const char *const names[] = {"reason",       "by",          "accept_risk",
+                                        "accept_empty", "if_revision", NULL};
     struct gw_json_at root;
     bool accept_risk = false;
 
@@ -242,6 +243,10 @@ static enum base_status parse_command(struct gw_api_call *call, struct base_erro
         if (base_str_equal(call->segments[2], base_str_of(pol_command_name((enum pol_command)i)))) {
             call->command = (enum pol_command)i;
         }
+    }
+    BASE_TRY(gw_json_bool(&root, "accept_empty", &call->who.accept_empty, error));
+    if (call->who.accept_empty && call->command != POL_COMMAND_START) {
+        return base_error_set(error, BASE_ERR_INVALID, "accept_empty: only start takes it");
     }
     if (!accept_risk) {
         return BASE_OK;

@@ -146,6 +146,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
                                         "reason",
                                         "by",
                                         "accept_cost",
+                                        "accept_empty",
                                         "trust_unproven",
                                         NULL};
     struct gw_rollout_body body = {0};
@@ -160,6 +161,7 @@ enum base_status gw_rollout_body_parse(const uint8_t *bytes, size_t size, struct
     BASE_TRY(gw_json_text(&root, "reason", false, GW_LOG_REASON_MAX, &body.who.comment, error));
     BASE_TRY(gw_json_text(&root, "by", false, GW_LOG_BY_MAX, &body.who.by, error));
     BASE_TRY(gw_json_bool(&root, "accept_cost", &body.spec.accept_cost, error));
+    BASE_TRY(gw_json_bool(&root, "accept_empty", &body.spec.accept_empty, error));
     BASE_TRY(gw_json_bool(&root, "trust_unproven", &body.spec.trust_unproven, error));
     if (body.spec.accept_cost && body.who.comment.size == 0) {
         return base_error_set(error, BASE_ERR_INVALID, "reason: accept_cost needs one");

@@ -83,6 +83,7 @@ enum cli_exit {
     X(ACCEPT_POWER, 0, "accept-power", NULL, "Start although no stage can see its rise")           \
     X(ACCEPT_COST, 0, "accept-cost", NULL,                                                         \
       "Start although a phone cannot hold all tasks; needs --reason")                              \
+    X(ACCEPT_EMPTY, 0, "accept-empty", NULL, "Start although no known device is targeted")         \
     X(TRUST_UNPROVEN, 0, "trust-unproven", NULL,                                                   \
       "Gates count devices, too, that do not show who they are")                                   \
     X(IF_REVISION, 0, "if-revision", "N", "Only when the rollout still has this revision")         \

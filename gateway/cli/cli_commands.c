@@ -96,7 +96,7 @@ const struct cli_command cli_commands[] = {
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
          CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) |
-         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN),
+         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) | CLI_BIT(ACCEPT_EMPTY),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"
@@ -104,7 +104,7 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
      "  walle task sign ipv.json --key ben.key",
      CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
-         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST),
+         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY),
      1, 1, cli_rollout_submit},
     {"task", "sign", "FILE",
      "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",

@@ -82,6 +82,31 @@ static void print_values(const char *name, const json_t *attr)
            (unsigned long long)cli_json_u64(attr, "without"));
 }
 
+// Attributes that no known device has: mostly a typing error, and nothing starts without a word.
+static void print_unknown(const json_t *preview, const json_t *stages)
+{
+    size_t index;
+    json_t *item;
+
+    json_array_foreach(json_object_get(preview, "unknown"), index, item)
+    {
+        uint64_t stage = cli_json_u64(item, "stage");
+        const char *like = cli_json_text(item, "did_you_mean", NULL);
+        printf("%s: no known device has attribute %s",
+               stage == 0 ? "target"
+                          : cli_json_text(json_array_get(stages, stage - 1), "name", "stage"),
+               cli_json_text(item, "attribute", "?"));
+        if (like != NULL) {
+            printf("; did you mean %s?", like);
+        }
+        putchar('\n');
+    }
+    if (cli_json_u64(preview, "matched") == 0 ||
+        json_array_size(json_object_get(preview, "unknown")) > 0) {
+        printf("it is refused as it stands; --accept-empty starts it all the same\n");
+    }
+}
+
 static void print_preview(const json_t *preview, const json_t *stages)
 {
     size_t index;
@@ -114,6 +139,7 @@ static void print_preview(const json_t *preview, const json_t *stages)
     {
         print_values(name, attr);
     }
+    print_unknown(preview, stages);
     json_array_foreach(json_object_get(preview, "unmatched"), index, item)
     {
         printf("not: %12llu  %s: %s\n", (unsigned long long)cli_json_u64(item, "devices"),
@@ -520,6 +546,9 @@ static void add_consent(const struct cli *cli, json_t *body)
     cli_add_who(cli, body);
     if (cli_given(cli, CLI_OPTION_ACCEPT_COST)) {
         (void)json_object_set_new(body, "accept_cost", json_true());
+    }
+    if (cli_given(cli, CLI_OPTION_ACCEPT_EMPTY)) {
+        (void)json_object_set_new(body, "accept_empty", json_true());
     }
 }
 

@@ -69,6 +69,7 @@ struct gw_rollout {
     uint64_t created_us;
     uint64_t rollback_since_us; // 0: never rolled back
     uint64_t closed_us;         // completed or rolled back; 0: open
+    bool accept_empty;          // its start need not reach a known device
     bool has_simulation;
     uint64_t simulation_completed;
     uint64_t simulation_failed;

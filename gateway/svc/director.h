@@ -126,9 +126,9 @@ void gw_trust_view(struct gw_core *core, struct gw_trust_view *out);
 BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes,
                                                   size_t size, uint64_t *out_version,
                                                   bool *out_created, struct base_error *error);
-// Would devices take what the statements of a new rollout say: did enough of the keys sign each
-// that the newest root names for its task? OK also without a root. SIGNATURE, THRESHOLD: `error`
-// says which statement lacks how many signatures.
+// Would devices take what the statements of a rollout say: did enough of the keys sign each that
+// the newest root names for its task? OK also without a root. SIGNATURE, THRESHOLD: `error` says
+// which statement lacks how many signatures, and which key is out of place or missing.
 BASE_NODISCARD enum base_status gw_director_check(const struct gw_core *core,
                                                   const struct gw_release *release,
                                                   struct base_error *error);

@@ -10,6 +10,7 @@
 #include "svc/director.h"
 
 #include "svc/core_private.h"
+#include "wire/release_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -424,47 +425,6 @@ enum base_status gw_trust_root_put(struct gw_core *core, const uint8_t *bytes, s
     return BASE_OK;
 }
 
-// How many of the delegation's keys signed.
-static uint32_t count_signers(const struct wire_root *root, const struct wire_role *role,
-                              const struct wire_envelope *envelope,
-                              const struct wire_verifier *verifier)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < root->key_count; i++) {
-        struct wire_role one = {.threshold = 1, .keys = (uint16_t)(role->keys & (1u << i))};
-        count += one.keys != 0 && wire_root_verify(root, &one, 1, envelope, verifier) == BASE_OK;
-    }
-    return count;
-}
-
-// A beta stage reaches devices of the beta channel alone.
-static enum base_status check_statement(const struct gw_director *director,
-                                        const struct wire_root *root, const char *what,
-                                        const struct gw_statement *statement,
-                                        struct base_error *error)
-{
-    struct wire_verifier verifier = verifier_of(director->signer);
-    struct wire_envelope envelope;
-    struct wire_release release;
-    BASE_TRY(wire_envelope_parse(statement->bytes, statement->size, &envelope));
-    BASE_TRY(wire_release_parse(envelope.payload, envelope.payload_bytes, &release));
-    const struct wire_delegation *delegation = wire_root_delegation(root, release.task_name);
-    if (delegation == NULL) {
-        return base_error_set(
-            error, BASE_ERR_SIGNATURE, "keys: root %llu lets nobody release task %.*s",
-            (unsigned long long)root->version, (int)release.task_name.size, release.task_name.data);
-    }
-    uint8_t needed = wire_root_release_threshold(root, delegation, &release,
-                                                 release.stage_kind == POL_STAGE_BETA);
-    uint32_t signers = count_signers(root, &delegation->role, &envelope, &verifier);
-    return signers >= needed
-               ? BASE_OK
-               : base_error_set(error, signers > 0 ? BASE_ERR_THRESHOLD : BASE_ERR_SIGNATURE,
-                                "keys: %s is signed by %u of the %u release keys that root %llu "
-                                "asks for; devices would refuse it",
-                                what, signers, needed, (unsigned long long)root->version);
-}
-
 enum base_status gw_director_check(const struct gw_core *core, const struct gw_release *release,
                                    struct base_error *error)
 {
@@ -474,10 +434,12 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
     if (director->signer == NULL || !newest_root(director, &root)) {
         return BASE_OK;
     }
+    struct wire_verifier verifier = verifier_of(director->signer);
     for (uint32_t i = 0; i < release->stage_count; i++) {
         (void)snprintf(what, sizeof(what), "stage %s", release->stage_names[i]);
         if (release->statements[i].size > 0) {
-            BASE_TRY(check_statement(director, &root, what, &release->statements[i], error));
+            BASE_TRY(wire_release_check(&root, release->statements[i].bytes,
+                                        release->statements[i].size, &verifier, what, error));
         }
     }
     return BASE_OK;

@@ -18,6 +18,11 @@
 static const char *const segment_names[GW_PREVIEW_ATTRS] = {"os",         "model",  "app_version",
                                                             "os_version", "region", "channel"};
 
+const char *gw_preview_attr_name(uint32_t i)
+{
+    return segment_names[i];
+}
+
 // What a block means. The stages are asked once per block, too.
 struct block {
     struct pol_match match;
@@ -348,6 +353,20 @@ static void sum_up(struct preview *preview)
     }
 }
 
+static enum base_status find_unknown(struct preview *preview)
+{
+    const struct gw_preview_spec *spec = preview->spec;
+    const struct gw_reach_spec ask = {.tenant = spec->tenant,
+                                      .target = spec->target,
+                                      .stages = spec->stages,
+                                      .stage_count = spec->stage_count};
+    struct gw_reach seen;
+    BASE_TRY(gw_reach_find(preview->core, &ask, &seen));
+    preview->out->unknown_count = seen.unknown_count;
+    memcpy(preview->out->unknown, seen.unknown, sizeof(seen.unknown));
+    return BASE_OK;
+}
+
 enum base_status gw_preview_run(struct gw_core *core, const struct gw_preview_spec *spec,
                                 struct gw_preview *out)
 {
@@ -367,7 +386,7 @@ enum base_status gw_preview_run(struct gw_core *core, const struct gw_preview_sp
         preview.reasons != NULL) {
         walk(&preview);
         sum_up(&preview);
-        status = BASE_OK;
+        status = find_unknown(&preview);
     }
     free(preview.blocks);
     free(preview.values);

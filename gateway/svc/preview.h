@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "policy/bucket.h"
 #include "policy/rollout.h"
+#include "svc/reach.h"
 
 #define GW_PREVIEW_ATTRS    6u    // os, model, app_version, os_version, region, channel
 #define GW_PREVIEW_VALUES   10u   // of an attribute that are listed, the most frequent first
@@ -65,12 +66,17 @@ struct gw_preview {
     uint64_t blocks;      // distinct sets of attributes looked at
     uint64_t outside_arm; // of the target, in another arm or held out
     uint64_t elsewhere;   // some stage admits them, but they follow another rollout of the task
+    // What no known device has, though target or audiences ask about it.
+    uint32_t unknown_count;
+    struct gw_reach_unknown unknown[GW_REACH_UNKNOWN];
     struct gw_preview_stage stages[POL_STAGES_MAX];
     struct gw_preview_attr attrs[GW_PREVIEW_ATTRS];
     uint32_t reason_count;
     struct gw_preview_reason reasons[GW_PREVIEW_REASONS]; // most devices first
 };
 
+// Name of attribute i < GW_PREVIEW_ATTRS of those that every fleet is expected to tell.
+const char *gw_preview_attr_name(uint32_t i);
 // Any thread. NOMEM; INVALID: too many stages.
 BASE_NODISCARD enum base_status
 gw_preview_run(struct gw_core *core, const struct gw_preview_spec *spec, struct gw_preview *out);

@@ -1,8 +1,9 @@
 // Rows of rollouts and log lines. Encoding on the control thread, applied by the writer thread
 // while the control thread waits.
 //
-//   rollout row := u8 version(4), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
-//                  u64 rollback_since_us, u64 closed_us, u8 has_simulation, u64 completed,
+//   rollout row := u8 version(5), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
+//                  u64 rollback_since_us, u64 closed_us, u8 flags (1: has_simulation,
+//                  2: accept_empty, from version 5 on), u64 completed,
 //                  u64 failed, u64 log_seq, u64 revision, u64 control_seconds, u64 control_silent,
 //                  u8 size, created_by, u8 count, count x { u64 segment, u8 size, text },
 //                  lifted (held of stage_codec.c),
@@ -23,13 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    4
+#define ROW_VERSION    5
+#define ROW_OLDEST     4
 #define LINE_VERSION   4
 #define LINE_UNPROVEN  4 // the first with that count
 #define LINE_OLDEST    3
 #define ROW_HEAD_MAX   (256 + GW_HELD_BYTES_MAX + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
 #define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
 #define TASK_BYTES_MAX 256
+
+#define ROW_SIMULATED 1u
+#define ROW_EMPTY     2u
 
 #define STATE_BEFORE_FIRST 1u
 #define STATE_FAILED       2u
@@ -106,7 +111,8 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->created_us);
     base_writer_u64(&writer, rollout->rollback_since_us);
     base_writer_u64(&writer, rollout->closed_us);
-    base_writer_u8(&writer, rollout->has_simulation ? 1 : 0);
+    base_writer_u8(&writer, (uint8_t)((rollout->has_simulation ? ROW_SIMULATED : 0) |
+                                      (rollout->accept_empty ? ROW_EMPTY : 0)));
     base_writer_u64(&writer, rollout->simulation_completed);
     base_writer_u64(&writer, rollout->simulation_failed);
     base_writer_u64(&writer, rollout->log_seq);
@@ -134,7 +140,8 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
         return BASE_ERR_NOMEM;
     }
     base_reader_init(&reader, bytes, size);
-    bool ok = base_reader_u8(&reader) == ROW_VERSION;
+    uint8_t version = base_reader_u8(&reader);
+    bool ok = version >= ROW_OLDEST && version <= ROW_VERSION;
     read_state(&reader, &rollout->state);
     rollout->verdict = (enum pol_verdict)read_enum(&reader, POL_VERDICT_COUNT);
     rollout->reason = (enum pol_reason)read_enum(&reader, POL_REASON_COUNT);
@@ -142,7 +149,9 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->created_us = base_reader_u64(&reader);
     rollout->rollback_since_us = base_reader_u64(&reader);
     rollout->closed_us = base_reader_u64(&reader);
-    rollout->has_simulation = base_reader_u8(&reader) != 0;
+    uint8_t flags = read_enum(&reader, (ROW_SIMULATED | ROW_EMPTY) + 1);
+    rollout->has_simulation = (flags & ROW_SIMULATED) != 0;
+    rollout->accept_empty = (flags & ROW_EMPTY) != 0;
     rollout->simulation_completed = base_reader_u64(&reader);
     rollout->simulation_failed = base_reader_u64(&reader);
     rollout->log_seq = base_reader_u64(&reader);

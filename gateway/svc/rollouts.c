@@ -7,6 +7,7 @@
 
 #include "svc/director.h"
 #include "svc/operators.h"
+#include "svc/reach.h"
 #include "svc/rollout_state.h"
 
 #include "base/alloc.h"
@@ -316,21 +317,29 @@ static enum base_status check_cost(struct gw_core *core, const struct gw_release
     return status;
 }
 
-// The log says by itself which devices its verdicts were found from.
-static void say_trust(const struct gw_release *release, struct gw_rollout_log_view *line)
+// A target that reaches nobody, mostly because of a typing error, is refused likewise.
+static enum base_status check_reach(struct gw_core *core, const struct gw_release *release,
+                                    uint16_t tenant, struct base_error *error)
 {
-    static const char text[] = "unproven devices count";
+    const struct gw_reach_spec ask = {.tenant = tenant,
+                                      .target = release->target,
+                                      .stages = release->stages,
+                                      .stage_count = release->stage_count};
+    return gw_reach_check(core, &ask, error);
+}
+
+// The log says by itself which devices its verdicts were found from, and what was accepted.
+static void say_first(const char *text, struct gw_rollout_log_view *line)
+{
     char reason[GW_LOG_REASON_MAX + 1];
-    if (release->trust_unproven) {
-        memcpy(reason, line->comment, sizeof(reason));
-        snprintf(line->comment, sizeof(line->comment), "%s%s%.150s", text,
-                 reason[0] != '\0' ? ": " : "", reason);
-    }
+    memcpy(reason, line->comment, sizeof(reason));
+    snprintf(line->comment, sizeof(line->comment), "%s%s%.150s", text,
+             reason[0] != '\0' ? ": " : "", reason);
 }
 
 static enum base_status add_rollout(struct gw_core *core, struct gw_release *release,
-                                    const struct gw_rollout_who *who, struct gw_rollout_view *out,
-                                    struct base_error *error)
+                                    bool accept_empty, const struct gw_rollout_who *who,
+                                    struct gw_rollout_view *out, struct base_error *error)
 {
     struct gw_task *task = gw_catalog_find_task(core, release->task_id); // check_new saw it
     struct gw_rollout *rollout = calloc(1, sizeof(*rollout));
@@ -343,6 +352,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     rollout->state.state = POL_ROLLOUT_DRAFT;
     rollout->state.stage_since_us = rollout->created_us;
     rollout->reason = POL_REASON_ROLLOUT_NOT_STARTED;
+    rollout->accept_empty = accept_empty;
     copy_text(rollout->created_by, sizeof(rollout->created_by), person_of(who));
     enum base_status status = gw_catalog_insert_rollout(core, rollout);
     if (status == BASE_OK) {
@@ -351,7 +361,12 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
             struct gw_rollout_change change;
             gw_tally_own(core->tally, release->id, task->tenant);
             gw_rollout_begin(core, rollout, GW_LOG_CREATED, who, &change);
-            say_trust(release, &change.line);
+            if (accept_empty) {
+                say_first("may reach no known device", &change.line);
+            }
+            if (release->trust_unproven) {
+                say_first("unproven devices count", &change.line);
+            }
             change.next.revision = 1;
             change.task_counter = release->release_counter;
             status = gw_rollout_commit(core, rollout, &change);
@@ -390,11 +405,15 @@ enum base_status gw_rollout_create(struct gw_core *core, const struct gw_rollout
     if (status == BASE_OK) {
         status = gw_director_check(core, release, error);
     }
+    if (status == BASE_OK && !spec->accept_empty) {
+        uint16_t tenant = gw_catalog_find_task(core, release->task_id)->tenant; // check_new saw it
+        status = check_reach(core, release, tenant, error);
+    }
     if (status == BASE_OK && !spec->accept_cost) {
         status = check_cost(core, release, error);
     }
     if (status == BASE_OK) {
-        status = add_rollout(core, release, who, out, error);
+        status = add_rollout(core, release, spec->accept_empty, who, out, error);
     }
     gw_release_unref(release);
     base_buffer_done(&bytes);
@@ -442,6 +461,19 @@ static enum base_status kill_version(struct gw_core *core, const struct gw_rollo
     return gw_trust_kill(core, &manifest, by, why, &created, error);
 }
 
+// The root may have changed since the rollout was made, and devices may have gone.
+static enum base_status check_lead(struct gw_core *core, const struct gw_rollout *rollout,
+                                   enum pol_command command, const struct gw_rollout_who *who,
+                                   struct base_error *error)
+{
+    bool accepted = rollout->accept_empty || (who != NULL && who->accept_empty);
+    BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
+    BASE_TRY(gw_director_check(core, rollout->release, error));
+    return command == POL_COMMAND_START && !accepted
+               ? check_reach(core, rollout->release, rollout->task->tenant, error)
+               : BASE_OK;
+}
+
 enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_command command,
                                     const struct gw_rollout_who *who, struct gw_rollout_view *out,
                                     struct base_error *error)
@@ -451,9 +483,6 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
     }
     BASE_TRY(check_who(rollout, command, who, error));
-    if (leads_on(command)) {
-        BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
-    }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
@@ -463,6 +492,9 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         return base_error_set(error, BASE_ERR_CONFLICT, "%s: %s (the rollout is %s)",
                               pol_command_name(command), pol_reason_text(decision.reason),
                               pol_rollout_state_name(rollout->state.state));
+    }
+    if (leads_on(command)) {
+        BASE_TRY(check_lead(core, rollout, command, who, error));
     }
     struct gw_rollout_counts seen;
     struct pol_counts counts;

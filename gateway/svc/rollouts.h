@@ -53,6 +53,7 @@ struct gw_rollout_spec {
     uint16_t priority;            // at most GW_PRIORITY_MAX; of several, the highest is followed
     struct pol_arm arm;           // all zero: none
     bool trust_unproven;          // devices count that did not show who they are
+    bool accept_empty;            // that it can reach no known device (svc/reach.h) is no obstacle
     bool accept_cost;             // more than a phone can hold (svc/set_cost.h) is no obstacle
 };
 
@@ -192,18 +193,22 @@ struct gw_rollout_who {
     struct base_str person; // who that is (svc/operators.h); empty: `by`
     struct base_str comment;
     uint64_t if_revision;
+    bool accept_empty; // of a start: see gw_rollout_spec
 };
 
-// INVALID (what and where in `error`), NOT_FOUND (task or version), CONFLICT (too many rollouts of
-// the task are open, the counter is not above the task's, or a device could not hold what the
-// version and all others that may be there declare), EXISTS (id), FULL, IO.
+// INVALID (what and where in `error`), NOT_FOUND (task or version), SIGNATURE and THRESHOLD
+// (gw_director_check), CONFLICT (too many rollouts of the task are open, the counter is not above
+// the task's, no known device is targeted, or a device could not hold what the version and all
+// others that may be there declare), EXISTS (id), FULL, IO.
 BASE_NODISCARD enum base_status gw_rollout_create(struct gw_core *core,
                                                   const struct gw_rollout_spec *spec,
                                                   const struct gw_rollout_who *who,
                                                   struct gw_rollout_view *out,
                                                   struct base_error *error);
 // NOT_FOUND; CONFLICT: not allowed in this state (`error` has the policy's reason), another
-// revision, or approval by the person who created it.
+// revision, approval by the person who created it, or a start that can reach no known device;
+// SIGNATURE, THRESHOLD: it would lead on, and devices would not take what it says
+// (gw_director_check).
 BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_t id,
                                                    enum pol_command command,
                                                    const struct gw_rollout_who *who,

@@ -19,7 +19,7 @@ class RolloutStart(unittest.TestCase):
             with open(stack.path("release.key"), "rb") as file:
                 key = file.read()
             os.mkfifo(stack.path("slow.key"))
-            child = stack.spawn("walle", "rollout", "start", TASK, "--gateway", stack.gateway.url, "--build", stack.path("build1"), "--key",
+            child = stack.spawn("walle", "rollout", "start", TASK, "--accept-empty", "--gateway", stack.gateway.url, "--build", stack.path("build1"), "--key",
                                 stack.path("slow.key"), "--stages", stack.path("stages.json"), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
             with open(stack.path("slow.key"), "wb") as file:  # it has asked for the task, and waits for its key

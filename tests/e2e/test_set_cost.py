@@ -79,7 +79,7 @@ class SetCost(unittest.TestCase):
         self.assertEqual(run.returncode, 4)
         self.assertIn("cost: shop/third, shop/first, shop/second together: ", run.stderr)
         with open(draft, encoding="utf-8") as file:
-            status, problem = self.stack.api("/api/v1/rollouts", "POST", {**json.load(file), "accept_cost": True})
+            status, problem = self.stack.api("/api/v1/rollouts", "POST", {**json.load(file), "accept_cost": True, "accept_empty": True})
         self.assertEqual((status, "reason: accept_cost needs one" in json.dumps(problem)), (400, True))
         run = self.start("third", "--accept-cost", check=False)
         self.assertIn("--accept-cost needs --reason", run.stderr)

@@ -310,6 +310,7 @@ static inline char *api_rollout_text(struct api_kit *kit, const struct rollout_d
     if (rollout_draft_body(draft, &keys, stages, target, &body, &error) != BASE_OK) {
         fail_msg("draft: %s", error.text);
     }
+    (void)json_object_set_new(body, "accept_empty", json_true()); // no device came yet
     char *text = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     json_decref(stages);

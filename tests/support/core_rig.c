@@ -552,6 +552,7 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
         .stage_count = stage_count,
         .priority = rig->priority,
         .arm = rig->arm,
+        .accept_empty = !rig->only_reaching,
         .accept_cost = rig->accept_cost,
         .trust_unproven = !rig->only_proven,
     };

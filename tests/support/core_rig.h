@@ -50,7 +50,8 @@ struct rig {
     const uint64_t *floors;              // of the stages of rig_rollout; NULL: 0
     struct pol_arm arm;
     struct base_str declaration; // of versions made from now on
-    bool accept_cost;            // of rollouts made from now on
+    bool only_reaching;          // of rollouts made from now on: refused when nobody is targeted
+    bool accept_cost;            // ...
     bool only_proven;            // ... which otherwise trust devices without credentials
     // Changes how the stages of rig_rollout are conducted, when set.
     void (*conduct)(struct pol_stage *stage, uint32_t index);
