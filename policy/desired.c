@@ -33,8 +33,7 @@ static bool is_open(const struct pol_claim *claim)
 
 static bool may_run(const struct pol_claim *claim, const struct pol_desired_device *device)
 {
-    bool older = claim->approved < device->floor && claim->version != device->have;
-    return claim->version != device->refused && !older;
+    return claim->version != device->refused && claim->approved >= device->floor;
 }
 
 static bool goes_before(const struct pol_claim *a, const struct pol_claim *b)
@@ -106,8 +105,8 @@ static struct pol_desired by(const struct pol_claim *claims, uint32_t claim,
     return (struct pol_desired){claims[claim].version, claim, rule};
 }
 
-struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
-                               const struct pol_desired_device *device)
+static struct pol_desired decide(const struct pol_claim *claims, uint32_t count,
+                                 const struct pol_desired_device *device)
 {
     uint32_t claim = followed(claims, count);
     if (claim < count && claims[claim].admitted && may_run(&claims[claim], device)) {
@@ -131,4 +130,14 @@ struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
         return by(claims, claim, POL_DESIRED_KEEPS);
     }
     return (struct pol_desired){0, count, POL_DESIRED_NONE};
+}
+
+struct pol_desired pol_desired(const struct pol_claim *claims, uint32_t count,
+                               const struct pol_desired_device *device)
+{
+    struct pol_desired_device anything = *device;
+    anything.floor = 0;
+    struct pol_desired desired = decide(claims, count, &anything);
+    bool follows = desired.version != 0 && desired.version != device->have;
+    return follows && device->floor != 0 ? decide(claims, count, device) : desired;
 }

@@ -15,8 +15,9 @@
 //      it keeps that (KEEPS).
 //   5. Otherwise nothing (NONE).
 //
-// A version that the device refuses (it failed there) is none of these, nor is one below its floor
-// that it does not have: a floor bars the way back, and takes nothing away. Pure, and O(claims).
+// A version that the device refuses (it failed there), or that is below its floor, is none of
+// these; but what it has already it need not follow: when the rules without the floor come to that,
+// it stays. Pure, and O(claims).
 #ifndef POL_DESIRED_H
 #define POL_DESIRED_H
 
@@ -38,7 +39,7 @@ struct pol_claim {
 struct pol_desired_device {
     uint64_t have;    // version it runs; 0: none
     uint64_t refused; // version that it will not run again; 0: none
-    uint64_t floor;   // approvals below it are refused, but for the version it runs
+    uint64_t floor;   // it follows no approval below
 };
 
 // X(NAME, text)

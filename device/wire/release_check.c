@@ -123,7 +123,7 @@ enum base_status wire_release_check(const struct wire_root *root, const uint8_t 
             (unsigned long long)root->version, (int)release.task_name.size, release.task_name.data);
     }
     uint8_t needed = wire_root_release_threshold(root, check.delegation, &release,
-                                                 release.stage_kind == STAGE_BETA, true);
+                                                 release.stage_kind == STAGE_BETA);
     for (uint32_t i = 0; i < root->key_count; i++) {
         signers += key_counts(&check, i);
     }

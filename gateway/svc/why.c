@@ -211,7 +211,7 @@ static bool has_no_room(struct gw_core *core, const struct gw_device_view *devic
     for (uint32_t i = 0; i < plan->task_count && ahead < known.room; i++) {
         const struct gw_plan_task *task = plan->tasks[i];
         struct gw_device_facts facts;
-        facts_of(device, task->task_id, &facts);
+        facts_of(core, device, task->task_id, &facts);
         if (task->shadow || task->tenant != device->tenant || facts.have != 0 ||
             facts.blocked != 0) {
             continue;

@@ -214,8 +214,8 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     bool asked = false;
     for (uint32_t i = 0; i < turn_count; i++) {
         const struct pol_claim *claim = turns[i];
+        bool good = claim->version != device->refused && claim->approved >= device->floor;
         bool has = device->have == claim->version;
-        bool good = claim->version != device->refused && (has || claim->approved >= device->floor);
         if (claim->targeted && !asked) {
             asked = true;
             if (good && claim->admitted && (claim->state == POL_CLAIM_OPEN || has)) {
@@ -232,8 +232,7 @@ static uint64_t above_floor(const struct pol_claim *claims, uint32_t count,
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct pol_claim *claim = &claims[i];
-        if (claim->version == device->refused ||
-            (claim->version != device->have && claim->approved < device->floor)) {
+        if (claim->version == device->refused || claim->approved < device->floor) {
             continue;
         }
         if (claim->state == POL_CLAIM_COMPLETED && claim->admitted) {
