@@ -395,6 +395,7 @@ static void test_made_up_kills_take_no_place(void **state)
     rig_settle(&rig);
     assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size[1]), 200);
     assert_int_equal(size[0], size[1]);
+    print_message("with one of %u: %zu bytes\n", rig.core->director.kill_count, size[1]);
     kill_one(&manifests[1]);
     restart();
     fetch_timestamp(&timestamp);
@@ -445,6 +446,8 @@ static void test_devices_are_told_of_the_newest(void **state)
     enum { KILLED = WIRE_TIMESTAMP_KILLS_MAX + 3 };
     static struct wire_sha256 manifests[KILLED];
     struct wire_timestamp timestamp;
+    uint8_t bytes[WIRE_META_BYTES_MAX];
+    size_t size = 0;
     struct gw_rollout_view view;
     struct base_error error = {0};
     static const struct rig_stage full = {"full", POL_STAGE_FULL, 10000, NULL, NULL, 1, 0, 0};
@@ -460,6 +463,8 @@ static void test_devices_are_told_of_the_newest(void **state)
     }
     restart();
     fetch_timestamp(&timestamp);
+    assert_int_equal(fetch("/v1/meta/timestamp", bytes, sizeof(bytes), &size), 200);
+    print_message("a timestamp with %u kills: %zu bytes\n", timestamp.kill_count, size);
     assert_int_equal(timestamp.kill_count, WIRE_TIMESTAMP_KILLS_MAX);
     for (uint32_t i = 0; i < KILLED; i++) {
         assert_int_equal(wire_timestamp_kills(&timestamp, &manifests[i]), i >= 3);
