@@ -81,7 +81,8 @@ static bool make_profile(struct cost *cost)
     uint8_t bytes[32];
     size_t size = 0;
     static const uint8_t no_attrs[] = {0};
-    const struct wire_profile profile = {.attrs = no_attrs, .attrs_bytes = sizeof(no_attrs)};
+    const struct wire_profile profile = {
+        .tasks_max = 32, .interval_s = 300, .attrs = no_attrs, .attrs_bytes = sizeof(no_attrs)};
     if (wire_profile_encode(&profile, NULL, bytes, sizeof(bytes), &size) != BASE_OK) {
         return false;
     }

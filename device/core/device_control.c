@@ -40,6 +40,13 @@ void dev_outcome(struct dev_runtime *runtime, const struct wire_outcome *outcome
     }
 }
 
+// Between check-ins: the device's own, or what the gateway said last.
+static uint32_t interval_s(const struct dev_runtime *runtime)
+{
+    bool told = runtime->told_interval_s > 0 && !runtime->settings.own_pace;
+    return told ? runtime->told_interval_s : runtime->settings.checkin_interval_s;
+}
+
 static enum base_status profile_encode(const struct dev_runtime *runtime, bool pairs_wanted,
                                        char *text, size_t capacity, size_t *out_size)
 {
@@ -50,7 +57,7 @@ static enum base_status profile_encode(const struct dev_runtime *runtime, bool p
     struct wire_profile profile = {
         .flags = runtime->settings.own_pace ? WIRE_PROFILE_FLAG_OWN_PACE : 0,
         .tasks_max = runtime->settings.tasks_max,
-        .interval_s = runtime->control.interval_s,
+        .interval_s = interval_s(runtime),
         .task_count = runtime->task_count,
         .attrs = runtime->attrs,
         .attrs_bytes = runtime->attrs_bytes,
@@ -102,8 +109,7 @@ static void refusals_review(struct dev_runtime *runtime)
 
 static uint64_t checkin_interval_us(struct dev_runtime *runtime, uint32_t wished_s)
 {
-    uint32_t interval_s = wished_s > 0 ? wished_s : runtime->control.interval_s;
-    uint64_t interval_us = interval_s * 1000000ull;
+    uint64_t interval_us = (wished_s > 0 ? wished_s : interval_s(runtime)) * 1000000ull;
     return interval_us - interval_us / 8 + dev_random_below_us(runtime, interval_us / 4);
 }
 
@@ -285,7 +291,9 @@ static void checkin_done(struct dev_runtime *runtime)
     bool offers = control->status == 200;
     if (offers && (control->offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0 &&
         control->offers.next_checkin_s > 0 && !runtime->settings.own_pace) {
-        control->interval_s = control->offers.next_checkin_s;
+        runtime->dirty =
+            runtime->dirty || runtime->told_interval_s != control->offers.next_checkin_s;
+        runtime->told_interval_s = control->offers.next_checkin_s;
     }
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
     uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);

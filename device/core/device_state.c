@@ -2,7 +2,7 @@
 // storage port replaces atomically.
 //
 //   record := "WLD9", u32 epoch, u64 offline_s, u64 online_s (core/device_time.h), u8 flags (1:
-//             garbage), refusals (core/refusals.h),
+//             garbage), refusals (core/refusals.h), varint told_interval_s,
 //             varint root_version, root[32], varint timestamp_version, varint expires_s,
 //             timestamp[32], varint order,
 //             varint task_count, task_count x task,
@@ -22,8 +22,8 @@
 //   3:
 //               a statement that ordered back, or ended the task)]
 //
-// "WLD8" has 4 x u64 refused. "WLD7" has no order either, and of a task a u8 kind before
-// accepted_stage and one varint counter in place of floor and approvals: those of the last
+// "WLD8" has 4 x u64 refused and no interval. "WLD7" has no order either, and of a task a u8 kind
+// before accepted_stage and one varint counter in place of floor and approvals: those of the last
 // statement, whose u64 rollout is before manifest_bytes. No floor was known then. "WLD6" has one
 // u64 in place of the two, the highest time that anybody signed: it is taken for the gateway's
 // word, which does not last.
@@ -38,7 +38,7 @@
 #define MAGIC          "WLD" // and the version
 #define MAGIC_BYTES    4
 #define VERSION        9
-#define VERSION_STAND  9 // the first that knows which refusals stand
+#define VERSION_STAND  9 // the first that knows which refusals stand, and the interval
 #define VERSION_FLOOR  8 // the first that knows floors and approvals
 #define VERSION_TIMES  7 // the first with two times
 #define VERSION_OLDEST 6
@@ -175,6 +175,7 @@ enum base_status dev_state_encode(const struct dev_runtime *runtime, uint8_t *ou
     base_writer_u64(&writer, dev_time_said(&runtime->time, &now));
     base_writer_u8(&writer, runtime->garbage ? FLAG_GARBAGE : 0);
     dev_refusals_write(&runtime->refusals, &writer);
+    base_writer_varint(&writer, runtime->told_interval_s);
     base_writer_varint(&writer, runtime->trust.root_version);
     base_writer_bytes(&writer, runtime->trust.root.bytes, WIRE_SHA256_BYTES);
     base_writer_varint(&writer, runtime->trust.timestamp_version);
@@ -394,6 +395,7 @@ static void body_read(struct base_reader *reader, struct dev_runtime *runtime, u
         dev_refusals_read_before(&runtime->refusals, reader);
     } else {
         dev_refusals_read(&runtime->refusals, reader);
+        runtime->told_interval_s = (uint32_t)base_reader_varint_max(reader, UINT32_MAX);
     }
     runtime->trust.root_version = base_reader_varint(reader);
     base_reader_copy(reader, runtime->trust.root.bytes, WIRE_SHA256_BYTES);

@@ -242,6 +242,7 @@ static void start_anew(struct dev_runtime *runtime)
     memset(&runtime->trust.timestamp, 0, sizeof(runtime->trust.timestamp));
     runtime->garbage = false;
     dev_refusals_clear(&runtime->refusals);
+    runtime->told_interval_s = 0;
     dev_outcomes_init(&runtime->outcomes, runtime->outcomes.bytes, runtime->outcomes.count_max);
 }
 
@@ -316,7 +317,6 @@ static void lanes_init(struct dev_runtime *runtime, uint64_t now_us)
     uint32_t cap_ms = settings->backoff_cap_ms;
     uint64_t spread_us = settings->checkin_spread_s * 1000000ull;
     control->exchange = 0;
-    control->interval_s = settings->checkin_interval_s;
     control->checkin_due_us = now_us + dev_random_below_us(runtime, spread_us);
     control->again_ms = UINT32_MAX;
     control->report_due_us = UINT64_MAX;

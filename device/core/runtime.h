@@ -226,8 +226,7 @@ struct dev_control {
     uint64_t reported_seq; // last number in the report under way
     uint32_t exchange;     // 0: none
     uint32_t retry_after_s;
-    uint32_t interval_s; // between check-ins: the settings', or what the gateway said last
-    int status;          // 0: no head yet
+    int status; // 0: no head yet
     uint8_t kind;
     bool pairs_sent;
     bool pairs_wanted;
@@ -394,6 +393,7 @@ struct dev_runtime {
     uint32_t next_run;
     struct dev_time time;
     struct dev_refusals refusals;
+    uint32_t told_interval_s; // between check-ins, by the gateway; 0: not yet
     uint64_t save_not_before_us;
     struct dev_backoff save_backoff;
     bool booted;

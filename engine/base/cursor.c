@@ -85,6 +85,18 @@ uint64_t base_reader_u64(struct base_reader *reader)
 
 uint64_t base_reader_varint(struct base_reader *reader)
 {
+    // Most are small, and check-ins are full of them.
+    const uint8_t *at = reader->at;
+    if (reader->status == BASE_OK && reader->end - at >= 2) {
+        if (at[0] < 0x80) {
+            reader->at = at + 1;
+            return at[0];
+        }
+        if (at[1] != 0 && at[1] < 0x80) {
+            reader->at = at + 2;
+            return (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
+        }
+    }
     uint64_t value = 0;
     for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
         uint8_t byte = base_reader_u8(reader);

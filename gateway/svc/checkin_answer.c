@@ -425,7 +425,7 @@ void gw_checkin_refuse(struct gw_worker *worker, struct gw_exchange *exchange,
 
 // May it be told another interval, and goes it by one that is not the gateway's? Devices of before
 // do not say, and those with an interval of their own keep it.
-static bool goes_by_another(const struct gw_core *core, const struct wire_profile *profile)
+static inline bool goes_by_another(const struct gw_core *core, const struct wire_profile *profile)
 {
     return profile->interval_s != gw_core_checkin_interval_s(core) && profile->interval_s != 0 &&
            (profile->flags & WIRE_PROFILE_FLAG_OWN_PACE) == 0;
@@ -470,19 +470,23 @@ static enum base_status read_ask(const struct gw_worker *worker, struct base_str
     return BASE_OK;
 }
 
-// Nothing to do: 204, but for a device that goes by an interval which is not the gateway's any
-// more.
-static void answer_settled(struct gw_worker *worker, struct gw_exchange *exchange,
-                           const struct gw_checkin *checkin)
+// Nothing to do, but it goes by an interval that is not the gateway's any more.
+static void answer_interval(struct gw_worker *worker, struct gw_exchange *exchange)
 {
-    if (__builtin_expect(!goes_by_another(worker->core, &checkin->profile), 1)) {
-        gw_reply_status(exchange, 204);
-        return;
-    }
     const struct wire_offers offers = {.flags = WIRE_OFFER_FLAG_INTERVAL,
                                        .next_checkin_s = gw_core_checkin_interval_s(worker->core)};
     gw_count(&worker->stats.checkins_paced, 1);
     reply_offers(worker, exchange, &offers);
+}
+
+static inline void answer_settled(struct gw_worker *worker, struct gw_exchange *exchange,
+                                  const struct gw_checkin *checkin)
+{
+    if (__builtin_expect(goes_by_another(worker->core, &checkin->profile), 0)) {
+        answer_interval(worker, exchange);
+    } else {
+        gw_reply_status(exchange, 204);
+    }
 }
 
 static void answer_offers(struct gw_worker *worker, struct gw_exchange *exchange,

@@ -207,6 +207,9 @@ static void test_the_gateways_interval_is_kept(void **state)
     rig.next_checkin_s = 0;
     assert_int_equal(told_interval(&own), 40);
     assert_in_range(wait_s(), 34, 45);
+    rig_kill(&rig);
+    rig_boot(&rig);
+    assert_int_equal(told_interval(&own), 40);
     rig.offer_flags = WIRE_OFFER_FLAG_SHADOWS; // once only: an offer is held back
     rig.next_checkin_s = 10;
     rig_checkin(&rig);
