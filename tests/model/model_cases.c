@@ -113,6 +113,11 @@ static const struct model_case cases[] = {
      WORLD "fails device=3 version=1 on=1\n" A_DONE B_OPEN
            "promote rollout=1\ncreate rollout=2 version=1\nstart rollout=2\npromote rollout=2\n"
            "check\nexpect version=1\nexpect device=3 version=0\n"},
+    // Its log could not be read where a segment had more failures than devices that completed.
+    {"failed_as_another_segment",
+     "world seed=7 devices=3\ncreate rollout=0 version=2 trust=1\nstart rollout=0\ncheck\n"
+     "attrs device=0 os=2\ncheck\nfails device=0 version=2 on=1\nfails device=2 version=2 on=1\n"
+     "sleep seconds=3700\nround\nround\nround\n"},
     // A call that was cut off is made again.
     {"kill_cut_off", WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\n"
                                          "start rollout=2\ngateway_dies commit=1\nkill rollout=1\n"
