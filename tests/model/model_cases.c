@@ -55,6 +55,15 @@ static const struct model_case cases[] = {
     {"keeps_not", WORLD A_DONE "create rollout=1 version=1 target=1 trust=1\nstart rollout=1\n"
                                "promote rollout=1\ncheck\nexpect version=1\nattrs device=0 os=1\n"
                                "check\nexpect version=0\n"},
+    {"an_arm", WORLD A_DONE "create rollout=1 version=1 arm=1 trust=1\nstart rollout=1\n"
+                            "create rollout=2 version=2 arm=2 trust=1\nstart rollout=2\ncheck\n"},
+    {"the_gateway_dies",
+     WORLD A_DONE B_HALF "check\ngateway_kill\nround\ngateway_dies commit=1\npromote rollout=1\n"
+                         "check\n"},
+    {"devices_die", WORLD A_DONE "crash device=0 calls=1\ncrash device=1 calls=3\n"
+                                 "crash device=2 calls=5\ncrash device=3 calls=7\n"
+                                 "crash device=4 calls=9\ncrash device=5 calls=11\ncheck\n"
+                                 "expect version=0\nexpect device=5 version=0\n"},
     // What was wrong once.
     {"kill_behind_an_abort", WORLD A_DONE
      "check\n" B_OPEN "check\nabort rollout=1\ncheck\nkill rollout=0\ncheck\nexpect version=-1\n"},
