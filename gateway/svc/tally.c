@@ -393,6 +393,13 @@ static struct slice *find_slice(struct rollout_tally *rollout, const struct wire
     return slice;
 }
 
+// Who fails after it changed its attributes completed as somebody else: it counts in both, so that
+// no part of the fleet has more failures than devices.
+static uint64_t at_least(uint64_t completed, uint64_t failed)
+{
+    return completed > failed ? completed : failed;
+}
+
 static void note_slices(struct rollout_tally *rollout, const struct gw_tally_change *change,
                         bool completed, bool failed)
 {
@@ -410,8 +417,9 @@ static void note_slices(struct rollout_tally *rollout, const struct gw_tally_cha
     for (uint32_t i = 0; i < attrs.count; i++) {
         struct slice *slice = find_slice(rollout, &attrs.items[i]);
         if (slice != NULL) {
-            slice->counts.completed += completed;
             slice->counts.failed += failed;
+            slice->counts.completed =
+                at_least(slice->counts.completed + completed, slice->counts.failed);
         }
     }
 }
@@ -447,8 +455,9 @@ static void note_segment(struct rollout_tally *rollout, const struct gw_tally_ch
         segment->counts.segment = name;
         memcpy(segment->counts.text, text, sizeof(text));
     }
-    segment->counts.completed += completed;
     segment->counts.failed += failed;
+    segment->counts.completed =
+        at_least(segment->counts.completed + completed, segment->counts.failed);
 }
 
 uint32_t gw_tally_segments(struct gw_tally *tally, uint64_t rollout_id, uint32_t stage,

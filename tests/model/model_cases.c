@@ -55,6 +55,15 @@ static const struct model_case cases[] = {
     {"keeps_not", WORLD A_DONE "create rollout=1 version=1 target=1 trust=1\nstart rollout=1\n"
                                "promote rollout=1\ncheck\nexpect version=1\nattrs device=0 os=1\n"
                                "check\nexpect version=0\n"},
+    {"an_arm", WORLD A_DONE "create rollout=1 version=1 arm=1 trust=1\nstart rollout=1\n"
+                            "create rollout=2 version=2 arm=2 trust=1\nstart rollout=2\ncheck\n"},
+    {"the_gateway_dies",
+     WORLD A_DONE B_HALF "check\ngateway_kill\nround\ngateway_dies commit=1\npromote rollout=1\n"
+                         "check\n"},
+    {"devices_die", WORLD A_DONE "crash device=0 calls=1\ncrash device=1 calls=3\n"
+                                 "crash device=2 calls=5\ncrash device=3 calls=7\n"
+                                 "crash device=4 calls=9\ncrash device=5 calls=11\ncheck\n"
+                                 "expect version=0\nexpect device=5 version=0\n"},
     // What was wrong once.
     {"kill_behind_an_abort", WORLD A_DONE
      "check\n" B_OPEN "check\nabort rollout=1\ncheck\nkill rollout=0\ncheck\nexpect version=-1\n"},
@@ -113,6 +122,11 @@ static const struct model_case cases[] = {
      WORLD "fails device=3 version=1 on=1\n" A_DONE B_OPEN
            "promote rollout=1\ncreate rollout=2 version=1\nstart rollout=2\npromote rollout=2\n"
            "check\nexpect version=1\nexpect device=3 version=0\n"},
+    // Its log could not be read where a segment had more failures than devices that completed.
+    {"failed_as_another_segment",
+     "world seed=7 devices=3\ncreate rollout=0 version=2 trust=1\nstart rollout=0\ncheck\n"
+     "attrs device=0 os=2\ncheck\nfails device=0 version=2 on=1\nfails device=2 version=2 on=1\n"
+     "sleep seconds=3700\nround\nround\nround\n"},
     // A call that was cut off is made again.
     {"kill_cut_off", WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\n"
                                          "start rollout=2\ngateway_dies commit=1\nkill rollout=1\n"

@@ -248,6 +248,11 @@ static bool still(struct model_gateway *gateway, struct gw_store *store)
            fault(gateway, "the store takes no more", gateway->dir);
 }
 
+bool model_gateway_still(struct model_gateway *gateway)
+{
+    return still(gateway, gateway->core->store);
+}
+
 static bool copy_to(struct model_gateway *gateway, struct gw_store *store, const char *to)
 {
     remove_folder(to);

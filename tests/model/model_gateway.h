@@ -53,6 +53,7 @@ bool model_gateway_kill(struct model_gateway *gateway);
 bool model_gateway_backup(struct model_gateway *gateway);
 bool model_gateway_restore(struct model_gateway *gateway);
 void model_gateway_tick(struct model_gateway *gateway);
+bool model_gateway_still(struct model_gateway *gateway); // what was submitted is on disk
 
 // The caller fills request; the answer is in `exchange` until model_exchange_done.
 void model_exchange_init(struct model_exchange *exchange);

@@ -86,5 +86,10 @@ bool model_gateway_replays(struct model_gateway *gateway, uint64_t id, char *why
         }
         more = more && count > 0;
     }
-    return true;
+    if (seq != rollout->log_seq) {
+        (void)snprintf(why, capacity, "the log of rollout %016llx has %llu lines of %llu",
+                       (unsigned long long)id, (unsigned long long)seq,
+                       (unsigned long long)rollout->log_seq);
+    }
+    return seq == rollout->log_seq;
 }

@@ -179,6 +179,7 @@ static bool parse(int argc, char **argv, struct options *out)
     *out = (struct options){
         .first = 1, .calls = CALLS_DEFAULT, .devices = DEVICES_DEFAULT, .tries = SHRINK_TRIES};
     bool ok = true;
+    bool named = false;
     while (ok && (option = getopt_long(argc, argv, "", names, NULL)) != -1) {
         char *end = NULL;
         switch (option) {
@@ -193,7 +194,8 @@ static bool parse(int argc, char **argv, struct options *out)
             out->devices = (uint32_t)strtoul(optarg, NULL, 10);
             break;
         case 'c':
-            out->cases = optarg != NULL ? optarg : optind < argc ? argv[optind++] : "";
+            named = optarg == NULL && optind < argc && argv[optind][0] != '-';
+            out->cases = optarg != NULL ? optarg : named ? argv[optind++] : "";
             break;
         case 'r':
             out->replay = optarg;
