@@ -271,7 +271,7 @@ static uint64_t updated_so_far(const struct verdict_play *play)
 
 static void judge(struct verdict_play *play, enum verdict_rule rule, struct verdict_seen *seen)
 {
-    if (!play->news[rule] || seen->stopped) {
+    if (!play->news[rule] || seen->stopped || (play->cell->alone && rule != VERDICT_LOGRANK)) {
         return;
     }
     struct pol_judgement judgement;
@@ -364,7 +364,8 @@ void verdict_play_run(struct verdict_play *play, const struct verdict_cell *cell
         judge(play, VERDICT_SEQUENTIAL, &out[VERDICT_SEQUENTIAL]);
         judge(play, VERDICT_LOGRANK, &out[VERDICT_LOGRANK]);
         bool done = play->device_count == all && play->first_open == play->block_count;
-        if (done || (out[VERDICT_SEQUENTIAL].stopped && out[VERDICT_LOGRANK].stopped)) {
+        bool both = out[VERDICT_SEQUENTIAL].stopped || cell->alone;
+        if (done || (both && out[VERDICT_LOGRANK].stopped)) {
             break;
         }
     }

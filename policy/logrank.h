@@ -36,8 +36,10 @@
 //   the block closed for every device of it; in the order in which the gateway heard of failures.
 //   Any order that does not look at cohorts is as good: the gateway's is the one that a restart can
 //   find again. No device's clock takes part.
-// - Who succeeded stays among those who may fail until the window is over, as does who is not heard
-//   of: were successes to leave, a version that reports them sooner would look worse than it is.
+// - Who succeeded stays among those who may fail until the window is over, as does who refused or
+// is
+//   not heard of: were successes to leave, a version that reports them sooner would look worse than
+//   it is.
 // - Who is left out (unproven, revoked) is left out by what it was before it was offered.
 //
 // The wealth is kept for a few ratios of hazards, in whole numbers: equal reports give equal wealth
@@ -69,6 +71,7 @@ struct pol_block {
     uint32_t offered[POL_COHORT_COUNT];
     uint32_t failed[POL_COHORT_COUNT];    // within the window
     uint32_t succeeded[POL_COHORT_COUNT]; // and have not failed since
+    uint32_t refused[POL_COHORT_COUNT];   // as not meant for them: among nobody's trials
     bool closed;
     uint8_t waiting;          // failures before it was closed
     uint64_t waiting_updated; // bit i: the i-th of them is an updated device's
@@ -87,6 +90,7 @@ bool pol_block_fail(struct pol_block *block, enum pol_cohort cohort, bool succee
                     uint32_t tolerated_ppm, struct pol_logrank *logrank);
 // False, and nothing changes: no device of the cohort is left without an answer.
 bool pol_block_succeed(struct pol_block *block, enum pol_cohort cohort);
+bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort); // likewise
 // Counts fit together. For what comes from a store.
 bool pol_block_valid(const struct pol_block *block);
 

@@ -14,7 +14,7 @@
 static void add_up(struct pol_outcomes sums[POL_COHORT_COUNT], const struct pol_block *block)
 {
     for (int i = 0; i < POL_COHORT_COUNT; i++) {
-        sums[i].offered += block->offered[i];
+        sums[i].offered += block->offered[i] - block->refused[i];
         sums[i].failed += block->failed[i];
         sums[i].succeeded += block->succeeded[i];
     }

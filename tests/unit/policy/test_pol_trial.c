@@ -279,6 +279,26 @@ static void gates_at_their_ends(void **state)
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_MATCHED);
 }
 
+// Devices that the version is not meant for are in no share; they stay among those who may fail.
+static void refusals_are_no_trials(void **state)
+{
+    (void)state;
+    struct pol_counts counts = {0};
+    struct pol_judgement judged;
+    struct pol_block block = {.offered = {3000, 4000}};
+    pol_block_close(&block, 0, &counts.trial.rise);
+    for (uint32_t i = 0; i < 3000; i++) {
+        assert_true(pol_block_succeed(&block, POL_COHORT_CONTROL));
+        assert_true(pol_block_succeed(&block, POL_COHORT_UPDATED));
+        assert_true(i >= 1000 || pol_block_refuse(&block, POL_COHORT_UPDATED));
+    }
+    pol_trial_add(&counts.trial, &block, true, standard.max_failure_ppm);
+    assert_int_equal(counts.trial.all[POL_COHORT_UPDATED].offered, 3000);
+    assert_int_equal(pol_trial_answered_ppm(&counts.trial), 1000000);
+    pol_gate_judge(&standard, &counts, 0, &judged);
+    assert_int_equal(judged.verdict, PASS);
+}
+
 static void silence_is_asked_too(void **state)
 {
     (void)state;
@@ -486,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
         cmocka_unit_test(gates_at_their_ends),
+        cmocka_unit_test(refusals_are_no_trials),
         cmocka_unit_test(silence_is_asked_too),
         cmocka_unit_test(what_comes_when_does_not_matter),
         cmocka_unit_test(the_lead_is_the_strongest_beginning),
