@@ -41,6 +41,9 @@
 //   not heard of: were successes to leave, a version that reports them sooner would look worse than
 //   it is.
 // - Who is left out (unproven, revoked) is left out by what it was before it was offered.
+// - Both cohorts have the same past. Who was control of an earlier stage and is updated now has run
+//   the placebo once more than control has: fair as long as nothing about it (having failed, above
+//   all) decides whether it is offered again.
 //
 // The wealth is kept for a few ratios of hazards, in whole numbers: equal reports give equal wealth
 // on every machine and in any order of blocks, so that a restart that plays its records again

@@ -154,6 +154,14 @@ static const struct row rows[] = {
      0,
      899666,
      2000},
+    {"more than a tenth of control",
+     {{{3000, 6, 2994}, {9000, 18, 8000}, true}},
+     0,
+     INCONCLUSIVE,
+     POL_REASON_TOO_FEW_ANSWERED,
+     0,
+     1000000,
+     2000},
     {"as bad as control, and over the limit",
      {{{3000, 300, 2700}, {9000, 900, 8100}, true}},
      0,
@@ -225,7 +233,7 @@ static void verdicts(void **state)
         assert_true(pol_trial_valid(&counts.trial));
         pol_gate_judge(&standard, &counts, row->in_stage_us, &judged);
         uint64_t under_way = pol_trial_under_way(&counts.trial);
-        uint32_t answered_ppm = pol_trial_answered_ppm(&counts.trial);
+        uint32_t answered_ppm = pol_trial_answered_ppm(&counts.trial, POL_COHORT_UPDATED);
         if (judged.verdict != row->verdict || judged.reason != row->reason ||
             judged.failure_ppm != row->failure_ppm || under_way != row->under_way ||
             answered_ppm != row->answered_ppm) {
@@ -294,7 +302,7 @@ static void refusals_are_no_trials(void **state)
     }
     pol_trial_add(&counts.trial, &block, true, standard.max_failure_ppm);
     assert_int_equal(counts.trial.all[POL_COHORT_UPDATED].offered, 3000);
-    assert_int_equal(pol_trial_answered_ppm(&counts.trial), 1000000);
+    assert_int_equal(pol_trial_answered_ppm(&counts.trial, POL_COHORT_UPDATED), 1000000);
     pol_gate_judge(&standard, &counts, 0, &judged);
     assert_int_equal(judged.verdict, PASS);
 }
