@@ -150,7 +150,8 @@ static void offer(struct verdict_play *play, uint32_t step, struct base_prng *pr
     (void)pol_block_offer(&block->slices[device->slice], (enum pol_cohort)device->cohort);
     block->to = play->device_count;
     play->offered[device->slice][device->cohort]++;
-    uint32_t at = step + 1 + (uint32_t)delay(cell, device->fails, prng);
+    double seconds = delay(cell, device->fails, prng) + (updated ? cell->fetch_s : 0);
+    uint32_t at = step + 1 + (uint32_t)seconds;
     if (at < STEPS_MAX && base_prng_unit(prng) >= cell->loss) {
         device->next = play->heads[at];
         play->heads[at] = index;

@@ -31,15 +31,14 @@
 //   pol_block_offer refuses a closed block; failures that come before it closes wait in it, because
 //   who else belongs to it is not known yet.
 // - Both cohorts run, report, retry and time out alike: control is a placebo. An update that is
-//   heard of later than control (it has to be fetched) loses a little power and no validity.
+//   heard of later than control (it has to be fetched) has, at any time, failed less than it would
+//   have: that costs power.
 // - A failure counts once for each device, up to the end of its block's window, the same time after
 //   the block closed for every device of it; in the order in which the gateway heard of failures.
 //   Any order that does not look at cohorts is as good: the gateway's is the one that a restart can
 //   find again. No device's clock takes part.
-// - Who succeeded stays among those who may fail until the window is over, as does who refused or
-// is
-//   not heard of: were successes to leave, a version that reports them sooner would look worse than
-//   it is.
+// - Who succeeded, refused or is not heard of stays among those who may fail until the window is
+//   over: were successes to leave, a version that reports them sooner would look worse than it is.
 // - Who is left out (unproven, revoked) is left out by what it was before it was offered.
 // - Both cohorts have the same past. Who was control of an earlier stage and is updated now has run
 //   the placebo once more than control has: fair as long as nothing about it (having failed, above

@@ -19,8 +19,8 @@
 //   would be an e-process over devices in the order of their offers; failures that are not known
 //   yet can only lower it. Its supremum over devices is bounded by Ville's inequality, so that the
 //   first blocks may be those that speak most. Who refuses the version as not meant for it is no
-//   trial once that is known. Condition: one device's outcome does not change
-//   another's chance, and a block is begun without looking at who will be in it.
+//   trial once that is known. Condition: one device's outcome does not change another's chance, and
+//   a block is begun without looking at who will be in it.
 // - Within the limits: of blocks whose window is over alone, where everything is known. There
 //   "not good" (failed, or unanswered) is one outcome, with one chance for each cohort. That of the
 //   updated is no less than their chance of failing, so that one below max_failure shows the other.
