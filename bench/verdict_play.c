@@ -150,7 +150,8 @@ static void offer(struct verdict_play *play, uint32_t step, struct base_prng *pr
     (void)pol_block_offer(&block->slices[device->slice], (enum pol_cohort)device->cohort);
     block->to = play->device_count;
     play->offered[device->slice][device->cohort]++;
-    uint32_t at = step + 1 + (uint32_t)delay(cell, device->fails, prng);
+    double seconds = delay(cell, device->fails, prng) + (updated ? cell->fetch_s : 0);
+    uint32_t at = step + 1 + (uint32_t)seconds;
     if (at < STEPS_MAX && base_prng_unit(prng) >= cell->loss) {
         device->next = play->heads[at];
         play->heads[at] = index;
@@ -271,7 +272,7 @@ static uint64_t updated_so_far(const struct verdict_play *play)
 
 static void judge(struct verdict_play *play, enum verdict_rule rule, struct verdict_seen *seen)
 {
-    if (!play->news[rule] || seen->stopped) {
+    if (!play->news[rule] || seen->stopped || (play->cell->alone && rule != VERDICT_LOGRANK)) {
         return;
     }
     struct pol_judgement judgement;
@@ -364,7 +365,8 @@ void verdict_play_run(struct verdict_play *play, const struct verdict_cell *cell
         judge(play, VERDICT_SEQUENTIAL, &out[VERDICT_SEQUENTIAL]);
         judge(play, VERDICT_LOGRANK, &out[VERDICT_LOGRANK]);
         bool done = play->device_count == all && play->first_open == play->block_count;
-        if (done || (out[VERDICT_SEQUENTIAL].stopped && out[VERDICT_LOGRANK].stopped)) {
+        bool both = out[VERDICT_SEQUENTIAL].stopped || cell->alone;
+        if (done || (both && out[VERDICT_LOGRANK].stopped)) {
             break;
         }
     }

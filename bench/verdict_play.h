@@ -25,9 +25,11 @@ struct verdict_cell {
     bool reversed;     // it is failures that are late
     double loss;       // share of reports that never come
     double install_s;  // median from the offer to the run, log-normal; 0: none
+    double fetch_s;    // updated devices are later by that, whatever comes of them
     uint32_t window_s; // from the offer; 0: 180
     bool ramp;   // 50 offers a minute, doubled every 1,000, at most 1,000; else as fast as the
                  // stage's size lets it
+    bool alone;  // only `logrank` is asked
     bool sliced; // slices are judged too
     double slice_base; // chance to fail of the first slice (3 %) in control; 0: as the others
     double slice_rise; // added to it by the update

@@ -87,6 +87,7 @@ static void play_worst(struct verdict_play *play, uint32_t index, uint32_t runs,
     struct pol_gate gate = verdict_gate();
     struct verdict_cell cell = verdict_null_cell(index);
     cell.reversed = reversed;
+    cell.alone = true;
     struct sums sums = play_cell(play, &cell, &gate, 7000003ull * (index + 1), runs);
     print_null(index, &cell, runs, &sums);
 }

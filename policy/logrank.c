@@ -133,14 +133,16 @@ static uint64_t devices(const struct pol_block *block)
 // Whether a device of the cohort is left without an answer.
 static bool awaited(const struct pol_block *block, enum pol_cohort cohort)
 {
-    return block->failed[cohort] + block->succeeded[cohort] < block->offered[cohort];
+    return block->failed[cohort] + block->succeeded[cohort] + block->refused[cohort] <
+           block->offered[cohort];
 }
 
 bool pol_block_valid(const struct pol_block *block)
 {
     uint32_t failed = 0;
     for (int i = 0; i < POL_COHORT_COUNT; i++) {
-        if ((uint64_t)block->failed[i] + block->succeeded[i] > block->offered[i]) {
+        uint64_t answered = (uint64_t)block->failed[i] + block->succeeded[i] + block->refused[i];
+        if (answered > block->offered[i]) {
             return false;
         }
         failed += block->failed[i];
@@ -212,6 +214,15 @@ bool pol_block_succeed(struct pol_block *block, enum pol_cohort cohort)
         return false;
     }
     block->succeeded[cohort]++;
+    return true;
+}
+
+bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort)
+{
+    if (!awaited(block, cohort)) {
+        return false;
+    }
+    block->refused[cohort]++;
     return true;
 }
 

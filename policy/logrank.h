@@ -31,14 +31,18 @@
 //   pol_block_offer refuses a closed block; failures that come before it closes wait in it, because
 //   who else belongs to it is not known yet.
 // - Both cohorts run, report, retry and time out alike: control is a placebo. An update that is
-//   heard of later than control (it has to be fetched) loses a little power and no validity.
+//   heard of later than control (it has to be fetched) has, at any time, failed less than it would
+//   have: that costs power.
 // - A failure counts once for each device, up to the end of its block's window, the same time after
 //   the block closed for every device of it; in the order in which the gateway heard of failures.
 //   Any order that does not look at cohorts is as good: the gateway's is the one that a restart can
 //   find again. No device's clock takes part.
-// - Who succeeded stays among those who may fail until the window is over, as does who is not heard
-//   of: were successes to leave, a version that reports them sooner would look worse than it is.
+// - Who succeeded, refused or is not heard of stays among those who may fail until the window is
+//   over: were successes to leave, a version that reports them sooner would look worse than it is.
 // - Who is left out (unproven, revoked) is left out by what it was before it was offered.
+// - Both cohorts have the same past. Who was control of an earlier stage and is updated now has run
+//   the placebo once more than control has: fair as long as nothing about it (having failed, above
+//   all) decides whether it is offered again.
 //
 // The wealth is kept for a few ratios of hazards, in whole numbers: equal reports give equal wealth
 // on every machine and in any order of blocks, so that a restart that plays its records again
@@ -69,6 +73,7 @@ struct pol_block {
     uint32_t offered[POL_COHORT_COUNT];
     uint32_t failed[POL_COHORT_COUNT];    // within the window
     uint32_t succeeded[POL_COHORT_COUNT]; // and have not failed since
+    uint32_t refused[POL_COHORT_COUNT];   // as not meant for them: among nobody's trials
     bool closed;
     uint8_t waiting;          // failures before it was closed
     uint64_t waiting_updated; // bit i: the i-th of them is an updated device's
@@ -87,6 +92,7 @@ bool pol_block_fail(struct pol_block *block, enum pol_cohort cohort, bool succee
                     uint32_t tolerated_ppm, struct pol_logrank *logrank);
 // False, and nothing changes: no device of the cohort is left without an answer.
 bool pol_block_succeed(struct pol_block *block, enum pol_cohort cohort);
+bool pol_block_refuse(struct pol_block *block, enum pol_cohort cohort); // likewise
 // Counts fit together. For what comes from a store.
 bool pol_block_valid(const struct pol_block *block);
 

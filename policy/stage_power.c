@@ -25,27 +25,39 @@ static uint64_t seconds_until(uint64_t needed, uint64_t completed, uint64_t in_s
     return seconds < (double)POL_POWER_DEVICES_MAX ? (uint64_t)(seconds + 0.999) : 0;
 }
 
+// What is done: who completed; with LOGRANK, which has evidence of the same strength, who answered.
+static struct pol_sample done_of(const struct pol_gate *gate, const struct pol_counts *counts,
+                                 bool updated)
+{
+    if (gate->rule == POL_GATE_LOGRANK) {
+        const struct pol_outcomes *all =
+            &counts->trial.all[updated ? POL_COHORT_UPDATED : POL_COHORT_CONTROL];
+        return (struct pol_sample){all->failed + all->succeeded, all->failed};
+    }
+    return updated ? pol_gate_sample(counts) : counts->control;
+}
+
 bool pol_stage_power(const struct pol_gate *gate, const struct pol_counts *counts,
                      const struct pol_stage_size *size, struct pol_stage_power *out)
 {
-    if (gate->rule != POL_GATE_SEQUENTIAL || gate->max_rise_ppm >= POL_TEST_NOT_ASKED) {
+    if (gate->rule == POL_GATE_THRESHOLD || gate->max_rise_ppm >= POL_TEST_NOT_ASKED) {
         return false;
     }
     struct pol_test test = pol_gate_test(gate);
+    struct pol_sample control_done = done_of(gate, counts, false);
     struct pol_stage_power power = {.rise_ppm = gate->max_rise_ppm,
-                                    .completed = pol_gate_sample(counts).trials,
+                                    .completed = done_of(gate, counts, true).trials,
                                     .base_ppm = POL_STAGE_POWER_BASE_PPM,
-                                    .base_measured = counts->control.trials > 0};
+                                    .base_measured = control_done.trials > 0};
     if (power.base_measured) {
-        power.base_ppm = measured_ppm(&counts->control);
+        power.base_ppm = measured_ppm(&control_done);
     }
     power.devices = size->devices > power.completed ? size->devices : power.completed;
-    uint64_t control =
-        size->control > counts->control.trials ? size->control : counts->control.trials;
+    uint64_t control = size->control > control_done.trials ? size->control : control_done.trials;
     struct pol_power_plan whole =
         pol_power(&test, power.devices, control, power.base_ppm, power.rise_ppm, 0);
-    struct pol_power_plan now = pol_power(&test, power.completed, counts->control.trials,
-                                          power.base_ppm, power.rise_ppm, 0);
+    struct pol_power_plan now =
+        pol_power(&test, power.completed, control_done.trials, power.base_ppm, power.rise_ppm, 0);
     power.needed = whole.devices;
     power.can_detect = whole.can_detect;
     power.best_ppm = whole.smallest_rise_ppm;

@@ -16,7 +16,7 @@ struct pol_stage_size {
 
 struct pol_stage_power {
     uint32_t rise_ppm;  // declared: the gate's max_rise
-    uint64_t completed; // updated devices that are done
+    uint64_t completed; // updated devices that are done (LOGRANK: that answered)
     uint64_t devices;   // the stage has
     uint64_t needed;    // completed ones that find the declared rise with probability 1 - beta
     bool can_detect;    // needed <= devices

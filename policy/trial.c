@@ -14,7 +14,7 @@
 static void add_up(struct pol_outcomes sums[POL_COHORT_COUNT], const struct pol_block *block)
 {
     for (int i = 0; i < POL_COHORT_COUNT; i++) {
-        sums[i].offered += block->offered[i];
+        sums[i].offered += block->offered[i] - block->refused[i];
         sums[i].failed += block->failed[i];
         sums[i].succeeded += block->succeeded[i];
     }
@@ -56,9 +56,9 @@ uint64_t pol_trial_under_way(const struct pol_trial *trial)
     return (all->offered - answered(all)) - (over->offered - answered(over));
 }
 
-uint32_t pol_trial_answered_ppm(const struct pol_trial *trial)
+uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort)
 {
-    const struct pol_outcomes *over = &trial->over[POL_COHORT_UPDATED];
+    const struct pol_outcomes *over = &trial->over[cohort];
     return over->offered > 0 ? pol_gate_ratio_ppm(answered(over), over->offered) : MILLION;
 }
 
@@ -170,6 +170,15 @@ static void decide(struct pol_judgement *out, enum pol_verdict verdict, enum pol
     out->reason = reason;
 }
 
+// Control matters where it is compared with.
+static bool enough_answered(const struct pol_gate *gate, const struct pol_trial *trial)
+{
+    bool compared = gate->max_rise_ppm < POL_TEST_NOT_ASKED;
+    return pol_trial_answered_ppm(trial, POL_COHORT_UPDATED) >= gate->min_answered_ppm &&
+           (!compared ||
+            pol_trial_answered_ppm(trial, POL_COHORT_CONTROL) >= gate->min_answered_ppm);
+}
+
 // Nothing has failed the stage. May it pass?
 static void judge_good(const struct pol_gate *gate, const struct pol_trial *trial,
                        uint64_t in_stage_us, struct pol_judgement *out)
@@ -179,7 +188,7 @@ static void judge_good(const struct pol_gate *gate, const struct pol_trial *tria
     if (over->offered < gate->min_sample || over->offered == 0) {
         bool more = trial->all[POL_COHORT_UPDATED].offered > over->offered;
         open = more ? POL_REASON_UNDER_WAY : POL_REASON_SAMPLE_TOO_SMALL;
-    } else if (pol_trial_answered_ppm(trial) < gate->min_answered_ppm) {
+    } else if (!enough_answered(gate, trial)) {
         open = POL_REASON_TOO_FEW_ANSWERED;
     } else if (in_stage_us < gate->min_dwell_us) {
         open = POL_REASON_DWELL_NOT_REACHED;

@@ -18,14 +18,15 @@
 //   offered is a trial and the failures known so far are failures. Were all outcomes known, this
 //   would be an e-process over devices in the order of their offers; failures that are not known
 //   yet can only lower it. Its supremum over devices is bounded by Ville's inequality, so that the
-//   first blocks may be those that speak most. Condition: one device's outcome does not change
-//   another's chance, and a block is begun without looking at who will be in it.
+//   first blocks may be those that speak most. Who refuses the version as not meant for it is no
+//   trial once that is known. Condition: one device's outcome does not change another's chance, and
+//   a block is begun without looking at who will be in it.
 // - Within the limits: of blocks whose window is over alone, where everything is known. There
 //   "not good" (failed, or unanswered) is one outcome, with one chance for each cohort. That of the
 //   updated is no less than their chance of failing, so that one below max_failure shows the other.
 //   Compared with control, answers that get lost in both cohorts hide a part of a rise: the rise
-//   asked about is max_rise times min_answered, and nothing passes below min_answered. Condition:
-//   answers get lost alike in both cohorts, up to their outcome.
+//   asked about is max_rise times min_answered, and nothing passes while either cohort is below
+//   min_answered. Condition: answers to equal outcomes get lost alike in both cohorts.
 // - Silence: as hazards per device-second, compared with control's (pol_hazard_test). Valid where
 //   both cohorts are under observation in the same proportion at every age; blocks see to that, in
 //   which both begin to be watched at the same time. Then a hazard that changes with the time of
@@ -37,7 +38,7 @@
 #include "policy/sequential.h"
 
 struct pol_outcomes {
-    uint64_t offered;
+    uint64_t offered; // without those that refused
     uint64_t failed;
     uint64_t succeeded;
 };
@@ -56,9 +57,9 @@ void pol_trial_add(struct pol_trial *trial, const struct pol_block *block, bool 
                    uint32_t max_failure_ppm);
 // Updated devices that have not answered and whose window is not over.
 uint64_t pol_trial_under_way(const struct pol_trial *trial);
-// Updated devices whose window is over and that answered, in parts per million of those whose
+// Devices of a cohort whose window is over and that answered, in parts per million of those whose
 // window is over; 1,000,000 while there are none.
-uint32_t pol_trial_answered_ppm(const struct pol_trial *trial);
+uint32_t pol_trial_answered_ppm(const struct pol_trial *trial, enum pol_cohort cohort);
 // Counts fit together. For what comes from a log.
 bool pol_trial_valid(const struct pol_trial *trial);
 

@@ -82,6 +82,18 @@ static void verdicts_hold_on_the_null(void **state)
     assert_true(stopped <= ceiling(all, 0.05));
 }
 
+// An update has to be fetched; control has not.
+static void fetching_is_no_failure(void **state)
+{
+    (void)state;
+    struct verdict_cell cell = {.devices = 1000, .control = 1, .base = 0.02, .fetch_s = 30};
+    struct sums sums = play_runs(&cell, 3, DELAYED_RUNS);
+    print_message("updated 30 s later: %u of %u stopped\n", sums.stopped[VERDICT_LOGRANK],
+                  DELAYED_RUNS);
+    assert_true(sums.stopped[VERDICT_LOGRANK] <= ceiling(DELAYED_RUNS, 0.05));
+    assert_true(sums.passed[VERDICT_LOGRANK] > 0);
+}
+
 // The same stages, as the rule sees them that counts who has completed.
 static void counting_who_completed_does_not_hold(void **state)
 {
@@ -162,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts_hold_on_the_null),
+        cmocka_unit_test(fetching_is_no_failure),
         cmocka_unit_test(counting_who_completed_does_not_hold),
         cmocka_unit_test(bad_versions_are_stopped_and_do_not_pass),
         cmocka_unit_test(slices_are_compared_with_their_own_control),

@@ -385,6 +385,13 @@ static void blocks_at_their_ends(void **state)
     assert_true(pol_block_fail(&block, POL_COHORT_CONTROL, true, 0, &logrank));
     assert_int_equal(block.succeeded[POL_COHORT_CONTROL], 0);
 
+    block = block_of(2, 1); // who refused is not awaited, and fails nobody's bet
+    assert_true(pol_block_refuse(&block, POL_COHORT_UPDATED));
+    assert_true(pol_block_succeed(&block, POL_COHORT_UPDATED));
+    assert_false(pol_block_refuse(&block, POL_COHORT_UPDATED));
+    assert_false(pol_block_fail(&block, POL_COHORT_UPDATED, false, 0, &logrank));
+    assert_true(pol_block_valid(&block));
+
     block = block_of(100, 100);
     for (uint32_t i = 0; i < POL_BLOCK_WAITING_MAX; i++) {
         assert_true(pol_block_fail(&block, (enum pol_cohort)(i % 2), false, 0, &logrank));
@@ -404,6 +411,7 @@ static void damaged_blocks_are_seen(void **state)
         {.offered = {5, 5}, .failed = {6, 0}, .closed = true},
         {.offered = {5, 5}, .failed = {3, 0}, .succeeded = {3, 0}, .closed = true},
         {.offered = {5, 5}, .succeeded = {0, UINT32_MAX}, .closed = true},
+        {.offered = {5, 5}, .succeeded = {3, 0}, .refused = {3, 0}, .closed = true},
         {.offered = {5, 5}, .failed = {UINT32_MAX, 1}, .succeeded = {6, 0}, .closed = true},
         {.offered = {POL_BLOCK_DEVICES_MAX, 1}},
         {.offered = {UINT32_MAX, UINT32_MAX}},

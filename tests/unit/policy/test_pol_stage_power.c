@@ -184,12 +184,35 @@ static void at_its_ends(void **state)
     assert_int_equal(power.base_ppm, 5495); // 5.5 of 1001
 }
 
+// A trial of as many devices with as many failures has the same power, whatever is in the counts.
+static void a_trial_counts_who_answered(void **state)
+{
+    (void)state;
+    struct pol_counts counts = {.succeeded = 397, .failed = 3, .control = {1600, 9}};
+    struct pol_counts trial = {.succeeded = 7};
+    struct pol_stage_size size = {STAGE, STAGE * RATIO, HOUR};
+    struct pol_stage_power first;
+    struct pol_stage_power second;
+    struct pol_gate other = gate;
+    other.rule = POL_GATE_LOGRANK;
+    trial.trial.all[POL_COHORT_UPDATED] = (struct pol_outcomes){900, 3, 397};
+    trial.trial.all[POL_COHORT_CONTROL] = (struct pol_outcomes){3600, 9, 1591};
+    assert_true(pol_stage_power(&gate, &counts, &size, &first));
+    assert_true(pol_stage_power(&other, &trial, &size, &second));
+    assert_int_equal(second.completed, 400);
+    assert_int_equal(second.needed, first.needed);
+    assert_int_equal(second.sees_ppm, first.sees_ppm);
+    assert_int_equal(second.base_ppm, first.base_ppm);
+    assert_int_equal(second.seconds, first.seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rise_it_says_it_sees_was_stopped),
         cmocka_unit_test(what_it_sees_is_stopped),
         cmocka_unit_test(at_its_ends),
+        cmocka_unit_test(a_trial_counts_who_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

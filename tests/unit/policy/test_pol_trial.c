@@ -154,6 +154,14 @@ static const struct row rows[] = {
      0,
      899666,
      2000},
+    {"more than a tenth of control",
+     {{{3000, 6, 2994}, {9000, 18, 8000}, true}},
+     0,
+     INCONCLUSIVE,
+     POL_REASON_TOO_FEW_ANSWERED,
+     0,
+     1000000,
+     2000},
     {"as bad as control, and over the limit",
      {{{3000, 300, 2700}, {9000, 900, 8100}, true}},
      0,
@@ -225,7 +233,7 @@ static void verdicts(void **state)
         assert_true(pol_trial_valid(&counts.trial));
         pol_gate_judge(&standard, &counts, row->in_stage_us, &judged);
         uint64_t under_way = pol_trial_under_way(&counts.trial);
-        uint32_t answered_ppm = pol_trial_answered_ppm(&counts.trial);
+        uint32_t answered_ppm = pol_trial_answered_ppm(&counts.trial, POL_COHORT_UPDATED);
         if (judged.verdict != row->verdict || judged.reason != row->reason ||
             judged.failure_ppm != row->failure_ppm || under_way != row->under_way ||
             answered_ppm != row->answered_ppm) {
@@ -277,6 +285,26 @@ static void gates_at_their_ends(void **state)
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_STAGES_INVALID);
     stage.gate.rule = POL_GATE_SEQUENTIAL;
     assert_int_equal(pol_stages_check(&stage, 1), POL_REASON_MATCHED);
+}
+
+// Devices that the version is not meant for are in no share; they stay among those who may fail.
+static void refusals_are_no_trials(void **state)
+{
+    (void)state;
+    struct pol_counts counts = {0};
+    struct pol_judgement judged;
+    struct pol_block block = {.offered = {3000, 4000}};
+    pol_block_close(&block, 0, &counts.trial.rise);
+    for (uint32_t i = 0; i < 3000; i++) {
+        assert_true(pol_block_succeed(&block, POL_COHORT_CONTROL));
+        assert_true(pol_block_succeed(&block, POL_COHORT_UPDATED));
+        assert_true(i >= 1000 || pol_block_refuse(&block, POL_COHORT_UPDATED));
+    }
+    pol_trial_add(&counts.trial, &block, true, standard.max_failure_ppm);
+    assert_int_equal(counts.trial.all[POL_COHORT_UPDATED].offered, 3000);
+    assert_int_equal(pol_trial_answered_ppm(&counts.trial, POL_COHORT_UPDATED), 1000000);
+    pol_gate_judge(&standard, &counts, 0, &judged);
+    assert_int_equal(judged.verdict, PASS);
 }
 
 static void silence_is_asked_too(void **state)
@@ -486,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
         cmocka_unit_test(gates_at_their_ends),
+        cmocka_unit_test(refusals_are_no_trials),
         cmocka_unit_test(silence_is_asked_too),
         cmocka_unit_test(what_comes_when_does_not_matter),
         cmocka_unit_test(the_lead_is_the_strongest_beginning),
