@@ -99,6 +99,12 @@ void gw_core_set_disk(struct gw_core *core, enum gw_disk_level level)
     (void)level;
 }
 
+void gw_core_set_checkin_interval(struct gw_core *core, uint32_t interval_s)
+{
+    (void)core;
+    (void)interval_s;
+}
+
 void gw_core_set_ready(struct gw_core *core, bool ready)
 {
     core->ready = ready;
