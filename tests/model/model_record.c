@@ -119,6 +119,7 @@ struct model_rollout model_rollout_draft(const struct model_record *record, cons
         .ladder = (int)args[6],
         .window = (int)args[7],
         .approval = (int)args[8],
+        .gate = args[11] != 0,
         .state = POL_ROLLOUT_DRAFT,
     };
     rollout.id = model_rollout_id(record, (uint32_t)args[0]);
@@ -164,7 +165,7 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
         return state == POL_ROLLOUT_RUNNING ||
                (state == POL_ROLLOUT_WAITING && !rollout->before_first);
     case POL_COMMAND_RESUME:
-        return state == POL_ROLLOUT_PAUSED;
+        return state == POL_ROLLOUT_PAUSED && !rollout->failed;
     case POL_COMMAND_PROMOTE:
         return state == POL_ROLLOUT_RUNNING;
     case POL_COMMAND_APPROVE:
@@ -243,6 +244,24 @@ void model_version_killed(struct model_record *record, int task, int version)
             rollout->state = POL_ROLLOUT_ROLLED_BACK;
         }
     }
+}
+
+bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state)
+{
+    struct model_rollout *rollout = &record->rollouts[label];
+    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
+    bool on = state->stage_index >= rollout->stage &&
+              (state->state == POL_ROLLOUT_RUNNING || state->state == POL_ROLLOUT_WAITING ||
+               state->state == POL_ROLLOUT_COMPLETED);
+    bool running = rollout->state == POL_ROLLOUT_RUNNING;
+    bool waiting = rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first;
+    rollout->failed = rollout->state == POL_ROLLOUT_PAUSED && state->stage_failed;
+    if (!(running && (on || back)) && !(waiting && back)) {
+        return false;
+    }
+    rollout->state = back ? POL_ROLLOUT_ROLLED_BACK : state->state;
+    rollout->stage = back ? rollout->stage : state->stage_index;
+    return true;
 }
 
 // ---- What a device should run
