@@ -9,7 +9,8 @@
 #define CLAIMS_MAX MODEL_ROLLOUTS_MAX
 #define ARM_SALT   UINT64_C(0xa12)
 
-#define MODEL_OPEN_MAX 8u
+#define MODEL_OPEN_MAX  8u
+#define MODEL_BASES_MAX 16u
 
 static const char *const tasks[MODEL_TASKS] = {"shop/score", "shop/rank", "ads/pick"};
 
@@ -306,6 +307,18 @@ static struct pol_claim claim_of(const struct model_record *record,
     return claim;
 }
 
+// Is it beyond the baselines of a task that are looked at (docs/RELEASES.md, Limits)?
+static bool is_beyond(const struct model_record *record, const struct model_rollout *rollout)
+{
+    uint32_t later = 0;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *other = &record->rollouts[i];
+        later += claims(record, other, rollout->task) && other->counter > rollout->counter &&
+                 other->state == POL_ROLLOUT_COMPLETED;
+    }
+    return rollout->state == POL_ROLLOUT_COMPLETED && later >= MODEL_BASES_MAX;
+}
+
 struct model_answer model_desired(const struct model_record *record, int task,
                                   const struct model_facts *facts)
 {
@@ -313,7 +326,8 @@ struct model_answer model_desired(const struct model_record *record, int task,
     uint32_t labels[CLAIMS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
-        if (claims(record, &record->rollouts[i], task)) {
+        if (claims(record, &record->rollouts[i], task) &&
+            !is_beyond(record, &record->rollouts[i])) {
             labels[count] = i;
             list[count++] = claim_of(record, &record->rollouts[i], facts);
         }
