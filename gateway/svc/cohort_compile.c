@@ -417,8 +417,9 @@ enum base_status gw_cohort_refresh(struct gw_cohorts *cohorts, struct gw_cohort 
     }
     BASE_TRY(list_partials(cohorts, cohort, plan));
     // A device that comes to another tenant is not settled there.
-    cohort->signature =
-        cohort->tasks_signature + base_mix64(plan->withdrawn) + base_mix64(cohort->tenant);
+    // Who refuses a version is asked beyond what the tasks' entries are about, by its attributes.
+    cohort->signature = cohort->tasks_signature + base_mix64(plan->withdrawn) +
+                        base_mix64(cohort->tenant) + cohort->hash;
     cohort->generation = plan->generation;
     return BASE_OK;
 }

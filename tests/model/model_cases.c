@@ -16,6 +16,7 @@ struct model_case {
 #define A_OPEN "create rollout=0 version=0 trust=1\nstart rollout=0\n"
 #define A_DONE A_OPEN "promote rollout=0\n"
 #define B_OPEN "create rollout=1 version=1 trust=1\nstart rollout=1\n"
+#define B_DONE "create rollout=2 version=1 trust=1\nstart rollout=2\npromote rollout=2\n"
 #define B_HALF "create rollout=1 version=1 ladder=1 trust=1\nstart rollout=1\n"
 
 static const struct model_case cases[] = {
@@ -127,6 +128,12 @@ static const struct model_case cases[] = {
      "world seed=7 devices=3\ncreate rollout=0 version=2 trust=1\nstart rollout=0\ncheck\n"
      "attrs device=0 os=2\ncheck\nfails device=0 version=2 on=1\nfails device=2 version=2 on=1\n"
      "sleep seconds=3700\nround\nround\nround\n"},
+    // What it settled with before was found with other attributes.
+    {"refused_and_another_device_now",
+     "world seed=7 devices=6\nfails device=0 version=1 on=1\nattrs device=0\n"
+     "create rollout=0 version=0 target=1 trust=1\nstart rollout=0\npromote rollout=0\n"
+     "create rollout=1 version=2 target=7 trust=1\nstart rollout=1\npromote rollout=1\n" B_DONE
+     "check\nexpect version=0\nattrs device=0 beta=1\ncheck\nexpect version=2\n"},
     // A call that was cut off is made again.
     {"kill_cut_off", WORLD A_DONE B_OPEN "check\ncreate rollout=2 version=1 priority=10 trust=1\n"
                                          "start rollout=2\ngateway_dies commit=1\nkill rollout=1\n"

@@ -1,9 +1,11 @@
 // The check: what settled devices run against what the record says, and the logs. One thread.
 #include "model_world.h"
 
+#include "base/check.h"
 #include "svc/core_private.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROUNDS_MAX   16u // then the devices do not settle
@@ -20,7 +22,10 @@ static void name_version(int version, char out[16])
 
 static bool round_changes(struct model_world *world)
 {
+    struct model_record *before = malloc(sizeof(*before));
     bool changes = false;
+    base_check(before != NULL);
+    *before = world->record;
     for (uint32_t i = 0; i < world->device_count; i++) {
         struct model_device *device = &world->devices[i];
         if (!device->away) {
@@ -30,6 +35,9 @@ static bool round_changes(struct model_world *world)
         }
     }
     model_gateway_tick(&world->gateway);
+    model_take_decisions(world);
+    changes = changes || memcmp(before, &world->record, sizeof(*before)) != 0;
+    free(before);
     return changes;
 }
 

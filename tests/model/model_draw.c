@@ -41,6 +41,7 @@ void model_draw_world(struct model_draw *draw, uint64_t seed, uint32_t devices,
     int64_t lease_s = once_in(draw, 3) ? 3600 : 0;
     draw->restores = once_in(draw, 4);
     draw->device_lives = once_in(draw, 3);
+    draw->gates = !draw->restores && once_in(draw, 3);
     *out = (struct model_op){MODEL_OP_WORLD,
                              {(int64_t)(seed & INT32_MAX), (int64_t)devices, below(draw, 5), signer,
                               signer != 0 ? lease_s : 0}};
@@ -62,6 +63,7 @@ static void draw_create(struct model_draw *draw, struct model_op *out)
     // where devices go back to copies there are none.
     args[9] = once_in(draw, 3) && !draw->device_lives ? 1 + below(draw, 2) : 0;
     args[10] = once_in(draw, 2) ? 1 : 0;
+    args[11] = draw->gates && once_in(draw, 2) ? 1 : 0;
 }
 
 // A rollout that may be commanded so; seldom any.
@@ -118,6 +120,7 @@ static bool fits_world(const struct model_draw *draw, const struct model_world *
     bool backups = kind == MODEL_OP_BACKUP || kind == MODEL_OP_RESTORE;
     bool copies = kind == MODEL_OP_SAVE || kind == MODEL_OP_RETURN;
     return (!backups || draw->restores) && (!copies || draw->device_lives) &&
+           (kind != MODEL_OP_GATEWAY_DIES || !draw->gates) && // it would be unclear who moved what
            (kind != MODEL_OP_RESTORE || world->gateway.has_backup);
 }
 

@@ -11,6 +11,7 @@ struct model_draw {
     struct base_prng prng;
     uint32_t label;    // of the next rollout
     bool restores;     // backups are taken and restored
+    bool gates;        // rollouts whose gates decide are among them
     bool device_lives; // device state goes back to a copy
     uint32_t since_check;
 };

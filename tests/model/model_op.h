@@ -10,14 +10,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MODEL_ARGS_MAX 11
+#define MODEL_ARGS_MAX 12
 #define MODEL_LINE_MAX 256
 
 // X(NAME, text, names of its arguments)
 #define MODEL_OP_MAP(X)                                                                            \
     X(WORLD, "world", "seed devices rooted signer lease strict")                                   \
     X(CREATE, "create",                                                                            \
-      "rollout task version priority target arm ladder window approval floor trust")               \
+      "rollout task version priority target arm ladder window approval floor trust gate")          \
     X(START, "start", "rollout")                                                                   \
     X(PAUSE, "pause", "rollout")                                                                   \
     X(RESUME, "resume", "rollout")                                                                 \

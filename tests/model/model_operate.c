@@ -12,6 +12,8 @@
 
 #define BODY_MAX       16384
 #define EXPIRES_S      UINT64_C(253402300799)
+#define GATE_HOLDS     "1,\"min_sample\":1000000"
+#define GATE_DECIDES   "0.25,\"min_sample\":3"
 #define DIES_AGAIN_MAX 8
 
 struct text {
@@ -139,12 +141,12 @@ static void add_stages(struct model_world *world, const struct model_rollout *ro
     add(out, "\"stages\":[");
     for (uint32_t i = 0; i < ladder->count; i++) {
         const struct model_stage *stage = &ladder->stages[i];
-        // No gate decides here: only operators move these rollouts.
+        // Where no gate decides, operators alone move the rollout.
         add(out,
             "%s{\"name\":\"s%u\",\"kind\":\"%s\",\"percent\":%g,\"audience\":%s,"
-            "\"max_failure\":1,\"min_sample\":1000000,\"no_data_s\":0,\"approval\":%s",
+            "\"max_failure\":%s,\"no_data_s\":0,\"approval\":%s",
             i > 0 ? "," : "", i, pol_stage_kind_name(stage->kind), stage->share / 100.0,
-            model_target_text(stage->audience),
+            model_target_text(stage->audience), rollout->gate ? GATE_DECIDES : GATE_HOLDS,
             (rollout->approval >> i & 1) != 0 ? "true" : "false");
         if (rollout->window != 0) {
             add(out, ",\"windows\":[{\"start\":\"%02u:%02u\",\"minutes\":%u}]",
@@ -205,9 +207,23 @@ static bool agrees(struct model_world *world, const struct model_rollout *expect
                         (state->before_first || state->stage_index == expected->stage)));
 }
 
+void model_take_decisions(struct model_world *world)
+{
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        if (world->record.rollouts[i].there && world->record.rollouts[i].gate) {
+            const struct gw_rollout *rollout =
+                gw_catalog_find_rollout(world->gateway.core, model_rollout_id(&world->record, i));
+            if (rollout != NULL) {
+                (void)model_decided(&world->record, i, &rollout->state);
+            }
+        }
+    }
+}
+
 void model_compare_rollouts(struct model_world *world)
 {
     char is[96];
+    model_take_decisions(world);
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX && !world->failed; i++) {
         const struct model_rollout *rollout = &world->record.rollouts[i];
         if (!agrees(world, rollout, model_rollout_id(&world->record, i), is, sizeof(is))) {

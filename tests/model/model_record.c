@@ -9,7 +9,8 @@
 #define CLAIMS_MAX MODEL_ROLLOUTS_MAX
 #define ARM_SALT   UINT64_C(0xa12)
 
-#define MODEL_OPEN_MAX 8u
+#define MODEL_OPEN_MAX  8u
+#define MODEL_BASES_MAX 16u
 
 static const char *const tasks[MODEL_TASKS] = {"shop/score", "shop/rank", "ads/pick"};
 
@@ -119,6 +120,7 @@ struct model_rollout model_rollout_draft(const struct model_record *record, cons
         .ladder = (int)args[6],
         .window = (int)args[7],
         .approval = (int)args[8],
+        .gate = args[11] != 0,
         .state = POL_ROLLOUT_DRAFT,
     };
     rollout.id = model_rollout_id(record, (uint32_t)args[0]);
@@ -164,7 +166,7 @@ bool model_command_allowed(const struct model_record *record, uint32_t label,
         return state == POL_ROLLOUT_RUNNING ||
                (state == POL_ROLLOUT_WAITING && !rollout->before_first);
     case POL_COMMAND_RESUME:
-        return state == POL_ROLLOUT_PAUSED;
+        return state == POL_ROLLOUT_PAUSED && !rollout->failed;
     case POL_COMMAND_PROMOTE:
         return state == POL_ROLLOUT_RUNNING;
     case POL_COMMAND_APPROVE:
@@ -245,6 +247,24 @@ void model_version_killed(struct model_record *record, int task, int version)
     }
 }
 
+bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state)
+{
+    struct model_rollout *rollout = &record->rollouts[label];
+    bool back = state->state == POL_ROLLOUT_ROLLING_BACK || state->state == POL_ROLLOUT_ROLLED_BACK;
+    bool on = state->stage_index >= rollout->stage &&
+              (state->state == POL_ROLLOUT_RUNNING || state->state == POL_ROLLOUT_WAITING ||
+               state->state == POL_ROLLOUT_COMPLETED);
+    bool running = rollout->state == POL_ROLLOUT_RUNNING;
+    bool waiting = rollout->state == POL_ROLLOUT_WAITING && !rollout->before_first;
+    rollout->failed = rollout->state == POL_ROLLOUT_PAUSED && state->stage_failed;
+    if (!(running && (on || back)) && !(waiting && back)) {
+        return false;
+    }
+    rollout->state = back ? POL_ROLLOUT_ROLLED_BACK : state->state;
+    rollout->stage = back ? rollout->stage : state->stage_index;
+    return true;
+}
+
 // ---- What a device should run
 
 static bool claims(const struct model_record *record, const struct model_rollout *rollout, int task)
@@ -287,6 +307,18 @@ static struct pol_claim claim_of(const struct model_record *record,
     return claim;
 }
 
+// Is it beyond the baselines of a task that are looked at (docs/RELEASES.md, Limits)?
+static bool is_beyond(const struct model_record *record, const struct model_rollout *rollout)
+{
+    uint32_t later = 0;
+    for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
+        const struct model_rollout *other = &record->rollouts[i];
+        later += claims(record, other, rollout->task) && other->counter > rollout->counter &&
+                 other->state == POL_ROLLOUT_COMPLETED;
+    }
+    return rollout->state == POL_ROLLOUT_COMPLETED && later >= MODEL_BASES_MAX;
+}
+
 struct model_answer model_desired(const struct model_record *record, int task,
                                   const struct model_facts *facts)
 {
@@ -294,7 +326,8 @@ struct model_answer model_desired(const struct model_record *record, int task,
     uint32_t labels[CLAIMS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < MODEL_ROLLOUTS_MAX; i++) {
-        if (claims(record, &record->rollouts[i], task)) {
+        if (claims(record, &record->rollouts[i], task) &&
+            !is_beyond(record, &record->rollouts[i])) {
             labels[count] = i;
             list[count++] = claim_of(record, &record->rollouts[i], facts);
         }

@@ -58,6 +58,8 @@ struct model_rollout {
     uint32_t stage;
     bool before_first;
     bool killed; // by its own kill
+    bool gate;   // its gates decide, too
+    bool failed; // ... that its stage failed, while it was paused
 };
 
 struct model_record {
@@ -88,6 +90,9 @@ void model_created(struct model_record *record, uint32_t label,
                    const struct model_rollout *rollout);
 void model_commanded(struct model_record *record, uint32_t label, enum pol_command command);
 void model_version_killed(struct model_record *record, int task, int version);
+
+// Where the controller has a rollout whose gates decide. False: no decision leads there.
+bool model_decided(struct model_record *record, uint32_t label, const struct pol_rollout *state);
 
 // What the device is, apart from what the record says of it.
 struct model_facts {

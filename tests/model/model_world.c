@@ -215,6 +215,7 @@ void model_world_do(struct model_world *world, const struct model_op *op)
         (void)fprintf(stderr, "%s\n", line);
     }
     model_world_advance(world, STEP_US);
+    model_take_decisions(world);
     switch (op->kind) {
     case MODEL_OP_WORLD:
         break;

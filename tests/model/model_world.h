@@ -54,6 +54,9 @@ void model_world_fail(struct model_world *world, const char *rule, const char *f
     __attribute__((format(printf, 3, 4)));
 // model_operate.c: what an operator does.
 void model_operate(struct model_world *world, const struct model_op *op);
+// What the controller decided by gates: the record has no say in that, and the replay of its log
+// has.
+void model_take_decisions(struct model_world *world);
 // Is every rollout where the record has it?
 void model_compare_rollouts(struct model_world *world);
 // model_check.c
