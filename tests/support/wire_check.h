@@ -5,6 +5,7 @@
 #define WIRE_CHECK_H
 
 #include "base/check.h"
+#include "wire/evidence.h"
 #include "wire/attrs.h"
 #include "wire/declaration.h"
 #include "wire/enrolment.h"
@@ -100,6 +101,17 @@ static inline enum base_status wire_check_root(const uint8_t *bytes, size_t size
     uint8_t again[WIRE_META_BYTES_MAX];
     size_t again_size = 0;
     base_check(wire_root_encode(&root, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_evidence(const uint8_t *bytes, size_t size)
+{
+    struct wire_evidence evidence;
+    BASE_TRY(wire_evidence_parse(bytes, size, &evidence));
+    uint8_t again[WIRE_META_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_evidence_encode(&evidence, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }
