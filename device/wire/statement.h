@@ -15,7 +15,7 @@
 //
 //   payload(STOP) := u64 task_id; a STOP is not signed, it counts where the director names it
 //
-// Payloads of the other types are in wire/root.h, wire/meta.h and wire/evidence.h.
+// Payloads of the other types are in wire/root.h, wire/meta.h and wire/run_evidence.h.
 #ifndef WIRE_STATEMENT_H
 #define WIRE_STATEMENT_H
 

@@ -4,11 +4,11 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/version.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 #include "device/device.h"
 #include "policy/target_text.h"
 #include "run/fleet_run.h"
-#include "wire/evidence.h"
+#include "wire/run_evidence.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -6,7 +6,7 @@
 #include "cli/cli_json.h"
 #include "cli/ladder.h"
 #include "cli/served_root.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <errno.h>
 #include <limits.h>

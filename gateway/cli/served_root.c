@@ -4,7 +4,7 @@
 
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include "wire/meta.h"
 #include "wire/release_check.h"

@@ -13,7 +13,7 @@
 #include "svc/catalog.h"
 #include "svc/fleet_segment.h"
 #include "wire/digest.h"
-#include "wire/evidence.h"
+#include "wire/run_evidence.h"
 #include "wire/statement.h"
 
 #define GW_STAGE_NAME_MAX         32u

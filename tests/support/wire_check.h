@@ -5,7 +5,7 @@
 #define WIRE_CHECK_H
 
 #include "base/check.h"
-#include "wire/evidence.h"
+#include "wire/run_evidence.h"
 #include "wire/attrs.h"
 #include "wire/declaration.h"
 #include "wire/enrolment.h"

@@ -1,5 +1,5 @@
-// Evidence of a simulate stage as bytes. Pure; see evidence.h.
-#include "wire/evidence.h"
+// Evidence of a simulate stage as bytes. Pure; see run_evidence.h.
+#include "wire/run_evidence.h"
 
 #include "wire/wiretext.h"
 

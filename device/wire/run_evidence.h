@@ -17,8 +17,8 @@
 // Classes ascend by outcome (wire/report.h, failures alone): how many of the failed devices ended
 // their last run so. Oracles have distinct names. root_version 0: no root, a pinned key; root[] is
 // then zero.
-#ifndef WIRE_EVIDENCE_H
-#define WIRE_EVIDENCE_H
+#ifndef WIRE_RUN_EVIDENCE_H
+#define WIRE_RUN_EVIDENCE_H
 
 #include "wire/report.h"
 #include "wire/statement.h"
