@@ -198,6 +198,7 @@ size_t wire_envelope_bytes_max(uint8_t type)
         return WIRE_STATEMENT_BYTES_MAX;
     case WIRE_ENVELOPE_TYPE_ROOT:
     case WIRE_ENVELOPE_TYPE_TIMESTAMP:
+    case WIRE_ENVELOPE_TYPE_EVIDENCE:
         return WIRE_META_BYTES_MAX;
     case WIRE_ENVELOPE_TYPE_SNAPSHOT:
         return WIRE_SNAPSHOT_BYTES_MAX;
@@ -215,7 +216,7 @@ bool wire_envelope_is_director(const uint8_t *bytes, size_t size)
 bool wire_envelope_is_hashed(uint8_t type)
 {
     return type == WIRE_ENVELOPE_TYPE_ROOT || type == WIRE_ENVELOPE_TYPE_SNAPSHOT ||
-           type == WIRE_ENVELOPE_TYPE_TIMESTAMP;
+           type == WIRE_ENVELOPE_TYPE_TIMESTAMP || type == WIRE_ENVELOPE_TYPE_EVIDENCE;
 }
 
 static enum base_status envelope_check(const struct wire_envelope *envelope)

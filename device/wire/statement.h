@@ -4,7 +4,7 @@
 //   envelope     := "WLS1", u8 type, varint payload_size, payload,
 //                   u8 signature_count, count x { key_id[32], signature[64] }
 //   signed bytes := "walle-meta-v1\0", u8 type, payload as received; of the large types (ROOT,
-//                   SNAPSHOT, TIMESTAMP) the SHA-256 of the payload instead
+//                   SNAPSHOT, TIMESTAMP, EVIDENCE) the SHA-256 of the payload instead
 //   key_id = SHA-256 of the 32-byte public key; each key id counts once.
 //   payload(RELEASE) := u8 kind, u8 task_name_size, task_name, u64 release_counter,
 //                       [kind 5, 6: u64 floor], manifest[32], varint manifest_bytes,
@@ -17,7 +17,7 @@
 //
 //   payload(STOP) := u64 task_id; a STOP is not signed, it counts where the director names it
 //
-// Payloads of the other types are in wire/root.h and wire/meta.h.
+// Payloads of the other types are in wire/root.h, wire/meta.h and wire/run_evidence.h.
 #ifndef WIRE_STATEMENT_H
 #define WIRE_STATEMENT_H
 
@@ -42,7 +42,8 @@ enum wire_envelope_type {
     WIRE_ENVELOPE_TYPE_SNAPSHOT = 3,
     WIRE_ENVELOPE_TYPE_TIMESTAMP = 4,
     WIRE_ENVELOPE_TYPE_DIRECTOR = 5,
-    WIRE_ENVELOPE_TYPE_STOP = 6, // the only one without signatures
+    WIRE_ENVELOPE_TYPE_STOP = 6,     // the only one without signatures
+    WIRE_ENVELOPE_TYPE_EVIDENCE = 7, // of a simulation, for gateways; devices take none
 };
 
 struct wire_release {

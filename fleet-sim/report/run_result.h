@@ -7,7 +7,10 @@
 #include "report/trust_report.h"
 #include "run/fleet.h"
 #include "run/fleet_settle.h"
+#include "wire/report.h"
 #include "run/preflight.h"
+
+#define SIM_OUTCOMES 32u // above any enum wire_outcome_kind
 
 struct sim_run_result {
     const struct sim_options *options;
@@ -32,7 +35,9 @@ struct sim_run_result {
     uint64_t store_bytes;
     uint64_t completed; // devices that ran the version of the simulate stage, well or not
     uint64_t failed;
-    char ended[160]; // why the run ended
+    uint64_t failed_as[SIM_OUTCOMES]; // of those, by how their last run ended
+    bool whole;                       // every device went through the version
+    char ended[160];                  // why the run ended
     bool passed;
 };
 

@@ -27,6 +27,7 @@
 #include "ports/sim_storage.h"
 #include "ports/sim_task.h"
 
+#include "wire/run_evidence.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -64,10 +65,13 @@ struct sim_options {
     uint32_t awake_max;  // devices in memory at once, over all threads
     double arrival_rate; // devices a second that come online
     uint32_t beta_per_10000;
-    struct sim_predicate where; // the fleet is drawn from devices like this
-    uint32_t kill_ppm;          // wakes that end in a kill at some moment
-    uint32_t wrong_clock_ppm;   // devices whose wall clock is wrong
-    uint32_t clock_off_days;    // ... by up to so much, either way
+    struct sim_predicate where;    // the fleet is drawn from devices like this
+    const struct pol_expr *target; // ... and from this one; NULL: everybody. In target_program
+    uint8_t *target_program;       // heap; sim_options_done frees it
+    char target_text[WIRE_EVIDENCE_TARGET_MAX + 1]; // canonical; empty: everybody
+    uint32_t kill_ppm;                              // wakes that end in a kill at some moment
+    uint32_t wrong_clock_ppm;                       // devices whose wall clock is wrong
+    uint32_t clock_off_days;                        // ... by up to so much, either way
     bool hints;
     // Gateway.
     char host[SIM_TEXT_MAX];
@@ -110,7 +114,9 @@ struct sim_options {
     char manifest[SIM_TEXT_MAX];
     char blobs[SIM_TEXT_MAX];
     uint32_t max_failure_ppm;
-    uint32_t exclusive_ppm; // share of devices that belong to a user with exclusive files
+    char evidence[SIM_TEXT_MAX];     // file for signed evidence; empty: none
+    char evidence_key[SIM_TEXT_MAX]; // private key that signs it
+    uint32_t exclusive_ppm;          // share of devices that belong to a user with exclusive files
     // Output.
     char out[SIM_TEXT_MAX];
     bool live;
@@ -282,6 +288,12 @@ void sim_shard_run(struct sim_shard *shard); // until stop, or all devices are d
 // Index in the population of a shard's device: its number in the fleet, or the first one of its
 // own series that `where` holds for.
 uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device);
+// The same of the fleet's device `number`. A predicate that nobody meets is given up: `want` tells.
+uint64_t sim_options_index(const struct sim_options *options,
+                           const struct sim_population *population, uint64_t number);
+// Do `where` and `target` hold for the device with this index?
+bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
+                      uint64_t index);
 uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us);
 
 // One device (fleet_device.c).

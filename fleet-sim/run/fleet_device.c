@@ -26,22 +26,36 @@ uint32_t sim_shard_ms(const struct sim_shard *shard, uint64_t now_us)
     return (uint32_t)((now_us - shard->start_us) / 1000);
 }
 
-uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
+bool sim_options_want(const struct sim_options *options, const struct sim_population *population,
+                      uint64_t index)
 {
-    uint64_t index = (uint64_t)shard->first + device;
-    const struct sim_predicate *where = &shard->options->where;
-    for (uint32_t i = 0; where->cond_count > 0 && i < WHERE_TRIES_MAX; i++) {
-        struct sim_traits traits;
-        struct pol_attr items[SIM_ATTRS_COUNT];
-        struct pol_attrs attrs;
-        sim_population_draw(&shard->population, index, &traits);
-        sim_traits_policy(&traits, items, &attrs);
-        if (sim_predicate_match(where, &attrs)) {
+    const struct pol_target target = {.expr = options->target};
+    struct sim_traits traits;
+    struct pol_attr items[SIM_ATTRS_COUNT];
+    struct pol_attrs attrs;
+    sim_population_draw(population, index, &traits);
+    sim_traits_policy(&traits, items, &attrs);
+    return (options->where.cond_count == 0 || sim_predicate_match(&options->where, &attrs)) &&
+           (options->target == NULL || pol_target_match(&target, &attrs).matched);
+}
+
+uint64_t sim_options_index(const struct sim_options *options,
+                           const struct sim_population *population, uint64_t number)
+{
+    uint64_t index = number;
+    bool picky = options->where.cond_count > 0 || options->target != NULL;
+    for (uint32_t i = 0; picky && i < WHERE_TRIES_MAX; i++) {
+        if (sim_options_want(options, population, index)) {
             break;
         }
         index += SIM_DEVICES_MAX;
     }
     return index;
+}
+
+uint64_t sim_shard_index(const struct sim_shard *shard, uint32_t device)
+{
+    return sim_options_index(shard->options, &shard->population, (uint64_t)shard->first + device);
 }
 
 void sim_device_ready(struct sim_shard *shard, struct sim_awake *awake)

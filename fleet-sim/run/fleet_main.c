@@ -36,6 +36,7 @@ int main(int argc, char **argv)
     }
     if (sim_options_parse(argc, argv, options, &error) != BASE_OK) {
         (void)fprintf(stderr, "walle-fleet-sim: %s\n", error.text);
+        sim_options_done(options);
         free(options);
         return SIM_EXIT_USAGE;
     }
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
     enum sim_exit code = sim_fleet_run(options, &interrupted, stdout);
+    sim_options_done(options);
     free(options);
     return code;
 }

@@ -7,6 +7,8 @@
 
 #include "base/gateway_note.h"
 #include "base/private_file.h"
+#include "policy/expr.h"
+#include "policy/target_text.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -46,6 +48,9 @@ enum key {
     KEY_CLOCK_OFF,
     KEY_TASK,
     KEY_WHERE,
+    KEY_TARGET,
+    KEY_EVIDENCE,
+    KEY_EVIDENCE_KEY,
     KEY_MANIFEST,
     KEY_BLOBS,
     KEY_MAX_FAILURE,
@@ -137,6 +142,12 @@ static const struct argp_option table[] = {
     {"blobs", KEY_BLOBS, "DIR", 0, "Folder with the files, named by hash", 3},
     {"exclusive", KEY_EXCLUSIVE, "SHARE", 0,
      "Devices that belong to a user with exclusive files, where the version has some (50%)", 3},
+    {"target", KEY_TARGET, "EXPR", 0,
+     "Draw only devices that this expression of a rollout's targeting language means", 3},
+    {"evidence", KEY_EVIDENCE, "FILE", 0,
+     "Write signed evidence of the run there (walle rollout start --evidence)", 3},
+    {"evidence-key", KEY_EVIDENCE_KEY, "FILE", 0,
+     "Private key that signs it: a release key of the root (walle key new)", 3},
     {"max-failure", KEY_MAX_FAILURE, "SHARE", 0, "Exit 1 when more devices failed (1%)", 3},
     {0, 0, 0, 0, 0, 0},
 };
@@ -261,6 +272,35 @@ static error_t take_where(struct parse *parse, const char *value)
         return EINVAL;
     }
     return 0;
+}
+
+static error_t take_target(struct parse *parse, const char *value)
+{
+    struct sim_options *o = parse->out;
+    struct pol_text text = {value, (uint32_t)strnlen(value, POL_EXPR_TEXT_MAX + 1)};
+    struct pol_expr_error wrong = {0};
+    size_t bytes = 0;
+    free(o->target_program);
+    o->target_program = NULL;
+    o->target = NULL;
+    if (text.size == 0) { // everybody
+        o->target_text[0] = '\0';
+        return 0;
+    }
+    if (pol_expr_compile(text, NULL, 0, &o->target, &bytes, &wrong)) {
+        o->target_program = malloc(bytes);
+    }
+    if (o->target_program == NULL ||
+        !pol_expr_compile(text, o->target_program, bytes, &o->target, &bytes, &wrong)) {
+        (void)base_error_set(parse->error, BASE_ERR_INVALID, "--target, line %u, column %u: %s",
+                             wrong.line, wrong.column,
+                             wrong.message != NULL ? wrong.message : "out of memory");
+        return EINVAL;
+    }
+    const struct pol_target target = {.expr = o->target};
+    return pol_target_text(&target, o->target_text, sizeof(o->target_text), &bytes)
+               ? 0
+               : refuse(parse, "target", value, "too long");
 }
 
 static error_t take_rate(struct parse *parse, const char *value)
@@ -446,6 +486,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
         return 0;
     case KEY_WHERE:
         return take_where(parse, value);
+    case KEY_TARGET:
+        return take_target(parse, value);
+    case KEY_EVIDENCE:
+        return take_text(parse, "evidence", value, o->evidence);
+    case KEY_EVIDENCE_KEY:
+        return take_text(parse, "evidence-key", value, o->evidence_key);
     case KEY_MANIFEST:
         return take_text(parse, "manifest", value, o->manifest);
     case KEY_BEHAVIOUR:
@@ -457,6 +503,13 @@ static error_t on_option(int key, char *value, struct argp_state *state)
     default:
         return on_plain_option(key, value, parse);
     }
+}
+
+void sim_options_done(struct sim_options *options)
+{
+    free(options->target_program);
+    options->target_program = NULL;
+    options->target = NULL;
 }
 
 static void defaults(struct sim_options *o)
@@ -493,6 +546,28 @@ static void remember_command(int argc, char **argv, struct sim_options *out)
     }
 }
 
+// Evidence is of the target and of nothing narrower.
+static enum base_status check_evidence(const struct parse *parse)
+{
+    const struct sim_options *o = parse->out;
+    const struct sim_population population = {o->seed, o->beta_per_10000};
+    if ((o->evidence[0] == '\0') != (o->evidence_key[0] == '\0')) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--evidence FILE and --evidence-key FILE go together");
+    }
+    if (o->evidence[0] != '\0' && (o->where.cond_count > 0 || o->bad.rule_count > 0)) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--evidence is of the version as it is, on all that --target means: "
+                              "neither --where nor --bad goes with it");
+    }
+    if (o->target != NULL &&
+        !sim_options_want(o, &population, sim_options_index(o, &population, 0))) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--target: no virtual device is like this: %.100s", o->target_text);
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_local(struct parse *parse)
 {
     struct sim_options *o = parse->out;
@@ -517,6 +592,7 @@ static enum base_status check_local(struct parse *parse)
         (void)snprintf(o->bad_versions[0], SIM_TEXT_MAX, "*");
         o->bad_version_count = 1;
     }
+    BASE_TRY(check_evidence(parse));
     if (o->sessions == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID,
                               "simulate needs --sessions N above 0, or --behaviour none");
@@ -533,6 +609,10 @@ static enum base_status check_run(struct parse *parse)
     }
     if (o->host[0] == 0) {
         return base_error_set(parse->error, BASE_ERR_INVALID, "run needs --gateway URL");
+    }
+    if (o->evidence[0] != '\0' || o->target != NULL) {
+        return base_error_set(parse->error, BASE_ERR_INVALID,
+                              "--target and --evidence are for simulate");
     }
     if (o->has_key == (o->root_bytes > 0)) {
         return base_error_set(parse->error, BASE_ERR_INVALID,

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "model/model_store.h"
 #include "report/behaviour_report.h"
+#include "report/evidence_file.h"
 #include "run/fleet_behaviour.h"
 #include "run/fleet_enrol.h"
 #include "run/gateway_watch.h"
@@ -298,6 +299,7 @@ static bool is_over(struct sim_fleet *fleet, const volatile sig_atomic_t *interr
     if (shards_done(fleet)) {
         (void)snprintf(fleet->result.ended, sizeof(fleet->result.ended),
                        "every device went through the version");
+        fleet->result.whole = true;
         return true;
     }
     if (all_played(fleet)) {
@@ -379,6 +381,9 @@ static void count_simulated(struct sim_fleet *fleet)
             bool ran = entry->ran_ms > 0 || (entry->ran_mask & bit) != 0;
             result->completed += failed || ran;
             result->failed += failed;
+            if (failed && entry->outcome < SIM_OUTCOMES) {
+                result->failed_as[entry->outcome]++;
+            }
         }
     }
 }
@@ -616,6 +621,9 @@ enum sim_exit sim_fleet_run(const struct sim_options *options,
         sim_live_done(&fleet->live);
         gather(fleet);
         status = sim_result_write(&fleet->result, &error);
+        if (status == BASE_OK && options->evidence[0] != '\0') {
+            status = sim_evidence_write(&fleet->result, &fleet->shards[0]->local.manifest, &error);
+        }
         print_summary(fleet);
         code = fleet->result.passed ? SIM_EXIT_OK : SIM_EXIT_FAILED;
     }

@@ -28,8 +28,8 @@ static json_t *text_or_size(struct base_str text)
 static json_t *short_rollout(struct gw_core *core, uint64_t id)
 {
     static const char *const names[] = {
-        "id",    "revision", "task",         "manifest", "version_id",
-        "state", "stage",    "stage_failed", "verdict",  "release_counter",
+        "id",    "revision",     "task",    "manifest",        "version_id", "state",
+        "stage", "stage_failed", "verdict", "release_counter", "simulation",
     };
     struct gw_rollout_view view;
 

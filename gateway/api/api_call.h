@@ -54,6 +54,8 @@ struct gw_api_call {
     uint64_t id;
     uint64_t completed;
     uint64_t failed;
+    const uint8_t *evidence; // an envelope; NULL: numbers
+    size_t evidence_bytes;
     struct base_str text; // task name, or the name of a user
     enum pol_command command;
     // Paging.

@@ -287,19 +287,62 @@ void gw_api_rollout_command(struct gw_core *core, struct gw_api_call *call)
     answer_rollout(core, call, 200, &view);
 }
 
+// Numbers that somebody types in place of evidence.
+static enum base_status parse_override(struct gw_api_call *call, const struct gw_json_at *root,
+                                       struct base_error *error)
+{
+    bool override = false;
+
+    BASE_TRY(gw_json_u64(root, "completed", true, UINT32_MAX, &call->completed, error));
+    BASE_TRY(gw_json_u64(root, "failed", true, UINT32_MAX, &call->failed, error));
+    BASE_TRY(gw_json_bool(root, "override", &override, error));
+    if (call->failed > call->completed) {
+        return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
+    }
+    if (!override) {
+        return base_error_set(error, BASE_ERR_INVALID,
+                              "evidence: missing; numbers alone need override, a reason, and "
+                              "another person's approval");
+    }
+    if (call->who.comment.size == 0) {
+        return base_error_set(error, BASE_ERR_INVALID, "reason: override needs one");
+    }
+    return BASE_OK;
+}
+
+static enum base_status parse_evidence(struct gw_api_call *call, const struct gw_json_at *root,
+                                       struct base_error *error)
+{
+    struct base_str text = {NULL, 0};
+
+    BASE_TRY(
+        gw_json_text(root, "evidence", true, BASE_B64_ENCODED(WIRE_META_BYTES_MAX), &text, error));
+    uint8_t *bytes = base_arena_alloc(gw_api_exchange(call)->arena, WIRE_META_BYTES_MAX);
+    if (bytes == NULL) {
+        return base_error_set(error, BASE_ERR_NOMEM, "out of memory");
+    }
+    if (base_b64_decode(text, bytes, WIRE_META_BYTES_MAX, &call->evidence_bytes) != BASE_OK) {
+        return base_error_set(error, BASE_ERR_INVALID, "evidence: not base64url");
+    }
+    call->evidence = bytes;
+    return BASE_OK;
+}
+
 static enum base_status parse_simulation(struct gw_api_call *call, struct base_error *error)
 {
-    static const char *const names[] = {"completed", "failed", "reason", "by", NULL};
+    static const char *const names[] = {"evidence", "completed", "failed", "override",
+                                        "reason",   "by",        NULL};
+    static const char *const alone[] = {"evidence", "reason", "by", NULL};
     struct gw_json_at root;
 
     BASE_TRY(parse_optional(call, &root, error));
     BASE_TRY(gw_json_only(&root, names, error));
-    BASE_TRY(gw_json_u64(&root, "completed", true, UINT32_MAX, &call->completed, error));
-    BASE_TRY(gw_json_u64(&root, "failed", true, UINT32_MAX, &call->failed, error));
-    if (call->failed > call->completed) {
-        return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
+    BASE_TRY(parse_who(call, &root, error));
+    if (json_object_get(root.object, "evidence") == NULL) {
+        return parse_override(call, &root, error);
     }
-    return parse_who(call, &root, error);
+    BASE_TRY(gw_json_only(&root, alone, error));
+    return parse_evidence(call, &root, error);
 }
 
 bool gw_api_simulation_prepare(struct gw_api_call *call)
@@ -317,8 +360,12 @@ void gw_api_rollout_simulation(struct gw_core *core, struct gw_api_call *call)
 {
     struct gw_rollout_view view;
     struct base_error error = {0};
-    enum base_status status = gw_rollout_simulation(core, call->id, call->completed, call->failed,
-                                                    &call->who, &view, &error);
+    enum base_status status =
+        call->evidence != NULL
+            ? gw_rollout_evidence(core, call->id, call->evidence, call->evidence_bytes, &call->who,
+                                  &view, &error)
+            : gw_rollout_override(core, call->id, call->completed, call->failed, &call->who, &view,
+                                  &error);
 
     if (status != BASE_OK) {
         gw_api_failed(core, call, status, &error,

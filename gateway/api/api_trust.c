@@ -25,6 +25,15 @@ static json_t *kills_list(const struct gw_trust_view *view)
     return kills;
 }
 
+static json_t *evidence_keys_list(const struct gw_trust_view *view)
+{
+    json_t *keys = json_array();
+    for (uint32_t i = 0; i < view->evidence_key_count; i++) {
+        (void)json_array_append_new(keys, key_text(view->evidence_keys[i]));
+    }
+    return keys;
+}
+
 bool gw_api_trust_prepare(struct gw_api_call *call)
 {
     return gw_api_no_query(call);
@@ -36,14 +45,15 @@ void gw_api_trust_get(struct gw_core *core, struct gw_api_call *call)
     gw_trust_view(core, &view);
     gw_api_answer_take(
         call, 200,
-        json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:I}", "enabled",
+        json_pack("{s:b, s:o, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:o, s:I, s:o}", "enabled",
                   view.enabled, "timestamp_key", key_text(view.keys[GW_ONLINE_TIMESTAMP]),
                   "snapshot_key", key_text(view.keys[GW_ONLINE_SNAPSHOT]), "director_key",
                   key_text(view.keys[GW_ONLINE_DIRECTOR]), "root_version",
                   (json_int_t)view.root_version, "root_expires_s", (json_int_t)view.root_expires_s,
                   "keys_match", view.keys_match, "timestamp_version",
                   (json_int_t)view.timestamp_version, "lease_s", (json_int_t)view.lease_s, "kills",
-                  kills_list(&view), "kills_signed", (json_int_t)view.signed_count));
+                  kills_list(&view), "kills_signed", (json_int_t)view.signed_count, "evidence_keys",
+                  evidence_keys_list(&view)));
 }
 
 void gw_api_root_put(struct gw_core *core, struct gw_api_call *call)

@@ -4,6 +4,7 @@
 #include "api/api_json.h"
 #include "api/stage_body.h"
 #include "svc/credentials.h"
+#include "svc/simulation.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -288,6 +289,39 @@ static json_t *arm_object(const struct pol_arm *arm)
                                     arm->from / 100.0, "to", arm->to / 100.0);
 }
 
+// Where the result of the simulate stage came from; null when there is none.
+static json_t *simulation_object(const struct gw_rollout_view *view)
+{
+    const struct gw_simulation *simulation = &view->simulation;
+    json_t *out = json_pack(
+        "{s:s, s:I, s:I}", "source", gw_simulation_source_name(simulation->source), "completed",
+        (json_int_t)simulation->completed, "failed", (json_int_t)simulation->failed);
+    json_t *more = NULL;
+
+    if (simulation->source == GW_SIMULATION_NONE) {
+        json_decref(out);
+        return json_null();
+    }
+    if (simulation->source == GW_SIMULATION_EVIDENCE) {
+        char seed[24];
+        (void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)simulation->seed);
+        more =
+            json_pack("{s:o, s:s, s:s, s:I, s:I}", "evidence", digest_text(&simulation->evidence),
+                      "simulator", simulation->simulator, "seed", seed, "drawn",
+                      (json_int_t)simulation->drawn, "matched", (json_int_t)simulation->matched);
+    } else if (simulation->source != GW_SIMULATION_TYPED) {
+        more = json_pack("{s:o, s:o, s:o}", "by", gw_view_text(simulation->by), "reason",
+                         gw_view_text(simulation->reason), "approved_by",
+                         simulation->approved_by[0] != '\0' ? gw_view_text(simulation->approved_by)
+                                                            : json_null());
+    }
+    if (out != NULL && more != NULL) {
+        (void)json_object_update(out, more);
+    }
+    json_decref(more);
+    return out;
+}
+
 json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
 {
     json_t *root = json_pack(
@@ -310,6 +344,7 @@ json_t *gw_view_rollout(const struct gw_rollout_view *view, const char *version)
     if (root != NULL &&
         (rest == NULL || json_object_update_new(root, rest) != 0 ||
          json_object_set_new(root, "quarantine", quarantine_list(view)) != 0 ||
+         json_object_set_new(root, "simulation", simulation_object(view)) != 0 ||
          json_object_set_new(root, "trust_unproven", json_boolean(view->trust_unproven)) != 0 ||
          json_object_set_new(root, "floor", json_integer((json_int_t)view->floor)) != 0 ||
          json_object_set_new(root, "power", power_object(view)) != 0)) {

@@ -67,6 +67,8 @@ enum cli_exit {
     X(REASON, 0, "reason", "TEXT", "Why; kept in the rollout's log")                               \
     X(BY, 0, "by", "NAME", "Who; kept in the rollout's log (USER)")                                \
     X(ACCEPT_RISK, 0, "accept-risk", NULL, "Resume past a failed stage; needs --reason")           \
+    X(EVIDENCE, 0, "evidence", "FILE", "Signed evidence of walle-fleet-sim simulate --evidence")   \
+    X(OVERRIDE, 0, "override", NULL, "Numbers in place of evidence; another person approves them") \
     X(COMPLETED, 0, "completed", "N", "Virtual devices that completed the run")                    \
     X(FAILED, 0, "failed", "N", "Virtual devices among them that failed")                          \
     X(LIMIT, 0, "limit", "N", "At most this many (100)")                                           \

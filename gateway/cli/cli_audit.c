@@ -1,7 +1,7 @@
 // Commands about the audit log: showing its end, and following its chain. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include "base/clock.h"
 #include "base/cursor.h"

@@ -96,7 +96,7 @@ const struct cli_command cli_commands[] = {
          CLI_BIT(KEY) | CLI_BIT(PRIORITY) | CLI_BIT(FLOOR) | CLI_BIT(EXPERIMENT) |
          CLI_BIT(ARM_FROM) | CLI_BIT(ARM_TO) | CLI_BIT(EXPIRES) | CLI_BIT(NO_START) |
          CLI_BIT(ACCEPT_POWER) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) | CLI_BIT(BY) |
-         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) | CLI_BIT(ACCEPT_EMPTY),
+         CLI_BIT(DRAFT) | CLI_BIT(TRUST_UNPROVEN) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_start},
     {"rollout", "submit", "FILE", "Create and start a rollout that was drafted and signed.",
      "  walle rollout submit ipv.json --watch\n"
@@ -104,7 +104,7 @@ const struct cli_command cli_commands[] = {
      "  walle rollout start ipv --build build/ipv --key ana.key --draft ipv.json\n"
      "  walle task sign ipv.json --key ben.key",
      CLI_BITS_GATEWAY | CLI_BIT(NO_START) | CLI_BIT(WATCH) | CLI_BIT(TIMEOUT) | CLI_BIT(REASON) |
-         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY),
+         CLI_BIT(BY) | CLI_BIT(ACCEPT_COST) | CLI_BIT(ACCEPT_EMPTY) | CLI_BIT(EVIDENCE),
      1, 1, cli_rollout_submit},
     {"task", "sign", "FILE",
      "Add signatures to a drafted rollout (rollout start --draft), where the keys are.",
@@ -154,9 +154,15 @@ const struct cli_command cli_commands[] = {
      "  walle rollout replay 00c0ffee00c0ffee --max-rise 0.005 --alpha 0.01",
      CLI_BITS_GATEWAY | TEST_BITS | CLI_BIT(THRESHOLD) | CLI_BIT(MIN_SAMPLE) | CLI_BIT(MIN_DWELL),
      1, 1, cli_rollout_replay},
-    {"rollout", "simulation", "ID", "Post the result of the simulate stage.",
-     "  walle rollout simulation 00c0ffee00c0ffee --completed 200 --failed 0",
-     COMMAND_BITS | CLI_BIT(COMPLETED) | CLI_BIT(FAILED), 1, 1, cli_rollout_simulation},
+    {"rollout", "simulation", "ID",
+     "Post the result of the simulate stage: signed evidence; or numbers, which count once another "
+     "person approved them.",
+     "  walle rollout simulation 00c0ffee00c0ffee --evidence evidence.json\n"
+     "  walle rollout simulation 00c0ffee00c0ffee --override --completed 200 --failed 0 \\\n"
+     "      --reason 'run on the bench'        then somebody else: walle rollout approve ID",
+     CLI_BITS_GATEWAY | CLI_BIT(REASON) | CLI_BIT(BY) | CLI_BIT(EVIDENCE) | CLI_BIT(OVERRIDE) |
+         CLI_BIT(COMPLETED) | CLI_BIT(FAILED),
+     1, 1, cli_rollout_simulation},
     {"device", "get", "ID", "Show a device: attributes, last seen, outcomes by task.",
      "  walle device get 0123456789abcdef", CLI_BITS_GATEWAY, 1, 1, cli_device_get},
     {"device", "why", "ID",

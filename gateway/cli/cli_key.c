@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -6,10 +6,12 @@
 #include "cli/ladder.h"
 #include "cli/rollout_cost.h"
 #include "cli/rollout_draft.h"
+#include "cli/rollout_evidence.h"
 #include "cli/rollout_power.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_version.h"
 #include "cli/rollout_watch.h"
+#include "cli/served_root.h"
 #include "cli/tolerance_json.h"
 
 #include "base/clock.h"
@@ -409,22 +411,38 @@ static enum cli_exit make_body(const struct cli *cli, const struct rollout_draft
     return code;
 }
 
-// Creates the rollout (*out_made) and, unless --no-start, starts it.
-static enum cli_exit create(const struct cli *cli, const json_t *body, json_t **out_rollout,
-                            bool *out_made)
+// One step of a rollout that was made; *rollout is replaced by what it is then.
+static enum cli_exit step(const struct cli *cli, const char *id, const char *name, json_t *body,
+                          json_t **rollout)
 {
     char path[CLI_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s/%s", id, name);
+    json_decref(*rollout);
+    *rollout = NULL;
+    return cli_api_call(cli, "POST", path, body, rollout);
+}
+
+// Creates the rollout (*out_made) and, unless --no-start, starts it and posts its evidence (NULL:
+// none).
+static enum cli_exit create(const struct cli *cli, const json_t *body, json_t *evidence,
+                            json_t **out_rollout, bool *out_made)
+{
     json_t *who = json_object();
+    const char *id = cli_json_text(body, "id", "");
     enum cli_exit code = cli_api_call(cli, "POST", "/api/v1/rollouts", body, out_rollout);
 
     *out_made = code == CLI_EXIT_OK;
-    (void)snprintf(path, sizeof(path), "/api/v1/rollouts/%.16s/start",
-                   cli_json_text(body, "id", ""));
     cli_add_who(cli, who);
     if (code == CLI_EXIT_OK && !cli_given(cli, CLI_OPTION_NO_START)) {
-        json_decref(*out_rollout);
-        *out_rollout = NULL;
-        code = cli_api_call(cli, "POST", path, who, out_rollout);
+        code = step(cli, id, "start", who, out_rollout);
+    }
+    if (code == CLI_EXIT_OK && evidence != NULL) {
+        cli_add_who(cli, evidence);
+        code = step(cli, id, "simulation", evidence, out_rollout);
+        if (code != CLI_EXIT_OK) {
+            fprintf(stderr, "rollout %s waits in its simulate stage\n", id);
+        }
     }
     json_decref(who);
     return code;
@@ -435,24 +453,27 @@ static void hint_simulation(const json_t *rollout)
 {
     const json_t *stage = json_object_get(rollout, "stage");
 
-    if (strcmp(cli_json_text(rollout, "state", ""), "running") == 0 &&
+    if (json_is_null(json_object_get(rollout, "simulation")) &&
+        strcmp(cli_json_text(rollout, "state", ""), "running") == 0 &&
         strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
-        fprintf(
-            stderr,
-            "the simulate stage waits for its result: run the version on virtual devices, then\n"
-            "  walle rollout simulation %s --completed N --failed M\n",
-            cli_json_text(rollout, "id", "ID"));
+        fprintf(stderr,
+                "the simulate stage waits for evidence: run the version on virtual devices, then\n"
+                "  walle rollout simulation %s --evidence FILE\n"
+                "(with --build DIR, walle-fleet-sim beside walle and a key the gateway believes,\n"
+                "rollout start does both)\n",
+                cli_json_text(rollout, "id", "ID"));
     }
 }
 
-// Creates what `body` says, shows it, and watches when asked to. Takes body.
-static enum cli_exit create_take(struct cli *cli, json_t *body, bool *out_made)
+// Creates what `body` says, shows it, and watches when asked to. Takes body; `evidence` may be
+// NULL.
+static enum cli_exit create_take(struct cli *cli, json_t *body, json_t *evidence, bool *out_made)
 {
     char id[WIRE_DEVICE_HEX + 1] = "";
     json_t *rollout = NULL;
 
     (void)snprintf(id, sizeof(id), "%.16s", cli_json_text(body, "id", ""));
-    enum cli_exit code = create(cli, body, &rollout, out_made);
+    enum cli_exit code = create(cli, body, evidence, &rollout, out_made);
     json_decref(body);
     if (code != CLI_EXIT_OK) {
         json_decref(rollout);
@@ -552,17 +573,44 @@ static void add_consent(const struct cli *cli, json_t *body)
     }
 }
 
+// Evidence is for a stage that is open.
+static enum cli_exit check_evidence(const struct cli *cli)
+{
+    bool later = cli_given(cli, CLI_OPTION_NO_START) || cli_given(cli, CLI_OPTION_DRAFT);
+
+    return cli_given(cli, CLI_OPTION_EVIDENCE) && later
+               ? cli_fail(CLI_EXIT_USAGE, "--evidence is taken when the rollout starts")
+               : CLI_EXIT_OK;
+}
+
 enum cli_exit cli_rollout_submit(struct cli *cli)
 {
     struct base_error error = {0};
     json_t *body = NULL;
     bool made = false;
 
+    json_t *evidence = NULL;
     if (cli_json_load(cli->args[0], &body, &error) != BASE_OK) {
         return cli_fail(CLI_EXIT_LOCAL, "%s", error.text);
     }
+    enum cli_exit code = check_evidence(cli);
+    if (code == CLI_EXIT_OK) {
+        code = served_root_check(cli, body);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = served_counter_check(cli, body);
+    }
+    if (code == CLI_EXIT_OK && cli_given(cli, CLI_OPTION_EVIDENCE)) {
+        code = rollout_evidence_load(cli->values[CLI_OPTION_EVIDENCE], &evidence);
+    }
+    if (code != CLI_EXIT_OK) {
+        json_decref(body);
+        return code;
+    }
     add_consent(cli, body);
-    return create_take(cli, body, &made);
+    code = create_take(cli, body, evidence, &made);
+    json_decref(evidence);
+    return code;
 }
 
 // --dry-run: what a start would do and cost. Nothing is drawn, signed or made.
@@ -608,18 +656,22 @@ static bool is_outdated(const struct cli *cli, const struct rollout_draft *draft
            (now.release_counter != draft->release_counter || now.floor != draft->floor);
 }
 
-enum cli_exit cli_rollout_start(struct cli *cli)
+// Once a command, and after all that would refuse it here.
+static enum cli_exit find_evidence(const struct cli *cli, const json_t *body, json_t **evidence)
+{
+    if (*evidence != NULL || cli_given(cli, CLI_OPTION_NO_START)) {
+        return CLI_EXIT_OK;
+    }
+    return rollout_evidence_get(cli, json_object_get(body, "stages"),
+                                json_object_get(body, "target"), evidence);
+}
+
+static enum cli_exit start(struct cli *cli, json_t **evidence)
 {
     struct rollout_draft draft;
     json_t *body = NULL;
     bool made = false;
 
-    if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
-        return try_start(cli);
-    }
-    if (!cli_given(cli, CLI_OPTION_KEY)) {
-        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
-    }
     for (uint32_t tries = 1;; tries++) {
         enum cli_exit code = draw(cli, &draft, &body);
         if (code != CLI_EXIT_OK) {
@@ -631,10 +683,36 @@ enum cli_exit cli_rollout_start(struct cli *cli)
             return code;
         }
         add_consent(cli, body);
-        code = create_take(cli, body, &made);
+        code = served_root_check(cli, body);
+        if (code == CLI_EXIT_OK) {
+            code = find_evidence(cli, body, evidence);
+        }
+        if (code != CLI_EXIT_OK) {
+            json_decref(body);
+            return code;
+        }
+        code = create_take(cli, body, *evidence, &made);
         if (code != CLI_EXIT_REFUSED || made || tries == START_TRIES || !is_outdated(cli, &draft)) {
             return code;
         }
         fprintf(stderr, "another rollout of the task came in between: drawn up anew\n");
     }
+}
+
+enum cli_exit cli_rollout_start(struct cli *cli)
+{
+    json_t *evidence = NULL;
+
+    if (cli_given(cli, CLI_OPTION_DRY_RUN)) {
+        return try_start(cli);
+    }
+    if (!cli_given(cli, CLI_OPTION_KEY)) {
+        return cli_fail(CLI_EXIT_USAGE, "--key FILE is missing (walle key new makes one)");
+    }
+    enum cli_exit code = check_evidence(cli);
+    if (code == CLI_EXIT_OK) {
+        code = start(cli, &evidence);
+    }
+    json_decref(evidence);
+    return code;
 }

@@ -1,6 +1,7 @@
 // Commands about rollouts that exist: status, list, log, the operator's commands. One thread.
 #include "cli/cli.h"
 #include "cli/cli_json.h"
+#include "cli/rollout_evidence.h"
 #include "cli/rollout_explain.h"
 #include "cli/rollout_show.h"
 #include "cli/rollout_watch.h"
@@ -210,12 +211,16 @@ enum cli_exit cli_rollout_resume(struct cli *cli)
     return post_take(cli, "/resume", body);
 }
 
-enum cli_exit cli_rollout_simulation(struct cli *cli)
+// Numbers that somebody types.
+static enum cli_exit post_override(struct cli *cli)
 {
     uint64_t completed = 0;
     uint64_t failed = 0;
     enum cli_exit code;
 
+    if (!cli_given(cli, CLI_OPTION_REASON)) {
+        return cli_fail(CLI_EXIT_USAGE, "--override needs --reason TEXT: it is kept");
+    }
     if (!cli_given(cli, CLI_OPTION_COMPLETED) || !cli_given(cli, CLI_OPTION_FAILED)) {
         return cli_fail(CLI_EXIT_USAGE, "--completed N and --failed M are both needed");
     }
@@ -227,7 +232,29 @@ enum cli_exit cli_rollout_simulation(struct cli *cli)
     if (failed > completed) {
         return cli_fail(CLI_EXIT_USAGE, "--failed is more than --completed");
     }
-    return post_take(
-        cli, "/simulation",
-        json_pack("{s:I, s:I}", "completed", (json_int_t)completed, "failed", (json_int_t)failed));
+    code = post_take(cli, "/simulation",
+                     json_pack("{s:I, s:I, s:b}", "completed", (json_int_t)completed, "failed",
+                               (json_int_t)failed, "override", 1));
+    if (code == CLI_EXIT_OK) {
+        fprintf(stderr, "it counts once another person approved it: walle rollout approve %s\n",
+                cli->args[0]);
+    }
+    return code;
+}
+
+enum cli_exit cli_rollout_simulation(struct cli *cli)
+{
+    json_t *body = NULL;
+
+    if (cli_given(cli, CLI_OPTION_OVERRIDE)) {
+        return post_override(cli);
+    }
+    if (!cli_given(cli, CLI_OPTION_EVIDENCE)) {
+        return cli_fail(
+            CLI_EXIT_USAGE,
+            "--evidence FILE is needed (walle-fleet-sim simulate --evidence writes it); "
+            "or --override --completed N --failed M --reason TEXT");
+    }
+    enum cli_exit code = rollout_evidence_load(cli->values[CLI_OPTION_EVIDENCE], &body);
+    return code == CLI_EXIT_OK ? post_take(cli, "/simulation", body) : code;
 }

@@ -5,7 +5,7 @@
 #include "cli/cli_http.h"
 #include "cli/cli_json.h"
 #include "cli/root_edit.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include "base/clock.h"
 

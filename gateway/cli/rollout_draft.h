@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/ports.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <jansson.h>
 

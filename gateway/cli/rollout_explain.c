@@ -187,6 +187,23 @@ static void say_causes(FILE *file, const json_t *rollout)
 }
 
 // What a stage that runs still waits for.
+static void say_simulation(FILE *file, const json_t *rollout)
+{
+    const json_t *simulation = json_object_get(rollout, "simulation");
+    const char *id = cli_json_text(rollout, "id", "ID");
+
+    if (strcmp(cli_json_text(simulation, "source", ""), "override_pending") == 0) {
+        fprintf(file,
+                "Another person than %s approves the typed numbers: walle rollout approve %s\n",
+                cli_json_text(simulation, "by", "?"), id);
+    } else if (!json_is_object(simulation)) {
+        fprintf(file,
+                "It waits for evidence of a simulation: walle rollout simulation %s --evidence "
+                "FILE\n",
+                id);
+    }
+}
+
 static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, uint64_t now_s)
 {
     const json_t *counts = json_object_get(stage, "counts");
@@ -208,8 +225,7 @@ static void say_missing(FILE *file, const json_t *rollout, const json_t *stage, 
         fprintf(file, "Missing: %.0f more seconds.\n", real(stage, "min_dwell_s") - open_s);
     }
     if (strcmp(cli_json_text(stage, "kind", ""), "simulate") == 0) {
-        fprintf(file, "It waits for the result of a simulation: walle rollout simulation %s ...\n",
-                cli_json_text(rollout, "id", "ID"));
+        say_simulation(file, rollout);
     }
 }
 

@@ -102,6 +102,35 @@ static unsigned show_causes(FILE *file, const json_t *rollout)
     return lines;
 }
 
+// Where the result of the simulate stage came from.
+static unsigned show_simulation(FILE *file, const json_t *rollout)
+{
+    const json_t *simulation = json_object_get(rollout, "simulation");
+    const char *source = cli_json_text(simulation, "source", "");
+
+    if (!json_is_object(simulation)) {
+        return 0;
+    }
+    if (strcmp(source, "evidence") == 0) {
+        fprintf(file, "  simulated: %llu virtual devices, %llu failed; evidence %.16s, seed %s\n",
+                count(simulation, "matched"), count(simulation, "failed"),
+                cli_json_text(simulation, "evidence", "?"), cli_json_text(simulation, "seed", "?"));
+        return 1;
+    }
+    fprintf(file, "  simulated: %llu completed, %llu failed, as typed by %s",
+            count(simulation, "completed"), count(simulation, "failed"),
+            cli_json_text(simulation, "by", "somebody"));
+    if (strcmp(source, "override_pending") == 0) {
+        fprintf(file, ", NOT APPROVED YET: %s\n", cli_json_text(simulation, "reason", ""));
+    } else if (strcmp(source, "override") == 0) {
+        fprintf(file, ", approved by %s: %s\n", cli_json_text(simulation, "approved_by", "?"),
+                cli_json_text(simulation, "reason", ""));
+    } else {
+        fprintf(file, "\n");
+    }
+    return 1;
+}
+
 unsigned rollout_show(FILE *file, const json_t *rollout)
 {
     const json_t *counts = json_object_get(rollout, "counts");
@@ -119,6 +148,7 @@ unsigned rollout_show(FILE *file, const json_t *rollout)
     }
     fprintf(file, "  verdict %s: %s; %.2f %% failed\n", cli_json_text(rollout, "verdict", "?"),
             cli_json_text(rollout, "reason_text", ""), 100 * ratio_of(rollout));
+    lines += show_simulation(file, rollout);
     lines += rollout_explain_evidence(file, rollout);
     lines += rollout_explain_power(file, rollout);
     lines += rollout_explain_unproven(file, rollout);

@@ -4,7 +4,7 @@
 
 #include "cli/cli_files.h"
 #include "cli/cli_json.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 #include "engine/engine.h"
 #include "vm/mpy_check.h"
 #include "vm/vm.h"

@@ -2,11 +2,13 @@
 // SIGHUP reloads certificates and settings, SIGTERM or SIGINT drains and exits 0, a second one
 // exits at once.
 #include "api/api.h"
+#include "base/version.h"
 #include "base/terminal.h"
 #include "ddi/ddi.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prng.h"
+#include "http/evidence_keys.h"
 #include "http/http_config.h"
 #include "http/online_keys.h"
 #include "http/own_tokens.h"
@@ -36,7 +38,7 @@
 #define UPKEEPS_A_DAY   144u
 #define DAY_S           86400
 
-const char *argp_program_version = "walle-gateway 0.1.0";
+const char *argp_program_version = "walle-gateway " BASE_PRODUCT_VERSION;
 
 // A setting from the command line, applied over the file at start and at every reload.
 struct override {
@@ -243,7 +245,9 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
                                   struct gw_core **out_core, struct base_error *error)
 {
     enum gw_metrics_access access = GW_METRICS_LOOPBACK;
+    struct gw_evidence_keys evidence;
     (void)parse_metrics_access(config->metrics_access, &access); // checked before
+    BASE_TRY(gw_evidence_keys_parse(base_str_of(config->evidence_keys), &evidence, error));
     const struct gw_core_options core_options = {
         .dir = dir,
         .map_bytes_max = config->map_bytes_max,
@@ -262,6 +266,8 @@ static enum base_status open_core(const char *dir, const struct gw_http_config *
         .random = {.next = draw},
         .first_token = gw_own_tokens_port(tokens),
         .signer = signer,
+        .evidence_keys = evidence.keys,
+        .evidence_key_count = evidence.count,
         .timestamp_life_s = (uint32_t)config->timestamp_life_s,
         .lease_s = (uint32_t)config->lease_s,
         .admin_token = base_str_of(tokens->admin),

@@ -104,6 +104,9 @@ static const struct gw_config_row rows[] = {
     TEXT("tunnel.unknown_uploads", tunnel_unknown_uploads, "refuse", FIXED,
          "refuse or accept: uploads that no registered version declares"),
     NUMBER("rollout.tick_ms", tick_ms, 10, 60000, 500, FIXED, "rollout controller's step"),
+    TEXT("rollout.evidence_keys", evidence_keys, "", FIXED,
+         "who may sign evidence of simulations where no root is served: public keys in hex, with "
+         "commas"),
     NUMBER("device.checkin_interval_s", checkin_interval_s, 1, 604800, 300, RELOAD,
            "told to devices"),
     NUMBER("device.hint_spread_ms", hint_spread_ms, 0, DAY_MS, 0, FIXED, "check-ins after a hint"),

@@ -123,6 +123,13 @@ static enum base_status take_options(struct gw_core *core, const struct gw_core_
     core->random = options->random;
     core->hash_key = base_hash_key_draw(&core->random);
     core->director.signer = options->signer;
+    core->evidence_key_count = options->evidence_key_count < GW_EVIDENCE_KEYS_MAX
+                                   ? options->evidence_key_count
+                                   : GW_EVIDENCE_KEYS_MAX;
+    if (core->evidence_key_count > 0) {
+        memcpy(core->evidence_keys, options->evidence_keys,
+               core->evidence_key_count * sizeof(core->evidence_keys[0]));
+    }
     core->director.timestamp_life_s =
         options->timestamp_life_s != 0 ? options->timestamp_life_s : GW_TIMESTAMP_LIFE_S;
     core->director.lease_s = options->lease_s != 0 ? options->lease_s : GW_LEASE_S;

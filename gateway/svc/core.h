@@ -47,6 +47,8 @@ enum gw_metrics_access {
     GW_METRICS_COUNT
 };
 
+#define GW_EVIDENCE_KEYS_MAX 4u
+
 struct gw_core_options {
     const char *dir;             // data directory; created when absent
     uint64_t map_bytes_max;      // upper bound of the store's growth; 0 takes 64 GiB
@@ -71,10 +73,13 @@ struct gw_core_options {
     struct gw_first_token first_token;   // `keep` NULL: none is made
     struct base_str ddi_token;           // GatewayToken of hawkBit's device API; empty: it is off
     const struct gw_signer_port *signer; // online keys; must outlive the core. NULL: no roles
-    uint32_t timestamp_life_s;           // 0 takes 86,400
-    uint32_t lease_s;                    // in beta and gray stages; 0 takes 900
-    struct base_clock_port clock;        // mono_us goes on while the machine sleeps, where it can
-    uint64_t born_s;                     // when the program was built; 0: not known
+    // Who may sign evidence of simulations where no root is served: GW_EVIDENCE_KEYS_MAX at most.
+    const uint8_t (*evidence_keys)[WIRE_PUBLIC_KEY_BYTES];
+    uint32_t evidence_key_count;
+    uint32_t timestamp_life_s;    // 0 takes 86,400
+    uint32_t lease_s;             // in beta and gray stages; 0 takes 900
+    struct base_clock_port clock; // mono_us goes on while the machine sleeps, where it can
+    uint64_t born_s;              // when the program was built; 0: not known
     const struct base_log *log;
 };
 

@@ -70,9 +70,7 @@ struct gw_rollout {
     uint64_t rollback_since_us; // 0: never rolled back
     uint64_t closed_us;         // completed or rolled back; 0: open
     bool accept_empty;          // its start need not reach a known device
-    bool has_simulation;
-    uint64_t simulation_completed;
-    uint64_t simulation_failed;
+    struct gw_simulation simulation;
     uint64_t log_seq; // of the last line
     uint64_t revision;
     char created_by[GW_LOG_BY_MAX + 1];
@@ -196,6 +194,8 @@ struct gw_core {
     struct gw_background deltas;
     struct gw_catalog catalog;
     struct gw_director director;
+    uint32_t evidence_key_count; // of settings; for a gateway that serves no root
+    uint8_t evidence_keys[GW_EVIDENCE_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
 
     pthread_mutex_t workers_lock;
     struct gw_worker *workers[GW_WORKERS_MAX];

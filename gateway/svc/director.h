@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "svc/blob.h"
+#include "svc/core.h"
 #include "svc/signer.h"
 #include "wire/meta.h"
 #include "wire/offer.h"
@@ -115,6 +116,8 @@ struct gw_trust_view {
     bool keys_match;
     uint64_t timestamp_version;
     uint32_t lease_s;
+    uint32_t evidence_key_count;
+    uint8_t evidence_keys[GW_EVIDENCE_KEYS_MAX][WIRE_PUBLIC_KEY_BYTES];
     uint32_t kill_count;
     const struct gw_kill *kills; // the director's, until the next change
     uint32_t signed_count;       // of them, that devices are told of
@@ -132,6 +135,12 @@ BASE_NODISCARD enum base_status gw_trust_root_put(struct gw_core *core, const ui
 BASE_NODISCARD enum base_status gw_director_check(const struct gw_core *core,
                                                   const struct gw_release *release,
                                                   struct base_error *error);
+// The newest root, and the hash of its envelope; its texts are borrowed until the next root comes.
+// False: none is served.
+bool gw_director_root(const struct gw_core *core, struct wire_root *out,
+                      struct wire_sha256 *out_digest);
+// Only with online keys.
+struct wire_verifier gw_director_verifier(const struct gw_core *core);
 // Puts a version on the kill list and takes its open rollouts back. OK also when it is there
 // (*out_created false). LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,

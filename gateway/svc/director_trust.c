@@ -355,6 +355,8 @@ void gw_trust_view(struct gw_core *core, struct gw_trust_view *out)
     const struct gw_director *director = &core->director;
     struct wire_root root;
     memset(out, 0, sizeof(*out));
+    out->evidence_key_count = core->evidence_key_count;
+    memcpy(out->evidence_keys, core->evidence_keys, sizeof(out->evidence_keys));
     out->enabled = director->signer != NULL;
     if (!out->enabled) {
         return;
@@ -443,6 +445,23 @@ enum base_status gw_director_check(const struct gw_core *core, const struct gw_r
         }
     }
     return BASE_OK;
+}
+
+bool gw_director_root(const struct gw_core *core, struct wire_root *out,
+                      struct wire_sha256 *out_digest)
+{
+    const struct gw_director *director = &core->director;
+    if (director->signer == NULL || !newest_root(director, out)) {
+        return false;
+    }
+    const struct gw_meta_bytes *last = &director->roots[director->root_count - 1];
+    gw_sha256(last->data, last->size, out_digest);
+    return true;
+}
+
+struct wire_verifier gw_director_verifier(const struct gw_core *core)
+{
+    return verifier_of(core->director.signer);
 }
 
 // Its place in the kill list, or where it would be.

@@ -5,18 +5,20 @@
 // verdict or its reason, or when they grew enough: so the log alone tells how every decision came
 // about, and grows with the logarithm of the fleet.
 #include "svc/rollout_state.h"
+#include "svc/simulation.h"
 
 #include <string.h>
 
 static void simulated(const struct gw_rollout *rollout, struct gw_rollout_counts *out)
 {
     memset(out, 0, sizeof(*out));
-    if (rollout->has_simulation) {
-        out->offered = rollout->simulation_completed;
-        out->downloaded = rollout->simulation_completed;
-        out->activated = rollout->simulation_completed;
-        out->succeeded = rollout->simulation_completed - rollout->simulation_failed;
-        out->failed = rollout->simulation_failed;
+    const struct gw_simulation *simulation = &rollout->simulation;
+    if (gw_simulation_counts(simulation)) {
+        out->offered = simulation->completed;
+        out->downloaded = simulation->completed;
+        out->activated = simulation->completed;
+        out->succeeded = simulation->completed - simulation->failed;
+        out->failed = simulation->failed;
     }
 }
 

@@ -2,12 +2,11 @@
 // while the control thread waits.
 //
 //   rollout row := u8 version(5), state, u8 verdict, u8 reason, u32 failure_ppm, u64 created_us,
-//                  u64 rollback_since_us, u64 closed_us, u8 flags (1: has_simulation,
-//                  2: accept_empty, from version 5 on), u64 completed,
-//                  u64 failed, u64 log_seq, u64 revision, u64 control_seconds, u64 control_silent,
-//                  u8 size, created_by, u8 count, count x { u64 segment, u8 size, text },
-//                  lifted (held of stage_codec.c),
-//                  varint spec_size, spec (release_codec.c)
+//                  u64 rollback_since_us, u64 closed_us, u8 flags (2: accept_empty), simulation
+//                  (simulation.c; version 4: u8 has_simulation in place of the flags, u64
+//                  completed, u64 failed), u64 log_seq, u64 revision, u64 control_seconds, u64
+//                  control_silent, u8 size, created_by, u8 count, count x { u64 segment, u8 size,
+//                  text }, lifted (held of stage_codec.c), varint spec_size, spec (release_codec.c)
 //   state       := u8 state, u16 stage, u8 flags (1: before the first stage, 2: stage failed,
 //                  4: paged, 8: killed), u64 stage_since_us
 //   log line    := u8 version(4; 3 lacks the count of unproven devices), u64 wall_us, u64 revision,
@@ -19,22 +18,25 @@
 #include "svc/rollout_state.h"
 
 #include "base/cursor.h"
+#include "svc/simulation.h"
 #include "svc/stage_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION    5
-#define ROW_OLDEST     4
-#define LINE_VERSION   4
-#define LINE_UNPROVEN  4 // the first with that count
-#define LINE_OLDEST    3
-#define ROW_HEAD_MAX   (256 + GW_HELD_BYTES_MAX + GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
+#define ROW_VERSION   5
+#define ROW_OLDEST    4
+#define LINE_VERSION  4
+#define LINE_UNPROVEN 4 // the first with that count
+#define LINE_OLDEST   3
+#define ROW_HEAD_MAX                                                                               \
+    (256 + GW_SIMULATION_BYTES_MAX + GW_HELD_BYTES_MAX +                                           \
+     GW_QUARANTINE_MAX * (GW_SEGMENT_TEXT_MAX + 9))
 #define LINE_BYTES_MAX (1024 + GW_SLICES_BYTES_MAX + GW_HELD_BYTES_MAX)
 #define TASK_BYTES_MAX 256
 
-#define ROW_SIMULATED 1u
-#define ROW_EMPTY     2u
+#define ROW_EVIDENCE 5  // the first that tells where the result of a simulation came from
+#define ROW_EMPTY    2u // flag
 
 #define STATE_BEFORE_FIRST 1u
 #define STATE_FAILED       2u
@@ -111,10 +113,8 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->created_us);
     base_writer_u64(&writer, rollout->rollback_since_us);
     base_writer_u64(&writer, rollout->closed_us);
-    base_writer_u8(&writer, (uint8_t)((rollout->has_simulation ? ROW_SIMULATED : 0) |
-                                      (rollout->accept_empty ? ROW_EMPTY : 0)));
-    base_writer_u64(&writer, rollout->simulation_completed);
-    base_writer_u64(&writer, rollout->simulation_failed);
+    base_writer_u8(&writer, rollout->accept_empty ? ROW_EMPTY : 0);
+    gw_simulation_write(&writer, &rollout->simulation);
     base_writer_u64(&writer, rollout->log_seq);
     base_writer_u64(&writer, rollout->revision);
     base_writer_u64(&writer, rollout->control_hazard.device_seconds);
@@ -129,6 +129,23 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_varint(&writer, rollout->release->spec_bytes);
     base_writer_bytes(&writer, rollout->release->spec, rollout->release->spec_bytes);
     return writer.status == BASE_OK ? base_writer_size(&writer) : 0;
+}
+
+static void read_simulation(struct base_reader *reader, uint8_t version, struct gw_rollout *out)
+{
+    struct gw_simulation *simulation = &out->simulation;
+    uint8_t flags = read_enum(reader, ROW_EMPTY + 1);
+    if (version >= ROW_EVIDENCE) {
+        out->accept_empty = flags == ROW_EMPTY;
+        gw_simulation_read(reader, simulation);
+        return;
+    }
+    simulation->source = flags != 0 ? GW_SIMULATION_TYPED : GW_SIMULATION_NONE;
+    simulation->completed = base_reader_u64(reader);
+    simulation->failed = base_reader_u64(reader);
+    if (simulation->failed > simulation->completed) {
+        base_reader_fail(reader, BASE_ERR_INVALID);
+    }
 }
 
 enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
@@ -149,11 +166,7 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->created_us = base_reader_u64(&reader);
     rollout->rollback_since_us = base_reader_u64(&reader);
     rollout->closed_us = base_reader_u64(&reader);
-    uint8_t flags = read_enum(&reader, (ROW_SIMULATED | ROW_EMPTY) + 1);
-    rollout->has_simulation = (flags & ROW_SIMULATED) != 0;
-    rollout->accept_empty = (flags & ROW_EMPTY) != 0;
-    rollout->simulation_completed = base_reader_u64(&reader);
-    rollout->simulation_failed = base_reader_u64(&reader);
+    read_simulation(&reader, version, rollout);
     rollout->log_seq = base_reader_u64(&reader);
     rollout->revision = base_reader_u64(&reader);
     rollout->control_hazard.device_seconds = base_reader_u64(&reader);

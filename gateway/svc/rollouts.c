@@ -9,6 +9,7 @@
 #include "svc/operators.h"
 #include "svc/reach.h"
 #include "svc/rollout_state.h"
+#include "svc/simulation.h"
 
 #include "base/alloc.h"
 
@@ -59,10 +60,12 @@ static void view_rollout(struct gw_core *core, const struct gw_rollout *rollout,
         out->stages[i].conduct.audience = (struct pol_target){0};
     }
     gw_tally_view(core->tally, gw_core_now_s(core), out);
-    if (release->stages[0].kind == POL_STAGE_SIMULATE && rollout->has_simulation) {
+    out->simulation = rollout->simulation;
+    if (release->stages[0].kind == POL_STAGE_SIMULATE &&
+        gw_simulation_counts(&rollout->simulation)) {
         struct gw_rollout_counts *counts = &out->stages[0].counts;
-        counts->succeeded = rollout->simulation_completed - rollout->simulation_failed;
-        counts->failed = rollout->simulation_failed;
+        counts->succeeded = rollout->simulation.completed - rollout->simulation.failed;
+        counts->failed = rollout->simulation.failed;
     }
     gw_rollout_view_power(core, rollout, out);
 }
@@ -469,6 +472,11 @@ static enum base_status check_lead(struct gw_core *core, const struct gw_rollout
     bool accepted = rollout->accept_empty || (who != NULL && who->accept_empty);
     BASE_TRY(gw_clock_check(core, pol_command_name(command), error));
     BASE_TRY(gw_director_check(core, rollout->release, error));
+    if (command == POL_COMMAND_PROMOTE && gw_simulation_is_missing(rollout)) {
+        return base_error_set(error, BASE_ERR_CONFLICT,
+                              "promote: the simulate stage has no result: bring evidence, or "
+                              "numbers (override) that another person approves");
+    }
     return command == POL_COMMAND_START && !accepted
                ? check_reach(core, rollout->release, rollout->task->tenant, error)
                : BASE_OK;
@@ -483,6 +491,12 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
     }
     BASE_TRY(check_who(rollout, command, who, error));
+    if (command == POL_COMMAND_APPROVE && gw_simulation_is_pending(rollout)) {
+        BASE_TRY(check_lead(core, rollout, command, who, error));
+        BASE_TRY(gw_simulation_approve(core, rollout, who, error));
+        view_rollout(core, rollout, out);
+        return BASE_OK;
+    }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
@@ -513,40 +527,6 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
     }
     view_rollout(core, rollout, out);
     return status;
-}
-
-enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id, uint64_t completed,
-                                       uint64_t failed, const struct gw_rollout_who *who,
-                                       struct gw_rollout_view *out, struct base_error *error)
-{
-    struct gw_rollout *rollout = gw_catalog_find_rollout(core, id);
-    if (rollout == NULL) {
-        return base_error_set(error, BASE_ERR_NOT_FOUND, "no such rollout");
-    }
-    if (failed > completed) {
-        return base_error_set(error, BASE_ERR_INVALID, "failed: more than completed");
-    }
-    const struct pol_stage *stage = &rollout->release->stages[rollout->state.stage_index];
-    if (rollout->state.state != POL_ROLLOUT_RUNNING || stage->kind != POL_STAGE_SIMULATE) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              "the rollout is not in a running simulate stage");
-    }
-    struct gw_rollout_change change;
-    gw_rollout_begin(core, rollout, GW_LOG_SIMULATION, who, &change);
-    change.next.has_simulation = true;
-    change.next.simulation_completed = completed;
-    change.next.simulation_failed = failed;
-    change.next.revision++;
-    struct gw_rollout_counts seen;
-    gw_rollout_seen(core, &change.next, &seen, &change.line.record.counts);
-    enum base_status status = gw_rollout_commit(core, rollout, &change);
-    if (status != BASE_OK) {
-        return base_error_set(error, status, "the result could not be stored: %s",
-                              base_status_text(status));
-    }
-    (void)gw_rollout_tick_one(core, rollout);
-    view_rollout(core, rollout, out);
-    return BASE_OK;
 }
 
 // ---- Loading at start

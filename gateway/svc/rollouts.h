@@ -13,6 +13,7 @@
 #include "svc/catalog.h"
 #include "svc/fleet_segment.h"
 #include "wire/digest.h"
+#include "wire/run_evidence.h"
 #include "wire/statement.h"
 
 #define GW_STAGE_NAME_MAX         32u
@@ -117,6 +118,32 @@ struct gw_quarantined {
     char text[GW_SEGMENT_TEXT_MAX + 1];
 };
 
+enum gw_simulation_source {
+    GW_SIMULATION_NONE,
+    GW_SIMULATION_TYPED,    // numbers of a person, from before evidence was asked for
+    GW_SIMULATION_EVIDENCE, // signed, and bound to the rollout (svc/simulation.h)
+    GW_SIMULATION_PENDING,  // numbers of a person that nobody else approved: not judged
+    GW_SIMULATION_OVERRIDE, // approved by another person
+    GW_SIMULATION_SOURCE_COUNT
+};
+
+// Result of the simulate stage. All zero: none.
+struct gw_simulation {
+    enum gw_simulation_source source;
+    uint64_t completed; // as judged
+    uint64_t failed;
+    // Of evidence.
+    uint64_t seed;
+    uint64_t drawn;              // virtual devices drawn to find those of the target
+    uint64_t matched;            // those of the target: they were simulated
+    struct wire_sha256 evidence; // of its envelope
+    char simulator[WIRE_EVIDENCE_SIMULATOR_MAX + 1];
+    // Of an override.
+    char by[GW_LOG_BY_MAX + 1];
+    char reason[GW_LOG_REASON_MAX + 1];
+    char approved_by[GW_LOG_BY_MAX + 1];
+};
+
 struct gw_rollout_view {
     uint64_t id;
     char task[WIRE_TASK_NAME_MAX + 1];
@@ -144,7 +171,8 @@ struct gw_rollout_view {
     enum pol_reason reason;
     uint32_t failure_ppm;
     struct pol_test_report shown; // by a sequential gate
-    bool has_power;               // a stage is open whose gate declares a rise
+    struct gw_simulation simulation;
+    bool has_power; // a stage is open whose gate declares a rise
     struct pol_stage_power power;
     struct gw_rollout_counts counts; // all stages
     struct gw_rollout_stage_view stages[POL_STAGES_MAX];
@@ -160,7 +188,7 @@ enum gw_log_kind {
     GW_LOG_CREATED = 1,
     GW_LOG_COMMAND = 2,     // an operator's
     GW_LOG_DECISION = 3,    // the controller's
-    GW_LOG_SIMULATION = 4,  // result of the simulate stage
+    GW_LOG_SIMULATION = 4,  // result of the simulate stage, or its approval
     GW_LOG_OBSERVATION = 5, // counts that moved the verdict, its reason, or themselves enough
     GW_LOG_CLOCK = 6,       // the clock had gone back when the gateway started
     GW_LOG_QUARANTINE = 7,  // a segment was taken out, or let in again; the comment says which
@@ -214,13 +242,22 @@ BASE_NODISCARD enum base_status gw_rollout_command(struct gw_core *core, uint64_
                                                    const struct gw_rollout_who *who,
                                                    struct gw_rollout_view *out,
                                                    struct base_error *error);
-// Result of the simulate stage; `failed` of `completed` virtual devices failed. Replaces an earlier
-// result. CONFLICT: the rollout's current stage is not an open simulate stage.
-BASE_NODISCARD enum base_status gw_rollout_simulation(struct gw_core *core, uint64_t id,
-                                                      uint64_t completed, uint64_t failed,
-                                                      const struct gw_rollout_who *who,
-                                                      struct gw_rollout_view *out,
-                                                      struct base_error *error);
+// Evidence of the simulate stage, an envelope: the counts are what it says. Replaces an earlier
+// result. NOT_FOUND; INVALID, SIGNATURE, CONFLICT (also: the rollout's current stage is not an open
+// simulate stage) as gw_evidence_open.
+BASE_NODISCARD enum base_status gw_rollout_evidence(struct gw_core *core, uint64_t id,
+                                                    const uint8_t *bytes, size_t size,
+                                                    const struct gw_rollout_who *who,
+                                                    struct gw_rollout_view *out,
+                                                    struct base_error *error);
+// Numbers that a person vouches for in place of evidence; `failed` of `completed` virtual devices
+// failed. They count once another person approves (POL_COMMAND_APPROVE). INVALID: `who` lacks a
+// name or a reason; NOT_FOUND, CONFLICT as above.
+BASE_NODISCARD enum base_status gw_rollout_override(struct gw_core *core, uint64_t id,
+                                                    uint64_t completed, uint64_t failed,
+                                                    const struct gw_rollout_who *who,
+                                                    struct gw_rollout_view *out,
+                                                    struct base_error *error);
 // Lets a segment in again, named as the view names it; until the next stage opens it is not put in
 // quarantine again, and counts in the stage's verdict. NOT_FOUND: no such rollout, or it is not in
 // quarantine. Its devices are offered the release again.

@@ -82,8 +82,11 @@ class Local(unittest.TestCase):
         self.refused(2, "--limit takes a whole number from 0 to 500", "task", "list", "--limit", "501")
         self.refused(2, "--output is text or json", "task", "list", "-o", "xml")
         self.refused(2, "--gateway takes a URL", "task", "list", "--gateway", "127.0.0.1:1")
-        self.refused(2, "--completed N and --failed M", "rollout", "simulation", "1")
-        self.refused(2, "--failed is more than --completed", "rollout", "simulation", "1", "--completed", "1", "--failed", "2")
+        self.refused(2, "--evidence FILE is needed", "rollout", "simulation", "1")
+        self.refused(2, "--override needs --reason", "rollout", "simulation", "1", "--override")
+        self.refused(2, "--completed N and --failed M", "rollout", "simulation", "1", "--override", "--reason", "r")
+        self.refused(2, "--failed is more than --completed", "rollout", "simulation", "1", "--override", "--reason", "r", "--completed", "1",
+                     "--failed", "2")
         self.refused(2, "--accept-risk needs --reason", "rollout", "resume", "1", "--accept-risk")
 
     def test_no_gateway_is_exit_3(self):

@@ -577,6 +577,19 @@ void rig_command(struct rig *rig, uint64_t id, enum pol_command command,
     (void)rig_pump(rig);
 }
 
+void rig_override(struct rig *rig, uint64_t id, uint64_t completed, uint64_t failed)
+{
+    struct gw_rollout_view view;
+    struct base_error error = {0};
+    const struct gw_rollout_who typist = {.by = BASE_STR("ana"), .comment = BASE_STR("a test")};
+    const struct gw_rollout_who second = {.by = BASE_STR("bo")};
+    assert_int_equal(gw_rollout_override(rig->core, id, completed, failed, &typist, &view, &error),
+                     BASE_OK);
+    assert_int_equal(gw_rollout_command(rig->core, id, POL_COMMAND_APPROVE, &second, &view, &error),
+                     BASE_OK);
+    (void)rig_pump(rig);
+}
+
 void rig_view(struct rig *rig, uint64_t id, struct gw_rollout_view *out)
 {
     assert_int_equal(gw_rollout_get(rig->core, id, out), BASE_OK);

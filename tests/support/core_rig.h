@@ -146,6 +146,8 @@ enum base_status rig_rollout(struct rig *rig, uint64_t id, const char *task,
                              const char *target_value, const struct rig_stage *stages,
                              uint32_t stage_count, struct gw_rollout_view *out,
                              struct base_error *error);
+// Numbers of a simulation: one person types them, another approves.
+void rig_override(struct rig *rig, uint64_t id, uint64_t completed, uint64_t failed);
 void rig_command(struct rig *rig, uint64_t id, enum pol_command command,
                  struct gw_rollout_view *out);
 void rig_view(struct rig *rig, uint64_t id, struct gw_rollout_view *out);

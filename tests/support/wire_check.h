@@ -7,6 +7,7 @@
 #include "older_release.h"
 
 #include "base/check.h"
+#include "wire/run_evidence.h"
 #include "wire/attrs.h"
 #include "wire/declaration.h"
 #include "wire/enrolment.h"
@@ -106,6 +107,17 @@ static inline enum base_status wire_check_root(const uint8_t *bytes, size_t size
     uint8_t again[WIRE_META_BYTES_MAX];
     size_t again_size = 0;
     base_check(wire_root_encode(&root, again, sizeof again, &again_size) == BASE_OK);
+    wire_check_same(bytes, size, again, again_size);
+    return BASE_OK;
+}
+
+static inline enum base_status wire_check_evidence(const uint8_t *bytes, size_t size)
+{
+    struct wire_evidence evidence;
+    BASE_TRY(wire_evidence_parse(bytes, size, &evidence));
+    uint8_t again[WIRE_META_BYTES_MAX];
+    size_t again_size = 0;
+    base_check(wire_evidence_encode(&evidence, again, sizeof again, &again_size) == BASE_OK);
     wire_check_same(bytes, size, again, again_size);
     return BASE_OK;
 }

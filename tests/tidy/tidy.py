@@ -46,6 +46,7 @@ MODULES = {
     "gateway/ddi": "ddi",
     "gateway/http": "http",
     "gateway/cli": "cli",
+    "gateway/signing": "signing",
     "gateway/console": "api",
     "fleet-sim": "fleet",
     "bench": "bench",
@@ -73,8 +74,9 @@ USES = {
     "api": ["base", "wire", "policy", "store", "svc", "ingest", "pipeline"],
     "ddi": ["base", "wire", "policy", "svc", "api"],
     "http": ["base", "wire", "policy", "svc", "ingest", "api", "ddi"],
-    "cli": ["base", "wire", "policy", "vm", "model", "engine", "pipeline", "ingest"],
-    "fleet": ["base", "wire", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "store", "svc", "ingest", "api"],
+    "signing": ["base", "wire"],
+    "cli": ["base", "wire", "signing", "policy", "vm", "model", "engine", "pipeline", "ingest"],
+    "fleet": ["base", "wire", "signing", "policy", "pipeline", "tunnel", "device", "vm", "model", "runner", "h2", "port", "store", "svc", "ingest", "api"],
     "bench": None,  # anything
     "tests": None,
 }
@@ -87,7 +89,7 @@ DOORS = [
     (r"jansson\.h", ["gateway/api", "gateway/cli", "gateway/ddi", "fleet-sim", "device/agent", "device/port/lines"]),
     (r"zstd(_errors)?\.h|zdict\.h", ["gateway/svc/blob_zstd", "gateway/tunnel/tunnel_zstd", "gateway/cli/dict_train",
                                       "device/port/delta", "device/port/zstd"]),
-    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
+    (r"openssl/", ["gateway/http", "gateway/cli", "gateway/signing", "gateway/ddi", "gateway/store/store_sha256", "device/port"]),
     (r"curl/", ["gateway/cli"]),
     (r"git2\.h", ["gateway/cli/task_git"]),
     (r"cblas\.h", ["engine/backend/cpu"]),

@@ -1,7 +1,7 @@
 // Release signing: what `walle rollout start` signs is what a device verifies, and nothing else.
 #include "test_kit.h"
 
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <openssl/evp.h>
 

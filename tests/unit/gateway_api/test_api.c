@@ -64,6 +64,14 @@ static void test_routes_and_errors(void **state)
          "completed: missing"},
         {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation",
          "{\"completed\":1,\"failed\":2}", 400, "failed: more than completed"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation",
+         "{\"completed\":2,\"failed\":1}", 400, "evidence: missing; numbers alone need override"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation",
+         "{\"completed\":2,\"failed\":1,\"override\":true}", 400, "reason: override needs one"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation", "{\"evidence\":\"?\"}",
+         400, "evidence: not base64url"},
+        {GW_METHOD_POST, "/api/v1/rollouts/0000000000000001/simulation",
+         "{\"evidence\":\"\",\"completed\":1}", 400, "completed"},
         {GW_METHOD_POST, "/api/v1/rollouts", "{}", 400, "id: missing"},
         {GW_METHOD_GET, "/api/v1/devices/0000000000000001", NULL, 404, "no such device"},
     };
@@ -263,6 +271,30 @@ static void tick_until(struct api_kit *kit, const char *path, const char *stage)
 }
 
 // A second open rollout of the task, more important and an arm of an experiment.
+static const char typed[] = "{\"completed\":50,\"failed\":1,\"override\":true,"
+                            "\"reason\":\"a bench\",\"by\":\"ana\"}";
+
+// Typed numbers count once somebody else says so; until then the page shows who typed them and why.
+static void approve_typed(struct api_kit *kit, const char *path)
+{
+    char longer[128];
+    json_t *rollout = api_call(kit, GW_METHOD_GET, path, NULL, 200);
+    const json_t *simulation = json_object_get(rollout, "simulation");
+    assert_string_equal(api_text(simulation, "source"), "override_pending");
+    assert_string_equal(api_text(simulation, "by"), "ana");
+    assert_string_equal(api_text(simulation, "reason"), "a bench");
+    assert_true(json_is_null(json_object_get(simulation, "approved_by")));
+    json_decref(rollout);
+    expect_state(kit, path, "running", "simulate");
+    snprintf(longer, sizeof(longer), "%s/approve", path);
+    json_decref(api_call(kit, GW_METHOD_POST, longer, "{\"by\":\"ana\"}", 409));
+    rollout = api_call(kit, GW_METHOD_POST, longer, "{\"by\":\"bo\"}", 200);
+    simulation = json_object_get(rollout, "simulation");
+    assert_string_equal(api_text(simulation, "source"), "override");
+    assert_string_equal(api_text(simulation, "approved_by"), "bo");
+    json_decref(rollout);
+}
+
 static void second_rollout_is_open_too(struct api_kit *kit, const struct rollout_draft *draft)
 {
     struct rollout_draft second = *draft;
@@ -319,9 +351,11 @@ static void test_rollout_life(void **state)
     expect_state(&kit, path, "running", "simulate");
     json_decref(api_call(&kit, GW_METHOD_POST, longer, NULL, 409));
     snprintf(longer, sizeof(longer), "%s/simulation", path);
-    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":1}", 200));
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":1}", 400));
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, typed, 200));
+    approve_typed(&kit, path);
     tick_until(&kit, path, "gray");
-    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":1}", 409));
+    json_decref(api_call(&kit, GW_METHOD_POST, longer, typed, 409));
     snprintf(longer, sizeof(longer), "%s/pause", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"reason\":\"look\"}", 200));
     expect_state(&kit, path, "paused", "gray");
@@ -412,7 +446,11 @@ static void test_failed_simulation_stops(void **state)
     snprintf(longer, sizeof(longer), "%s/start", path);
     json_decref(api_call(&kit, GW_METHOD_POST, longer, NULL, 200));
     snprintf(longer, sizeof(longer), "%s/simulation", path);
-    json_decref(api_call(&kit, GW_METHOD_POST, longer, "{\"completed\":50,\"failed\":40}", 200));
+    json_decref(api_call(&kit, GW_METHOD_POST, longer,
+                         "{\"completed\":50,\"failed\":40,\"override\":true,"
+                         "\"reason\":\"a bench\",\"by\":\"ana\"}",
+                         200));
+    approve_typed(&kit, path);
     for (unsigned i = 0; i < 1000; ++i) {
         (void)gw_core_tick(kit.core);
         api_kit_drain(&kit);

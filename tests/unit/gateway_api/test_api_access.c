@@ -40,7 +40,7 @@ static const struct expectation matrix[] = {
     {"GET rollouts/*", GW_ROLE_VIEWER, 404, 404, "rollouts/" ROLLOUT, NULL},
     {"GET rollouts/*/log", GW_ROLE_VIEWER, 404, 404, "rollouts/" ROLLOUT "/log", NULL},
     {"POST rollouts/*/simulation", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/simulation",
-     "{\"completed\":1,\"failed\":0}"},
+     "{\"completed\":1,\"failed\":0,\"override\":true,\"reason\":\"why\"}"},
     {"POST rollouts/*/start", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/start", "{}"},
     {"POST rollouts/*/pause", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/pause", "{}"},
     {"POST rollouts/*/resume", GW_ROLE_RELEASER, 404, 404, "rollouts/" ROLLOUT "/resume", "{}"},

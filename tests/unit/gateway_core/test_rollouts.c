@@ -96,7 +96,7 @@ static void test_good_rollout_completes(void **state)
     assert_int_equal(fleet_round(&rig, &fleet, 0x11, good, 3), 0); // nothing in simulate
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stage_index, 0);
-    assert_int_equal(gw_rollout_simulation(rig.core, 0x11, 100, 1, NULL, &view, &error), BASE_OK);
+    rig_override(&rig, 0x11, 100, 1);
     rig_settle(&rig);
     rig_view(&rig, 0x11, &view);
     assert_int_equal(view.stage_index, 1);

@@ -15,7 +15,7 @@
 #include "http/online_keys.h"
 
 #include "cli/root_edit.h"
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 // Ed25519 keys and signed release statements, on OpenSSL. Called by the commands `key new` and
 // `rollout start`, and by tests; one thread.
-#include "cli/signing.h"
+#include "signing/signing.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

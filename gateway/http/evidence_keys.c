@@ -1,0 +1,42 @@
+// Public keys in a setting. Main thread, at start; see evidence_keys.h.
+#include "http/evidence_keys.h"
+
+#include "base/str.h"
+
+#include <string.h>
+
+static struct base_str trim(struct base_str text)
+{
+    while (text.size > 0 && text.data[0] == ' ') {
+        text.data++;
+        text.size--;
+    }
+    while (text.size > 0 && text.data[text.size - 1] == ' ') {
+        text.size--;
+    }
+    return text;
+}
+
+enum base_status gw_evidence_keys_parse(struct base_str text, struct gw_evidence_keys *out,
+                                        struct base_error *error)
+{
+    memset(out, 0, sizeof(*out));
+    while (text.size > 0) {
+        const char *comma = memchr(text.data, ',', text.size);
+        size_t size = comma != NULL ? (size_t)(comma - text.data) : text.size;
+        struct base_str one = trim((struct base_str){text.data, size});
+        if (out->count == GW_EVIDENCE_KEYS_MAX) {
+            return base_error_set(error, BASE_ERR_LIMIT, "rollout.evidence_keys: more than %u",
+                                  GW_EVIDENCE_KEYS_MAX);
+        }
+        if (base_hex_decode(one, out->keys[out->count], WIRE_PUBLIC_KEY_BYTES) != BASE_OK) {
+            return base_error_set(error, BASE_ERR_INVALID,
+                                  "rollout.evidence_keys: key %u is not 64 hex digits",
+                                  out->count + 1);
+        }
+        out->count++;
+        size += comma != NULL ? 1 : 0;
+        text = (struct base_str){text.data + size, text.size - size};
+    }
+    return BASE_OK;
+}
