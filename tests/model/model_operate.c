@@ -175,7 +175,7 @@ static void add_rollout(struct model_world *world, const struct model_rollout *r
             arm.from / 100.0, arm.to / 100.0);
     }
     add_stages(world, rollout, out);
-    add(out, ",\"by\":\"ana\"}");
+    add(out, ",\"accept_empty\":true,\"by\":\"ana\"}");
 }
 
 // ---- Where a rollout is

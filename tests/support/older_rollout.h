@@ -11,7 +11,8 @@
 #define OLDER_FIRST    6 // versions of a stored release
 #define OLDER_LAST     7
 #define OLDER_ROW_MAX  16384
-#define OLDER_TRUST_AT 43 // where a release of version 7 or 8 says which devices count
+#define OLDER_TRUST_AT 43 // where a release of version 7 or above says which devices count
+#define NEWER_PACE     4u // bytes of the interval behind that, from version 9
 
 struct older_rollout {
     struct gw_store_op op;
@@ -72,20 +73,22 @@ static inline void older_way_back(struct base_writer *writer, const struct older
     older_envelope(writer, &envelope);
 }
 
-// From version 8: the version, trust_unproven, a way back behind the task, and the statements.
+// From version 9: the version, trust_unproven, no interval, a way back behind the task, and the
+// statements.
 static inline void older_spec(struct base_writer *writer, const struct older_rollout *older,
                               const uint8_t *spec, size_t size)
 {
     static const size_t prefix = 2; // of a statement: its size is so many bytes long
-    size_t at = OLDER_TRUST_AT + 1 + WIRE_SHA256_BYTES + 1 + strlen(older->task);
+    static const size_t rest = OLDER_TRUST_AT + 1 + NEWER_PACE;
+    size_t at = rest + WIRE_SHA256_BYTES + 1 + strlen(older->task);
     const uint8_t *found;
-    assert_int_equal(spec[0], 8);
+    assert_int_equal(spec[0], 9);
     base_writer_u8(writer, older->version);
     base_writer_bytes(writer, spec + 1, OLDER_TRUST_AT - 1);
     if (older->version > OLDER_FIRST) {
         base_writer_u8(writer, spec[OLDER_TRUST_AT]);
     }
-    base_writer_bytes(writer, spec + OLDER_TRUST_AT + 1, at - OLDER_TRUST_AT - 1);
+    base_writer_bytes(writer, spec + rest, at - rest);
     older_way_back(writer, older);
     while ((found = memmem(spec + at, size - at, "WLS1", 4)) != NULL) {
         struct base_reader reader;

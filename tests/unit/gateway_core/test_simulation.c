@@ -87,7 +87,7 @@ static void test_rows_from_before(void **state)
     for (int has = 0; has < 2; has++) {
         struct gw_rollout *rollout = NULL;
         make_old(&row, has != 0, has != 0 ? 50 : 0, has != 0 ? 2 : 0, &old);
-        assert_int_equal(gw_rollout_decode(old.bytes, old.size, &rollout), BASE_OK);
+        assert_int_equal(gw_rollout_decode(old.bytes, old.size, &rollout, NULL), BASE_OK);
         assert_int_equal(rollout->simulation.source,
                          has != 0 ? GW_SIMULATION_TYPED : GW_SIMULATION_NONE);
         assert_int_equal(rollout->simulation.completed, has != 0 ? 50 : 0);
@@ -99,7 +99,7 @@ static void test_rows_from_before(void **state)
     }
     make_old(&row, true, 1, 2, &old);
     struct gw_rollout *none = NULL;
-    assert_int_equal(gw_rollout_decode(old.bytes, old.size, &none), BASE_ERR_CORRUPT);
+    assert_int_equal(gw_rollout_decode(old.bytes, old.size, &none, NULL), BASE_ERR_CORRUPT);
     rig_done(&rig);
 }
 
