@@ -243,7 +243,7 @@ enum base_status gw_rollout_commit(struct gw_core *core, struct gw_rollout *roll
     return BASE_OK;
 }
 
-static struct base_str person_of(const struct gw_rollout_who *who)
+struct base_str gw_rollout_person(const struct gw_rollout_who *who)
 {
     return who->person.size > 0 ? who->person : who->by;
 }
@@ -356,7 +356,7 @@ static enum base_status add_rollout(struct gw_core *core, struct gw_release *rel
     rollout->state.stage_since_us = rollout->created_us;
     rollout->reason = POL_REASON_ROLLOUT_NOT_STARTED;
     rollout->accept_empty = accept_empty;
-    copy_text(rollout->created_by, sizeof(rollout->created_by), person_of(who));
+    copy_text(rollout->created_by, sizeof(rollout->created_by), gw_rollout_person(who));
     enum base_status status = gw_catalog_insert_rollout(core, rollout);
     if (status == BASE_OK) {
         status = gw_tally_add(core->tally, release);
@@ -433,10 +433,10 @@ static enum base_status check_who(const struct gw_rollout *rollout, enum pol_com
                               (unsigned long long)rollout->revision);
     }
     if (command == POL_COMMAND_APPROVE) {
-        if (who == NULL || person_of(who).size == 0) {
+        if (who == NULL || gw_rollout_person(who).size == 0) {
             return base_error_set(error, BASE_ERR_INVALID, "by: an approval needs a name");
         }
-        if (gw_same_person(person_of(who), base_str_of(rollout->created_by))) {
+        if (gw_same_person(gw_rollout_person(who), base_str_of(rollout->created_by))) {
             return base_error_set(error, BASE_ERR_CONFLICT,
                                   "approve: %s made the rollout; another person has to approve",
                                   rollout->created_by);

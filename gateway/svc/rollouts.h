@@ -223,6 +223,8 @@ struct gw_rollout_who {
     uint64_t if_revision;
     bool accept_empty; // of a start: see gw_rollout_spec
 };
+// Whom the four-eyes checks compare: `person`, or `by` where that is empty.
+struct base_str gw_rollout_person(const struct gw_rollout_who *who);
 
 // INVALID (what and where in `error`), NOT_FOUND (task or version), SIGNATURE and THRESHOLD
 // (gw_director_check), CONFLICT (too many rollouts of the task are open, the counter is not above

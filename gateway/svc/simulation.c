@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "policy/target_text.h"
 #include "svc/director.h"
+#include "svc/operators.h"
 #include "svc/rollout_state.h"
 
 #include <stdio.h>
@@ -332,7 +333,7 @@ enum base_status gw_rollout_override(struct gw_core *core, uint64_t id, uint64_t
     BASE_TRY(find_stage(core, id, &rollout, error));
     struct gw_simulation simulation = {
         .source = GW_SIMULATION_PENDING, .completed = completed, .failed = failed};
-    copy_text(simulation.by, sizeof(simulation.by), who->by);
+    copy_text(simulation.by, sizeof(simulation.by), gw_rollout_person(who));
     copy_text(simulation.reason, sizeof(simulation.reason), who->comment);
     (void)snprintf(said, sizeof(said), "override, to be approved: %llu completed, %llu failed",
                    (unsigned long long)completed, (unsigned long long)failed);
@@ -358,13 +359,13 @@ enum base_status gw_simulation_approve(struct gw_core *core, struct gw_rollout *
 {
     struct gw_simulation simulation = rollout->simulation;
     char said[GW_LOG_REASON_MAX];
-    if (base_str_equal(who->by, base_str_of(simulation.by))) {
+    if (gw_same_person(gw_rollout_person(who), base_str_of(simulation.by))) {
         return base_error_set(error, BASE_ERR_CONFLICT,
                               "approve: %s typed the numbers; another person has to approve",
                               simulation.by);
     }
     simulation.source = GW_SIMULATION_OVERRIDE;
-    copy_text(simulation.approved_by, sizeof(simulation.approved_by), who->by);
+    copy_text(simulation.approved_by, sizeof(simulation.approved_by), gw_rollout_person(who));
     (void)snprintf(said, sizeof(said),
                    "override of %s approved (%llu completed, %llu failed): %.80s", simulation.by,
                    (unsigned long long)simulation.completed, (unsigned long long)simulation.failed,

@@ -180,16 +180,17 @@ class Evidence(unittest.TestCase):
         self.assertEqual((status, "override" in problem["detail"]), (400, True), problem)
         run = self.stack.walle("rollout", "promote", rollout, "--reason", "in a hurry", check=False)
         self.assertEqual((run.returncode, "the simulate stage has no result" in run.stderr), (4, True), run.stderr)
-        run = self.stack.walle(*numbers, "--override", "--reason", "ran on the bench", "--by", "bo")
+        bo, cleo = (self.stack.walle("token", "new", "--name", name, "--role", "approver").stdout.strip() for name in ("bo", "cleo"))
+        run = self.stack.walle(*numbers, "--override", "--reason", "ran on the bench", "--token", bo)
         self.assertIn("walle rollout approve", run.stderr)
         self.assertEqual((self.view(rollout)["simulation"]["source"], self.view(rollout)["stage"]["name"]), ("override_pending", "simulate"))
         self.assertEqual(self.stack.walle("rollout", "promote", rollout, check=False).returncode, 4)
-        for name in ("ana", "bo"):  # who made the rollout, who typed the numbers
-            run = self.stack.walle("rollout", "approve", rollout, "--by", name, check=False)
+        for who in (("--by", "another name"), ("--token", bo)):  # who made the rollout, who typed the numbers
+            run = self.stack.walle("rollout", "approve", rollout, *who, check=False)
             self.assertEqual((run.returncode, "another person has to approve" in run.stderr), (4, True), run.stderr)
         self.assertIn("NOT APPROVED YET: ran on the bench", self.stack.walle("rollout", "status", rollout).stdout)
         self.assertIn("Another person than bo approves", self.stack.walle("rollout", "explain", rollout).stdout)
-        self.stack.walle("rollout", "approve", rollout, "--by", "cleo")
+        self.stack.walle("rollout", "approve", rollout, "--token", cleo)
         self.await_stage(rollout, "full")
         self.assertIn("as typed by bo, approved by cleo: ran on the bench", self.stack.walle("rollout", "status", rollout).stdout)
         log = self.stack.walle("rollout", "log", rollout).stdout

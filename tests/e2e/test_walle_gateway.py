@@ -43,7 +43,8 @@ class Gateway(unittest.TestCase):
         """Numbers in place of evidence: one person types them, another approves."""
         self.walle("rollout", "simulation", rollout, "--override", "--completed", str(completed), "--failed", str(failed), "--reason", "a test",
                    "--by", "typist")
-        self.walle("rollout", "approve", rollout, "--by", "second")
+        second = self.walle("token", "new", "--name", "second", "--role", "approver").stdout.strip()
+        self.walle("--token", second, "rollout", "approve", rollout)
 
     def state(self, rollout):
         run = self.stack.walle("rollout", "status", rollout, "-o", "json", check=False)

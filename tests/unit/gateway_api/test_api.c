@@ -281,14 +281,22 @@ static void approve_typed(struct api_kit *kit, const char *path)
     json_t *rollout = api_call(kit, GW_METHOD_GET, path, NULL, 200);
     const json_t *simulation = json_object_get(rollout, "simulation");
     assert_string_equal(api_text(simulation, "source"), "override_pending");
-    assert_string_equal(api_text(simulation, "by"), "ana");
+    assert_string_equal(api_text(simulation, "by"), "admin");
     assert_string_equal(api_text(simulation, "reason"), "a bench");
     assert_true(json_is_null(json_object_get(simulation, "approved_by")));
     json_decref(rollout);
     expect_state(kit, path, "running", "simulate");
     snprintf(longer, sizeof(longer), "%s/approve", path);
-    json_decref(api_call(kit, GW_METHOD_POST, longer, "{\"by\":\"ana\"}", 409));
-    rollout = api_call(kit, GW_METHOD_POST, longer, "{\"by\":\"bo\"}", 200);
+    json_decref(api_call(kit, GW_METHOD_POST, longer, "{\"by\":\"bo\"}", 409));
+    const char *admin = kit->bearer;
+    char bo[80];
+    json_t *token = api_call(kit, GW_METHOD_POST, "/api/v1/tokens",
+                             "{\"name\":\"bo\",\"role\":\"approver\"}", 201);
+    snprintf(bo, sizeof(bo), "Bearer %s", api_text(token, "secret"));
+    json_decref(token);
+    kit->bearer = bo;
+    rollout = api_call(kit, GW_METHOD_POST, longer, "{}", 200);
+    kit->bearer = admin;
     simulation = json_object_get(rollout, "simulation");
     assert_string_equal(api_text(simulation, "source"), "override");
     assert_string_equal(api_text(simulation, "approved_by"), "bo");
