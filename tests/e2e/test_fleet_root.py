@@ -121,7 +121,7 @@ class FleetRoot(unittest.TestCase):
         now = int(time.time())
         served.append(key.envelope(evil.TIMESTAMP, evil.timestamp({**fields, "version": fields["version"] + 1000, "issued_s": now - 7200,
                                                                    "expires_s": now - 3600})))
-        self.start_fleet(url=attacker.url)
+        self.start_fleet(url=attacker.url, interval=5)
         _, one = self.release(1, OPEN, ("ci", "lead"))
         wait_until(lambda: self.refused_by(attacker, FROZEN) >= DEVICES, 90, f"{self.refused_by(attacker, FROZEN)} devices refused")
         self.assertNotIn("1.0.1: ", self.log_text(), "nobody runs it")
