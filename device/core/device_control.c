@@ -289,13 +289,14 @@ static void checkin_done(struct dev_runtime *runtime)
 {
     struct dev_control *control = &runtime->control;
     bool offers = control->status == 200;
-    if (offers && (control->offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0 &&
-        control->offers.next_checkin_s > 0 && !runtime->settings.own_pace) {
-        runtime->dirty =
-            runtime->dirty || runtime->told_interval_s != control->offers.next_checkin_s;
-        runtime->told_interval_s = control->offers.next_checkin_s;
-    }
+    // Nobody signs it, so nobody sends a device away for longer.
     uint32_t wished_s = offers ? control->offers.next_checkin_s : 0;
+    wished_s = wished_s < DEV_CHECKIN_INTERVAL_MAX_S ? wished_s : DEV_CHECKIN_INTERVAL_MAX_S;
+    if (offers && (control->offers.flags & WIRE_OFFER_FLAG_INTERVAL) != 0 && wished_s > 0 &&
+        !runtime->settings.own_pace) {
+        runtime->dirty = runtime->dirty || runtime->told_interval_s != wished_s;
+        runtime->told_interval_s = wished_s;
+    }
     uint64_t due_us = dev_now_us(runtime) + checkin_interval_us(runtime, wished_s);
     uint64_t renew_us = dev_lease_renew_us(runtime);
     runtime->stats.checkins++;

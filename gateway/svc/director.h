@@ -141,6 +141,12 @@ bool gw_director_root(const struct gw_core *core, struct wire_root *out,
                       struct wire_sha256 *out_digest);
 // Only with online keys.
 struct wire_verifier gw_director_verifier(const struct gw_core *core);
+// The first half of a kill: the list. Whatever is cut off behind it is finished at the next start.
+// LIMIT, FULL, IO: nothing happened.
+BASE_NODISCARD enum base_status gw_trust_list(struct gw_core *core,
+                                              const struct wire_sha256 *manifest,
+                                              struct base_str by, struct base_str reason,
+                                              bool *out_created, struct base_error *error);
 // Puts a version on the kill list and takes its open rollouts back. OK also when it is there
 // (*out_created false). LIMIT, FULL, IO.
 BASE_NODISCARD enum base_status gw_trust_kill(struct gw_core *core,

@@ -35,6 +35,19 @@ static bool entry_of(const uint8_t *bytes, size_t size, struct wire_director_ent
     return true;
 }
 
+// Entries ascend by task id; offers come in the order in which they are to fit.
+static void entries_sort(struct wire_director *director)
+{
+    for (uint32_t i = 1; i < director->count; i++) {
+        struct wire_director_entry entry = director->entries[i];
+        uint32_t at = i;
+        for (; at > 0 && director->entries[at - 1].task_id > entry.task_id; at--) {
+            director->entries[at] = director->entries[at - 1];
+        }
+        director->entries[at] = entry;
+    }
+}
+
 enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id,
                                     const struct wire_ask *ask, uint8_t *out,
                                     struct wire_offers *offers)
@@ -61,6 +74,7 @@ enum base_status gw_director_answer(struct gw_worker *worker, uint64_t device_id
                               ? 1
                               : 0;
     }
+    entries_sort(&director);
     BASE_TRY(wire_director_encode(&director, payload, sizeof(payload), &payload_bytes));
     BASE_TRY(gw_director_sign(core->director.signer, GW_ONLINE_DIRECTOR,
                               WIRE_ENVELOPE_TYPE_DIRECTOR, payload, payload_bytes, out,

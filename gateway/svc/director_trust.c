@@ -536,7 +536,7 @@ static void abort_rollouts(struct gw_core *core, const struct wire_sha256 *manif
     }
 }
 
-enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *manifest,
+enum base_status gw_trust_list(struct gw_core *core, const struct wire_sha256 *manifest,
                                struct base_str by, struct base_str reason, bool *out_created,
                                struct base_error *error)
 {
@@ -546,7 +546,6 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
     struct row row = {.key = gw_key_u64_sha(ROW_KILL, manifest), .bytes = bytes};
     *out_created = false;
     if (gw_director_kills(core, manifest)) {
-        abort_rollouts(core, manifest, by, reason); // the first time may have been cut off
         return BASE_OK;
     }
     if (director->kill_count >= GW_KILLS_MAX) {
@@ -564,9 +563,17 @@ enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *m
                               base_status_text(status));
     }
     kill_insert(director, &kill);
-    abort_rollouts(core, manifest, by, reason);
-    gw_core_publish(core);
     *out_created = true;
+    return BASE_OK;
+}
+
+enum base_status gw_trust_kill(struct gw_core *core, const struct wire_sha256 *manifest,
+                               struct base_str by, struct base_str reason, bool *out_created,
+                               struct base_error *error)
+{
+    BASE_TRY(gw_trust_list(core, manifest, by, reason, out_created, error));
+    abort_rollouts(core, manifest, by, reason); // also of a kill that was cut off before
+    gw_core_publish(core);
     return BASE_OK;
 }
 
@@ -596,10 +603,9 @@ void gw_trust_finish_kills(struct gw_core *core)
         const struct wire_sha256 manifest = rollout->release->manifest;
         struct base_error error = {0};
         bool created = false;
-        if ((rollout->state.killed || gw_director_kills(core, &manifest)) &&
+        if (gw_director_kills(core, &manifest) &&
             gw_trust_kill(core, &manifest, by, reason, &created, &error) != BASE_OK) {
-            base_log_error(core->log, "trust", "a killed version is not on the kill list: %s",
-                           error.text);
+            base_log_error(core->log, "trust", "a kill is not finished: %s", error.text);
         }
     }
 }

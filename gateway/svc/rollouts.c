@@ -283,15 +283,6 @@ static enum base_status check_new(struct gw_core *core, const struct gw_release 
                               (unsigned long long)release->release_counter,
                               (unsigned long long)task->release_counter);
     }
-    for (uint32_t i = 0; i < core->catalog.rollout_count; i++) {
-        const struct gw_rollout *other = core->catalog.rollouts[i];
-        if (other->task == task && other->state.killed &&
-            other->release->version_id == release->version_id) {
-            return base_error_set(error, BASE_ERR_CONFLICT,
-                                  "manifest: the version was killed in rollout %016llx",
-                                  (unsigned long long)other->release->id);
-        }
-    }
     if (core->catalog.rollout_count >= GW_ROLLOUTS_MAX) {
         return base_error_set(error, BASE_ERR_LIMIT, "there are %u rollouts, the most there may be",
                               GW_ROLLOUTS_MAX);
@@ -453,15 +444,18 @@ static bool leads_on(enum pol_command command)
            command == POL_COMMAND_APPROVE;
 }
 
-// A version that is killed in one rollout is killed in all, and on the kill list.
+// A version that is killed in one rollout is killed in all, and on the kill list: that comes first,
+// and the rollouts when `listed`.
 static enum base_status kill_version(struct gw_core *core, const struct gw_rollout *rollout,
-                                     const struct gw_rollout_who *who, struct base_error *error)
+                                     bool listed, const struct gw_rollout_who *who,
+                                     struct base_error *error)
 {
     const struct wire_sha256 manifest = rollout->release->manifest;
     struct base_str by = who != NULL ? who->by : (struct base_str){0};
     struct base_str why = who != NULL ? who->comment : (struct base_str){0};
     bool created = false;
-    return gw_trust_kill(core, &manifest, by, why, &created, error);
+    return listed ? gw_trust_kill(core, &manifest, by, why, &created, error)
+                  : gw_trust_list(core, &manifest, by, why, &created, error);
 }
 
 // The root may have changed since the rollout was made, and devices may have gone.
@@ -497,11 +491,19 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         view_rollout(core, rollout, out);
         return BASE_OK;
     }
+    if (command == POL_COMMAND_KILL) {
+        BASE_TRY(kill_version(core, rollout, false, who, error));
+    }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
         pol_rollout_command(&rollout->state, rollout->release->stages,
                             rollout->release->stage_count, command, change.line.record.now_us);
+    if (command == POL_COMMAND_KILL && rollout->state.killed) { // again, as after an unkill
+        BASE_TRY(kill_version(core, rollout, true, who, error));
+        view_rollout(core, rollout, out);
+        return BASE_OK;
+    }
     if (decision.action == POL_ACTION_REFUSE) {
         return base_error_set(error, BASE_ERR_CONFLICT, "%s: %s (the rollout is %s)",
                               pol_command_name(command), pol_reason_text(decision.reason),
@@ -523,7 +525,7 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
                               base_status_text(status));
     }
     if (command == POL_COMMAND_KILL) {
-        status = kill_version(core, rollout, who, error);
+        status = kill_version(core, rollout, true, who, error);
     }
     view_rollout(core, rollout, out);
     return status;

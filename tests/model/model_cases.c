@@ -96,6 +96,13 @@ static const struct model_case cases[] = {
                   "sleep seconds=36000\ncreate rollout=2 version=2 window=1 trust=1\n"
                   "start rollout=2\nabort rollout=1\nround\nround\nround\nexpect version=0\n"
                   "expect device=4 version=0\ncheck\nexpect version=2\n"},
+    // The entries of a director's answer ascend, in whatever order offers come.
+    {"two_tasks_in_one_answer", "world seed=1305264456 devices=1 rooted=4 signer=1\n"
+                                "create rollout=0 version=3 trust=1\n"
+                                "create rollout=1 task=1 version=5 trust=1\n"
+                                "start rollout=1\nstart rollout=0\nvisit\ncheck\n"
+                                "create rollout=2 task=2 version=3 trust=1\nstart rollout=2\n"
+                                "create rollout=3 version=4 trust=1\nstart rollout=3\ncheck\n"},
     // A floor takes nothing from a device that has it already.
     {"one_version_above_its_floor",
      WORLD A_OPEN "create rollout=1 priority=10 floor=2 trust=1\nstart rollout=1\ncheck\n"

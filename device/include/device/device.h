@@ -27,11 +27,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DEV_TASKS_MAX        64 // upper bound for dev_config.tasks_max
-#define DEV_TASKS_DEFAULT    32
-#define DEV_TRUSTED_KEYS_MAX 4
-#define DEV_STATE_BYTES_MAX  (64 * 1024)
-#define DEV_RESULT_BYTES_MAX (1024 * 1024) // upper bound for dev_config.result_bytes_max
+#define DEV_TASKS_MAX              64      // upper bound for dev_config.tasks_max
+#define DEV_CHECKIN_INTERVAL_MAX_S 604800u // a week; a gateway that says more is taken for this
+#define DEV_TASKS_DEFAULT          32
+#define DEV_TRUSTED_KEYS_MAX       4
+#define DEV_STATE_BYTES_MAX        (64 * 1024)
+#define DEV_RESULT_BYTES_MAX       (1024 * 1024) // upper bound for dev_config.result_bytes_max
 
 struct dev_ports;
 struct dev_runtime;

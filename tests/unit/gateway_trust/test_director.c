@@ -439,6 +439,24 @@ static void test_a_kill_is_taken_back(void **state)
     start_rollout(2, &manifest);
 }
 
+// Whichever call killed it; and a second kill of the rollout is a kill.
+static void test_a_killed_rollouts_version_is_taken_back(void **state)
+{
+    (void)state;
+    struct wire_sha256 manifest;
+    struct base_error error = {0};
+    rig_version(&rig, TASK, "1.0.0", &manifest);
+    start_rollout(1, &manifest);
+    for (int i = 0; i < 2; i++) {
+        rig_command(&rig, 1, POL_COMMAND_KILL, NULL);
+        assert_true(gw_director_kills(rig.core, &manifest));
+        assert_int_equal(gw_trust_unkill(rig.core, &manifest, &error), BASE_OK);
+        restart();
+        assert_false(gw_director_kills(rig.core, &manifest));
+    }
+    start_rollout(2, &manifest);
+}
+
 // Of more than a timestamp holds, those killed last.
 static void test_devices_are_told_of_the_newest(void **state)
 {
@@ -611,6 +629,7 @@ int main(void)
         CASE(test_kills_last),
         CASE(test_made_up_kills_take_no_place),
         CASE(test_a_kill_is_taken_back),
+        CASE(test_a_killed_rollouts_version_is_taken_back),
         CASE(test_devices_are_told_of_the_newest),
         CASE(test_answers_questions),
         CASE(test_no_lease_in_a_rollback),
