@@ -3,8 +3,8 @@ refused, and the gateway's interval when a reload changed it."""
 import json
 import os
 import re
-import time
 import signal
+import time
 import unittest
 
 from test_device_agent import DEVICE, STAGES, Device
