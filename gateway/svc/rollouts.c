@@ -445,17 +445,16 @@ static bool leads_on(enum pol_command command)
 }
 
 // A version that is killed in one rollout is killed in all, and on the kill list: that comes first,
-// and the rollouts when `listed`.
+// and the rollouts when `listed`. *out_created: it was not on the list.
 static enum base_status kill_version(struct gw_core *core, const struct gw_rollout *rollout,
                                      bool listed, const struct gw_rollout_who *who,
-                                     struct base_error *error)
+                                     bool *out_created, struct base_error *error)
 {
     const struct wire_sha256 manifest = rollout->release->manifest;
     struct base_str by = who != NULL ? who->by : (struct base_str){0};
     struct base_str why = who != NULL ? who->comment : (struct base_str){0};
-    bool created = false;
-    return listed ? gw_trust_kill(core, &manifest, by, why, &created, error)
-                  : gw_trust_list(core, &manifest, by, why, &created, error);
+    return listed ? gw_trust_kill(core, &manifest, by, why, out_created, error)
+                  : gw_trust_list(core, &manifest, by, why, out_created, error);
 }
 
 // The root may have changed since the rollout was made, and devices may have gone.
@@ -491,16 +490,17 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
         view_rollout(core, rollout, out);
         return BASE_OK;
     }
+    bool created = false;
     if (command == POL_COMMAND_KILL) {
-        BASE_TRY(kill_version(core, rollout, false, who, error));
+        BASE_TRY(kill_version(core, rollout, false, who, &created, error));
     }
     struct gw_rollout_change change;
     gw_rollout_begin(core, rollout, GW_LOG_COMMAND, who, &change);
     struct pol_decision decision =
         pol_rollout_command(&rollout->state, rollout->release->stages,
                             rollout->release->stage_count, command, change.line.record.now_us);
-    if (command == POL_COMMAND_KILL && rollout->state.killed) { // again, as after an unkill
-        BASE_TRY(kill_version(core, rollout, true, who, error));
+    if (created && rollout->state.killed) { // its version had been taken off the list
+        BASE_TRY(kill_version(core, rollout, true, who, &created, error));
         view_rollout(core, rollout, out);
         return BASE_OK;
     }
@@ -525,7 +525,7 @@ enum base_status gw_rollout_command(struct gw_core *core, uint64_t id, enum pol_
                               base_status_text(status));
     }
     if (command == POL_COMMAND_KILL) {
-        status = kill_version(core, rollout, true, who, error);
+        status = kill_version(core, rollout, true, who, &created, error);
     }
     view_rollout(core, rollout, out);
     return status;
