@@ -349,6 +349,20 @@ static bool content_parse(int key, char *text, struct argp_state *state)
     return key == OPTION_MIRROR || key == OPTION_DELTA_MEMORY;
 }
 
+// How often it asks and how much it holds.
+static bool pace_parse(int key, char *text, struct argp_state *state)
+{
+    struct agent *agent = state->input;
+    struct dev_config *config = &agent->options.config;
+    if (key == OPTION_INTERVAL) {
+        config->checkin_interval_s =
+            (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
+    } else if (key == OPTION_TASKS) {
+        config->tasks_max = (uint32_t)number_or_die(state, "tasks", text, DEV_TASKS_MAX);
+    }
+    return key == OPTION_INTERVAL || key == OPTION_TASKS;
+}
+
 static error_t argument_parse(int key, char *text, struct argp_state *state)
 {
     struct agent *agent = state->input;
@@ -386,13 +400,6 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         config->signature_threshold =
             (uint32_t)number_or_die(state, "threshold", text, DEV_TRUSTED_KEYS_MAX);
         break;
-    case OPTION_INTERVAL:
-        config->checkin_interval_s =
-            (uint32_t)number_or_die(state, "checkin-interval", text, 86400);
-        break;
-    case OPTION_TASKS:
-        config->tasks_max = (uint32_t)number_or_die(state, "tasks", text, DEV_TASKS_MAX);
-        break;
     case OPTION_CRASH_LIMIT:
         config->crash_limit = (uint32_t)number_or_die(state, "crash-limit", text, UINT8_MAX);
         break;
@@ -416,7 +423,7 @@ static error_t argument_parse(int key, char *text, struct argp_state *state)
         break;
     default:
         return who_parse(key, text, agent) || isolation_parse(key, text, state) ||
-                       content_parse(key, text, state)
+                       content_parse(key, text, state) || pace_parse(key, text, state)
                    ? 0
                    : ARGP_ERR_UNKNOWN;
     }

@@ -43,14 +43,14 @@
 #define STATE_PAGED        4u
 #define STATE_KILLED       8u
 
-static void write_text(struct base_writer *writer, const char *text, size_t max)
+void gw_row_text_write(struct base_writer *writer, const char *text, size_t max)
 {
     size_t size = strnlen(text, max);
     base_writer_u8(writer, (uint8_t)size);
     base_writer_bytes(writer, text, size);
 }
 
-static void read_text(struct base_reader *reader, char *out, size_t max)
+void gw_row_text_read(struct base_reader *reader, char *out, size_t max)
 {
     size_t size = base_reader_u8(reader);
     if (size > max) {
@@ -119,11 +119,11 @@ static size_t encode_rollout(const struct gw_rollout *rollout, uint8_t *out, siz
     base_writer_u64(&writer, rollout->revision);
     base_writer_u64(&writer, rollout->control_hazard.device_seconds);
     base_writer_u64(&writer, rollout->control_hazard.silent);
-    write_text(&writer, rollout->created_by, GW_LOG_BY_MAX);
+    gw_row_text_write(&writer, rollout->created_by, GW_LOG_BY_MAX);
     base_writer_u8(&writer, (uint8_t)rollout->quarantine_count);
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
         base_writer_u64(&writer, rollout->quarantine[i].segment);
-        write_text(&writer, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
+        gw_row_text_write(&writer, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
     }
     gw_pol_held_write(&writer, &rollout->lifted);
     base_writer_varint(&writer, rollout->release->spec_bytes);
@@ -171,11 +171,11 @@ enum base_status gw_rollout_decode(const uint8_t *bytes, size_t size,
     rollout->revision = base_reader_u64(&reader);
     rollout->control_hazard.device_seconds = base_reader_u64(&reader);
     rollout->control_hazard.silent = base_reader_u64(&reader);
-    read_text(&reader, rollout->created_by, GW_LOG_BY_MAX);
+    gw_row_text_read(&reader, rollout->created_by, GW_LOG_BY_MAX);
     rollout->quarantine_count = read_enum(&reader, GW_QUARANTINE_MAX + 1);
     for (uint32_t i = 0; i < rollout->quarantine_count; i++) {
         rollout->quarantine[i].segment = base_reader_u64(&reader);
-        read_text(&reader, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
+        gw_row_text_read(&reader, rollout->quarantine[i].text, GW_SEGMENT_TEXT_MAX);
     }
     gw_pol_held_read(&reader, &rollout->lifted);
     size_t spec_bytes = (size_t)base_reader_varint_max(&reader, GW_ROLLOUT_SPEC_BYTES_MAX);
@@ -211,8 +211,8 @@ static size_t encode_line(const struct gw_rollout_log_view *line, uint8_t *out, 
     base_writer_u32(&writer, line->failure_ppm);
     base_writer_u64(&writer, line->rolled_back);
     write_state(&writer, &record->after);
-    write_text(&writer, line->by, GW_LOG_BY_MAX);
-    write_text(&writer, line->comment, GW_LOG_REASON_MAX);
+    gw_row_text_write(&writer, line->by, GW_LOG_BY_MAX);
+    gw_row_text_write(&writer, line->comment, GW_LOG_REASON_MAX);
     if (record->kind == POL_RECORD_SLICES) {
         gw_pol_slices_write(&writer, &record->slices);
     }
@@ -246,8 +246,8 @@ enum base_status gw_rollout_line_decode(const uint8_t *bytes, size_t size,
     out->failure_ppm = base_reader_u32(&reader);
     out->rolled_back = base_reader_u64(&reader);
     read_state(&reader, &record->after);
-    read_text(&reader, out->by, GW_LOG_BY_MAX);
-    read_text(&reader, out->comment, GW_LOG_REASON_MAX);
+    gw_row_text_read(&reader, out->by, GW_LOG_BY_MAX);
+    gw_row_text_read(&reader, out->comment, GW_LOG_REASON_MAX);
     if (record->kind == POL_RECORD_SLICES) {
         gw_pol_slices_read(&reader, &record->slices);
     }

@@ -25,23 +25,6 @@ const char *gw_simulation_source_name(enum gw_simulation_source source)
 
 // ---- Bytes
 
-static void write_text(struct base_writer *writer, const char *text, size_t max)
-{
-    size_t size = strnlen(text, max);
-    base_writer_u8(writer, (uint8_t)size);
-    base_writer_bytes(writer, text, size);
-}
-
-static void read_text(struct base_reader *reader, char *out, size_t max)
-{
-    size_t size = base_reader_u8(reader);
-    if (size > max) {
-        base_reader_fail(reader, BASE_ERR_INVALID);
-        return;
-    }
-    base_reader_copy(reader, out, size);
-}
-
 void gw_simulation_write(struct base_writer *writer, const struct gw_simulation *simulation)
 {
     base_writer_u8(writer, (uint8_t)simulation->source);
@@ -51,10 +34,10 @@ void gw_simulation_write(struct base_writer *writer, const struct gw_simulation 
     base_writer_u64(writer, simulation->drawn);
     base_writer_u64(writer, simulation->matched);
     base_writer_bytes(writer, simulation->evidence.bytes, WIRE_SHA256_BYTES);
-    write_text(writer, simulation->simulator, WIRE_EVIDENCE_SIMULATOR_MAX);
-    write_text(writer, simulation->by, GW_LOG_BY_MAX);
-    write_text(writer, simulation->reason, GW_LOG_REASON_MAX);
-    write_text(writer, simulation->approved_by, GW_LOG_BY_MAX);
+    gw_row_text_write(writer, simulation->simulator, WIRE_EVIDENCE_SIMULATOR_MAX);
+    gw_row_text_write(writer, simulation->by, GW_LOG_BY_MAX);
+    gw_row_text_write(writer, simulation->reason, GW_LOG_REASON_MAX);
+    gw_row_text_write(writer, simulation->approved_by, GW_LOG_BY_MAX);
 }
 
 void gw_simulation_read(struct base_reader *reader, struct gw_simulation *out)
@@ -71,10 +54,10 @@ void gw_simulation_read(struct base_reader *reader, struct gw_simulation *out)
     out->drawn = base_reader_u64(reader);
     out->matched = base_reader_u64(reader);
     base_reader_copy(reader, out->evidence.bytes, WIRE_SHA256_BYTES);
-    read_text(reader, out->simulator, WIRE_EVIDENCE_SIMULATOR_MAX);
-    read_text(reader, out->by, GW_LOG_BY_MAX);
-    read_text(reader, out->reason, GW_LOG_REASON_MAX);
-    read_text(reader, out->approved_by, GW_LOG_BY_MAX);
+    gw_row_text_read(reader, out->simulator, WIRE_EVIDENCE_SIMULATOR_MAX);
+    gw_row_text_read(reader, out->by, GW_LOG_BY_MAX);
+    gw_row_text_read(reader, out->reason, GW_LOG_REASON_MAX);
+    gw_row_text_read(reader, out->approved_by, GW_LOG_BY_MAX);
     if (out->failed > out->completed) {
         base_reader_fail(reader, BASE_ERR_INVALID);
     }
