@@ -19,6 +19,7 @@
 #include "svc/call_queue.h"
 #include "svc/control.h"
 #include "svc/credentials.h"
+#include "svc/device_faults.h"
 #include "svc/device_table.h"
 #include "svc/devices.h"
 #include "svc/operators.h"
@@ -189,6 +190,7 @@ struct gw_core {
     struct gw_answers *answers; // the control thread's
     struct gw_watch *watch;
     struct gw_set_costs *set_costs; // the control thread's
+    struct gw_faults *faults;
     struct gw_control control;
     struct gw_background background;
     struct gw_background deltas;

@@ -241,6 +241,20 @@ static void add_store(struct text *text, struct gw_core *core)
           blobs.misses);
 }
 
+static void add_faults(struct text *text, const struct gw_core *core)
+{
+    enum gw_fault_what what;
+    const char *status;
+    uint64_t count;
+    add(text,
+        "# HELP walle_device_faults_total Check-ins and reports that were not taken, by answer.\n"
+        "# TYPE walle_device_faults_total counter\n");
+    for (uint32_t i = 0; gw_faults_count(core, i, &what, &status, &count); i++) {
+        add(text, "walle_device_faults_total{what=\"%s\",status=\"%s\"} %llu\n",
+            gw_fault_what_name(what), status, (unsigned long long)count);
+    }
+}
+
 static void add_core(struct text *text, struct gw_core *core)
 {
     value(text, "devices", "gauge", "Devices that have a record.",
@@ -333,5 +347,6 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }
+        add_faults(&text, worker->core);
     gw_exchange_finish(exchange);
 }
