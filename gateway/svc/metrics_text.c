@@ -319,6 +319,14 @@ static void add_core(struct text *text, struct gw_core *core)
           atomic_load_explicit(&director->timestamp_seen, memory_order_relaxed));
     value(text, "killed_versions", "gauge", "Versions on the kill list.",
           atomic_load_explicit(&director->kills_seen, memory_order_relaxed));
+    value(text, "killed_versions_signed", "gauge", "Of these, in the timestamp devices get.",
+          atomic_load_explicit(&director->kills_told, memory_order_relaxed));
+    value(text, "killed_versions_untold", "gauge",
+          "Of these, such as devices can have that found no place in it.",
+          atomic_load_explicit(&director->kills_untold, memory_order_relaxed));
+    value(text, "kills_yielded_total", "counter",
+          "Entries of the full kill list that gave way to another tenant's.",
+          atomic_load_explicit(&director->kills_yielded, memory_order_relaxed));
 }
 
 static void add_figure(void *ctx, const char *name, const char *type, const char *help,
@@ -339,6 +347,7 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
     } else {
         add_workers(&text, worker->core);
         add_core(&text, worker->core);
+        add_faults(&text, worker->core);
         add_store(&text, worker->core);
         add_access(&text, worker->core);
         const struct gw_tunnel_seam *tunnel = &worker->core->tunnel;
@@ -347,6 +356,5 @@ void gw_metrics_handle(struct gw_worker *worker, struct gw_exchange *exchange)
         }
         gw_reply_body(exchange, 200, BASE_STR("text/plain; version=0.0.4"), text.data, text.size);
     }
-        add_faults(&text, worker->core);
     gw_exchange_finish(exchange);
 }
