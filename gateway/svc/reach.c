@@ -32,7 +32,8 @@ struct reach {
     struct gw_core *core;
     const struct gw_reach_spec *spec;
     struct gw_reach *out;
-    uint8_t *looked; // by attrs_id
+    bool with_strangers; // devices count that did not show who they are
+    uint8_t *looked;     // by attrs_id
     uint32_t block_count;
     uint32_t asked_count;
     uint32_t open_count; // asked and not known yet
@@ -134,6 +135,10 @@ static void see_device(void *ctx, struct gw_device_visit *visit)
                           ? gw_credentials_tenant(credentials, visit->device_id)
                           : GW_TENANT_DEFAULT;
     if (tenant != reach->spec->tenant) {
+        return;
+    }
+    if (!visit->proven && !reach->with_strangers) {
+        reach->out->strangers++;
         return;
     }
     reach->out->seen++;
@@ -242,7 +247,13 @@ enum base_status gw_reach_find(struct gw_core *core, const struct gw_reach_spec 
             ask_target(reach, &spec->stages[i].audience, i + 1);
         }
         reach->open_count = reach->asked_count;
+        reach->with_strangers = spec->trust_unproven;
         walk(reach);
+        if (out->seen == 0 && out->strangers > 0) { // nobody showed who it is: all are alike
+            reach->with_strangers = true;
+            out->strangers = 0;
+            walk(reach);
+        }
         sum_up(reach);
     }
     free(reach->looked);
@@ -252,18 +263,25 @@ enum base_status gw_reach_find(struct gw_core *core, const struct gw_reach_spec 
 
 // ---- What is said of it
 
-static enum base_status say_unknown(const struct gw_reach_unknown *unknown,
-                                    struct base_error *error)
+// Behind what is said of known devices.
+static const char *without_strangers(const struct gw_reach *seen)
 {
+    return seen->strangers > 0 ? " (of those that showed who they are)" : "";
+}
+
+static enum base_status say_unknown(const struct gw_reach *seen, struct base_error *error)
+{
+    const struct gw_reach_unknown *unknown = &seen->unknown[0];
     char where[32] = "target";
     if (unknown->stage > 0) {
         (void)snprintf(where, sizeof(where), "stage %u: audience", unknown->stage);
     }
     return base_error_set(error, BASE_ERR_CONFLICT,
-                          "%s: no known device has attribute %s%s%s%s; accept_empty starts all "
+                          "%s: no known device%s has attribute %s%s%s%s; accept_empty starts all "
                           "the same",
-                          where, unknown->attr, unknown->like[0] != '\0' ? "; did you mean " : "",
-                          unknown->like, unknown->like[0] != '\0' ? "?" : "");
+                          where, without_strangers(seen), unknown->attr,
+                          unknown->like[0] != '\0' ? "; did you mean " : "", unknown->like,
+                          unknown->like[0] != '\0' ? "?" : "");
 }
 
 enum base_status gw_reach_check(struct gw_core *core, const struct gw_reach_spec *spec,
@@ -275,16 +293,17 @@ enum base_status gw_reach_check(struct gw_core *core, const struct gw_reach_spec
         return base_error_set(error, status, "target: %s", base_status_text(status));
     }
     if (seen.unknown_count > 0 && seen.seen > 0) {
-        return say_unknown(&seen.unknown[0], error);
+        return say_unknown(&seen, error);
     }
     if (!seen.matched) {
-        return base_error_set(error, BASE_ERR_CONFLICT,
-                              seen.seen > 0
-                                  ? "target: none of %llu known devices matches it; accept_empty "
-                                    "starts all the same"
-                                  : "target: no device is known yet; accept_empty starts all the "
-                                    "same",
-                              (unsigned long long)seen.seen);
+        return seen.seen > 0
+                   ? base_error_set(error, BASE_ERR_CONFLICT,
+                                    "target: none of %llu known devices%s matches it; "
+                                    "accept_empty starts all the same",
+                                    (unsigned long long)seen.seen, without_strangers(&seen))
+                   : base_error_set(error, BASE_ERR_CONFLICT,
+                                    "target: no device is known yet; accept_empty starts all the "
+                                    "same");
     }
     return BASE_OK;
 }
