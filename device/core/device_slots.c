@@ -225,6 +225,7 @@ void dev_slot_remove(struct dev_runtime *runtime, struct dev_task *task)
     active_set(task, &none, &none, 0);
     task->every_s = 0;
     task->triggered = false;
+    runtime->stats.withdrawals++;
     say(runtime, task, WIRE_OUTCOME_REMOVED, &left, rollout_id);
     dev_garbage_made(runtime);
 }
@@ -241,6 +242,7 @@ void dev_slot_empty(struct dev_runtime *runtime, struct dev_task *task)
     if (dev_slot_event(task, DEV_UPDATE_ON_FALL_EMPTY) == BASE_OK) {
         kept_clear(task);
         active_set(task, &none, &none, 0);
+        runtime->stats.withdrawals++;
         dev_garbage_made(runtime);
     }
 }
@@ -256,6 +258,7 @@ void dev_slot_withdraw(struct dev_runtime *runtime, struct dev_task *task, enum 
     }
     kept_take(runtime, task);
     pull_settle(runtime, task);
+    runtime->stats.withdrawals++;
     base_log_debug(runtime->ports->log, "device", "version withdrawn: %s (%s)",
                    base_status_text(why), base_status_name(why));
     struct wire_outcome outcome = {

@@ -104,6 +104,7 @@ struct dev_stats {
     uint64_t damaged; // times that stored content was found damaged
     uint64_t mended;  // versions whose content was brought again
     uint64_t rollbacks;
+    uint64_t withdrawals; // active versions that were taken away: ordered off, killed, or damaged
     uint64_t refused_offers;
     uint64_t refused_metadata; // roots, timestamps, snapshots and director's answers
     uint64_t root_version;     // of the root in force now; 0: keys are pinned
