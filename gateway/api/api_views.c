@@ -4,6 +4,7 @@
 #include "api/api_json.h"
 #include "api/stage_body.h"
 #include "svc/credentials.h"
+#include "svc/rollout_counts.h"
 #include "svc/simulation.h"
 
 #include <stddef.h>
@@ -149,6 +150,12 @@ static json_t *counts_object(const struct gw_rollout_counts *counts)
             json_decref(object);
             return NULL;
         }
+    }
+    if (object != NULL &&
+        json_object_set_new(object, "under_way",
+                            json_integer((json_int_t)gw_counts_under_way(counts))) != 0) {
+        json_decref(object);
+        return NULL;
     }
     return object;
 }
@@ -449,6 +456,9 @@ static const char *text_or_null(const char *text)
 // The policy's words are of stages that are open; those of a completed rollout are not any more.
 static const char *why_text(const struct gw_why_rollout *item)
 {
+    if (item->killed) {
+        return "its version was killed";
+    }
     if (item->state == POL_ROLLOUT_COMPLETED && item->reason == POL_REASON_IN_STAGE) {
         return "inside a stage that the rollout completed";
     }

@@ -177,9 +177,19 @@ uint32_t gw_task_live_bases(const struct gw_core *core, const struct gw_task *ta
     return count;
 }
 
-struct gw_rollout *gw_task_baseline(const struct gw_task *task)
+struct gw_rollout *gw_task_completed_last(const struct gw_task *task)
 {
     return task->base_count > 0 ? task->bases[0] : NULL;
+}
+
+struct gw_rollout *gw_task_baseline(const struct gw_core *core, const struct gw_task *task)
+{
+    for (uint32_t i = 0; i < task->base_count; i++) {
+        if (!gw_director_kills(core, &task->bases[i]->release->manifest)) {
+            return task->bases[i];
+        }
+    }
+    return NULL;
 }
 
 // As a device asks them (policy/desired.h).
@@ -332,7 +342,7 @@ static void view_task(struct gw_core *core, const struct gw_task *task, struct g
         out->open_rollouts[i] = task->open[i]->release->id;
     }
     out->open_rollout = task->open_count > 0 ? out->open_rollouts[0] : 0;
-    const struct gw_rollout *baseline = gw_task_baseline(task);
+    const struct gw_rollout *baseline = gw_task_baseline(core, task);
     if (baseline != NULL) {
         struct gw_version_view version;
         out->baseline_rollout = baseline->release->id;
